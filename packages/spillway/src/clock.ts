@@ -1,0 +1,56 @@
+import { checkNumber } from './check.ts';
+
+/** The only source of time. Pass one in, and whatever waits can run on a virtual clock. */
+export interface Clock {
+  /** Milliseconds since some fixed moment, with fractions; never goes back. */
+  now(): number;
+  /** Calls back once, not before `ms` have passed; disposing it first forgets it. */
+  after(ms: number, callback: () => void): Disposable;
+}
+
+/** The longest delay `setTimeout` takes; it fires at once for anything above. */
+const timerMsMax = 2 ** 31 - 1;
+
+class SystemTimer implements Disposable {
+  readonly #dueAt: number;
+  readonly #callback: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ms: number, callback: () => void) {
+    this.#dueAt = performance.now() + ms;
+    this.#callback = callback;
+    this.#arm(ms);
+  }
+
+  #arm(ms: number): void {
+    this.#timer = setTimeout(this.#fire, Math.min(Math.ceil(ms), timerMsMax));
+  }
+
+  readonly #fire = (): void => {
+    // Node counts from the start of the loop's turn, so a timer may come some milliseconds early.
+    const restMs = this.#dueAt - performance.now();
+    if (restMs > 0) {
+      this.#arm(restMs);
+    } else {
+      this.#timer = undefined;
+      this.#callback();
+    }
+  };
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** What `after(Infinity)` gives: it never calls back, and keeps no process alive. */
+export const never: Disposable = { [Symbol.dispose]() {} };
+
+/** Real time, monotonic. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  after(ms, callback) {
+    checkNumber('ms', ms, 0);
+    return ms === Infinity ? never : new SystemTimer(ms, callback);
+  },
+};

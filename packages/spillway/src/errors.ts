@@ -1,0 +1,67 @@
+/** The kind of a deliberate failure: what stays the same each time it happens. */
+export interface Fault {
+  /** Stable name; the thing to match on. */
+  readonly code: string;
+  /** The HTTP status to answer with. */
+  readonly status: number;
+  /** Whether the same call may succeed later, unchanged. */
+  readonly retryable: boolean;
+}
+
+const faults = {
+  BACKLOG_CLOSED: { status: 503, retryable: false },
+  BACKLOG_FULL: { status: 503, retryable: true },
+  BREAKER_OPEN: { status: 503, retryable: true },
+  BUCKET_FULL: { status: 429, retryable: true },
+  DEADLINE: { status: 504, retryable: true },
+  GATE_FULL: { status: 503, retryable: true },
+  LANE_CLOSED: { status: 503, retryable: false },
+  LANE_FULL: { status: 503, retryable: true },
+  LANE_STALE: { status: 503, retryable: true },
+  POOL_CLOSED: { status: 503, retryable: false },
+  POOL_FULL: { status: 503, retryable: true },
+  POOL_START: { status: 500, retryable: false },
+  SERVICE_START: { status: 500, retryable: false },
+  SERVICE_STOP: { status: 500, retryable: false },
+  THROTTLED: { status: 503, retryable: true },
+  WORKER_LOST: { status: 502, retryable: true },
+} as const;
+
+/** Every code this package throws; `docs/errors.md` says what to do about each. */
+export type ErrorCode = keyof typeof faults;
+
+export const errorCodes: readonly ErrorCode[] = Object.keys(faults) as ErrorCode[];
+
+export interface SpillwayErrorOptions {
+  /** What led to this failure. */
+  readonly cause?: unknown;
+  /** When a retry makes sense, in milliseconds from now; also sent as `Retry-After`. */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/**
+ * What every deliberate failure is. Match on `code`, never on the message.
+ * Fastify reads `status` and `headers` without any glue.
+ */
+export class SpillwayError extends Error {
+  override readonly name = 'SpillwayError';
+  readonly code: string;
+  readonly status: number;
+  readonly retryable: boolean;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(kind: ErrorCode | Fault, message: string, options: SpillwayErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined);
+    const fault = typeof kind === 'string' ? faults[kind] : kind;
+    this.code = typeof kind === 'string' ? kind : kind.code;
+    this.status = fault.status;
+    this.retryable = fault.retryable;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+
+  /** Headers of the answer: `retry-after` in whole seconds, rounded up, when it is known. */
+  get headers(): Readonly<Record<string, string>> {
+    if (this.retryAfterMs === undefined) return {};
+    return { 'retry-after': String(Math.max(1, Math.ceil(this.retryAfterMs / 1000))) };
+  }
+}

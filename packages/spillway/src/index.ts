@@ -1,0 +1,11 @@
+export { type Clock, systemClock } from './clock.ts';
+export { type Deadline, deadline } from './deadline.ts';
+export {
+  type ErrorCode,
+  errorCodes,
+  type Fault,
+  SpillwayError,
+  type SpillwayErrorOptions,
+} from './errors.ts';
+export { type Random, seededRandom, systemRandom } from './random.ts';
+export type { Task } from './task.ts';

@@ -1,0 +1,75 @@
+import { Link, LinkedList } from './linked-list.ts';
+
+/**
+ * One caller waiting for its turn: the one place in this package where waiting and cancelling meet.
+ * Granting, refusing and aborting are each a single step, and whichever comes first wins: a turn
+ * given to one who has left would be lost for good.
+ */
+export class Waiter<T> extends Link {
+  readonly promise: Promise<T>;
+  readonly #signal: AbortSignal | undefined;
+  /** Called when the waiter leaves by its own signal, so that its queue can forget it. */
+  readonly #left: (waiter: this) => void;
+  #resolve!: (value: T) => void;
+  #reject!: (reason: unknown) => void;
+
+  constructor(signal: AbortSignal | undefined, left: (waiter: Waiter<T>) => void) {
+    super();
+    this.#signal = signal;
+    this.#left = left;
+    this.promise = new Promise<T>((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    signal?.addEventListener('abort', this);
+  }
+
+  grant(value: T): void {
+    this.#signal?.removeEventListener('abort', this);
+    this.#resolve(value);
+  }
+
+  refuse(reason: unknown): void {
+    this.#signal?.removeEventListener('abort', this);
+    this.#reject(reason);
+  }
+
+  handleEvent(): void {
+    this.#left(this);
+    this.refuse(this.#signal?.reason);
+  }
+}
+
+/** A fair, abortable queue: first come, first served, and a waiter can leave from the middle. */
+export class WaitQueue<T = void> {
+  readonly #waiters = new LinkedList<Waiter<T>>();
+  readonly #leave = (waiter: Waiter<T>): void => {
+    this.#waiters.remove(waiter);
+  };
+
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  /** Resolves when {@link wake} reaches this caller; rejects if `signal` aborts first. */
+  wait(signal?: AbortSignal): Promise<T> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    const waiter = new Waiter<T>(signal, this.#leave);
+    this.#waiters.push(waiter);
+    return waiter.promise;
+  }
+
+  /** Gives the oldest waiter its turn; false when nobody waits. */
+  wake(value: T): boolean {
+    const oldest = this.#waiters.shift();
+    oldest?.grant(value);
+    return oldest !== undefined;
+  }
+
+  /** Turns every waiter away. */
+  refuseAll(reason: unknown): void {
+    for (let waiter = this.#waiters.shift(); waiter; waiter = this.#waiters.shift()) {
+      waiter.refuse(reason);
+    }
+  }
+}
