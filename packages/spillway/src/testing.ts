@@ -1,1 +1,2 @@
+export { explore } from './explore.ts';
 export { VirtualClock } from './virtual-clock.ts';
