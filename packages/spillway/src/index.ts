@@ -7,5 +7,12 @@ export {
   SpillwayError,
   type SpillwayErrorOptions,
 } from './errors.ts';
+export { Gate, type GateOptions, type GateStats } from './gate.ts';
+export type { Quantiles } from './histogram.ts';
+export { Lane, type LaneOptions, type LaneStats } from './lane.ts';
+export type { CodelOptions, Entry } from './lane-queue.ts';
+export type { Limit, Outcome, Sample } from './limit.ts';
+export type { MeterStats, Refusal } from './meter.ts';
+export { Permit } from './permit.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';
 export type { Task } from './task.ts';

@@ -14,7 +14,7 @@ let deferred: (() => void)[] = [];
  * True while this turn may grant one more. A probe is left for the next turn of the loop once in
  * 128 grants or 2 ms; only when that much again passes before the probe runs is it a chain.
  */
-export function mayGrant(now: number): boolean {
+export function mayGrant(now: number = since): boolean {
   granted += 1;
   if (granted < grantsMax && now - since < turnMsMax) return true;
   if (probing) return false;

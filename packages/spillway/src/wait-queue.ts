@@ -8,15 +8,12 @@ import { Link, LinkedList } from './linked-list.ts';
 export class Waiter<T> extends Link {
   readonly promise: Promise<T>;
   readonly #signal: AbortSignal | undefined;
-  /** Called when the waiter leaves by its own signal, so that its queue can forget it. */
-  readonly #left: (waiter: this) => void;
   #resolve!: (value: T) => void;
   #reject!: (reason: unknown) => void;
 
-  constructor(signal: AbortSignal | undefined, left: (waiter: Waiter<T>) => void) {
+  constructor(signal: AbortSignal | undefined) {
     super();
     this.#signal = signal;
-    this.#left = left;
     this.promise = new Promise<T>((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -34,8 +31,18 @@ export class Waiter<T> extends Link {
     this.#reject(reason);
   }
 
+  /** Ends the waiting without an answer: the caller has been told otherwise. */
+  abandon(): void {
+    this.#signal?.removeEventListener('abort', this);
+  }
+
+  /** Called when the waiter's own signal aborts, so that its queue forgets it. */
+  protected leave(): void {
+    this.list?.remove(this);
+  }
+
   handleEvent(): void {
-    this.#left(this);
+    this.leave();
     this.refuse(this.#signal?.reason);
   }
 }
@@ -43,9 +50,6 @@ export class Waiter<T> extends Link {
 /** A fair, abortable queue: first come, first served, and a waiter can leave from the middle. */
 export class WaitQueue<T = void> {
   readonly #waiters = new LinkedList<Waiter<T>>();
-  readonly #leave = (waiter: Waiter<T>): void => {
-    this.#waiters.remove(waiter);
-  };
 
   get size(): number {
     return this.#waiters.size;
@@ -54,7 +58,7 @@ export class WaitQueue<T = void> {
   /** Resolves when {@link wake} reaches this caller; rejects if `signal` aborts first. */
   wait(signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason);
-    const waiter = new Waiter<T>(signal, this.#leave);
+    const waiter = new Waiter<T>(signal);
     this.#waiters.push(waiter);
     return waiter.promise;
   }

@@ -1,0 +1,156 @@
+import { Link, LinkedList } from './linked-list.ts';
+
+/** Priorities are few, so that finding the highest is a short walk. */
+export const priorityMax = 7;
+/** Keys share this many sub-queues: memory stays bounded however many tenants come. */
+const subQueueMax = 256;
+
+/** What decides the order of service. */
+export interface Ordered {
+  /** How much of the service it takes: permits. */
+  readonly weight: number;
+  /** From 0 to 7; a higher one is served first. */
+  readonly priority: number;
+  /** Whose it is; keys take turns. */
+  readonly key: string | undefined;
+  readonly arrivedAt: number;
+}
+
+class SubQueue<Member extends Link> extends Link {
+  readonly members = new LinkedList<Member>();
+  /** What this key may still take before the others have their turn. */
+  deficit = 0;
+}
+
+/** Those with the same priority: keys take turns by deficit round robin. */
+class Level<Member extends Link & Ordered> {
+  readonly subQueues = new Map<number, SubQueue<Member>>();
+  /** The sub-queues with somebody in them; the first has the turn. */
+  readonly turns = new LinkedList<SubQueue<Member>>();
+}
+
+/**
+ * Decides who is next: the highest priority first, then keys in turn, then arrival. All in O(1).
+ * Keys are hashed into 256 sub-queues with a seed of the queue's own, so that nobody can choose to
+ * collide with another's key.
+ */
+export class FairQueue<Member extends Link & Ordered> {
+  readonly #levels: (Level<Member> | undefined)[] = [];
+  readonly #seed: number;
+  #size = 0;
+  #quantum = 1;
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  push(member: Member): void {
+    this.#levels[member.priority] ??= new Level<Member>();
+    const level = this.#levels[member.priority] as Level<Member>;
+    const slot = this.#slotOf(member.key);
+    let subQueue = level.subQueues.get(slot);
+    if (subQueue === undefined) {
+      subQueue = new SubQueue<Member>();
+      level.subQueues.set(slot, subQueue);
+    }
+    this.#quantum = Math.max(this.#quantum, member.weight);
+    if (subQueue.list === undefined) {
+      level.turns.push(subQueue);
+      subQueue.deficit = this.#quantum;
+    }
+    subQueue.members.push(member);
+    this.#size += 1;
+  }
+
+  /** Takes the member out, wherever it stands; false when it is not here. */
+  remove(member: Member): boolean {
+    const list = member.list as LinkedList<Member> | undefined;
+    if (list === undefined || !list.remove(member)) return false;
+    this.#size -= 1;
+    return true;
+  }
+
+  /** Who is next, without taking it out. With `newestFirst` a key's latest comes before its older. */
+  next(newestFirst = false): Member | undefined {
+    if (this.#size === 0) return undefined;
+    for (let priority = this.#levels.length - 1; priority >= 0; priority -= 1) {
+      const level = this.#levels[priority];
+      if (level === undefined) continue;
+      const subQueue = this.#turnOf(level, newestFirst);
+      if (subQueue !== undefined) return candidateOf(subQueue, newestFirst);
+    }
+    return undefined;
+  }
+
+  /** Takes out the one that `next` has just given. */
+  take(member: Member): void {
+    const turns = this.#levels[member.priority]?.turns;
+    const subQueue = turns?.first;
+    if (subQueue !== undefined && turns?.size !== 1) subQueue.deficit -= member.weight;
+    this.remove(member);
+  }
+
+  /** Who came first of all, whatever the order of service. */
+  oldest(): Member | undefined {
+    let oldest: Member | undefined;
+    for (const level of this.#levels) {
+      for (let turn = level?.turns.first; turn; turn = turn.next as typeof turn | undefined) {
+        const { first } = turn.members;
+        if (first && (!oldest || first.arrivedAt < oldest.arrivedAt)) oldest = first;
+      }
+    }
+    return oldest;
+  }
+
+  /**
+   * Who has to go when one too many waits: the latest of whoever has most waiting at the
+   * lowest priority. So a tenant that fills the queue pushes out its own work and not another's.
+   */
+  surplus(newcomer?: Member): Member | undefined {
+    for (const level of this.#levels) {
+      let longest: LinkedList<Member> | undefined;
+      for (let turn = level?.turns.first; turn; turn = turn.next as typeof turn | undefined) {
+        if (turn.members.size > (longest?.size ?? 0)) longest = turn.members;
+      }
+      if (longest?.last === undefined) continue;
+      const rival = newcomer?.priority === longest.last.priority ? newcomer.list : undefined;
+      return rival !== undefined && rival.size >= longest.size ? newcomer : longest.last;
+    }
+    return undefined;
+  }
+
+  /** The sub-queue whose turn it is: it has somebody waiting, and enough deficit for that one. */
+  #turnOf(level: Level<Member>, newestFirst: boolean): SubQueue<Member> | undefined {
+    const { turns } = level;
+    for (let first = turns.first; first !== undefined; first = turns.first) {
+      const candidate = candidateOf(first, newestFirst);
+      const alone = turns.size === 1;
+      if (candidate && (alone || first.deficit >= candidate.weight)) return first;
+      turns.shift();
+      if (candidate === undefined) continue;
+      first.deficit += this.#quantum;
+      turns.push(first);
+    }
+    return undefined;
+  }
+
+  #slotOf(key: string | undefined): number {
+    if (key === undefined) return -1;
+    let hash = this.#seed | 0;
+    for (let i = 0; i < key.length; i += 1) {
+      hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
+    }
+    return ((hash ^ (hash >>> 15)) >>> 0) % subQueueMax;
+  }
+}
+
+function candidateOf<Member extends Link>(
+  subQueue: SubQueue<Member>,
+  newestFirst: boolean,
+): Member | undefined {
+  return newestFirst ? subQueue.members.last : subQueue.members.first;
+}

@@ -1,0 +1,80 @@
+/** Each power of two is cut in 16: a bucket is at most 6 % wide, its middle at most 3 % off. */
+const cutBits = 4;
+const cuts = 2 ** cutBits;
+/** 2^42 microseconds are fifty days. */
+const exponentMax = 42;
+const bucketCount = (exponentMax - cutBits + 2) * cuts;
+
+/** What a histogram tells, in the unit it was fed. All are 0 when nothing was recorded. */
+export interface Quantiles {
+  readonly count: number;
+  readonly mean: number;
+  readonly p50: number;
+  readonly p95: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
+/** Milliseconds in fixed memory (2.5 KiB): recording is a few instructions, quantiles are within 3 %. */
+export class Histogram {
+  readonly #buckets = new Uint32Array(bucketCount);
+  #count = 0;
+  #sum = 0;
+  #max = 0;
+
+  record(ms: number): void {
+    this.#count += 1;
+    this.#sum += ms;
+    if (ms > this.#max) this.#max = ms;
+    const index = bucketOf(ms * 1000);
+    this.#buckets[index] = (this.#buckets[index] as number) + 1;
+  }
+
+  clear(): void {
+    if (this.#count === 0) return;
+    this.#buckets.fill(0);
+    this.#count = 0;
+    this.#sum = 0;
+    this.#max = 0;
+  }
+
+  /** Reads several histograms as if all had been recorded into one. */
+  static quantiles(parts: readonly Histogram[]): Quantiles {
+    let count = 0;
+    let sum = 0;
+    let max = 0;
+    for (const part of parts) {
+      count += part.#count;
+      sum += part.#sum;
+      max = Math.max(max, part.#max);
+    }
+    if (count === 0) return { count, mean: 0, p50: 0, p95: 0, p99: 0, max };
+    const filled = parts.filter((part) => part.#count > 0);
+    const ranks = [0.5, 0.95, 0.99].map((share) => Math.ceil(share * count));
+    const found: number[] = [];
+    let seen = 0;
+    for (let index = 0; index < bucketCount && found.length < ranks.length; index += 1) {
+      for (const part of filled) seen += part.#buckets[index] as number;
+      while (seen >= (ranks[found.length] ?? Infinity)) found.push(Math.min(middleOf(index), max));
+    }
+    const [p50 = max, p95 = max, p99 = max] = found;
+    return { count, mean: sum / count, p50, p95, p99, max };
+  }
+}
+
+function bucketOf(us: number): number {
+  if (us < cuts) return us | 0;
+  // Bit tricks end at 32 bits: half an hour in microseconds. Longer times are scaled down first.
+  const shift = us < 2 ** 31 ? 0 : 16;
+  const scaled = shift === 0 ? us | 0 : Math.min(us, 2 ** (exponentMax + 1) - 1) / 2 ** 16;
+  const exponent = 31 - Math.clz32(scaled);
+  const cut = (scaled >>> (exponent - cutBits)) & (cuts - 1);
+  return (exponent + shift - cutBits + 1) * cuts + cut;
+}
+
+function middleOf(index: number): number {
+  if (index < cuts) return index / 1000;
+  const exponent = Math.floor(index / cuts) + cutBits - 1;
+  const cut = index % cuts;
+  return (2 ** (exponent - cutBits) * (cuts + cut + 0.5)) / 1000;
+}

@@ -1,0 +1,335 @@
+import { untilAborted } from './abort.ts';
+import { check, checkInteger, checkNumber } from './check.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { type ErrorCode, SpillwayError } from './errors.ts';
+import { priorityMax } from './fair-queue.ts';
+import { type CodelOptions, type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
+import type { Limit, Outcome } from './limit.ts';
+import { Meter, type MeterStats, type Refusal } from './meter.ts';
+import { Permit } from './permit.ts';
+import { Permits } from './permits.ts';
+import type { Task } from './task.ts';
+import { mayGrant, nextTurn } from './turn.ts';
+
+export interface LaneOptions {
+  /** What the lane is called in errors and numbers. */
+  readonly name: string;
+  /** How many permits it has: an integer from 1, or a {@link Limit} that finds the number itself. */
+  readonly limit: number | Limit;
+  /** How many may wait; one more is refused. An integer from 0. */
+  readonly queueMax: number;
+  /** Milliseconds from arrival to the end of the work, above 0; `Infinity` for none. */
+  readonly deadlineMs: number;
+  /** The lane whose permits this one shares; a permit here is also a permit there. */
+  readonly parent?: Lane | undefined;
+  /** How many of the parent's permits are kept for this lane alone. An integer from 0. @default 0 */
+  readonly guaranteed?: number | undefined;
+  /** Grants in a row while siblings wait for the same permits. An integer from 1. @default 1 */
+  readonly share?: number | undefined;
+  /** Turns away what has waited too long while the queue never empties. @default off */
+  readonly codel?: CodelOptions | undefined;
+  /** Where time comes from. @default the parent's, or the system's */
+  readonly clock?: Clock | undefined;
+}
+
+export interface LaneStats extends MeterStats {
+  readonly name: string;
+  readonly limit: number;
+  /** Permits in use now, here and in the lanes inside this one. */
+  readonly inside: number;
+  /** How many wait now, here and in the lanes inside this one. */
+  readonly waiting: number;
+  /** The lanes inside this one; their numbers are part of this one's. */
+  readonly lanes: readonly LaneStats[];
+}
+
+const plainEntry: Entry = {};
+const codes: Readonly<Record<Exclude<Refusal, 'aborted'>, ErrorCode>> = {
+  closed: 'LANE_CLOSED',
+  deadline: 'DEADLINE',
+  full: 'LANE_FULL',
+  stale: 'LANE_STALE',
+};
+
+/**
+ * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: one
+ * with a `parent` borrows the parent's permits, never past its own limit, and what is guaranteed
+ * to it nobody else can take.
+ */
+export class Lane implements AsyncDisposable {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly deadlineMs: number;
+  readonly #limit: Limit | undefined;
+  readonly #weightMax: number;
+  readonly #queueMax: number;
+  readonly #root: Lane;
+  readonly #permits: Permits<Lane>;
+  readonly #meter: Meter;
+  readonly #queue: LaneQueue;
+  /** In the root: true while grants are put off until the event loop has turned. */
+  #yielding = false;
+  #closed: PromiseWithResolvers<void> | undefined;
+
+  constructor(options: LaneOptions) {
+    checkOptions(options);
+    const { parent, limit, guaranteed = 0, share = 1 } = options;
+    const above = parent === undefined ? undefined : parent.#permits;
+    const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
+    check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
+    this.name = options.name;
+    this.clock = options.clock ?? parent?.clock ?? systemClock;
+    this.deadlineMs = options.deadlineMs;
+    this.#limit = typeof limit === 'number' ? undefined : limit;
+    this.#weightMax = typeof limit === 'number' ? limit : limit.sizeMax;
+    this.#queueMax = options.queueMax;
+    this.#root = parent === undefined ? this : parent.#root;
+    const size = typeof limit === 'number' ? limit : limit.size;
+    this.#permits = new Permits<Lane>(this, { size, guaranteed, share, parent: above });
+    this.#meter = new Meter(this.clock.now());
+    const { clock, deadlineMs } = this;
+    this.#queue = new LaneQueue({ clock, deadlineMs, codel: options.codel, onDue: this.#expire });
+    if (parent !== undefined && parent.#closed !== undefined) void this.close();
+  }
+
+  get stats(): LaneStats {
+    return {
+      name: this.name,
+      limit: this.#permits.size,
+      inside: this.#permits.inside,
+      waiting: this.#permits.waiting,
+      ...Meter.stats(this.#meters(), this.clock.now()),
+      lanes: this.#permits.children.map((child) => child.owner.stats),
+    };
+  }
+
+  /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
+  enter(entry: Entry = plainEntry): Promise<Permit> {
+    const now = this.#arrive(entry);
+    if (entry.signal?.aborted) {
+      this.#meter.refuse('aborted');
+      return Promise.reject(entry.signal.reason);
+    }
+    if (this.#closed !== undefined) return Promise.reject(this.#refusal('closed'));
+    const weight = entry.weight ?? 1;
+    if (this.#root.#permits.waiting === 0 && this.#permits.fits(weight) && mayGrant(now)) {
+      this.#permits.take(weight);
+      return Promise.resolve(this.#begin(entry, now, now));
+    }
+    const waiter = this.#join(entry, now);
+    this.#dispatch(now);
+    if (!this.#root.#yielding) this.#trim(waiter);
+    return waiter.promise;
+  }
+
+  /** A permit at once, or none; nobody who waits is overtaken. */
+  tryEnter(entry: Entry = plainEntry): Permit | undefined {
+    const now = this.#arrive(entry);
+    if (entry.signal?.aborted || this.#closed !== undefined) {
+      this.#meter.refuse(this.#closed === undefined ? 'aborted' : 'closed');
+      return undefined;
+    }
+    const weight = entry.weight ?? 1;
+    if (this.#root.#permits.waiting === 0) {
+      if (this.#permits.fits(weight)) {
+        this.#permits.take(weight);
+        return this.#begin(entry, now, now);
+      }
+    } else {
+      const waiter = this.#join(entry, now);
+      this.#dispatch(now, true);
+      if (waiter.permit !== undefined) return waiter.permit;
+      waiter.abandon();
+      this.#remove(waiter);
+    }
+    this.#meter.refuse('full');
+    return undefined;
+  }
+
+  /**
+   * Runs the task inside. The caller hears of an abort or the deadline at once; the permit is held
+   * until the task has really ended, so that the numbers tell the truth.
+   */
+  async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
+    const permit = await this.enter(entry);
+    const { signal } = permit;
+    return untilAborted(hold(permit, task, signal), signal);
+  }
+
+  /** Lets nobody else in, here and in the lanes inside; resolves when the last has left. */
+  close(): Promise<void> {
+    this.#closed ??= Promise.withResolvers<void>();
+    for (const child of this.#permits.children) void child.owner.close();
+    this.#settleClose();
+    return this.#closed.promise;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal What the next in line needs, after those whose time is over have been sent away. */
+  nextWeight(now: number): number {
+    for (let waiter = this.#queue.next(now); waiter; waiter = this.#queue.next(now)) {
+      const reason = this.#queue.lateness(waiter, now);
+      if (reason === undefined) return waiter.weight;
+      this.#drop(waiter, reason);
+    }
+    return 0;
+  }
+
+  /** @internal A permit comes back, and passes straight on to whoever is next. */
+  leave(permit: Permit): void {
+    const now = this.clock.now();
+    const { weight, startedAt, outcome } = permit;
+    this.#meter.finish(now, now - startedAt);
+    if (this.#limit !== undefined) {
+      this.#limit.observe({ outcome, startedAt, endedAt: now, inside: this.#permits.inside });
+      this.#permits.resize(this.#limit.size);
+    }
+    this.#permits.give(weight);
+    if (this.#root.#permits.waiting > 0) this.#dispatch(now);
+    if (this.#closed !== undefined) this.#settleClose();
+  }
+
+  #arrive(entry: Entry): number {
+    if (entry !== plainEntry) {
+      checkInteger('weight', entry.weight ?? 1, 1, this.#weightMax);
+      checkInteger('priority', entry.priority ?? 0, 0, priorityMax);
+    }
+    this.#meter.arrive();
+    return this.clock.now();
+  }
+
+  #begin(entry: Entry, arrivedAt: number, startedAt: number): Permit {
+    this.#meter.start(startedAt, startedAt - arrivedAt);
+    return new Permit(this, { arrivedAt, startedAt }, entry);
+  }
+
+  #join(entry: Entry, now: number): LaneWaiter {
+    const waiter = new LaneWaiter(entry, now, this.#left);
+    this.#queue.push(waiter);
+    this.#permits.wait(1);
+    return waiter;
+  }
+
+  #remove(waiter: LaneWaiter): void {
+    if (this.#queue.remove(waiter)) this.#permits.wait(-1);
+  }
+
+  readonly #left = (waiter: LaneWaiter): void => {
+    this.#meter.refuse('aborted');
+    this.#remove(waiter);
+    // One that needed many permits may have kept those behind it waiting.
+    this.#dispatch(this.clock.now());
+    if (this.#closed !== undefined) this.#settleClose();
+  };
+
+  #drop(waiter: LaneWaiter, reason: 'deadline' | 'full' | 'stale'): void {
+    this.#remove(waiter);
+    waiter.refuse(this.#refusal(reason));
+  }
+
+  /** Lets in whoever may enter now, all over the tree; the budget of a turn puts the rest off. */
+  #dispatch(now: number, regardless = false): void {
+    const root = this.#root;
+    if (root.#yielding && !regardless) return;
+    for (let lane = root.#permits.next(now); lane; lane = root.#permits.next(now)) {
+      if (!mayGrant(now) && !regardless) {
+        root.#yielding = true;
+        nextTurn(root.#resume);
+        return;
+      }
+      lane.owner.#grantNext(now);
+    }
+  }
+
+  #grantNext(now: number): void {
+    const waiter = this.#queue.next(now);
+    if (waiter === undefined) return;
+    this.#queue.take(waiter);
+    this.#permits.wait(-1);
+    this.#permits.takeTurn(waiter.weight);
+    waiter.permit = this.#begin(waiter.entry, waiter.arrivedAt, now);
+    waiter.grant(waiter.permit);
+  }
+
+  readonly #resume = (): void => {
+    this.#yielding = false;
+    this.#dispatch(this.clock.now());
+    if (!this.#yielding) this.#trimAll();
+  };
+
+  #trimAll(): void {
+    while (this.#trim());
+    for (const child of this.#permits.children) child.owner.#trimAll();
+  }
+
+  /** Sends one away if one too many waits. */
+  #trim(newcomer?: LaneWaiter): boolean {
+    if (this.#queue.size <= this.#queueMax) return false;
+    const surplus = this.#queue.surplus(newcomer);
+    if (surplus !== undefined) this.#drop(surplus, 'full');
+    return surplus !== undefined;
+  }
+
+  readonly #expire = (): void => {
+    const now = this.clock.now();
+    for (let waiter = this.#queue.oldest(); waiter; waiter = this.#queue.oldest()) {
+      const reason = this.#queue.lateness(waiter, now);
+      if (reason === undefined) break;
+      this.#drop(waiter, reason);
+    }
+    this.#dispatch(now);
+    if (this.#closed !== undefined) this.#settleClose();
+  };
+
+  #refusal(reason: Exclude<Refusal, 'aborted'>): SpillwayError {
+    this.#meter.refuse(reason);
+    const { inside, size } = this.#permits;
+    const waiting = this.#queue.size;
+    const retryAfterMs = this.#meter.retryAfterMs(waiting, size);
+    const message = `lane "${this.name}": ${reason} with ${inside} inside, ${waiting} waiting`;
+    return new SpillwayError(codes[reason], message, { retryAfterMs });
+  }
+
+  #settleClose(): void {
+    if (this.#permits.inside === 0 && this.#permits.waiting === 0) this.#closed?.resolve();
+  }
+
+  #meters(): Meter[] {
+    return [this.#meter, ...this.#permits.children.flatMap((child) => child.owner.#meters())];
+  }
+}
+
+/** Holds the permit until the task has ended, and says how it ended. */
+async function hold<T>(permit: Permit, task: Task<T>, signal: AbortSignal): Promise<T> {
+  using _permit = permit;
+  try {
+    return await task(signal);
+  } catch (error) {
+    permit.outcome = outcomeOf(error, signal);
+    throw error;
+  }
+}
+
+/** A missed deadline or an overloaded callee says "too much"; a caller that left says nothing. */
+function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
+  const cause = signal.aborted ? signal.reason : error;
+  const { code, status } = (cause ?? {}) as { code?: unknown; status?: unknown };
+  if (code === 'DEADLINE' || status === 503 || status === 504 || status === 429) return 'dropped';
+  return signal.aborted ? 'ignored' : 'ok';
+}
+
+function checkOptions(options: LaneOptions): void {
+  const { name, limit, queueMax, deadlineMs, parent, codel } = options;
+  check(typeof name === 'string' && name !== '', 'name', 'a word', name);
+  checkInteger('limit', typeof limit === 'number' ? limit : limit.size, 1);
+  checkInteger('queueMax', queueMax, 0);
+  check(deadlineMs > 0, 'deadlineMs', 'a number above 0', deadlineMs);
+  check(parent === undefined || parent instanceof Lane, 'parent', 'a Lane', parent);
+  checkInteger('guaranteed', options.guaranteed ?? 0, 0);
+  checkInteger('share', options.share ?? 1, 1);
+  checkNumber('codel.targetMs', codel?.targetMs ?? 5, 0);
+  checkNumber('codel.intervalMs', codel?.intervalMs ?? 100, 0);
+}

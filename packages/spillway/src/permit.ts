@@ -1,0 +1,57 @@
+import type { Clock } from './clock.ts';
+import { type Deadline, deadline } from './deadline.ts';
+import type { Outcome } from './limit.ts';
+
+/** What a permit must know of the lane that gave it. */
+interface Giver {
+  readonly clock: Clock;
+  readonly deadlineMs: number;
+  leave(permit: Permit): void;
+}
+
+/** The right to be inside a lane. Disposing it passes the place on; doing so twice is harmless. */
+export class Permit implements Disposable {
+  readonly weight: number;
+  readonly arrivedAt: number;
+  readonly startedAt: number;
+  /** How the work ended, for a lane whose limit learns: set it before disposing. */
+  outcome: Outcome = 'ok';
+  readonly #signal: AbortSignal | undefined;
+  #giver: Giver | undefined;
+  #deadline: Deadline | undefined;
+
+  constructor(
+    giver: Giver,
+    times: { readonly arrivedAt: number; readonly startedAt: number },
+    entry: { readonly weight?: number | undefined; readonly signal?: AbortSignal | undefined },
+  ) {
+    this.#giver = giver;
+    this.weight = entry.weight ?? 1;
+    this.arrivedAt = times.arrivedAt;
+    this.startedAt = times.startedAt;
+    this.#signal = entry.signal;
+  }
+
+  /**
+   * Aborts at the lane's deadline, which began on arrival, or with the caller's own signal. It is
+   * made when first asked for, since it costs more than all the rest of a passage.
+   */
+  get signal(): AbortSignal {
+    if (this.#deadline !== undefined) return this.#deadline.signal;
+    const giver = this.#giver;
+    if (giver === undefined || (giver.deadlineMs === Infinity && this.#signal !== undefined)) {
+      return this.#signal ?? AbortSignal.abort(new Error('the permit was given back'));
+    }
+    const restMs = Math.max(0, this.arrivedAt + giver.deadlineMs - giver.clock.now());
+    this.#deadline = deadline(giver.clock, restMs, this.#signal);
+    return this.#deadline.signal;
+  }
+
+  [Symbol.dispose](): void {
+    const giver = this.#giver;
+    if (giver === undefined) return;
+    this.#giver = undefined;
+    this.#deadline?.[Symbol.dispose]();
+    giver.leave(this);
+  }
+}

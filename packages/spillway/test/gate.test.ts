@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Gate, type Random } from 'spillway';
+import { explore } from 'spillway/testing';
+
+describe('Gate', () => {
+  it('lets in as many as its limit, and the rest in the order they came', async () => {
+    const gate = new Gate({ limit: 2, queueMax: 9 });
+    const seen: number[] = [];
+    const first = await gate.enter();
+    const second = await gate.enter();
+    const rest = [1, 2, 3].map(async (number) => {
+      using _place = await gate.enter();
+      seen.push(number);
+    });
+    assert.deepEqual(gate.stats, { limit: 2, inside: 2, waiting: 3 });
+    first[Symbol.dispose]();
+    second[Symbol.dispose]();
+    await Promise.all(rest);
+    assert.deepEqual(seen, [1, 2, 3]);
+    assert.deepEqual(gate.stats, { limit: 2, inside: 0, waiting: 0 });
+  });
+
+  it('refuses one more than may wait', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 1 });
+    using _first = await gate.enter();
+    const leaver = new AbortController();
+    const second = gate.enter(leaver.signal);
+    await assert.rejects(gate.enter(), { code: 'GATE_FULL', status: 503, retryable: true });
+    assert.equal(gate.tryEnter(), undefined);
+    leaver.abort();
+    await assert.rejects(second, { name: 'AbortError' });
+  });
+
+  it('gives a place back once, however often it is disposed', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 0 });
+    const place = gate.tryEnter();
+    assert.ok(place);
+    place[Symbol.dispose]();
+    place[Symbol.dispose]();
+    assert.equal(gate.stats.inside, 0);
+  });
+
+  it('never hands a place to a waiter that aborted in the same tick', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 9 });
+    const first = await gate.enter();
+    const quitter = new AbortController();
+    const gone = assert.rejects(gate.enter(quitter.signal), { name: 'AbortError' });
+    quitter.abort();
+    first[Symbol.dispose]();
+    await gone;
+    assert.deepEqual(gate.stats, { limit: 1, inside: 0, waiting: 0 });
+  });
+
+  it('lets no newcomer overtake between a place’s return and the waiter’s wake-up', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 9 });
+    const seen: string[] = [];
+    const first = await gate.enter();
+    const waiter = gate.enter().then((place) => {
+      seen.push('waiter');
+      place[Symbol.dispose]();
+    });
+    first[Symbol.dispose]();
+    const newcomer = gate.enter().then((place) => {
+      seen.push('newcomer');
+      place[Symbol.dispose]();
+    });
+    await Promise.all([waiter, newcomer]);
+    assert.deepEqual(seen, ['waiter', 'newcomer']);
+  });
+
+  it('lets I/O run though its callers wake each other without end', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 9 });
+    let turned = false;
+    let passes = 0;
+    setImmediate(() => {
+      turned = true;
+    });
+    while (!turned && passes < 100_000) {
+      using _place = await gate.enter();
+      passes += 1;
+    }
+    assert.ok(turned, `no I/O in ${passes} passes`);
+  });
+
+  it('names the option and the rule it breaks', () => {
+    assert.throws(
+      () => new Gate({ limit: 0, queueMax: 1 }),
+      /limit: must be an integer from 1, got 0/,
+    );
+    assert.throws(() => new Gate({ limit: Number.NaN, queueMax: 1 }), /limit: .* got NaN/);
+    assert.throws(() => new Gate({ limit: 1, queueMax: -1 }), /queueMax: .* from 0, got -1/);
+  });
+
+  it('loses and doubles no place in any schedule', async () => {
+    await explore(2_000, playGate);
+  });
+});
+
+/** Callers come, leave, abort and are refused in a random order; some places are tried for. */
+async function playGate(random: Random): Promise<void> {
+  const limit = 1 + Math.floor(random() * 3);
+  const queueMax = Math.floor(random() * 5);
+  const gate = new Gate({ limit, queueMax });
+  let inside = 0;
+  let came = 0;
+  let lastServed = -1;
+  const use = async (order: number, entering: Promise<Disposable>) => {
+    using _place = await entering;
+    inside += 1;
+    assert.ok(inside <= limit, `${inside} inside of ${limit}`);
+    assert.ok(order > lastServed, `${order} served after ${lastServed}`);
+    lastServed = order;
+    for (let i = 0; i < random() * 6; i += 1) await undefined;
+    inside -= 1;
+  };
+  const all: Promise<unknown>[] = [];
+  for (let step = 0; step < 30; step += 1) {
+    const controller = new AbortController();
+    const order = came;
+    came += 1;
+    all.push(use(order, gate.enter(controller.signal)).catch((error) => error));
+    if (random() < 0.3) controller.abort();
+    if (random() < 0.5) for (let i = 0; i < random() * 8; i += 1) await undefined;
+    // Those whose place is on its way to them, once the loop has turned, still count as waiting.
+    assert.ok(gate.stats.waiting <= queueMax + limit);
+    assert.ok(gate.stats.inside <= limit);
+  }
+  await Promise.all(all);
+  assert.deepEqual(gate.stats, { limit, inside: 0, waiting: 0 });
+}
