@@ -8,4 +8,5 @@ export {
   type SpillwayErrorOptions,
 } from './errors.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';
+export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export type { Task } from './task.ts';
