@@ -1,3 +1,10 @@
+export {
+  Backlog,
+  type BacklogCloseOptions,
+  type BacklogOptions,
+  type BacklogStats,
+  type DropReason,
+} from './backlog.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export {
