@@ -15,5 +15,13 @@ export {
   type SpillwayErrorOptions,
 } from './errors.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';
+export {
+  type Part,
+  type PartState,
+  Service,
+  type ServiceOptions,
+  type ServiceState,
+  type ServiceStats,
+} from './service.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export type { Task } from './task.ts';
