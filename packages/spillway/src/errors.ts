@@ -9,8 +9,7 @@ export interface Fault {
 }
 
 const faults = {
-  BACKLOG_CLOSED: { status: 503, retryable: false },
-  BACKLOG_FULL: { status: 503, retryable: true },
+  BACKLOG_LEFT: { status: 500, retryable: false },
   BREAKER_OPEN: { status: 503, retryable: true },
   BUCKET_FULL: { status: 429, retryable: true },
   DEADLINE: { status: 504, retryable: true },

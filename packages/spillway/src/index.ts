@@ -1,3 +1,10 @@
+export {
+  Backlog,
+  type BacklogCloseOptions,
+  type BacklogOptions,
+  type BacklogStats,
+  type DropReason,
+} from './backlog.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export {
@@ -15,4 +22,13 @@ export type { Limit, Outcome, Sample } from './limit.ts';
 export type { MeterStats, Refusal } from './meter.ts';
 export { Permit } from './permit.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';
+export {
+  type Part,
+  type PartState,
+  Service,
+  type ServiceOptions,
+  type ServiceState,
+  type ServiceStats,
+} from './service.ts';
+export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export type { Task } from './task.ts';
