@@ -8,9 +8,18 @@ export function check(
   rule: string,
   actual: unknown,
 ): asserts holds {
-  if (holds) return;
+  if (!holds) throw misuse(option, rule, actual);
+}
+
+/** The error for wrong use, with what revealed it if that was another error. */
+export function misuse(option: string, rule: string, actual: unknown, cause?: unknown): Error {
   const got = inspect(actual, { depth: 0, maxStringLength: 80 });
-  throw new AssertionError({ message: `${option}: must be ${rule}, got ${got}`, actual });
+  const why = cause instanceof Error ? ` (${cause.message})` : '';
+  const message = `${option}: must be ${rule}, got ${got}${why}`;
+  return Object.assign(
+    new AssertionError({ message, actual }),
+    cause === undefined ? {} : { cause },
+  );
 }
 
 /** An integer between the bounds, both included. */

@@ -48,7 +48,8 @@ export class FairQueue<Member extends Link & Ordered> {
     return this.#size;
   }
 
-  push(member: Member): void {
+  /** Puts the member last among those of its key, or first if it was taken out and comes back. */
+  push(member: Member, comesBack = false): void {
     this.#levels[member.priority] ??= new Level<Member>();
     const level = this.#levels[member.priority] as Level<Member>;
     const slot = this.#slotOf(member.key);
@@ -62,7 +63,8 @@ export class FairQueue<Member extends Link & Ordered> {
       level.turns.push(subQueue);
       subQueue.deficit = this.#quantum;
     }
-    subQueue.members.push(member);
+    if (comesBack) subQueue.members.unshift(member);
+    else subQueue.members.push(member);
     this.#size += 1;
   }
 
@@ -94,12 +96,19 @@ export class FairQueue<Member extends Link & Ordered> {
     this.remove(member);
   }
 
+  /** All that wait, in no order that means anything. */
+  *[Symbol.iterator](): Generator<Member> {
+    for (const level of this.#levels) {
+      for (const turn of level?.turns ?? []) yield* turn.members;
+    }
+  }
+
   /** Who came first of all, whatever the order of service. */
   oldest(): Member | undefined {
     let oldest: Member | undefined;
     for (const level of this.#levels) {
-      for (let turn = level?.turns.first; turn; turn = turn.next as typeof turn | undefined) {
-        const { first } = turn.members;
+      for (const { members } of level?.turns ?? []) {
+        const { first } = members;
         if (first && (!oldest || first.arrivedAt < oldest.arrivedAt)) oldest = first;
       }
     }
@@ -113,8 +122,8 @@ export class FairQueue<Member extends Link & Ordered> {
   surplus(newcomer?: Member): Member | undefined {
     for (const level of this.#levels) {
       let longest: LinkedList<Member> | undefined;
-      for (let turn = level?.turns.first; turn; turn = turn.next as typeof turn | undefined) {
-        if (turn.members.size > (longest?.size ?? 0)) longest = turn.members;
+      for (const { members } of level?.turns ?? []) {
+        if (members.size > (longest?.size ?? 0)) longest = members;
       }
       if (longest?.last === undefined) continue;
       const rival = newcomer?.priority === longest.last.priority ? newcomer.list : undefined;
@@ -139,13 +148,17 @@ export class FairQueue<Member extends Link & Ordered> {
   }
 
   #slotOf(key: string | undefined): number {
-    if (key === undefined) return -1;
-    let hash = this.#seed | 0;
-    for (let i = 0; i < key.length; i += 1) {
-      hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
-    }
-    return ((hash ^ (hash >>> 15)) >>> 0) % subQueueMax;
+    return key === undefined ? -1 : hashOf(key, this.#seed) % subQueueMax;
   }
+}
+
+/** A number that only those who know the seed can foresee. */
+export function hashOf(key: string, seed: number): number {
+  let hash = seed | 0;
+  for (let i = 0; i < key.length; i += 1) {
+    hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
+  }
+  return (hash ^ (hash >>> 15)) >>> 0;
 }
 
 function candidateOf<Member extends Link>(

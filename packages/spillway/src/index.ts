@@ -21,6 +21,10 @@ export type { CodelOptions, Entry } from './lane-queue.ts';
 export type { Limit, Outcome, Sample } from './limit.ts';
 export type { MeterStats, Refusal } from './meter.ts';
 export { Permit } from './permit.ts';
+export { Pool, type PoolCloseOptions, type PoolOptions, type PoolStats } from './pool.ts';
+export type { RecycleOptions, WorkerStats } from './pool-crew.ts';
+export type { RunOptions } from './pool-task.ts';
+export type { Thread, ThreadEvents, Threads } from './pool-thread.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';
 export {
   type Part,
@@ -32,3 +36,9 @@ export {
 } from './service.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export type { Task } from './task.ts';
+export {
+  type SetupContext,
+  type Transfer,
+  transfer,
+  type WorkerContext,
+} from './worker-context.ts';

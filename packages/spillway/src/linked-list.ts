@@ -20,6 +20,15 @@ export class LinkedList<Member extends Link> {
     this.size += 1;
   }
 
+  unshift(member: Member): void {
+    member.list = this as unknown as LinkedList<Link>;
+    member.next = this.first;
+    if (this.first === undefined) this.last = member;
+    else this.first.previous = member;
+    this.first = member;
+    this.size += 1;
+  }
+
   /** Takes the member out; false when it is not in this list. */
   remove(member: Member): boolean {
     if ((member.list as unknown) !== this) return false;
@@ -33,6 +42,15 @@ export class LinkedList<Member extends Link> {
     member.next = undefined;
     this.size -= 1;
     return true;
+  }
+
+  /** Those that are here now, oldest first; they may leave meanwhile. */
+  *[Symbol.iterator](): Generator<Member> {
+    for (let member = this.first; member !== undefined; ) {
+      const next = member.next as Member | undefined;
+      yield member;
+      member = next;
+    }
   }
 
   shift(): Member | undefined {

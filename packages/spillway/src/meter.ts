@@ -96,6 +96,13 @@ export class Meter {
     this.#serviceMsMean += (serviceMs - this.#serviceMsMean) * weight;
   }
 
+  /** Counts work that is over, when its start and its length are known only then. */
+  pass(now: number, times: { readonly waitMs: number; readonly serviceMs: number }): void {
+    this.start(now, times.waitMs);
+    this.#current.insideMs += times.serviceMs;
+    this.finish(now, times.serviceMs);
+  }
+
   refuse(reason: Refusal): void {
     this.#refused[reason] += 1;
   }

@@ -1,0 +1,196 @@
+import { misuse } from './check.ts';
+import { LinkedList } from './linked-list.ts';
+import type { PoolTask } from './pool-task.ts';
+import type { Thread } from './pool-thread.ts';
+import { SharedSlots, slotCount, slotOf, ticketOf } from './pool-wire.ts';
+import type { Snapshot, View } from './snapshot.ts';
+
+/**
+ * How much work, by what is known of it, may wait in a busy worker: enough that the next tasks are
+ * there when one ends, which saves a wake-up of about 100 us for each.
+ */
+const prefetchMsMax = 2;
+
+/** `starting` until it is warm; `retiring` finishes what it has begun; `gone` has ended. */
+export type WorkerState = 'starting' | 'ready' | 'retiring' | 'gone';
+
+/** One worker of a pool, seen from the pool. */
+export class PoolMember {
+  readonly seat: number;
+  readonly slots: SharedSlots = new SharedSlots();
+  readonly dispatched: LinkedList<PoolTask> = new LinkedList<PoolTask>();
+  readonly startedAt: number;
+  state: WorkerState = 'starting';
+  readyAt: number = Infinity;
+  tasks = 0;
+  /** Goes off if the worker is not warm in time, or has to be ended. */
+  timer: Disposable | undefined = undefined;
+  readonly #thread: Thread;
+  readonly #concurrency: number;
+  readonly #bySlot: (PoolTask | undefined)[] = new Array(slotCount).fill(undefined);
+  readonly #freeSlots: number[] = Array.from({ length: slotCount }, (_, slot) => slot);
+  readonly #views = new Map<number, View<unknown>>();
+  #outbox: unknown[] = [];
+  #transfers: ArrayBuffer[] = [];
+  #stamp = 0;
+  /** How long the tasks here will take together, by what is known of them. */
+  #expectedMs = 0;
+
+  constructor(options: {
+    readonly seat: number;
+    readonly concurrency: number;
+    readonly now: number;
+    readonly snapshot: Snapshot<unknown>;
+    readonly spawn: (buffer: SharedArrayBuffer, member: PoolMember) => Thread;
+  }) {
+    this.seat = options.seat;
+    this.startedAt = options.now;
+    this.#concurrency = options.concurrency;
+    this.#thread = options.spawn(this.slots.buffer, this);
+    const view = options.snapshot.acquire();
+    this.#views.set(view.version, view);
+    this.#thread.post({ type: 'start', version: view.version, value: view.value }, []);
+  }
+
+  get utilisation(): number {
+    return this.#thread.utilisation;
+  }
+
+  /** How many of its tasks have begun, or are about to. */
+  get inside(): number {
+    return Math.min(this.dispatched.size, this.#concurrency);
+  }
+
+  /** How many of its tasks wait behind those. */
+  get prefetched(): number {
+    return this.dispatched.size - this.inside;
+  }
+
+  /** Whether it could begin another task at once. */
+  get isIdle(): boolean {
+    return this.dispatched.size < this.#concurrency;
+  }
+
+  /** Sends a snapshot that all tasks sent from now on will see. */
+  publish(value: unknown, version: number): void {
+    this.#thread.post({ type: 'snapshot', version, value }, []);
+  }
+
+  hold(view: View<unknown>): void {
+    this.#views.set(view.version, view);
+  }
+
+  released(version: number): void {
+    this.#views.get(version)?.[Symbol.dispose]();
+    this.#views.delete(version);
+  }
+
+  /** Whether it is idle, or busy with so little that the task would hardly wait. */
+  hasRoom(task: PoolTask, expectedMs: number | undefined): boolean {
+    const { size } = this.dispatched;
+    if (this.state !== 'ready' || size >= slotCount) return false;
+    if (size < this.#concurrency) return true;
+    // One task may always wait here, since it is taken back as soon as another worker is idle.
+    if (task.isMovable && size === this.#concurrency) return true;
+    return expectedMs !== undefined && this.#expectedMs + expectedMs <= prefetchMsMax;
+  }
+
+  /** Takes the task; it goes out with the next {@link flush}. */
+  assign(task: PoolTask, expectedMs: number | undefined): void {
+    const slot = this.#freeSlots.pop() as number;
+    this.#stamp += 1;
+    task.ticket = ticketOf(this.#stamp, slot);
+    task.member = this;
+    task.expectedMs = expectedMs ?? 0;
+    this.#expectedMs += task.expectedMs;
+    this.#bySlot[slot] = task;
+    this.dispatched.push(task);
+    this.slots.offer(task.ticket);
+    this.#outbox.push(task.ticket, task.handler, task.input);
+    if (task.transfer !== undefined) this.#transfers.push(...task.transfer);
+  }
+
+  /** Sends all that was assigned in one message; what cannot be sent is refused by itself. */
+  flush(refused: (task: PoolTask, error: unknown) => void): void {
+    if (this.#outbox.length === 0) return;
+    const batch = this.#outbox;
+    const transfers = this.#transfers;
+    this.#outbox = [];
+    this.#transfers = [];
+    try {
+      this.#thread.post(batch, transfers);
+    } catch {
+      for (let at = 0; at < batch.length; at += 3) {
+        const task = this.taskAt(slotOf(batch[at] as number));
+        if (task === undefined || task.ticket !== batch[at]) continue;
+        try {
+          this.#thread.post(batch.slice(at, at + 3), task.transfer ?? []);
+        } catch (cause) {
+          this.remove(task);
+          refused(task, misuse('input', 'a value that can be copied', task.input, cause));
+        }
+      }
+    }
+  }
+
+  taskAt(slot: number): PoolTask | undefined {
+    return this.#bySlot[slot];
+  }
+
+  /** The task is no longer here: it has ended, or was taken back. */
+  remove(task: PoolTask): void {
+    const slot = slotOf(task.ticket);
+    this.dispatched.remove(task);
+    this.#bySlot[slot] = undefined;
+    this.#freeSlots.push(slot);
+    this.#expectedMs = this.dispatched.size === 0 ? 0 : this.#expectedMs - task.expectedMs;
+    task.member = undefined;
+  }
+
+  /** Takes back a task that has not begun; false when it has. */
+  takeBack(task: PoolTask): boolean {
+    if (!this.slots.revoke(task.ticket)) return false;
+    this.remove(task);
+    return true;
+  }
+
+  /** Takes back, newest first, up to so many of those that may and that have not begun. */
+  revoke(count: number, may: (task: PoolTask) => boolean): PoolTask[] {
+    const taken: PoolTask[] = [];
+    for (let task = this.dispatched.last; task !== undefined && taken.length < count; ) {
+      const older = task.previous as PoolTask | undefined;
+      if (may(task) && this.takeBack(task)) taken.push(task);
+      task = older;
+    }
+    return taken;
+  }
+
+  abort(task: PoolTask, reason: unknown): void {
+    this.slots.abort(task.ticket);
+    try {
+      this.#thread.post({ type: 'abort', ticket: task.ticket, reason }, []);
+    } catch {
+      this.#thread.post({ type: 'abort', ticket: task.ticket, reason: String(reason) }, []);
+    }
+  }
+
+  credit(task: PoolTask, chunks: number): void {
+    this.#thread.post({ type: 'credit', ticket: task.ticket, chunks }, []);
+  }
+
+  close(): void {
+    this.#thread.post({ type: 'close' }, []);
+  }
+
+  terminate(): void {
+    this.#thread.terminate();
+  }
+
+  /** Lets go of what it held, once the thread has ended. */
+  end(): void {
+    this.state = 'gone';
+    this.timer?.[Symbol.dispose]();
+    for (const view of this.#views.values()) view[Symbol.dispose]();
+    this.#views.clear();
+  }
+}

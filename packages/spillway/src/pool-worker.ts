@@ -1,0 +1,14 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { systemClock } from './clock.ts';
+import { PoolHost } from './pool-host.ts';
+
+/** The file that a pool's thread runs. */
+const port = parentPort;
+if (port !== null) {
+  const host = new PoolHost(workerData, {
+    post: (message, transfer) => port.postMessage(message, transfer),
+    close: () => port.close(),
+    clock: systemClock,
+  });
+  port.on('message', (message) => host.receive(message));
+}

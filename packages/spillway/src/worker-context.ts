@@ -1,0 +1,35 @@
+/** What a handler of a worker module is given besides its input. */
+export interface WorkerContext<Resource = unknown, State = unknown> {
+  /** What this worker's `setup` gave: its own, shared with no other worker. */
+  readonly resource: Resource;
+  /** The snapshot as it was when the task began; it stays the same until the task ends. */
+  readonly snapshot: State;
+  /** The number of that snapshot; 0 before the first was published. */
+  readonly version: number;
+  /** Aborts when the caller does or its deadline has passed; needs the worker's loop to turn. */
+  readonly signal: AbortSignal;
+  /** The same, but up to date also in the middle of synchronous work. */
+  readonly aborted: boolean;
+}
+
+/** What `setup` and `teardown` of a worker module are given. */
+export type SetupContext<State = unknown> = Pick<
+  WorkerContext<unknown, State>,
+  'snapshot' | 'version'
+>;
+
+/** A result whose buffers are moved to the caller instead of copied. */
+export class Transfer<T> {
+  readonly value: T;
+  readonly list: readonly ArrayBuffer[];
+
+  constructor(value: T, list: readonly ArrayBuffer[]) {
+    this.value = value;
+    this.list = list;
+  }
+}
+
+/** Gives a handler's result with some of its buffers moved instead of copied. */
+export function transfer<T>(value: T, list: readonly ArrayBuffer[]): Transfer<T> {
+  return new Transfer(value, list);
+}
