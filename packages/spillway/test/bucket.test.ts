@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Bucket, type Clock, type Random, seededRandom } from 'spillway';
+import { Bucket, type Clock, seededRandom } from 'spillway';
 import { explore, VirtualClock } from 'spillway/testing';
 
-/** Timers of a busy process: each comes late by chance. */
-function lateClock(clock: VirtualClock, random: Random, lateMsMax: number): Clock {
+/** Timers of a busy process: each comes late by as much as it is told. */
+function lateClock(clock: VirtualClock, lateMs: () => number): Clock {
   return {
     now: () => clock.now(),
-    after: (ms, callback) => clock.after(ms + random() * lateMsMax, callback),
+    after: (ms, callback) => clock.after(ms + lateMs(), callback),
   };
 }
 
@@ -101,11 +101,15 @@ describe('Bucket', () => {
     const clock = new VirtualClock();
     const bucket = new Bucket({ ratePerSecond: 2, burst: 2, queueMax: 2, clock });
     await bucket.take(2);
-    const waiting = [bucket.take(2), bucket.take(1)];
+    const leave = new AbortController();
+    const waiting = [bucket.take(2), bucket.take(1, leave.signal)];
     const full = { code: 'BUCKET_FULL', status: 429, retryAfterMs: 2000 };
     await assert.rejects(bucket.take(1), full);
-    assert.equal(bucket.stats.refused, 1);
-    await clock.run(Promise.all(waiting));
+    leave.abort('gone');
+    waiting.push(bucket.take(2));
+    await assert.rejects(bucket.take(1), { ...full, retryAfterMs: 2500 });
+    assert.equal(bucket.stats.refused, 2);
+    await clock.run(Promise.allSettled(waiting));
     assert.equal(clock.pending, 0);
   });
 
@@ -115,7 +119,7 @@ describe('Bucket', () => {
       ratePerSecond: 10,
       burst: 1,
       queueMax: 1,
-      clock: lateClock(clock, () => 1, 50),
+      clock: lateClock(clock, () => 50),
     });
     await bucket.take();
     const first = bucket.take();
@@ -164,7 +168,8 @@ describe('Bucket', () => {
   ]) {
     it(`loses nothing at ${ratePerSecond}/s to timers up to ${lateMsMax} ms late`, async () => {
       const clock = new VirtualClock();
-      const late = lateClock(clock, seededRandom(1), lateMsMax);
+      const random = seededRandom(1);
+      const late = lateClock(clock, () => random() * lateMsMax);
       const bucket = new Bucket({ ratePerSecond, queueMax: 45, clock: late });
       const burst = bucket.stats.tokens;
       const grants = await greedy(bucket, clock, 20_000);
@@ -173,6 +178,18 @@ describe('Bucket', () => {
       assert.ok(grants.length >= most - burst - 1, `${grants.length} of ${most}`);
       assert.ok(mostInOneSecond(grants) <= ratePerSecond + burst);
       assert.equal(clock.pending, 0);
+    });
+  }
+
+  for (const ratePerSecond of [0.4, 2.5, 15]) {
+    it(`lets no more than the rate of ${ratePerSecond} and the burst through, however late`, async () => {
+      const clock = new VirtualClock();
+      const random = seededRandom(1);
+      // Mostly on time, so that the second that begins with a late one is filled to the brim.
+      const late = lateClock(clock, () => (random() < 0.1 ? 3000 / ratePerSecond : 0));
+      const bucket = new Bucket({ ratePerSecond, burst: 2, queueMax: 45, clock: late });
+      const grants = await greedy(bucket, clock, 3e6 / ratePerSecond);
+      assert.equal(mostInOneSecond(grants), Math.floor(ratePerSecond) + 2);
     });
   }
 
@@ -266,14 +283,14 @@ describe('Bucket', () => {
     await explore(2000, async (random) => {
       const clock = new VirtualClock();
       const ratePerSecond = [0.3, 0.5, 1, 2.75, 15, 100, 1234.5][Math.floor(random() * 7)] ?? 1;
+      const stepMs = 2000 / ratePerSecond;
       const burst = 1 + Math.floor(random() * 5);
       const queueMax = Math.floor(random() * 20);
-      const late = lateClock(clock, random, random() * 100);
+      const late = lateClock(clock, () => (random() < 0.3 ? random() * stepMs : 0));
       const bucket = new Bucket({ ratePerSecond, burst, queueMax, clock: late, recoverMs: 5000 });
       const grants: Grant[] = [];
       const order: number[] = [];
       const callers: Promise<void>[] = [];
-      const stepMs = (2 * 1000) / ratePerSecond;
       const call = async (id: number): Promise<void> => {
         const n = 1 + Math.floor(random() * burst);
         const leave = new AbortController();
