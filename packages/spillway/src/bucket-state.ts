@@ -70,7 +70,7 @@ export function msUntil(rule: BucketRule, state: BucketState, n: number, now: nu
   if (missing >= slowTokens) {
     return Math.max(0, pausedMs + slowMs + ((missing - slowTokens) / rule.ratePerSecond) * 1000);
   }
-  // While the rate grows by `slope` a millisecond, t ms bring (rate * t + slope * t * t / 2) / 1000.
+  // While the rate grows by `slope` each ms, t ms bring (rate * t + slope * t * t / 2) / 1000.
   const rate = state.ratePerSecond;
   const ms = (2000 * missing) / (rate + Math.sqrt(rate * rate + 2000 * slope(rule) * missing));
   return Math.max(0, pausedMs + ms);
@@ -102,12 +102,12 @@ export function slowDown(
 }
 
 /**
- * The most tokens there may be. Unwanted ones stop at `burst`. While somebody waits, a timer is late,
- * and what accrues meanwhile is owed to the queue; yet no second may see more than rate + burst.
- * From any moment on, a second lets through at most what there was plus `rate`, plus the debt of
- * `spend`. Grants are whole, so that stays within floor(rate) + burst as long as there was less than
- * burst + 1 - (the fraction of rate) - debt. At a whole rate this saves almost one token: enough
- * for a timer that is late by burst / rate.
+ * The most tokens there may be. Unwanted ones stop at `burst`. What accrues while somebody waits
+ * and the timer is late is owed to the queue; yet no second may see more than rate + burst.
+ * From any moment on, a second lets through at most what there was, plus `rate`, plus the debt of
+ * `spend`. Grants are whole, so this stays within floor(rate) + burst as long as there was less
+ * than burst + 1 - (the fraction of rate) - debt. At a whole rate that is almost one token more
+ * than `burst`: one is due when the timer should fire, so it may be late by burst / rate.
  */
 function tokensMax(rule: BucketRule, contended: boolean): number {
   if (!contended) return rule.burst;

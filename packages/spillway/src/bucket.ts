@@ -20,7 +20,7 @@ export interface BucketOptions {
   readonly burst?: number | undefined;
   /** How many may wait for tokens; one more is refused. An integer from 0. */
   readonly queueMax: number;
-  /** Milliseconds in which a rate slowed to nothing would be whole again; from 1, default 60,000. */
+  /** The longest time to get back to the rate, in milliseconds; from 1, default 60,000. */
   readonly recoverMs?: number | undefined;
   /** Milliseconds after slowing down in which further 429s are old news; from 0, default 1,000. */
   readonly roundMs?: number | undefined;

@@ -1,4 +1,4 @@
-/** What errors of any library tell about themselves, as far as anybody can know. */
+// What errors of any library tell about themselves, as far as anybody can know.
 
 /** The HTTP status an error carries, as `status` or `statusCode`. */
 export function statusOf(error: unknown): number | undefined {

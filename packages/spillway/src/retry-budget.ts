@@ -21,8 +21,8 @@ export interface RetryBudgetStats {
 }
 
 /**
- * Keeps a broken dependency from multiplying traffic. Shared by many callers: in any stretch of time
- * all of them together retry at most `share` of their requests, plus what is free and `burst`.
+ * Keeps a broken dependency from multiplying traffic. Shared by many callers, who in any stretch
+ * of time retry at most `share` of their requests, plus what is free, plus `burst`.
  */
 export class RetryBudget {
   readonly #share: number;

@@ -21,8 +21,8 @@ export interface RetryOptions {
   /** What all who call the same dependency may spend on retries together. */
   readonly budget?: RetryBudget | undefined;
   /**
-   * Which errors are worth another attempt. By default what `retryable` says; where it says nothing,
-   * a status of 429, 502, 503 or 504 and whatever kept an answer from coming.
+   * Which errors are worth another attempt: by default, those that say so by `retryable`; of those
+   * that say nothing, a status of 429, 502, 503 or 504 and whatever kept an answer from coming.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -31,9 +31,9 @@ export interface RetryOptions {
 }
 
 /**
- * Tries again, with full jitter on top of what the error asks for. Gives up with the last error as
- * soon as no attempt is left, no budget, or no time before the deadline. Each attempt runs the whole
- * task, so a bucket inside it is passed each time.
+ * Tries again, with full jitter on top of what the error asks for. Gives up with the last error
+ * as soon as no attempt is left, no budget, or no time before the deadline. Each attempt runs the
+ * whole task, so a bucket inside it is passed each time.
  */
 export async function retry<T>(task: Task<T>, options: RetryOptions = {}): Promise<T> {
   const { attemptsMax = 3, backoffMs = 100, retryAfterMsMax = 60_000 } = options;

@@ -19,8 +19,8 @@ export interface ThrottleOptions {
   /** The largest share to drop: the rest finds out that things are well again. Default 0.9. */
   readonly dropMax?: number | undefined;
   /**
-   * Whether the one who failed with this error had accepted the request; by default all but a status
-   * of 429, 503 or 504 and what kept an answer from coming.
+   * Whether a request that failed with this error was accepted; by default all but a status of
+   * 429, 503 or 504 and what kept an answer from coming.
    */
   readonly isAccepted?: ((error: unknown) => boolean) | undefined;
   readonly clock?: Clock | undefined;
