@@ -5,6 +5,16 @@ export {
   type BacklogStats,
   type DropReason,
 } from './backlog.ts';
+
+  type BreakRule,
+  consecutiveFailures,
+  type FailureShareOptions,
+  failureShare,
+} from './break-rule.ts';
+
+export { Breaker, type BreakerOptions, type BreakerStats } from './breaker.ts';
+export type { BreakerStatus } from './breaker-state.ts';
+export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export {
@@ -26,6 +36,8 @@ export type { RecycleOptions, WorkerStats } from './pool-crew.ts';
 export type { RunOptions } from './pool-task.ts';
 export type { Thread, ThreadEvents, Threads } from './pool-thread.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';
+export { type RetryOptions, retry } from './retry.ts';
+export { RetryBudget, type RetryBudgetOptions, type RetryBudgetStats } from './retry-budget.ts';
 export {
   type Part,
   type PartState,
@@ -35,7 +47,8 @@ export {
   type ServiceStats,
 } from './service.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
-export type { Task } from './task.ts';
+export type { Task, Task } from './task.ts';
+export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {
   type SetupContext,
   type Transfer,

@@ -1,0 +1,67 @@
+// What errors of any library tell about themselves, as far as anybody can know.
+
+/** The HTTP status an error carries, as `status` or `statusCode`. */
+export function statusOf(error: unknown): number | undefined {
+  const status = field(error, 'status') ?? field(error, 'statusCode');
+  return typeof status === 'number' ? status : undefined;
+}
+
+/** How long to wait before trying again: from `retryAfterMs`, or from a `retry-after` header. */
+export function retryAfterMsOf(error: unknown): number | undefined {
+  const ms = field(error, 'retryAfterMs');
+  if (typeof ms === 'number') return ms >= 0 ? ms : undefined;
+  const headers = field(error, 'headers');
+  const asked = header(headers, 'retry-after');
+  if (asked === undefined) return undefined;
+  if (/^\d+$/.test(asked)) return Number(asked) * 1000;
+  // A date is compared with the server's own, so that no two clocks have to agree.
+  const waitMs = Date.parse(asked) - Date.parse(header(headers, 'date') ?? '');
+  return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
+}
+
+/** The call was given up on purpose, which says nothing about the one who was called. */
+export function isAbort(error: unknown): boolean {
+  return field(error, 'name') === 'AbortError';
+}
+
+/** The call was given up because it took too long, which does say something. */
+export function isTimeout(error: unknown): boolean {
+  return field(error, 'name') === 'TimeoutError' || field(error, 'code') === 'DEADLINE';
+}
+
+const networkCodes: ReadonlySet<unknown> = new Set([
+  'EAI_AGAIN',
+  'ECONNABORTED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_SOCKET',
+]);
+
+/** No answer came: the connection failed, or it took too long. `fetch` tells so in the cause. */
+export function isNetworkError(error: unknown): boolean {
+  return (
+    isTimeout(error) ||
+    networkCodes.has(field(error, 'code')) ||
+    networkCodes.has(field(field(error, 'cause'), 'code'))
+  );
+}
+
+/** One property of a value that may be anything. */
+export function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined;
+}
+
+function header(headers: unknown, name: string): string | undefined {
+  const value = headers instanceof Headers ? headers.get(name) : field(headers, name);
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,54 @@
+/**
+ * How many calls the last `windowMs` saw, and how many of them were marked. Plain data of fixed
+ * size: ten slots that are used in turn, so the oldest tenth is forgotten at once.
+ */
+export interface ShareWindow {
+  slot: number;
+  readonly calls: number[];
+  readonly marked: number[];
+}
+
+const slots = 10;
+
+export function emptyWindow(): ShareWindow {
+  return { slot: 0, calls: new Array(slots).fill(0), marked: new Array(slots).fill(0) };
+}
+
+/** Adds to the counts of this moment, forgetting what has become too old. */
+export function addToWindow(
+  window: ShareWindow,
+  windowMs: number,
+  now: number,
+  added: { readonly calls: number; readonly marked: number },
+): void {
+  slide(window, windowMs, now);
+  const at = window.slot % slots;
+  window.calls[at] = (window.calls[at] ?? 0) + added.calls;
+  window.marked[at] = (window.marked[at] ?? 0) + added.marked;
+}
+
+/** The counts of the last `windowMs`, give or take a tenth. */
+export function windowTotals(
+  window: ShareWindow,
+  windowMs: number,
+  now: number,
+): { calls: number; marked: number } {
+  slide(window, windowMs, now);
+  let calls = 0;
+  let marked = 0;
+  for (let at = 0; at < slots; at += 1) {
+    calls += window.calls[at] ?? 0;
+    marked += window.marked[at] ?? 0;
+  }
+  return { calls, marked };
+}
+
+function slide(window: ShareWindow, windowMs: number, now: number): void {
+  const slot = Math.floor((now / windowMs) * slots);
+  const passed = Math.min(slots, slot - window.slot);
+  for (let i = 0; i < passed; i += 1) {
+    window.calls[(slot - i) % slots] = 0;
+    window.marked[(slot - i) % slots] = 0;
+  }
+  window.slot = Math.max(window.slot, slot);
+}
