@@ -1,0 +1,8 @@
+// @ts-expect-error: not exported yet; this line goes once it is.
+import { type Transfer, transfer } from 'spillway';
+
+export { echo, noop, spin } from './tasks.ts';
+
+export function bytes(value: Uint8Array<ArrayBuffer>): Transfer<Uint8Array<ArrayBuffer>> {
+  return transfer(value, [value.buffer]);
+}
