@@ -9,7 +9,7 @@ export function open(): PoolContender {
   );
   return {
     noop: () => pool.execute(undefined, 'noop'),
-    echo: (value) => pool.execute(value, 'echo'),
+    echo: async (value) => (await pool.execute(value, 'echo')) as object,
     bytes: async (value) => {
       const transferred = [value.buffer];
       return (await pool.execute(value, 'bytes', undefined, transferred)) as typeof value;
