@@ -63,7 +63,10 @@ const rules: readonly Rule[] = [
   {
     name: 'has at most 100 characters a line',
     applies: anyTs,
-    complaint: (text) => text.split('\n').find((line) => [...line].length > 100),
+    complaint: (text) => {
+      const wide = text.split('\n').flatMap((line, at) => ([...line].length > 100 ? at + 1 : []));
+      return wide.length > 0 ? `line ${wide.join(', ')}` : undefined;
+    },
     broken: ['scripts/wide.ts', `// ${'x'.repeat(98)}`],
   },
   {
