@@ -16,7 +16,7 @@ export function burstOf(ratePerSecond: number): number {
 /** 99.5 to 100 %, to a tenth of a percent: the rate is used up, and kept. */
 const wholeRate: Target = {
   text: '99.5 to 100 %',
-  met: (ours) => ours >= 99.5 && ours < 100.05,
+  met: ({ ours }) => ours >= 99.5 && ours < 100.05,
 };
 
 const rateOf: Readonly<Record<string, number>> = {
@@ -56,17 +56,14 @@ export const bucket: Bench = {
 };
 
 function contestant(open: (ratePerSecond: number) => Take): Contestant {
-  return {
-    measure: async (name, quick) => {
-      const ratePerSecond = rateOf[name] ?? Number.NaN;
-      const starts = await startsOf(open(ratePerSecond), settleMs + (quick ? 2_000 : 10_000));
-      const steady = starts.filter((at) => at >= settleMs);
-      return {
-        'share of the rate': (slope(steady) * 1_000 * 100) / ratePerSecond,
-        'most in any second': mostWithin(starts, 1_000),
-      };
-    },
-    [Symbol.asyncDispose]: async () => {},
+  return async (name, quick) => {
+    const ratePerSecond = rateOf[name] ?? Number.NaN;
+    const starts = await startsOf(open(ratePerSecond), settleMs + (quick ? 2_000 : 10_000));
+    const steady = starts.filter((at) => at >= settleMs);
+    return {
+      'share of the rate': (slope(steady) * 1_000 * 100) / ratePerSecond,
+      'most in any second': mostWithin(starts, 1_000),
+    };
   };
 }
 

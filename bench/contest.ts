@@ -3,9 +3,9 @@ import { Corner } from './corner.ts';
 /** What a figure must reach. */
 export interface Target {
   /** Against which contender; without one, against the best of the peers. */
-  readonly peer?: string;
+  readonly peer?: string | undefined;
   readonly text: string;
-  met(ours: number, peer: number): boolean;
+  met(figures: Pick<Row, 'ours' | 'peer' | 'ratio'>): boolean;
 }
 
 /** One number that a run gives for each contender. */
@@ -26,11 +26,8 @@ export interface Run {
   readonly rounds: number;
 }
 
-/** What one contender can do; it lives in a process of its own. */
-export interface Contestant extends AsyncDisposable {
-  /** Does the run and gives back its figures by name. */
-  measure(run: string, quick: boolean): Promise<Readonly<Record<string, number>>>;
-}
+/** Does a run with one contender, until its process is ended, and gives back figures by name. */
+export type Contestant = (run: string, quick: boolean) => Promise<Readonly<Record<string, number>>>;
 
 /** A claim and who contests it. */
 export interface Bench {
@@ -55,15 +52,13 @@ export interface Row {
 }
 
 /** At least so many times better than the peer. */
-export function times(least: number, better: 'more' | 'less', peer?: string): Target {
-  const met = (ours: number, theirs: number): boolean =>
-    (better === 'more' ? ours / theirs : theirs / ours) >= least;
-  return { ...(peer === undefined ? {} : { peer }), text: `at least ${least}x`, met };
+export function times(least: number, peer?: string): Target {
+  return { peer, text: `at least ${least}x`, met: ({ ratio }) => ratio >= least };
 }
 
 /** At most so much, whatever the peers need. */
 export function atMost(most: number, unit: string): Target {
-  return { text: `at most ${most} ${unit}`, met: (ours) => ours <= most };
+  return { text: `at most ${most} ${unit}`, met: ({ ours }) => ours <= most };
 }
 
 /**
@@ -120,7 +115,7 @@ function compare(
     const ours = value(us);
     const peer = value(peerName);
     const ratio = better === 'more' ? ours / peer : peer / ours;
-    const met = target?.met(ours, peer) ?? null;
+    const met = target?.met({ ours, peer, ratio }) ?? null;
     return { name, ours, peer, ratio, unit, peerName, target: target?.text ?? null, met };
   };
   const judged = targets.map((target) => row(target.peer ?? best, target));

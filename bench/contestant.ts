@@ -8,9 +8,9 @@ const open = bench?.contenders[contender];
 if (open === undefined) throw new Error(`no contender ${contender} in ${benchName}`);
 
 process.once('disconnect', () => process.exit());
-const contestant = await open();
+const measure = await open();
 process.send?.({});
 for (;;) {
   const [{ run, quick }] = (await once(process, 'message')) as [{ run: string; quick: boolean }];
-  process.send?.(await contestant.measure(run, quick));
+  process.send?.(await measure(run, quick));
 }

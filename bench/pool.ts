@@ -1,7 +1,7 @@
 import { atMost, type Bench, type Contestant, median, type Run, times } from './contest.ts';
 
 /** What every pool can do with the same four tasks, on two workers. */
-export interface PoolContender extends AsyncDisposable {
+export interface PoolContender {
   noop(): Promise<unknown>;
   /** Gives an object back, copied both ways. */
   echo(value: object): Promise<object>;
@@ -15,7 +15,7 @@ export const workers = 2;
 const rate = { name: 'tasks', unit: 'per s', better: 'more' } as const;
 const latency = { name: 'p50', unit: 'us', better: 'less' } as const;
 const loopTime = { name: 'loop time per task', unit: 'us', better: 'less' } as const;
-const noSlower = [times(1, 'more')];
+const noSlower = [times(1)];
 
 /** What one caller does again and again; it gives its next call what it got from the last. */
 type Caller = (pool: PoolContender) => () => Promise<unknown>;
@@ -83,20 +83,16 @@ const runs: readonly Run[] = [
     figures: [
       {
         ...rate,
-        targets: [
-          times(10, 'more', 'piscina'),
-          times(3, 'more'),
-          times(0.7, 'more', 'raw batched'),
-        ],
+        targets: [times(10, 'piscina'), times(3), times(0.7, 'raw batched')],
       },
       { ...loopTime, targets: [atMost(5, 'us')] },
     ],
   },
   {
     name: 'no-op, 1,024 in flight',
-    figures: [{ ...rate, targets: [times(10, 'more', 'piscina'), times(5, 'more')] }],
+    figures: [{ ...rate, targets: [times(10, 'piscina'), times(5)] }],
   },
-  { name: 'no-op, 1 in flight', figures: [{ ...latency, targets: [times(1, 'less')] }] },
+  { name: 'no-op, 1 in flight', figures: [{ ...latency, targets: [times(1)] }] },
   { name: '1 KiB object, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
   { name: '64 KiB array, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
   { name: '100 us of CPU, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
@@ -119,14 +115,11 @@ export const pool: Bench = {
 };
 
 function contestant(contender: PoolContender): Contestant {
-  return {
-    measure: async (run, quick) => {
-      const load = loads[run];
-      if (load === undefined) throw new Error(`no run ${run}`);
-      await keepBusy(contender, load, quick ? 50 : 150);
-      return await keepBusy(contender, load, quick ? 100 : 400);
-    },
-    [Symbol.asyncDispose]: () => contender[Symbol.asyncDispose](),
+  return async (run, quick) => {
+    const load = loads[run];
+    if (load === undefined) throw new Error(`no run ${run}`);
+    await keepBusy(contender, load, 150);
+    return await keepBusy(contender, load, quick ? 100 : 400);
   };
 }
 

@@ -14,6 +14,5 @@ export async function open(): Promise<PoolContender> {
     echo: (value) => pool.run('echo', value),
     bytes: (value) => pool.run('bytes', value, { transfer: [value.buffer] }),
     spin: (iterations) => pool.run('spin', iterations),
-    [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };
 }

@@ -14,6 +14,5 @@ export function open(concurrentTasksPerWorker: number): PoolContender {
     echo: (value) => pool.run(value, { name: 'echo' }),
     bytes: (value) => pool.run(value, { name: 'bytes', transferList: [value.buffer] }),
     spin: (iterations) => pool.run(iterations, { name: 'spin' }),
-    [Symbol.asyncDispose]: () => pool.destroy(),
   };
 }

@@ -15,6 +15,5 @@ export function open(): PoolContender {
       return (await pool.execute(value, 'bytes', undefined, transferred)) as typeof value;
     },
     spin: (iterations) => pool.execute(iterations, 'spin'),
-    [Symbol.asyncDispose]: () => pool.destroy(),
   };
 }

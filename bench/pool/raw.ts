@@ -46,10 +46,6 @@ class RawWorker {
     this.#due = [];
     this.#buffers = [];
   };
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#worker.terminate();
-  }
 }
 
 export function open(): PoolContender {
@@ -64,8 +60,5 @@ export function open(): PoolContender {
     echo: (value) => run('echo', value),
     bytes: (value) => run('bytes', value),
     spin: (iterations) => run('spin', iterations),
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all(all.map((worker) => worker[Symbol.asyncDispose]()));
-    },
   };
 }

@@ -13,8 +13,5 @@ export function open(): PoolContender {
     echo: async (value) => await pool.exec('echo', [value]),
     bytes: async (value) => await pool.exec('bytes', [value], { transfer: [value.buffer] }),
     spin: async (iterations) => await pool.exec('spin', [iterations]),
-    [Symbol.asyncDispose]: async () => {
-      await pool.terminate(true);
-    },
   };
 }
