@@ -124,10 +124,7 @@ export class Breaker {
 
   #wait(signal: AbortSignal | undefined): Promise<Pass> {
     if (this.#waiters.size >= this.#queueMax) throw this.#refusal();
-    const waiter = new Waiter<Pass>(signal, (leaver) => {
-      this.#waiters.remove(leaver);
-      this.#letPass();
-    });
+    const waiter = new Waiter<Pass>(signal, () => this.#letPass());
     this.#waiters.push(waiter);
     this.#letPass();
     return waiter.promise;

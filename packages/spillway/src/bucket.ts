@@ -164,10 +164,8 @@ export class Bucket {
   }
 
   #leave(taker: Taker): void {
-    const wasFirst = this.#takers.first === taker;
-    this.#takers.remove(taker);
     this.#wanted -= taker.n;
     // The next may want less than the one that left, so its tokens may be there already.
-    if (wasFirst) this.#serve();
+    this.#serve();
   }
 }

@@ -38,7 +38,7 @@ export function checkInteger(
   );
 }
 
-/** A number of milliseconds, or of anything else that is measured; `Infinity` where it is allowed. */
+/** A number of milliseconds, or of anything else that is measured; `Infinity` if it is allowed. */
 export function checkNumber(
   option: string,
   actual: number,

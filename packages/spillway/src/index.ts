@@ -5,7 +5,7 @@ export {
   type BacklogStats,
   type DropReason,
 } from './backlog.ts';
-
+export {
   type BreakRule,
   consecutiveFailures,
   type FailureShareOptions,
@@ -47,7 +47,7 @@ export {
   type ServiceStats,
 } from './service.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
-export type { Task, Task } from './task.ts';
+export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {
   type SetupContext,

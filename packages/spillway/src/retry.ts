@@ -73,7 +73,7 @@ function isRetryableByDefault(error: unknown): boolean {
 }
 
 async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  const waiter = new Waiter<void>(signal, () => {});
+  const waiter = new Waiter<void>(signal);
   using _timer = clock.after(ms, () => waiter.grant());
   await waiter.promise;
 }

@@ -8,12 +8,15 @@ import { Link, LinkedList } from './linked-list.ts';
 export class Waiter<T> extends Link {
   readonly promise: Promise<T>;
   readonly #signal: AbortSignal | undefined;
+  readonly #left: (() => void) | undefined;
   #resolve!: (value: T) => void;
   #reject!: (reason: unknown) => void;
 
-  constructor(signal: AbortSignal | undefined) {
+  /** `left` is called when the waiter has left its list because its signal aborted. */
+  constructor(signal: AbortSignal | undefined, left?: () => void) {
     super();
     this.#signal = signal;
+    this.#left = left;
     this.promise = new Promise<T>((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -36,9 +39,10 @@ export class Waiter<T> extends Link {
     this.#signal?.removeEventListener('abort', this);
   }
 
-  /** Called when the waiter's own signal aborts, so that its queue forgets it. */
+  /** The waiter's own signal has aborted: its queue must forget it. */
   protected leave(): void {
     this.list?.remove(this);
+    this.#left?.();
   }
 
   handleEvent(): void {

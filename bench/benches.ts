@@ -1,0 +1,8 @@
+import type { Bench } from './contest.ts';
+
+/** Every bench by name: `npm run bench -- <name>`. */
+export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
+  pool: async () => (await import('./pool.ts')).pool,
+  gate: async () => (await import('./gate.ts')).gate,
+  bucket: async () => (await import('./bucket.ts')).bucket,
+};

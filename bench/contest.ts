@@ -1,0 +1,131 @@
+import { Corner } from './corner.ts';
+
+/** What a figure must reach. */
+export interface Target {
+  /** Against which contender; without one, against the best of the peers. */
+  readonly peer?: string | undefined;
+  readonly text: string;
+  met(figures: Pick<Row, 'ours' | 'peer' | 'ratio'>): boolean;
+}
+
+/** One number that a run gives for each contender. */
+export interface Figure {
+  readonly name: string;
+  readonly unit: string;
+  readonly better: 'more' | 'less';
+  readonly targets: readonly Target[];
+}
+
+/** One thing that every contender does. */
+export interface Run {
+  readonly name: string;
+  readonly figures: readonly Figure[];
+  /** All contenders at the same time: for runs that mostly wait. */
+  readonly together?: boolean;
+  /** How often each contender does it, one after the other; the median counts. */
+  readonly rounds: number;
+}
+
+/** Does a run with one contender, until its process is ended, and gives back figures by name. */
+export type Contestant = (run: string, quick: boolean) => Promise<Readonly<Record<string, number>>>;
+
+/** A claim and who contests it. */
+export interface Bench {
+  /** By name; the first is ours. */
+  readonly contenders: Readonly<Record<string, () => Promise<Contestant>>>;
+  /** Contenders that are no peers, but show what is possible: never "the best peer". */
+  readonly yardsticks: readonly string[];
+  readonly runs: readonly Run[];
+}
+
+/** One comparison, as it is published. */
+export interface Row {
+  readonly name: string;
+  readonly ours: number;
+  readonly peer: number;
+  /** How many times better ours is; below 1 it is worse. */
+  readonly ratio: number;
+  readonly unit: string;
+  readonly peerName: string;
+  readonly target: string | null;
+  readonly met: boolean | null;
+}
+
+/** At least so many times better than the peer. */
+export function times(least: number, peer?: string): Target {
+  return { peer, text: `at least ${least}x`, met: ({ ratio }) => ratio >= least };
+}
+
+/** At most so much, whatever the peers need. */
+export function atMost(most: number, unit: string): Target {
+  return { text: `at most ${most} ${unit}`, met: ({ ours }) => ours <= most };
+}
+
+/**
+ * Every contender does every run, in turns (A B C, A B C), so that a noisy minute of the machine
+ * hits all of them; the median of the rounds counts.
+ */
+export async function contest(name: string, bench: Bench, quick: boolean): Promise<Row[]> {
+  await using stack = new AsyncDisposableStack();
+  const corners = new Map<string, Corner>();
+  for (const contender of Object.keys(bench.contenders)) {
+    corners.set(contender, await stack.use(new Corner(name, contender)).open());
+  }
+  const rows: Row[] = [];
+  for (const run of bench.runs) {
+    const results = await rounds(run, corners, quick);
+    for (const figure of run.figures) {
+      const medians = new Map<string, number>();
+      for (const [contender, all] of results) {
+        medians.set(contender, median(all.map((result) => result[figure.name] ?? Number.NaN)));
+      }
+      rows.push(...compare(`${name}: ${run.name}: ${figure.name}`, figure, medians, bench));
+    }
+  }
+  return rows;
+}
+
+type Results = Map<string, Readonly<Record<string, number>>[]>;
+
+async function rounds(run: Run, corners: Map<string, Corner>, quick: boolean): Promise<Results> {
+  const results: Results = new Map();
+  const measure = async ([contender, corner]: [string, Corner]): Promise<void> => {
+    const result = await corner.measure(run.name, quick);
+    results.set(contender, [...(results.get(contender) ?? []), result]);
+  };
+  for (let round = 0; round < (quick ? 1 : run.rounds); round += 1) {
+    if (run.together) await Promise.all([...corners].map(measure));
+    else for (const entry of corners) await measure(entry);
+  }
+  return results;
+}
+
+function compare(
+  name: string,
+  { unit, better, targets }: Figure,
+  medians: ReadonlyMap<string, number>,
+  { contenders, yardsticks }: Bench,
+): Row[] {
+  const [us = '', ...others] = Object.keys(contenders);
+  const value = (contender: string): number => medians.get(contender) ?? Number.NaN;
+  const sign = better === 'more' ? -1 : 1;
+  const peers = others.filter((other) => !yardsticks.includes(other));
+  const best = peers.sort((a, b) => sign * (value(a) - value(b)))[0] ?? '';
+  const row = (peerName: string, target?: Target): Row => {
+    const ours = value(us);
+    const peer = value(peerName);
+    const ratio = better === 'more' ? ours / peer : peer / ours;
+    const met = target?.met({ ours, peer, ratio }) ?? null;
+    return { name, ours, peer, ratio, unit, peerName, target: target?.text ?? null, met };
+  };
+  const judged = targets.map((target) => row(target.peer ?? best, target));
+  const rest = others.filter((other) => !judged.some(({ peerName }) => peerName === other));
+  return [...judged, ...rest.map((other) => row(other))];
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}

@@ -1,0 +1,72 @@
+import { atMost, type Bench, type Contestant, type Figure, type Run, times } from './contest.ts';
+
+/** Passes one after the other: enters, does the work, leaves. */
+export type Passes = (work: () => Promise<void>, count: number) => Promise<void>;
+
+export const limit = 8;
+export const queueMax = 20_000;
+
+const callersOf: Readonly<Record<string, number>> = {
+  uncontended: 1,
+  contended: 64,
+  'deep queue': limit + 10_000,
+};
+
+const cost = { name: 'CPU per pass', unit: 'ns', better: 'less' } as const;
+const aboveBare = 150;
+
+function run(name: string, targets: Figure['targets']): Run {
+  return { name, rounds: 3, figures: [{ ...cost, targets }] };
+}
+
+/** How much a pass through a limiter costs, on top of the work itself (an empty async function). */
+export const gate: Bench = {
+  contenders: {
+    'spillway Lane': async () => contestant((await import('./gate/ours.ts')).lane),
+    'spillway Gate': async () => contestant((await import('./gate/ours.ts')).gate),
+    'bare await': async () => contestant(bareAwait),
+    'p-limit': async () => contestant((await import('./gate/p-limit.ts')).passes),
+    'p-queue': async () => contestant((await import('./gate/p-queue.ts')).passes),
+    'async-sema': async () => contestant((await import('./gate/async-sema.ts')).passes),
+    cockatiel: async () => contestant((await import('./gate/cockatiel.ts')).passes),
+    bottleneck: async () => contestant((await import('./gate/bottleneck.ts')).passes, 1_000),
+  },
+  yardsticks: ['spillway Gate', 'bare await'],
+  runs: [
+    run('uncontended', [
+      {
+        peer: 'bare await',
+        text: `at most ${aboveBare} ns more`,
+        met: ({ ours, peer }) => ours - peer <= aboveBare,
+      },
+      times(2, 'p-limit'),
+    ]),
+    run('contended', []),
+    run('deep queue', [atMost(1_000, 'ns')]),
+  ],
+};
+
+async function bareAwait(work: () => Promise<void>, count: number): Promise<void> {
+  for (let i = 0; i < count; i += 1) await work();
+}
+
+async function work(): Promise<void> {}
+
+/** A contender that needs long for a pass may do with fewer callers: `callersMax`. */
+function contestant(passes: Passes, callersMax: number = Infinity): Contestant {
+  const passesEach = new Map<string, number>();
+  return async (name, quick) => {
+    const callers = Math.min(callersOf[name] ?? 1, callersMax);
+    // Stretches grow until one is long enough: that one counts, those before it warmed up.
+    const msMin = quick ? 50 : 300;
+    for (let each = passesEach.get(name) ?? 1; ; each *= 2) {
+      const startedAt = performance.now();
+      const before = process.cpuUsage();
+      await Promise.all(Array.from({ length: callers }, () => passes(work, each)));
+      const { user, system } = process.cpuUsage(before);
+      if (performance.now() - startedAt < msMin) continue;
+      passesEach.set(name, each);
+      return { [cost.name]: ((user + system) * 1_000) / (callers * each) };
+    }
+  };
+}

@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+const usage = `usage: npm run build [-- --out <folder>]
+Makes each package that has a tsconfig.build.json ready to publish: in its own dist/,
+or in <folder>/<package> with --out.`;
+
+const root = dirname(import.meta.dirname);
+const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+
+interface Manifest {
+  readonly exports: Readonly<Record<string, string>>;
+  readonly scripts?: unknown;
+  readonly devDependencies?: unknown;
+}
+
+/** Compiles one package and writes beside its files what npm publishes. */
+function build(folder: string, out: string): void {
+  rmSync(out, { recursive: true, force: true });
+  const config = join(folder, 'tsconfig.build.json');
+  execFileSync(process.execPath, [tsc, '-p', config, '--outDir', out], { stdio: 'inherit' });
+  const { scripts, devDependencies, ...manifest } = JSON.parse(
+    readFileSync(join(folder, 'package.json'), 'utf8'),
+  ) as Manifest;
+  const exports: Record<string, { types: string; default: string }> = {};
+  for (const [name, path] of Object.entries(manifest.exports)) {
+    const built = path.replace('./src/', './').replace(/\.ts$/, '');
+    exports[name] = { types: `${built}.d.ts`, default: `${built}.js` };
+  }
+  writeFileSync(
+    join(out, 'package.json'),
+    `${JSON.stringify({ ...manifest, exports }, null, 2)}\n`,
+  );
+  for (const file of ['README.md', 'LICENSE']) {
+    const source = [folder, root].map((place) => join(place, file)).find(existsSync);
+    if (source !== undefined) copyFileSync(source, join(out, file));
+  }
+}
+
+const { values } = parseArgs({
+  options: { out: { type: 'string' }, help: { type: 'boolean', short: 'h', default: false } },
+});
+if (values.help) {
+  console.log(usage);
+} else {
+  for (const config of globSync('packages/*/tsconfig.build.json', { cwd: root }).sort()) {
+    const folder = join(root, dirname(config));
+    const out = values.out ? resolve(values.out, basename(folder)) : join(folder, 'dist');
+    build(folder, out);
+    console.log(`built ${relative(process.cwd(), out)}`);
+  }
+}

@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { basename, dirname, join, normalize } from 'node:path';
+import { describe, it } from 'node:test';
+import { type ErrorCode, errorCodes, SpillwayError } from 'spillway';
+
+/** What one file must keep to. */
+interface Rule {
+  readonly name: string;
+  readonly applies: RegExp;
+  /** What is wrong with the file, or undefined. */
+  readonly complaint: (text: string, path: string) => string | undefined;
+  /** A path and a text that break the rule: a rule that finds nothing there is itself broken. */
+  readonly broken: readonly [path: string, text: string];
+}
+
+interface Manifest {
+  readonly name: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+}
+
+const root = dirname(import.meta.dirname);
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+const files = globSync('**/*', {
+  cwd: root,
+  exclude: (path) => /(^|\/)(node_modules|dist|coverage|\.git)$/.test(path),
+})
+  .concat(globSync('.ci/*', { cwd: root }))
+  .filter((path) => statSync(join(root, path)).isFile())
+  .filter((path) => /\.(ts|js|mjs|json|md|sql|css|html)$|^\.ci\//.test(path));
+
+/** Each workspace folder, with what its package.json says; the root is the empty string. */
+const manifests = new Map<string, Manifest>(
+  files
+    .filter((path) => basename(path) === 'package.json')
+    .map((path) => [path === 'package.json' ? '' : dirname(path), JSON.parse(read(path))]),
+);
+
+/** Files that break a rule for a good reason: rule, then path, then why. */
+const exceptions: Readonly<Record<string, Readonly<Record<string, string>>>> = {};
+
+const source = /^(packages|apps)\/[^/]+\/src\/.*\.ts$/;
+const anyTs = /\.ts$/;
+const anyFile = /./;
+
+const time =
+  /\b(Date\.now|performance\.now|hrtime|setTimeout|setInterval)\b|Signal\.timeout\b|new Date\(\)/;
+const imported =
+  /^(?:import|export)\b[^'=;]*\bfrom '([^'\n]+)'|^import '([^'\n]+)'|\bimport\('([^'\n]+)'\)/gm;
+
+const rules: readonly Rule[] = [
+  {
+    name: 'has at most 300 lines a file',
+    applies: anyTs,
+    complaint: (text) => {
+      const lines = text.trimEnd().split('\n').length;
+      return lines > 300 ? `${lines} lines` : undefined;
+    },
+    broken: ['bench/long.ts', '\n'.repeat(300).concat('end')],
+  },
+  {
+    name: 'has at most 100 characters a line',
+    applies: anyTs,
+    complaint: (text) => {
+      const wide = text.split('\n').flatMap((line, at) => ([...line].length > 100 ? at + 1 : []));
+      return wide.length > 0 ? `line ${wide.join(', ')}` : undefined;
+    },
+    broken: ['scripts/wide.ts', `// ${'x'.repeat(98)}`],
+  },
+  {
+    name: 'takes time from clock.ts only',
+    applies: /^packages\/[^/]+\/src\/(?!clock\.ts$).*\.ts$/,
+    complaint: (text) => time.exec(withoutComments(text))?.[0],
+    broken: ['packages/spillway/src/gate.ts', 'const timer = setTimeout(wake, 10);'],
+  },
+  {
+    name: 'turns the event loop in turn.ts only',
+    applies: /^packages\/[^/]+\/src\/(?!turn\.ts$).*\.ts$/,
+    complaint: (text) => /\bsetImmediate\b/.exec(withoutComments(text))?.[0],
+    broken: ['packages/spillway/src/gate.ts', 'setImmediate(wake);'],
+  },
+  {
+    name: 'takes chance from random.ts only',
+    applies: /^packages\/[^/]+\/src\/(?!random\.ts$).*\.ts$/,
+    complaint: (text) => /\bMath\.random\b/.exec(withoutComments(text))?.[0],
+    broken: ['packages/spillway/src/gate.ts', 'const jitter = Math.random();'],
+  },
+  {
+    name: 'imports only its own package and what it declares, in the allowed directions',
+    applies: anyTs,
+    complaint: (text, path) => imports(text).find((name) => !mayImport(path, name)),
+    broken: ['packages/spillway/src/gate.ts', "import { Kysely } from 'kysely';"],
+  },
+  {
+    name: 'exports by name: no default export',
+    applies: anyTs,
+    complaint: (text) => /^export default\b.*|^export \{[^}]*\bas default\b/m.exec(text)?.[0],
+    broken: ['packages/spillway/src/gate.ts', 'export default class Gate {}'],
+  },
+  {
+    name: 'exports by name: nothing wholesale',
+    applies: anyTs,
+    complaint: (text) => /^export \*.*/m.exec(text)?.[0],
+    broken: ['packages/spillway/src/index.ts', "export * from './gate.ts';"],
+  },
+  {
+    name: 'names files by what they hold',
+    applies: anyFile,
+    complaint: (_text, path) =>
+      /(^|[/-])(utils?|helpers?|common|types|interfaces|manager)\.\w+$/.exec(path)?.[0],
+    broken: ['packages/spillway/src/string-utils.ts', ''],
+  },
+  {
+    name: 'leaves nothing for later',
+    applies: anyFile,
+    complaint: (text) => /\b(TO[D]O|FIX[M]E)\b/.exec(text)?.[0],
+    broken: ['docs/guide.md', ['TO', 'DO'].join('')],
+  },
+  {
+    name: 'knows no machine: no paths of one',
+    applies: anyFile,
+    complaint: (text) => /(?<![\w.}])\/(work|root|home)\/.*/.exec(text)?.[0],
+    broken: ['docs/guide.md', `see ${['', 'home', 'someone'].join('/')}`],
+  },
+  {
+    name: 'knows no registry: the lock file has no download addresses',
+    applies: /(^|\/)package-lock\.json$/,
+    complaint: (text) => /"resolved": "http.*/.exec(text)?.[0],
+    broken: ['package-lock.json', '"resolved": "https://registry.npmjs.org/x/-/x-1.0.0.tgz"'],
+  },
+  {
+    name: 'keeps test code out of what is published',
+    applies: source,
+    complaint: (_text, path) => /\.(test|bench)\.ts$/.exec(path)?.[0],
+    broken: ['packages/spillway/src/gate.test.ts', ''],
+  },
+];
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|(?<!:)\/\/.*/g, '');
+}
+
+function imports(text: string): string[] {
+  const found = withoutComments(text).matchAll(imported);
+  return [...found].map((match) => (match[1] ?? match[2] ?? match[3]) as string);
+}
+
+/** The workspace folder a file belongs to: the longest one that holds it. */
+function owner(path: string): string {
+  const holders = [...manifests.keys()].filter((folder) => path.startsWith(`${folder}/`));
+  return holders.sort((a, b) => b.length - a.length)[0] ?? '';
+}
+
+function mayImport(path: string, name: string): boolean {
+  const from = owner(path);
+  if (name.startsWith('node:')) return true;
+  if (name.startsWith('.')) return owner(normalize(join(dirname(path), name))) === from;
+  const wanted = name.startsWith('@') ? name.split('/').slice(0, 2).join('/') : name.split('/')[0];
+  const manifest = manifests.get(from);
+  if (wanted === manifest?.name) return true;
+  const to = [...manifests].find(([, other]) => other.name === wanted)?.[0];
+  if (to !== undefined && !mayDepend(from, to)) return false;
+  // npm links every workspace package into the root, which has no package of its own to declare it.
+  if (from === '' && to !== undefined) return true;
+  const declared = { ...manifest?.dependencies, ...manifest?.peerDependencies };
+  const forTests = source.test(path) ? {} : manifest?.devDependencies;
+  return wanted !== undefined && wanted in { ...declared, ...forTests };
+}
+
+/** The arrows of the architecture: apps use packages, packages use the runtime, it uses nobody. */
+function mayDepend(from: string, to: string): boolean {
+  if (from === 'packages/spillway') return false;
+  return from.startsWith('packages/') ? to === 'packages/spillway' : to.startsWith('packages/');
+}
+
+describe('the repository', () => {
+  for (const { name, applies, complaint, broken } of rules) {
+    it(name, () => {
+      const [path, text] = broken;
+      assert.ok(applies.test(path), `the rule does not look at ${path}`);
+      assert.notEqual(complaint(text, path), undefined, `the rule does not see what breaks it`);
+      const excused = exceptions[name] ?? {};
+      const guilty = files
+        .filter((file) => applies.test(file))
+        .map((file) => ({ file, wrong: complaint(read(file), file) }))
+        .filter(({ wrong }) => wrong !== undefined);
+      const unexcused = guilty.filter(({ file }) => !(file in excused));
+      assert.deepEqual(unexcused, []);
+      const idle = Object.keys(excused).filter((file) => !guilty.some((one) => one.file === file));
+      assert.deepEqual(idle, [], 'an exception that nothing needs any more');
+    });
+  }
+
+  it('lets imports go one way only', () => {
+    assert.equal(mayDepend('packages/http', 'packages/spillway'), true);
+    assert.equal(mayDepend('packages/spillway', 'packages/http'), false);
+    assert.equal(mayDepend('packages/sql', 'packages/http'), false);
+    assert.equal(mayDepend('apps/fleet', 'packages/sql'), true);
+    assert.equal(mayDepend('apps/fleet', 'apps/console'), false);
+    assert.equal(mayImport('packages/spillway/src/gate.ts', '../../http/src/index.ts'), false);
+  });
+
+  it('documents every error code with its status, and no other', () => {
+    const rows = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)` \| (\d+) \| (yes|no) \|/gm)];
+    const documented = rows.map(([, code, status, retryable]) => `${code} ${status} ${retryable}`);
+    const thrown = errorCodes.map((code: ErrorCode) => {
+      const { status, retryable } = new SpillwayError(code, '');
+      return `${code} ${status} ${retryable ? 'yes' : 'no'}`;
+    });
+    assert.deepEqual(documented, thrown);
+  });
+});
