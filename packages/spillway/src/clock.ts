@@ -1,3 +1,5 @@
+// The global of the same name is a getter that costs 14 ns more a call (2026-11).
+import { performance } from 'node:perf_hooks';
 import { checkNumber } from './check.ts';
 
 /** The only source of time. Pass one in, and whatever waits can run on a virtual clock. */

@@ -76,7 +76,7 @@ export class FairQueue<Member extends Link & Ordered> {
     return true;
   }
 
-  /** Who is next, without taking it out. With `newestFirst` a key's latest comes before its older. */
+  /** Who is next, without taking it out; with `newestFirst` the latest of a key comes first. */
   next(newestFirst = false): Member | undefined {
     if (this.#size === 0) return undefined;
     for (let priority = this.#levels.length - 1; priority >= 0; priority -= 1) {

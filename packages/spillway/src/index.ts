@@ -26,13 +26,15 @@ export {
 } from './errors.ts';
 export { Gate, type GateOptions, type GateStats } from './gate.ts';
 export type { Quantiles } from './histogram.ts';
-export { Lane, type LaneOptions, type LaneStats } from './lane.ts';
+export { Lane, type LaneStats } from './lane.ts';
+export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
 export type { Limit, Outcome, Sample } from './limit.ts';
 export type { MeterStats, Refusal } from './meter.ts';
 export { Permit } from './permit.ts';
-export { Pool, type PoolCloseOptions, type PoolOptions, type PoolStats } from './pool.ts';
+export { Pool, type PoolCloseOptions } from './pool.ts';
 export type { RecycleOptions, WorkerStats } from './pool-crew.ts';
+export type { PoolOptions, PoolStats } from './pool-options.ts';
 export type { RunOptions } from './pool-task.ts';
 export type { Thread, ThreadEvents, Threads } from './pool-thread.ts';
 export { type Random, seededRandom, systemRandom } from './random.ts';

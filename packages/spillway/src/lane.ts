@@ -1,36 +1,16 @@
 import { untilAborted } from './abort.ts';
-import { check, checkInteger, checkNumber } from './check.ts';
+import { check, checkInteger } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type ErrorCode, SpillwayError } from './errors.ts';
 import { priorityMax } from './fair-queue.ts';
-import { type CodelOptions, type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
-import type { Limit, Outcome } from './limit.ts';
+import { checkLaneOptions, type LaneOptions } from './lane-options.ts';
+import { type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
+import type { Limit } from './limit.ts';
 import { Meter, type MeterStats, type Refusal } from './meter.ts';
-import { Permit } from './permit.ts';
+import { holdDuring, Permit } from './permit.ts';
 import { Permits } from './permits.ts';
 import type { Task } from './task.ts';
 import { mayGrant, nextTurn } from './turn.ts';
-
-export interface LaneOptions {
-  /** What the lane is called in errors and numbers. */
-  readonly name: string;
-  /** How many permits it has: an integer from 1, or a {@link Limit} that finds the number itself. */
-  readonly limit: number | Limit;
-  /** How many may wait; one more is refused. An integer from 0. */
-  readonly queueMax: number;
-  /** Milliseconds from arrival to the end of the work, above 0; `Infinity` for none. */
-  readonly deadlineMs: number;
-  /** The lane whose permits this one shares; a permit here is also a permit there. */
-  readonly parent?: Lane | undefined;
-  /** How many of the parent's permits are kept for this lane alone. An integer from 0. @default 0 */
-  readonly guaranteed?: number | undefined;
-  /** Grants in a row while siblings wait for the same permits. An integer from 1. @default 1 */
-  readonly share?: number | undefined;
-  /** Turns away what has waited too long while the queue never empties. @default off */
-  readonly codel?: CodelOptions | undefined;
-  /** Where time comes from. @default the parent's, or the system's */
-  readonly clock?: Clock | undefined;
-}
 
 export interface LaneStats extends MeterStats {
   readonly name: string;
@@ -72,7 +52,7 @@ export class Lane implements AsyncDisposable {
   #closed: PromiseWithResolvers<void> | undefined;
 
   constructor(options: LaneOptions) {
-    checkOptions(options);
+    checkLaneOptions(options);
     const { parent, limit, guaranteed = 0, share = 1 } = options;
     const above = parent === undefined ? undefined : parent.#permits;
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
@@ -153,7 +133,7 @@ export class Lane implements AsyncDisposable {
   async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
     const permit = await this.enter(entry);
     const { signal } = permit;
-    return untilAborted(hold(permit, task, signal), signal);
+    return untilAborted(holdDuring(permit, task, signal), signal);
   }
 
   /** Lets nobody else in, here and in the lanes inside; resolves when the last has left. */
@@ -203,7 +183,7 @@ export class Lane implements AsyncDisposable {
 
   #begin(entry: Entry, arrivedAt: number, startedAt: number): Permit {
     this.#meter.start(startedAt, startedAt - arrivedAt);
-    return new Permit(this, { arrivedAt, startedAt }, entry);
+    return new Permit(this, entry, arrivedAt, startedAt);
   }
 
   #join(entry: Entry, now: number): LaneWaiter {
@@ -300,36 +280,4 @@ export class Lane implements AsyncDisposable {
   #meters(): Meter[] {
     return [this.#meter, ...this.#permits.children.flatMap((child) => child.owner.#meters())];
   }
-}
-
-/** Holds the permit until the task has ended, and says how it ended. */
-async function hold<T>(permit: Permit, task: Task<T>, signal: AbortSignal): Promise<T> {
-  using _permit = permit;
-  try {
-    return await task(signal);
-  } catch (error) {
-    permit.outcome = outcomeOf(error, signal);
-    throw error;
-  }
-}
-
-/** A missed deadline or an overloaded callee says "too much"; a caller that left says nothing. */
-function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
-  const cause = signal.aborted ? signal.reason : error;
-  const { code, status } = (cause ?? {}) as { code?: unknown; status?: unknown };
-  if (code === 'DEADLINE' || status === 503 || status === 504 || status === 429) return 'dropped';
-  return signal.aborted ? 'ignored' : 'ok';
-}
-
-function checkOptions(options: LaneOptions): void {
-  const { name, limit, queueMax, deadlineMs, parent, codel } = options;
-  check(typeof name === 'string' && name !== '', 'name', 'a word', name);
-  checkInteger('limit', typeof limit === 'number' ? limit : limit.size, 1);
-  checkInteger('queueMax', queueMax, 0);
-  check(deadlineMs > 0, 'deadlineMs', 'a number above 0', deadlineMs);
-  check(parent === undefined || parent instanceof Lane, 'parent', 'a Lane', parent);
-  checkInteger('guaranteed', options.guaranteed ?? 0, 0);
-  checkInteger('share', options.share ?? 1, 1);
-  checkNumber('codel.targetMs', codel?.targetMs ?? 5, 0);
-  checkNumber('codel.intervalMs', codel?.intervalMs ?? 100, 0);
 }

@@ -30,7 +30,6 @@ const windowMs = 10_000;
 class Window {
   startedAt = 0;
   arrived = 0;
-  started = 0;
   /** The integral of how many were inside over time. */
   insideMs = 0;
   readonly waits = new Histogram();
@@ -39,17 +38,17 @@ class Window {
   begin(now: number): void {
     this.startedAt = now;
     this.arrived = 0;
-    this.started = 0;
     this.insideMs = 0;
     this.waits.clear();
     this.services.clear();
   }
 }
 
-/** Counts what passes through a lane, in fixed memory, at some 20 ns a call. */
+/** Counts what passes through a lane, in fixed memory, at some 50 ns for all of a passage. */
 export class Meter {
   #current = new Window();
   #previous = new Window();
+  /** What the windows that are over have counted. */
   #arrived = 0;
   #started = 0;
   #finished = 0;
@@ -62,7 +61,6 @@ export class Meter {
   };
   #inside = 0;
   #changedAt: number;
-  #serviceMsMean = 0;
 
   constructor(now: number) {
     this.#changedAt = now;
@@ -70,62 +68,57 @@ export class Meter {
     this.#previous.begin(now);
   }
 
-  get inside(): number {
-    return this.#inside;
-  }
-
   arrive(): void {
-    this.#arrived += 1;
     this.#current.arrived += 1;
   }
 
   start(now: number, waitMs: number): void {
     this.#advance(now);
-    this.#started += 1;
     this.#inside += 1;
-    this.#current.started += 1;
     this.#current.waits.record(waitMs);
   }
 
   finish(now: number, serviceMs: number): void {
     this.#advance(now);
-    this.#finished += 1;
     this.#inside -= 1;
     this.#current.services.record(serviceMs);
-    const weight = this.#finished < 10 ? 1 / this.#finished : 0.1;
-    this.#serviceMsMean += (serviceMs - this.#serviceMsMean) * weight;
   }
 
   /** Counts work that is over, when its start and its length are known only then. */
   pass(now: number, times: { readonly waitMs: number; readonly serviceMs: number }): void {
-    this.start(now, times.waitMs);
+    this.#advance(now);
+    this.#current.waits.record(times.waitMs);
     this.#current.insideMs += times.serviceMs;
-    this.finish(now, times.serviceMs);
+    this.#current.services.record(times.serviceMs);
   }
 
   refuse(reason: Refusal): void {
     this.#refused[reason] += 1;
   }
 
-  /** When one who comes now would be served: the queue before it, at the observed rate of service. */
+  /** When one who comes now would be served: after the queue, at the observed rate of service. */
   retryAfterMs(waiting: number, permits: number): number {
-    if (this.#finished === 0) return 1000;
-    return ((waiting + 1) * this.#serviceMsMean) / permits;
+    const { count, sum } = Histogram.total([this.#current.services, this.#previous.services]);
+    return count === 0 ? 1000 : ((waiting + 1) * sum) / count / permits;
   }
 
   #advance(now: number): void {
-    this.#current.insideMs += this.#inside * (now - this.#changedAt);
+    const current = this.#current;
+    current.insideMs += this.#inside * (now - this.#changedAt);
     this.#changedAt = now;
-    if (now - this.#current.startedAt >= windowMs) this.#rotate(now);
+    if (now - current.startedAt >= windowMs) this.#rotate(now);
   }
 
   #rotate(now: number): void {
     const old = this.#previous;
+    this.#arrived += old.arrived;
+    this.#started += old.waits.count;
+    this.#finished += old.services.count;
     this.#previous = this.#current;
     this.#current = old;
     old.begin(now);
-    // After a long silence the window before the silence says nothing about now.
-    if (now - this.#previous.startedAt >= 2 * windowMs) this.#previous.begin(now);
+    // After a long silence, what was before it says nothing about now.
+    if (now - this.#previous.startedAt >= 2 * windowMs) this.#rotate(now);
   }
 
   /** Reads several meters as if all had been one: a lane together with the lanes inside it. */
@@ -139,10 +132,12 @@ export class Meter {
     const refused = (reason: Refusal) => total((meter) => meter.#refused[reason]);
     const spanMs = Math.max(1, now - Math.min(...windows.map((window) => window.startedAt)));
     const serviceMs = Histogram.quantiles(windows.map((window) => window.services));
+    const waitMs = Histogram.quantiles(windows.map((window) => window.waits));
+    const arrived = sum((window) => window.arrived);
     return {
-      arrived: total((meter) => meter.#arrived),
-      started: total((meter) => meter.#started),
-      finished: total((meter) => meter.#finished),
+      arrived: total((meter) => meter.#arrived) + arrived,
+      started: total((meter) => meter.#started) + waitMs.count,
+      finished: total((meter) => meter.#finished) + serviceMs.count,
       refused: {
         aborted: refused('aborted'),
         closed: refused('closed'),
@@ -150,11 +145,11 @@ export class Meter {
         full: refused('full'),
         stale: refused('stale'),
       },
-      arrivalsPerSecond: (sum((window) => window.arrived) * 1000) / spanMs,
-      waitMs: Histogram.quantiles(windows.map((window) => window.waits)),
+      arrivalsPerSecond: (arrived * 1000) / spanMs,
+      waitMs,
       serviceMs,
       insideMean: sum((window) => window.insideMs) / spanMs,
-      insideByLittle: (sum((window) => window.started) * serviceMs.mean) / spanMs,
+      insideByLittle: (waitMs.count * serviceMs.mean) / spanMs,
     };
   }
 }

@@ -1,6 +1,8 @@
 import type { Clock } from './clock.ts';
 import { type Deadline, deadline } from './deadline.ts';
+import type { Entry } from './lane-queue.ts';
 import type { Outcome } from './limit.ts';
+import type { Task } from './task.ts';
 
 /** What a permit must know of the lane that gave it. */
 interface Giver {
@@ -20,15 +22,11 @@ export class Permit implements Disposable {
   #giver: Giver | undefined;
   #deadline: Deadline | undefined;
 
-  constructor(
-    giver: Giver,
-    times: { readonly arrivedAt: number; readonly startedAt: number },
-    entry: { readonly weight?: number | undefined; readonly signal?: AbortSignal | undefined },
-  ) {
+  constructor(giver: Giver, entry: Entry, arrivedAt: number, startedAt: number) {
     this.#giver = giver;
     this.weight = entry.weight ?? 1;
-    this.arrivedAt = times.arrivedAt;
-    this.startedAt = times.startedAt;
+    this.arrivedAt = arrivedAt;
+    this.startedAt = startedAt;
     this.#signal = entry.signal;
   }
 
@@ -54,4 +52,27 @@ export class Permit implements Disposable {
     this.#deadline?.[Symbol.dispose]();
     giver.leave(this);
   }
+}
+
+/** Holds the permit until the task has ended, and says how it ended. */
+export async function holdDuring<T>(
+  permit: Permit,
+  task: Task<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  using _permit = permit;
+  try {
+    return await task(signal);
+  } catch (error) {
+    permit.outcome = outcomeOf(error, signal);
+    throw error;
+  }
+}
+
+/** A missed deadline or an overloaded callee says "too much"; a caller that left says nothing. */
+function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
+  const cause = signal.aborted ? signal.reason : error;
+  const { code, status } = (cause ?? {}) as { code?: unknown; status?: unknown };
+  if (code === 'DEADLINE' || status === 503 || status === 504 || status === 429) return 'dropped';
+  return signal.aborted ? 'ignored' : 'ok';
 }

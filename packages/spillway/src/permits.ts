@@ -81,6 +81,7 @@ export class Permits<Owner extends Claimant> {
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       if (!node.#hasFree(borrowing)) return false;
+      if (node.parent === undefined) return true;
       borrowing = node.#overflow(borrowing);
     }
     return true;
@@ -162,7 +163,8 @@ export class Permits<Owner extends Claimant> {
   }
 
   /**
-   * Who may enter now, here or below; call its `takeTurn` at once. Who is next: children and direct callers take turns. One that does not fit among the free
+   * Who may enter now, here or below; call its `takeTurn` at once. Children and direct callers
+   * take turns. One that does not fit among the free
    * permits keeps its turn, so that a heavy caller is not overtaken for ever by light ones; only
    * those within their guarantee pass it.
    */

@@ -1,71 +1,41 @@
-import { check, checkInteger } from './check.ts';
+import { checkInteger, misuse } from './check.ts';
 import type { Clock } from './clock.ts';
 import { deadline } from './deadline.ts';
 import { SpillwayError } from './errors.ts';
-import { FairQueue, hashOf, priorityMax } from './fair-queue.ts';
-import { LinkedList } from './linked-list.ts';
+import { priorityMax } from './fair-queue.ts';
 import { Meter } from './meter.ts';
-import type { PoolStats } from './pool.ts';
-import { PoolCrew, type RecycleOptions } from './pool-crew.ts';
+import { PoolCrew } from './pool-crew.ts';
 import type { PoolMember } from './pool-member.ts';
-import { PoolTask, type RunOptions } from './pool-task.ts';
-import type { Threads } from './pool-thread.ts';
+import type { PoolSettings, PoolStats } from './pool-options.ts';
+import { PoolQueue } from './pool-queue.ts';
+import { leastBusy, share } from './pool-share.ts';
+import { type PoolCall, PoolHandler, PoolTask, type RunOptions } from './pool-task.ts';
 import { type FromWorker, slotOf, unpackError } from './pool-wire.ts';
-import type { Random } from './random.ts';
 import { Snapshot } from './snapshot.ts';
 
-interface CoreOptions {
-  readonly module: URL;
-  readonly workers: number;
-  readonly concurrency: number;
-  readonly queueMax: number;
-  readonly deadlineMs: number;
-  readonly killAfterMs: number;
-  readonly startMsMax: number;
-  readonly recycle: RecycleOptions;
-  readonly heapMbMax: number | undefined;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly threads: Threads;
-}
-
-interface Call {
-  readonly name: string;
-  readonly input: unknown;
-  readonly isStream: boolean;
-  readonly chunk?: (value: unknown) => void;
-}
-
-/** How a pool's tasks find their workers and come back. Who the workers are is the crew's concern. */
+/** How a pool's tasks find their workers and come back; who the workers are is the crew's part. */
 export class PoolCore {
-  readonly #options: CoreOptions;
+  readonly #options: PoolSettings;
   readonly #clock: Clock;
   readonly #crew: PoolCrew;
   readonly #meter: Meter;
   readonly #snapshot = new Snapshot<unknown>(undefined);
-  readonly #seed: number;
-  readonly #queue: FairQueue<PoolTask>;
-  /** For each seat, the tasks that only its worker may run. */
-  readonly #bound: readonly LinkedList<PoolTask>[];
-  readonly #handlers = new Map<string, number>();
-  /** How long each handler's tasks have taken lately. */
-  readonly #expectedMs: (number | undefined)[] = [];
+  readonly #queue: PoolQueue;
+  readonly #handlers = new Map<string, PoolHandler>();
   /** Tasks that wait or run. */
   #tasks = 0;
   #isDispatchDue = false;
-  /** Goes off when the oldest task may be past its deadline; there is one only while one is here. */
+  /** Goes off when the oldest task may be past its deadline; none while there is no task. */
   #timer: Disposable | undefined;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
-  constructor(options: CoreOptions) {
+  constructor(options: PoolSettings) {
     const { clock, random, workers } = options;
     this.#options = options;
     this.#clock = clock;
     this.#meter = new Meter(clock.now());
-    this.#seed = random() * 2 ** 32;
-    this.#queue = new FairQueue<PoolTask>(this.#seed);
-    this.#bound = Array.from({ length: workers }, () => new LinkedList<PoolTask>());
+    this.#queue = new PoolQueue(workers, random() * 2 ** 32);
     const crewOptions = { ...options, snapshot: this.#snapshot };
     this.#crew = new PoolCrew(crewOptions, {
       message: (member, message) => this.#receive(member, message),
@@ -77,7 +47,9 @@ export class PoolCore {
 
   async start(): Promise<void> {
     await this.#crew.start();
-    for (const [number, name] of this.#crew.handlers.entries()) this.#handlers.set(name, number);
+    for (const [number, name] of this.#crew.handlers.entries()) {
+      this.#handlers.set(name, new PoolHandler(number));
+    }
   }
 
   get ready(): boolean {
@@ -101,18 +73,18 @@ export class PoolCore {
     };
   }
 
-  submit(call: Call, options: RunOptions): PoolTask {
+  submit(call: PoolCall, options: RunOptions): PoolTask {
     const { signal, affinity, priority = 0 } = options;
-    const number = this.#handlers.get(call.name);
-    const names = [...this.#handlers.keys()].join(', ');
-    check(number !== undefined, 'name', `one of the module's handlers: ${names}`, call.name);
+    const handler = this.#handlers.get(call.name);
+    if (handler === undefined) {
+      const names = [...this.#handlers.keys()].join(', ');
+      throw misuse('name', `one of the module's handlers: ${names}`, call.name);
+    }
     checkInteger('priority', priority, 0, priorityMax);
     const { workers, concurrency, queueMax } = this.#options;
-    const seat = affinity === undefined ? undefined : hashOf(affinity, this.#seed) % workers;
-    const handler = call.isStream ? -1 - number : number;
-    const { input, chunk } = call;
-    const place = { handler, input, chunk, seat, arrivedAt: this.#clock.now() };
-    const task = new PoolTask(place, options, this.#left);
+    const seat = affinity === undefined ? undefined : this.#queue.seatOf(affinity);
+    const task = new PoolTask(handler, call, { seat, arrivedAt: this.#clock.now() }, options);
+    task.left = this.#left;
     this.#meter.arrive();
     if (signal?.aborted) {
       this.#meter.refuse('aborted');
@@ -120,7 +92,7 @@ export class PoolCore {
     } else if (this.#closing !== undefined) {
       this.#refuse(task, 'closed');
     } else {
-      this.#enqueue(task);
+      this.#queue.push(task);
       this.#tasks += 1;
       if (this.#tasks > workers * concurrency + queueMax) this.#trim(task);
       if (this.#timer === undefined && this.#tasks > 0) this.#watch(task.arrivedAt);
@@ -133,7 +105,7 @@ export class PoolCore {
   stop(task: PoolTask, reason: unknown, refusal: 'aborted' | 'deadline' = 'aborted'): void {
     const { member } = task;
     if (task.isOver) return;
-    if (member === undefined ? this.#dequeue(task) : member.takeBack(task)) {
+    if (member === undefined ? this.#queue.remove(task) : member.takeBack(task)) {
       this.#meter.refuse(refusal);
       this.#finish(task);
     } else if (member !== undefined) {
@@ -167,8 +139,8 @@ export class PoolCore {
       this.#onEmpty = resolve;
     });
     if (this.#tasks > 0) await Promise.race([empty, over]);
-    for (const task of this.#waiting()) {
-      this.#dequeue(task);
+    for (const task of [...this.#queue]) {
+      this.#queue.remove(task);
       this.#finish(task);
       this.#refuse(task, 'closed');
     }
@@ -178,28 +150,12 @@ export class PoolCore {
     await ended;
   }
 
-  #waiting(): PoolTask[] {
-    return [...this.#queue, ...this.#bound.flatMap((list) => [...list])];
-  }
-
-  #enqueue(task: PoolTask, comesBack = false): void {
-    const list = task.seat === undefined ? undefined : this.#bound[task.seat];
-    if (list === undefined) this.#queue.push(task, comesBack);
-    else if (comesBack) list.unshift(task);
-    else list.push(task);
-  }
-
-  #dequeue(task: PoolTask): boolean {
-    const list = task.seat === undefined ? this.#queue : this.#bound[task.seat];
-    return list?.remove(task) ?? false;
-  }
-
   /** One too many waits: the newest of whoever has most waiting is refused. */
   #trim(newcomer: PoolTask): void {
-    const task = newcomer.seat === undefined ? this.#queue.surplus(newcomer) : newcomer;
-    this.#dequeue(task ?? newcomer);
-    this.#finish(task ?? newcomer);
-    this.#refuse(task ?? newcomer, 'full');
+    const task = this.#queue.surplus(newcomer);
+    this.#queue.remove(task);
+    this.#finish(task);
+    this.#refuse(task, 'full');
   }
 
   #refuse(task: PoolTask, reason: 'closed' | 'full'): void {
@@ -238,7 +194,7 @@ export class PoolCore {
   #expire(now: number): number {
     let oldestAt = Infinity;
     const running = [...this.#crew.members].flatMap((member) => [...member.dispatched]);
-    for (const task of [...this.#waiting(), ...running]) {
+    for (const task of [...this.#queue, ...running]) {
       if (task.isOver) continue;
       if (now - task.arrivedAt < this.#options.deadlineMs) {
         oldestAt = Math.min(oldestAt, task.arrivedAt);
@@ -263,27 +219,23 @@ export class PoolCore {
     this.#isDispatchDue = false;
     const { serving } = this.#crew;
     for (let task = this.#queue.next(); task; task = this.#queue.next()) {
-      const member = leastBusy(serving, task, this.#expectation(task));
+      const member = leastBusy(serving, task);
       if (member === undefined) break;
       this.#queue.take(task);
-      member.assign(task, this.#expectation(task));
+      member.assign(task);
     }
-    for (const [seat, list] of this.#bound.entries()) {
-      const member = serving[seat];
-      for (let task = list.first; task && member?.hasRoom(task, this.#expectation(task)); ) {
-        list.shift();
-        member.assign(task, this.#expectation(task));
-        task = list.first;
+    for (const [seat, member] of serving.entries()) {
+      const bound = this.#queue.boundTo(seat);
+      for (let task = bound?.first; task; task = bound?.first) {
+        if (!member?.hasRoom(task)) break;
+        this.#queue.remove(task);
+        member.assign(task);
       }
     }
-    if (this.#queue.size === 0) share(serving);
+    if (this.#queue.next() === undefined) share(serving);
     for (const member of serving) member?.flush(this.#unsendable);
     this.#crew.noticeWear();
   };
-
-  #expectation(task: PoolTask): number | undefined {
-    return this.#expectedMs[task.handler < 0 ? -1 - task.handler : task.handler];
-  }
 
   readonly #unsendable = (task: PoolTask, error: unknown): void => {
     this.#finish(task);
@@ -309,9 +261,7 @@ export class PoolCore {
 
   /** The worker is done with the task; true when its caller is still to be told. */
   #end(member: PoolMember, task: PoolTask, now: number, serviceMs: number): boolean {
-    const number = task.handler < 0 ? -1 - task.handler : task.handler;
-    const expectedMs = this.#expectedMs[number] ?? serviceMs;
-    this.#expectedMs[number] = expectedMs + (serviceMs - expectedMs) * 0.1;
+    task.handler.learn(serviceMs);
     member.remove(task);
     member.tasks += 1;
     this.#meter.pass(now, { waitMs: Math.max(0, now - task.arrivedAt - serviceMs), serviceMs });
@@ -324,7 +274,8 @@ export class PoolCore {
   /** Takes back what has not begun from a worker that is to leave. */
   #takeBack(member: PoolMember): void {
     const canReturn = (task: PoolTask) => task.transfer === undefined;
-    for (const task of member.revoke(member.dispatched.size, canReturn)) this.#enqueue(task, true);
+    for (const task of member.revoke(member.dispatched.size, canReturn))
+      this.#queue.push(task, true);
     this.#dispatchSoon();
   }
 
@@ -332,10 +283,10 @@ export class PoolCore {
   #lose(member: PoolMember, cause: unknown): void {
     this.#receive(member, undefined);
     this.#takeBack(member);
-    const reason = cause instanceof Error ? `: ${cause.message}` : '';
+    const message = `the task's worker ended${cause instanceof Error ? `: ${cause.message}` : ''}`;
     for (const task of member.dispatched) {
-      if (!this.#end(member, task, this.#clock.now(), 0)) continue;
-      task.refuse(new SpillwayError('WORKER_LOST', `the task's worker ended${reason}`, { cause }));
+      const isAwaited = this.#end(member, task, this.#clock.now(), 0);
+      if (isAwaited) task.refuse(new SpillwayError('WORKER_LOST', message, { cause }));
     }
   }
 
@@ -349,35 +300,5 @@ export class PoolCore {
     } else {
       this.#crew.kill(member);
     }
-  }
-}
-
-/** Of those with room for the task, the one with the fewest: so batches stay whole and even. */
-function leastBusy(
-  members: readonly (PoolMember | undefined)[],
-  task: PoolTask,
-  expectedMs: number | undefined,
-): PoolMember | undefined {
-  let best: PoolMember | undefined;
-  for (const member of members) {
-    if (best !== undefined && (member?.dispatched.size ?? Infinity) >= best.dispatched.size)
-      continue;
-    if (member?.hasRoom(task, expectedMs)) best = member;
-  }
-  return best;
-}
-
-/** Idle workers take over what waits in busy ones: nothing waits behind a long task for nothing. */
-function share(members: readonly (PoolMember | undefined)[]): void {
-  const canMove = (task: PoolTask) => task.isMovable;
-  for (const idle of members) {
-    if (idle?.state !== 'ready' || !idle.isIdle) continue;
-    let fullest: PoolMember | undefined;
-    for (const member of members) {
-      if ((member?.prefetched ?? 0) > (fullest?.prefetched ?? 0)) fullest = member;
-    }
-    if (fullest === undefined) return;
-    const taken = fullest.revoke(Math.ceil(fullest.prefetched / 2), canMove);
-    for (const task of taken.reverse()) idle.assign(task, task.expectedMs);
   }
 }

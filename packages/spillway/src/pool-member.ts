@@ -86,27 +86,28 @@ export class PoolMember {
   }
 
   /** Whether it is idle, or busy with so little that the task would hardly wait. */
-  hasRoom(task: PoolTask, expectedMs: number | undefined): boolean {
+  hasRoom(task: PoolTask): boolean {
     const { size } = this.dispatched;
     if (this.state !== 'ready' || size >= slotCount) return false;
     if (size < this.#concurrency) return true;
     // One task may always wait here, since it is taken back as soon as another worker is idle.
     if (task.isMovable && size === this.#concurrency) return true;
-    return expectedMs !== undefined && this.#expectedMs + expectedMs <= prefetchMsMax;
+    const { expectedMs = Infinity } = task.handler;
+    return this.#expectedMs + expectedMs <= prefetchMsMax;
   }
 
   /** Takes the task; it goes out with the next {@link flush}. */
-  assign(task: PoolTask, expectedMs: number | undefined): void {
+  assign(task: PoolTask): void {
     const slot = this.#freeSlots.pop() as number;
     this.#stamp += 1;
     task.ticket = ticketOf(this.#stamp, slot);
     task.member = this;
-    task.expectedMs = expectedMs ?? 0;
+    task.expectedMs = task.handler.expectedMs ?? 0;
     this.#expectedMs += task.expectedMs;
     this.#bySlot[slot] = task;
     this.dispatched.push(task);
     this.slots.offer(task.ticket);
-    this.#outbox.push(task.ticket, task.handler, task.input);
+    this.#outbox.push(task.ticket, task.number, task.input);
     if (task.transfer !== undefined) this.#transfers.push(...task.transfer);
   }
 

@@ -15,49 +15,69 @@ export interface RunOptions {
   readonly affinity?: string | undefined;
 }
 
+/** What is asked of the pool. */
+export interface PoolCall {
+  readonly name: string;
+  readonly input: unknown;
+  readonly isStream: boolean;
+  /** Takes the chunks of a stream. */
+  readonly chunk?: (value: unknown) => void;
+}
+
+/** One of the module's handlers, and how long its tasks have taken lately. */
+export class PoolHandler {
+  readonly number: number;
+  expectedMs: number | undefined = undefined;
+
+  constructor(number: number) {
+    this.number = number;
+  }
+
+  learn(durationMs: number): void {
+    this.expectedMs ??= durationMs;
+    this.expectedMs += (durationMs - this.expectedMs) * 0.1;
+  }
+}
+
 /** A task on its way through the pool. */
 export class PoolTask extends Waiter<unknown> implements Ordered {
   readonly weight = 1;
   readonly priority: number;
   readonly key: string | undefined;
   readonly arrivedAt: number;
-  /** The handler's number; minus one minus it for a stream. */
-  readonly handler: number;
+  readonly handler: PoolHandler;
+  /** The handler's number as the worker knows it: minus one minus it for a stream. */
+  readonly number: number;
   readonly input: unknown;
   readonly transfer: readonly ArrayBuffer[] | undefined;
   /** The seat whose worker alone may run it. */
   readonly seat: number | undefined;
-  /** Takes the chunks of a stream. */
   readonly chunk: ((value: unknown) => void) | undefined;
   member: PoolMember | undefined = undefined;
-  ticket = -1;
-  expectedMs = 0;
+  ticket: number = -1;
+  expectedMs: number = 0;
   /** The caller has been answered already; only the worker still has it. */
-  isOver = false;
+  isOver: boolean = false;
   /** Goes off when it was told to stop and has not. */
   kill: Disposable | undefined = undefined;
-  readonly #left: (task: PoolTask, reason: unknown) => void;
+  /** Told when the caller's signal aborts. */
+  left: ((task: PoolTask, reason: unknown) => void) | undefined = undefined;
   readonly #signal: AbortSignal | undefined;
 
   constructor(
-    call: {
-      readonly handler: number;
-      readonly input: unknown;
-      readonly arrivedAt: number;
-      readonly seat: number | undefined;
-      readonly chunk?: ((value: unknown) => void) | undefined;
-    },
+    handler: PoolHandler,
+    call: PoolCall,
+    place: { readonly seat: number | undefined; readonly arrivedAt: number },
     options: RunOptions,
-    left: (task: PoolTask, reason: unknown) => void,
   ) {
     super(options.signal);
     this.#signal = options.signal;
-    this.#left = left;
-    this.handler = call.handler;
+    this.handler = handler;
+    this.number = call.isStream ? -1 - handler.number : handler.number;
     this.input = call.input;
-    this.arrivedAt = call.arrivedAt;
-    this.seat = call.seat;
     this.chunk = call.chunk;
+    this.seat = place.seat;
+    this.arrivedAt = place.arrivedAt;
     this.transfer = options.transfer;
     this.priority = options.priority ?? 0;
     this.key = options.key;
@@ -74,6 +94,6 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   }
 
   protected override leave(): void {
-    this.#left(this, this.#signal?.reason);
+    this.left?.(this, this.#signal?.reason);
   }
 }
