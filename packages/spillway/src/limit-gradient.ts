@@ -169,7 +169,10 @@ export class GradientLimit implements Limit {
     const insideShare = Math.min(1, now.inside / last.inside);
     const latencyShare = now.latencyMs / last.latencyMs;
     // A standing queue makes latency fall as much as the number inside; two thirds of that will do.
-    if (latencyShare < (1 + 2 * insideShare) / 3) this.#shrink(first, now, at);
+    const hasFallen = latencyShare < (1 + 2 * insideShare) / 3;
+    // Shrinking makes nothing slower: the downstream changed meanwhile, and nothing is known yet.
+    const hasRisen = latencyShare > tolerance;
+    if (hasFallen || hasRisen) this.#shrink(first, now, at);
     else this.#finish(first, now, at);
   }
 

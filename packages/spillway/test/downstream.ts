@@ -5,11 +5,11 @@ import { VirtualClock } from 'spillway/testing';
 /** A number of servers, each taking `serviceMs` give or take 20 %, and a queue in front of them. */
 export class Downstream {
   readonly clock: VirtualClock = new VirtualClock();
-  readonly random: Random = seededRandom(7);
+  readonly random: Random;
   servers: number;
   serviceMs: number;
   /** Added to each call without keeping a server busy: the way there and back. */
-  lagMs = 0;
+  lagMs: number = 0;
   /** Service times that vary without bound (exponential) instead. */
   isNoisy: boolean = false;
   /** More than this waiting are refused. */
@@ -20,7 +20,8 @@ export class Downstream {
   #busy = 0;
   readonly #queue: ((outcome: Outcome) => void)[] = [];
 
-  constructor(servers: number, serviceMs: number) {
+  constructor(servers: number, serviceMs: number, seed: number = 7) {
+    this.random = seededRandom(seed);
     this.servers = servers;
     this.serviceMs = serviceMs;
   }
