@@ -179,20 +179,21 @@ export class GradientLimit implements Limit {
   #finish(first: Step, now: Step, at: number): void {
     this.#probe = undefined;
     this.#readings = 0;
-    const baselineMs = this.#measured(now.latencyMs);
+    const baselineMs = this.#measured(first, now);
     this.#learn(baselineMs);
     const fine = [this.#slow ?? first, first].find((s) => s.latencyMs <= baselineMs * tolerance);
     this.#slow = undefined;
     this.#resize(fine?.size ?? this.#fit(first, baselineMs), at);
   }
 
-  #measured(latencyMs: number): number {
+  #measured(first: Step, { latencyMs }: Step): number {
     const before = this.#baselineMs;
     if (before === undefined || latencyMs > 2 * before) return latencyMs;
     if (latencyMs < before) return (before + latencyMs) / 2;
     // Some of a small rise may be the queue of others who share the downstream. If each took it for
-    // the baseline and grew on top of it, together they would grow for ever.
-    return Math.max(before, latencyMs / headroom);
+    // the baseline and grew on top of it, together they would grow without end.
+    const isSlow = first.latencyMs > before * tolerance;
+    return isSlow ? Math.max(before, latencyMs / headroom) : before;
   }
 
   #learn(baselineMs: number): void {

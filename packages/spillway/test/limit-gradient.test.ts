@@ -130,17 +130,17 @@ describe('GradientLimit', () => {
     assertWithin(perMs * 1000, 57, 63, 'the rate');
   });
 
-  it('does not drive others up who share the downstream', async () => {
+  it('stays near what the downstream takes for 800 round trips beside three others', async () => {
     const downstream = new Downstream(40, 500);
     const limits = [1, 2, 3, 4].map(() => new GradientLimit({ sizeMax: 1000 }));
     const loads = limits.map((limit) => new Load(limit, downstream));
     let most = 0;
-    for (let i = 0; i < 40; i += 1) {
+    for (let i = 0; i < 80; i += 1) {
       await downstream.clock.advance(10 * 500);
       const sum = limits.reduce((total, { size }) => total + size, 0);
-      if (i >= 10) most = Math.max(most, sum);
+      if (i >= 40) most = Math.max(most, sum);
     }
-    assertWithin(most, 40, 90, 'the sum of their sizes');
+    assertWithin(most, 40, 70, 'the sum of their sizes');
     for (const load of loads) load.stop();
     await downstream.clock.advance(hourMs);
     assert.equal(downstream.clock.pending, 0);
