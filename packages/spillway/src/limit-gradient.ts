@@ -32,7 +32,7 @@ export interface GradientLimitStats {
   readonly baselineMs: number | undefined;
   /** Milliseconds, by the last reading. */
   readonly latencyMs: number | undefined;
-  /** Baseline over latency: 1 when nothing waits downstream, 0.5 when half of the time is waiting. */
+  /** Baseline over latency: 1 when nothing waits, 0.5 when half of the time is waiting. */
   readonly gradient: number;
   readonly isProbing: boolean;
   /** How often it shrank in order to measure the baseline. */

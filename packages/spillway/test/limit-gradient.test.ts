@@ -59,7 +59,7 @@ describe('GradientLimit', () => {
     }
   });
 
-  it('learns within 30 round trips that each call takes ten times as long, or a tenth', async () => {
+  it('learns within 30 round trips that calls take ten times as long, or a tenth', async () => {
     const downstream = new Downstream(20, 50);
     const limit = new GradientLimit({ sizeMax: 1000 });
     await using load = new Load(limit, downstream);
@@ -98,7 +98,7 @@ describe('GradientLimit', () => {
     });
   }
 
-  it('does not climb in an hour of time-outs that it is not told of, and then recovers', async () => {
+  it('does not climb in an hour of time-outs it is not told of, then recovers', async () => {
     const downstream = new Downstream(20, 500);
     const limit = new GradientLimit({ sizeMax: 1000 });
     await using load = new Load(limit, downstream);
