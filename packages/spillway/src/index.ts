@@ -29,7 +29,15 @@ export type { Quantiles } from './histogram.ts';
 export { Lane, type LaneStats } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
-export type { Limit, Outcome, Sample } from './limit.ts';
+export {
+  FixedLimit,
+  type Limit,
+  type LimitOptions,
+  type Outcome,
+  type Sample,
+} from './limit.ts';
+export { AimdLimit, type AimdLimitOptions, type AimdLimitStats } from './limit-aimd.ts';
+export { GradientLimit, type GradientLimitStats } from './limit-gradient.ts';
 export type { MeterStats, Refusal } from './meter.ts';
 export { Permit } from './permit.ts';
 export { Pool, type PoolCloseOptions } from './pool.ts';

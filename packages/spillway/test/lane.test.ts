@@ -59,7 +59,7 @@ describe('Lane', () => {
     await clock.run(Promise.all(four));
   });
 
-  it('counts the time in the queue towards the deadline, and starts nothing that is past it', async () => {
+  it('counts the time in the queue towards the deadline, and starts nothing past it', async () => {
     const clock = new VirtualClock();
     const lane = new Lane({ name: 'work', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
     const started: string[] = [];
