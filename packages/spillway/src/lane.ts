@@ -91,9 +91,8 @@ export class Lane implements AsyncDisposable {
       return Promise.reject(entry.signal.reason);
     }
     if (this.#closed !== undefined) return Promise.reject(this.#refusal('closed'));
-    const weight = entry.weight ?? 1;
-    if (this.#root.#permits.waiting === 0 && this.#permits.fits(weight) && mayGrant(now)) {
-      this.#permits.take(weight);
+    const isFree = this.#root.#permits.waiting === 0 && mayGrant(now);
+    if (isFree && this.#permits.tryTake(entry.weight ?? 1)) {
       return Promise.resolve(this.#begin(entry, now, now));
     }
     const waiter = this.#join(entry, now);
@@ -109,12 +108,8 @@ export class Lane implements AsyncDisposable {
       this.#meter.refuse(this.#closed === undefined ? 'aborted' : 'closed');
       return undefined;
     }
-    const weight = entry.weight ?? 1;
     if (this.#root.#permits.waiting === 0) {
-      if (this.#permits.fits(weight)) {
-        this.#permits.take(weight);
-        return this.#begin(entry, now, now);
-      }
+      if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now, now);
     } else {
       const waiter = this.#join(entry, now);
       this.#dispatch(now, true);

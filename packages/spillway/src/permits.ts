@@ -76,21 +76,21 @@ export class Permits<Owner extends Claimant> {
     this.#size = size;
   }
 
-  /** Whether that many could be taken here and in all above, if nobody waited. */
-  fits(weight: number): boolean {
+  /** Takes that many here and in all above, if they are free; for when nobody waits. */
+  tryTake(weight: number): boolean {
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       if (!node.#hasFree(borrowing)) return false;
-      if (node.parent === undefined) return true;
-      borrowing = node.#overflow(borrowing);
+      if (node.parent !== undefined) borrowing = node.#overflow(borrowing);
     }
+    this.#take(weight);
     return true;
   }
 
-  take(weight: number): void {
+  #take(weight: number): void {
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
-      const above = node.#overflow(borrowing);
+      const above = node.parent === undefined ? 0 : node.#overflow(borrowing);
       node.#inside += weight;
       node.#borrowed += borrowing;
       borrowing = above;
@@ -106,7 +106,7 @@ export class Permits<Owner extends Claimant> {
       borrowing = node.#overflow(borrowing);
       turn = node.#index;
     }
-    this.take(weight);
+    this.#take(weight);
   }
 
   give(weight: number): void {
@@ -114,7 +114,7 @@ export class Permits<Owner extends Claimant> {
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       node.#inside -= weight;
       node.#borrowed -= returning;
-      returning = node.#overflow(returning);
+      if (node.parent !== undefined) returning = node.#overflow(returning);
     }
   }
 

@@ -2,7 +2,7 @@
  * Promises that wake each other run before any I/O, however long the chain. So each turn of the
  * event loop has a budget of grants; what is over it is put off until the loop has turned.
  */
-const grantsMax = 128;
+const grantsMax = 256;
 const turnMsMax = 2;
 
 let granted = 0;
@@ -12,7 +12,7 @@ let deferred: (() => void)[] = [];
 
 /**
  * True while this turn may grant one more. A probe is left for the next turn of the loop once in
- * 128 grants or 2 ms; only when that much again passes before the probe runs is it a chain.
+ * 256 grants or 2 ms; only when that much again passes before the probe runs is it a chain.
  */
 export function mayGrant(now: number = since): boolean {
   granted += 1;

@@ -1,0 +1,14 @@
+// Bounds how many run at once, in the order they came.
+import { Gate } from 'spillway';
+
+const gate = new Gate({ limit: 3, queueMax: 100 });
+let most = 0;
+
+async function visit(): Promise<void> {
+  using _place = await gate.enter();
+  most = Math.max(most, gate.stats.inside);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+await Promise.all(Array.from({ length: 20 }, visit));
+console.log(`20 visits, never more than ${most} at once`);

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { errorCodes, SpillwayError, seededRandom } from 'spillway';
+import { explore } from 'spillway/testing';
+
+describe('SpillwayError', () => {
+  it('carries what a server needs to answer with', () => {
+    const cause = new Error('disk');
+    const error = new SpillwayError('LANE_FULL', 'no room', { retryAfterMs: 1_200, cause });
+    assert.ok(error instanceof Error);
+    assert.equal(error.code, 'LANE_FULL');
+    assert.equal(error.status, 503);
+    assert.equal(error.retryable, true);
+    assert.equal(error.cause, cause);
+    assert.deepEqual(error.headers, { 'retry-after': '2' });
+  });
+
+  it('never tells a client to come back in zero seconds', () => {
+    const error = new SpillwayError('LANE_FULL', 'no room', { retryAfterMs: 0.2 });
+    assert.deepEqual(error.headers, { 'retry-after': '1' });
+    assert.deepEqual(new SpillwayError('DEADLINE', 'late').headers, {});
+  });
+
+  it('takes faults of your own', () => {
+    const fault = { code: 'TEAPOT', status: 418, retryable: false };
+    const { code, status, retryable } = new SpillwayError(fault, 'short and stout');
+    assert.deepEqual({ code, status, retryable }, fault);
+  });
+
+  it('answers every code with a status that says who is at fault', () => {
+    for (const code of errorCodes) {
+      const { status } = new SpillwayError(code, 'any');
+      assert.ok([429, 500, 502, 503, 504].includes(status), `${code} has ${status}`);
+    }
+  });
+});
+
+describe('seededRandom', () => {
+  it('gives the same numbers for the same seed, and others for another', () => {
+    const draw = (seed: number) => {
+      const random = seededRandom(seed);
+      return Array.from({ length: 5 }, random);
+    };
+    assert.deepEqual(draw(1), draw(1));
+    assert.notDeepEqual(draw(1), draw(2));
+  });
+
+  it('spreads evenly, also over the first numbers of neighbouring seeds', () => {
+    const counts = new Array<number>(10).fill(0);
+    for (let seed = 0; seed < 10_000; seed += 1) {
+      const bin = Math.floor(seededRandom(seed)() * 10);
+      counts[bin] = (counts[bin] ?? 0) + 1;
+    }
+    for (const count of counts) assert.ok(count > 850 && count < 1_150, `${counts}`);
+  });
+});
+
+describe('explore', () => {
+  it('names the seed of the schedule that failed, and keeps the cause', async () => {
+    const seen: number[] = [];
+    const failing = explore(9, async (_, seed) => {
+      seen.push(seed);
+      assert.notEqual(seed, 4);
+    });
+    await assert.rejects(failing, /^Error: seed 4: .*SPILLWAY_SEED=4/s);
+    assert.deepEqual(seen, [1, 2, 3, 4]);
+  });
+});
