@@ -49,6 +49,8 @@ export class Lane implements AsyncDisposable {
   readonly #queue: LaneQueue;
   /** In the root: true while grants are put off until the event loop has turned. */
   #yielding = false;
+  /** Whom `nextWeight` has just found. */
+  #next: LaneWaiter | undefined;
   #closed: PromiseWithResolvers<void> | undefined;
 
   constructor(options: LaneOptions) {
@@ -147,7 +149,10 @@ export class Lane implements AsyncDisposable {
   nextWeight(now: number): number {
     for (let waiter = this.#queue.next(now); waiter; waiter = this.#queue.next(now)) {
       const reason = this.#queue.lateness(waiter, now);
-      if (reason === undefined) return waiter.weight;
+      if (reason === undefined) {
+        this.#next = waiter;
+        return waiter.weight;
+      }
       this.#drop(waiter, reason);
     }
     return 0;
@@ -220,8 +225,7 @@ export class Lane implements AsyncDisposable {
   }
 
   #grantNext(now: number): void {
-    const waiter = this.#queue.next(now);
-    if (waiter === undefined) return;
+    const waiter = this.#next as LaneWaiter;
     this.#queue.take(waiter);
     this.#permits.wait(-1);
     this.#permits.takeTurn(waiter.weight);

@@ -169,7 +169,13 @@ export class Permits<Owner extends Claimant> {
    * those within their guarantee pass it.
    */
   next(now: number): Permits<Owner> | undefined {
+    // Everybody needs at least one, and to ask whoever is next costs more than to look here.
     if (this.#waiting === 0) return undefined;
+    if (this.#children.length === 0) {
+      if (!this.#hasFree(1)) return undefined;
+      const weight = this.owner.nextWeight(now);
+      return weight > 0 && this.#hasFree(weight) ? this : undefined;
+    }
     const turns = this.#children.length + 1;
     let held = false;
     for (let i = 0; i < turns; i += 1) {
