@@ -39,7 +39,7 @@ export {
 export { AimdLimit, type AimdLimitOptions, type AimdLimitStats } from './limit-aimd.ts';
 export { GradientLimit, type GradientLimitStats } from './limit-gradient.ts';
 export type { MeterStats, Refusal } from './meter.ts';
-export { Permit } from './permit.ts';
+export type { Permit } from './permit.ts';
 export { Pool, type PoolCloseOptions } from './pool.ts';
 export type { RecycleOptions, WorkerStats } from './pool-crew.ts';
 export type { PoolOptions, PoolStats } from './pool-options.ts';

@@ -7,8 +7,8 @@ import { checkLaneOptions, type LaneOptions } from './lane-options.ts';
 import { type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
 import type { Limit } from './limit.ts';
 import { Meter, type MeterStats, type Refusal } from './meter.ts';
-import { holdDuring, Permit } from './permit.ts';
-import { Permits } from './permits.ts';
+import { holdDuring, Permit, type PermitGiver } from './permit.ts';
+import { type Claimant, Permits } from './permits.ts';
 import type { Task } from './task.ts';
 import { mayGrant, nextTurn } from './turn.ts';
 
@@ -21,6 +21,10 @@ export interface LaneStats extends MeterStats {
   readonly waiting: number;
   /** The lanes inside this one; their numbers are part of this one's. */
   readonly lanes: readonly LaneStats[];
+}
+
+interface LaneClaimant extends Claimant {
+  readonly lane: Lane;
 }
 
 const plainEntry: Entry = {};
@@ -38,13 +42,16 @@ const codes: Readonly<Record<Exclude<Refusal, 'aborted'>, ErrorCode>> = {
  */
 export class Lane implements AsyncDisposable {
   readonly name: string;
-  readonly clock: Clock;
+  /** Milliseconds from arrival to the end of the work. */
   readonly deadlineMs: number;
+  readonly #clock: Clock;
   readonly #limit: Limit | undefined;
   readonly #weightMax: number;
   readonly #queueMax: number;
   readonly #root: Lane;
-  readonly #permits: Permits<Lane>;
+  readonly #permits: Permits<LaneClaimant>;
+  /** What its permits know of this lane. */
+  readonly #giver: PermitGiver;
   readonly #meter: Meter;
   readonly #queue: LaneQueue;
   /** In the root: true while grants are put off until the event loop has turned. */
@@ -60,16 +67,20 @@ export class Lane implements AsyncDisposable {
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
     this.name = options.name;
-    this.clock = options.clock ?? parent?.clock ?? systemClock;
+    const inherited = parent === undefined ? systemClock : parent.#clock;
+    this.#clock = options.clock ?? inherited;
     this.deadlineMs = options.deadlineMs;
     this.#limit = typeof limit === 'number' ? undefined : limit;
     this.#weightMax = typeof limit === 'number' ? limit : limit.sizeMax;
     this.#queueMax = options.queueMax;
     this.#root = parent === undefined ? this : parent.#root;
     const size = typeof limit === 'number' ? limit : limit.size;
-    this.#permits = new Permits<Lane>(this, { size, guaranteed, share, parent: above });
-    this.#meter = new Meter(this.clock.now());
-    const { clock, deadlineMs } = this;
+    const claimant = { lane: this, nextWeight: this.#nextWeight };
+    this.#permits = new Permits(claimant, { size, guaranteed, share, parent: above });
+    this.#meter = new Meter(this.#clock.now());
+    const clock = this.#clock;
+    const { deadlineMs } = this;
+    this.#giver = { clock, deadlineMs, leave: this.#leave };
     this.#queue = new LaneQueue({ clock, deadlineMs, codel: options.codel, onDue: this.#expire });
     if (parent !== undefined && parent.#closed !== undefined) void this.close();
   }
@@ -80,8 +91,8 @@ export class Lane implements AsyncDisposable {
       limit: this.#permits.size,
       inside: this.#permits.inside,
       waiting: this.#permits.waiting,
-      ...Meter.stats(this.#meters(), this.clock.now()),
-      lanes: this.#permits.children.map((child) => child.owner.stats),
+      ...Meter.stats(this.#meters(), this.#clock.now()),
+      lanes: this.#permits.children.map((child) => child.owner.lane.stats),
     };
   }
 
@@ -136,7 +147,7 @@ export class Lane implements AsyncDisposable {
   /** Lets nobody else in, here and in the lanes inside; resolves when the last has left. */
   close(): Promise<void> {
     this.#closed ??= Promise.withResolvers<void>();
-    for (const child of this.#permits.children) void child.owner.close();
+    for (const child of this.#permits.children) void child.owner.lane.close();
     this.#settleClose();
     return this.#closed.promise;
   }
@@ -145,8 +156,8 @@ export class Lane implements AsyncDisposable {
     return this.close();
   }
 
-  /** @internal What the next in line needs, after those whose time is over have been sent away. */
-  nextWeight(now: number): number {
+  /** What the next in line needs, after those whose time is over have been sent away. */
+  readonly #nextWeight = (now: number): number => {
     for (let waiter = this.#queue.next(now); waiter; waiter = this.#queue.next(now)) {
       const reason = this.#queue.lateness(waiter, now);
       if (reason === undefined) {
@@ -156,11 +167,11 @@ export class Lane implements AsyncDisposable {
       this.#drop(waiter, reason);
     }
     return 0;
-  }
+  };
 
-  /** @internal A permit comes back, and passes straight on to whoever is next. */
-  leave(permit: Permit): void {
-    const now = this.clock.now();
+  /** A permit comes back, and passes straight on to whoever is next. */
+  readonly #leave = (permit: Permit): void => {
+    const now = this.#clock.now();
     const { weight, startedAt, outcome } = permit;
     this.#meter.finish(now, now - startedAt);
     if (this.#limit !== undefined) {
@@ -170,7 +181,7 @@ export class Lane implements AsyncDisposable {
     this.#permits.give(weight);
     if (this.#root.#permits.waiting > 0) this.#dispatch(now);
     if (this.#closed !== undefined) this.#settleClose();
-  }
+  };
 
   #arrive(entry: Entry): number {
     if (entry !== plainEntry) {
@@ -178,12 +189,12 @@ export class Lane implements AsyncDisposable {
       checkInteger('priority', entry.priority ?? 0, 0, priorityMax);
     }
     this.#meter.arrive();
-    return this.clock.now();
+    return this.#clock.now();
   }
 
   #begin(entry: Entry, arrivedAt: number, startedAt: number): Permit {
     this.#meter.start(startedAt, startedAt - arrivedAt);
-    return new Permit(this, entry, arrivedAt, startedAt);
+    return new Permit(this.#giver, entry, arrivedAt, startedAt);
   }
 
   #join(entry: Entry, now: number): LaneWaiter {
@@ -201,7 +212,7 @@ export class Lane implements AsyncDisposable {
     this.#meter.refuse('aborted');
     this.#remove(waiter);
     // One that needed many permits may have kept those behind it waiting.
-    this.#dispatch(this.clock.now());
+    this.#dispatch(this.#clock.now());
     if (this.#closed !== undefined) this.#settleClose();
   };
 
@@ -214,13 +225,13 @@ export class Lane implements AsyncDisposable {
   #dispatch(now: number, regardless = false): void {
     const root = this.#root;
     if (root.#yielding && !regardless) return;
-    for (let lane = root.#permits.next(now); lane; lane = root.#permits.next(now)) {
+    for (let next = root.#permits.next(now); next; next = root.#permits.next(now)) {
       if (!mayGrant(now) && !regardless) {
         root.#yielding = true;
         nextTurn(root.#resume);
         return;
       }
-      lane.owner.#grantNext(now);
+      next.owner.lane.#grantNext(now);
     }
   }
 
@@ -235,13 +246,13 @@ export class Lane implements AsyncDisposable {
 
   readonly #resume = (): void => {
     this.#yielding = false;
-    this.#dispatch(this.clock.now());
+    this.#dispatch(this.#clock.now());
     if (!this.#yielding) this.#trimAll();
   };
 
   #trimAll(): void {
     while (this.#trim());
-    for (const child of this.#permits.children) child.owner.#trimAll();
+    for (const child of this.#permits.children) child.owner.lane.#trimAll();
   }
 
   /** Sends one away if one too many waits. */
@@ -253,7 +264,7 @@ export class Lane implements AsyncDisposable {
   }
 
   readonly #expire = (): void => {
-    const now = this.clock.now();
+    const now = this.#clock.now();
     for (let waiter = this.#queue.oldest(); waiter; waiter = this.#queue.oldest()) {
       const reason = this.#queue.lateness(waiter, now);
       if (reason === undefined) break;
@@ -277,6 +288,6 @@ export class Lane implements AsyncDisposable {
   }
 
   #meters(): Meter[] {
-    return [this.#meter, ...this.#permits.children.flatMap((child) => child.owner.#meters())];
+    return [this.#meter, ...this.#permits.children.flatMap((child) => child.owner.lane.#meters())];
   }
 }

@@ -5,7 +5,7 @@ import type { Outcome } from './limit.ts';
 import type { Task } from './task.ts';
 
 /** What a permit must know of the lane that gave it. */
-interface Giver {
+export interface PermitGiver {
   readonly clock: Clock;
   readonly deadlineMs: number;
   leave(permit: Permit): void;
@@ -19,10 +19,10 @@ export class Permit implements Disposable {
   /** How the work ended, for a lane whose limit learns: set it before disposing. */
   outcome: Outcome = 'ok';
   readonly #signal: AbortSignal | undefined;
-  #giver: Giver | undefined;
+  #giver: PermitGiver | undefined;
   #deadline: Deadline | undefined;
 
-  constructor(giver: Giver, entry: Entry, arrivedAt: number, startedAt: number) {
+  constructor(giver: PermitGiver, entry: Entry, arrivedAt: number, startedAt: number) {
     this.#giver = giver;
     this.weight = entry.weight ?? 1;
     this.arrivedAt = arrivedAt;
@@ -62,7 +62,9 @@ export async function holdDuring<T>(
 ): Promise<T> {
   using _permit = permit;
   try {
-    return await task(signal);
+    const value = await task(signal);
+    permit.outcome = outcomeOf(undefined, signal);
+    return value;
   } catch (error) {
     permit.outcome = outcomeOf(error, signal);
     throw error;
@@ -71,8 +73,10 @@ export async function holdDuring<T>(
 
 /** A missed deadline or an overloaded callee says "too much"; a caller that left says nothing. */
 function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
-  const cause = signal.aborted ? signal.reason : error;
-  const { code, status } = (cause ?? {}) as { code?: unknown; status?: unknown };
-  if (code === 'DEADLINE' || status === 503 || status === 504 || status === 429) return 'dropped';
+  const cause: { code?: unknown; status?: unknown } = Object(
+    signal.aborted ? signal.reason : error,
+  );
+  const isTooMuch = cause.status === 503 || cause.status === 504 || cause.status === 429;
+  if (cause.code === 'DEADLINE' || isTooMuch) return 'dropped';
   return signal.aborted ? 'ignored' : 'ok';
 }

@@ -82,7 +82,7 @@ describe('lanes inside a lane', () => {
   });
 
   it('lose and double no permit in any schedule', async () => {
-    await explore(1_500, playLanes);
+    await explore(2_000, playLanes);
   });
 });
 
@@ -240,7 +240,7 @@ async function playLanes(random: Random): Promise<void> {
     }
     if (random() < 0.2) clock.after(Math.floor(random() * 40), () => caller.abort());
     await clock.advance(random() < 0.5 ? 0 : Math.floor(random() * 10));
-    checkTree(all);
+    if (step % 5 === 0) checkTree(all);
   }
   await clock.advance(1_000);
   await Promise.all(running);
