@@ -38,6 +38,7 @@ export {
 } from './limit.ts';
 export { AimdLimit, type AimdLimitOptions, type AimdLimitStats } from './limit-aimd.ts';
 export { GradientLimit, type GradientLimitStats } from './limit-gradient.ts';
+export { MemoryStore } from './memory-store.ts';
 export type { MeterStats, Refusal } from './meter.ts';
 export type { Permit } from './permit.ts';
 export { Pool, type PoolCloseOptions } from './pool.ts';
@@ -57,6 +58,15 @@ export {
   type ServiceStats,
 } from './service.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
+export type {
+  Json,
+  NamedRecord,
+  Store,
+  StoreChange,
+  StoreCommit,
+  StoredRecord,
+  StoreReading,
+} from './store.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {
