@@ -10,6 +10,7 @@ import type { PoolSettings, PoolStats } from './pool-options.ts';
 import { PoolQueue } from './pool-queue.ts';
 import { leastBusy, share } from './pool-share.ts';
 import { type PoolCall, PoolHandler, PoolTask, type RunOptions } from './pool-task.ts';
+import { PoolWatch } from './pool-watch.ts';
 import { type FromWorker, slotOf, unpackError } from './pool-wire.ts';
 import { Snapshot } from './snapshot.ts';
 
@@ -25,8 +26,7 @@ export class PoolCore {
   /** Tasks that wait or run. */
   #tasks = 0;
   #isDispatchDue = false;
-  /** Goes off when the oldest task may be past its deadline; none while there is no task. */
-  #timer: Disposable | undefined;
+  readonly #watch: PoolWatch;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
@@ -36,6 +36,7 @@ export class PoolCore {
     this.#clock = clock;
     this.#meter = new Meter(clock.now());
     this.#queue = new PoolQueue(workers, random() * 2 ** 32);
+    this.#watch = new PoolWatch(clock, options.deadlineMs, (now) => this.#expire(now));
     const crewOptions = { ...options, snapshot: this.#snapshot };
     this.#crew = new PoolCrew(crewOptions, {
       message: (member, message) => this.#receive(member, message),
@@ -95,7 +96,7 @@ export class PoolCore {
       this.#queue.push(task);
       this.#tasks += 1;
       if (this.#tasks > workers * concurrency + queueMax) this.#trim(task);
-      if (this.#timer === undefined && this.#tasks > 0) this.#watch(task.arrivedAt);
+      if (this.#tasks > 0) this.#watch.start(task.arrivedAt);
       this.#dispatchSoon();
     }
     return task;
@@ -174,21 +175,11 @@ export class PoolCore {
     task.kill?.[Symbol.dispose]();
     this.#tasks -= 1;
     if (this.#tasks > 0) return;
-    this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
+    this.#watch[Symbol.dispose]();
     this.#onEmpty?.();
   }
 
   readonly #left = (task: PoolTask, reason: unknown): void => this.stop(task, reason);
-
-  #watch(oldestAt: number): void {
-    const waitMs = Math.max(0, oldestAt + this.#options.deadlineMs - this.#clock.now());
-    this.#timer = this.#clock.after(waitMs, () => {
-      this.#timer = undefined;
-      const oldest = this.#expire(this.#clock.now());
-      if (oldest < Infinity) this.#watch(oldest);
-    });
-  }
 
   /** Ends what is past its deadline; gives the arrival of the oldest that is not. */
   #expire(now: number): number {
@@ -196,7 +187,7 @@ export class PoolCore {
     const running = [...this.#crew.members].flatMap((member) => [...member.dispatched]);
     for (const task of [...this.#queue, ...running]) {
       if (task.isOver) continue;
-      if (now - task.arrivedAt < this.#options.deadlineMs) {
+      if (!this.#watch.isLate(task.arrivedAt, now)) {
         oldestAt = Math.min(oldestAt, task.arrivedAt);
         continue;
       }
