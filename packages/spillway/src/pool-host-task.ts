@@ -1,6 +1,6 @@
 import type { PoolHost } from './pool-host.ts';
 import type { View } from './snapshot.ts';
-import { Transfer, type WorkerContext } from './worker-context.ts';
+import type { WorkerContext } from './worker-context.ts';
 
 /** How many chunks of a stream may be on their way before the reader has asked for more. */
 export const streamWindow = 16;
@@ -72,8 +72,7 @@ export class PoolHostTask implements WorkerContext, Disposable {
 
   async #stream(result: unknown): Promise<void> {
     for await (const chunk of result as AsyncIterable<unknown>) {
-      const { value, list } = chunk instanceof Transfer ? chunk : { value: chunk, list: [] };
-      this.#host.post({ type: 'chunk', ticket: this.ticket, value }, list);
+      this.#host.chunk(this.ticket, chunk);
       this.#credit -= 1;
       while (this.#credit <= 0 && !this.#controller?.signal.aborted) {
         await new Promise<void>((resolve) => {

@@ -1,12 +1,14 @@
 import { getHeapStatistics } from 'node:v8';
+import { misuse } from './check.ts';
 import type { Clock } from './clock.ts';
 import { PoolHostTask } from './pool-host-task.ts';
 import {
   type FromWorker,
-  packError,
+  postError,
   SharedSlots,
   type ThreadStart,
   type ToWorker,
+  unpackError,
 } from './pool-wire.ts';
 import { Snapshot } from './snapshot.ts';
 import { Transfer } from './worker-context.ts';
@@ -62,7 +64,7 @@ export class PoolHost {
     } else if (message.type === 'snapshot') {
       this.snapshot.publish(message.value, message.version);
     } else if (message.type === 'abort') {
-      this.#running.get(message.ticket)?.abort(message.reason);
+      this.#running.get(message.ticket)?.abort(unpackError(message.reason));
     } else if (message.type === 'credit') {
       this.#running.get(message.ticket)?.credit(message.chunks);
     } else {
@@ -89,20 +91,22 @@ export class PoolHost {
     try {
       this.post({ type: 'result', ticket, value, durationMs }, list);
     } catch (error) {
-      this.reportError(ticket, error, startedAt);
+      this.reportError(ticket, uncopyable('result', value, error), startedAt);
+    }
+  }
+
+  chunk(ticket: number, chunk: unknown): void {
+    const { value, list } = chunk instanceof Transfer ? chunk : { value: chunk, list: [] };
+    try {
+      this.post({ type: 'chunk', ticket, value }, list);
+    } catch (error) {
+      throw uncopyable('chunk', value, error);
     }
   }
 
   reportError(ticket: number, thrown: unknown, startedAt: number): void {
     const durationMs = this.clock.now() - startedAt;
-    try {
-      this.post({ type: 'error', ticket, error: packError(thrown), durationMs });
-    } catch {
-      const error = packError(
-        new Error(`a handler threw what cannot be copied: ${String(thrown)}`),
-      );
-      this.post({ type: 'error', ticket, error, durationMs });
-    }
+    postError(thrown, (error) => this.post({ type: 'error', ticket, error, durationMs }));
   }
 
   async #setUp(version: number, value: unknown): Promise<void> {
@@ -117,7 +121,7 @@ export class PoolHost {
       this.#gauge();
       this.post({ type: 'ready', handlers: handlers.map(([name]) => name) });
     } catch (error) {
-      this.post({ type: 'failed', error: packError(error) });
+      postError(error, (packed) => this.post({ type: 'failed', error: packed }));
       this.#port.close();
     }
   }
@@ -170,6 +174,10 @@ export class PoolHost {
       this.#port.close();
     }
   }
+}
+
+function uncopyable(name: string, value: unknown, cause: unknown): Error {
+  return misuse(name, 'a value that can be copied', value, cause);
 }
 
 function isThenable(result: unknown): result is PromiseLike<unknown> {

@@ -2,7 +2,7 @@ import { misuse } from './check.ts';
 import { LinkedList } from './linked-list.ts';
 import type { PoolTask } from './pool-task.ts';
 import type { Thread } from './pool-thread.ts';
-import { SharedSlots, slotCount, slotOf, ticketOf } from './pool-wire.ts';
+import { postError, SharedSlots, slotCount, slotOf, ticketOf } from './pool-wire.ts';
 import type { Snapshot, View } from './snapshot.ts';
 
 /**
@@ -168,11 +168,8 @@ export class PoolMember {
 
   abort(task: PoolTask, reason: unknown): void {
     this.slots.abort(task.ticket);
-    try {
-      this.#thread.post({ type: 'abort', ticket: task.ticket, reason }, []);
-    } catch {
-      this.#thread.post({ type: 'abort', ticket: task.ticket, reason: String(reason) }, []);
-    }
+    const { ticket } = task;
+    postError(reason, (error) => this.#thread.post({ type: 'abort', ticket, reason: error }, []));
   }
 
   credit(task: PoolTask, chunks: number): void {
