@@ -18,7 +18,7 @@ const gaugeMs = 1_000;
 /** What the worker's side of a pool needs of the thread it runs in. */
 export interface HostPort {
   post(message: FromWorker, transfer: readonly ArrayBuffer[]): void;
-  /** Lets the thread end once nothing keeps it. */
+  /** Ends the thread, though timers or sockets of the module may be left. */
   close(): void;
   readonly clock: Clock;
 }
@@ -40,7 +40,6 @@ export class PoolHost {
   #handlers: Handler[] = [];
   #teardown: unknown;
   #gaugedAt = -gaugeMs;
-  #closing = false;
 
   constructor(start: ThreadStart, port: HostPort) {
     this.#start = start;
@@ -68,8 +67,7 @@ export class PoolHost {
     } else if (message.type === 'credit') {
       this.#running.get(message.ticket)?.credit(message.chunks);
     } else {
-      this.#closing = true;
-      void this.#closeWhenIdle();
+      void this.#close();
     }
   }
 
@@ -77,7 +75,6 @@ export class PoolHost {
   ended(task: PoolHostTask): void {
     this.#running.delete(task.ticket);
     this.#pump();
-    void this.#closeWhenIdle();
   }
 
   /** Tells the pool how a task ended: through shared memory if that is enough, else by message. */
@@ -121,7 +118,7 @@ export class PoolHost {
       this.#gauge();
       this.post({ type: 'ready', handlers: handlers.map(([name]) => name) });
     } catch (error) {
-      postError(error, (packed) => this.post({ type: 'failed', error: packed }));
+      this.#fail(error);
       this.#port.close();
     }
   }
@@ -165,14 +162,17 @@ export class PoolHost {
     this.#gaugedAt = this.clock.now();
   }
 
-  async #closeWhenIdle(): Promise<void> {
-    if (!this.#closing || this.#running.size > 0) return;
-    this.#closing = false;
+  async #close(): Promise<void> {
     try {
       if (typeof this.#teardown === 'function') await this.#teardown(this.resource);
-    } finally {
-      this.#port.close();
+    } catch (error) {
+      this.#fail(error);
     }
+    this.#port.close();
+  }
+
+  #fail(error: unknown): void {
+    postError(error, (packed) => this.post({ type: 'failed', error: packed }));
   }
 }
 
