@@ -127,9 +127,10 @@ export class PoolCrew {
 
   /** Whether one that leaves this seat still has tasks bound to it: the next must not overtake. */
   isHeld(seat: number): boolean {
-    if (this.#members.size <= this.serving.length) return false;
-    const leaving = [...this.#members].filter(({ state }) => state === 'retiring');
-    return leaving.some((member) => member.seat === seat && member.hasBound);
+    for (const member of this.#members) {
+      if (member.seat === seat && member.state === 'retiring' && member.hasBound) return true;
+    }
+    return false;
   }
 
   /** Looks whether tasks or memory have worn a worker, as they do without any event. */

@@ -1,7 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 import { misuse } from './check.ts';
 import type { Clock } from './clock.ts';
-import { PoolHostTask } from './pool-host-task.ts';
+import { isThenable, PoolHostTask } from './pool-host-task.ts';
 import {
   type FromWorker,
   postError,
@@ -178,8 +178,4 @@ export class PoolHost {
 
 function uncopyable(name: string, value: unknown, cause: unknown): Error {
   return misuse(name, 'a value that can be copied', value, cause);
-}
-
-function isThenable(result: unknown): result is PromiseLike<unknown> {
-  return typeof (result as { then?: unknown } | undefined)?.then === 'function';
 }
