@@ -1,4 +1,5 @@
-import type { Ordered } from './fair-queue.ts';
+import { check, checkInteger } from './check.ts';
+import { type Ordered, priorityMax } from './fair-queue.ts';
 import type { PoolMember } from './pool-member.ts';
 import { Waiter } from './wait-queue.ts';
 
@@ -13,6 +14,15 @@ export interface RunOptions {
   readonly key?: string | undefined;
   /** Tasks of the same affinity go to the same worker, in order. @default any worker */
   readonly affinity?: string | undefined;
+}
+
+export function checkRunOptions(options: RunOptions): void {
+  const { transfer, priority = 0, key = '', affinity = '' } = options;
+  checkInteger('priority', priority, 0, priorityMax);
+  check(typeof key === 'string', 'key', 'a string', key);
+  check(typeof affinity === 'string', 'affinity', 'a string', affinity);
+  const isList = transfer === undefined || Array.isArray(transfer);
+  check(isList, 'transfer', 'an array of buffers', transfer);
 }
 
 /** What is asked of the pool. */
