@@ -114,10 +114,9 @@ export class PoolMember {
     const { size } = this.dispatched;
     if (this.state !== 'ready' || size >= slotCount) return false;
     if (size < this.#concurrency) return true;
-    // What was moved there cannot be taken back, so it must not wait behind another task.
-    if (task.transfer !== undefined) return false;
+    if (!task.isPortable) return false;
     // One task may always wait here, since it is taken back as soon as another worker is idle.
-    if (task.isMovable && size === this.#concurrency) return true;
+    if (task.seat === undefined && size === this.#concurrency) return true;
     const { expectedMs = Infinity } = task.handler;
     return this.#expectedMs + expectedMs <= prefetchMsMax;
   }
@@ -134,7 +133,9 @@ export class PoolMember {
     this.dispatched.push(task);
     this.slots.offer(task.ticket);
     this.#outbox.push(task.ticket, task.number, task.input);
-    if (task.transfer !== undefined) this.#transfers.push(...task.transfer);
+    if (task.transfer === undefined) return;
+    this.#transfers.push(...task.transfer);
+    if (this.dispatched.size > this.#concurrency) task.keepSpare();
   }
 
   /** Sends all that was assigned in one message; what cannot be sent is refused by itself. */
