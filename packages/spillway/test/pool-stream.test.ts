@@ -76,7 +76,7 @@ describe('the stream of a pool', () => {
     await stopped(log);
     assert.equal(await pool.run('plain', 21), 42);
     // The handler has ended; that its end is known here takes a message more.
-    for (let i = 0; i < 1_000 && pool.stats.inside > 0; i += 1) await setTimeout(1);
+    for (let i = 0; i < 1_000 && pool.stats.inside > 0; i += 1) await turn();
     assert.equal(pool.stats.inside, 0);
   });
 
