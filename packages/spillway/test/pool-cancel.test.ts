@@ -22,14 +22,14 @@ describe('the deadline of a pool', () => {
   it('ends what waits, what was sent and what runs, and the worker goes on', async () => {
     await using pool = await open({ deadlineMs: 300 });
     const log = newLog();
-    const running = pool.run('hog', 600);
+    const running = pool.run('hog', 1_500);
     const waiting = [1, 2, 3].map((item) => pool.run('note', { log, item }));
     const startedAt = performance.now();
     for (const call of [running, ...waiting]) {
       await assert.rejects(call, { code: 'DEADLINE', status: 504, retryable: true });
     }
     const waitedMs = performance.now() - startedAt;
-    assert.ok(waitedMs >= 250 && waitedMs < 500, `${waitedMs} ms`);
+    assert.ok(waitedMs >= 250 && waitedMs < 1_200, `${waitedMs} ms`);
     assert.deepEqual([pool.stats.inside, pool.stats.waiting], [1, 0]);
     assert.equal(pool.stats.refused.deadline, 3);
     while (pool.stats.inside > 0) await new Promise((resolve) => setImmediate(resolve));
@@ -61,7 +61,7 @@ describe('an abort', () => {
     const log = newLog();
     const controller = new AbortController();
     const { signal } = controller;
-    const busy = pool.run('hog', 300);
+    const busy = pool.run('hog', 1_000);
     const calls = [1, 2, 3].map((item) => pool.run('note', { log, item }, { signal }));
     const settled = Promise.allSettled(calls);
     await new Promise((resolve) => setImmediate(resolve));
@@ -71,7 +71,7 @@ describe('an abort', () => {
     for (const result of await settled) {
       assert.equal((result as PromiseRejectedResult).reason, signal.reason);
     }
-    assert.ok(performance.now() - startedAt < 150);
+    assert.ok(performance.now() - startedAt < 700);
     await busy;
     await pool.run('echo', 1);
     assert.equal(log[0], 0);

@@ -120,25 +120,25 @@ describe('a worker that is busy for long', () => {
     await using pool = await open();
     await warmUp(pool);
     const startedAt = performance.now();
-    const long = pool.run('hog', 500);
+    const long = pool.run('hog', 1_500);
     const shorts = Array.from({ length: 200 }, () => pool.run('hog', 0));
     await Promise.all(shorts);
     const shortMs = performance.now() - startedAt;
     await long;
-    assert.ok(shortMs < 250, `${shortMs} ms`);
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('keeps none that come while it is busy, either', async () => {
     await using pool = await open();
     await warmUp(pool);
-    const long = pool.run('hog', 500);
+    const long = pool.run('hog', 1_500);
     const startedAt = performance.now();
     for (let round = 0; round < 50; round += 1) {
       await Promise.all(Array.from({ length: 5 }, () => pool.run('hog', 0)));
     }
     const shortMs = performance.now() - startedAt;
     await long;
-    assert.ok(shortMs < 250, `${shortMs} ms`);
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('keeps none with buffers that are moved', async () => {
@@ -146,7 +146,7 @@ describe('a worker that is busy for long', () => {
     for (let i = 0; i < 200; i += 1) await pool.run('reverse', new ArrayBuffer(1));
     await warmUp(pool);
     const startedAt = performance.now();
-    const long = pool.run('hog', 500);
+    const long = pool.run('hog', 1_500);
     const shorts = Array.from({ length: 20 }, () => {
       const buffer = new ArrayBuffer(8);
       return pool.run('reverse', buffer, { transfer: [buffer] });
@@ -154,18 +154,18 @@ describe('a worker that is busy for long', () => {
     await Promise.all(shorts);
     const shortMs = performance.now() - startedAt;
     await long;
-    assert.ok(shortMs < 250, `${shortMs} ms`);
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('keeps none in a pool whose workers may run several at once', async () => {
     await using pool = await open({ concurrency: 8 });
     await warmUp(pool);
     const startedAt = performance.now();
-    const long = pool.run('hog', 500);
+    const long = pool.run('hog', 1_500);
     await Promise.all(Array.from({ length: 10 }, () => pool.run('hog', 0)));
     const shortMs = performance.now() - startedAt;
     await long;
-    assert.ok(shortMs < 250, `${shortMs} ms`);
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('hands over results from before, of any kind, though it goes on without a pause', async () => {
@@ -174,11 +174,11 @@ describe('a worker that is busy for long', () => {
     await warmUp(pool);
     const startedAt = performance.now();
     const before = [1, { two: 2 }, 'three', undefined].map((value) => pool.run('echo', value));
-    const long = pool.run('hog', 500);
+    const long = pool.run('hog', 1_500);
     assert.deepEqual(await Promise.all(before), [1, { two: 2 }, 'three', undefined]);
     const beforeMs = performance.now() - startedAt;
     await long;
-    assert.ok(beforeMs < 250, `${beforeMs} ms`);
+    assert.ok(beforeMs < 1_000, `${beforeMs} ms`);
   });
 });
 
