@@ -16,27 +16,31 @@ interface Load {
   readonly threads: Set<number>;
 }
 
+/** Waits for what must come, though the machine may be slow. */
+async function until(holds: () => boolean): Promise<void> {
+  for (const limit = performance.now() + 20_000; !holds(); await sleep(5)) {
+    assert.ok(performance.now() < limit, 'it never came');
+  }
+}
+
 /**
- * Keeps the pool busy for a time, and until so many workers were replaced (half a minute at most);
- * every call must succeed, with one version and a resource of its own.
+ * Keeps the pool busy for a while and until so many workers were replaced; every call must
+ * succeed, with one version and a resource of its own.
  */
-async function load(pool: Pool<Module>, forMs: number, recycledMin = 0): Promise<Load> {
-  const startedAt = performance.now();
-  const isOver = () => {
-    const ms = performance.now() - startedAt;
-    return ms > 30_000 || (ms >= forMs && pool.stats.recycled >= recycledMin);
-  };
+async function load(pool: Pool<Module>, forMs: number, recycledMin: number): Promise<Load> {
+  const endsAt = performance.now() + forMs;
+  const isOn = () => performance.now() < endsAt || pool.stats.recycled < recycledMin;
   const result: Load = { calls: 0, threads: new Set() };
   let version = 0;
   const publisher = (async () => {
-    while (!isOver()) {
+    while (isOn()) {
       version += 1;
       pool.publish({ version, copies: Array(20).fill(version) });
       await sleep(25);
     }
   })();
   const caller = async (_: unknown, n: number) => {
-    while (!isOver()) {
+    while (isOn()) {
       const { thread, seen } = await pool.run('work', n % 3);
       assert.equal(seen.length, 1, `saw ${seen.join()}`);
       result.calls += 1;
@@ -54,33 +58,33 @@ async function load(pool: Pool<Module>, forMs: number, recycledMin = 0): Promise
 describe('recycling', () => {
   it('by age replaces every worker, and no call fails', async () => {
     await using pool = await open({ recycle: { ageMsMax: 200, intervalMs: 0 } });
-    const { threads } = await load(pool, 1_000, 4);
-    const { recycled, lost } = pool.stats;
-    assert.ok(recycled >= 4 && threads.size >= recycled, `${recycled} of ${threads.size}`);
-    assert.equal(lost, 0);
+    const { threads } = await load(pool, 500, 4);
+    assert.ok(threads.size >= 4, `${threads.size} threads`);
+    assert.equal(pool.stats.lost, 0);
   });
 
   it('by age happens also when there is nothing to do', async () => {
     await using pool = await open({ recycle: { ageMsMax: 100, intervalMs: 0 } });
-    for (let i = 0; i < 300 && pool.stats.recycled < 3; i += 1) await sleep(100);
-    assert.ok(pool.stats.recycled >= 3, `${pool.stats.recycled}`);
+    await until(() => pool.stats.recycled >= 3);
+    assert.equal(pool.stats.lost, 0);
   });
 
   it('by tasks replaces those that have done enough, not sooner than the interval', async () => {
     await using pool = await open({ recycle: { tasksMax: 30, intervalMs: 300 } });
     const startedAt = performance.now();
-    await load(pool, 1_000, 2);
-    const { recycled, lost } = pool.stats;
+    await load(pool, 500, 3);
+    const { recycled, lost, workers } = pool.stats;
     const most = 1 + Math.ceil((performance.now() - startedAt) / 300);
-    assert.ok(recycled >= 2 && recycled <= most, `${recycled}`);
+    assert.ok(recycled <= most, `${recycled} recycled`);
+    assert.ok(workers.length <= 3);
     assert.equal(lost, 0);
   });
 
   it('by memory replaces one that hoards', async () => {
     await using pool = await open({ recycle: { heapMbMax: 100, intervalMs: 0 } });
     const thread = await pool.run('hoard', 150, { affinity: 'a' });
-    const until = performance.now() + 5_000;
-    while (pool.stats.recycled === 0 && performance.now() < until) {
+    const limit = performance.now() + 20_000;
+    while (pool.stats.recycled === 0 && performance.now() < limit) {
       await pool.run('work', 1);
       await pool.run('work', 1, { affinity: 'a' });
     }
@@ -93,13 +97,13 @@ describe('recycling', () => {
   it('never ends a task, but takes what waits behind it', async () => {
     await using pool = await open({ workers: 1, recycle: { ageMsMax: 100, intervalMs: 60_000 } });
     const startedAt = performance.now();
-    const long = pool.run('hog', 3_000);
+    const long = pool.run('hog', 1_500);
     const short = pool.run('hog', 1);
     const bound = pool.run('hog', 1, { affinity: 'a' });
     const shortThread = await short;
     const shortMs = performance.now() - startedAt;
     const boundThread = await bound;
-    assert.ok(shortMs < 2_800, `${shortMs} ms`);
+    assert.ok(shortMs < 1_200, `${shortMs} ms`);
     assert.notEqual(await long, shortThread);
     assert.equal(boundThread, shortThread);
     assert.deepEqual([pool.stats.recycled, pool.stats.lost], [1, 0]);
@@ -109,11 +113,11 @@ describe('recycling', () => {
     await using pool = await open({ workers: 1, recycle: { ageMsMax: 100, intervalMs: 60_000 } });
     const order: string[] = [];
     const affinity = 'a';
-    const first = pool.run('hog', 2_000, { affinity }).then(() => order.push('first'));
+    const first = pool.run('hog', 400, { affinity }).then(() => order.push('first'));
     const second = pool.run('hog', 1, { affinity }).then(() => order.push('second'));
     await Promise.all([first, second]);
     assert.deepEqual(order, ['first', 'second']);
-    assert.equal(pool.stats.recycled, 1);
+    await until(() => pool.stats.recycled === 1);
   });
 });
 
@@ -121,10 +125,11 @@ describe('six workers with a private resource, one recycled a minute, for an hou
   it('fail no call and mix no versions, on real threads a thousand times as fast', async () => {
     const recycle = { ageMsMax: 600, intervalMs: 60 };
     await using pool = await open({ workers: 6, recycle });
-    const { calls } = await load(pool, 3_600, 12);
+    const startedAt = performance.now();
+    const { calls } = await load(pool, 3_600, 10);
     const { recycled, lost, refused } = pool.stats;
     assert.ok(calls > 1_000, `${calls} calls`);
-    assert.ok(recycled >= 12, `${recycled} recycled`);
+    assert.ok(recycled <= (performance.now() - startedAt) / 60 + 1, `${recycled} recycled`);
     assert.equal(lost, 0);
     assert.deepEqual(refused, { aborted: 0, closed: 0, deadline: 0, full: 0, stale: 0 });
   });

@@ -75,9 +75,8 @@ describe('the stream of a pool', () => {
     for await (const chunk of pool.stream('endless', log)) if (chunk === 40) break;
     await stopped(log);
     assert.equal(await pool.run('plain', 21), 42);
-    // The handler has ended; that its end is known here takes a message more.
-    for (let i = 0; i < 1_000 && pool.stats.inside > 0; i += 1) await turn();
-    assert.equal(pool.stats.inside, 0);
+    // The news of its end comes by message, and may come after a result in shared memory.
+    while (pool.stats.inside > 0) await turn();
   });
 
   it('leaves no listener behind on the signal of a reader that broke off', async () => {
