@@ -1,15 +1,15 @@
-import { checkInteger, misuse } from './check.ts';
+import { misuse } from './check.ts';
 import type { Clock } from './clock.ts';
 import { deadline } from './deadline.ts';
 import { SpillwayError } from './errors.ts';
-import { priorityMax } from './fair-queue.ts';
-import { Meter } from './meter.ts';
+import { Meter, type Refusal } from './meter.ts';
 import { PoolCrew } from './pool-crew.ts';
 import type { PoolMember } from './pool-member.ts';
 import type { PoolSettings, PoolStats } from './pool-options.ts';
 import { PoolQueue } from './pool-queue.ts';
 import { leastBusy, share } from './pool-share.ts';
 import { type PoolCall, PoolHandler, PoolTask, type RunOptions } from './pool-task.ts';
+import { PoolWatch } from './pool-watch.ts';
 import { type FromWorker, slotOf, unpackError } from './pool-wire.ts';
 import { Snapshot } from './snapshot.ts';
 
@@ -25,8 +25,7 @@ export class PoolCore {
   /** Tasks that wait or run. */
   #tasks = 0;
   #isDispatchDue = false;
-  /** Goes off when the oldest task may be past its deadline; none while there is no task. */
-  #timer: Disposable | undefined;
+  readonly #watch: PoolWatch;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
@@ -36,6 +35,7 @@ export class PoolCore {
     this.#clock = clock;
     this.#meter = new Meter(clock.now());
     this.#queue = new PoolQueue(workers, random() * 2 ** 32);
+    this.#watch = new PoolWatch(clock, options.deadlineMs, (now) => this.#expire(now));
     const crewOptions = { ...options, snapshot: this.#snapshot };
     this.#crew = new PoolCrew(crewOptions, {
       message: (member, message) => this.#receive(member, message),
@@ -74,13 +74,12 @@ export class PoolCore {
   }
 
   submit(call: PoolCall, options: RunOptions): PoolTask {
-    const { signal, affinity, priority = 0 } = options;
+    const { signal, affinity } = options;
     const handler = this.#handlers.get(call.name);
     if (handler === undefined) {
       const names = [...this.#handlers.keys()].join(', ');
       throw misuse('name', `one of the module's handlers: ${names}`, call.name);
     }
-    checkInteger('priority', priority, 0, priorityMax);
     const { workers, concurrency, queueMax } = this.#options;
     const seat = affinity === undefined ? undefined : this.#queue.seatOf(affinity);
     const task = new PoolTask(handler, call, { seat, arrivedAt: this.#clock.now() }, options);
@@ -95,14 +94,14 @@ export class PoolCore {
       this.#queue.push(task);
       this.#tasks += 1;
       if (this.#tasks > workers * concurrency + queueMax) this.#trim(task);
-      if (this.#timer === undefined && this.#tasks > 0) this.#watch(task.arrivedAt);
+      if (this.#tasks > 0) this.#watch.start(task.arrivedAt);
       this.#dispatchSoon();
     }
     return task;
   }
 
   /** Takes the task away from wherever it is; one that has begun is told to stop. */
-  stop(task: PoolTask, reason: unknown, refusal: 'aborted' | 'deadline' = 'aborted'): void {
+  stop(task: PoolTask, reason: unknown, refusal: Refusal = 'aborted'): void {
     const { member } = task;
     if (task.isOver) return;
     if (member === undefined ? this.#queue.remove(task) : member.takeBack(task)) {
@@ -118,8 +117,7 @@ export class PoolCore {
 
   publish(value: unknown): number {
     const version = this.#snapshot.stats.version + 1;
-    // Before anything is changed here: a value that cannot be copied fails with the first worker.
-    for (const member of this.#crew.members) member.publish(value, version);
+    this.#crew.publish(value, version);
     this.#snapshot.publish(value, version);
     for (const member of this.#crew.members) member.hold(this.#snapshot.acquire());
     return version;
@@ -139,11 +137,8 @@ export class PoolCore {
       this.#onEmpty = resolve;
     });
     if (this.#tasks > 0) await Promise.race([empty, over]);
-    for (const task of [...this.#queue]) {
-      this.#queue.remove(task);
-      this.#finish(task);
-      this.#refuse(task, 'closed');
-    }
+    const left = new SpillwayError('POOL_CLOSED', `the pool was closed within ${withinMs} ms`);
+    for (const task of this.#all()) this.#answer(task, left, 'closed');
     const ended = this.#crew.close();
     await Promise.race([ended, over]);
     this.#crew.terminate();
@@ -174,38 +169,33 @@ export class PoolCore {
     task.kill?.[Symbol.dispose]();
     this.#tasks -= 1;
     if (this.#tasks > 0) return;
-    this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
+    this.#watch[Symbol.dispose]();
     this.#onEmpty?.();
   }
 
   readonly #left = (task: PoolTask, reason: unknown): void => this.stop(task, reason);
 
-  #watch(oldestAt: number): void {
-    const waitMs = Math.max(0, oldestAt + this.#options.deadlineMs - this.#clock.now());
-    this.#timer = this.#clock.after(waitMs, () => {
-      this.#timer = undefined;
-      const oldest = this.#expire(this.#clock.now());
-      if (oldest < Infinity) this.#watch(oldest);
-    });
-  }
-
   /** Ends what is past its deadline; gives the arrival of the oldest that is not. */
   #expire(now: number): number {
     let oldestAt = Infinity;
-    const running = [...this.#crew.members].flatMap((member) => [...member.dispatched]);
-    for (const task of [...this.#queue, ...running]) {
-      if (task.isOver) continue;
-      if (now - task.arrivedAt < this.#options.deadlineMs) {
-        oldestAt = Math.min(oldestAt, task.arrivedAt);
-        continue;
-      }
-      const message = `not done within ${this.#options.deadlineMs} ms`;
-      const error = new SpillwayError('DEADLINE', message);
-      this.stop(task, error, 'deadline');
-      task.refuse(error);
+    const message = `not done within ${this.#options.deadlineMs} ms`;
+    for (const task of this.#all()) {
+      if (!this.#watch.isLate(task.arrivedAt, now)) oldestAt = Math.min(oldestAt, task.arrivedAt);
+      else this.#answer(task, new SpillwayError('DEADLINE', message), 'deadline');
     }
     return oldestAt;
+  }
+
+  /** Whose callers have no answer yet, wherever they are. */
+  #all(): PoolTask[] {
+    const sent = [...this.#crew.members].flatMap((member) => [...member.dispatched]);
+    return [...this.#queue, ...sent].filter((task) => !task.isOver);
+  }
+
+  /** Ends a task before its worker does. */
+  #answer(task: PoolTask, error: SpillwayError, refusal: Refusal): void {
+    this.stop(task, error, refusal);
+    task.refuse(error);
   }
 
   /** Puts dispatching off to the end of this turn, so that all that is due goes out together. */
@@ -227,7 +217,7 @@ export class PoolCore {
     for (const [seat, member] of serving.entries()) {
       const bound = this.#queue.boundTo(seat);
       for (let task = bound?.first; task; task = bound?.first) {
-        if (!member?.hasRoom(task)) break;
+        if (!member?.hasRoom(task) || this.#crew.isHeld(seat)) break;
         this.#queue.remove(task);
         member.assign(task);
       }
@@ -238,6 +228,7 @@ export class PoolCore {
   };
 
   readonly #unsendable = (task: PoolTask, error: unknown): void => {
+    this.#meter.refuse('aborted');
     this.#finish(task);
     task.refuse(error);
   };
@@ -246,22 +237,25 @@ export class PoolCore {
     const now = this.#clock.now();
     member.slots.drain((slot, result, durationMs) => {
       const task = member.taskAt(slot);
-      if (task !== undefined && this.#end(member, task, now, durationMs)) task.grant(result);
+      if (task === undefined) return;
+      task.handler.learn(durationMs);
+      if (this.#end(member, task, now, durationMs)) task.grant(result);
     });
     if (message === undefined || !('ticket' in message)) return;
     const task = member.taskAt(slotOf(message.ticket));
     if (task?.ticket !== message.ticket) return;
     if (message.type === 'chunk') {
       if (!task.isOver) task.chunk?.(message.value);
-    } else if (this.#end(member, task, now, message.durationMs)) {
-      if (message.type === 'result') task.grant(message.value);
-      else task.refuse(unpackError(message.error));
+      return;
     }
+    task.handler.learn(message.durationMs);
+    if (!this.#end(member, task, now, message.durationMs)) return;
+    if (message.type === 'result') task.grant(message.value);
+    else task.refuse(unpackError(message.error));
   }
 
   /** The worker is done with the task; true when its caller is still to be told. */
   #end(member: PoolMember, task: PoolTask, now: number, serviceMs: number): boolean {
-    task.handler.learn(serviceMs);
     member.remove(task);
     member.tasks += 1;
     this.#meter.pass(now, { waitMs: Math.max(0, now - task.arrivedAt - serviceMs), serviceMs });

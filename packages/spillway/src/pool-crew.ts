@@ -1,37 +1,12 @@
+import { misuse } from './check.ts';
 import type { Clock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
-import { PoolMember, type WorkerState } from './pool-member.ts';
+import { PoolMember, type WorkerStats } from './pool-member.ts';
+import { isWorn, type RecycleOptions } from './pool-recycle.ts';
 import type { Threads } from './pool-thread.ts';
 import { type FromWorker, unpackError } from './pool-wire.ts';
 import type { Random } from './random.ts';
 import type { Snapshot } from './snapshot.ts';
-
-export interface RecycleOptions {
-  /** Replaces a worker that has been ready for so many milliseconds. @default never */
-  readonly ageMsMax?: number | undefined;
-  /** Replaces a worker that has done so many tasks. @default never */
-  readonly tasksMax?: number | undefined;
-  /** Replaces a worker whose heap and buffers take more than so many megabytes. @default never */
-  readonly heapMbMax?: number | undefined;
-  /** Milliseconds from one replacement to the next, at least. @default 1000 */
-  readonly intervalMs?: number | undefined;
-}
-
-export interface WorkerStats {
-  /** The worker's place in the pool; its replacement gets the same. */
-  readonly seat: number;
-  readonly state: WorkerState;
-  /** Milliseconds since it was started. */
-  readonly ageMs: number;
-  /** How many tasks it has done. */
-  readonly tasks: number;
-  /** Tasks it has now, begun or not. */
-  readonly waiting: number;
-  /** The share of its life that it was busy, from 0 to 1. */
-  readonly utilisation: number;
-  /** Bytes in use by its heap and buffers, as it last measured. */
-  readonly heapBytes: number;
-}
 
 interface CrewOptions {
   readonly module: URL;
@@ -57,7 +32,12 @@ interface CrewEvents {
 }
 
 const backoffMsMin = 100;
+/** The longest pause while workers fail to start. */
 const backoffMsMax = 30_000;
+/** The longest pause while they start but do not live: tasks that kill must not close the pool. */
+const crashMsMax = 2_000;
+/** A worker that has lived so long was not lost because of how it started. */
+const calmMs = 10_000;
 
 /** The workers of a pool: started warm, replaced when they are lost or worn, never in mid-task. */
 export class PoolCrew {
@@ -74,7 +54,7 @@ export class PoolCrew {
   readonly #ended = Promise.withResolvers<void>();
   #isStarted = false;
   #isClosing = false;
-  /** Failures to start in a row. */
+  /** Workers in a row that did not start, or did not live for long. */
   #failures = 0;
   #restart: Disposable | undefined;
   #wear: Disposable | undefined;
@@ -114,10 +94,10 @@ export class PoolCrew {
     const { clock, recycle } = this.#options;
     const { ageMsMax = Infinity, intervalMs = 1_000 } = recycle;
     const now = clock.now();
-    const isBusy = this.#members.size > this.serving.length || this.serving.includes(undefined);
-    if (this.#isClosing || !this.#isStarted || isBusy) return;
+    const isFull = this.#members.size === this.serving.length && !this.serving.includes(undefined);
+    if (this.#isClosing || !(this.#isStarted && isFull) || this.#restart !== undefined) return;
     const serving = this.serving as PoolMember[];
-    const worn = serving.filter((member) => this.#isWorn(member, now));
+    const worn = serving.filter((member) => isWorn(member, recycle, now));
     const oldest = worn.reduce<PoolMember | undefined>(
       (found, member) => (found && found.readyAt <= member.readyAt ? found : member),
       undefined,
@@ -135,17 +115,39 @@ export class PoolCrew {
     this.#wear = clock.after(Math.max(0, waitMs), () => this.checkWear());
   }
 
+  /** Sends a snapshot to all workers; one that cannot be copied fails, and changes nothing. */
+  publish(value: unknown, version: number): void {
+    try {
+      if (this.#members.size === 0) structuredClone(value);
+      for (const member of this.#members) member.publish(value, version);
+    } catch (cause) {
+      throw misuse('value', 'a value that can be copied', value, cause);
+    }
+  }
+
+  /** Whether one that leaves this seat still has tasks bound to it: the next must not overtake. */
+  isHeld(seat: number): boolean {
+    for (const member of this.#members) {
+      if (member.seat === seat && member.state === 'retiring' && member.hasBound) return true;
+    }
+    return false;
+  }
+
   /** Looks whether tasks or memory have worn a worker, as they do without any event. */
   noticeWear(): void {
-    const { tasksMax, heapMbMax } = this.#options.recycle;
+    const { recycle } = this.#options;
+    const { tasksMax, heapMbMax } = recycle;
     if (tasksMax === undefined && heapMbMax === undefined) return;
     const now = this.#options.clock.now();
-    if (this.serving.some((member) => member && this.#isWorn(member, now))) this.checkWear();
+    if (this.serving.some((member) => member && isWorn(member, recycle, now))) this.checkWear();
   }
 
   /** Lets a worker that takes no more tasks end, once it has none left. */
   settle(member: PoolMember): void {
-    if (member.state === 'retiring' && member.dispatched.size === 0) member.close();
+    if (member.state !== 'retiring' || member.dispatched.size > 0 || member.timer) return;
+    member.close();
+    const { clock, startMsMax } = this.#options;
+    member.timer = clock.after(startMsMax, () => member.terminate());
   }
 
   /** Ends a worker that does not obey; whatever else it has begun is lost. */
@@ -170,13 +172,6 @@ export class PoolCrew {
 
   terminate(): void {
     for (const member of this.#members) member.terminate();
-  }
-
-  #isWorn(member: PoolMember, now: number): boolean {
-    const { ageMsMax = Infinity, tasksMax = Infinity, heapMbMax } = this.#options.recycle;
-    const heapBytesMax = (heapMbMax ?? Infinity) * 2 ** 20;
-    const isOld = now - member.readyAt >= ageMsMax || member.tasks >= tasksMax;
-    return isOld || member.slots.heapBytes > heapBytesMax;
   }
 
   #spawn(seat: number): void {
@@ -211,14 +206,15 @@ export class PoolCrew {
 
   #ready(member: PoolMember, handlers: readonly string[]): void {
     this.handlers = handlers;
-    this.#failures = 0;
     member.timer?.[Symbol.dispose]();
+    member.timer = undefined;
     member.readyAt = this.#options.clock.now();
     member.state = 'ready';
     const old = this.serving[member.seat];
     this.serving[member.seat] = member;
     if (old !== undefined) {
       this.recycled += 1;
+      old.isReplaced = true;
       this.retire(old);
       this.settle(old);
     }
@@ -238,37 +234,40 @@ export class PoolCrew {
     this.#events.retire(member);
   }
 
-  #exited(member: PoolMember, error: unknown): void {
+  #exited(member: PoolMember, reason: unknown): void {
     if (!this.#members.delete(member)) return;
-    const { state, seat } = member;
+    const { state, seat, readyAt, isReplaced } = member;
     if (this.serving[seat] === member) this.serving[seat] = undefined;
+    const isAsked = isReplaced || this.#isClosing;
+    const error = reason ?? (isAsked ? undefined : new Error('it ended by itself'));
+    this.lastError = error ?? this.lastError;
     member.end();
     this.#events.gone(member, error);
     this.#settleClose();
     if (this.#isClosing) return;
-    if (state !== 'retiring' || this.serving[seat] === undefined) {
-      this.lastError = error;
-      if (state === 'starting') this.#failures += 1;
-      else this.lost += 1;
-      if (this.#isStarted) this.#restartSoon();
+    if (!isReplaced) {
+      const isCalm = this.#options.clock.now() - readyAt >= calmMs;
+      this.#failures = isCalm ? 0 : this.#failures + 1;
+      if (state !== 'starting') this.lost += 1;
+      if (this.#isStarted) this.#restartSoon(state === 'starting' ? backoffMsMax : crashMsMax);
       else this.#failStart(error);
     }
     this.checkWear();
   }
 
   #failStart(cause: unknown): void {
-    const reason = cause instanceof Error ? cause.message : 'it ended by itself';
+    const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `a worker could not be started: ${reason}`;
-    this.#started.reject(new SpillwayError('POOL_START', message, { cause }));
-    void this.close();
+    const error = new SpillwayError('POOL_START', message, { cause });
+    void this.close().then(() => this.#started.reject(error));
   }
 
   /** Fills the empty seats, after a pause that grows while workers fail to start. */
-  #restartSoon(): void {
+  #restartSoon(waitMsMax: number): void {
     if (this.#restart !== undefined) return;
     const { clock, random } = this.#options;
-    const backoffMs = Math.min(backoffMsMax, backoffMsMin * 2 ** Math.min(this.#failures, 20));
-    const waitMs = this.#failures === 0 && this.lost < 3 ? 0 : backoffMs * (0.5 + random() / 2);
+    const backoffMs = Math.min(waitMsMax, backoffMsMin * 2 ** Math.min(this.#failures - 2, 20));
+    const waitMs = this.#failures < 2 ? 0 : backoffMs * (0.5 + random() / 2);
     this.#restart = clock.after(waitMs, () => {
       this.#restart = undefined;
       const starting = [...this.#members].filter(({ state }) => state === 'starting');
@@ -276,6 +275,7 @@ export class PoolCrew {
         const isFilled = member !== undefined || starting.some((other) => other.seat === seat);
         if (!isFilled) this.#spawn(seat);
       }
+      this.checkWear();
     });
   }
 

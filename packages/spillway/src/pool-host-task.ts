@@ -1,6 +1,6 @@
 import type { PoolHost } from './pool-host.ts';
 import type { View } from './snapshot.ts';
-import { Transfer, type WorkerContext } from './worker-context.ts';
+import type { WorkerContext } from './worker-context.ts';
 
 /** How many chunks of a stream may be on their way before the reader has asked for more. */
 export const streamWindow = 16;
@@ -60,7 +60,8 @@ export class PoolHostTask implements WorkerContext, Disposable {
     const { ticket, startedAt } = this;
     const host = this.#host;
     try {
-      const value = isStream ? await this.#stream(await result) : await result;
+      // A stream begins here and now: the next task must not begin before it.
+      const value = isStream ? await this.#stream(result) : await result;
       this[Symbol.dispose]();
       host.report(ticket, value, startedAt, isStream);
     } catch (error) {
@@ -71,9 +72,9 @@ export class PoolHostTask implements WorkerContext, Disposable {
   }
 
   async #stream(result: unknown): Promise<void> {
-    for await (const chunk of result as AsyncIterable<unknown>) {
-      const { value, list } = chunk instanceof Transfer ? chunk : { value: chunk, list: [] };
-      this.#host.post({ type: 'chunk', ticket: this.ticket, value }, list);
+    const chunks = isThenable(result) ? await result : result;
+    for await (const chunk of chunks as AsyncIterable<unknown>) {
+      this.#host.chunk(this.ticket, chunk);
       this.#credit -= 1;
       while (this.#credit <= 0 && !this.#controller?.signal.aborted) {
         await new Promise<void>((resolve) => {
@@ -87,4 +88,9 @@ export class PoolHostTask implements WorkerContext, Disposable {
   [Symbol.dispose](): void {
     this.#view[Symbol.dispose]();
   }
+}
+
+/** Whether the result is still to come. */
+export function isThenable(result: unknown): result is PromiseLike<unknown> {
+  return typeof (result as { then?: unknown } | undefined)?.then === 'function';
 }

@@ -1,12 +1,14 @@
 import { getHeapStatistics } from 'node:v8';
+import { misuse } from './check.ts';
 import type { Clock } from './clock.ts';
-import { PoolHostTask } from './pool-host-task.ts';
+import { isThenable, PoolHostTask } from './pool-host-task.ts';
 import {
   type FromWorker,
-  packError,
+  postError,
   SharedSlots,
   type ThreadStart,
   type ToWorker,
+  unpackError,
 } from './pool-wire.ts';
 import { Snapshot } from './snapshot.ts';
 import { Transfer } from './worker-context.ts';
@@ -16,7 +18,7 @@ const gaugeMs = 1_000;
 /** What the worker's side of a pool needs of the thread it runs in. */
 export interface HostPort {
   post(message: FromWorker, transfer: readonly ArrayBuffer[]): void;
-  /** Lets the thread end once nothing keeps it. */
+  /** Ends the thread, though timers or sockets of the module may be left. */
   close(): void;
   readonly clock: Clock;
 }
@@ -38,7 +40,6 @@ export class PoolHost {
   #handlers: Handler[] = [];
   #teardown: unknown;
   #gaugedAt = -gaugeMs;
-  #closing = false;
 
   constructor(start: ThreadStart, port: HostPort) {
     this.#start = start;
@@ -62,12 +63,11 @@ export class PoolHost {
     } else if (message.type === 'snapshot') {
       this.snapshot.publish(message.value, message.version);
     } else if (message.type === 'abort') {
-      this.#running.get(message.ticket)?.abort(message.reason);
+      this.#running.get(message.ticket)?.abort(unpackError(message.reason));
     } else if (message.type === 'credit') {
       this.#running.get(message.ticket)?.credit(message.chunks);
     } else {
-      this.#closing = true;
-      void this.#closeWhenIdle();
+      void this.#close();
     }
   }
 
@@ -75,7 +75,6 @@ export class PoolHost {
   ended(task: PoolHostTask): void {
     this.#running.delete(task.ticket);
     this.#pump();
-    void this.#closeWhenIdle();
   }
 
   /** Tells the pool how a task ended: through shared memory if that is enough, else by message. */
@@ -89,20 +88,22 @@ export class PoolHost {
     try {
       this.post({ type: 'result', ticket, value, durationMs }, list);
     } catch (error) {
-      this.reportError(ticket, error, startedAt);
+      this.reportError(ticket, uncopyable('result', value, error), startedAt);
+    }
+  }
+
+  chunk(ticket: number, chunk: unknown): void {
+    const { value, list } = chunk instanceof Transfer ? chunk : { value: chunk, list: [] };
+    try {
+      this.post({ type: 'chunk', ticket, value }, list);
+    } catch (error) {
+      throw uncopyable('chunk', value, error);
     }
   }
 
   reportError(ticket: number, thrown: unknown, startedAt: number): void {
     const durationMs = this.clock.now() - startedAt;
-    try {
-      this.post({ type: 'error', ticket, error: packError(thrown), durationMs });
-    } catch {
-      const error = packError(
-        new Error(`a handler threw what cannot be copied: ${String(thrown)}`),
-      );
-      this.post({ type: 'error', ticket, error, durationMs });
-    }
+    postError(thrown, (error) => this.post({ type: 'error', ticket, error, durationMs }));
   }
 
   async #setUp(version: number, value: unknown): Promise<void> {
@@ -117,7 +118,7 @@ export class PoolHost {
       this.#gauge();
       this.post({ type: 'ready', handlers: handlers.map(([name]) => name) });
     } catch (error) {
-      this.post({ type: 'failed', error: packError(error) });
+      this.#fail(error);
       this.#port.close();
     }
   }
@@ -161,17 +162,20 @@ export class PoolHost {
     this.#gaugedAt = this.clock.now();
   }
 
-  async #closeWhenIdle(): Promise<void> {
-    if (!this.#closing || this.#running.size > 0) return;
-    this.#closing = false;
+  async #close(): Promise<void> {
     try {
       if (typeof this.#teardown === 'function') await this.#teardown(this.resource);
-    } finally {
-      this.#port.close();
+    } catch (error) {
+      this.#fail(error);
     }
+    this.#port.close();
+  }
+
+  #fail(error: unknown): void {
+    postError(error, (packed) => this.post({ type: 'failed', error: packed }));
   }
 }
 
-function isThenable(result: unknown): result is PromiseLike<unknown> {
-  return typeof (result as { then?: unknown } | undefined)?.then === 'function';
+function uncopyable(name: string, value: unknown, cause: unknown): Error {
+  return misuse(name, 'a value that can be copied', value, cause);
 }

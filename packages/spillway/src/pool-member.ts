@@ -2,7 +2,7 @@ import { misuse } from './check.ts';
 import { LinkedList } from './linked-list.ts';
 import type { PoolTask } from './pool-task.ts';
 import type { Thread } from './pool-thread.ts';
-import { SharedSlots, slotCount, slotOf, ticketOf } from './pool-wire.ts';
+import { postError, SharedSlots, slotCount, slotOf, ticketOf } from './pool-wire.ts';
 import type { Snapshot, View } from './snapshot.ts';
 
 /**
@@ -14,6 +14,22 @@ const prefetchMsMax = 2;
 /** `starting` until it is warm; `retiring` finishes what it has begun; `gone` has ended. */
 export type WorkerState = 'starting' | 'ready' | 'retiring' | 'gone';
 
+export interface WorkerStats {
+  /** The worker's place in the pool; its replacement gets the same. */
+  readonly seat: number;
+  readonly state: WorkerState;
+  /** Milliseconds since it was started. */
+  readonly ageMs: number;
+  /** How many tasks it has done. */
+  readonly tasks: number;
+  /** Tasks it has now, begun or not. */
+  readonly waiting: number;
+  /** The share of its life that it was busy, from 0 to 1. */
+  readonly utilisation: number;
+  /** Bytes in use by its heap and buffers, as it last measured. */
+  readonly heapBytes: number;
+}
+
 /** One worker of a pool, seen from the pool. */
 export class PoolMember {
   readonly seat: number;
@@ -23,7 +39,9 @@ export class PoolMember {
   state: WorkerState = 'starting';
   readyAt: number = Infinity;
   tasks = 0;
-  /** Goes off if the worker is not warm in time, or has to be ended. */
+  /** Its replacement has taken its seat: when it ends, nothing is lost. */
+  isReplaced = false;
+  /** Goes off if its setup, and later its teardown, takes too long. */
   timer: Disposable | undefined = undefined;
   readonly #thread: Thread;
   readonly #concurrency: number;
@@ -71,6 +89,12 @@ export class PoolMember {
     return this.dispatched.size < this.#concurrency;
   }
 
+  /** Whether it has tasks that no other worker may run. */
+  get hasBound(): boolean {
+    for (const task of this.dispatched) if (task.seat !== undefined) return true;
+    return false;
+  }
+
   /** Sends a snapshot that all tasks sent from now on will see. */
   publish(value: unknown, version: number): void {
     this.#thread.post({ type: 'snapshot', version, value }, []);
@@ -90,8 +114,9 @@ export class PoolMember {
     const { size } = this.dispatched;
     if (this.state !== 'ready' || size >= slotCount) return false;
     if (size < this.#concurrency) return true;
+    if (!task.isPortable) return false;
     // One task may always wait here, since it is taken back as soon as another worker is idle.
-    if (task.isMovable && size === this.#concurrency) return true;
+    if (task.seat === undefined && size === this.#concurrency) return true;
     const { expectedMs = Infinity } = task.handler;
     return this.#expectedMs + expectedMs <= prefetchMsMax;
   }
@@ -108,7 +133,9 @@ export class PoolMember {
     this.dispatched.push(task);
     this.slots.offer(task.ticket);
     this.#outbox.push(task.ticket, task.number, task.input);
-    if (task.transfer !== undefined) this.#transfers.push(...task.transfer);
+    if (task.transfer === undefined) return;
+    this.#transfers.push(...task.transfer);
+    if (this.dispatched.size > this.#concurrency) task.keepSpare();
   }
 
   /** Sends all that was assigned in one message; what cannot be sent is refused by itself. */
@@ -168,11 +195,8 @@ export class PoolMember {
 
   abort(task: PoolTask, reason: unknown): void {
     this.slots.abort(task.ticket);
-    try {
-      this.#thread.post({ type: 'abort', ticket: task.ticket, reason }, []);
-    } catch {
-      this.#thread.post({ type: 'abort', ticket: task.ticket, reason: String(reason) }, []);
-    }
+    const { ticket } = task;
+    postError(reason, (error) => this.#thread.post({ type: 'abort', ticket, reason: error }, []));
   }
 
   credit(task: PoolTask, chunks: number): void {

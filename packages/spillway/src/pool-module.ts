@@ -17,7 +17,11 @@ type Result<Given> = Given extends Handler ? Awaited<ReturnType<Given>> : never;
 
 /** The handlers that give one result: those `run` takes. */
 export type RunName<Module> = {
-  [Name in HandlerName<Module>]: Result<Module[Name]> extends AsyncIterable<unknown> ? never : Name;
+  [Name in HandlerName<Module>]: [Result<Module[Name]>] extends [never]
+    ? Name
+    : Result<Module[Name]> extends AsyncIterable<unknown>
+      ? never
+      : Name;
 }[HandlerName<Module>];
 
 /** The handlers that give many: those `stream` takes. */

@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { MeterStats } from './meter.ts';
-import type { RecycleOptions, WorkerStats } from './pool-crew.ts';
+import type { WorkerStats } from './pool-member.ts';
+import type { RecycleOptions } from './pool-recycle.ts';
 import { type Threads, workerThreads } from './pool-thread.ts';
 import { type Random, systemRandom } from './random.ts';
 import type { SnapshotStats } from './snapshot.ts';
@@ -26,7 +27,7 @@ export interface PoolOptions {
   readonly recycle?: RecycleOptions | undefined;
   /** A worker whose heap grows beyond so many megabytes is lost. @default Node's own limit */
   readonly heapMbMax?: number | undefined;
-  /** How long a worker's `setup` may take, in milliseconds. @default 60000 */
+  /** How long a worker's `setup` or `teardown` may take, in milliseconds. @default 60000 */
   readonly startMsMax?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
@@ -69,7 +70,8 @@ export function poolSettings(options: PoolOptions): PoolSettings {
   checkInteger('workers', workers, 1);
   checkInteger('concurrency', concurrency, 1, 1024);
   checkInteger('queueMax', queueMax, 0);
-  check(deadlineMs > 0, 'deadlineMs', 'a number above 0', deadlineMs);
+  const isTime = typeof deadlineMs === 'number' && deadlineMs > 0;
+  check(isTime, 'deadlineMs', 'a number above 0', deadlineMs);
   checkNumber('killAfterMs', killAfterMs, 0);
   checkNumber('startMsMax', startMsMax, 1);
   checkNumber('heapMbMax', heapMbMax ?? 16, 16);

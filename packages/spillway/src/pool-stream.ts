@@ -7,7 +7,8 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   readonly #start: (chunk: (value: unknown) => void) => PoolTask;
   readonly #stop: (task: PoolTask) => void;
   #task: PoolTask | undefined;
-  #wake: (() => void) | undefined;
+  /** Readers that wait for a chunk or the end; each looks again when woken. */
+  #wakes: (() => void)[] = [];
   #isOver = false;
   #error: { readonly reason: unknown } | undefined;
   #taken = 0;
@@ -24,16 +25,13 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   open(): this {
     this.#task = this.#start((value) => {
       this.#chunks.push(value as T);
-      this.#wake?.();
+      this.#wake();
     });
-    const end = () => {
-      this.#isOver = true;
-      this.#wake?.();
-    };
-    this.#task.promise.then(end, (reason) => {
-      this.#error = { reason };
-      end();
-    });
+    const task = this.#task;
+    task.promise.then(
+      () => this.#end(undefined),
+      (reason) => this.#end({ reason }),
+    );
     return this;
   }
 
@@ -42,9 +40,11 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   }
 
   async next(): Promise<IteratorResult<T, undefined>> {
+    // Who aborts or is late is told at once; what came before an error is still read.
+    if (this.#task?.isOver) this.#chunks.length = 0;
     while (this.#chunks.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {
-        this.#wake = resolve;
+        this.#wakes.push(resolve);
       });
     }
     if (this.#chunks.length > 0) {
@@ -60,14 +60,31 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   /** Stops the task: what `break` in a `for await` does. */
   async return(): Promise<IteratorResult<T, undefined>> {
     this.#chunks.length = 0;
-    if (this.#task !== undefined && !this.#isOver) this.#stop(this.#task);
+    if (this.#task !== undefined && !this.#isOver) {
+      this.#stop(this.#task);
+      this.#task.abandon();
+    }
     this.#isOver = true;
     this.#error = undefined;
+    this.#wake();
     return { done: true, value: undefined };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.return();
+  }
+
+  #end(error: { readonly reason: unknown } | undefined): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#error = error;
+    this.#wake();
+  }
+
+  #wake(): void {
+    const wakes = this.#wakes;
+    this.#wakes = [];
+    for (const wake of wakes) wake();
   }
 
   #giveCredit(): void {

@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+
 /**
  * What the pool and a worker share. Tasks go over in one message per turn; their state, and results
  * that are plain numbers and the like, are in shared memory: so a task that has not begun can be
@@ -158,7 +160,7 @@ export interface ThreadStart {
 export type ToWorker =
   | readonly unknown[]
   | { readonly type: 'start' | 'snapshot'; readonly version: number; readonly value: unknown }
-  | { readonly type: 'abort'; readonly ticket: number; readonly reason: unknown }
+  | { readonly type: 'abort'; readonly ticket: number; readonly reason: WireError }
   | { readonly type: 'credit'; readonly ticket: number; readonly chunks: number }
   | { readonly type: 'close' };
 
@@ -188,21 +190,37 @@ export interface WireError {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-export function packError(thrown: unknown): WireError {
-  if (!(thrown instanceof Error)) return { thrown, fields: {} };
+/** Packs whatever was thrown; with `isBare` only what can always be copied. */
+export function packError(thrown: unknown, isBare = false): WireError {
+  if (!(thrown instanceof Error)) {
+    const bare = new Error(`what was thrown cannot be copied: ${inspect(thrown, { depth: 0 })}`);
+    return { thrown: isBare ? bare : thrown, fields: {} };
+  }
   const fields: Record<string, unknown> = { name: thrown.name };
   for (const [key, value] of Object.entries(thrown)) {
-    if (value === null || !['object', 'function', 'symbol'].includes(typeof value)) {
-      fields[key] = value;
-    }
+    const isFlat = value === null || typeof value !== 'object';
+    const isData = typeof value !== 'function' && typeof value !== 'symbol';
+    if (isData && (isFlat || !isBare)) fields[key] = value;
   }
-  return { thrown, fields };
+  if (!isBare) return { thrown, fields };
+  const { message, stack } = thrown;
+  return { thrown: Object.assign(new Error(message), { stack }), fields };
 }
 
 export function unpackError({ thrown, fields }: WireError): unknown {
   if (!(thrown instanceof Error)) return thrown;
   for (const [key, value] of Object.entries(fields)) {
-    Object.defineProperty(thrown, key, { value, configurable: true, writable: true });
+    const enumerable = key !== 'name';
+    Object.defineProperty(thrown, key, { value, enumerable, configurable: true, writable: true });
   }
   return thrown;
+}
+
+/** Posts a message with an error in it, whole if that can be copied. */
+export function postError(thrown: unknown, post: (error: WireError) => void): void {
+  try {
+    post(packError(thrown));
+  } catch {
+    post(packError(thrown, true));
+  }
 }

@@ -7,7 +7,7 @@ const port = parentPort;
 if (port !== null) {
   const host = new PoolHost(workerData, {
     post: (message, transfer) => port.postMessage(message, transfer),
-    close: () => port.close(),
+    close: () => process.exit(0),
     clock: systemClock,
   });
   port.on('message', (message) => host.receive(message));

@@ -3,7 +3,7 @@ import { PoolCore } from './pool-core.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './pool-module.ts';
 import { type PoolOptions, type PoolStats, poolSettings } from './pool-options.ts';
 import { PoolStream } from './pool-stream.ts';
-import type { PoolTask, RunOptions } from './pool-task.ts';
+import { checkRunOptions, type PoolTask, type RunOptions } from './pool-task.ts';
 
 export interface PoolCloseOptions {
   /** How long tasks may still take, in milliseconds; what is left then is ended. @default 10000 */
@@ -49,6 +49,7 @@ export class Pool<Module> implements AsyncDisposable {
     input: InputOf<Module[Name]>,
     options: RunOptions = plainOptions,
   ): Promise<OutputOf<Module[Name]>> {
+    if (options !== plainOptions) checkRunOptions(options);
     const task = this.#core.submit({ name, input, isStream: false }, options);
     return task.promise as Promise<OutputOf<Module[Name]>>;
   }
@@ -63,6 +64,7 @@ export class Pool<Module> implements AsyncDisposable {
     options: RunOptions = plainOptions,
   ): AsyncIterableIterator<ChunkOf<Module[Name]>> & AsyncDisposable {
     const core = this.#core;
+    checkRunOptions(options);
     const start = (chunk: (value: unknown) => void) =>
       core.submit({ name, input, isStream: true, chunk }, options);
     const stop = (task: PoolTask) => core.stop(task, new Error('the reader stopped'));

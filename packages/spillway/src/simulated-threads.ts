@@ -66,6 +66,7 @@ class SimulatedThread implements Thread {
   readonly #exit: (error: unknown) => void;
   readonly #timers = new Set<Disposable>();
   #events: ThreadEvents | undefined;
+  #hasEnded = false;
   #toWorkerAt = 0;
   #fromWorkerAt = 0;
 
@@ -103,7 +104,7 @@ class SimulatedThread implements Thread {
   }
 
   end(error: unknown): void {
-    this.#events = undefined;
+    this.#hasEnded = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#timers.clear();
     this.#exit(error);
@@ -111,6 +112,8 @@ class SimulatedThread implements Thread {
 
   /** Delivers after a random time, but not before what was sent earlier the same way. */
   #later(notBefore: number, deliver: () => void): number {
+    // Handlers cannot be ended from outside; what they still send is sent by nobody.
+    if (this.#hasEnded) return notBefore;
     const now = this.#clock.now();
     const at = Math.max(notBefore, now + this.#delayMs());
     const timer = this.#clock.after(at - now, () => {

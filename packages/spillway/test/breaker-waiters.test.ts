@@ -1,34 +1,9 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
-import {
-  Breaker,
-  type BreakerOptions,
-  type Clock,
-  consecutiveFailures,
-  failureShare,
-} from 'spillway';
+import { Breaker, type Clock, consecutiveFailures, failureShare } from 'spillway';
 import { explore, VirtualClock } from 'spillway/testing';
-
-const broken = () => Promise.reject(new Error('broken'));
-const well = () => Promise.resolve('well');
-
-async function fail(breaker: Breaker, times: number): Promise<void> {
-  for (let i = 0; i < times; i += 1) await assert.rejects(breaker.run(broken), /broken/);
-}
-
-/** A breaker that opens at the first failure and cools down for exactly a second. */
-function touchy(clock: VirtualClock, options: BreakerOptions = {}): Breaker {
-  const rule = consecutiveFailures(1);
-  return new Breaker({ rule, cooldownMs: 1000, jitter: 0, clock, ...options });
-}
-
-/** Never ends by itself; rejects with the reason when it is aborted. */
-function hang(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
-}
+import { broken, fail, hang, touchy, well } from './fixtures/breakers.ts';
 
 describe('Breaker, with callers that wait', () => {
   it('lets callers wait: the first probes, all are released when it closes', async () => {

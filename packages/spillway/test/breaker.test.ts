@@ -9,26 +9,7 @@ import {
   SpillwayError,
 } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-
-const broken = () => Promise.reject(new Error('broken'));
-const well = () => Promise.resolve('well');
-
-async function fail(breaker: Breaker, times: number): Promise<void> {
-  for (let i = 0; i < times; i += 1) await assert.rejects(breaker.run(broken), /broken/);
-}
-
-/** A breaker that opens at the first failure and cools down for exactly a second. */
-function touchy(clock: VirtualClock, options: BreakerOptions = {}): Breaker {
-  const rule = consecutiveFailures(1);
-  return new Breaker({ rule, cooldownMs: 1000, jitter: 0, clock, ...options });
-}
-
-/** Never ends by itself; rejects with the reason when it is aborted. */
-function hang(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
-}
+import { fail, hang, touchy, well } from './fixtures/breakers.ts';
 
 describe('Breaker', () => {
   it('opens after five failures in a row, and says how long it cools down', async () => {

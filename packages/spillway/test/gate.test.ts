@@ -83,6 +83,15 @@ describe('Gate', () => {
     assert.ok(turned, `no I/O in ${passes} passes`);
   });
 
+  it('refuses nobody because the loop has to turn first', async () => {
+    const gate = new Gate({ limit: 2, queueMax: 0 });
+    for (let i = 0; i < 2_000; i += 1) {
+      using _place = await gate.enter();
+      using _other = await gate.enter();
+    }
+    assert.equal(gate.stats.inside, 0);
+  });
+
   it('names the option and the rule it breaks', () => {
     assert.throws(
       () => new Gate({ limit: 0, queueMax: 1 }),

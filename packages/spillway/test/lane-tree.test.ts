@@ -81,6 +81,39 @@ describe('lanes inside a lane', () => {
     assert.equal(seen.join(''), 'bbbbsbbbsbssssss', 'the first found the lane empty');
   });
 
+  it('count anew what is borrowed when a promise is made while they are in use', () => {
+    const common = { queueMax: 0, deadlineMs: 1_000 };
+    const root = new Lane({ name: 'root', limit: 3, ...common });
+    const options = { name: 'middle', limit: 3, guaranteed: 1, parent: root };
+    const middle = new Lane({ ...options, ...common });
+    const own = middle.tryEnter();
+    new Lane({ name: 'leaf', limit: 1, guaranteed: 1, parent: middle, ...common });
+    own?.[Symbol.dispose]();
+    const all = [root.tryEnter(), root.tryEnter(), root.tryEnter()];
+    assert.deepEqual(all.map(Boolean), [true, true, false], 'one of three is the leaf’s');
+  });
+
+  it('let no light caller of one overtake a heavy caller of another for ever', async () => {
+    const clock = new VirtualClock();
+    const common = { limit: 4, queueMax: 100, deadlineMs: 60_000 };
+    const parent = new Lane({ name: 'all', ...common, clock });
+    const heavy = new Lane({ name: 'heavy', parent, ...common });
+    const light = new Lane({ name: 'light', parent, ...common });
+    // Ten light ones always want in, and end one after the other: four are never free at once.
+    for (let i = 0; i < 100; i += 1) {
+      clock.after(i * 10, () => void light.run(() => sleep(clock, 45)));
+    }
+    await clock.advance(200);
+    const entered = heavy.enter({ weight: 4 }).then((permit) => {
+      permit[Symbol.dispose]();
+      return clock.now();
+    });
+    await clock.advance(2_000);
+    const at = await entered;
+    assert.ok(at <= 300, `the heavy one got in at ${at} ms`);
+    assert.equal(light.stats.finished, 100);
+  });
+
   it('lose and double no permit in any schedule', async () => {
     await explore(2_000, playLanes);
   });

@@ -172,6 +172,14 @@ describe('Lane', () => {
     held.shift()?.[Symbol.dispose]();
     await Promise.all(all);
     assert.deepEqual(seen, ['a', 'b', 'c', 'heavy', 'light']);
+    held.shift()?.[Symbol.dispose]();
+    await enter('d');
+    const quitter = new AbortController();
+    const quitting = lane.enter({ weight: 4, signal: quitter.signal });
+    const behind = enter('behind');
+    quitter.abort();
+    await Promise.all([assert.rejects(quitting), behind]);
+    assert.equal(seen.at(-1), 'behind', 'nobody waits for one that has left');
     assert.throws(() => lane.enter({ weight: 5 }), /weight: must be an integer from 1 to 4, got 5/);
   });
 
@@ -181,12 +189,16 @@ describe('Lane', () => {
     const lane = new Lane({ ...options, codel: { targetMs: 20, intervalMs: 100 } });
     const waits: number[] = [];
     const refused: string[] = [];
+    let newest = 0;
+    let servedNewest = 0;
     // Work of 10 ms comes every 5 ms: twice what can be done.
     for (let at = 0; at < 4_000; at += 5) {
       clock.after(at, () => {
         const arrivedAt = clock.now();
+        newest = arrivedAt;
         lane
           .run(async () => {
+            if (arrivedAt === newest) servedNewest += 1;
             waits.push(clock.now() - arrivedAt);
             await sleep(clock, 10);
           })
@@ -198,6 +210,7 @@ describe('Lane', () => {
     assert.ok(Math.max(...standing) <= 30, `waited ${Math.max(...standing)} ms`);
     assert.ok(waits.length >= 395, `${waits.length} of 400 possible were done`);
     assert.deepEqual(new Set(refused), new Set(['LANE_STALE']));
+    assert.ok(servedNewest > 350, `${servedNewest} times the newest was served first`);
     assert.equal(waits.length + refused.length, 800);
     assert.equal(clock.pending, 0);
   });

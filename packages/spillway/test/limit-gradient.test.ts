@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { GradientLimit } from 'spillway';
-import { assertSize, assertWithin, Downstream, Feed, Load } from './downstream.ts';
+import { assertSize, assertWithin, Downstream, Feed, Load } from './fixtures/downstream.ts';
 
 const hourMs = 3_600_000;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { AimdLimit, FixedLimit, GradientLimit, type LimitOptions, type Sample } from 'spillway';
 import { explore } from 'spillway/testing';
-import { assertSize, assertWithin, Downstream, Feed, Load } from './downstream.ts';
+import { assertSize, assertWithin, Downstream, Feed, Load } from './fixtures/downstream.ts';
 
 describe('FixedLimit', () => {
   it('is what it was told to be', () => {

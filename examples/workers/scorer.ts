@@ -1,0 +1,26 @@
+import type { WorkerContext } from 'spillway';
+
+/** What all workers read: replaced whole by `publish`. */
+export interface Model {
+  readonly name: string;
+  readonly weight: number;
+}
+
+/** What each worker has for itself. */
+interface Parser {
+  texts: number;
+}
+
+export function setup(): Parser {
+  return { texts: 0 };
+}
+
+export function score(text: string, context: WorkerContext<Parser, Model>): string {
+  context.resource.texts += 1;
+  const { name, weight } = context.snapshot;
+  return `${name} gives "${text}" ${text.length * weight}`;
+}
+
+export async function* words(text: string): AsyncGenerator<string> {
+  yield* text.split(' ');
+}

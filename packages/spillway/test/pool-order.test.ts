@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Pool, type PoolOptions } from 'spillway';
+
+type Module = typeof import('./fixtures/pool-worker.ts');
+
+const module = new URL('./fixtures/pool-worker.ts', import.meta.url);
+const open = (options: Partial<PoolOptions> = {}): Promise<Pool<Module>> =>
+  Pool.open<Module>({ module, workers: 2, queueMax: 10_000, deadlineMs: 20_000, ...options });
+
+const newLog = (length: number): Int32Array =>
+  new Int32Array(new SharedArrayBuffer(length * Int32Array.BYTES_PER_ELEMENT));
+
+/** Lets the pool learn that a handler takes no time. */
+async function warmUp(pool: Pool<Module>): Promise<void> {
+  for (let i = 0; i < 20; i += 1) {
+    await Promise.all(Array.from({ length: 100 }, () => pool.run('hog', 0)));
+  }
+}
+
+const codeOf = (error: unknown): unknown => (error as { code?: string }).code;
+
+describe('the queue of a pool', () => {
+  it('refuses exactly the first that is one too many, also after tiny tasks', async () => {
+    await using pool = await open({ queueMax: 5, concurrency: 2 });
+    for (let round = 0; round < 300; round += 1) {
+      await Promise.all(Array.from({ length: 9 }, () => pool.run('hog', 0)));
+    }
+    for (const ms of [0, 20]) {
+      const calls = Array.from({ length: 10 }, () => pool.run('hog', ms));
+      const results = await Promise.allSettled(calls);
+      const codes = results.map((result) => result.status === 'rejected' && codeOf(result.reason));
+      assert.deepEqual(codes, [...Array(9).fill(false), 'POOL_FULL']);
+    }
+    assert.equal(pool.stats.refused.full, 2);
+  });
+
+  it('says when to come back, by how fast it has been', async () => {
+    await using pool = await open({ queueMax: 4 });
+    await Promise.all(Array.from({ length: 6 }, () => pool.run('spin', 20)));
+    const calls = Array.from({ length: 7 }, () => pool.run('spin', 20));
+    const [refused] = (await Promise.allSettled(calls)).filter(
+      ({ status }) => status === 'rejected',
+    );
+    const { retryAfterMs, status, headers } = (refused as PromiseRejectedResult).reason;
+    assert.ok(retryAfterMs >= 40 && retryAfterMs < 500, `${retryAfterMs} ms`);
+    assert.deepEqual([status, headers], [503, { 'retry-after': '1' }]);
+  });
+
+  it('runs thousands at once, each exactly once', async () => {
+    await using pool = await open();
+    for (let round = 0; round < 3; round += 1) {
+      const calls = Array.from({ length: 5_000 }, (_, n) =>
+        pool.run('echo', n % 3 === 0 ? { n } : n),
+      );
+      const results = await Promise.all(calls);
+      assert.deepEqual(
+        results.map((result) =>
+          typeof result === 'number' ? result : (result as { n: number }).n,
+        ),
+        [...Array(5_000).keys()],
+      );
+    }
+    assert.equal(pool.stats.finished, 15_000);
+  });
+
+  it('lets keys take turns', async () => {
+    await using pool = await open({ workers: 1 });
+    const log = newLog(64);
+    const busy = pool.run('hog', 30);
+    const greedy = Array.from({ length: 20 }, () =>
+      pool.run('note', { log, item: 1 }, { key: 'greedy' }),
+    );
+    const modest = Array.from({ length: 3 }, () =>
+      pool.run('note', { log, item: 2 }, { key: 'modest' }),
+    );
+    await Promise.all([busy, ...greedy, ...modest]);
+    const places = [...log.slice(1, 24)].flatMap((item, at) => (item === 2 ? at : []));
+    assert.ok((places.at(-1) ?? 99) <= 7, places.join());
+  });
+
+  it('serves a higher priority first', async () => {
+    await using pool = await open({ workers: 1 });
+    const log = newLog(16);
+    const busy = pool.run('hog', 30);
+    const calls = [0, 3, 7, 1, 7, 0].map((priority) =>
+      pool.run('note', { log, item: priority }, { priority }),
+    );
+    await Promise.all([busy, ...calls]);
+    assert.deepEqual([...log.slice(1, 7)], [7, 7, 3, 1, 0, 0]);
+  });
+
+  it('keeps tasks of one affinity in order on one worker', async () => {
+    await using pool = await open({ workers: 3 });
+    const logs = ['a', 'b', 'c', 'd'].map((affinity) => ({ affinity, log: newLog(64) }));
+    const calls = Array.from({ length: 50 }, (_, item) =>
+      logs.map(({ affinity, log }) => pool.run('note', { log, item }, { affinity })),
+    );
+    const threads = await Promise.all(calls.map((round) => Promise.all(round)));
+    for (const { log } of logs) assert.deepEqual([...log.slice(1, 51)], [...Array(50).keys()]);
+    const [first] = threads;
+    for (const round of threads) assert.deepEqual(round, first);
+  });
+
+  it('keeps them in order though their worker was lost', async () => {
+    await using pool = await open();
+    const log = newLog(64);
+    const options = { affinity: 'a' };
+    const lost = assert.rejects(pool.run('exit', 1, options), { code: 'WORKER_LOST' });
+    const calls = Array.from({ length: 50 }, (_, item) => pool.run('note', { log, item }, options));
+    await lost;
+    const threads = new Set(await Promise.all(calls));
+    assert.deepEqual([...log.slice(1, 51)], [...Array(50).keys()]);
+    assert.equal(threads.size, 1);
+  });
+});
+
+describe('a worker that is busy for long', () => {
+  it('keeps no short task from a worker that is idle', async () => {
+    await using pool = await open();
+    await warmUp(pool);
+    const startedAt = performance.now();
+    const long = pool.run('hog', 1_500);
+    const shorts = Array.from({ length: 200 }, () => pool.run('hog', 0));
+    await Promise.all(shorts);
+    const shortMs = performance.now() - startedAt;
+    await long;
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
+  });
+
+  it('keeps none that come while it is busy, either', async () => {
+    await using pool = await open();
+    await warmUp(pool);
+    const long = pool.run('hog', 1_500);
+    const startedAt = performance.now();
+    for (let round = 0; round < 50; round += 1) {
+      await Promise.all(Array.from({ length: 5 }, () => pool.run('hog', 0)));
+    }
+    const shortMs = performance.now() - startedAt;
+    await long;
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
+  });
+
+  it('keeps none with buffers that are moved', async () => {
+    await using pool = await open();
+    for (let i = 0; i < 200; i += 1) await pool.run('reverse', new ArrayBuffer(1));
+    await warmUp(pool);
+    const startedAt = performance.now();
+    const long = pool.run('hog', 1_500);
+    const shorts = Array.from({ length: 20 }, () => {
+      const buffer = new ArrayBuffer(8);
+      return pool.run('reverse', buffer, { transfer: [buffer] });
+    });
+    await Promise.all(shorts);
+    const shortMs = performance.now() - startedAt;
+    await long;
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
+  });
+
+  it('keeps none in a pool whose workers may run several at once', async () => {
+    await using pool = await open({ concurrency: 8 });
+    await warmUp(pool);
+    const startedAt = performance.now();
+    const long = pool.run('hog', 1_500);
+    await Promise.all(Array.from({ length: 10 }, () => pool.run('hog', 0)));
+    const shortMs = performance.now() - startedAt;
+    await long;
+    assert.ok(shortMs < 1_000, `${shortMs} ms`);
+  });
+
+  it('hands over results from before, of any kind, though it goes on without a pause', async () => {
+    await using pool = await open({ workers: 1 });
+    for (let i = 0; i < 200; i += 1) await pool.run('echo', { warm: i });
+    await warmUp(pool);
+    // Results that go through shared memory, then such that need a message of their own.
+    for (const values of [
+      [1, undefined, true],
+      [{ two: 2 }, 'three'],
+    ]) {
+      const startedAt = performance.now();
+      const before = values.map((value) => pool.run('echo', value));
+      const long = pool.run('hog', 400);
+      assert.deepEqual(await Promise.all(before), values);
+      const beforeMs = performance.now() - startedAt;
+      await long;
+      assert.ok(beforeMs < 1_000, `${beforeMs} ms`);
+      for (let i = 0; i < 20; i += 1) await warmUp(pool);
+    }
+  });
+});
+
+describe('a worker that may run several tasks at once', () => {
+  it('does, and never more', async () => {
+    await using pool = await open({ workers: 1, concurrency: 4 });
+    const log = newLog(2);
+    await Promise.all(Array.from({ length: 40 }, () => pool.run('visit', log)));
+    assert.deepEqual([...log], [0, 4]);
+    assert.equal(pool.stats.limit, 4);
+  });
+});

@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool, type PoolOptions } from 'spillway';
+
+type Module = typeof import('./fixtures/pool-worker.ts');
+
+const module = new URL('./fixtures/pool-worker.ts', import.meta.url);
+const settings: PoolOptions = { module, workers: 2, queueMax: 100, deadlineMs: 20_000 };
+
+const workersAlive = (): number =>
+  process.getActiveResourcesInfo().filter((name) => name === 'MessagePort').length;
+
+async function reasonOf(promise: Promise<unknown>): Promise<Error & { code?: string }> {
+  const [result] = await Promise.allSettled([promise]);
+  assert.ok(result?.status === 'rejected' && result.reason instanceof Error);
+  return result.reason;
+}
+
+describe('a pool', () => {
+  let pool: Pool<Module>;
+  before(async () => {
+    pool = await Pool.open<Module>(settings);
+  });
+  after(() => pool.close());
+
+  it('runs handlers, typed from the module without casts', async () => {
+    const sum: number = await pool.run('add', { a: 1, b: 2 });
+    assert.equal(sum, 3);
+    assert.ok(pool.ready);
+    // @ts-expect-error: no such handler.
+    assert.throws(() => pool.run('subtract', { a: 1, b: 2 }), /name: must be one of.*add/);
+    // @ts-expect-error: setup is not a handler.
+    assert.throws(() => pool.run('setup', undefined), /name: must be one of/);
+    // @ts-expect-error: it takes two numbers.
+    assert.equal(await pool.run('add', { a: '1', b: 2 }), '12');
+    // @ts-expect-error: it gives a number.
+    const wrong: string = await pool.run('add', { a: 1, b: 2 });
+    assert.equal(wrong, 3);
+  });
+
+  it('gives back any value that can be copied', async () => {
+    const values = [undefined, null, true, false, 0, -0, NaN, 1.5, -(2 ** 60), Infinity, 2n ** 70n];
+    const more = ['', 'text', [1, [2]], { a: new Map([[1, new Set([2])]]) }, new Date(5), /x/g];
+    const all = [...values, ...more];
+    assert.deepEqual(await Promise.all(all.map((value) => pool.run('echo', value))), all);
+  });
+
+  it('sets each worker up once, with a resource of its own', async () => {
+    const seen = new Map<number, number>();
+    for (let round = 0; round < 50; round += 1) {
+      const both = await Promise.all([pool.run('who', undefined), pool.run('who', undefined)]);
+      for (const { setups, thread, done } of both) {
+        assert.equal(setups, 1);
+        assert.ok(done > (seen.get(thread) ?? 0));
+        seen.set(thread, done);
+      }
+    }
+    assert.equal(seen.size, 2);
+    assert.equal(
+      [...seen.values()].reduce((a, b) => a + b),
+      100,
+    );
+  });
+
+  it('keeps the name, message, fields, cause and stack of an error', async () => {
+    const error = await reasonOf(pool.run('fail', 'error'));
+    assert.ok(error instanceof Error);
+    assert.equal(error.name, 'TypeError');
+    assert.equal(error.message, 'went wrong');
+    assert.match(error.stack ?? '', /pool-worker\.ts/);
+    assert.equal((error.cause as Error).message, 'deeper');
+    assert.deepEqual({ ...error }, { code: 'E_WRONG', attempt: 3, detail: { path: ['a', 'b'] } });
+  });
+
+  it('keeps of an error what can be copied, if not all can', async () => {
+    const error = await reasonOf(pool.run('fail', 'tangled'));
+    assert.equal(error.name, 'TypeError');
+    assert.match(error.stack ?? '', /pool-worker\.ts/);
+    assert.deepEqual({ ...error }, { code: 'E_WRONG', attempt: 3 });
+  });
+
+  it('passes on what is thrown though it is no error', async () => {
+    await assert.rejects(pool.run('fail', 'string'), (reason) => reason === 'just words');
+    await assert.rejects(pool.run('fail', 'function'), /cannot be copied: \[Function/);
+  });
+
+  it('refuses an input that cannot be copied, and nothing else sent with it', async () => {
+    const before = pool.stats;
+    const calls = [1, () => 2, 3, Symbol('4'), 5].map((value) => pool.run('echo', value));
+    const results = await Promise.allSettled(calls);
+    const [first, second, third, fourth, fifth] = results.map((result) =>
+      result.status === 'fulfilled' ? result.value : result.reason.message,
+    );
+    assert.deepEqual([first, third, fifth], [1, 3, 5]);
+    assert.match(second, /input: must be a value that can be copied, got \[Function/);
+    assert.match(fourth, /input: must be/);
+    const { arrived, started, refused, inside, waiting } = pool.stats;
+    assert.equal(arrived - before.arrived, 5);
+    assert.equal(started - before.started + refused.aborted - before.refused.aborted, 5);
+    assert.deepEqual([inside, waiting], [0, 0]);
+  });
+
+  it('fails only the call whose result cannot be copied', async () => {
+    const message = /result: must be a value that can be copied/;
+    await assert.rejects(pool.run('uncopyable', undefined), message);
+    assert.equal(await pool.run('echo', 1), 1);
+  });
+
+  it('moves buffers there and back instead of copying them', async () => {
+    const input = Uint8Array.of(1, 2, 3).buffer;
+    const output = await pool.run('reverse', input, { transfer: [input] });
+    assert.ok(input.detached);
+    assert.deepEqual([...new Uint8Array(output)], [3, 2, 1]);
+  });
+
+  it('refuses the second of two calls that would move the same buffer', async () => {
+    const input = new ArrayBuffer(8);
+    const options = { transfer: [input] };
+    const both = [pool.run('reverse', input, options), pool.run('reverse', input, options)];
+    const [first, second] = await Promise.allSettled(both);
+    assert.equal(first?.status, 'fulfilled');
+    assert.match(String((second as PromiseRejectedResult).reason), /input: must be/);
+  });
+
+  it('names the run option that is wrong', () => {
+    const run = (options: object) => () => pool.run('echo', 1, options);
+    assert.throws(run({ priority: 8 }), /priority: must be an integer from 0 to 7, got 8/);
+    assert.throws(run({ transfer: new ArrayBuffer(1) }), /transfer: must be an array/);
+    assert.throws(run({ affinity: 5 }), /affinity: must be a string/);
+    assert.throws(run({ key: 5 }), /key: must be a string/);
+  });
+
+  it('lets the timers of an idle worker run', async () => {
+    const ticks = await pool.run('timerTicks', undefined, { affinity: 'a' });
+    await sleep(60);
+    assert.ok((await pool.run('timerTicks', undefined, { affinity: 'a' })) >= ticks + 3);
+  });
+
+  it('counts what passes, per pool and per worker', async () => {
+    await Promise.all([...Array(10).keys()].map((n) => pool.run('echo', n)));
+    const { limit, inside, waiting, started, finished, workers, lost } = pool.stats;
+    assert.deepEqual([limit, inside, waiting, lost], [2, 0, 0, 0]);
+    assert.equal(started, finished);
+    assert.equal(
+      workers.reduce((sum, { tasks }) => sum + tasks, 0),
+      finished,
+    );
+    for (const { state, ageMs, waiting: here, utilisation, heapBytes } of workers) {
+      assert.deepEqual([state, here], ['ready', 0]);
+      assert.ok(ageMs > 0 && heapBytes > 1e6 && utilisation > 0 && utilisation < 1);
+    }
+  });
+});
+
+describe('opening a pool', () => {
+  const bad = (way: string): PoolOptions => {
+    const url = new URL(`./fixtures/bad-worker.ts?way=${way}`, import.meta.url);
+    return { ...settings, module: url };
+  };
+
+  it('fails with the cause when the module or its setup does, and leaves no thread', async () => {
+    const before = workersAlive();
+    const failures = {
+      import: { message: 'no such model' },
+      throw: { message: 'no licence', code: 'E_LICENCE' },
+      reject: { name: 'RangeError', message: 'no memory' },
+      exit: { message: 'it ended by itself' },
+    };
+    for (const [way, cause] of Object.entries(failures)) {
+      const error = await reasonOf(Pool.open(bad(way)));
+      assert.equal(error.code, 'POOL_START');
+      assert.match(error.message, new RegExp(cause.message));
+      const actual = Object.keys(cause).map((key) => [key, Reflect.get(Object(error.cause), key)]);
+      assert.deepEqual(Object.fromEntries(actual), cause);
+      assert.equal(workersAlive(), before);
+    }
+  });
+
+  it('fails when setup takes too long', async () => {
+    const opening = Pool.open({ ...bad('hang'), startMsMax: 300 });
+    await assert.rejects(opening, { code: 'POOL_START', message: /more than 300 ms/ });
+  });
+
+  it('names the option that is wrong', async () => {
+    const wrong: readonly (readonly [object, RegExp])[] = [
+      [{ module: new URL('./fixtures/absent.ts', import.meta.url) }, /^module: .*a file/],
+      [{ module: new URL('https://example.org/a.ts') }, /^module: /],
+      [{ module: './worker.ts' }, /^module: /],
+      [{ workers: 0 }, /^workers: must be an integer from 1, got 0/],
+      [{ concurrency: 1025 }, /^concurrency: must be an integer from 1 to 1024/],
+      [{ queueMax: -1 }, /^queueMax: /],
+      [{ queueMax: undefined }, /^queueMax: /],
+      [{ deadlineMs: 0 }, /^deadlineMs: must be a number above 0, got 0/],
+      [{ deadlineMs: '5' }, /^deadlineMs: /],
+      [{ deadlineMs: NaN }, /^deadlineMs: /],
+      [{ killAfterMs: -1 }, /^killAfterMs: /],
+      [{ startMsMax: 0 }, /^startMsMax: /],
+      [{ heapMbMax: 1 }, /^heapMbMax: must be a number from 16/],
+      [{ recycle: { ageMsMax: 0 } }, /^recycle\.ageMsMax: /],
+      [{ recycle: { tasksMax: NaN } }, /^recycle\.tasksMax: /],
+      [{ recycle: { heapMbMax: 0 } }, /^recycle\.heapMbMax: /],
+      [{ recycle: { intervalMs: -5 } }, /^recycle\.intervalMs: /],
+    ];
+    for (const [options, message] of wrong) {
+      await assert.rejects(Pool.open({ ...settings, ...options }), { message });
+    }
+  });
+});
