@@ -41,7 +41,7 @@ export function databaseError(
   if (!(error instanceof Error) || error instanceof SpillwayError) return error;
   const state = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
   const known = faults[state] ?? faults[state.slice(0, 2)];
-  const kind = known ?? (lost ? lostFault : undefined);
+  const kind = known ?? (lost && state === '' ? lostFault : undefined);
   if (kind === undefined) return error;
   if (kind !== lostFault || !doubt) {
     return new SpillwayError(kind, `postgres: ${error.message}`, { cause: error });
