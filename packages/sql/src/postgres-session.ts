@@ -72,7 +72,7 @@ export class PostgresSession {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    if (this.signal.aborted && !this.#doubt) this.cancel();
+    if (this.signal.aborted) this.cancel();
     if (this.#running !== undefined || this.#isInTransaction) void this.#closeLater();
     else this.#giveBack();
   }
