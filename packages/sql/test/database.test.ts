@@ -185,7 +185,7 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
       assert.equal('lane' in stats ? stats.lane.inside : stats.inside, 0);
     });
 
-    it('rolls back a transaction whose caller has left, and commits nothing of it later', async () => {
+    it('rolls back a transaction whose caller has left, for good', async () => {
       await using database = await openMigrated();
       const controller = new AbortController();
       const held = Promise.withResolvers<void>();
