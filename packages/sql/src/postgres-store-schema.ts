@@ -4,9 +4,10 @@ import type { Migration } from './migrate.ts';
 const purgeMax = 100;
 
 /**
- * Commits take turns under one lock: so versions grow in the order in which commits become
- * visible, no two commits can block each other, and nothing changes between check and write.
- * The lock is held for as long as one write to disk takes, hence many commits per call.
+ * Commits take turns by locking the one row of the state: so versions grow in the order in which
+ * commits become visible, no two of them can wait for each other, and nothing changes between
+ * check and write. The row stays locked for one write to disk, hence many commits per call.
+ * Its time never goes back, whatever the server's clock does.
  */
 const commitFunction = `
 create function spillway_store_commit(
@@ -17,10 +18,13 @@ declare
   at integer := 1;
   last integer;
   found bigint;
+  state spillway_store_state;
 begin
-  perform pg_advisory_xact_lock(hashtext('spillway'), 'spillway_store'::regclass::oid::integer);
+  select * into strict state from spillway_store_state for update;
   foreach last in array ends loop
-    now := extract(epoch from clock_timestamp())::double precision * 1000;
+    state.now := greatest(
+      state.now, extract(epoch from clock_timestamp())::double precision * 1000);
+    now := state.now;
     version := 0;
     for i in at..last loop
       continue when if_versions[i] is null;
@@ -32,7 +36,8 @@ begin
       end if;
     end loop;
     if version is not null then
-      version := nextval('spillway_store_version');
+      state.version := state.version + 1;
+      version := state.version;
       for i in at..last loop
         continue when is_check[i];
         if new_values[i] is null then
@@ -48,6 +53,7 @@ begin
     return next;
     at := last + 1;
   end loop;
+  update spillway_store_state s set now = state.now, version = state.version;
   delete from spillway_store s where s.name in (
     select e.name from spillway_store e where e.expires_at <= now
       order by e.expires_at limit ${purgeMax});
@@ -64,7 +70,9 @@ export const storeMigrations: readonly Migration[] = [
         'version bigint not null, expires_at double precision)',
       'create index spillway_store_expiry on spillway_store (expires_at) ' +
         'where expires_at is not null',
-      'create sequence spillway_store_version',
+      'create table spillway_store_state ' +
+        '(now double precision not null, version bigint not null)',
+      'insert into spillway_store_state values (0, 0)',
       commitFunction,
     ],
   },
@@ -73,7 +81,8 @@ export const storeMigrations: readonly Migration[] = [
 /** The clock is read once, and one statement sees one moment. */
 const clock =
   'with clock as materialized ' +
-  '(select extract(epoch from clock_timestamp())::double precision * 1000 as now) ';
+  '(select greatest(now, extract(epoch from clock_timestamp())::double precision * 1000) as now ' +
+  'from spillway_store_state) ';
 
 export const readSql: string =
   `${clock} select clock.now, s.value, s.version, s.expires_at from clock ` +
