@@ -22,6 +22,7 @@ export class SqliteConnection implements Disposable {
   readonly #database: DatabaseSync;
   readonly #file: BigIntStats;
   readonly #prepared = new Map<string, Prepared>();
+  readonly #controls = new Map<string, StatementSync>();
   /** True while a statement of this class, which may begin or end a transaction, is run. */
   #own = false;
   #totalChanges = 0n;
@@ -65,7 +66,13 @@ export class SqliteConnection implements Disposable {
   control(sql: string): void {
     this.#own = true;
     try {
-      this.#prepare(sql).statement.run();
+      // Kept apart, since a caller's statement of the same text must not find them.
+      let statement = this.#controls.get(sql);
+      if (statement === undefined) {
+        statement = this.#database.prepare(sql);
+        this.#controls.set(sql, statement);
+      }
+      statement.run();
     } finally {
       this.#own = false;
     }
@@ -98,6 +105,7 @@ export class SqliteConnection implements Disposable {
 
   [Symbol.dispose](): void {
     this.#prepared.clear();
+    this.#controls.clear();
     if (this.#database.isOpen) this.#database.close();
   }
 

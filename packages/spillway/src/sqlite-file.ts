@@ -92,9 +92,8 @@ export class SqliteFile implements AsyncDisposable {
   static async open(options: SqliteFileOptions): Promise<SqliteFile> {
     const file = new SqliteFile(options);
     try {
-      for (const thread of [file.#writer, ...file.#readers]) {
-        resultsOf((await thread.call({ type: 'open' }))[0]);
-      }
+      // Those that read start when there is something to read.
+      resultsOf((await file.#writer.call({ type: 'open' }))[0]);
       return file;
     } catch (error) {
       await file[Symbol.asyncDispose]();
