@@ -59,14 +59,21 @@ export {
   type ServiceStats,
 } from './service.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
-export type {
-  Json,
-  NamedRecord,
-  Store,
-  StoreChange,
-  StoreCommit,
-  StoredRecord,
-  StoreReading,
+export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite-file.ts';
+export { SqliteStore } from './sqlite-store.ts';
+export type { SqliteTransaction } from './sqlite-transaction.ts';
+export type { SqlResult, SqlStatement, SqlValue } from './sqlite-wire.ts';
+export {
+  checkStoreChanges,
+  checkStoreNames,
+  type Json,
+  jsonText,
+  type NamedRecord,
+  type Store,
+  type StoreChange,
+  type StoreCommit,
+  type StoredRecord,
+  type StoreReading,
 } from './store.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';

@@ -1,17 +1,28 @@
+import { checkInteger } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import type {
-  NamedRecord,
-  Store,
-  StoreChange,
-  StoreCommit,
-  StoredRecord,
-  StoreReading,
+import {
+  checkStoreChanges,
+  checkStoreNames,
+  jsonText,
+  type NamedRecord,
+  type Store,
+  type StoreChange,
+  type StoreCommit,
+  type StoredRecord,
+  type StoreReading,
 } from './store.ts';
+
+interface Entry {
+  /** As text: neither the writer's object nor a reader's can change the record. */
+  readonly text: string;
+  readonly version: number;
+  readonly expiresAt: number | undefined;
+}
 
 /** A store within this process: for one process, and for tests. */
 export class MemoryStore implements Store {
   readonly #clock: Clock;
-  readonly #records = new Map<string, StoredRecord>();
+  readonly #entries = new Map<string, Entry>();
   #version = 0;
 
   constructor(options: { readonly clock?: Clock | undefined } = {}) {
@@ -20,7 +31,13 @@ export class MemoryStore implements Store {
 
   async read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
     signal?.throwIfAborted();
-    return { now: this.#clock.now(), records: names.map((name) => this.#get(name)) };
+    checkStoreNames(names);
+    const now = this.#clock.now();
+    const records = names.map((name) => {
+      const entry = this.#get(name, now);
+      return entry === undefined ? undefined : toRecord(entry);
+    });
+    return { now, records };
   }
 
   async commit(
@@ -28,44 +45,55 @@ export class MemoryStore implements Store {
     signal?: AbortSignal,
   ): Promise<StoreCommit | undefined> {
     signal?.throwIfAborted();
+    checkStoreChanges(changes);
+    const texts = changes.map(({ value }) => (value === undefined ? undefined : jsonText(value)));
     const now = this.#clock.now();
     for (const { name, ifVersion } of changes) {
-      if (ifVersion !== undefined && (this.#get(name)?.version ?? 0) !== ifVersion)
+      if (ifVersion !== undefined && (this.#get(name, now)?.version ?? 0) !== ifVersion)
         return undefined;
     }
     this.#version += 1;
-    for (const { name, value, ttlMs, checkOnly } of changes) {
+    for (const [at, { name, ttlMs, checkOnly }] of changes.entries()) {
       if (checkOnly) continue;
-      if (value === undefined) {
-        this.#records.delete(name);
-        continue;
-      }
+      const text = texts[at];
       const expiresAt = ttlMs === undefined ? undefined : now + ttlMs;
-      // A copy: what the caller does to its value later is not a change of the record.
-      this.#records.set(name, { value: structuredClone(value), version: this.#version, expiresAt });
+      if (text === undefined) this.#entries.delete(name);
+      else this.#entries.set(name, { text, version: this.#version, expiresAt });
     }
     return { now, version: this.#version };
   }
 
   async list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
     signal?.throwIfAborted();
+    if (prefix !== '') checkStoreNames([prefix]);
+    checkInteger('max', max, 1, 10_000);
+    const now = this.#clock.now();
+    const names = [...this.#entries.keys()].filter((name) => name.startsWith(prefix));
     const found: NamedRecord[] = [];
-    for (const name of [...this.#records.keys()].sort()) {
-      const record = name.startsWith(prefix) ? this.#get(name) : undefined;
-      if (record !== undefined && found.length < max) found.push({ name, ...record });
+    for (const name of names.sort(byCodePoint)) {
+      const entry = found.length < max ? this.#get(name, now) : undefined;
+      if (entry !== undefined) found.push({ name, ...toRecord(entry) });
     }
     return found;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#records.clear();
+    this.#entries.clear();
   }
 
-  #get(name: string): StoredRecord | undefined {
-    const record = this.#records.get(name);
-    if (record === undefined) return undefined;
-    if (record.expiresAt === undefined || record.expiresAt > this.#clock.now()) return record;
-    this.#records.delete(name);
+  #get(name: string, now: number): Entry | undefined {
+    const entry = this.#entries.get(name);
+    if (entry?.expiresAt === undefined || entry.expiresAt > now) return entry;
+    this.#entries.delete(name);
     return undefined;
   }
+}
+
+function toRecord({ text, version, expiresAt }: Entry): StoredRecord {
+  return { value: JSON.parse(text), version, expiresAt };
+}
+
+/** The order of UTF-8 bytes; that of JavaScript differs beyond the first 65,536 characters. */
+function byCodePoint(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -1,3 +1,5 @@
+import { check, checkInteger, checkNumber, misuse } from './check.ts';
+
 /** What a record may hold: anything that JSON can. */
 export type Json =
   | null
@@ -18,14 +20,15 @@ export interface StoredRecord {
 
 /** One change of a {@link Store.commit}. */
 export interface StoreChange {
+  /** 1 to 512 characters of well-formed Unicode without NUL; once in a commit. */
   readonly name: string;
   /** The version it must have for anything to be changed; 0 if it must not exist. @default any */
   readonly ifVersion?: number | undefined;
   /** What it shall hold; undefined removes it. */
   readonly value?: Json | undefined;
-  /** For how long, in milliseconds from now on the store's clock. @default for good */
+  /** For how long, in milliseconds from now on the store's clock, from 0 to 2^48. @default for good */
   readonly ttlMs?: number | undefined;
-  /** Changes nothing: only the version is checked. @default false */
+  /** Changes nothing: only `ifVersion`, which it then needs, is checked. @default false */
   readonly checkOnly?: boolean | undefined;
 }
 
@@ -48,14 +51,61 @@ export interface StoreCommit {
  * use one store; its clock is the only one that counts.
  */
 export interface Store extends AsyncDisposable {
-  /** Reads all of them as of one moment. */
+  /** Reads all of them, at most 10,000, as of one moment; what is read is the caller's own copy. */
   read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading>;
-  /** Makes all changes or none; undefined when a version was not as it should be. */
+  /** Makes all changes, 1 to 10,000, or none; undefined when a version is not as it should be. */
   commit(changes: readonly StoreChange[], signal?: AbortSignal): Promise<StoreCommit | undefined>;
-  /** All records whose name begins so, in the order of their names, at most `max`. */
+  /** All records whose name begins so, at most `max`, by the code points of their names. */
   list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]>;
 }
 
 export interface NamedRecord extends StoredRecord {
   readonly name: string;
+}
+
+const namesMax = 10_000;
+const nameLengthMax = 512;
+const ttlMsMax = 2 ** 48;
+
+/** Every store refuses the same names; not all databases can hold the others. */
+export function checkStoreNames(names: readonly string[]): void {
+  check(Array.isArray(names) && names.length <= namesMax, 'names', `at most ${namesMax}`, names);
+  for (const name of names) checkName(name);
+}
+
+/** Every store refuses the same commits. */
+export function checkStoreChanges(changes: readonly StoreChange[]): void {
+  const isList = Array.isArray(changes) && changes.length > 0 && changes.length <= namesMax;
+  check(isList, 'changes', `an array of 1 to ${namesMax}`, changes);
+  const names = new Set<string>();
+  for (const { name, ifVersion, ttlMs, checkOnly } of changes) {
+    checkName(name);
+    check(!names.has(name), 'name', 'there once in a commit', name);
+    names.add(name);
+    if (ifVersion !== undefined) checkInteger('ifVersion', ifVersion, 0);
+    if (ttlMs !== undefined) checkNumber('ttlMs', ttlMs, 0, ttlMsMax);
+    if (checkOnly) check(ifVersion !== undefined, 'ifVersion', 'given for a check', ifVersion);
+  }
+}
+
+function checkName(name: string): void {
+  const isText = typeof name === 'string' && name.isWellFormed() && !name.includes('\0');
+  const rule = `1 to ${nameLengthMax} characters of well-formed Unicode without NUL`;
+  check(isText && name !== '' && name.length <= nameLengthMax, 'name', rule, name);
+}
+
+/** The value as JSON; refuses what JSON would silently make something else. */
+export function jsonText(value: Json): string {
+  try {
+    return JSON.stringify(value, (_key, part: unknown) => {
+      const isLost =
+        (typeof part === 'number' && !Number.isFinite(part)) ||
+        typeof part === 'function' ||
+        typeof part === 'symbol';
+      if (isLost) throw new TypeError(`${String(part)} is not JSON`);
+      return part;
+    });
+  } catch (cause) {
+    throw misuse('value', 'JSON', value, cause);
+  }
 }

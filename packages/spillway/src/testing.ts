@@ -1,3 +1,4 @@
 export { explore } from './explore.ts';
 export { SimulatedThreads, type SimulatedThreadsOptions } from './simulated-threads.ts';
+export { type StoreCase, type StoreSubject, storeCases } from './store-cases.ts';
 export { VirtualClock } from './virtual-clock.ts';

@@ -30,7 +30,7 @@ describe('SpillwayError', () => {
   it('answers every code with a status that says who is at fault', () => {
     for (const code of errorCodes) {
       const { status } = new SpillwayError(code, 'any');
-      assert.ok([429, 500, 502, 503, 504].includes(status), `${code} has ${status}`);
+      assert.ok([409, 429, 500, 502, 503, 504, 507].includes(status), `${code} has ${status}`);
     }
   });
 });

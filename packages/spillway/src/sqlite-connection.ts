@@ -1,0 +1,185 @@
+import { type BigIntStats, statSync } from 'node:fs';
+import { constants, DatabaseSync, type StatementSync } from 'node:sqlite';
+import { systemClock } from './clock.ts';
+import { systemRandom } from './random.ts';
+import { primaryCode } from './sqlite-error.ts';
+import type { SqliteStart, SqlResult, SqlStatement, SqlValue } from './sqlite-wire.ts';
+
+/** How many prepared statements are kept, the least recently used going first. */
+const statementsMax = 256;
+const busy = 5;
+const cannotOpen = 14;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+interface Prepared {
+  readonly statement: StatementSync;
+  readonly hasRows: boolean;
+}
+
+/** One connection to one file, used by one thread and blocking it. */
+export class SqliteConnection implements Disposable {
+  readonly #start: SqliteStart;
+  readonly #database: DatabaseSync;
+  readonly #file: BigIntStats;
+  readonly #prepared = new Map<string, Prepared>();
+  readonly #controls = new Map<string, StatementSync>();
+  /** True while a statement of this class, which may begin or end a transaction, is run. */
+  #own = false;
+  #totalChanges = 0n;
+
+  /** Creates the file only if told to: one that has vanished is not replaced by an empty one. */
+  constructor(start: SqliteStart, create: boolean) {
+    this.#start = start;
+    if (!create) statOf(start.path);
+    const isReader = start.role === 'reader';
+    // SQLite's own waiting sleeps up to 100 ms at a time, which starves a writer among several.
+    const timeout = isReader ? start.busyMsMax : 0;
+    this.#database = new DatabaseSync(start.path, { readOnly: isReader, timeout });
+    try {
+      if (!isReader) this.#retry(this.giveUpAt(), () => this.#configure());
+      this.#file = statOf(start.path);
+      this.#database.setAuthorizer((action) =>
+        action === constants.SQLITE_TRANSACTION && !this.#own
+          ? constants.SQLITE_DENY
+          : constants.SQLITE_OK,
+      );
+    } catch (error) {
+      this.#database.close();
+      throw error;
+    }
+  }
+
+  get isTransaction(): boolean {
+    return this.#database.isOpen && this.#database.isTransaction;
+  }
+
+  /** Until when a transaction that asks now may wait for other processes. */
+  giveUpAt(): number {
+    return systemClock.now() + this.#start.busyMsMax;
+  }
+
+  begin(giveUpAt: number): void {
+    this.#retry(giveUpAt, () => this.control('BEGIN IMMEDIATE'));
+  }
+
+  /** Runs one of the statements that only this package may run. */
+  control(sql: string): void {
+    this.#own = true;
+    try {
+      // Kept apart, since a caller's statement of the same text must not find them.
+      let statement = this.#controls.get(sql);
+      if (statement === undefined) {
+        statement = this.#database.prepare(sql);
+        this.#controls.set(sql, statement);
+      }
+      statement.run();
+    } finally {
+      this.#own = false;
+    }
+  }
+
+  run({ sql, parameters }: SqlStatement): SqlResult {
+    const { statement, hasRows } = this.#prepare(sql);
+    const values = parameters as (null | number | bigint | string | NodeJS.ArrayBufferView)[];
+    if (!hasRows) {
+      const { changes, lastInsertRowid } = statement.run(...values);
+      return { rows: [], changes: Number(changes), lastInsertRowid: exact(lastInsertRowid) };
+    }
+    const rows = statement.all(...values) as Record<string, SqlValue>[];
+    for (const row of rows) {
+      for (const name in row) {
+        const value = row[name];
+        if (typeof value === 'bigint') row[name] = exact(value);
+      }
+    }
+    return this.#start.role === 'reader'
+      ? { rows, changes: 0, lastInsertRowid: 0 }
+      : { rows, ...this.#changed() };
+  }
+
+  /** Fails if the file is no longer where it was: what is written now would be lost with it. */
+  checkInPlace(): void {
+    const { dev, ino } = statOf(this.#start.path);
+    if (dev !== this.#file.dev || ino !== this.#file.ino) throw gone('the file was replaced');
+  }
+
+  [Symbol.dispose](): void {
+    this.#prepared.clear();
+    this.#controls.clear();
+    if (this.#database.isOpen) this.#database.close();
+  }
+
+  #configure(): void {
+    const mode = this.#database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
+    if (mode !== 'wal') throw new Error(`no write-ahead log is possible here, only: ${mode}`);
+    this.#database.exec('PRAGMA synchronous = FULL');
+  }
+
+  #retry(giveUpAt: number, attempt: () => void): void {
+    for (;;) {
+      try {
+        attempt();
+        return;
+      } catch (error) {
+        if (primaryCode(error) !== busy || systemClock.now() >= giveUpAt) throw error;
+        Atomics.wait(sleeper, 0, 0, 0.5 + systemRandom());
+      }
+    }
+  }
+
+  #prepare(sql: string): Prepared {
+    const known = this.#prepared.get(sql);
+    if (known !== undefined) {
+      this.#prepared.delete(sql);
+      this.#prepared.set(sql, known);
+      return known;
+    }
+    const statement = this.#database.prepare(sql);
+    statement.setReadBigInts(true);
+    this.#checkSingle(sql.slice(statement.sourceSQL.length));
+    const prepared = { statement, hasRows: statement.columns().length > 0 };
+    this.#prepared.set(sql, prepared);
+    if (this.#prepared.size > statementsMax) {
+      const [oldest] = this.#prepared.keys();
+      this.#prepared.delete(oldest as string);
+    }
+    return prepared;
+  }
+
+  /** What follows the first statement would be left out without a word. */
+  #checkSingle(rest: string): void {
+    if (rest.trim() === '') return;
+    let isEmpty = false;
+    try {
+      this.#database.prepare(rest);
+    } catch (error) {
+      isEmpty = (error as { code?: unknown }).code === 'ERR_INVALID_ARG_VALUE';
+    }
+    if (!isEmpty) throw new Error('one statement at a time');
+  }
+
+  /** What a statement that also gave rows has changed; nothing, if it only read. */
+  #changed(): { readonly changes: number; readonly lastInsertRowid: number | bigint } {
+    const sql = 'SELECT total_changes() AS total, changes() AS last, last_insert_rowid() AS rowid';
+    const row = this.#prepare(sql).statement.get() as Record<'total' | 'last' | 'rowid', bigint>;
+    const changes = row.total === this.#totalChanges ? 0 : Number(row.last);
+    this.#totalChanges = row.total;
+    return { changes, lastInsertRowid: exact(row.rowid) };
+  }
+}
+
+/** A number where that is exact. */
+function exact(value: number | bigint): number | bigint {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+}
+
+function statOf(path: string): BigIntStats {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (stats === undefined) throw gone('the file is gone');
+  return stats;
+}
+
+function gone(message: string): Error {
+  return Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode: cannotOpen });
+}

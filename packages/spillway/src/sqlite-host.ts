@@ -1,0 +1,162 @@
+import { SqliteConnection } from './sqlite-connection.ts';
+import { primaryCode, toFailure } from './sqlite-error.ts';
+import type {
+  SqliteOutcome,
+  SqliteStart,
+  SqlResult,
+  SqlStatement,
+  ToSqlite,
+} from './sqlite-wire.ts';
+
+/** Out of memory, I/O, corrupt, cannot open, no database: only a new connection may do better. */
+const broken: ReadonlySet<number> = new Set([7, 10, 11, 14, 26]);
+
+const aborted = 4;
+
+/** The side of a file that runs on a thread: it owns the connection and does what it is told. */
+export class SqliteHost {
+  readonly #start: SqliteStart;
+  #connection: SqliteConnection | undefined = undefined;
+
+  constructor(start: SqliteStart) {
+    this.#start = start;
+  }
+
+  receive(message: ToSqlite): readonly SqliteOutcome[] {
+    try {
+      return this.#answer(message);
+    } catch (error) {
+      const asked = 'transactions' in message ? message.transactions : undefined;
+      const { length } = asked ?? ('statements' in message ? message.statements : [message]);
+      return new Array<SqliteOutcome>(length).fill(this.#failed(error));
+    }
+  }
+
+  #answer(message: ToSqlite): readonly SqliteOutcome[] {
+    switch (message.type) {
+      case 'open':
+        this.#connection ??= new SqliteConnection(this.#start, true);
+        return [];
+      case 'close':
+        this.#connection?.[Symbol.dispose]();
+        this.#connection = undefined;
+        return [];
+      case 'group':
+        return this.#group(message.transactions, this.#open().giveUpAt());
+      case 'read':
+        this.#open().checkInPlace();
+        return message.statements.map((statement) => this.#attempt([statement]));
+      case 'begin': {
+        const connection = this.#open();
+        connection.begin(connection.giveUpAt());
+        return [];
+      }
+      case 'run':
+        return [this.#inTransaction() ?? this.#attempt([message.statement])];
+      case 'commit': {
+        const refused = this.#inTransaction();
+        if (refused !== undefined) return [refused];
+        this.#commit(this.#open());
+        return [];
+      }
+      case 'rollback':
+        this.#rollback();
+        return [];
+    }
+  }
+
+  #open(): SqliteConnection {
+    this.#connection ??= new SqliteConnection(this.#start, false);
+    return this.#connection;
+  }
+
+  /**
+   * All of them in one transaction of SQLite, so that one fsync serves them all; each in a
+   * savepoint, so that one that fails is undone alone.
+   */
+  #group(
+    transactions: readonly (readonly SqlStatement[])[],
+    giveUpAt: number,
+  ): readonly SqliteOutcome[] {
+    const connection = this.#open();
+    connection.begin(giveUpAt);
+    const outcomes: SqliteOutcome[] = [];
+    for (const statements of transactions) {
+      const outcome = this.#savepoint(connection, statements);
+      outcomes.push(outcome);
+      // Some failures, such as a full disk, undo all of the group and not only their own part.
+      if (!connection.isTransaction) return this.#alone(transactions, giveUpAt, outcome);
+    }
+    try {
+      this.#commit(connection);
+      return outcomes;
+    } catch (error) {
+      return this.#alone(transactions, giveUpAt, this.#failed(error));
+    }
+  }
+
+  /** One by one, so that whoever can be served is; none of them was acknowledged yet. */
+  #alone(
+    transactions: readonly (readonly SqlStatement[])[],
+    giveUpAt: number,
+    outcome: SqliteOutcome,
+  ): readonly SqliteOutcome[] {
+    this.#rollback();
+    if (transactions.length === 1) return [outcome];
+    return transactions.flatMap((statements) => {
+      try {
+        return this.#group([statements], giveUpAt);
+      } catch (error) {
+        return [this.#failed(error)];
+      }
+    });
+  }
+
+  #savepoint(connection: SqliteConnection, statements: readonly SqlStatement[]): SqliteOutcome {
+    connection.control('SAVEPOINT spillway_one');
+    const outcome = this.#attempt(statements);
+    if (!connection.isTransaction) return outcome;
+    if ('failure' in outcome) connection.control('ROLLBACK TO spillway_one');
+    connection.control('RELEASE spillway_one');
+    return outcome;
+  }
+
+  #attempt(statements: readonly SqlStatement[]): SqliteOutcome {
+    const connection = this.#open();
+    const results: SqlResult[] = [];
+    let sql: string | undefined;
+    try {
+      for (const statement of statements) {
+        sql = statement.sql;
+        results.push(connection.run(statement));
+      }
+      return { results };
+    } catch (error) {
+      return this.#failed(error, sql);
+    }
+  }
+
+  /** Undefined while a transaction is open; it may have ended by an error, or with its thread. */
+  #inTransaction(): SqliteOutcome | undefined {
+    if (this.#connection?.isTransaction) return undefined;
+    const message = 'the transaction has ended by an error, or with its thread';
+    return { failure: { message, code: 'ERR_SQLITE_ERROR', errcode: aborted, sql: undefined } };
+  }
+
+  #commit(connection: SqliteConnection): void {
+    connection.control('COMMIT');
+    connection.checkInPlace();
+  }
+
+  #rollback(): void {
+    if (this.#connection?.isTransaction) this.#connection.control('ROLLBACK');
+  }
+
+  #failed(error: unknown, sql?: string): SqliteOutcome {
+    if (broken.has(primaryCode(error))) {
+      this.#connection?.[Symbol.dispose]();
+      this.#connection = undefined;
+    }
+    return { failure: toFailure(error, sql) };
+  }
+}

@@ -1,0 +1,67 @@
+import { once } from 'node:events';
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { SpillwayError } from './errors.ts';
+import type { SqliteOutcome, SqliteStart, ToSqlite } from './sqlite-wire.ts';
+
+interface Call {
+  resolve(outcomes: readonly SqliteOutcome[]): void;
+  reject(error: unknown): void;
+}
+
+/** A thread with a connection of its own; one that has crashed is replaced by the next call. */
+export class SqliteThread implements AsyncDisposable {
+  readonly #start: SqliteStart;
+  #worker: Worker | undefined = undefined;
+  #calls: Call[] = [];
+  #restarts = -1;
+
+  constructor(start: SqliteStart) {
+    this.#start = start;
+  }
+
+  /** How often it had to be started again. */
+  get restarts(): number {
+    return Math.max(0, this.#restarts);
+  }
+
+  /** Answered in the order of the calls; rejects if the thread ends before it answers. */
+  call(message: ToSqlite): Promise<readonly SqliteOutcome[]> {
+    this.#worker ??= this.#spawn();
+    const { promise, resolve, reject } = Promise.withResolvers<readonly SqliteOutcome[]>();
+    this.#calls.push({ resolve, reject });
+    this.#worker.postMessage(message);
+    return promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    const exit = once(worker, 'exit');
+    await this.call({ type: 'close' }).catch(() => []);
+    await exit;
+  }
+
+  #spawn(): Worker {
+    this.#restarts += 1;
+    // The build turns `.ts` imports into `.js`, but not the names in URLs.
+    const entry = new URL(`./sqlite-worker${extname(import.meta.url)}`, import.meta.url);
+    const worker = new Worker(entry, { workerData: this.#start });
+    let failure: unknown;
+    worker.on('message', (outcomes: readonly SqliteOutcome[]) => {
+      this.#calls.shift()?.resolve(outcomes);
+    });
+    worker.on('error', (error) => {
+      failure = error;
+    });
+    worker.on('exit', () => {
+      const lost = this.#calls;
+      this.#worker = undefined;
+      this.#calls = [];
+      const message = 'the thread ended; not acknowledged: it may or may not have been done';
+      const error = new SpillwayError('DATABASE_LOST', message, { cause: failure });
+      for (const call of lost) call.reject(error);
+    });
+    return worker;
+  }
+}

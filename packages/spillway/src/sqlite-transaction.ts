@@ -1,0 +1,46 @@
+import { untilAborted } from './abort.ts';
+import { copyStatement, resultsOf } from './sqlite-error.ts';
+import type { SqliteThread } from './sqlite-thread.ts';
+import type { SqlResult, SqlStatement } from './sqlite-wire.ts';
+
+/** A transaction whose statements depend on each other; it holds the writer until it ends. */
+export class SqliteTransaction {
+  readonly #thread: SqliteThread;
+  readonly #signal: AbortSignal | undefined;
+  #isOpen = true;
+
+  constructor(thread: SqliteThread, signal: AbortSignal | undefined) {
+    this.#thread = thread;
+    this.#signal = signal;
+  }
+
+  /** Runs one statement; one that fails changes nothing, and the transaction may go on. */
+  async run(statement: SqlStatement): Promise<SqlResult> {
+    this.#signal?.throwIfAborted();
+    if (!this.#isOpen) throw new Error('the transaction has ended: run() came too late');
+    const [outcome] = await this.#thread.call({ type: 'run', statement: copyStatement(statement) });
+    return resultsOf(outcome)[0] as SqlResult;
+  }
+
+  /** Commits what the work did, or nothing if it throws or the signal aborts. */
+  async perform<T>(work: (transaction: SqliteTransaction) => Promise<T>): Promise<T> {
+    const signal = this.#signal;
+    await this.#call('begin');
+    try {
+      signal?.throwIfAborted();
+      const value = await (signal ? untilAborted(work(this), signal) : work(this));
+      this.#isOpen = false;
+      await this.#call('commit');
+      return value;
+    } catch (error) {
+      this.#isOpen = false;
+      // What has failed is what the work threw; a lost thread has rolled back already.
+      await this.#call('rollback').catch(() => {});
+      throw error;
+    }
+  }
+
+  async #call(type: 'begin' | 'commit' | 'rollback'): Promise<void> {
+    resultsOf((await this.#thread.call({ type }))[0]);
+  }
+}

@@ -1,0 +1,43 @@
+/** What SQLite can hold. An integer comes back as a bigint only where a number would be wrong. */
+export type SqlValue = null | number | bigint | string | Uint8Array;
+
+/** One statement, with `?` where its parameters go. */
+export interface SqlStatement {
+  readonly sql: string;
+  readonly parameters: readonly SqlValue[];
+}
+
+/** What one statement gave. */
+export interface SqlResult {
+  readonly rows: readonly Readonly<Record<string, SqlValue>>[];
+  /** How many rows it inserted, updated or deleted. */
+  readonly changes: number;
+  readonly lastInsertRowid: number | bigint;
+}
+
+/** What a thread needs to open its own connection. */
+export interface SqliteStart {
+  readonly path: string;
+  readonly role: 'writer' | 'reader';
+  readonly busyMsMax: number;
+}
+
+/** What the file asks of a thread; each is answered, in order, by its outcomes. */
+export type ToSqlite =
+  | { readonly type: 'open' | 'begin' | 'commit' | 'rollback' | 'close' }
+  | { readonly type: 'run'; readonly statement: SqlStatement }
+  | { readonly type: 'read'; readonly statements: readonly SqlStatement[] }
+  | { readonly type: 'group'; readonly transactions: readonly (readonly SqlStatement[])[] };
+
+/** An error, as far as it can be sent. */
+export interface SqliteFailure {
+  readonly message: string;
+  readonly code: string;
+  /** The extended result code of SQLite; 0 if the error is not SQLite's. */
+  readonly errcode: number;
+  readonly sql: string | undefined;
+}
+
+export type SqliteOutcome =
+  | { readonly results: readonly SqlResult[] }
+  | { readonly failure: SqliteFailure };

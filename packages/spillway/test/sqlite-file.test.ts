@@ -1,0 +1,322 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import type { Worker } from 'node:worker_threads';
+import { SqliteFile, type SqliteFileOptions, type SqlStatement, type SqlValue } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+
+class Scene implements AsyncDisposable {
+  readonly path: string;
+  readonly file: SqliteFile;
+  readonly #folder: AsyncDisposable;
+
+  private constructor(folder: AsyncDisposable, path: string, file: SqliteFile) {
+    this.#folder = folder;
+    this.path = path;
+    this.file = file;
+  }
+
+  /** A file with one table, `item (id, name unique)`. */
+  static async open(options: Partial<SqliteFileOptions> = {}): Promise<Scene> {
+    const folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
+    const path = join(folder.path, 'file.db');
+    const file = await SqliteFile.open({ path, ...options });
+    await file.write([sql('CREATE TABLE item (id INTEGER PRIMARY KEY, name UNIQUE)')]);
+    return new Scene(folder, path, file);
+  }
+
+  async names(): Promise<unknown[]> {
+    const { rows } = await this.file.read(sql('SELECT name FROM item ORDER BY id'));
+    return rows.map(({ name }) => name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.file[Symbol.asyncDispose]();
+    await this.#folder[Symbol.asyncDispose]();
+  }
+}
+
+function sql(text: string, ...parameters: SqlValue[]): SqlStatement {
+  return { sql: text, parameters };
+}
+
+const insert = (name: SqlValue) => sql('INSERT INTO item (name) VALUES (?)', name);
+
+describe('SqliteFile.write', () => {
+  it('gives the results of every statement', async () => {
+    await using scene = await Scene.open();
+    const results = await scene.file.write([
+      insert('a'),
+      sql('INSERT INTO item (name) VALUES (?), (?) RETURNING id, name', 'b', 'c'),
+      sql('SELECT count(*) AS count FROM item'),
+      sql('UPDATE item SET name = name || ?', '!'),
+    ]);
+    assert.deepEqual(results, [
+      { rows: [], changes: 1, lastInsertRowid: 1 },
+      {
+        rows: [
+          { id: 2, name: 'b' },
+          { id: 3, name: 'c' },
+        ],
+        changes: 2,
+        lastInsertRowid: 3,
+      },
+      { rows: [{ count: 3 }], changes: 0, lastInsertRowid: 3 },
+      { rows: [], changes: 3, lastInsertRowid: 3 },
+    ]);
+  });
+
+  it('does all statements or none', async () => {
+    await using scene = await Scene.open();
+    const failing = scene.file.write([insert('a'), insert('a')]);
+    await assert.rejects(failing, { code: 'DATABASE_CONSTRAINT', status: 409 });
+    assert.deepEqual(await scene.names(), []);
+  });
+
+  it('shares one fsync among all that come together', async () => {
+    await using scene = await Scene.open();
+    const before = scene.file.stats.groups;
+    await Promise.all(Array.from({ length: 200 }, (_, at) => scene.file.write([insert(at)])));
+    assert.equal(scene.file.stats.groups, before + 1);
+    assert.equal((await scene.names()).length, 200);
+  });
+
+  it('undoes one that fails without hurting its neighbours in the group', async () => {
+    await using scene = await Scene.open();
+    const { file } = scene;
+    const ways = ['ABORT', 'FAIL', 'ROLLBACK'];
+    await file.write([
+      sql('CREATE TABLE child (id REFERENCES item DEFERRABLE INITIALLY DEFERRED)'),
+    ]);
+    const all: [SqlStatement[], string | RegExp | undefined][] = [
+      [[insert('first')], undefined],
+      ...ways.map((way): [SqlStatement[], string] => [
+        [insert(way), sql(`INSERT OR ${way} INTO item (name) VALUES ('new'), ('first')`)],
+        'DATABASE_CONSTRAINT',
+      ]),
+      [[sql('INSERT INTO child VALUES (99)')], 'DATABASE_CONSTRAINT'],
+      [[insert('lost'), sql('SELEC 1')], /syntax error in: SELEC 1/],
+      [[insert('lost'), sql('COMMIT')], /begun and ended by write\(\) and transaction\(\)/],
+      [[insert('lost'), sql('SELECT 1; DELETE FROM item')], /one statement at a time/],
+      [[sql('SELECT 1; -- nothing more')], undefined],
+      [[insert('last')], undefined],
+    ];
+    const outcomes = all.map(async ([statements, expected]) => {
+      const done = file.write(statements);
+      if (expected === undefined) await done;
+      else if (typeof expected === 'string') await assert.rejects(done, { code: expected });
+      else await assert.rejects(done, expected);
+    });
+    await Promise.all(outcomes);
+    assert.deepEqual(await scene.names(), ['first', 'last']);
+  });
+
+  it('keeps every kind of value', async () => {
+    await using scene = await Scene.open();
+    const bytes = Buffer.from([0, 255, 7]);
+    const values = [null, 1, -1.5, 2n ** 63n - 1n, 'ä💧', bytes, 2 ** 53 - 1, ''];
+    const wrote = scene.file.write(values.map((value) => insert(value)));
+    bytes.fill(1);
+    await wrote;
+    const expected = values.map((value) => (value === bytes ? new Uint8Array([0, 255, 7]) : value));
+    assert.deepEqual(await scene.names(), expected);
+  });
+
+  it('refuses what is no statement, at the call', async () => {
+    await using scene = await Scene.open();
+    const misuse = { code: 'ERR_ASSERTION' };
+    for (const value of [undefined, true, {}, () => 1, new Date(0)]) {
+      await assert.rejects(scene.file.write([insert(value as never)]), misuse);
+    }
+    await assert.rejects(scene.file.write([{ sql: 1 } as never]), misuse);
+    await assert.rejects(scene.file.write('text' as never), misuse);
+    await assert.rejects(scene.file.read({ sql: 'SELECT 1' } as never), misuse);
+    await assert.rejects(scene.file.read(sql('DELETE FROM item')), /readonly database/);
+    await assert.rejects(scene.file.read(sql('SELECT ?', 1, 2)), /column index out of range/);
+  });
+
+  it('leaves the queue when aborted, and refuses one too many', async () => {
+    await using scene = await Scene.open({ queueMax: 2 });
+    const quitter = new AbortController();
+    const reason = new Error('gone');
+    const gone = assert.rejects(scene.file.write([insert('gone')], quitter.signal), reason);
+    const kept = scene.file.write([insert('kept')]);
+    await assert.rejects(scene.file.write([insert('over')]), { code: 'DATABASE_BUSY' });
+    quitter.abort(reason);
+    await Promise.all([gone, kept]);
+    assert.deepEqual(await scene.names(), ['kept']);
+    assert.equal(scene.file.stats.waiting, 0);
+  });
+});
+
+describe('SqliteFile.transaction', () => {
+  it('commits what its statements did, one after the other', async () => {
+    await using scene = await Scene.open();
+    const count = await scene.file.transaction(async (tx) => {
+      await tx.run(insert('a'));
+      await assert.rejects(tx.run(insert('a')), { code: 'DATABASE_CONSTRAINT' });
+      const { rows } = await tx.run(sql('SELECT count(*) AS count FROM item'));
+      return rows[0]?.count;
+    });
+    assert.equal(count, 1);
+    assert.deepEqual(await scene.names(), ['a']);
+  });
+
+  it('undoes all when the work throws, and refuses what comes late', async () => {
+    await using scene = await Scene.open();
+    const oops = new Error('oops');
+    let late = async () => {};
+    const failing = scene.file.transaction(async (tx) => {
+      late = async () => void (await tx.run(insert('late')));
+      await tx.run(insert('a'));
+      throw oops;
+    });
+    await assert.rejects(failing, oops);
+    await assert.rejects(late(), /the transaction has ended/);
+    assert.deepEqual(await scene.names(), []);
+  });
+
+  it('undoes all at once when aborted, and lets the next in', async () => {
+    await using scene = await Scene.open();
+    const quitter = new AbortController();
+    const reason = new Error('gone');
+    const stuck = scene.file.transaction(async (tx) => {
+      await tx.run(insert('a'));
+      quitter.abort(reason);
+      await new Promise(() => {});
+    }, quitter.signal);
+    await assert.rejects(stuck, reason);
+    await scene.file.write([insert('b')]);
+    assert.deepEqual(await scene.names(), ['b']);
+  });
+
+  it('is not committed after an error that has ended it', async () => {
+    await using scene = await Scene.open();
+    await scene.file.write([insert('a')]);
+    const failing = scene.file.transaction(async (tx) => {
+      await tx.run(insert('b'));
+      await tx.run(sql("INSERT OR ROLLBACK INTO item (name) VALUES ('a')")).catch(() => {});
+      await tx.run(insert('c'));
+    });
+    await assert.rejects(failing, { code: 'DATABASE_LOST' });
+    assert.deepEqual(await scene.names(), ['a']);
+  });
+
+  it('makes others wait, in order, and not for longer than they may', async () => {
+    const clock = new VirtualClock();
+    await using scene = await Scene.open({ clock, busyMsMax: 1_000 });
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+    const long = scene.file.transaction(async (tx) => {
+      await tx.run(insert('first'));
+      begin();
+      await ended;
+    });
+    await begun;
+    const late = assert.rejects(scene.file.write([insert('late')]), { code: 'DATABASE_BUSY' });
+    await clock.advance(600);
+    const patient = scene.file.write([insert('second')]);
+    await clock.advance(400);
+    await late;
+    assert.equal(scene.file.stats.waiting, 1);
+    end();
+    await Promise.all([long, patient]);
+    assert.deepEqual(await scene.names(), ['first', 'second']);
+    assert.equal(clock.pending, 0);
+  });
+});
+
+describe('a SqliteFile in trouble', () => {
+  it('starts a crashed thread again, and tells whoever was not acknowledged', async () => {
+    const workers: Worker[] = [];
+    const note = (worker: Worker) => workers.push(worker);
+    process.on('worker', note);
+    await using scene = await Scene.open({ readers: 1 });
+    await scene.file.write([insert('before')]);
+    const crashed = scene.file.transaction(async (tx) => {
+      await tx.run(insert('lost'));
+      await Promise.all([workers[0]?.terminate(), tx.run(sql('SELECT 1'))]);
+    });
+    await assert.rejects(crashed, { code: 'DATABASE_LOST', retryable: true });
+    await scene.file.write([insert('after')]);
+    assert.deepEqual(await scene.names(), ['before', 'after']);
+    await Promise.all([workers.at(-1)?.terminate(), once(workers.at(-1) as Worker, 'exit')]);
+    assert.deepEqual(await scene.names(), ['before', 'after']);
+    assert.equal(scene.file.stats.restarts, 2);
+    process.off('worker', note);
+  });
+
+  it('waits for another connection for a time, then says so', async () => {
+    await using scene = await Scene.open();
+    await using other = await SqliteFile.open({ path: scene.path, busyMsMax: 20 });
+    await scene.file.transaction(async (tx) => {
+      await tx.run(insert('a'));
+      const refused = { code: 'DATABASE_BUSY', status: 503, retryable: true };
+      await assert.rejects(other.write([insert('b')]), refused);
+      await assert.rejects(
+        other.transaction(async () => {}),
+        refused,
+      );
+      assert.deepEqual((await other.read(sql('SELECT * FROM item'))).rows, []);
+    });
+    await other.write([insert('b')]);
+    assert.deepEqual(await scene.names(), ['a', 'b']);
+  });
+
+  it('acknowledges nothing when the file is gone, and makes no empty one instead', async () => {
+    await using scene = await Scene.open({ readers: 1 });
+    await scene.file.write([insert('a')]);
+    const aside = `${scene.path}.aside`;
+    await rename(scene.path, aside);
+    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_LOST' });
+    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_LOST' });
+    await assert.rejects(scene.names(), { code: 'DATABASE_LOST' });
+    await rename(aside, scene.path);
+    await scene.file.write([insert('c')]);
+    const names = await scene.names();
+    assert.equal(names[0], 'a');
+    assert.equal(names.at(-1), 'c');
+  });
+
+  it('says when a file is no database, or cannot be there', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
+    const path = join(folder.path, 'file.db');
+    await writeFile(path, 'this is plain text, long enough for a header'.repeat(50));
+    await assert.rejects(SqliteFile.open({ path }), { code: 'DATABASE_CORRUPT', status: 500 });
+    await rm(path);
+    const nowhere = join(folder.path, 'no', 'file.db');
+    await assert.rejects(SqliteFile.open({ path: nowhere }), { code: 'DATABASE_LOST' });
+  });
+
+  it('finishes what waits when it closes, and takes nothing more', async () => {
+    await using scene = await Scene.open();
+    const wrote = scene.file.write([insert('a')]);
+    const read = scene.file.read(sql('SELECT 1 AS one'));
+    const closing = scene.file[Symbol.asyncDispose]();
+    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_CLOSED' });
+    assert.equal((await wrote)[0]?.changes, 1);
+    assert.deepEqual((await read).rows, [{ one: 1 }]);
+    await Promise.all([closing, scene.file[Symbol.asyncDispose]()]);
+  });
+
+  it('refuses wrong options', async () => {
+    const path = join(tmpdir(), 'never-made.db');
+    const wrong: Partial<Record<keyof SqliteFileOptions, unknown>>[] = [
+      { path: '' },
+      { path: ':memory:' },
+      { path: 7 },
+      { readers: 0 },
+      { readers: 1.5 },
+      { queueMax: 0 },
+      { busyMsMax: -1 },
+      { busyMsMax: Number.NaN },
+    ];
+    for (const options of wrong) {
+      const open = SqliteFile.open({ path, ...options } as SqliteFileOptions);
+      await assert.rejects(open, { code: 'ERR_ASSERTION' });
+    }
+  });
+});

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { MemoryStore, SqliteFile, SqliteStore } from 'spillway';
+import { storeCases, VirtualClock } from 'spillway/testing';
+
+const temporary = () => mkdtempDisposable(join(tmpdir(), 'spillway-store-'));
+
+/** Moves the time that a file has seen: it never goes back behind that. */
+async function passInFile(path: string, ms: number): Promise<void> {
+  await using file = await SqliteFile.open({ path, readers: 1 });
+  const now = "max(now, unixepoch('subsec') * 1000) + ?";
+  await file.write([{ sql: `UPDATE spillway_clock SET now = ${now}`, parameters: [ms] }]);
+}
+
+describe('MemoryStore', () => {
+  for (const { name, run } of storeCases) {
+    it(name, async () => {
+      const clock = new VirtualClock();
+      const store = new MemoryStore({ clock });
+      // A handle that closes is not the end of what all of them share.
+      const open = async () => ({
+        read: store.read.bind(store),
+        commit: store.commit.bind(store),
+        list: store.list.bind(store),
+        [Symbol.asyncDispose]: async () => {},
+      });
+      await run({ open, pass: (ms) => clock.advance(ms) });
+      assert.equal(clock.pending, 0);
+    });
+  }
+});
+
+describe('SqliteStore', () => {
+  for (const { name, run } of storeCases) {
+    it(name, async () => {
+      await using folder = await temporary();
+      const path = join(folder.path, 'store.db');
+      await run({
+        open: () => SqliteStore.open(path),
+        pass: (ms) => passInFile(path, ms),
+      });
+    });
+  }
+
+  it('never goes back in time, whatever the clock of the machine does', async () => {
+    await using folder = await temporary();
+    const path = join(folder.path, 'store.db');
+    await using store = await SqliteStore.open(path);
+    const before = await store.commit([{ name: 'a', value: 1, ttlMs: 1_000 }]);
+    await passInFile(path, 3_600_000);
+    const { now, records } = await store.read(['a']);
+    assert.ok(now >= (before?.now ?? 0) + 3_600_000);
+    assert.equal(records[0], undefined);
+    const again = await store.commit([{ name: 'a', value: 2, ttlMs: 1_000 }]);
+    assert.ok(again !== undefined && again.now >= now);
+    assert.equal((await store.read(['a'])).records[0]?.expiresAt, again.now + 1_000);
+    // This process has seen that time, so it holds even if the file forgets it.
+    await using file = await SqliteFile.open({ path });
+    await file.write([{ sql: 'UPDATE spillway_clock SET now = 0', parameters: [] }]);
+    assert.ok((await store.read([])).now >= again.now);
+    assert.ok(((await store.commit([{ name: 'b', value: 1 }]))?.now ?? 0) >= again.now);
+  });
+
+  it('purges what has expired or was removed, a little with every commit', async () => {
+    await using folder = await temporary();
+    const path = join(folder.path, 'store.db');
+    await using file = await SqliteFile.open({ path });
+    await using store = new SqliteStore(file);
+    const names = Array.from({ length: 100 }, (_, at) => `name ${at}`);
+    await store.commit(names.map((name) => ({ name, value: 1, ttlMs: 10 })));
+    await passInFile(path, 10);
+    const count = async () => {
+      const sql = 'SELECT count(*) AS count FROM spillway_record';
+      return (await file.read({ sql, parameters: [] })).rows[0]?.count;
+    };
+    await store.commit([{ name: 'one', value: 1 }]);
+    assert.equal(await count(), 101 - 9);
+    for (let at = 0; at < 12; at += 1) await store.commit([{ name: 'one' }]);
+    assert.equal(await count(), 0);
+  });
+});

@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { type Fault, SpillwayError } from 'spillway';
+import type { Engine, RunSql } from './connection.ts';
+
+export type DatabaseKind = 'sqlite' | 'postgres';
+
+/** One step of a database's way to its present form. Once released it must never change. */
+export interface Migration {
+  /** 1, 2, 3 and so on, without gaps. */
+  readonly number: number;
+  readonly name: string;
+  /** In order, one SQL statement each; two lists where the two databases differ. */
+  readonly statements: readonly string[] | Readonly<Record<DatabaseKind, readonly string[]>>;
+}
+
+const migrationFault: Fault = { code: 'DATABASE_MIGRATION', status: 500, retryable: false };
+
+interface Target {
+  readonly engine: Engine<unknown>;
+  readonly kind: DatabaseKind;
+  /** The table that says what has been applied. */
+  readonly table: string;
+}
+
+/**
+ * Applies what has not been applied, each in a transaction of its own, whoever else is at it;
+ * tells how many this call applied.
+ */
+export async function migrate(
+  { engine, kind, table }: Target,
+  migrations: readonly Migration[],
+  signal?: AbortSignal,
+): Promise<number> {
+  for (const [at, { number }] of migrations.entries()) {
+    assert(number === at + 1, `migrations must be numbered from 1 without gaps, got ${number}`);
+  }
+  const step = (run: RunSql) => applyNext(run, { kind, table }, migrations);
+  let applied = 0;
+  while (await engine.exclusively(step, signal)) applied += 1;
+  return applied;
+}
+
+async function applyNext(
+  run: RunSql,
+  { kind, table }: Omit<Target, 'engine'>,
+  migrations: readonly Migration[],
+): Promise<boolean> {
+  await run(
+    `create table if not exists ${table} (number integer primary key, name text not null, ` +
+      'checksum text not null)',
+  );
+  const rows = await run(`select number, name, checksum from ${table} order by number`);
+  for (const [at, row] of rows.entries()) compare(row, migrations[at], kind);
+  const next = migrations[rows.length];
+  if (next === undefined) return false;
+  for (const statement of statementsOf(next, kind)) {
+    await run(statement).catch((cause: unknown) => {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      const message = `migration ${next.number} (${next.name}) failed: ${why}`;
+      throw new SpillwayError(cause instanceof SpillwayError ? cause : migrationFault, message, {
+        cause,
+      });
+    });
+  }
+  const places = kind === 'postgres' ? '$1, $2, $3' : '?, ?, ?';
+  const row = [next.number, next.name, checksum(next, kind)];
+  await run(`insert into ${table} (number, name, checksum) values (${places})`, row);
+  return true;
+}
+
+function compare(
+  row: { readonly [column in 'number' | 'name' | 'checksum']?: unknown },
+  migration: Migration | undefined,
+  kind: DatabaseKind,
+): void {
+  const applied = `migration ${row.number} (${row.name})`;
+  if (migration === undefined) {
+    throw new SpillwayError(migrationFault, `${applied} was applied but is not known here`);
+  }
+  if (row.name === migration.name && row.checksum === checksum(migration, kind)) return;
+  throw new SpillwayError(migrationFault, `${applied} has changed since it was applied`);
+}
+
+function statementsOf({ statements }: Migration, kind: DatabaseKind): readonly string[] {
+  return 'postgres' in statements ? statements[kind] : statements;
+}
+
+function checksum(migration: Migration, kind: DatabaseKind): string {
+  const text = JSON.stringify(statementsOf(migration, kind));
+  return createHash('sha256').update(text).digest('hex');
+}

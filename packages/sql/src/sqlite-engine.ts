@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import type {
+  AbortableOperationOptions,
+  CompiledQuery,
+  QueryResult,
+  TransactionSettings,
+} from 'kysely';
+import { type Clock, type Deadline, deadline } from 'spillway';
+import { type Engine, inDoubt, isSelect, type RunSql, type SqlConnection } from './connection.ts';
+
+/** What SQLite can hold. */
+export type SqlValue = null | number | bigint | string | Uint8Array;
+
+export interface SqlStatement {
+  readonly sql: string;
+  readonly parameters: readonly SqlValue[];
+}
+
+export interface SqlResult {
+  readonly rows: readonly Readonly<Record<string, SqlValue>>[];
+  readonly changes: number;
+  readonly lastInsertRowid: number | bigint;
+}
+
+/** Runs the statements of one transaction. */
+export interface SqliteTransaction {
+  run(statement: SqlStatement): Promise<SqlResult>;
+}
+
+/** What is needed of an open file: all of it happens on threads of its own. */
+export interface SqliteHandle extends AsyncDisposable {
+  /** One durable transaction; those that come together share one fsync. */
+  write(statements: readonly SqlStatement[], signal?: AbortSignal): Promise<readonly SqlResult[]>;
+  read(statement: SqlStatement, signal?: AbortSignal): Promise<SqlResult>;
+  transaction<T>(work: (tx: SqliteTransaction) => Promise<T>, signal?: AbortSignal): Promise<T>;
+}
+
+export interface SqliteStats {
+  /** Queries and transactions that run now. */
+  readonly inside: number;
+}
+
+/** A SQLite file: selects go to its readers, everything else to its one writer. */
+export class SqliteEngine implements Engine<SqliteStats> {
+  readonly #file: SqliteHandle;
+  readonly #clock: Clock;
+  readonly #deadlineMs: number;
+  #inside = 0;
+
+  constructor(file: SqliteHandle, deadlineMs: number, clock: Clock) {
+    this.#file = file;
+    this.#deadlineMs = deadlineMs;
+    this.#clock = clock;
+  }
+
+  get stats(): SqliteStats {
+    return { inside: this.#inside };
+  }
+
+  async acquire(signal?: AbortSignal): Promise<SqlConnection> {
+    signal?.throwIfAborted();
+    const limit = deadline(this.#clock, this.#deadlineMs, signal);
+    this.#inside += 1;
+    return new SqliteConnection(this.#file, limit, () => {
+      this.#inside -= 1;
+    });
+  }
+
+  async batch(
+    queries: readonly CompiledQuery[],
+    signal?: AbortSignal,
+  ): Promise<QueryResult<unknown>[]> {
+    signal?.throwIfAborted();
+    using limit = deadline(this.#clock, this.#deadlineMs, signal);
+    try {
+      return (await this.#file.write(queries.map(statementOf), limit.signal)).map(resultOf);
+    } catch (error) {
+      throw limit.signal.aborted ? inDoubt(error) : error;
+    }
+  }
+
+  exclusively<T>(work: (run: RunSql) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#file.transaction((tx) => {
+      const run: RunSql = async (sql, parameters = []) => (await tx.run({ sql, parameters })).rows;
+      return work(run);
+    }, signal);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#file[Symbol.asyncDispose]() as Promise<void>;
+  }
+}
+
+const rolledBack = Symbol('rolled back');
+
+/** What Kysely sees of the file; a transaction is held open by work that waits to be ended. */
+class SqliteConnection implements SqlConnection {
+  readonly #file: SqliteHandle;
+  readonly #limit: Deadline;
+  readonly #onClose: () => void;
+  #tx: SqliteTransaction | undefined;
+  #end: PromiseWithResolvers<void> | undefined;
+  #done: Promise<void> | undefined;
+  #doubt = false;
+  #closed = false;
+
+  constructor(file: SqliteHandle, limit: Deadline, onClose: () => void) {
+    this.#file = file;
+    this.#limit = limit;
+    this.#onClose = onClose;
+  }
+
+  get signal(): AbortSignal {
+    return this.#limit.signal;
+  }
+
+  interruption(): unknown {
+    return this.#doubt ? inDoubt(this.signal.reason) : this.signal.reason;
+  }
+
+  async executeQuery<R>(
+    query: CompiledQuery,
+    options?: AbortableOperationOptions,
+  ): Promise<QueryResult<R>> {
+    try {
+      return resultOf<R>(await this.#run(query));
+    } catch (error) {
+      // Kysely has told the caller, and would print whatever is rejected after that.
+      if (options?.signal?.aborted) return { rows: [] };
+      throw this.signal.aborted ? this.interruption() : error;
+    } finally {
+      this.#doubt = false;
+    }
+  }
+
+  async *streamQuery<R>(query: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
+    yield await this.executeQuery<R>(query);
+  }
+
+  async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
+    const isPlain = isolationLevel === undefined && accessMode === undefined;
+    assert(isPlain, 'SQLite has one kind of transaction: serializable, read write');
+    const begun = Promise.withResolvers<SqliteTransaction>();
+    const end = Promise.withResolvers<void>();
+    this.#end = end;
+    this.#done = this.#file.transaction((tx) => {
+      begun.resolve(tx);
+      return end.promise;
+    }, this.signal);
+    this.#done.catch(begun.reject);
+    this.#tx = await begun.promise;
+  }
+
+  async commit(): Promise<void> {
+    if (this.signal.aborted) throw this.interruption();
+    this.#doubt = true;
+    this.#end?.resolve();
+    await this.#done;
+    this.#doubt = false;
+    this.#tx = undefined;
+  }
+
+  async rollback(): Promise<void> {
+    this.#end?.reject(rolledBack);
+    await this.#done?.catch(() => {});
+    this.#tx = undefined;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#end?.reject(rolledBack);
+    this.#limit[Symbol.dispose]();
+    this.#onClose();
+  }
+
+  async #run(query: CompiledQuery): Promise<SqlResult> {
+    assert(!this.#closed, 'the connection was given back');
+    if (this.signal.aborted) throw this.signal.reason;
+    const statement = statementOf(query);
+    if (this.#tx !== undefined) return this.#tx.run(statement);
+    if (isSelect(query) || isRawSelect(query)) return this.#file.read(statement, this.signal);
+    this.#doubt = true;
+    const [result] = await this.#file.write([statement], this.signal);
+    return result as SqlResult;
+  }
+}
+
+/** A reader cannot write, so a guess from the first word can fail but do no harm. */
+function isRawSelect({ query, sql }: CompiledQuery): boolean {
+  return query.kind === 'RawNode' && /^\s*select\b/i.test(sql);
+}
+
+function statementOf({ sql, parameters }: CompiledQuery): SqlStatement {
+  return { sql, parameters: parameters.map(sqlValue) };
+}
+
+function sqlValue(parameter: unknown): SqlValue {
+  if (typeof parameter === 'boolean') return parameter ? 1 : 0;
+  const isText = typeof parameter === 'string' || typeof parameter === 'bigint';
+  if (isText || typeof parameter === 'number' || parameter === null) return parameter;
+  assert(parameter instanceof Uint8Array, `a parameter must be a SqlValue, got ${parameter}`);
+  return parameter;
+}
+
+function resultOf<R>({ rows, changes, lastInsertRowid }: SqlResult): QueryResult<R> {
+  const numAffectedRows = BigInt(changes);
+  return { rows: rows as R[], numAffectedRows, insertId: BigInt(lastInsertRowid) };
+}

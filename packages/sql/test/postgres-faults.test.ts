@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { sql } from 'kysely';
+import { SpillwayError } from 'spillway';
+import { type Database, type DatabaseOptions, openDatabase } from 'spillway-sql';
+import { PostgresServer } from './postgres-server.ts';
+
+interface Schema {
+  readonly ledger: { id: number };
+  readonly slow: { id: number };
+}
+
+const terminateAll = `select pg_terminate_backend(pid) from pg_stat_activity
+  where pid <> pg_backend_pid() and backend_type = 'client backend'`;
+
+describe('Postgres in trouble', () => {
+  const resources = new AsyncDisposableStack();
+  let server: PostgresServer;
+
+  before(async () => {
+    server = resources.use(await PostgresServer.start());
+    await server.ask(`
+      create table ledger (id integer primary key);
+      create table slow (id integer primary key);
+      create function doze() returns trigger language plpgsql as
+        $$ begin perform pg_sleep(5); return null; end $$;
+      create constraint trigger doze after insert on slow
+        deferrable initially deferred for each row execute function doze()`);
+  });
+
+  after(() => resources.disposeAsync());
+
+  const open = (options?: DatabaseOptions): Promise<Database<Schema>> =>
+    openDatabase<Schema>(server.url, options);
+
+  /** Waits until the server runs as many queries like this. */
+  async function untilRunning(pattern: string, count: number): Promise<void> {
+    const asked = `select 1 from pg_stat_activity
+      where state = 'active' and query ilike '${pattern}' and pid <> pg_backend_pid()`;
+    while ((await server.ask(asked)).length !== count) await server.ask('select pg_sleep(0.01)');
+  }
+
+  /** Eight writers put numbers into the ledger while something happens; what each was told. */
+  async function underTraffic(
+    database: Database<Schema>,
+    firstId: number,
+    event: () => Promise<void>,
+  ) {
+    let nextId = firstId;
+    let isOver = false;
+    const acknowledged: number[] = [];
+    const unknown: number[] = [];
+    const codes = new Set<string>();
+    async function write(): Promise<void> {
+      while (!isOver) {
+        const id = nextId++;
+        for (;;) {
+          try {
+            await database.transaction((tx) => tx.insertInto('ledger').values({ id }).execute());
+            acknowledged.push(id);
+            break;
+          } catch (error) {
+            assert.ok(error instanceof SpillwayError, String(error));
+            codes.add(error.code);
+            if (!error.retryable) {
+              unknown.push(id);
+              break;
+            }
+          }
+        }
+      }
+    }
+    const writers = Array.from({ length: 8 }, write);
+    while (acknowledged.length < 50) await server.ask('select 1');
+    await event();
+    const goal = acknowledged.length + 100;
+    while (acknowledged.length < goal) await server.ask('select 1');
+    isOver = true;
+    await Promise.all(writers);
+    const rows = await database.kysely.selectFrom('ledger').selectAll().execute();
+    const present = new Set(rows.map(({ id }) => id));
+    const known = new Set([...acknowledged, ...unknown]);
+    assert.deepEqual(
+      acknowledged.filter((id) => !present.has(id)),
+      [],
+      'acknowledged and lost',
+    );
+    const surplus = [...present].filter((id) => id >= firstId && !known.has(id));
+    assert.deepEqual(surplus, [], 'refused and yet done');
+    assert.deepEqual([...codes], ['DATABASE_LOST']);
+  }
+
+  it('recovers when every connection is cut, and loses nothing acknowledged', async () => {
+    await using database = await open();
+    await underTraffic(database, 1_000_000, async () => {
+      for (let round = 0; round < 3; round += 1) {
+        await server.ask(terminateAll);
+        await server.ask('select pg_sleep(0.02)');
+      }
+    });
+  });
+
+  it('recovers when the server is restarted, and loses nothing acknowledged', async () => {
+    await using database = await open();
+    await underTraffic(database, 2_000_000, async () => {
+      await server.stop();
+      await assert.rejects(database.kysely.selectFrom('ledger').selectAll().execute(), {
+        code: 'DATABASE_LOST',
+        status: 503,
+        retryable: true,
+      });
+      await server.start();
+    });
+  });
+
+  it('says when it is not known whether a commit was done', async () => {
+    await using database = await open();
+    const lost = { code: 'DATABASE_LOST', retryable: false, message: /is not known$/ };
+    const transaction = database.transaction((tx) =>
+      tx.insertInto('slow').values({ id: 1 }).execute(),
+    );
+    await Promise.all([
+      assert.rejects(transaction, lost),
+      untilRunning('commit', 1).then(() => server.ask(terminateAll)),
+    ]);
+    const single = database.kysely.insertInto('slow').values({ id: 1 }).execute();
+    await Promise.all([
+      assert.rejects(single, lost),
+      untilRunning('insert%', 1).then(() => server.ask(terminateAll)),
+    ]);
+  });
+
+  it('says that a retry is safe when a query was cut before anything was committed', async () => {
+    await using database = await open();
+    const lost = { code: 'DATABASE_LOST', retryable: true };
+    const transaction = database.transaction(async (tx) => {
+      await tx.insertInto('ledger').values({ id: 3 }).execute();
+      await sql`select pg_sleep(5)`.execute(tx);
+    });
+    const select = database.kysely.selectNoFrom(sql`pg_sleep(5)`.as('slept')).execute();
+    await Promise.all([
+      assert.rejects(transaction, lost),
+      assert.rejects(select, lost),
+      untilRunning('%pg_sleep(5)%', 2).then(() => server.ask(terminateAll)),
+    ]);
+    const ids = await database.kysely
+      .selectFrom('ledger')
+      .where('id', '=', 3)
+      .selectAll()
+      .execute();
+    assert.deepEqual(ids, []);
+  });
+
+  it('answers at the deadline, stops the query and keeps the connection', async () => {
+    await using database = await open({ deadlineMs: 300, connectionsMax: 1 });
+    const late = { code: 'DEADLINE', status: 504 };
+    const pid = async () =>
+      (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.kysely)).rows;
+    const before = await pid();
+    const nap = sql`pg_sleep(5)`.as('slept');
+    await assert.rejects(database.kysely.selectNoFrom(nap).execute(), {
+      ...late,
+      retryable: true,
+    });
+    await database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
+    await untilRunning('%pg_sleep(5)%', 0);
+    const insert = database.kysely.insertInto('slow').values({ id: 5 });
+    await assert.rejects(insert.execute(), { ...late, retryable: false, message: /not known/ });
+    const held = database.transaction(async (tx) => {
+      await tx.insertInto('ledger').values({ id: 4 }).execute();
+      await new Promise(() => {});
+    });
+    await assert.rejects(held, { ...late, retryable: true });
+    assert.deepEqual(await pid(), before);
+  });
+
+  it('stops the query of a caller that has left', async () => {
+    await using database = await open({ connectionsMax: 1 });
+    const controller = new AbortController();
+    const nap = database.kysely.selectNoFrom(sql`pg_sleep(5)`.as('slept'));
+    const asleep = nap.execute({ signal: controller.signal });
+    await untilRunning('%pg_sleep(5)%', 1);
+    const waiting = nap.execute({ signal: controller.signal });
+    controller.abort(new Error('left'));
+    await assert.rejects(asleep, /left/);
+    await assert.rejects(waiting, /left/);
+    await database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
+    await untilRunning('%pg_sleep(5)%', 0);
+  });
+
+  it('refuses at once when too many wait', async () => {
+    await using database = await open({ connectionsMax: 1, queueMax: 1 });
+    const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
+    const [, , third] = await Promise.allSettled([select(), select(), select()]);
+    assert.ok(third?.status === 'rejected');
+    assert.equal(third.reason.code, 'LANE_FULL');
+    assert.equal(third.reason.status, 503);
+    await select();
+  });
+
+  it('names conflicts, a full disk and damage as such, and wrong SQL not at all', async () => {
+    await using database = await open();
+    const fail = (state: string) =>
+      sql
+        .raw(`do $$ begin raise exception using errcode = '${state}'; end $$`)
+        .execute(database.kysely);
+    await assert.rejects(fail('40001'), { code: 'DATABASE_BUSY', status: 503, retryable: true });
+    await assert.rejects(fail('40P01'), { code: 'DATABASE_BUSY', retryable: true });
+    await assert.rejects(fail('53300'), { code: 'DATABASE_BUSY', retryable: true });
+    await assert.rejects(fail('53100'), { code: 'DATABASE_FULL', status: 507, retryable: false });
+    await assert.rejects(fail('XX001'), { code: 'DATABASE_CORRUPT', status: 500 });
+    await assert.rejects(sql`nonsense`.execute(database.kysely), { code: '42601' });
+    const wrong = await openDatabase<Schema>(server.url.replace('secret', 'guess'));
+    await assert.rejects(wrong.kysely.selectFrom('ledger').selectAll().execute(), {
+      code: '28P01',
+    });
+    await wrong[Symbol.asyncDispose]();
+  });
+
+  it('lets a serializable transaction that lost a race be tried again', async () => {
+    await using database = await open();
+    await database.kysely.deleteFrom('ledger').execute();
+    const both = Promise.withResolvers<void>();
+    let inside = 0;
+    const insertCount = (id: number) =>
+      database.kysely
+        .transaction()
+        .setIsolationLevel('serializable')
+        .execute(async (tx) => {
+          await tx.selectFrom('ledger').selectAll().execute();
+          inside += 1;
+          if (inside === 2) both.resolve();
+          await both.promise;
+          await tx.insertInto('ledger').values({ id }).execute();
+        });
+    const outcomes = await Promise.allSettled([insertCount(10), insertCount(11)]);
+    const lost = outcomes.filter((outcome) => outcome.status === 'rejected');
+    assert.equal(lost.length, 1);
+    assert.equal(lost[0]?.reason.code, 'DATABASE_BUSY');
+    assert.equal(lost[0]?.reason.retryable, true);
+  });
+
+  it('cuts and replaces a connection that no longer answers', async () => {
+    const sockets = new Set<Socket>();
+    const proxy = createServer((socket) => {
+      const upstream = connect(Number(new URL(server.url).port), '127.0.0.1');
+      for (const one of [socket, upstream]) sockets.add(one.on('error', () => {}));
+      socket.pipe(upstream).pipe(socket);
+    });
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const url = server.url.replace(/:\d+\//, `:${(proxy.address() as AddressInfo).port}/`);
+    {
+      await using database = await openDatabase<Schema>(url, {
+        deadlineMs: 200,
+        connectionsMax: 1,
+      });
+      const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
+      await select();
+      for (const socket of sockets) socket.unpipe().pause();
+      await assert.rejects(select(), { code: 'DEADLINE' });
+      while (
+        await select().then(
+          () => false,
+          () => true,
+        )
+      );
+    }
+    for (const socket of sockets) socket.destroy();
+    proxy.close();
+  });
+});

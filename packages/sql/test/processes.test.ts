@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+import { openDatabase } from 'spillway-sql';
+import { PostgresServer } from './postgres-server.ts';
+
+async function run(fixture: string, ...args: readonly string[]): Promise<string> {
+  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+  const options = { env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
+  const path = join(import.meta.dirname, 'fixtures', fixture);
+  const { stdout } = await promisify(execFile)(process.execPath, [path, ...args], options);
+  return stdout;
+}
+
+describe('many processes on one database', () => {
+  const resources = new AsyncDisposableStack();
+  let server: PostgresServer;
+
+  before(async () => {
+    server = resources.use(await PostgresServer.start());
+  });
+
+  after(() => resources.disposeAsync());
+
+  async function raceMigrations(url: string): Promise<void> {
+    const outputs = await Promise.all(Array.from({ length: 4 }, () => run('migrator.ts', url)));
+    const applied = outputs.map(Number);
+    assert.equal(
+      applied.reduce((sum, count) => sum + count, 0),
+      10,
+      applied.join(),
+    );
+  }
+
+  it('apply each migration once when they all begin at the same time, on Postgres', async () => {
+    await raceMigrations(await server.createDatabase('raced'));
+  });
+
+  it('apply each migration once when they all begin at the same time, on SQLite', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-raced-'));
+    await raceMigrations(`sqlite:${join(folder.path, 'raced.db')}`);
+  });
+
+  it('lose none of 8 x 250 increments', { timeout: 90_000 }, async (t) => {
+    const startedAt = performance.now();
+    await Promise.all(Array.from({ length: 8 }, () => run('incrementer.ts', server.url, '250')));
+    t.diagnostic(`${Math.round(performance.now() - startedAt)} ms`);
+    await using database = await openDatabase<unknown>(server.url);
+    await using store = await database.store();
+    assert.equal((await store.read(['counter'])).records[0]?.value, 2_000);
+  });
+});
