@@ -69,7 +69,8 @@ export class DocumentFile {
     const found = await stat(this.path, { bigint: true }).catch(unlessMissing);
     const { stats, text = '' } = this.#current ?? {};
     if (found === undefined) return this.#keep({ text: this.#initial, stats: undefined });
-    if (stats !== undefined && isSame(found, stats)) return { text, stats };
+    // The mode and the owner may have changed even so.
+    if (stats !== undefined && isSame(found, stats)) return { text, stats: found };
     const handle = await open(this.path, 'r');
     try {
       const opened = await handle.stat({ bigint: true });
