@@ -19,10 +19,17 @@ const faults = {
   DATABASE_FULL: { status: 507, retryable: false },
   DATABASE_LOST: { status: 503, retryable: true },
   DEADLINE: { status: 504, retryable: true },
+  DOCUMENT_CLOSED: { status: 503, retryable: false },
+  DOCUMENT_CORRUPT: { status: 500, retryable: false },
+  DOCUMENT_FAILED: { status: 500, retryable: false },
+  DOCUMENT_FULL: { status: 503, retryable: true },
+  DOCUMENT_TOO_LARGE: { status: 507, retryable: false },
   GATE_FULL: { status: 503, retryable: true },
   LANE_CLOSED: { status: 503, retryable: false },
   LANE_FULL: { status: 503, retryable: true },
   LANE_STALE: { status: 503, retryable: true },
+  LOCK_FAILED: { status: 500, retryable: false },
+  LOCK_FULL: { status: 503, retryable: true },
   POOL_CLOSED: { status: 503, retryable: false },
   POOL_FULL: { status: 503, retryable: true },
   POOL_START: { status: 500, retryable: false },
@@ -30,6 +37,9 @@ const faults = {
   SERVICE_STOP: { status: 500, retryable: false },
   THROTTLED: { status: 503, retryable: true },
   WORKER_LOST: { status: 502, retryable: true },
+  WRITE_BEHIND_CLOSED: { status: 503, retryable: false },
+  WRITE_BEHIND_FULL: { status: 503, retryable: true },
+  WRITE_BEHIND_LEFT: { status: 500, retryable: false },
 } as const;
 
 /** Every code this package throws; `docs/errors.md` says what to do about each. */

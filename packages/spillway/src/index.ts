@@ -17,6 +17,7 @@ export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { type Deadline, deadline } from './deadline.ts';
+export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
 export {
   type ErrorCode,
   errorCodes,
@@ -24,6 +25,7 @@ export {
   SpillwayError,
   type SpillwayErrorOptions,
 } from './errors.ts';
+export { FileLock, type FileLockOptions, type FileLockStats } from './file-lock.ts';
 export { Gate, type GateOptions, type GateStats } from './gate.ts';
 export type { Quantiles } from './histogram.ts';
 export { Lane, type LaneStats } from './lane.ts';
@@ -83,3 +85,9 @@ export {
   transfer,
   type WorkerContext,
 } from './worker-context.ts';
+export { WriteBehind } from './write-behind.ts';
+export type {
+  WriteBehindCloseOptions,
+  WriteBehindOptions,
+  WriteBehindStats,
+} from './write-behind-options.ts';

@@ -2,10 +2,10 @@ import { checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { deadline } from './deadline.ts';
 import { field, isAbort, isNetworkError, retryAfterMsOf, statusOf } from './failure.ts';
+import { pause } from './pause.ts';
 import { type Random, systemRandom } from './random.ts';
 import type { RetryBudget } from './retry-budget.ts';
 import type { Task } from './task.ts';
-import { Waiter } from './wait-queue.ts';
 
 export interface RetryOptions {
   /** How many times to try in all; an integer from 1, default 3. */
@@ -70,10 +70,4 @@ function isRetryableByDefault(error: unknown): boolean {
   if (typeof retryable === 'boolean') return retryable;
   const status = statusOf(error);
   return status === undefined ? isNetworkError(error) : [429, 502, 503, 504].includes(status);
-}
-
-async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  const waiter = new Waiter<void>(signal);
-  using _timer = clock.after(ms, () => waiter.grant());
-  await waiter.promise;
 }

@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  mkdtempDisposableSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it } from 'node:test';
+import { Document } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+
+const temporary = () => mkdtempDisposableSync(join(tmpdir(), 'spillway-document-'));
+const counter = { n: 0, list: [] as number[] };
+
+describe('Document', () => {
+  it('keeps what was acknowledged for whoever opens it next', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    {
+      await using document = await Document.open({ path, initial: counter });
+      assert.deepEqual(await document.read(), counter);
+      assert.deepEqual(readdirSync(folder.path), []);
+      await document.transaction((draft) => {
+        draft.n = 7;
+      });
+      assert.deepEqual(await document.transaction((draft) => ({ ...draft, list: [1] })), {
+        n: 7,
+        list: [1],
+      });
+    }
+    assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')), { n: 7, list: [1] });
+    assert.deepEqual(readdirSync(folder.path).sort(), [
+      'value.json',
+      'value.json.lock',
+      'value.json.lock-next',
+    ]);
+    await using again = await Document.open({ path, initial: counter });
+    assert.equal((await again.read()).n, 7);
+  });
+
+  it('does 1,000 concurrent increments, all of them, in few writes', async () => {
+    using folder = temporary();
+    await using document = await Document.open({
+      path: join(folder.path, 'value.json'),
+      initial: counter,
+    });
+    const results = await Promise.all(
+      Array.from({ length: 1_000 }, () =>
+        document.transaction((draft) => {
+          draft.n += 1;
+        }),
+      ),
+    );
+    assert.equal((await document.read()).n, 1_000);
+    assert.equal(new Set(results.map(({ n }) => n)).size, 1_000);
+    const { waiting, transactions, writes } = document.stats;
+    assert.deepEqual({ waiting, transactions }, { waiting: 0, transactions: 1_000 });
+    assert.ok(writes <= 10, `${writes} writes`);
+  });
+
+  it('gives copies only: what is done to them changes nothing', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using document = await Document.open({ path, initial: counter });
+    const read = await document.read();
+    read.list.push(1);
+    let kept = counter;
+    const first = document.transaction((draft) => {
+      kept = draft;
+      draft.n = 1;
+    });
+    const second = document.transaction(async (draft) => {
+      kept.n = 99;
+      kept.list.push(99);
+      await undefined;
+      draft.list.push(2);
+    });
+    await Promise.all([first, second]);
+    kept.n = 98;
+    assert.deepEqual(await document.read(), { n: 1, list: [2] });
+    assert.deepEqual(counter, { n: 0, list: [] });
+  });
+
+  it('leaves out the one that throws or cannot be written, and keeps its neighbours', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    const initial: Record<string, unknown> = {};
+    await using document = await Document.open({ path, initial, bytesMax: 100 });
+    const set = (name: string, value: unknown) =>
+      document.transaction((draft) => {
+        draft[name] = value;
+        if (name === 'bad') throw new Error('no');
+      });
+    const outcomes = await Promise.allSettled([
+      set('a', 1),
+      set('bad', 1),
+      set('big', 'x'.repeat(200)),
+      set('odd', 1n),
+      document.transaction(async () => {
+        throw new Error('later');
+      }),
+      set('b', 2),
+    ]);
+    const whys = outcomes.map((one) => (one.status === 'rejected' ? one.reason : undefined));
+    assert.deepEqual(
+      whys.map((why) => why?.code ?? why?.message),
+      [undefined, 'no', 'DOCUMENT_TOO_LARGE', 'ERR_ASSERTION', 'later', undefined],
+    );
+    assert.match(whys[3].message, /value: must be what JSON can hold/);
+    assert.deepEqual(await document.read(), { a: 1, b: 2 });
+    assert.equal(document.stats.writes, 1);
+  });
+
+  it('sees at once what another opening of the same file has written', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using one = await Document.open({ path, initial: 0 });
+    await using other = await Document.open({ path, initial: 0 });
+    for (let n = 1; n <= 30; n += 1) {
+      const writer = n % 3 === 0 ? one : other;
+      assert.equal(await writer.transaction((value) => value + 1), n);
+      assert.deepEqual(await Promise.all([one.read(), other.read()]), [n, n]);
+    }
+  });
+
+  it('refuses a corrupt file and leaves it as it is, until somebody has mended it', async () => {
+    for (const wrong of ['', '{"n":', '{"n":1}\0\0', '\xff\xfe']) {
+      using folder = temporary();
+      const path = join(folder.path, 'value.json');
+      writeFileSync(path, wrong, 'latin1');
+      const refusal = { code: 'DOCUMENT_CORRUPT', message: /value\.json is not JSON: / };
+      await assert.rejects(Document.open({ path, initial: counter }), refusal);
+      await assert.rejects(Document.open({ path, initial: counter }), refusal);
+      assert.equal(readFileSync(path, 'latin1'), wrong);
+      writeFileSync(path, '{"n":5,"list":[]}');
+      await using document = await Document.open({ path, initial: counter });
+      writeFileSync(path, wrong, 'latin1');
+      await assert.rejects(document.read(), refusal);
+      await assert.rejects(
+        document.transaction(() => counter),
+        refusal,
+      );
+      assert.equal(readFileSync(path, 'latin1'), wrong);
+    }
+  });
+
+  it('sets a corrupt file aside with its reason when it is told to', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    for (const n of [1, 3]) {
+      writeFileSync(path, `{"n":${n}`);
+      const options = { path, initial: counter, onCorrupt: 'initial' } as const;
+      await using document = await Document.open(options);
+      assert.deepEqual(await document.read(), counter);
+      assert.equal(readFileSync(`${path}.corrupt-${n}`, 'utf8'), `{"n":${n}`);
+      assert.match(readFileSync(`${path}.corrupt-${n}.reason`, 'utf8'), /value\.json is not JSON/);
+      writeFileSync(path, '3 4');
+      await document.transaction((draft) => {
+        draft.n += 1;
+      });
+      assert.equal((await document.read()).n, 1);
+    }
+  });
+
+  it('writes through a link, and keeps the mode of the file', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'link.json');
+    const target = join(folder.path, 'target.json');
+    symlinkSync('target.json', path);
+    await assert.rejects(Document.open({ path, initial: 0 }), { code: 'DOCUMENT_FAILED' });
+    writeFileSync(target, '1');
+    chmodSync(target, 0o664);
+    await using document = await Document.open({ path, initial: 0 });
+    await document.transaction((n) => n + 1);
+    assert.equal(readFileSync(target, 'utf8'), '2');
+    assert.equal(statSync(target).mode & 0o777, 0o664);
+    const fresh = join(folder.path, 'fresh.json');
+    await using other = await Document.open({ path: fresh, initial: 0 });
+    await other.transaction(() => 1);
+    assert.equal(statSync(fresh).mode & 0o777, 0o600);
+  });
+
+  it('takes the place of a temporary file that a killed process left', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    writeFileSync(`${path}.tmp`, 'half a val');
+    await using document = await Document.open({ path, initial: 0 });
+    await document.transaction(() => 1);
+    assert.equal(readFileSync(path, 'utf8'), '1');
+    assert.ok(!readdirSync(folder.path).includes('value.json.tmp'));
+  });
+
+  it('says what is wrong, and changes nothing, when it cannot read or write', async () => {
+    using folder = temporary();
+    const missing = join(folder.path, 'nowhere', 'value.json');
+    const failed = (message: RegExp) => ({ code: 'DOCUMENT_FAILED', message });
+    await assert.rejects(Document.open({ path: missing, initial: 0 }), failed(/ENOENT/));
+    await assert.rejects(Document.open({ path: folder.path, initial: 0 }), failed(/EISDIR/));
+    const path = join(folder.path, 'value.json');
+    writeFileSync(path, '1');
+    chmodSync(path, 0o444);
+    await using document = await Document.open({ path, initial: 0 });
+    await assert.rejects(
+      document.transaction(() => 2),
+      failed(/value\.json: it is read-only/),
+    );
+    assert.equal(await document.read(), 1);
+    chmodSync(path, 0o600);
+    assert.equal(await document.transaction(() => 2), 2);
+    writeFileSync(path, `"${'x'.repeat(300_000)}"`);
+    await assert.rejects(document.read(), { code: 'DOCUMENT_TOO_LARGE' });
+  });
+
+  it('checks its options', async () => {
+    const path = join(tmpdir(), 'never-made.json');
+    const open = (options: object) => Document.open({ path, initial: 0, ...options });
+    await assert.rejects(open({ path: '' }), /path: must be the path of a file/);
+    await assert.rejects(open({ initial: undefined }), /value: must be what JSON can hold/);
+    await assert.rejects(open({ bytesMax: 0 }), /bytesMax: must be an integer from 1/);
+    await assert.rejects(open({ queueMax: -1 }), /queueMax: must be an integer from 0/);
+    await assert.rejects(open({ deadlineMs: -1 }), /deadlineMs: must be a number from 0/);
+    await assert.rejects(open({ onCorrupt: 'ignore' }), /onCorrupt: must be 'refuse' or 'initial'/);
+  });
+});
+
+describe('Document under pressure', () => {
+  it('refuses when too many wait, and lets waiters leave', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    const clock = new VirtualClock();
+    await using document = await Document.open({ path, initial: 0, queueMax: 2, clock });
+    const other = new DatabaseSync(`${path}.lock`);
+    other.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE');
+    const quitter = new AbortController();
+    const first = document.transaction((n) => n + 1, quitter.signal);
+    const second = document.transaction((n) => n + 1);
+    await assert.rejects(
+      document.transaction(() => 9),
+      { code: 'DOCUMENT_FULL', status: 503 },
+    );
+    quitter.abort();
+    await assert.rejects(first, { name: 'AbortError' });
+    const late = assert.rejects(second, { code: 'DEADLINE' });
+    await clock.advance(10_000);
+    await late;
+    assert.equal(document.stats.waiting, 0);
+    other.close();
+    assert.equal(await document.transaction((n) => n + 1), 1);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('leaves out a change that does not end in time, and goes on', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using document = await Document.open({ path, initial: 0, deadlineMs: 200 });
+    const stuck = document.transaction(() => new Promise<number>(() => {}));
+    await assert.rejects(stuck, { code: 'DEADLINE' });
+    assert.equal(await document.transaction((n) => n + 1), 1);
+  });
+
+  it('finishes what waits when it is closed, and takes nothing more', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    const document = await Document.open({ path, initial: 0 });
+    const all = Array.from({ length: 20 }, () => document.transaction((n) => n + 1));
+    await document.close();
+    assert.deepEqual((await Promise.all(all)).at(-1), 20);
+    const refusal = { code: 'DOCUMENT_CLOSED' };
+    await assert.rejects(
+      document.transaction(() => 1),
+      refusal,
+    );
+    await assert.rejects(document.read(), refusal);
+    await document.close();
+  });
+});
