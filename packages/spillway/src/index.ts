@@ -29,6 +29,7 @@ export type { Quantiles } from './histogram.ts';
 export { Lane, type LaneStats } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
+export { fenced, Lease, type LeaseOptions, type LeaseStats } from './lease.ts';
 export {
   FixedLimit,
   type Limit,
@@ -67,6 +68,7 @@ export type {
   StoredRecord,
   StoreReading,
 } from './store.ts';
+export type { SharedOptions } from './store-link.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {

@@ -72,7 +72,9 @@ function isRetryableByDefault(error: unknown): boolean {
   return status === undefined ? isNetworkError(error) : [429, 502, 503, 504].includes(status);
 }
 
-async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+/** Waits that long, unless the signal aborts before. */
+export async function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
   const waiter = new Waiter<void>(signal);
   using _timer = clock.after(ms, () => waiter.grant());
   await waiter.promise;

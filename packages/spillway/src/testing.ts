@@ -1,3 +1,5 @@
 export { explore } from './explore.ts';
+export { FaultyStore, type FaultyStoreOptions } from './faulty-store.ts';
+export { SimulatedProcess } from './simulated-process.ts';
 export { SimulatedThreads, type SimulatedThreadsOptions } from './simulated-threads.ts';
 export { VirtualClock } from './virtual-clock.ts';
