@@ -53,8 +53,12 @@ async function live(clock: VirtualClock, party: Party, random: Random): Promise<
     party.turns += 1;
     for (let rest = random() * 8; rest > 1 && !lease.signal.aborted; rest -= 1) {
       const write = { name: 'log', value: lease.fence };
-      using limit = deadline(party.clock, 20, lease.signal);
-      const written = Promise.try(() => store.commit(lease.guard([write]), limit.signal));
+      using limit = deadline(party.clock, 20);
+      const written = Promise.try(async () => {
+        const changes = lease.guard([write]);
+        await new Promise<void>((resolve) => party.clock.after(random() * 9, resolve));
+        await store.commit(changes, limit.signal);
+      });
       await written.catch(() => {});
       await new Promise<void>((resolve) => party.clock.after(random() * 20, resolve));
     }
@@ -63,7 +67,7 @@ async function live(clock: VirtualClock, party: Party, random: Random): Promise<
   }
 }
 
-/** Crashes some, and pauses some for longer or shorter than a lease lives. */
+/** Crashes some, pauses some or cuts them off for longer or shorter than a lease lives. */
 function disturb(clock: VirtualClock, party: Party, random: Random): void {
   const at = random() * endMs;
   const kind = random();
@@ -72,7 +76,14 @@ function disturb(clock: VirtualClock, party: Party, random: Random): void {
       party.crashed = true;
       party.clock.crash();
     });
-  } else if (kind < 0.7) {
+  } else if (kind < 0.5) {
+    clock.after(at, () => {
+      party.store.down = true;
+      clock.after(random() * 200, () => {
+        party.store.down = false;
+      });
+    });
+  } else if (kind < 0.8) {
     clock.after(at, () => {
       party.paused = true;
       party.clock.pause();
@@ -92,7 +103,7 @@ async function fight(random: Random): Promise<{ writes: number; turns: number }>
   const store = new WatchedStore({ clock });
   const parties = Array.from({ length: 3 }, (): Party => {
     const process = new SimulatedProcess(clock);
-    const faults = { delayMsMax: 6 * random(), faultShare: 0.15 * random() };
+    const faults = { delayMsMax: 30 * random() ** 2, faultShare: 0.15 * random() };
     const line = new FaultyStore(store, { clock, process, random, ...faults });
     return {
       clock: process,

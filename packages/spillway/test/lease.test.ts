@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { deadline, fenced, Lease, type LeaseOptions, MemoryStore } from 'spillway';
+import { deadline, fenced, Lease, type LeaseOptions, MemoryStore, type Store } from 'spillway';
 import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
 
 const ttlMs = 300;
@@ -119,6 +119,28 @@ describe('Lease', () => {
     await next[Symbol.asyncDispose]();
     await lease[Symbol.asyncDispose]();
     assert.equal(clock.pending, 0);
+  });
+
+  it('counts its life from when a renewal was sent, not from when it was confirmed', async () => {
+    const { clock, store, options } = world();
+    const line = new FaultyStore(store, { clock });
+    const slow: Store = {
+      read: (names) => line.read(names),
+      list: (prefix, max) => line.list(prefix, max),
+      async commit(changes) {
+        const commit = await line.commit(changes);
+        await new Promise<void>((resolve) => clock.after(70, resolve));
+        return commit;
+      },
+      async [Symbol.asyncDispose]() {},
+    };
+    const lease = await clock.run(Lease.acquire({ ...options, store: slow }));
+    await clock.advance(115);
+    assert.equal(lease.stats.renewed, 1);
+    line.down = true;
+    const next = await clock.run(Lease.acquire(options));
+    assert.ok(lease.signal.aborted);
+    await next[Symbol.asyncDispose]();
   });
 
   it('refuses the writes of a holder that was paused for too long', async () => {
