@@ -58,6 +58,7 @@ export {
   type ServiceState,
   type ServiceStats,
 } from './service.ts';
+export { SharedBucket, type SharedBucketOptions, type SharedBucketStats } from './shared-bucket.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export type {
   Json,
