@@ -31,6 +31,7 @@ export type { Quantiles } from './histogram.ts';
 export { Lane, type LaneStats } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
+export { fenced, Lease, type LeaseOptions, type LeaseStats } from './lease.ts';
 export {
   FixedLimit,
   type Limit,
@@ -60,6 +61,7 @@ export {
   type ServiceState,
   type ServiceStats,
 } from './service.ts';
+export { SharedBucket, type SharedBucketOptions, type SharedBucketStats } from './shared-bucket.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite-file.ts';
 export { SqliteStore } from './sqlite-store.ts';
@@ -77,6 +79,7 @@ export {
   type StoredRecord,
   type StoreReading,
 } from './store.ts';
+export type { SharedOptions } from './store-link.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {

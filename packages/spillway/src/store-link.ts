@@ -1,0 +1,139 @@
+import { untilAborted } from './abort.ts';
+import { check, checkNumber } from './check.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { deadline } from './deadline.ts';
+import { SpillwayError } from './errors.ts';
+import { pause } from './pause.ts';
+import { type Random, systemRandom } from './random.ts';
+import type { Store, StoreChange, StoreCommit, StoredRecord } from './store.ts';
+
+export interface SharedOptions {
+  /** The store that all who share it use. */
+  readonly store: Store;
+  /** The same for all who share it; not empty. */
+  readonly name: string;
+  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
+  readonly storeMsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** What the store answered, with the local times between which that was true. */
+export interface Sighting {
+  readonly now: number;
+  readonly sentAt: number;
+  readonly receivedAt: number;
+  readonly records: readonly (StoredRecord | undefined)[];
+}
+
+/** A commit that was made, with the local time before which it cannot have been. */
+export interface Committed extends StoreCommit {
+  readonly sentAt: number;
+  readonly receivedAt: number;
+}
+
+/** What to change in view of what was seen; without changes nothing is committed. */
+export interface Decision<T> {
+  readonly changes?: readonly StoreChange[] | undefined;
+  readonly value: T;
+}
+
+export interface Updated<T> {
+  readonly value: T;
+  readonly seen: Sighting;
+  readonly done: Committed | undefined;
+}
+
+/** One party's way to a store that may fail, be slow, or do what was asked and not say so. */
+export class StoreLink {
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #random: Random;
+  readonly clock: Clock;
+  readonly storeMsMax: number;
+
+  constructor(options: SharedOptions) {
+    const { store, name, storeMsMax = 1_000 } = options;
+    check(typeof name === 'string' && name !== '', 'name', 'a string that is not empty', name);
+    checkNumber('storeMsMax', storeMsMax, 10, Number.MAX_SAFE_INTEGER);
+    this.#store = store;
+    this.#name = name;
+    this.storeMsMax = storeMsMax;
+    this.clock = options.clock ?? systemClock;
+    this.#random = options.random ?? systemRandom;
+  }
+
+  /** A time by chance between half of it and all of it, so that parties do not act in step. */
+  jitter(ms: number): number {
+    return ms * (0.5 + this.#random() / 2);
+  }
+
+  /** A name that nobody else has. */
+  newId(): string {
+    const part = () => Math.floor(this.#random() * 2 ** 32).toString(36);
+    return `${part()}-${part()}-${part()}`;
+  }
+
+  async read(names: readonly string[], signal?: AbortSignal): Promise<Sighting> {
+    const sentAt = this.clock.now();
+    const reading = await this.#ask((limit) => this.#store.read(names, limit), signal);
+    return { ...reading, sentAt, receivedAt: this.clock.now() };
+  }
+
+  /** Undefined when a version was not as it should be: then nothing was changed. */
+  async commit(
+    changes: readonly StoreChange[],
+    signal?: AbortSignal,
+  ): Promise<Committed | undefined> {
+    const sentAt = this.clock.now();
+    const done = await this.#ask((limit) => this.#store.commit(changes, limit), signal);
+    return done && { ...done, sentAt, receivedAt: this.clock.now() };
+  }
+
+  /**
+   * Reads, decides and commits; after a conflict or a failure all of it again, within `storeMsMax`.
+   * What a lost answer was about may have been done: the decision has to recognise its own work.
+   */
+  async update<T>(
+    names: readonly string[],
+    decide: (seen: Sighting) => Decision<T>,
+    signal?: AbortSignal,
+  ): Promise<Updated<T>> {
+    const endsAt = this.clock.now() + this.storeMsMax;
+    let fault: unknown;
+    const note = (error: unknown): undefined => {
+      signal?.throwIfAborted();
+      fault = error;
+    };
+    for (let attempt = 0; ; attempt += 1) {
+      const seen = await this.read(names, signal).catch(note);
+      if (seen !== undefined) {
+        const { changes, value } = decide(seen);
+        if (changes === undefined) return { value, seen, done: undefined };
+        const done = await this.commit(changes, signal).catch(note);
+        if (done !== undefined) return { value, seen, done };
+      }
+      const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
+      if (this.clock.now() + pauseMs >= endsAt) throw this.#unreachable(fault);
+      await pause(this.clock, pauseMs, signal);
+    }
+  }
+
+  /** One silent call must not use up all the time there is for trying again. */
+  async #ask<T>(
+    call: (limit: AbortSignal) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    using limit = deadline(this.clock, this.storeMsMax / 3, signal);
+    limit.signal.throwIfAborted();
+    return await untilAborted(call(limit.signal), limit.signal);
+  }
+
+  #unreachable(cause: unknown): SpillwayError {
+    const message = `${this.#name}: no success with the store within ${this.storeMsMax} ms`;
+    return new SpillwayError('STORE_UNREACHABLE', message, {
+      retryAfterMs: this.storeMsMax,
+      ...(cause === undefined ? {} : { cause }),
+    });
+  }
+}

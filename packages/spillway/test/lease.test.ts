@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { deadline, fenced, Lease, type LeaseOptions, MemoryStore, type Store } from 'spillway';
+import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+
+const ttlMs = 300;
+
+function world() {
+  const clock = new VirtualClock();
+  const store = new MemoryStore({ clock });
+  const options = { store, clock, name: 'harvest', ttlMs, queueMax: 9, pollMs: 10 };
+  return { clock, store, options };
+}
+
+async function order(clock: VirtualClock, all: readonly LeaseOptions[]): Promise<string[]> {
+  const served: string[] = [];
+  const hold = async (options: LeaseOptions, who: string) => {
+    await using _lease = await Lease.acquire(options);
+    served.push(who);
+    await new Promise<void>((resolve) => clock.after(100, resolve));
+  };
+  const holding: Promise<void>[] = [];
+  for (const [at, options] of all.entries()) {
+    holding.push(hold(options, String.fromCharCode(97 + at)));
+    await clock.advance(1);
+  }
+  await clock.run(Promise.all(holding));
+  return served;
+}
+
+describe('Lease', () => {
+  it('is held by one, renewed while it is held, and free once it is disposed', async () => {
+    const { clock, store, options } = world();
+    const lease = await Lease.acquire(options);
+    await clock.advance(10 * ttlMs);
+    assert.ok(lease.stats.held && lease.stats.renewed >= 29, `${lease.stats.renewed} renewals`);
+    await assert.rejects(Lease.acquire({ ...options, queueMax: 0 }), (error) => {
+      const { code, status, retryAfterMs } = error as Record<string, number>;
+      assert.deepEqual([code, status, (retryAfterMs ?? 0) <= ttlMs], ['LEASE_HELD', 503, true]);
+      return true;
+    });
+    await lease[Symbol.asyncDispose]();
+    await lease[Symbol.asyncDispose]();
+    assert.equal(lease.stats.held, false);
+    assert.throws(() => lease.guard([]), { code: 'LEASE_LOST' });
+    await using next = await Lease.acquire({ ...options, queueMax: 0 });
+    assert.ok(next.fence > lease.fence);
+    await next[Symbol.asyncDispose]();
+    assert.deepEqual(await store.list('lease/', 9), []);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('serves those who wait in the order they came, and lets one leave', async () => {
+    const { clock, store, options } = world();
+    const first = await Lease.acquire(options);
+    const gone = new AbortController();
+    const leaver = assert.rejects(Lease.acquire(options, gone.signal), /enough/);
+    await clock.advance(1);
+    const rest = order(clock, [options, options, options, options]);
+    await clock.advance(50);
+    gone.abort(new Error('enough'));
+    await leaver;
+    await clock.run(first[Symbol.asyncDispose]());
+    assert.deepEqual(await rest, ['a', 'b', 'c', 'd']);
+    assert.deepEqual(await store.list('lease/', 9), []);
+    await clock.advance(2000);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('gives up at the caller’s deadline and leaves no ticket', async () => {
+    const { clock, store, options } = world();
+    await using _lease = await Lease.acquire(options);
+    using limit = deadline(clock, 500);
+    const late = assert.rejects(Lease.acquire(options, limit.signal), { code: 'DEADLINE' });
+    await clock.advance(500);
+    await late;
+    assert.deepEqual(await store.list('lease/harvest/queue', 9), []);
+  });
+
+  it('passes to the next when its holder crashed, not before it expired', async () => {
+    const { clock, options } = world();
+    const victim = new SimulatedProcess(clock);
+    const lease = await Lease.acquire({ ...options, clock: victim });
+    await clock.advance(50);
+    victim.crash();
+    const next = await clock.run(Lease.acquire(options));
+    assert.ok(clock.now() >= ttlMs && clock.now() < ttlMs + 20, `${clock.now()}`);
+    assert.ok(next.fence > lease.fence);
+    await next[Symbol.asyncDispose]();
+  });
+
+  it('skips the ticket of a waiter that crashed', async () => {
+    const { clock, options } = world();
+    const first = await Lease.acquire(options);
+    const victim = new SimulatedProcess(clock);
+    Lease.acquire({ ...options, clock: victim }).catch(() => {});
+    await clock.advance(5);
+    victim.crash();
+    const waiting = Lease.acquire(options);
+    await clock.advance(5);
+    await first[Symbol.asyncDispose]();
+    const next = await clock.run(waiting);
+    assert.ok(clock.now() < 300, `${clock.now()}`);
+    await next[Symbol.asyncDispose]();
+  });
+
+  it('aborts its signal before anybody else can hold it when the store is away', async () => {
+    const { clock, store, options } = world();
+    const line = new FaultyStore(store, { clock });
+    const lease = await clock.run(Lease.acquire({ ...options, store: line }));
+    line.down = true;
+    const lostAt = new Promise<number>((resolve) => {
+      lease.signal.addEventListener('abort', () => resolve(clock.now()));
+    });
+    const next = await clock.run(Lease.acquire(options));
+    const heldAt = clock.now();
+    assert.ok((await lostAt) < heldAt, `lost at ${await lostAt}, held at ${heldAt}`);
+    assert.equal(lease.signal.reason.code, 'LEASE_LOST');
+    await next[Symbol.asyncDispose]();
+    await lease[Symbol.asyncDispose]();
+    assert.equal(clock.pending, 0);
+  });
+
+  it('counts its life from when a renewal was sent, not from when it was confirmed', async () => {
+    const { clock, store, options } = world();
+    const line = new FaultyStore(store, { clock });
+    const slow: Store = {
+      read: (names) => line.read(names),
+      list: (prefix, max) => line.list(prefix, max),
+      async commit(changes) {
+        const commit = await line.commit(changes);
+        await new Promise<void>((resolve) => clock.after(70, resolve));
+        return commit;
+      },
+      async [Symbol.asyncDispose]() {},
+    };
+    const lease = await clock.run(Lease.acquire({ ...options, store: slow }));
+    await clock.advance(115);
+    assert.equal(lease.stats.renewed, 1);
+    line.down = true;
+    const next = await clock.run(Lease.acquire(options));
+    assert.ok(lease.signal.aborted);
+    await next[Symbol.asyncDispose]();
+  });
+
+  it('refuses the writes of a holder that was paused for too long', async () => {
+    const { clock, store, options } = world();
+    const sleeper = new SimulatedProcess(clock);
+    const stale = await Lease.acquire({ ...options, clock: sleeper });
+    const early = stale.guard([{ name: 'page', value: 1 }]);
+    assert.ok(await store.commit(early));
+    sleeper.pause();
+    const next = await clock.run(Lease.acquire(options));
+    assert.ok(await store.commit(next.guard([{ name: 'page', value: 2 }])));
+    assert.equal(await store.commit(early), undefined);
+    assert.equal(await store.commit(fenced(stale, [{ name: 'page', value: 3 }])), undefined);
+    assert.throws(() => stale.guard([]), { code: 'LEASE_LOST' });
+    sleeper.resume();
+    assert.ok(stale.signal.aborted);
+    assert.equal((await store.read(['page'])).records[0]?.value, 2);
+    await next[Symbol.asyncDispose]();
+  });
+
+  it('says so when the store cannot be reached', async () => {
+    const { clock, store, options } = world();
+    const line = new FaultyStore(store, { clock });
+    line.down = true;
+    const failing = assert.rejects(Lease.acquire({ ...options, store: line }), (error) => {
+      const { code, status, cause } = error as { code: string; status: number; cause: unknown };
+      assert.deepEqual([code, status], ['STORE_UNREACHABLE', 503]);
+      assert.match(String(cause), /network failed/);
+      return true;
+    });
+    await clock.run(failing);
+    await clock.advance(2000);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('names the option that is wrong, and its rule', async () => {
+    const { options } = world();
+    const wrong = (change: Partial<LeaseOptions>, message: RegExp) =>
+      assert.rejects(Lease.acquire({ ...options, ...change }), message);
+    await wrong({ name: '' }, /name: must be a string that is not empty/);
+    await wrong({ ttlMs: 29 }, /ttlMs: must be a number from 30 /);
+    await wrong({ queueMax: -1 }, /queueMax: must be an integer from 0/);
+    await wrong({ pollMs: 0 }, /pollMs: must be a number from 1 /);
+    await wrong({ storeMsMax: 9 }, /storeMsMax: must be a number from 10 /);
+  });
+});
