@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { type Clock, systemClock } from 'spillway';
+import { type Clock, SqliteFile, SqliteStore, systemClock } from 'spillway';
 import { Database } from './database.ts';
 import { PostgresEngine } from './postgres-engine.ts';
 import { PostgresStore } from './postgres-store.ts';
-import { SqliteEngine, type SqliteHandle } from './sqlite-engine.ts';
+import { SqliteEngine } from './sqlite-engine.ts';
 
 export interface DatabaseOptions {
   /** How many connections to Postgres there may be at once. An integer from 1. @default 10 */
@@ -12,18 +12,14 @@ export interface DatabaseOptions {
   readonly queueMax?: number | undefined;
   /** Milliseconds from a call to its end, above 0; `Infinity` for none. @default 10_000 */
   readonly deadlineMs?: number | undefined;
-  /** Opens a SQLite file. */
-  readonly openSqlite?: ((options: SqliteOpenOptions) => Promise<SqliteHandle>) | undefined;
+  /** How many threads read a SQLite file. An integer from 1 to 64. @default 2 */
+  readonly readers?: number | undefined;
   /** Where time comes from. @default the system's */
   readonly clock?: Clock | undefined;
 }
 
-export interface SqliteOpenOptions {
-  readonly path: string;
-  readonly queueMax: number;
-  readonly clock: Clock;
-}
-
+/** The longest that SQLite waits for another process, in milliseconds. */
+const busyMsMax = 2 ** 31 - 1;
 const defaults = { connectionsMax: 10, queueMax: 1_000, deadlineMs: 10_000 };
 
 /** Opens the database behind `sqlite:<path>` or `postgres://user:password@host:port/database`. */
@@ -42,9 +38,13 @@ export async function openDatabase<Schema>(
   }
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   assert(path !== undefined, 'url: must begin with sqlite: or postgres://');
-  assert(options.openSqlite !== undefined, 'openSqlite: must be given for SQLite');
-  const file = await options.openSqlite({ path, queueMax, clock });
-  return new Database('sqlite', new SqliteEngine(file, deadlineMs, clock), async () => {
-    throw new Error('a store beside SQLite tables is a SqliteStore with a file of its own');
+  const file = await SqliteFile.open({
+    path,
+    readers: options.readers,
+    queueMax,
+    busyMsMax: Math.min(deadlineMs, busyMsMax),
+    clock,
   });
+  const engine = new SqliteEngine(file, deadlineMs, clock);
+  return new Database('sqlite', engine, async () => new SqliteStore(file));
 }

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import {
+  checkStoreChanges,
+  checkStoreNames,
   deadline,
+  jsonText,
   type NamedRecord,
   SpillwayError,
   type Store,
@@ -16,6 +19,7 @@ import { commitSql, listSql, readSql, storeMigrations } from './postgres-store-s
 
 /** How many commits go to the server in one call. */
 const groupMax = 256;
+const listMax = 10_000;
 
 interface Row {
   readonly name: string;
@@ -54,14 +58,18 @@ export class PostgresStore implements Store {
   }
 
   async read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
-    for (const name of names) checkName(name);
+    signal?.throwIfAborted();
+    checkStoreNames(names);
     const rows = await this.#select(readSql, [names], signal);
     const records = names.map((_name, at) => recordOf(rows[at] as Row));
     return { now: (rows[0] as Row).now, records };
   }
 
   async list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
-    checkName(prefix);
+    signal?.throwIfAborted();
+    if (prefix !== '') checkStoreNames([prefix]);
+    const isMax = Number.isInteger(max) && max >= 1 && max <= listMax;
+    assert(isMax, `max: must be an integer from 1 to ${listMax}, got ${max}`);
     const rows = await this.#select(listSql, [prefix, max], signal);
     return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
   }
@@ -71,8 +79,8 @@ export class PostgresStore implements Store {
     signal?: AbortSignal,
   ): Promise<StoreCommit | undefined> {
     signal?.throwIfAborted();
-    for (const { name } of changes) checkName(name);
-    const values = changes.map(({ value }) => (value === undefined ? null : JSON.stringify(value)));
+    checkStoreChanges(changes);
+    const values = changes.map(({ value }) => (value === undefined ? null : jsonText(value)));
     if (this.#pending.length >= this.#engine.queueMax) {
       const message = `the store's queue is full: ${this.#pending.length} commits wait`;
       throw new SpillwayError('LANE_FULL', message);
@@ -148,12 +156,6 @@ export class PostgresStore implements Store {
       session.close();
     }
   }
-}
-
-/** Postgres knows neither; and two names must never become one on the way. */
-function checkName(name: string): void {
-  const holds = name.isWellFormed() && !name.includes('\0');
-  assert(holds, `a name must be well-formed text without NUL, got ${JSON.stringify(name)}`);
 }
 
 function recordOf({ value, version, expires_at }: Row): StoredRecord | undefined {

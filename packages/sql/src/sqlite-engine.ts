@@ -5,56 +5,39 @@ import type {
   QueryResult,
   TransactionSettings,
 } from 'kysely';
-import { type Clock, type Deadline, deadline } from 'spillway';
+import {
+  type Clock,
+  type Deadline,
+  deadline,
+  type SqliteFile,
+  type SqliteFileStats,
+  type SqliteTransaction,
+  type SqlResult,
+  type SqlStatement,
+  type SqlValue,
+} from 'spillway';
 import { type Engine, inDoubt, isSelect, type RunSql, type SqlConnection } from './connection.ts';
 
-/** What SQLite can hold. */
-export type SqlValue = null | number | bigint | string | Uint8Array;
-
-export interface SqlStatement {
-  readonly sql: string;
-  readonly parameters: readonly SqlValue[];
-}
-
-export interface SqlResult {
-  readonly rows: readonly Readonly<Record<string, SqlValue>>[];
-  readonly changes: number;
-  readonly lastInsertRowid: number | bigint;
-}
-
-/** Runs the statements of one transaction. */
-export interface SqliteTransaction {
-  run(statement: SqlStatement): Promise<SqlResult>;
-}
-
-/** What is needed of an open file: all of it happens on threads of its own. */
-export interface SqliteHandle extends AsyncDisposable {
-  /** One durable transaction; those that come together share one fsync. */
-  write(statements: readonly SqlStatement[], signal?: AbortSignal): Promise<readonly SqlResult[]>;
-  read(statement: SqlStatement, signal?: AbortSignal): Promise<SqlResult>;
-  transaction<T>(work: (tx: SqliteTransaction) => Promise<T>, signal?: AbortSignal): Promise<T>;
-}
-
-export interface SqliteStats {
+export interface SqliteStats extends SqliteFileStats {
   /** Queries and transactions that run now. */
   readonly inside: number;
 }
 
 /** A SQLite file: selects go to its readers, everything else to its one writer. */
 export class SqliteEngine implements Engine<SqliteStats> {
-  readonly #file: SqliteHandle;
+  readonly #file: SqliteFile;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   #inside = 0;
 
-  constructor(file: SqliteHandle, deadlineMs: number, clock: Clock) {
+  constructor(file: SqliteFile, deadlineMs: number, clock: Clock) {
     this.#file = file;
     this.#deadlineMs = deadlineMs;
     this.#clock = clock;
   }
 
   get stats(): SqliteStats {
-    return { inside: this.#inside };
+    return { inside: this.#inside, ...this.#file.stats };
   }
 
   async acquire(signal?: AbortSignal): Promise<SqlConnection> {
@@ -87,7 +70,7 @@ export class SqliteEngine implements Engine<SqliteStats> {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#file[Symbol.asyncDispose]() as Promise<void>;
+    return this.#file[Symbol.asyncDispose]();
   }
 }
 
@@ -95,7 +78,7 @@ const rolledBack = Symbol('rolled back');
 
 /** What Kysely sees of the file; a transaction is held open by work that waits to be ended. */
 class SqliteConnection implements SqlConnection {
-  readonly #file: SqliteHandle;
+  readonly #file: SqliteFile;
   readonly #limit: Deadline;
   readonly #onClose: () => void;
   #tx: SqliteTransaction | undefined;
@@ -104,7 +87,7 @@ class SqliteConnection implements SqlConnection {
   #doubt = false;
   #closed = false;
 
-  constructor(file: SqliteHandle, limit: Deadline, onClose: () => void) {
+  constructor(file: SqliteFile, limit: Deadline, onClose: () => void) {
     this.#file = file;
     this.#limit = limit;
     this.#onClose = onClose;

@@ -6,7 +6,6 @@ import { after, before, describe, it } from 'node:test';
 import { type Generated, sql } from 'kysely';
 import { type Database, type DatabaseKind, type Migration, openDatabase } from 'spillway-sql';
 import { PostgresServer } from './postgres-server.ts';
-import { SyncSqlite } from './sync-sqlite.ts';
 
 interface Schema {
   readonly account: { id: number; owner: string; cents: number };
@@ -56,8 +55,7 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
 
     after(() => resources.disposeAsync());
 
-    const open = async (url: string): Promise<Database<Schema>> =>
-      openDatabase<Schema>(url, { openSqlite: async ({ path }) => new SyncSqlite(path) });
+    const open = (url: string): Promise<Database<Schema>> => openDatabase<Schema>(url);
 
     async function openMigrated(): Promise<Database<Schema>> {
       const database = await open(await freshUrl());
