@@ -14,7 +14,7 @@ describe('the bench command', () => {
   it('explains itself and names every bench', () => {
     const { status, stdout, stderr } = bench('--help');
     assert.equal(status, 0);
-    assert.match(stdout, /one of: pool, gate, bucket/);
+    assert.match(stdout, /one of: pool, gate, bucket, store/);
     assert.equal(stderr, '');
   });
 
@@ -23,7 +23,7 @@ describe('the bench command', () => {
       const { status, stdout, stderr } = bench(...args);
       assert.equal(status, 2);
       assert.equal(stdout, '');
-      assert.match(stderr, /one of: pool, gate, bucket/);
+      assert.match(stderr, /one of: pool, gate, bucket, store/);
     });
   }
 });

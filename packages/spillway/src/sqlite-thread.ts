@@ -46,7 +46,8 @@ export class SqliteThread implements AsyncDisposable {
     this.#restarts += 1;
     // The build turns `.ts` imports into `.js`, but not the names in URLs.
     const entry = new URL(`./sqlite-worker${extname(import.meta.url)}`, import.meta.url);
-    const worker = new Worker(entry, { workerData: this.#start });
+    // The program's own switches may be such that no thread can start with them.
+    const worker = new Worker(entry, { workerData: this.#start, execArgv: [] });
     let failure: unknown;
     worker.on('message', (outcomes: readonly SqliteOutcome[]) => {
       this.#calls.shift()?.resolve(outcomes);

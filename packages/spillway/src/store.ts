@@ -26,7 +26,7 @@ export interface StoreChange {
   readonly ifVersion?: number | undefined;
   /** What it shall hold; undefined removes it. */
   readonly value?: Json | undefined;
-  /** For how long, in milliseconds from now on the store's clock, from 0 to 2^48. @default for good */
+  /** For how long, in milliseconds on the store's clock, from 0 to 2^48. @default for good */
   readonly ttlMs?: number | undefined;
   /** Changes nothing: only `ifVersion`, which it then needs, is checked. @default false */
   readonly checkOnly?: boolean | undefined;

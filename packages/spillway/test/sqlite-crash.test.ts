@@ -16,7 +16,9 @@ const kills = Number(process.env.SPILLWAY_KILLS ?? 60);
 const together = 4;
 
 function start(name: string, ...args: readonly string[]): ChildProcess {
-  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const { NODE_TEST_CONTEXT, ...inherited } = process.env;
+  // A process starts in half the time when it finds its modules compiled.
+  const env = { ...inherited, NODE_COMPILE_CACHE: join(tmpdir(), 'spillway-compiled') };
   const stdio = ['ignore', 'pipe', 'inherit'] as const;
   return spawn(process.execPath, [fixture(name), ...args], { env, stdio: [...stdio] });
 }

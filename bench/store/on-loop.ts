@@ -1,0 +1,18 @@
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate } from 'node:timers/promises';
+import { createTable, insertRow, type Table } from '../store.ts';
+
+export async function open(path: string): Promise<Table> {
+  const database = new DatabaseSync(path);
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+  database.exec(createTable);
+  const statement = database.prepare(insertRow);
+  return {
+    async insert(name) {
+      statement.run(name);
+      // The next call comes in another turn, as requests do; or the loop would never turn.
+      await setImmediate();
+    },
+    [Symbol.asyncDispose]: async () => database.close(),
+  };
+}

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import type { Worker } from 'node:worker_threads';
+import { SqliteFile, type SqliteFileOptions } from 'spillway';
+import { insert, Scene, sql } from './sqlite-scene.ts';
+
+describe('a SqliteFile in trouble', () => {
+  it('starts a crashed thread again, and tells whoever was not acknowledged', async () => {
+    const workers: Worker[] = [];
+    const note = (worker: Worker) => workers.push(worker);
+    process.on('worker', note);
+    await using scene = await Scene.open({ readers: 1 });
+    await scene.file.write([insert('before')]);
+    const crashed = scene.file.transaction(async (tx) => {
+      await tx.run(insert('lost'));
+      await Promise.all([workers[0]?.terminate(), tx.run(sql('SELECT 1'))]);
+    });
+    await assert.rejects(crashed, { code: 'DATABASE_LOST', retryable: true });
+    await scene.file.write([insert('after')]);
+    assert.deepEqual(await scene.names(), ['before', 'after']);
+    await Promise.all([workers.at(-1)?.terminate(), once(workers.at(-1) as Worker, 'exit')]);
+    assert.deepEqual(await scene.names(), ['before', 'after']);
+    assert.equal(scene.file.stats.restarts, 2);
+    process.off('worker', note);
+  });
+
+  it('waits for another connection for a time, then says so', async () => {
+    await using scene = await Scene.open();
+    await using other = await SqliteFile.open({ path: scene.path, busyMsMax: 20 });
+    await scene.file.transaction(async (tx) => {
+      await tx.run(insert('a'));
+      const refused = { code: 'DATABASE_BUSY', status: 503, retryable: true };
+      await assert.rejects(other.write([insert('b')]), refused);
+      await assert.rejects(
+        other.transaction(async () => {}),
+        refused,
+      );
+      assert.deepEqual((await other.read(sql('SELECT * FROM item'))).rows, []);
+    });
+    await other.write([insert('b')]);
+    assert.deepEqual(await scene.names(), ['a', 'b']);
+  });
+
+  it('acknowledges nothing when the file is gone, and makes no empty one instead', async () => {
+    await using scene = await Scene.open({ readers: 1 });
+    await scene.file.write([insert('a')]);
+    const aside = `${scene.path}.aside`;
+    await rename(scene.path, aside);
+    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_LOST' });
+    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_LOST' });
+    await assert.rejects(scene.names(), { code: 'DATABASE_LOST' });
+    await rename(aside, scene.path);
+    await scene.file.write([insert('c')]);
+    const names = await scene.names();
+    assert.equal(names[0], 'a');
+    assert.equal(names.at(-1), 'c');
+  });
+
+  it('says when a file is no database, or cannot be there', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
+    const path = join(folder.path, 'file.db');
+    await writeFile(path, 'this is plain text, long enough for a header'.repeat(50));
+    await assert.rejects(SqliteFile.open({ path }), { code: 'DATABASE_CORRUPT', status: 500 });
+    await rm(path);
+    const nowhere = join(folder.path, 'no', 'file.db');
+    await assert.rejects(SqliteFile.open({ path: nowhere }), { code: 'DATABASE_LOST' });
+  });
+
+  it('finishes what waits when it closes, and takes nothing more', async () => {
+    await using scene = await Scene.open();
+    const wrote = scene.file.write([insert('a')]);
+    const read = scene.file.read(sql('SELECT 1 AS one'));
+    const closing = scene.file[Symbol.asyncDispose]();
+    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_CLOSED' });
+    assert.equal((await wrote)[0]?.changes, 1);
+    assert.deepEqual((await read).rows, [{ one: 1 }]);
+    await Promise.all([closing, scene.file[Symbol.asyncDispose]()]);
+  });
+
+  it('refuses wrong options', async () => {
+    const path = join(tmpdir(), 'never-made.db');
+    const wrong: Partial<Record<keyof SqliteFileOptions, unknown>>[] = [
+      { path: '' },
+      { path: ':memory:' },
+      { path: 7 },
+      { readers: 0 },
+      { readers: 1.5 },
+      { queueMax: 0 },
+      { busyMsMax: -1 },
+      { busyMsMax: Number.NaN },
+    ];
+    for (const options of wrong) {
+      const open = SqliteFile.open({ path, ...options } as SqliteFileOptions);
+      await assert.rejects(open, { code: 'ERR_ASSERTION' });
+    }
+  });
+});
