@@ -5,4 +5,5 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   pool: async () => (await import('./pool.ts')).pool,
   gate: async () => (await import('./gate.ts')).gate,
   bucket: async () => (await import('./bucket.ts')).bucket,
+  document: async () => (await import('./document.ts')).document,
 };
