@@ -130,7 +130,7 @@ describe('Document', () => {
     }
   });
 
-  it('sees a new file that has the size, the time and would have the inode of the old', async () => {
+  it('sees a new file of the same size and time, which could have the same inode', async () => {
     using folder = temporary();
     const path = join(folder.path, 'value.json');
     await using one = await Document.open({ path, initial: 0 });
