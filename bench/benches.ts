@@ -6,4 +6,5 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   gate: async () => (await import('./gate.ts')).gate,
   bucket: async () => (await import('./bucket.ts')).bucket,
   store: async () => (await import('./store.ts')).store,
+  document: async () => (await import('./document.ts')).document,
 };

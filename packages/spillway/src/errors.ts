@@ -24,7 +24,7 @@ const faults = {
   DOCUMENT_CORRUPT: { status: 500, retryable: false },
   DOCUMENT_FAILED: { status: 500, retryable: false },
   DOCUMENT_FULL: { status: 503, retryable: true },
-  DOCUMENT_TOO_LARGE: { status: 507, retryable: false },
+  DOCUMENT_TOO_LARGE: { status: 500, retryable: false },
   GATE_FULL: { status: 503, retryable: true },
   LANE_CLOSED: { status: 503, retryable: false },
   LANE_FULL: { status: 503, retryable: true },

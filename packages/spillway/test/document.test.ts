@@ -6,6 +6,7 @@ import {
   readFileSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -126,6 +127,19 @@ describe('Document', () => {
       const writer = n % 3 === 0 ? one : other;
       assert.equal(await writer.transaction((value) => value + 1), n);
       assert.deepEqual(await Promise.all([one.read(), other.read()]), [n, n]);
+    }
+  });
+
+  it('sees a new file of the same size and time, which could have the same inode', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using one = await Document.open({ path, initial: 0 });
+    await using other = await Document.open({ path, initial: 0 });
+    for (let n = 2; n < 10; n += 2) {
+      await other.transaction(() => n - 1);
+      await other.transaction(() => n);
+      utimesSync(path, 1, 1);
+      assert.equal(await one.read(), n);
     }
   });
 
