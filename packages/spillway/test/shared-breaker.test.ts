@@ -158,7 +158,7 @@ describe('SharedBreaker', () => {
         }
         try {
           await new Promise<void>((resolve, reject) => {
-            process.after(random() * 500, resolve);
+            process.after(random() * 200, resolve);
             signal.addEventListener('abort', () => reject(signal.reason));
           });
           if (!isUp) throw new Error('broken');
