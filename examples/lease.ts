@@ -1,4 +1,4 @@
-// Two workers share one job: one does it, the other waits its turn; the late write of a loser is refused.
+// Two workers share one job: one does it, the other waits; a write after its time is refused.
 import { Lease, MemoryStore } from 'spillway';
 
 const store = new MemoryStore();

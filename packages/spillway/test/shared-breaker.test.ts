@@ -46,7 +46,7 @@ async function fail(clock: VirtualClock, breaker: SharedBreaker, times: number):
 }
 
 describe('SharedBreaker', () => {
-  it('is open for all within a second of opening for one, and for those who come later', async () => {
+  it('is open for all within a second of opening for one, and for newcomers', async () => {
     const { clock, start } = world();
     const [a, b] = [start(), start()];
     await clock.run(b.run(well));
