@@ -82,7 +82,7 @@ export class Breaker {
     this.#rule = checkedRule(options);
     this.#queueMax = options.queueMax ?? 0;
     checkInteger('queueMax', this.#queueMax, 0);
-    this.#isFailure = options.isFailure ?? ((error) => (statusOf(error) ?? 500) >= 500);
+    this.#isFailure = options.isFailure ?? isServerFailure;
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? systemRandom;
     this.#state = closedBreaker(this.#rule, this.#clock.now());
@@ -161,13 +161,12 @@ export class Breaker {
   }
 
   #judge(error: unknown, signal: AbortSignal): BreakerOutcome {
-    // Libraries throw various things when aborted; why it happened is in the signal.
-    const reason: unknown = signal.aborted ? signal.reason : error;
-    if (signal.aborted ? !isTimeout(reason) : isAbort(reason)) return 'ignored';
-    if (!this.#isFailure(reason)) return 'success';
-    this.#failures += 1;
-    this.#lastFailure = reason;
-    return 'failure';
+    const { outcome, reason } = judged(error, signal, this.#isFailure);
+    if (outcome === 'failure') {
+      this.#failures += 1;
+      this.#lastFailure = reason;
+    }
+    return outcome;
   }
 
   #settle(pass: Pass, outcome: BreakerOutcome): void {
@@ -191,7 +190,24 @@ export class Breaker {
   };
 }
 
-function checkedRule(options: BreakerOptions): BreakerRule {
+/** What an error says of the one who was called, and the error that says it. */
+export function judged(
+  error: unknown,
+  signal: AbortSignal,
+  isFailure: (error: unknown) => boolean,
+): { readonly outcome: BreakerOutcome; readonly reason: unknown } {
+  // Libraries throw various things when aborted; why it happened is in the signal.
+  const reason: unknown = signal.aborted ? signal.reason : error;
+  if (signal.aborted ? !isTimeout(reason) : isAbort(reason)) return { outcome: 'ignored', reason };
+  return { outcome: isFailure(reason) ? 'failure' : 'success', reason };
+}
+
+/** An error with no status, or one from 500. */
+export function isServerFailure(error: unknown): boolean {
+  return (statusOf(error) ?? 500) >= 500;
+}
+
+export function checkedRule(options: BreakerOptions): BreakerRule {
   const { cooldownMs = 10_000, cooldownGrowth = 2, jitter = 0.2 } = options;
   const { successesToClose = 3, probeMsMax = 30_000 } = options;
   checkNumber('cooldownMs', cooldownMs, 0, Number.MAX_SAFE_INTEGER);

@@ -61,6 +61,11 @@ export {
   type ServiceState,
   type ServiceStats,
 } from './service.ts';
+export {
+  SharedBreaker,
+  type SharedBreakerOptions,
+  type SharedBreakerStats,
+} from './shared-breaker.ts';
 export { SharedBucket, type SharedBucketOptions, type SharedBucketStats } from './shared-bucket.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
 export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite-file.ts';

@@ -25,7 +25,7 @@ export interface LeaseStats {
   readonly failed: number;
 }
 
-/** The share of its life by which it is given up early: for clocks and timers that are not exact. */
+/** The share of its life by which it is given up early: clocks and timers are not exact. */
 const margin = 0.1;
 
 /**

@@ -120,7 +120,7 @@ export class SharedBucket
     return taker.promise;
   }
 
-  /** Takes `n` of the tokens this process has reserved, at most half the burst; else asks for some. */
+  /** Takes `n` of the tokens reserved here, at most half the burst; else asks for some. */
   tryTake(n = 1): boolean {
     checkInteger('n', n, 1, Math.ceil(this.#burst / 2));
     if (this.#closing.signal.aborted) throw closed();

@@ -1,0 +1,31 @@
+// Two workers share one job: one does it, the other waits; a write after its time is refused.
+import { Lease, MemoryStore } from 'spillway';
+
+const store = new MemoryStore();
+
+async function work(who: string): Promise<Lease> {
+  await using lease = await Lease.acquire({
+    store,
+    name: 'nightly',
+    ttlMs: 1000,
+    queueMax: 10,
+    pollMs: 5,
+  });
+  // All that takes long gets `lease.signal`: it aborts before anybody else can hold the lease.
+  await store.commit(lease.guard([{ name: 'report', value: `by ${who}` }]), lease.signal);
+  console.log(`${who} wrote the report under fence ${lease.fence}`);
+  return lease;
+}
+
+const [first] = await Promise.all([work('ann'), work('bob')]);
+
+try {
+  first.guard([{ name: 'report', value: 'by ann, much later' }]);
+} catch (error) {
+  console.log(String(error));
+}
+
+await using _held = await Lease.acquire({ store, name: 'nightly', ttlMs: 1000, queueMax: 0 });
+await Lease.acquire({ store, name: 'nightly', ttlMs: 1000, queueMax: 0 }).catch((error) => {
+  console.log(`${error.code}: try again in ${Math.ceil(error.retryAfterMs / 100) * 100} ms`);
+});

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { MemoryStore, SharedBucket, type SharedBucketOptions } from 'spillway';
+import { FaultyStore, VirtualClock } from 'spillway/testing';
+
+function world(options: Partial<SharedBucketOptions> = {}) {
+  const clock = new VirtualClock();
+  const store = new MemoryStore({ clock });
+  const line = new FaultyStore(store, { clock });
+  const rule = { name: 'x', ratePerSecond: 100, queueMax: 50, clock };
+  const bucket = new SharedBucket({ store: line, ...rule, ...options });
+  return { clock, line, bucket, other: new SharedBucket({ store, ...rule }) };
+}
+
+describe('SharedBucket, when things go wrong', () => {
+  it('gives out nothing while the store is away, and says so', async () => {
+    const { clock, line, bucket } = world();
+    line.down = true;
+    const failing = [1, 2].map(() =>
+      assert.rejects(bucket.take(), { code: 'STORE_UNREACHABLE', status: 503, retryable: true }),
+    );
+    await clock.run(Promise.all(failing));
+    assert.ok(clock.now() <= 1000, `${clock.now()}`);
+    assert.equal(bucket.stats.reachable, false);
+    line.down = false;
+    await clock.run(bucket.take());
+    assert.deepEqual([bucket.stats.taken, bucket.stats.reachable], [1, true]);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('gives out its share by itself if it was given one, until the store is back', async () => {
+    const { clock, line, bucket } = world({ localShare: 0.2 });
+    line.down = true;
+    let taken = 0;
+    const take = async () => {
+      while (clock.now() < 6000) {
+        await bucket.take();
+        taken += 1;
+      }
+    };
+    const taking = [take(), take(), take()];
+    await clock.advance(5000);
+    assert.ok(taken >= 0.99 * 20 * 4 && taken <= 20 * 4.2 + 2, `${taken} in some four seconds`);
+    line.down = false;
+    await clock.advance(1000);
+    assert.equal(bucket.stats.reachable, true);
+    await clock.run(Promise.all(taking));
+  });
+
+  it('pauses and slows down all who share it', async () => {
+    const { clock, bucket, other } = world();
+    await clock.run(Promise.all([bucket.take(), other.take()]));
+    bucket.slow({ retryAfterMs: 1000 });
+    await clock.advance(200);
+    await clock.run(other.take());
+    assert.ok(clock.now() >= 1000, `${clock.now()}`);
+    assert.deepEqual([bucket.stats.slowed, Math.round(other.stats.ratePerSecond)], [1, 50]);
+  });
+
+  it('lets a caller leave, refuses one too many, and all when it is closed', async () => {
+    const { clock, bucket } = world({ queueMax: 2, ratePerSecond: 1, burst: 1 });
+    assert.equal(bucket.tryTake(), false);
+    await clock.advance(1);
+    assert.equal(bucket.tryTake(), true);
+    const gone = new AbortController();
+    const leaver = assert.rejects(bucket.take(1, gone.signal), /enough/);
+    const waiter = assert.rejects(bucket.take(), { code: 'BUCKET_CLOSED' });
+    await assert.rejects(bucket.take(), { code: 'BUCKET_FULL', status: 429 });
+    gone.abort(new Error('enough'));
+    await leaver;
+    assert.equal(bucket.stats.waiting, 1);
+    await bucket[Symbol.asyncDispose]();
+    await waiter;
+    await assert.rejects(bucket.take(), { code: 'BUCKET_CLOSED' });
+    await clock.advance(1000);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('names the option that is wrong, and its rule', () => {
+    assert.throws(() => world({ burst: 1 }), /burst: must be an integer from 2/);
+    assert.throws(() => world({ localShare: 2 }), /localShare: must be a number from 0 to 1/);
+    assert.throws(() => world().bucket.tryTake(6), /n: must be an integer from 1 to 5/);
+  });
+});
