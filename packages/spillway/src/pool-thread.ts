@@ -31,7 +31,10 @@ export const workerThreads: Threads = (workerData, events, { heapMbMax }) => {
   // The build turns `.ts` imports into `.js`, but not the names in URLs.
   const entry = new URL(`./pool-worker${extname(import.meta.url)}`, import.meta.url);
   const resourceLimits = heapMbMax === undefined ? {} : { maxOldGenerationSizeMb: heapMbMax };
-  const worker = new Worker(entry, { workerData, resourceLimits });
+  // A switch that says how to read a program from the command line keeps a thread from starting.
+  const isInherited = !process.execArgv.some((name) => name.startsWith('--input-type'));
+  const options = { workerData, resourceLimits, ...(isInherited ? {} : { execArgv: [] }) };
+  const worker = new Worker(entry, options);
   let failure: unknown;
   worker.on('message', events.message);
   worker.on('error', (error) => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import child from 'node:child_process';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Pool, type PoolOptions } from 'spillway';
 
 type Module = typeof import('./fixtures/pool-worker.ts');
@@ -16,6 +18,8 @@ async function reasonOf(promise: Promise<unknown>): Promise<Error & { code?: str
   assert.ok(result?.status === 'rejected' && result.reason instanceof Error);
   return result.reason;
 }
+
+const execFile = promisify(child.execFile);
 
 describe('a pool', () => {
   let pool: Pool<Module>;
@@ -129,6 +133,17 @@ describe('a pool', () => {
     assert.throws(run({ transfer: new ArrayBuffer(1) }), /transfer: must be an array/);
     assert.throws(run({ affinity: 5 }), /affinity: must be a string/);
     assert.throws(run({ key: 5 }), /key: must be a string/);
+  });
+
+  it('starts its threads also from a program given on the command line', async () => {
+    const url = JSON.stringify(module.href);
+    const program = `import { Pool } from 'spillway';
+      const module = new URL(${url});
+      await using pool = await Pool.open({ module, workers: 1, queueMax: 1, deadlineMs: 9_000 });
+      console.log(await pool.run('echo', 42));`;
+    const args = ['--input-type=module', '-e', program];
+    const { stdout } = await execFile(process.execPath, args, { cwd: import.meta.dirname });
+    assert.equal(stdout, '42\n');
   });
 
   it('lets the timers of an idle worker run', async () => {
