@@ -32,9 +32,9 @@ export async function documentTarget(path: string): Promise<string> {
   }
   try {
     const target = join(await realpath(dirname(path)), basename(path));
-    // Writing through a link to nowhere would replace the link.
-    const link = await lstat(target).catch(() => undefined);
-    if (link === undefined) return target;
+    // Writing through a link to nowhere would replace it. A file may have come into being just now.
+    const found = await lstat(target).catch(unlessMissing);
+    if (found?.isSymbolicLink() !== true) return target;
   } catch (error) {
     throw failed(path, error);
   }
