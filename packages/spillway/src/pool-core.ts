@@ -6,8 +6,9 @@ import { Meter, type Refusal } from './meter.ts';
 import { PoolCrew } from './pool-crew.ts';
 import type { PoolMember } from './pool-member.ts';
 import type { PoolSettings, PoolStats } from './pool-options.ts';
+import { PoolPoll } from './pool-poll.ts';
 import { PoolQueue } from './pool-queue.ts';
-import { leastBusy, share } from './pool-share.ts';
+import { assign } from './pool-share.ts';
 import { type PoolCall, PoolHandler, PoolTask, type RunOptions } from './pool-task.ts';
 import { PoolWatch } from './pool-watch.ts';
 import { type FromWorker, slotOf, unpackError } from './pool-wire.ts';
@@ -26,6 +27,7 @@ export class PoolCore {
   #tasks = 0;
   #isDispatchDue = false;
   readonly #watch: PoolWatch;
+  readonly #poll: PoolPoll;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
 
@@ -36,6 +38,7 @@ export class PoolCore {
     this.#meter = new Meter(clock.now());
     this.#queue = new PoolQueue(workers, random() * 2 ** 32);
     this.#watch = new PoolWatch(clock, options.deadlineMs, (now) => this.#expire(now));
+    this.#poll = new PoolPoll(clock, () => this.#look());
     const crewOptions = { ...options, snapshot: this.#snapshot };
     this.#crew = new PoolCrew(crewOptions, {
       message: (member, message) => this.#receive(member, message),
@@ -170,6 +173,7 @@ export class PoolCore {
     this.#tasks -= 1;
     if (this.#tasks > 0) return;
     this.#watch[Symbol.dispose]();
+    this.#poll[Symbol.dispose]();
     this.#onEmpty?.();
   }
 
@@ -208,22 +212,8 @@ export class PoolCore {
   readonly #dispatch = (): void => {
     this.#isDispatchDue = false;
     const { serving } = this.#crew;
-    for (let task = this.#queue.next(); task; task = this.#queue.next()) {
-      const member = leastBusy(serving, task);
-      if (member === undefined) break;
-      this.#queue.take(task);
-      member.assign(task);
-    }
-    for (const [seat, member] of serving.entries()) {
-      const bound = this.#queue.boundTo(seat);
-      for (let task = bound?.first; task; task = bound?.first) {
-        if (!member?.hasRoom(task) || this.#crew.isHeld(seat)) break;
-        this.#queue.remove(task);
-        member.assign(task);
-      }
-    }
-    if (this.#queue.next() === undefined) share(serving);
-    for (const member of serving) member?.flush(this.#unsendable);
+    assign(this.#queue, this.#crew);
+    for (const member of serving) if (member?.flush(this.#unsendable)) this.#poll.start();
     this.#crew.noticeWear();
   };
 
@@ -232,6 +222,15 @@ export class PoolCore {
     this.#finish(task);
     task.refuse(error);
   };
+
+  /** Takes the results that are in shared memory; false when there were none. */
+  #look(): boolean {
+    const before = this.#tasks;
+    for (const member of this.#crew.members) {
+      if (member.dispatched.size > 0) this.#receive(member, undefined);
+    }
+    return this.#tasks < before;
+  }
 
   #receive(member: PoolMember, message: FromWorker): void {
     const now = this.#clock.now();
@@ -268,8 +267,8 @@ export class PoolCore {
   /** Takes back what has not begun from a worker that is to leave. */
   #takeBack(member: PoolMember): void {
     const canReturn = (task: PoolTask) => task.transfer === undefined;
-    for (const task of member.revoke(member.dispatched.size, canReturn))
-      this.#queue.push(task, true);
+    const taken = member.revoke(member.dispatched.size, canReturn);
+    for (const task of taken) this.#queue.push(task, true);
     this.#dispatchSoon();
   }
 

@@ -14,6 +14,11 @@ import { Snapshot } from './snapshot.ts';
 import { Transfer } from './worker-context.ts';
 
 const gaugeMs = 1_000;
+/**
+ * A worker with more to do wakes the pool only this often, in milliseconds: waking it for each of
+ * many short tasks makes batches crumble. What ends before a long task is found by `PoolPoll`.
+ */
+const silenceMsMax = 0.25;
 
 /** What the worker's side of a pool needs of the thread it runs in. */
 export interface HostPort {
@@ -40,6 +45,11 @@ export class PoolHost {
   #handlers: Handler[] = [];
   #teardown: unknown;
   #gaugedAt = -gaugeMs;
+  /** True while it goes through tasks without a pause. */
+  #isPumping = false;
+  /** There are results that the pool has not been told of. */
+  #isSilent = false;
+  #wokeAt = -Infinity;
 
   constructor(start: ThreadStart, port: HostPort) {
     this.#start = start;
@@ -79,9 +89,11 @@ export class PoolHost {
 
   /** Tells the pool how a task ended: through shared memory if that is enough, else by message. */
   report(ticket: number, result: unknown, startedAt: number, isStream = false): void {
-    const durationMs = this.clock.now() - startedAt;
+    const now = this.clock.now();
+    const durationMs = now - startedAt;
     if (!isStream && this.slots.end(ticket, result, durationMs)) {
-      if (this.slots.mustWake()) this.post(undefined);
+      this.#isSilent = true;
+      if (!this.#isPumping || now - this.#wokeAt >= silenceMsMax) this.#wake(now);
       return;
     }
     const { value, list } = result instanceof Transfer ? result : { value: result, list: [] };
@@ -123,8 +135,16 @@ export class PoolHost {
     }
   }
 
+  /** Tells the pool that there are results in shared memory, unless it knows. */
+  #wake(now: number): void {
+    this.#isSilent = false;
+    this.#wokeAt = now;
+    if (this.slots.mustWake()) this.post(undefined);
+  }
+
   #pump(): void {
     const { concurrency } = this.#start;
+    this.#isPumping = true;
     while (this.#next < this.#waiting.length && this.#running.size < concurrency) {
       const ticket = this.#waiting[this.#next] as number;
       const handler = this.#waiting[this.#next + 1] as number;
@@ -132,6 +152,8 @@ export class PoolHost {
       this.#next += 3;
       if (this.slots.claim(ticket)) this.#run(ticket, handler, input);
     }
+    this.#isPumping = false;
+    if (this.#isSilent) this.#wake(this.clock.now());
     if (this.#next < this.#waiting.length) return;
     this.#waiting.length = 0;
     this.#next = 0;

@@ -138,9 +138,12 @@ export class PoolMember {
     if (this.dispatched.size > this.#concurrency) task.keepSpare();
   }
 
-  /** Sends all that was assigned in one message; what cannot be sent is refused by itself. */
-  flush(refused: (task: PoolTask, error: unknown) => void): void {
-    if (this.#outbox.length === 0) return;
+  /**
+   * Sends all that was assigned in one message; what cannot be sent is refused by itself. True when
+   * the worker then has more than it can begin with.
+   */
+  flush(refused: (task: PoolTask, error: unknown) => void): boolean {
+    if (this.#outbox.length === 0) return false;
     const batch = this.#outbox;
     const transfers = this.#transfers;
     this.#outbox = [];
@@ -159,6 +162,7 @@ export class PoolMember {
         }
       }
     }
+    return this.prefetched > 0;
   }
 
   taskAt(slot: number): PoolTask | undefined {

@@ -1,10 +1,32 @@
+import type { PoolCrew } from './pool-crew.ts';
 import type { PoolMember } from './pool-member.ts';
+import type { PoolQueue } from './pool-queue.ts';
 import type { PoolTask } from './pool-task.ts';
 
 type Members = readonly (PoolMember | undefined)[];
 
+/** Gives what waits to workers that have room, and what waits in busy ones to idle ones. */
+export function assign(queue: PoolQueue, crew: PoolCrew): void {
+  const { serving } = crew;
+  for (let task = queue.next(); task; task = queue.next()) {
+    const member = leastBusy(serving, task);
+    if (member === undefined) break;
+    queue.take(task);
+    member.assign(task);
+  }
+  for (const [seat, member] of serving.entries()) {
+    const bound = queue.boundTo(seat);
+    for (let task = bound?.first; task; task = bound?.first) {
+      if (!member?.hasRoom(task) || crew.isHeld(seat)) break;
+      queue.remove(task);
+      member.assign(task);
+    }
+  }
+  if (queue.next() === undefined) share(serving);
+}
+
 /** Of those with room for the task, the one with the fewest: so batches stay whole and even. */
-export function leastBusy(members: Members, task: PoolTask): PoolMember | undefined {
+function leastBusy(members: Members, task: PoolTask): PoolMember | undefined {
   let best: PoolMember | undefined;
   for (const member of members) {
     if (best !== undefined && (member?.dispatched.size ?? Infinity) >= best.dispatched.size)
@@ -15,7 +37,7 @@ export function leastBusy(members: Members, task: PoolTask): PoolMember | undefi
 }
 
 /** Idle workers take over what waits in busy ones: nothing waits behind a long task for nothing. */
-export function share(members: Members): void {
+function share(members: Members): void {
   for (const idle of members) {
     if (idle?.state === 'ready' && idle.isIdle) takeOver(idle, members);
   }
