@@ -168,6 +168,19 @@ describe('a worker that is busy for long', () => {
     assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
+  it('hands over results from before that it has not told of', async () => {
+    await using pool = await open({ workers: 1 });
+    for (let i = 0; i < 200; i += 1) await pool.run('echo', i);
+    await warmUp(pool);
+    const startedAt = performance.now();
+    const before = Array.from({ length: 30 }, (_, number) => pool.run('echo', number));
+    const long = pool.run('hog', 1_500);
+    assert.deepEqual(await Promise.all(before), [...Array(30).keys()]);
+    const beforeMs = performance.now() - startedAt;
+    await long;
+    assert.ok(beforeMs < 1_000, `${beforeMs} ms`);
+  });
+
   it('hands over results from before, of any kind, though it goes on without a pause', async () => {
     await using pool = await open({ workers: 1 });
     for (let i = 0; i < 200; i += 1) await pool.run('echo', { warm: i });
