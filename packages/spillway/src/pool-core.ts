@@ -170,6 +170,7 @@ export class PoolCore {
   /** The task is no longer this pool's concern. */
   #finish(task: PoolTask): void {
     task.kill?.[Symbol.dispose]();
+    task.spare?.release();
     this.#tasks -= 1;
     if (this.#tasks > 0) return;
     this.#watch[Symbol.dispose]();

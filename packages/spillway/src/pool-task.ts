@@ -1,6 +1,7 @@
 import { check, checkInteger } from './check.ts';
 import { type Ordered, priorityMax } from './fair-queue.ts';
 import type { PoolMember } from './pool-member.ts';
+import { PoolSpare } from './pool-spare.ts';
 import { Waiter } from './wait-queue.ts';
 
 export interface RunOptions {
@@ -73,6 +74,7 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   expectedMs: number = 0;
   /** The caller has been answered already; only the worker still has it. */
   isOver: boolean = false;
+  spare: PoolSpare | undefined = undefined;
   /** Goes off when it was told to stop and has not. */
   kill: Disposable | undefined = undefined;
   /** Told when the caller's signal aborts. */
@@ -113,7 +115,8 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   /** Keeps a copy of what is about to be moved, so that the task can still go elsewhere. */
   keepSpare(): void {
     if (this.transfer === undefined) return;
-    this.input = structuredClone(this.input);
+    this.spare = new PoolSpare(this.input, this.transfer);
+    this.input = this.spare.value;
     this.transfer = undefined;
   }
 

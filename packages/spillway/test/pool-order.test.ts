@@ -157,6 +157,22 @@ describe('a worker that is busy for long', () => {
     assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
+  it('mixes up no bytes that were moved to it and come back for another', async () => {
+    await using pool = await open();
+    await warmUp(pool);
+    for (let round = 0; round < 20; round += 1) {
+      const long = pool.run('hog', 20);
+      const calls = Array.from({ length: 60 }, (_, number) => {
+        const bytes = new Uint8Array(1_024).fill(round * 60 + number);
+        return pool.run('echo', bytes, { transfer: [bytes.buffer] });
+      });
+      for (const [number, result] of (await Promise.all(calls)).entries()) {
+        assert.deepEqual(result, new Uint8Array(1_024).fill(round * 60 + number));
+      }
+      await long;
+    }
+  });
+
   it('keeps none in a pool whose workers may run several at once', async () => {
     await using pool = await open({ concurrency: 8 });
     await warmUp(pool);
