@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
-import { type ErrorCode, errorCodes, SpillwayError } from 'spillway';
+import { errorCodes, SpillwayError } from 'spillway';
+import { httpError, httpErrorCodes } from 'spillway-http';
 
 /** What one file must keep to. */
 interface Rule {
@@ -205,8 +206,11 @@ describe('the repository', () => {
   it('documents every error code with its status, and no other', () => {
     const rows = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)` \| (\d+) \| (yes|no) \|/gm)];
     const documented = rows.map(([, code, status, retryable]) => `${code} ${status} ${retryable}`);
-    const thrown = errorCodes.map((code: ErrorCode) => {
-      const { status, retryable } = new SpillwayError(code, '');
+    const errors = [
+      ...errorCodes.map((code) => new SpillwayError(code, '')),
+      ...httpErrorCodes.map((code) => httpError(code, '')),
+    ];
+    const thrown = errors.map(({ code, status, retryable }) => {
       return `${code} ${status} ${retryable ? 'yes' : 'no'}`;
     });
     assert.deepEqual(documented, thrown);

@@ -1,0 +1,37 @@
+import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+
+const faults = {
+  BODY_INVALID: { status: 400, retryable: false },
+  BODY_TOO_LARGE: { status: 413, retryable: false },
+  BODY_TYPE: { status: 415, retryable: false },
+  CSRF_REFUSED: { status: 403, retryable: false },
+  IDEMPOTENCY_INVALID: { status: 400, retryable: false },
+  IDEMPOTENCY_MISMATCH: { status: 422, retryable: false },
+  IDEMPOTENCY_RUNNING: { status: 409, retryable: true },
+  INPUT_INVALID: { status: 422, retryable: false },
+  METHOD_REFUSED: { status: 405, retryable: false },
+  NOT_FOUND: { status: 404, retryable: false },
+  NOT_PRIMARY: { status: 503, retryable: true },
+  OPERATOR_ONLY: { status: 403, retryable: false },
+  RATE_EXCEEDED: { status: 429, retryable: true },
+  SERVER_STOPPING: { status: 503, retryable: true },
+  SESSION_TOO_LARGE: { status: 500, retryable: false },
+  SOCKETS_FULL: { status: 503, retryable: true },
+  SOCKET_ORIGIN: { status: 403, retryable: false },
+  UNEXPECTED: { status: 500, retryable: false },
+  USER_BLOCKED: { status: 401, retryable: false },
+} as const;
+
+/** Every code this package throws; `docs/errors.md` says what to do about each. */
+export type HttpErrorCode = keyof typeof faults;
+
+export const httpErrorCodes: readonly HttpErrorCode[] = Object.keys(faults) as HttpErrorCode[];
+
+/** A deliberate failure of this package, ready to be thrown. */
+export function httpError(
+  code: HttpErrorCode,
+  message: string,
+  options?: SpillwayErrorOptions,
+): SpillwayError {
+  return new SpillwayError({ code, ...faults[code] }, message, options);
+}

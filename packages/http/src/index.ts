@@ -1,0 +1,1 @@
+export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
