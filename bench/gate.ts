@@ -25,13 +25,14 @@ export const gate: Bench = {
     'spillway Lane': async () => contestant((await import('./gate/ours.ts')).lane),
     'spillway Gate': async () => contestant((await import('./gate/ours.ts')).gate),
     'bare await': async () => contestant(bareAwait),
+    'bare permit': async () => contestant((await import('./gate/floor.ts')).passes),
     'p-limit': async () => contestant((await import('./gate/p-limit.ts')).passes),
     'p-queue': async () => contestant((await import('./gate/p-queue.ts')).passes),
     'async-sema': async () => contestant((await import('./gate/async-sema.ts')).passes),
     cockatiel: async () => contestant((await import('./gate/cockatiel.ts')).passes),
     bottleneck: async () => contestant((await import('./gate/bottleneck.ts')).passes, 1_000),
   },
-  yardsticks: ['spillway Gate', 'bare await'],
+  yardsticks: ['spillway Gate', 'bare await', 'bare permit'],
   runs: [
     run('uncontended', [
       {
