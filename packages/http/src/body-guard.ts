@@ -1,0 +1,56 @@
+import type { FastifyPluginAsync } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { check } from './check.ts';
+import { httpError } from './errors.ts';
+import { hasBody } from './unread-body.ts';
+
+export interface BodyGuardOptions {
+  /** Which types of body routes take. @default JSON, forms, multipart and plain text */
+  readonly types?: readonly string[] | undefined;
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Which types of body the route takes. @default those of the server */
+    bodyTypes?: readonly string[] | undefined;
+  }
+}
+
+const commonTypes: readonly string[] = [
+  'application/json',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data',
+  'text/plain',
+];
+
+const plugin: FastifyPluginAsync<BodyGuardOptions> = async (app, options) => {
+  const { types = commonTypes } = options;
+  check(Array.isArray(types), 'types', 'an array of media types', types);
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { method } = request;
+    if (method === 'GET' || method === 'HEAD' || !hasBody(request)) {
+      done();
+      return;
+    }
+    const { bodyLimit, config } = request.routeOptions;
+    if (Number(request.headers['content-length']) > bodyLimit) {
+      done(httpError('BODY_TOO_LARGE', `the body may have ${bodyLimit} bytes at most`));
+      return;
+    }
+    const allowed = config.bodyTypes ?? types;
+    if (allowed.includes(request.mediaType ?? '')) done();
+    else done(httpError('BODY_TYPE', `the body must be of type ${allowed.join(', ')}`));
+  });
+  // Whoever asks before it sends its body is told to only now, when all guards let it pass.
+  app.addHook('preParsing', (request, reply, _payload, done) => {
+    if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
+    done();
+  });
+  app.server.on('checkContinue', (request, response) => app.routing(request, response));
+};
+
+/** Refuses a body that is declared too large (413) or of a wrong type (415) before it is read. */
+export const bodyGuard: FastifyPluginAsync<BodyGuardOptions> = fastifyPlugin(plugin, {
+  name: 'spillway-body',
+  fastify: '5.x',
+});

@@ -1,0 +1,69 @@
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { failureOf } from './failure.ts';
+import { failurePage, wantsPage } from './failure-page.ts';
+import { RecentErrors } from './recent-errors.ts';
+import { refuseBody } from './unread-body.ts';
+
+export interface ErrorAnswersOptions {
+  /** Where failures of the server are kept for the operator. @default a new one of 200 */
+  readonly errors?: RecentErrors | undefined;
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly recentErrors: RecentErrors;
+  }
+}
+
+/** What describes the answer that was to be, and not the failure. */
+const headersOfAnswer = ['content-disposition', 'content-encoding', 'etag', 'last-modified'];
+
+/** Tells the client of a failure, as JSON or as a page, and keeps it for the operator. */
+export function answerFailure(
+  error: unknown,
+  reply: FastifyReply,
+  errors: RecentErrors,
+): FastifyReply {
+  const { request } = reply;
+  // The deadline has answered already, or the client has gone.
+  if (reply.sent || reply.raw.destroyed) return reply;
+  const failure = failureOf(error);
+  const { code, status, message, field, id, headers } = failure;
+  if (status >= 500) {
+    const text = id === undefined ? message : String(Object(error).message ?? error);
+    errors.add({ id, route: routeOf(request), code, status, message: text });
+  }
+  if (id !== undefined) request.log.error({ err: error, errorId: id }, 'unexpected failure');
+  refuseBody(reply);
+  for (const name of headersOfAnswer) reply.removeHeader(name);
+  reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
+  // What a handler has set to write its answers with might not take a text.
+  reply.serializer(String);
+  if (wantsPage(request.headers.accept)) {
+    return reply.type('text/html; charset=utf-8').send(failurePage(failure));
+  }
+  const body = JSON.stringify({ ok: false, error: { code, message, field, id } });
+  return reply.type('application/json; charset=utf-8').send(body);
+}
+
+function routeOf(request: FastifyRequest): string {
+  return `${request.method} ${request.routeOptions.url ?? '(no route)'}`;
+}
+
+const plugin: FastifyPluginAsync<ErrorAnswersOptions> = async (app, options) => {
+  const { errors = new RecentErrors() } = options;
+  app.decorate('recentErrors', errors);
+  app.setErrorHandler((error, _request, reply) => {
+    answerFailure(error, reply, errors);
+  });
+};
+
+/**
+ * The one place where a failure becomes an answer: `{ ok: false, error: { code, message, field?,
+ * id? } }`, or a page for who asks for HTML. What nobody foresaw is told by an id only.
+ */
+export const errorAnswers: FastifyPluginAsync<ErrorAnswersOptions> = fastifyPlugin(plugin, {
+  name: 'spillway-errors',
+  fastify: '5.x',
+});

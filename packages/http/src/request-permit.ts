@@ -1,0 +1,148 @@
+import type { FastifyReply } from 'fastify';
+import { type Clock, type Lane, type Permit, SpillwayError } from 'spillway';
+import type { DeadlineLine, Due } from './deadline-line.ts';
+import { refuseBody } from './unread-body.ts';
+
+/**
+ * A request's way through its lane: from its arrival until its answer has left and its handler has
+ * ended, whichever is later.
+ */
+export class RequestPermit implements Due, Disposable {
+  readonly lane: Lane;
+  readonly dueAt: number;
+  readonly #reply: FastifyReply;
+  readonly #line: DeadlineLine;
+  readonly #clock: Clock;
+  readonly #controller = new AbortController();
+  #held: Permit | undefined;
+  #handling = false;
+  /** The answer has left, or nobody is there any more to receive it. */
+  #closed = false;
+
+  constructor(lane: Lane, reply: FastifyReply, line: DeadlineLine, clock: Clock) {
+    this.lane = lane;
+    this.dueAt = clock.now() + lane.deadlineMs;
+    this.#reply = reply;
+    this.#line = line;
+    this.#clock = clock;
+    reply.raw.on('close', this.#close);
+    if (this.dueAt < Infinity) line.add(this);
+  }
+
+  /** Aborts at the lane's deadline, with code `DEADLINE`, or when the client has gone. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Whether a place in the lane is held now. */
+  get isHeld(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /** Waits for a place; says so by the callback, with the error if there is none. */
+  enter(done: (error?: Error) => void): void {
+    this.lane.enter(this.#controller).then(
+      (held) => {
+        this.#held = held;
+        if (this.#closed) this.#release();
+        else done();
+      },
+      (error: Error) => {
+        this.#line.delete(this);
+        if (this.#closed) return;
+        refuseBody(this.#reply, this.#clock);
+        done(error);
+      },
+    );
+  }
+
+  /** Runs the handler; what it gives after the request is over goes nowhere. */
+  handle(handler: () => unknown): unknown {
+    this.#handling = true;
+    let result: unknown;
+    try {
+      result = handler();
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+    // A reply is a thenable of its own: it is over when the answer has left.
+    if (result !== this.#reply && typeof Object(result).then === 'function') {
+      return Promise.resolve(result).then(this.#settle, this.#fail);
+    }
+    this.#end();
+    return result;
+  }
+
+  /** The time is over. The client hears so at once; a handler that goes on keeps its place. */
+  expire(): void {
+    // The lane itself refuses those who still wait.
+    if (this.#held === undefined) return;
+    const { raw, request } = this.#reply;
+    const isUnderWay = raw.headersSent || this.#reply.sent;
+    // A stream has kept its deadline when it begins to flow.
+    if (isUnderWay && request.routeOptions.config.domain === 'stream') return;
+    const message = `not answered within ${this.lane.deadlineMs} ms`;
+    const error = new SpillwayError('DEADLINE', message);
+    this.#held.outcome = 'dropped';
+    this.#controller.abort(error);
+    if (this.#closed || this.#reply.sent) return;
+    if (raw.headersSent) {
+      raw.destroy();
+      return;
+    }
+    refuseBody(this.#reply, this.#clock, true);
+    this.#reply.send(error);
+  }
+
+  /** Gives the place back early: for a connection that lives on under limits of its own. */
+  [Symbol.dispose](): void {
+    this.#line.delete(this);
+    this.#release();
+  }
+
+  readonly #settle = (value: unknown): unknown => {
+    this.#end();
+    if (!this.signal.aborted) return value;
+    const late: { pipe?: unknown; destroy?: unknown } = Object(value);
+    if (typeof late.pipe === 'function' && typeof late.destroy === 'function') late.destroy();
+    return undefined;
+  };
+
+  readonly #fail = (error: unknown): undefined => {
+    this.#end();
+    if (!this.signal.aborted) throw error;
+    this.#reply.log.debug({ err: error }, 'failed when its request was over');
+  };
+
+  #end(): void {
+    this.#handling = false;
+    // An upgraded socket may live for days, within the limits of whoever keeps it.
+    const isHijacked = this.#reply.sent && !this.#reply.raw.writableEnded;
+    if (isHijacked && 'ws' in this.#reply.request && this.#reply.request.ws === true) {
+      this[Symbol.dispose]();
+    } else if (this.#closed) {
+      this.#release();
+    }
+  }
+
+  readonly #close = (): void => {
+    this.#closed = true;
+    this.#line.delete(this);
+    if (!(this.#reply.raw.writableEnded || this.signal.aborted)) {
+      if (this.#held !== undefined) this.#held.outcome = 'ignored';
+      this.#controller.abort(new DOMException('the client has gone', 'AbortError'));
+    }
+    if (!this.#handling) this.#release();
+  };
+
+  #release(): void {
+    const held = this.#held;
+    if (held === undefined) return;
+    this.#held = undefined;
+    const { statusCode } = this.#reply.raw;
+    const isTooMuch = statusCode === 503 || statusCode === 504 || statusCode === 429;
+    if (isTooMuch && held.outcome === 'ok') held.outcome = 'dropped';
+    held[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,81 @@
+import type { ServerOptions as TlsOptions } from 'node:https';
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
+import type { Clock, Lane } from 'spillway';
+import { check, checkInteger, checkNumber } from './check.ts';
+import type { RecentErrors } from './recent-errors.ts';
+
+export interface ServerOptions {
+  /** What the server is called as a part of a service. @default 'http' */
+  readonly name?: string | undefined;
+  /** The address to listen at. @default '127.0.0.1' */
+  readonly host?: string | undefined;
+  /** The port to listen at; 0, the default, takes a free one. */
+  readonly port?: number | undefined;
+  /** Certificate and key; without them the server speaks plain HTTP. */
+  readonly https?: TlsOptions | undefined;
+  /** The lane of routes that name none. @default 256 at once, 2,048 waiting, 20 s */
+  readonly lane?: Lane | undefined;
+  /** The guards that follow on admission, size and type: registered here, in their order. */
+  readonly guards?: ((app: FastifyInstance) => unknown) | undefined;
+  /** The longest body of a route that states no `bodyLimit`, in bytes; 1 MiB by default. */
+  readonly bodyBytesMax?: number | undefined;
+  /** Which types of body routes take. @default JSON, forms, multipart and plain text */
+  readonly bodyTypes?: readonly string[] | undefined;
+  /** The most headers of one request, in bytes; 16,384 by default. */
+  readonly headerBytesMax?: number | undefined;
+  /** How many connections may be open; one more is closed at once. 10,000 by default. */
+  readonly connectionsMax?: number | undefined;
+  /** How long the headers of a request may take to arrive, in ms; 10,000 by default. */
+  readonly headersMsMax?: number | undefined;
+  /** How long all of a request may take to arrive, in ms; 300,000 by default. */
+  readonly requestMsMax?: number | undefined;
+  /** How long a connection waits for its next request, in ms; 65,000 by default. */
+  readonly keepAliveMs?: number | undefined;
+  /** How long a connection in use may be silent, in ms; 120,000 by default. */
+  readonly silentMsMax?: number | undefined;
+  /** How long running requests may go on once the server stops, in ms; 5,000 by default. */
+  readonly drainMsMax?: number | undefined;
+  /** How long a handler may hold the event loop at a stretch, in ms; 1 by default. */
+  readonly loopMsMax?: number | undefined;
+  /** What pages may load. @default "default-src 'self'" */
+  readonly contentSecurityPolicy?: string | undefined;
+  /** Warnings and errors as lines of JSON on stderr, or a logger of your own. @default none */
+  readonly log?: boolean | FastifyBaseLogger | undefined;
+  /** Where failures are kept for the operator. @default a new one of 200 */
+  readonly errors?: RecentErrors | undefined;
+  /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
+  readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** The limits of a server, with their defaults. */
+export interface ServerLimits {
+  readonly bodyBytesMax: number;
+  readonly headerBytesMax: number;
+  readonly connectionsMax: number;
+  readonly headersMsMax: number;
+  readonly requestMsMax: number;
+  readonly keepAliveMs: number;
+  readonly silentMsMax: number;
+}
+
+/** Fails on the first option that breaks its rule; gives the limits. */
+export function checkServerOptions(options: ServerOptions): ServerLimits {
+  const limits: ServerLimits = {
+    bodyBytesMax: options.bodyBytesMax ?? 1_048_576,
+    headerBytesMax: options.headerBytesMax ?? 16_384,
+    connectionsMax: options.connectionsMax ?? 10_000,
+    headersMsMax: options.headersMsMax ?? 10_000,
+    requestMsMax: options.requestMsMax ?? 300_000,
+    keepAliveMs: options.keepAliveMs ?? 65_000,
+    silentMsMax: options.silentMsMax ?? 120_000,
+  };
+  const { name = 'http' } = options;
+  check(typeof name === 'string' && name !== '', 'name', 'a word', name);
+  checkInteger('port', options.port ?? 0, 0, 65_535);
+  for (const [option, value] of Object.entries(limits)) checkInteger(option, value, 1);
+  const { headersMsMax, requestMsMax } = limits;
+  check(requestMsMax >= headersMsMax, 'requestMsMax', 'no less than headersMsMax', requestMsMax);
+  checkNumber('drainMsMax', options.drainMsMax ?? 0, 0);
+  return limits;
+}

@@ -1,0 +1,43 @@
+import type { FastifyReply } from 'fastify';
+import { type Clock, systemClock } from 'spillway';
+
+/** A rest of this size is read and forgotten: cheaper than a new connection. */
+const forgetBytesMax = 65_536;
+const lingerMsMax = 1_000;
+const lingerLookMs = 50;
+const lingerBytesMax = 8 * 1_024 * 1_024;
+
+/** Whether the request came with a body, of whatever length. */
+export function hasBody({ raw }: FastifyReply['request']): boolean {
+  const { headers } = raw;
+  const length = headers['content-length'];
+  return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+}
+
+/**
+ * For an answer that comes before the body was read: the connection ends with it, so that an upload
+ * of any size does not go on. A short rest that is on its way is forgotten instead, unless the
+ * client is known to be slow.
+ */
+export function refuseBody(reply: FastifyReply, clock: Clock = systemClock, isSlow = false): void {
+  const { request } = reply;
+  if (request.raw.complete || !hasBody(request)) return;
+  if (!isSlow && Number(request.headers['content-length']) <= forgetBytesMax) return;
+  reply.header('connection', 'close');
+  const { socket } = request.raw;
+  // Node ends the connection by this call. To end it while data arrives makes the kernel reset it,
+  // and the client's answer is lost on the way: so it is closed for writing first, and a while for
+  // reading.
+  socket.destroySoon = () => {
+    socket.end();
+    const startedAt = clock.now();
+    const bytesMax = socket.bytesRead + lingerBytesMax;
+    const look = (): void => {
+      if (socket.destroyed) return;
+      const isOver = clock.now() - startedAt >= lingerMsMax || socket.bytesRead > bytesMax;
+      if (isOver) socket.destroy();
+      else clock.after(lingerLookMs, look);
+    };
+    look();
+  };
+}

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { VirtualClock } from 'spillway/testing';
+import { RecentErrors } from 'spillway-http';
+
+const busy = { id: undefined, route: 'GET /a', code: 'LANE_FULL', status: 503, message: 'full' };
+const bug = { route: 'GET /b', code: 'UNEXPECTED', status: 500, message: 'oops' };
+
+describe('RecentErrors', () => {
+  it('keeps the newest, newest first, and no more than it may', () => {
+    const errors = new RecentErrors({ errorsMax: 2 });
+    for (const id of ['1', '2', '3']) errors.add({ ...bug, id });
+    assert.deepEqual(
+      errors.list().map(({ id }) => id),
+      ['3', '2'],
+    );
+    assert.deepEqual(errors.stats, { total: 3, kept: 2 });
+  });
+
+  it('counts refusals of one kind in one entry, so that they wash nothing out', async () => {
+    const clock = new VirtualClock();
+    const errors = new RecentErrors({ errorsMax: 2, clock });
+    errors.add({ ...bug, id: '1' });
+    for (let i = 0; i < 1_000; i += 1) errors.add(busy);
+    await clock.advance(50);
+    errors.add(busy);
+    const [newest, oldest] = errors.list();
+    assert.deepEqual([newest?.code, newest?.count], ['LANE_FULL', 1_001]);
+    assert.deepEqual([oldest?.id, oldest?.count], ['1', 1]);
+    assert.equal((newest?.at ?? 0) - (oldest?.at ?? 0), 50);
+  });
+
+  it('refuses a size of nothing', () => {
+    assert.throws(() => new RecentErrors({ errorsMax: 0 }), /errorsMax: must be an integer from 1/);
+  });
+});
