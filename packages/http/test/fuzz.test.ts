@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { seededRandom } from 'spillway';
+import { sendOdd, statusesOf } from './fixtures/odd-client.ts';
+import { oddRequest } from './fixtures/odd-request.ts';
+
+interface Holding {
+  readonly inside: number;
+  readonly waiting: number;
+  readonly connections: number;
+  readonly heapBytes: number;
+}
+
+const connectionsMax = Number(process.env.SPILLWAY_FUZZ ?? 20_000);
+const atOnce = 48;
+const waitMsMax = 15_000;
+
+describe('a server and its odd clients', () => {
+  it('answers whatever comes without a failure of its own, and holds nothing afterwards', {
+    timeout: 300_000,
+  }, async () => {
+    const child = fork(join(import.meta.dirname, 'fixtures', 'odd-server.ts'), {
+      execArgv: ['--expose-gc'],
+    });
+    const [{ port }] = (await once(child, 'message')) as [{ port: number }];
+    const holding = async (): Promise<Holding> => {
+      child.send({});
+      const [answer] = await once(child, 'message');
+      return answer as Holding;
+    };
+    const counts = new Map<number, number>();
+    let seed = 0;
+    const client = async (until: number): Promise<void> => {
+      while (seed < until) {
+        seed += 1;
+        const number = seed;
+        const answer = await sendOdd(port, oddRequest(seededRandom(number)), waitMsMax).catch(
+          (cause) => Promise.reject(new Error(`seed ${number}`, { cause })),
+        );
+        for (const status of statusesOf(answer)) {
+          counts.set(status, (counts.get(status) ?? 0) + 1);
+          assert.ok(status < 500 || status > 503, `seed ${number}: ${answer}`);
+        }
+      }
+    };
+    const clients = (until: number) =>
+      Promise.all(Array.from({ length: atOnce }, () => client(until)));
+    try {
+      await clients(connectionsMax / 4);
+      const before = await holding();
+      await clients(connectionsMax);
+      const after = await holding();
+      assert.deepEqual([after.inside, after.waiting], [0, 0]);
+      assert.equal(child.exitCode, null);
+      const grownBytes = after.heapBytes - before.heapBytes;
+      assert.ok(grownBytes < 4_000_000, `the heap grew by ${grownBytes} bytes`);
+      for (const status of [200, 204, 400, 404, 405, 413, 415, 422, 431]) {
+        assert.ok((counts.get(status) ?? 0) > 0, `no answer ${status} in ${[...counts]}`);
+      }
+    } finally {
+      child.kill();
+    }
+  });
+});
