@@ -95,6 +95,28 @@ describe('admission', () => {
     assert.match(await wire.until('too late'), /^HTTP\/1.1 200 /);
   });
 
+  it('gives each request its own deadline, whenever it came', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ ...roomy, deadlineMs: 1_000, clock });
+    await using server = await open({ lane, clock }, ({ app }) => {
+      app.get('/', () => new Promise(() => {}));
+    });
+    const statuses: number[] = [];
+    for (let i = 1; i <= 3; i += 1) {
+      void fetch(server.url).then(({ status }) => statuses.push(status));
+      await until(() => lane.stats.inside === i);
+      await clock.advance(300);
+    }
+    await clock.advance(100);
+    await until(() => statuses.length === 1);
+    await clock.advance(299);
+    assert.deepEqual(statuses, [504]);
+    await clock.advance(1);
+    await until(() => statuses.length === 2);
+    await clock.advance(300);
+    await until(() => statuses.length === 3);
+  });
+
   it('aborts the work of a client that has gone, and keeps its place until it ends', async () => {
     const lane = new Lane({ ...roomy, limit: 1, queueMax: 1 });
     const work = Promise.withResolvers<void>();
