@@ -1,3 +1,4 @@
+import type { WebsocketHandler } from '@fastify/websocket';
 import type { FastifyPluginAsync, RouteOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, type Lane, systemClock } from 'spillway';
@@ -41,7 +42,13 @@ const plugin: FastifyPluginAsync<AdmissionOptions> = async (app, options) => {
   };
   app.decorateRequest('permit');
   app.addHook('onRoute', (route) => {
-    const { handler } = route;
+    const { handler, wsHandler } = route;
+    if (wsHandler !== undefined) route.wsHandler = releasing(wsHandler);
+    if (route.websocket) {
+      const opening = releasing(handler as unknown as WebsocketHandler);
+      route.handler = opening as unknown as typeof handler;
+      return;
+    }
     route.handler = function (request, reply) {
       return request.permit.handle(() => handler.call(this, request, reply));
     };
@@ -71,4 +78,12 @@ function inherit(route: RouteOptions, lane: Lane): void {
   if (config.lane !== undefined && !inherited.has(config)) return;
   route.config = { ...config, lane };
   inherited.add(route.config);
+}
+
+/** A socket may live for days, within the limits of whoever keeps it: only its opening is work. */
+function releasing(handler: WebsocketHandler): WebsocketHandler {
+  return function (socket, request) {
+    request.permit[Symbol.dispose]();
+    return handler.call(this, socket, request);
+  };
 }

@@ -45,9 +45,9 @@ interface Thrown {
 }
 
 /**
- * What to tell of an error. Those made to be told keep their code: a `SpillwayError`, Fastify's own,
- * and those that say so by `expose`. Of any other nothing is told but an id: its status and its
- * message may come from a service behind this one.
+ * What to tell of an error. Those made to be told keep their code: a `SpillwayError`, Fastify's
+ * own, and those that say so by `expose`. Of any other nothing is told but an id: its status and
+ * its message may come from a service behind this one.
  */
 export function failureOf(error: unknown): Failure {
   if (error instanceof SpillwayError) return told(error);

@@ -71,6 +71,8 @@ class Stopper implements Disposable {
 
   readonly #look = (): void => {
     this.#server.closeIdleConnections();
+    // To Node, who has said nothing yet is in the middle of a request.
+    for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy();
     if (this.#clock.now() >= this.#cutAt) this.cut();
     this.#timer = this.#clock.after(lookMs, this.#look);
   };

@@ -1,0 +1,18 @@
+import fastify, { type FastifyInstance } from 'fastify';
+import { Lane } from 'spillway';
+import { admission, createServer } from 'spillway-http';
+
+const options = { name: 'sums', limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
+
+/** The whole server, as it comes. */
+export async function server(): Promise<FastifyInstance> {
+  const { app } = await createServer({ lane: new Lane(options) });
+  return app;
+}
+
+/** Only the lane: permit, deadline and meter. */
+export async function admitted(): Promise<FastifyInstance> {
+  const app = fastify();
+  await app.register(admission, { lane: new Lane(options) });
+  return app;
+}
