@@ -84,7 +84,14 @@ export {
   type StoredRecord,
   type StoreReading,
 } from './store.ts';
-export type { SharedOptions } from './store-link.ts';
+export {
+  type Committed,
+  type Decision,
+  type SharedOptions,
+  type Sighting,
+  StoreLink,
+  type Updated,
+} from './store-link.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {
