@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { httpError } from './errors.ts';
 import { rateKey, routeName, routeOf, type UserOf } from './rate-key.ts';
@@ -40,7 +40,7 @@ const defaultLimits: readonly RateRule[] = [{ limit: 120, windowMs: 60_000 }];
  * limit that has the least left.
  */
 export const rateGuard: FastifyPluginAsync<RateGuardOptions> = fastifyPlugin(
-  async (app, options: RateGuardOptions) => {
+  async (app: FastifyInstance, options: RateGuardOptions) => {
     const { limits = defaultLimits, user, ...rest } = options;
     const limiter = new RateLimiter(rest);
     const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
