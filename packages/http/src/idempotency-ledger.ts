@@ -83,16 +83,13 @@ export class IdempotencyLedger {
     const { name, runMsMax } = this.#options;
     const record = `idempotency/${name}/${key}`;
     const claim = { record, by: this.#link.newId(), print };
-    const drops = this.#makeRoom();
-    this.#claiming += 1;
+    let drops: readonly Kept[] | undefined;
     try {
-      for (const { claim, version } of drops) {
-        // If it has expired or is another's by now, it has another version: that is well too.
-        await this.#link.commit([{ name: claim.record, ifVersion: version }]).catch(() => {});
-      }
       const { value, done, seen } = await this.#link.update<Finding>([record], ({ records }) => {
         const [known] = records;
         if (known !== undefined) return { value: found(claim, known.value as unknown as Page) };
+        // Only a new key makes others go, and its place is taken before anything is waited for.
+        drops ??= this.#makeRoom();
         const change = { name: record, value: { by: claim.by, print }, ifVersion: 0 };
         return { value: { kind: 'first', claim }, changes: [{ ...change, ttlMs: runMsMax }] };
       });
@@ -103,7 +100,11 @@ export class IdempotencyLedger {
       }
       return value;
     } finally {
-      this.#claiming -= 1;
+      if (drops !== undefined) this.#claiming -= 1;
+      for (const { claim, version } of drops ?? []) {
+        // If it has expired or is another's by now, it has another version: that is well too.
+        await this.#link.commit([{ name: claim.record, ifVersion: version }]).catch(() => {});
+      }
     }
   }
 
@@ -142,7 +143,7 @@ export class IdempotencyLedger {
     this.#running.delete(record);
   }
 
-  /** Takes out what has expired and, if that is not enough, the oldest that are done. */
+  /** Takes a place: of what has expired or, if that is not enough, of the oldest that is done. */
   #makeRoom(): readonly Kept[] {
     const now = this.#link.clock.now();
     const drops: Kept[] = [];
@@ -158,7 +159,10 @@ export class IdempotencyLedger {
       this.#forget(record);
       drops.push(kept);
     }
-    if (!isFull()) return drops;
+    if (!isFull()) {
+      this.#claiming += 1;
+      return drops;
+    }
     const [oldest] = this.#running.values();
     const retryAfterMs = Math.max(1, (oldest?.endsAt ?? now) - now);
     throw httpError('IDEMPOTENCY_FULL', 'too many keys are in use', { retryAfterMs });

@@ -27,7 +27,7 @@ export interface IdempotencyOptions {
    * answers 409 to all others, whatever became of the first. @default 'answer'
    */
   readonly mode?: 'answer' | 'refuse' | undefined;
-  /** Whose key it is, if that was proven; keys of different users never meet. @default its address */
+  /** Whose key it is, if that was proven; users' keys never meet. @default that of its address */
   readonly user?: UserOf | undefined;
   /** How long a key is remembered, in milliseconds; from 100 ms to 31 days, default 24 hours. */
   readonly ageMs?: number | undefined;
@@ -60,8 +60,8 @@ const mib = 2 ** 20;
 
 /**
  * Does what comes with an `Idempotency-Key` once, however often it is sent. The answer of a handler
- * is kept and given again, except cookies. A 5xx, a 401, 403 or 429 is not kept, nor is anything that
- * was refused before the handler: then the key is free again.
+ * is kept and given again, except cookies. A 5xx, a 401, 403 or 429 is not kept, nor is anything
+ * that was refused before the handler: then the key is free again.
  */
 export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: IdempotencyOptions) => {

@@ -19,8 +19,8 @@ export interface PrimaryOnlyOptions {
 }
 
 /**
- * Answers 503 on the routes of the primary if this instance is not it. A primary can cease to be one
- * while it answers: what it writes must be guarded by the lease as well.
+ * Answers 503 on the routes of the primary if this instance is not it. A primary can cease to be
+ * one while it answers: what it writes must be guarded by the lease as well.
  */
 export const primaryOnly: FastifyPluginAsync<PrimaryOnlyOptions> = fastifyPlugin(
   async (app: FastifyInstance, { primary, retryAfterMs = 1000 }: PrimaryOnlyOptions) => {

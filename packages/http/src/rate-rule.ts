@@ -16,7 +16,7 @@ export interface RateRule {
   readonly windowMs: number;
   /** @default 'sliding' */
   readonly mode?: RateMode | undefined;
-  /** What has a count of its own; a route's rule counts by its route as well. @default ['client'] */
+  /** What has a count of its own; a route's rule counts by route as well. @default ['client'] */
   readonly by?: readonly RateKeyPart[] | undefined;
   /**
    * What happens while the shared store does not answer: `closed` refuses with 503, `open` lets

@@ -13,7 +13,7 @@ interface SharedEntry extends RateEntry {
   /** Those who wait for the store to count them, oldest first. */
   readonly waiters: Waiter[];
   isVisiting: boolean;
-  /** Requests that the store has counted already and that may be admitted here until `leaseEndsAt`. */
+  /** How many the store has counted already, to be let through here until `leaseEndsAt`. */
   leased: number;
   leaseEndsAt: number;
   /** How many to lease beyond those that wait: grows while leases are used up. */
@@ -35,8 +35,8 @@ interface Grant {
   readonly freeAt: number;
 }
 
-/** Nobody may lease more than this share of what is left, or others would find nothing. */
-const aheadShare = 1 / 16;
+/** Nobody leases more of what is left, or others would find nothing; a small limit is exact. */
+const aheadShare = 1 / 32;
 /** A lease ends early by this share: two clocks do not run alike. */
 const margin = 0.1;
 const leaseMsMax = 1_000;

@@ -41,7 +41,7 @@ export class Session<Data extends object = Record<string, Json>> {
     this.#checkSize = checkSize;
   }
 
-  /** A secret that is the session's own until it is regenerated; undefined as long as it is empty. */
+  /** A secret that is its own until it is regenerated; undefined as long as it is empty. */
   get id(): string | undefined {
     return this.#state?.id;
   }
@@ -70,7 +70,7 @@ export class Session<Data extends object = Record<string, Json>> {
     if (this.#state !== undefined) this.#replace(undefined);
   }
 
-  /** Begins it anew with the same data. Call it at every log-in, or an id given by another stays. */
+  /** Begins it anew with the same data. Call it at every log-in, or another may know its id. */
   regenerate(): void {
     this.#replace({ ...this.#begun(), ...begin(this.#now()) });
   }

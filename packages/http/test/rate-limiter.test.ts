@@ -4,7 +4,7 @@ import { MemoryStore, type Random, type StoreReading } from 'spillway';
 import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
 import { type NamedRule, namedRule, RateLimiter, type RateMode } from 'spillway-http';
 
-const seeds = Number(process.env.SPILLWAY_SEEDS ?? 40);
+const seeds = Number(process.env.SPILLWAY_SEEDS ?? 30);
 const modes: readonly RateMode[] = ['sliding', 'bucket', 'fixed'];
 
 /**
@@ -140,7 +140,7 @@ describe('RateLimiter', () => {
 });
 
 describe('RateLimiter, shared by many', () => {
-  it('keeps the promise of its mode, whatever happens to the store and to those who ask', async () => {
+  it('keeps the promise of its mode, whatever happens on the way to the store', async () => {
     await explore(seeds, async (random) => {
       const clock = new VirtualClock();
       const store = new MemoryStore({ clock });
@@ -154,7 +154,7 @@ describe('RateLimiter, shared by many', () => {
         return new RateLimiter({ store: line, clock, random, storeMsMax: 300 });
       });
       const stepMs = (rule.rule.windowMs / rule.rule.limit) * 2 * random();
-      for (let i = 0; i < 300; i += 1) {
+      for (let i = 0; i < 200; i += 1) {
         const node = nodes[Math.floor(random() * nodes.length)] as RateLimiter;
         const use = node.take([{ rule, key: 'a' }]).then(
           (verdict) => void (verdict?.admitted && times.push(clock.now())),
@@ -204,7 +204,7 @@ describe('RateLimiter, shared by many', () => {
     assert.ok(store.calls < admitted / 10, `${store.calls} visits for ${admitted}`);
   });
 
-  it('counts what was leased when its lease ends, since it may be used as late as that', async () => {
+  it('counts what was leased when its lease ends, for it may be used as late as that', async () => {
     for (const mode of modes) {
       const clock = new VirtualClock();
       const store = new MemoryStore({ clock });
@@ -212,7 +212,7 @@ describe('RateLimiter, shared by many', () => {
         RateLimiter,
         RateLimiter,
       ];
-      const rule = namedRule('x', { limit: 1600, windowMs: 16_000, mode });
+      const rule = namedRule('x', { limit: 640, windowMs: 16_000, mode });
       const times: number[] = [];
       const takeAll = async (limiter: RateLimiter, max: number) => {
         for (let i = 0; i < max; i += 1) {
@@ -222,19 +222,19 @@ describe('RateLimiter, shared by many', () => {
       };
       await clock.advance(950);
       // Doubles its lease with each visit; what it has at last it keeps for later.
-      await takeAll(a, 128);
+      await takeAll(a, 90);
       await clock.advance(890);
-      await takeAll(a, 2000);
-      await takeAll(b, 2000);
+      await takeAll(a, 999);
+      await takeAll(b, 999);
       await clock.advance(15_180);
-      await takeAll(b, 2000);
-      await takeAll(a, 2000);
-      assert.ok(times.length > 1600, `${times.length}`);
+      await takeAll(b, 999);
+      await takeAll(a, 999);
+      assert.ok(times.length > 640, `${times.length}`);
       await clock.advance(40_000);
-      await takeAll(a, 128);
+      await takeAll(a, 90);
       await clock.advance(40_000);
-      await takeAll(b, 2000);
-      await takeAll(a, 2000);
+      await takeAll(b, 999);
+      await takeAll(a, 999);
       checkRate(rule, times);
     }
   });
@@ -248,7 +248,7 @@ describe('RateLimiter, shared by many', () => {
     assert.ok(store.calls <= 6, `${store.calls} visits`);
   });
 
-  it('does as each rule says while the store is down, at once, and counts again afterwards', async () => {
+  it('does as each rule says while the store is down, and counts again later', async () => {
     const clock = new VirtualClock();
     const line = new FaultyStore(new MemoryStore({ clock }), { clock });
     const limiter = new RateLimiter({ store: line, clock, storeMsMax: 500 });
