@@ -29,7 +29,7 @@ export interface CsrfOptions {
   readonly name?: string | undefined;
   /** The header that may carry the token. @default 'x-csrf-token' */
   readonly header?: string | undefined;
-  /** The field of a form that may carry it. @default '_csrf' */
+  /** The field of a parsed body that may carry it. @default '_csrf' */
   readonly field?: string | undefined;
   /** The session a token is bound to. @default the id of `request.session`, if there are any */
   readonly session?: ((request: FastifyRequest) => string | undefined) | undefined;

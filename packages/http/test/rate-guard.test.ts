@@ -128,6 +128,7 @@ describe('rateGuard', () => {
     assert.deepEqual(await statuses(site, times(2, '/')), [200, 429]);
     // A user cannot be mistaken for an address, however it is named.
     assert.deepEqual(await as('@127.0.0.1'), [200]);
+    assert.deepEqual(await as('127.0.0.1'), [200]);
     assert.deepEqual(await as('x'.repeat(5000)), [200]);
   });
 

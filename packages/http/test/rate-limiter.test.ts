@@ -102,7 +102,7 @@ describe('RateLimiter', () => {
     const limiter = new RateLimiter({ clock: new VirtualClock() });
     const narrow = namedRule('narrow', { limit: 1, windowMs: 1000 });
     const wide = namedRule('wide', { limit: 3, windowMs: 1000 });
-    const both = [narrow, wide].map((rule) => ({ rule, key: 'a' }));
+    const both = [wide, narrow].map((rule) => ({ rule, key: 'a' }));
     const admitted: unknown[] = [];
     for (let i = 0; i < 5; i += 1) admitted.push((await limiter.take(both))?.admitted);
     assert.deepEqual(admitted, [true, false, false, false, false]);
