@@ -31,6 +31,15 @@ export type Finding =
   | { readonly kind: 'other' }
   | { readonly kind: 'done'; readonly answer: Answer };
 
+export interface IdempotencyStats {
+  /** Keys of requests that have not ended, as far as this instance claimed them. */
+  readonly running: number;
+  /** Keys that this instance remembers as done. */
+  readonly done: number;
+  /** How long their answers are, in base64. */
+  readonly bytes: number;
+}
+
 export interface LedgerOptions extends Omit<SharedOptions, 'store'> {
   readonly store: Store | undefined;
   /** How long an answer is kept, in milliseconds. */
@@ -74,7 +83,7 @@ export class IdempotencyLedger {
     this.#link = new StoreLink({ ...options, store });
   }
 
-  get stats(): { readonly running: number; readonly done: number; readonly bytes: number } {
+  get stats(): IdempotencyStats {
     return { running: this.#running.size, done: this.#done.size, bytes: this.#bytes };
   }
 

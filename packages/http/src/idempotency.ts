@@ -5,13 +5,22 @@ import type { Clock, Random, Store } from 'spillway';
 import { check, checkInteger, checkNumber } from './check.ts';
 import { httpError } from './errors.ts';
 import { isStream, keptHeaders, recorded, wholeBody } from './idempotency-answer.ts';
-import { type Answer, type Claim, type Finding, IdempotencyLedger } from './idempotency-ledger.ts';
+import {
+  type Answer,
+  type Claim,
+  type Finding,
+  IdempotencyLedger,
+  type IdempotencyStats,
+} from './idempotency-ledger.ts';
 import { addressKey, routeOf, type UserOf } from './rate-key.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** True: each change needs a key. False: keys mean nothing. @default the plugin's `required` */
     readonly idempotency?: boolean | undefined;
+  }
+  interface FastifyInstance {
+    readonly idempotencyStats: IdempotencyStats;
   }
   interface FastifyRequest {
     /** The right to do what the request's key stands for, until it is answered. */
@@ -70,6 +79,7 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
     checkInteger('answerBytesMax', answerBytesMax, 0, 16 * mib);
     check(mode === 'answer' || mode === 'refuse', 'mode', "'answer' or 'refuse'", mode);
     app.decorateRequest('idempotencyClaim', null);
+    app.decorate('idempotencyStats', { getter: () => ledger.stats });
 
     app.addHook('preValidation', async (request, reply) => {
       const { idempotency: setting } = request.routeOptions.config;

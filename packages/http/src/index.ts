@@ -2,6 +2,7 @@ export { type BlockedUsersOptions, blockedUsers } from './blocked.ts';
 export { type CsrfOptions, csrf } from './csrf.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
 export { type IdempotencyOptions, idempotency } from './idempotency.ts';
+export type { IdempotencyStats } from './idempotency-ledger.ts';
 export { type PrimaryOnlyOptions, primaryOnly } from './primary-only.ts';
 export { type RateGuardOptions, rateGuard } from './rate-guard.ts';
 export { addressKey, type RateKeyPart, type UserOf } from './rate-key.ts';

@@ -48,6 +48,9 @@ export function routeName(method: string, url: string): string {
  */
 export function addressKey(ip: string | undefined): string {
   if (!ip?.includes(':')) return ip ?? '';
+  // As a server for both kinds sees every IPv4 client: worth a way of its own.
+  const ipv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip);
+  if (ipv4 !== null) return ipv4[1] as string;
   const groups = ipv6Groups(ip.replace(/%.*/, ''));
   if (groups === undefined) return ip;
   const [high = 0, low = 0] = groups.slice(6);

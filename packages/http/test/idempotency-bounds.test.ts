@@ -20,6 +20,8 @@ describe('what idempotency remembers', () => {
     await clock.advance(1);
     await shop.send('d');
     assert.equal(shop.done, 6);
+    const { running, done } = shop.site.app.idempotencyStats;
+    assert.ok(running === 0 && done <= 3, `${running} running, ${done} done`);
   });
 
   it('forgets answers for want of room, but not that they were given', async () => {
@@ -28,6 +30,8 @@ describe('what idempotency remembers', () => {
     const statuses: number[] = [];
     for (const key of ['a', 'b', 'c']) statuses.push((await shop.send(key)).status);
     assert.deepEqual(statuses, [409, 200, 200]);
+    const bytes = 2 * Buffer.alloc(1000).toString('base64').length;
+    assert.deepEqual(shop.site.app.idempotencyStats, { running: 0, done: 3, bytes });
     assert.equal(shop.done, 3);
   });
 
