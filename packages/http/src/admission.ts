@@ -1,8 +1,7 @@
 import type { WebsocketHandler } from '@fastify/websocket';
 import type { FastifyPluginAsync, RouteOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, type Lane, systemClock } from 'spillway';
-import { check } from './check.ts';
+import { type Clock, check, type Lane, systemClock } from 'spillway';
 import { DeadlineLine } from './deadline-line.ts';
 import { RequestPermit } from './request-permit.ts';
 

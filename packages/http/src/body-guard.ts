@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { check } from './check.ts';
+import { check } from 'spillway';
 import { httpError } from './errors.ts';
 import { hasBody } from './unread-body.ts';
 

@@ -1,8 +1,7 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { FastifyPluginAsync, RouteOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { Histogram, type Quantiles, systemClock } from 'spillway';
-import { checkNumber } from './check.ts';
+import { checkNumber, Histogram, type Quantiles, systemClock } from 'spillway';
 
 /** Where a route does its work: on the event loop, on worker threads, or in a stream's chunks. */
 export type Domain = 'loop' | 'thread' | 'stream';

@@ -1,5 +1,7 @@
 export { type AdmissionOptions, admission } from './admission.ts';
+export { type BlockedUsersOptions, blockedUsers } from './blocked.ts';
 export { type BodyGuardOptions, bodyGuard } from './body-guard.ts';
+export { type CsrfOptions, csrf } from './csrf.ts';
 export {
   type Domain,
   type DomainsOptions,
@@ -11,11 +13,27 @@ export { type ErrorAnswersOptions, errorAnswers } from './error-answer.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
 export { type Failure, failureOf } from './failure.ts';
 export { failurePage, wantsPage } from './failure-page.ts';
+export { type IdempotencyOptions, idempotency } from './idempotency.ts';
+export type { IdempotencyStats } from './idempotency-ledger.ts';
 export { methods } from './methods.ts';
+export { type PrimaryOnlyOptions, primaryOnly } from './primary-only.ts';
+export { type RateGuardOptions, rateGuard } from './rate-guard.ts';
+export { addressKey, type RateKeyPart, type UserOf } from './rate-key.ts';
+export {
+  type RateClaim,
+  type RateDecision,
+  RateLimiter,
+  type RateLimiterOptions,
+} from './rate-limiter.ts';
+export type { RateVerdict } from './rate-memory.ts';
+export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate-rule.ts';
 export { type RecentError, RecentErrors, type RecentErrorsOptions } from './recent-errors.ts';
 export type { RequestPermit } from './request-permit.ts';
 export { buildValidator } from './schema.ts';
 export { type SecurityHeadersOptions, securityHeaders } from './security-headers.ts';
 export { createServer, HttpServer } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
+export { type SessionOptions, sessionOf, sessions } from './session.ts';
+export { type FlashMessage, Session } from './session-data.ts';
+export type { SigningKeys } from './signer.ts';
 export { type Stopper, type StoppingOptions, stopping } from './stopping.ts';

@@ -1,6 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { type Clock, systemClock } from 'spillway';
-import { checkInteger } from './check.ts';
+import { type Clock, checkInteger, systemClock } from 'spillway';
 
 export interface RecentErrorsOptions {
   /** How many are kept; the oldest goes first. An integer from 1; 200 by default. */

@@ -1,7 +1,7 @@
 import { Ajv2020, type AnySchema, type Options } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { safeRegex } from 'safe-regex2';
-import { check } from './check.ts';
+import { check } from 'spillway';
 
 /** How long a text may be that a pattern is tried on; a longer one does not match. */
 const patternTextMax = 1_000;

@@ -1,7 +1,6 @@
 import type { ServerOptions as TlsOptions } from 'node:https';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
-import type { Clock, Lane } from 'spillway';
-import { check, checkInteger, checkNumber } from './check.ts';
+import { type Clock, check, checkInteger, checkNumber, type Lane } from 'spillway';
 import type { RecentErrors } from './recent-errors.ts';
 
 export interface ServerOptions {

@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, systemClock } from 'spillway';
-import { checkNumber } from './check.ts';
+import { type Clock, checkNumber, systemClock } from 'spillway';
 import { httpError } from './errors.ts';
 
 export interface StoppingOptions {

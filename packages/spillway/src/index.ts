@@ -15,6 +15,7 @@ export {
 export { Breaker, type BreakerOptions, type BreakerStats } from './breaker.ts';
 export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
+export { check, checkInteger, checkNumber } from './check.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
@@ -84,7 +85,14 @@ export {
   type StoredRecord,
   type StoreReading,
 } from './store.ts';
-export type { SharedOptions } from './store-link.ts';
+export {
+  type Committed,
+  type Decision,
+  type SharedOptions,
+  type Sighting,
+  StoreLink,
+  type Updated,
+} from './store-link.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
 export {

@@ -1,0 +1,60 @@
+import { pipeline, type Readable, Transform } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+
+/** These belong to one answer, to its connection or to its client, and not to what was done. */
+const notKept =
+  /^(connection|content-length|date|keep-alive|set-cookie|transfer-encoding|ratelimit-.*)$/;
+
+/** The headers that an answer has whenever it is given. */
+export function keptHeaders(reply: FastifyReply): Record<string, string | readonly string[]> {
+  const headers = Object.entries(reply.getHeaders()).filter(([name]) => !notKept.test(name));
+  return Object.fromEntries(
+    headers.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]),
+  );
+}
+
+/** The bytes of an answer that is there as a whole; undefined for one that is not. */
+export function wholeBody(payload: unknown): Buffer | undefined {
+  if (payload === undefined || payload === null) return Buffer.alloc(0);
+  if (typeof payload === 'string') return Buffer.from(payload);
+  return Buffer.isBuffer(payload) ? payload : undefined;
+}
+
+export function isStream(payload: unknown): payload is Readable {
+  return typeof (payload as { pipe?: unknown } | null | undefined)?.pipe === 'function';
+}
+
+/**
+ * The same stream, at the pace of its reader. Before its end is passed on, `keep` is given all of
+ * it, or undefined if it was longer than `bytesMax`; undefined also if it broke off.
+ */
+export function recorded(
+  source: Readable,
+  bytesMax: number,
+  keep: (body: Buffer | undefined) => Promise<void>,
+): Readable {
+  let chunks: Buffer[] | undefined = [];
+  let bytes = 0;
+  let isKept = false;
+  const keepOnce = async (): Promise<void> => {
+    if (isKept) return;
+    isKept = true;
+    await keep(chunks && Buffer.concat(chunks));
+  };
+  const copy = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes > bytesMax) chunks = undefined;
+      chunks?.push(chunk);
+      done(null, chunk);
+    },
+    flush(done) {
+      keepOnce().then(() => done(), done);
+    },
+  });
+  return pipeline(source, copy, (error) => {
+    if (!error) return;
+    chunks = undefined;
+    void keepOnce();
+  });
+}

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { MemoryStore, type Store, seededRandom, systemClock } from 'spillway';
+import { FaultyStore, VirtualClock } from 'spillway/testing';
+import { barrier, type Handler, Shop } from './fixtures/shop.ts';
+import { crowd } from './fixtures/site.ts';
+
+describe('what idempotency remembers', () => {
+  it('forgets a key in time, and the oldest if there are too many', async () => {
+    const clock = new VirtualClock();
+    await using shop = await Shop.open({ clock, ageMs: 1000, keysMax: 3 });
+    for (const key of ['a', 'b', 'c', 'd']) await shop.send(key);
+    for (const key of ['d', 'c', 'b']) await shop.send(key);
+    assert.equal(shop.done, 4);
+    await shop.send('a');
+    assert.equal(shop.done, 5);
+    await clock.advance(999);
+    await shop.send('d');
+    assert.equal(shop.done, 5);
+    await clock.advance(1);
+    await shop.send('d');
+    assert.equal(shop.done, 6);
+    const { running, done } = shop.site.app.idempotencyStats;
+    assert.ok(running === 0 && done <= 3, `${running} running, ${done} done`);
+  });
+
+  it('forgets answers for want of room, but not that they were given', async () => {
+    await using shop = await Shop.open({ bytesMax: 3000 }, () => 'x'.repeat(1000));
+    for (const key of ['a', 'b', 'c']) await shop.send(key);
+    const statuses: number[] = [];
+    for (const key of ['a', 'b', 'c']) statuses.push((await shop.send(key)).status);
+    assert.deepEqual(statuses, [409, 200, 200]);
+    const bytes = 2 * Buffer.alloc(1000).toString('base64').length;
+    assert.deepEqual(shop.site.app.idempotencyStats, { running: 0, done: 3, bytes });
+    assert.equal(shop.done, 3);
+  });
+
+  it('refuses what it could not remember', async () => {
+    const clock = new VirtualClock();
+    const gate = barrier();
+    await using shop = await Shop.open({ clock, keysMax: 1, runMsMax: 5000 }, gate.wait);
+    const running = shop.send('a');
+    await gate.begun;
+    const full = await shop.send('b');
+    assert.equal(full.status, 503);
+    assert.equal(full.json.code, 'IDEMPOTENCY_FULL');
+    assert.equal(full.headers['retry-after'], '5');
+    gate.open();
+    await running;
+    assert.equal((await shop.send('b')).status, 200);
+    await using strict = await Shop.open({ clock, keysMax: 1, mode: 'refuse', ageMs: 5000 });
+    assert.equal((await strict.send('a')).status, 201);
+    assert.equal((await strict.send('b')).status, 503);
+    assert.equal((await strict.send('a')).status, 409);
+    await clock.advance(5000);
+    assert.equal((await strict.send('b')).status, 201);
+  });
+
+  it('answers 503 while its store is down, and does nothing', async () => {
+    const network = new VirtualClock();
+    const store = new FaultyStore(new MemoryStore(), { clock: network });
+    await using shop = await Shop.open({ store, storeMsMax: 10 });
+    store.down = true;
+    assert.equal((await shop.send('k')).json.code, 'STORE_UNREACHABLE');
+    assert.equal(shop.done, 0);
+  });
+});
+
+describe('idempotency, shared by many', () => {
+  const open = (store: Store, clock: VirtualClock, handler?: Handler) =>
+    Shop.open({ store, clock, ageMs: 60_000, runMsMax: 5000 }, handler);
+
+  it('gives the answer of one instance at another', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using a = await open(store, clock);
+    await using b = await open(store, clock);
+    const first = await a.send('k');
+    const again = await b.send('k');
+    assert.deepEqual([again.status, again.text], [201, first.text]);
+    assert.equal((await b.send('k', '/order', { body: { n: 2 } })).status, 422);
+    assert.equal(b.done, 0);
+  });
+
+  it('does nothing twice, whatever happens on the way to the store', async () => {
+    const store = new MemoryStore();
+    const random = seededRandom(7);
+    const done = new Map<string, number>();
+    const handler: Handler = async ({ headers }) => {
+      const key = String(headers['idempotency-key']);
+      done.set(key, (done.get(key) ?? 0) + 1);
+      return { key, n: done.get(key) };
+    };
+    const open = () => {
+      const faults = { clock: systemClock, random, delayMsMax: 2, faultShare: 0.15 };
+      const line = new FaultyStore(store, faults);
+      return Shop.open({ store: line, random, storeMsMax: 150 }, handler);
+    };
+    await using a = await open();
+    await using b = await open();
+    const replies = await crowd(400, 32, (at) => (at % 2 === 0 ? a : b).send(`k${at % 40}`));
+    for (const { status, json } of replies) {
+      if (status === 200) assert.equal(json.n, 1);
+      else assert.ok(['IDEMPOTENCY_RUNNING', 'STORE_UNREACHABLE'].includes(String(json.code)));
+    }
+    assert.deepEqual([...new Set(done.values())], [1]);
+    assert.ok(done.size >= 30, `${done.size} of 40`);
+    assert.ok(replies.filter(({ headers }) => headers['idempotency-replayed']).length > 50);
+  });
+
+  it('frees the key of an instance that died, at its deadline and not before', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const gate = barrier();
+    await using dead = await open(store, clock, gate.wait);
+    await using b = await open(store, clock);
+    const lost = dead.send('k');
+    await gate.begun;
+    assert.equal((await b.send('k')).json.code, 'IDEMPOTENCY_RUNNING');
+    await clock.advance(4999);
+    assert.equal((await b.send('k')).status, 409);
+    await clock.advance(1);
+    const done = await b.send('k');
+    assert.equal(done.status, 201);
+    // It was not dead, only late: what it has to say does not count any more.
+    gate.open();
+    await lost;
+    assert.equal((await dead.send('k')).text, done.text);
+    assert.equal(b.done, 1);
+  });
+});

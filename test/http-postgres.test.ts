@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, it } from 'node:test';
+import type { Store } from 'spillway';
+import { namedRule, RateLimiter } from 'spillway-http';
+import { openDatabase } from 'spillway-sql';
+
+const program = ['packages', 'sql', 'test', 'fixtures', 'postgres-main.ts'];
+
+/** The address of a server that ends when the stack does. */
+async function startPostgres(stack: AsyncDisposableStack): Promise<string> {
+  const path = join(import.meta.dirname, '..', ...program);
+  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+  const child = spawn(process.execPath, [path], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const exit = once(child, 'exit');
+  stack.defer(async () => {
+    child.stdin.end();
+    await exit;
+  });
+  const failed = exit.then(() => assert.fail('Postgres did not start'));
+  const [url] = await Promise.race([once(createInterface(child.stdout), 'line'), failed]);
+  failed.catch(() => {});
+  return url;
+}
+
+describe('RateLimiter, on Postgres', () => {
+  const stack = new AsyncDisposableStack();
+  /** Those of two instances. */
+  const stores: Store[] = [];
+
+  before(async () => {
+    const url = await startPostgres(stack);
+    for (let i = 0; i < 2; i += 1) {
+      const database = stack.use(await openDatabase<unknown>(url));
+      stores.push(stack.use(await database.store()));
+    }
+  });
+
+  after(() => stack.disposeAsync());
+
+  it('lets exactly the limit through over two instances, in every mode', async () => {
+    const nodes = stores.map((store) => new RateLimiter({ store, storeMsMax: 20_000 }));
+    for (const mode of ['sliding', 'bucket', 'fixed'] as const) {
+      const rule = namedRule(mode, { limit: 20, windowMs: 86_400_000, mode });
+      const tries = Array.from({ length: 100 }, (_, at) =>
+        nodes[at % 2]?.take([{ rule, key: 'a' }]),
+      );
+      const verdicts = await Promise.all(tries);
+      assert.equal(verdicts.filter((verdict) => verdict?.admitted).length, 20, mode);
+    }
+  });
+});
