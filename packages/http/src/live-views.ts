@@ -12,7 +12,7 @@ export interface LiveOptions {
   readonly viewListenersMax?: number | undefined;
   /** How many views (a page and a key) are remembered. From 1; 1,000 by default. */
   readonly viewsMax?: number | undefined;
-  /** How many versions of a view are remembered, to send only what changed. From 1; 8 by default. */
+  /** How many versions of a view are remembered, to tell what changed. From 1; 8 by default. */
   readonly rendersMax?: number | undefined;
   /**
    * How long the text of all versions together may be, in characters; the newest one of a view that

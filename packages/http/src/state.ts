@@ -148,16 +148,12 @@ export class State<T> implements AsyncDisposable {
     });
   }
 
-  /** One listener that throws is a bug, but not one of those that come after it. */
+  /** Each by itself: one that throws is a bug, but not one of those that come after it. */
   #tell(): void {
     for (const listener of this.#listeners) {
-      try {
-        listener();
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
+      queueMicrotask(() => {
+        if (this.#listeners.has(listener)) listener();
+      });
     }
   }
 
