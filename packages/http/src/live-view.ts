@@ -29,6 +29,8 @@ export interface LiveViewOptions {
   readonly clock: Clock;
   /** Told how much more text is kept than before, or less. */
   readonly kept: (length: number) => void;
+  /** Told after a change of state was rendered and sent. */
+  readonly refreshed: () => void;
   /** Told when it cannot be rendered for those who listen; they keep what they have. */
   readonly failed: (error: unknown) => void;
 }
@@ -141,7 +143,7 @@ export class LiveView {
   };
 
   #refresh(): void {
-    const { clock, failed } = this.#options;
+    const { clock, failed, refreshed } = this.#options;
     this.#refreshedAt = clock.now();
     try {
       this.render();
@@ -150,5 +152,6 @@ export class LiveView {
       return;
     }
     for (const listener of this.listeners) listener.offer();
+    refreshed();
   }
 }

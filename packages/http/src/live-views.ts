@@ -3,7 +3,7 @@ import { checkInteger } from './check.ts';
 import { httpError } from './errors.ts';
 import type { Html } from './html.ts';
 import { LiveListener } from './live-listener.ts';
-import { LiveView, type Watched } from './live-view.ts';
+import { LiveView, type Render, type Watched } from './live-view.ts';
 
 export interface LiveOptions {
   /** How many browsers may listen in all; one more is refused. From 1; 10,000 by default. */
@@ -69,28 +69,21 @@ export class LiveViews {
     return { listeners: this.#listeners.size, views: this.#views.size, length: this.#length };
   }
 
-  /** The view of this name, rendered; remembered if there is room. */
-  view(name: string, source: LiveSource): LiveView {
-    const { rendersMax, intervalMs, clock, viewsMax } = this.#limits;
-    const kept = (length: number) => {
-      this.#length += length;
-    };
-    const settings = { ...source, rendersMax, intervalMs, clock, kept, failed: this.#failed };
-    const view = this.#views.get(name) ?? new LiveView(settings);
-    view.render();
-    this.#views.delete(name);
-    this.#views.set(name, view);
-    this.#trim(viewsMax);
-    return view;
+  /** The newest version of the view of this name, which is remembered while there is room. */
+  render(name: string, source: LiveSource): Render {
+    const newest = this.#open(name, source).render();
+    this.#trim();
+    return newest;
   }
 
   /** A stream of what changes in a view since the version, to be sent to a browser. */
   listen(name: string, source: LiveSource, version: string): LiveListener {
-    const { listenersMax, viewListenersMax } = this.#limits;
+    const { listenersMax, viewListenersMax, viewsMax } = this.#limits;
     if (this.#listeners.size >= listenersMax) throw full(`${listenersMax} browsers listen`);
-    const view = this.view(name, source);
-    if (view.listeners.size >= viewListenersMax) throw full(`${viewListenersMax} listen to this`);
-    if (this.#views.get(name) !== view) throw full(`${this.#views.size} views are listened to`);
+    const others = this.#views.get(name)?.listeners.size ?? 0;
+    if (others >= viewListenersMax) throw full(`${others} browsers listen to this one`);
+    if (others === 0 && this.#watched() >= viewsMax) throw full(`${viewsMax} are listened to`);
+    const view = this.#open(name, source);
     const listener = new LiveListener(view, version);
     this.#listeners.add(listener);
     view.add(listener);
@@ -98,6 +91,7 @@ export class LiveViews {
       this.#listeners.delete(listener);
       view.remove(listener);
     });
+    this.#trim();
     if (this.#timer === undefined) this.#beat();
     return listener;
   }
@@ -108,10 +102,29 @@ export class LiveViews {
     for (const listener of this.#listeners) listener.end();
   }
 
+  #open(name: string, source: LiveSource): LiveView {
+    const { rendersMax, intervalMs, clock } = this.#limits;
+    const kept = (length: number) => {
+      this.#length += length;
+    };
+    const settings = { ...source, rendersMax, intervalMs, clock };
+    const told = { kept, refreshed: () => this.#trim(), failed: this.#failed };
+    const view = this.#views.get(name) ?? new LiveView({ ...settings, ...told });
+    view.render();
+    this.#views.delete(name);
+    this.#views.set(name, view);
+    return view;
+  }
+
+  #watched(): number {
+    return this.#views.values().reduce((sum, { listeners }) => sum + Math.sign(listeners.size), 0);
+  }
+
   /** Forgets what was not asked for the longest, until all is within bounds. */
-  #trim(viewsMax: number): void {
+  #trim(): void {
+    const { viewsMax, lengthMax } = this.#limits;
     for (const [name, view] of this.#views) {
-      const isLong = this.#length > this.#limits.lengthMax;
+      const isLong = this.#length > lengthMax;
       if (!isLong && this.#views.size <= viewsMax) return;
       const isIdle = view.listeners.size === 0;
       if (isLong || isIdle) view.forget(isIdle);

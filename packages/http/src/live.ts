@@ -80,7 +80,7 @@ function addPage(
     return [`${app.prefix}${path} ${own}`, { states, render: () => view(own) }];
   };
   app.get(path, route, async (request) => {
-    const { version, text } = views.view(...wanted(request)).render();
+    const { version, text } = views.render(...wanted(request));
     // Beside its element, so that the marks in the text are the region's own.
     const region = html`<div data-live-url="${changesUrl(request.url)}"
  data-live-version="${version}">${new Raw(text)}</div>
