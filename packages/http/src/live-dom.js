@@ -190,7 +190,7 @@ export function morph(element, model) {
     const removed = node === null ? Number.POSITIVE_INFINITY : distance(node, other);
     const added = node === null ? 0 : distance(other, node);
     const { nextSibling } = other;
-    if (removed > added || removed === Number.POSITIVE_INFINITY) {
+    if (removed > 0 && removed >= added) {
       element.insertBefore(other, node);
     } else {
       for (let left = removed; left > 0; left -= 1) {

@@ -138,24 +138,27 @@ describe('a live page in a browser', () => {
     await tab.close();
   });
 
-  it('keeps the focus in an item that moves', async () => {
-    const state = new State([1, 2, 3, 4]);
-    const view = () =>
-      html`<ul>${state.value.map((n) =>
-        keyed(n, html`<li id="i${n}"><input value="${n}"></li>`),
-      )}</ul>`;
-    const { app, url } = await site({}, { states: [state], view });
-    await using _app = app;
-    const tab = await browser.newPage();
-    await tab.goto(url);
-    await tab.locator('#i4 input').fill('mine');
-    await state.update(() => [4, 1, 2, 3]);
-    await tab.waitForFunction("document.querySelector('li').id === 'i4'");
-    const isFocused = "document.activeElement === document.querySelector('#i4 input')";
-    assert.equal(await tab.evaluate(isFocused), true);
-    assert.equal(await tab.locator('#i4 input').inputValue(), 'mine');
-    await tab.close();
-  });
+  for (const canMove of [true, false]) {
+    const how = canMove ? 'without its noticing' : 'also in browsers that cannot move elements';
+    it(`keeps the focus in an item that moves, ${how}`, async () => {
+      const state = new State([1, 2, 3, 4]);
+      const item = (n: number) => keyed(n, html`<li id="i${n}"><input value="${n}"></li>`);
+      const view = () => html`<ul>${state.value.map(item)}</ul>`;
+      const { app, url } = await site({}, { states: [state], view });
+      await using _app = app;
+      const tab = await browser.newPage();
+      if (!canMove) await tab.addInitScript('delete Element.prototype.moveBefore');
+      await tab.goto(url);
+      await tab.locator('#i4 input').fill('mine');
+      await tab.evaluate("window.blurs = 0; addEventListener('blur', () => blurs++, true)");
+      await state.update(() => [4, 1, 2, 3]);
+      await tab.waitForFunction("document.querySelector('li').id === 'i4'");
+      const look = "[document.activeElement === document.querySelector('#i4 input'), blurs > 0]";
+      assert.deepEqual(await tab.evaluate(look), [true, !canMove]);
+      assert.equal(await tab.locator('#i4 input').inputValue(), 'mine');
+      await tab.close();
+    });
+  }
 
   it('shows everything anew where browsers read the HTML otherwise than it is written', async () => {
     const state = new State(1);

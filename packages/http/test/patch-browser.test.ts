@@ -73,4 +73,23 @@ describe('a patch in a browser', () => {
     );
     assert.deepEqual(replaced, [[], ['x', 'y'], [], [], ['d', 'a', 'b'], ['c']]);
   });
+
+  it('that is a whole view keeps the elements that are in both', async () => {
+    const pairs = [
+      ['<input><p>a</p>', '<p>new</p><input value="1"><p>a</p>'],
+      ['<h1>a</h1><p>b</p><input>', '<input>'],
+      ['<div><b>a</b><input></div>', '<div class="x"><i>new</i><b>b</b><input></div><hr>'],
+      ['a<!--[-->b<!--]--><input>', '<!--[--><u>c</u><!--]--><input>'],
+    ] as const;
+    for (const [from, to] of pairs) {
+      const isKept = await tab.evaluate(
+        async ([before, after]) => {
+          const { keepsInput } = await import('/patch-page.js' as string);
+          return keepsInput(before, after);
+        },
+        [from, to] as const,
+      );
+      assert.equal(isKept, true, `${from} to ${to}`);
+    }
+  });
 });

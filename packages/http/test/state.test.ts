@@ -162,6 +162,32 @@ describe('a State in a store', () => {
   });
 });
 
+describe('a State in a document', () => {
+  it('does not go back to what was read while it was changed', async () => {
+    let value = 1;
+    const reads: (() => void)[] = [];
+    const slow = {
+      read: () => {
+        const read = value;
+        return new Promise<number>((resolve) => reads.push(() => resolve(read)));
+      },
+      transaction: async (change: (draft: number) => number) => {
+        value = change(value);
+        return value;
+      },
+    } as unknown as Document<number>;
+    const clock = new VirtualClock();
+    const opening = State.open({ document: slow, clock });
+    reads.shift()?.();
+    await using state = await opening;
+    const refreshed = state.refresh();
+    await state.update(() => 2);
+    reads.shift()?.();
+    await refreshed;
+    assert.deepEqual([state.value, state.version], [2, 2]);
+  });
+});
+
 for (const kind of ['document', 'store'] as const) {
   describe(`a State in a ${kind} that many processes change`, () => {
     it('loses no update, and is told of the last one', async () => {
