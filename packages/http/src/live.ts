@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type {
-  FastifyContextConfig,
   FastifyInstance,
   FastifyPluginAsync,
   FastifyRequest,
@@ -24,8 +23,6 @@ export interface LivePageOptions {
   readonly page: (view: Html, request: FastifyRequest) => Html | Promise<Html>;
   /** Hooks, schema and config of the page's route and of the route of its changes. */
   readonly route?: RouteShorthandOptions | undefined;
-  /** Config of the route of its changes alone; its requests last as long as the page is open. */
-  readonly changesConfig?: FastifyContextConfig | undefined;
 }
 
 declare module 'fastify' {
@@ -73,7 +70,7 @@ function addPage(
   views: LiveViews,
   scriptUrl: string,
 ): void {
-  const { states, key = () => '', view, page, route = {}, changesConfig } = options;
+  const { states, key = () => '', view, page, route = {} } = options;
   check(!path.includes('*'), 'path', 'without a wildcard', path);
   const wanted = (request: FastifyRequest): [string, LiveSource] => {
     const own = key(request);
@@ -87,11 +84,13 @@ function addPage(
 <script type="module" src="${scriptUrl}"></script>`;
     return await page(region, request);
   });
-  const config = { ...route.config, ...changesConfig };
+  const config = { ...route.config, domain: 'stream' as const };
   const changes = { ...route, config, exposeHeadRoute: false };
   app.get(changesUrl(path), changes, (request, reply) => {
     const base = String(request.headers['last-event-id'] ?? '');
     const listener = views.listen(...wanted(request), base);
+    // Only its opening is work; from here on it lives within the limits of live pages.
+    if ('permit' in request) (request.permit as Disposable | null)?.[Symbol.dispose]();
     void reply.headers({
       'content-type': 'text/event-stream',
       'cache-control': 'no-store',

@@ -6,8 +6,7 @@ import { DocumentSource, type Sighting, type StateSource, StoreSource } from './
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
 /** Changes the draft, or gives back what shall take its place; it must not wait. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a function that gives nothing back changes the draft.
-export type StateChange<T> = (draft: T) => T | undefined | void;
+export type StateChange<T> = (draft: T) => T | undefined;
 
 export interface StateDocumentOptions<T> {
   /** Where it is kept; it stays open when the state is disposed. */

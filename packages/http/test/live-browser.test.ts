@@ -150,7 +150,8 @@ describe('a live page in a browser', () => {
       if (!canMove) await tab.addInitScript('delete Element.prototype.moveBefore');
       await tab.goto(url);
       await tab.locator('#i4 input').fill('mine');
-      await tab.evaluate("window.blurs = 0; addEventListener('blur', () => blurs++, true)");
+      const count = "addEventListener('blur', () => blurs++, true)";
+      await tab.evaluate(`window.blurs = 0; ${count}`);
       await state.update(() => [4, 1, 2, 3]);
       await tab.waitForFunction("document.querySelector('li').id === 'i4'");
       const look = "[document.activeElement === document.querySelector('#i4 input'), blurs > 0]";
@@ -160,7 +161,7 @@ describe('a live page in a browser', () => {
     });
   }
 
-  it('shows everything anew where browsers read the HTML otherwise than it is written', async () => {
+  it('shows everything anew where browsers read HTML otherwise than it is written', async () => {
     const state = new State(1);
     const view = () => html`<p>${html`<div>${state.value}</div>`}</p>`;
     const { app, url } = await site({}, { states: [state], view });

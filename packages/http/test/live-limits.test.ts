@@ -89,9 +89,11 @@ describe('a browser that does not read', () => {
     return [socket, server as Socket];
   }
 
-  const fill = (n: number) => (draft: Board) => {
-    draft.rows = Array.from({ length: 2_000 }, (_, row) => `row ${row} of ${n}`);
-  };
+  const fill =
+    (n: number) =>
+    (draft: Board): undefined => {
+      draft.rows = Array.from({ length: 2_000 }, (_, row) => `row ${row} of ${n}`);
+    };
 
   it('takes bounded memory, and skips to the newest version when it reads again', async () => {
     const made = await site();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { FastifyRequest } from 'fastify';
 import { VirtualClock } from 'spillway/testing';
 import { html, httpError, type LivePageOptions, State } from 'spillway-http';
 import { load, setTitle, site, until } from './fixtures/board.ts';
@@ -8,7 +9,6 @@ import { EventReader } from './fixtures/event-reader.ts';
 declare module 'fastify' {
   interface FastifyContextConfig {
     whose?: string;
-    lasts?: string;
   }
 }
 
@@ -120,27 +120,35 @@ describe('a live page', () => {
   });
 
   it('keeps its route: hooks and config of the page hold for its changes too', async () => {
-    const configs: string[] = [];
-    const { app, url } = await site(
-      {},
-      {
-        route: {
-          config: { whose: 'page', lasts: 'short' },
-          onRequest: async (request) => {
-            const { whose, lasts } = request.routeOptions.config;
-            configs.push(`${whose} ${lasts}`);
-            if (request.headers['x-user'] === undefined) throw httpError('USER_BLOCKED', 'who?');
-          },
-        },
-        changesConfig: { lasts: 'long' },
+    const seen: (string | undefined)[] = [];
+    const route: LivePageOptions['route'] = {
+      config: { whose: 'ada' },
+      onRequest: async (request) => {
+        seen.push(request.routeOptions.config.whose);
+        if (request.headers['x-user'] === undefined) throw httpError('USER_BLOCKED', 'who?');
       },
-    );
+    };
+    const { app, url } = await site({}, { route });
     await using _app = app;
     assert.equal((await fetch(url)).status, 401);
     assert.equal((await fetch(`${url}/_live`)).status, 401);
     assert.equal((await fetch(url, { headers: { 'x-user': 'ada' } })).status, 200);
-    assert.deepEqual(configs, ['page short', 'page long', 'page short']);
+    assert.deepEqual(seen, ['ada', 'ada', 'ada']);
     assert.throws(() => app.livePage('/a/*', {} as LivePageOptions), /path: must be without/);
+  });
+
+  it('gives the permit of its lane back once a browser listens', async () => {
+    const held = new Set<string>();
+    const onRequest = async (request: FastifyRequest) => {
+      held.add(request.url);
+      const permit: Disposable = { [Symbol.dispose]: () => held.delete(request.url) };
+      Object.assign(request, { permit });
+    };
+    const { app, url } = await site({}, { route: { onRequest } });
+    await using _app = app;
+    const { version } = await load(url);
+    await using _reader = await EventReader.open(`${url}/_live`, version);
+    assert.deepEqual([...held], ['/']);
   });
 
   it('shows the old version while it cannot be rendered, and says why in the log', async () => {
