@@ -146,7 +146,11 @@ class Scanner {
 
   #match(pattern: RegExp): RegExpExecArray | null {
     pattern.lastIndex = this.#at;
-    return pattern.exec(this.#source);
+    const found = pattern.exec(this.#source);
+    // For a browser such a space is a part of a name, and what comes after it something else.
+    const isOdd = found !== null && /^(?!<!).*[^\S\t\n\f\r ]/s.test(found[0]);
+    if (isOdd) throw refusal('only plain spaces can stand in a tag', found[0]);
+    return found;
   }
 
   #readText(): void {
@@ -159,7 +163,8 @@ class Scanner {
     const close = this.#match(/<\/([a-z][^\s/>]*)\s*>/iy);
     const open = this.#match(/<([a-z][^\s/>]*)/iy);
     if (comment !== null) {
-      if (anyMark.test(comment[0])) throw refusal('a comment like a mark', comment[0]);
+      const isMark = anyMark.test(comment[0]) || comment[0].includes('--!>');
+      if (isMark) throw refusal('a comment like a mark, or with two ends', comment[0]);
       this.#take(comment[0].length);
     } else if (close !== null) {
       const name = String(close[1]).toLowerCase();

@@ -139,6 +139,10 @@ describe('html', () => {
     ['ends in a tag', '<div class="', /<div> does not end/],
     ['takes the mark of live pages', '<div data-live></div>', /data-live is taken/],
     ['has a comment like a mark', '<!--[-->', /like a mark/],
+    ['has a comment that browsers end early', '<!-- a --!> -->', /with two ends/],
+    ['has an odd space in a tag', '<p\u00a0title="x"></p>', /only plain spaces/],
+    ['has an odd space in an end tag', '<p></p\u2003>', /only plain spaces/],
+    ['has an odd space before a value', '<p title=\v"x"></p>', /only plain spaces/],
     ['has a lone <', 'a < b', /write &lt;/],
   ];
   for (const [name, text, why] of malformed) {
