@@ -21,6 +21,10 @@ function build(folder: string, out: string): void {
   rmSync(out, { recursive: true, force: true });
   const config = join(folder, 'tsconfig.build.json');
   execFileSync(process.execPath, [tsc, '-p', config, '--outDir', out], { stdio: 'inherit' });
+  // What browsers get is written for them as it is, and read at run time.
+  for (const path of globSync('src/**/*.js', { cwd: folder })) {
+    copyFileSync(join(folder, path), join(out, relative('src', path)));
+  }
   const { scripts, devDependencies, ...manifest } = JSON.parse(
     readFileSync(join(folder, 'package.json'), 'utf8'),
   ) as Manifest;

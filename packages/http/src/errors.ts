@@ -13,6 +13,7 @@ const faults = {
   IDEMPOTENCY_REPEATED: { status: 409, retryable: false },
   IDEMPOTENCY_RUNNING: { status: 409, retryable: true },
   INPUT_INVALID: { status: 422, retryable: false },
+  LIVE_FULL: { status: 503, retryable: true },
   METHOD_REFUSED: { status: 405, retryable: false },
   NOT_FOUND: { status: 404, retryable: false },
   NOT_PRIMARY: { status: 503, retryable: true },

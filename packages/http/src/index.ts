@@ -13,9 +13,15 @@ export { type ErrorAnswersOptions, errorAnswers } from './error-answer.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
 export { type Failure, failureOf } from './failure.ts';
 export { failurePage, wantsPage } from './failure-page.ts';
+export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './html.ts';
 export { type IdempotencyOptions, idempotency } from './idempotency.ts';
 export type { IdempotencyStats } from './idempotency-ledger.ts';
+export { type LivePageOptions, live } from './live.ts';
+export type { Watched } from './live-view.ts';
+export type { LiveOptions, LiveStats } from './live-views.ts';
 export { methods } from './methods.ts';
+export { type PageOptions, page, pages } from './page.ts';
+export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './patch.ts';
 export { type PrimaryOnlyOptions, primaryOnly } from './primary-only.ts';
 export { type RateGuardOptions, rateGuard } from './rate-guard.ts';
 export { addressKey, type RateKeyPart, type UserOf } from './rate-key.ts';
@@ -36,4 +42,12 @@ export type { ServerOptions } from './server-options.ts';
 export { type SessionOptions, sessionOf, sessions } from './session.ts';
 export { type FlashMessage, Session } from './session-data.ts';
 export type { SigningKeys } from './signer.ts';
+export {
+  type Frozen,
+  State,
+  type StateChange,
+  type StateDocumentOptions,
+  type StateStats,
+  type StateStoreOptions,
+} from './state.ts';
 export { type Stopper, type StoppingOptions, stopping } from './stopping.ts';

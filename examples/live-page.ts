@@ -1,0 +1,36 @@
+// A page that changes in every browser that has it open, and is a plain page without JavaScript.
+import { createServer, html, keyed, live, page, pages, State } from 'spillway-http';
+
+const votes = new State([
+  { name: 'tea', count: 3 },
+  { name: 'coffee', count: 5 },
+]);
+
+const server = await createServer();
+const { app } = server;
+await app.register(pages);
+await app.register(live);
+app.livePage('/', {
+  states: [votes],
+  view: () => html`<h1>${votes.value.reduce((sum, { count }) => sum + count, 0)} votes</h1>
+    <ol>${votes.value
+      .toSorted((a, b) => b.count - a.count)
+      .map(({ name, count }) => {
+        return keyed(
+          name,
+          html`<li>${name}: <meter max="10" value="${count}"></meter> ${count}</li>`,
+        );
+      })}</ol>`,
+  page: (view) => page({ title: 'Votes', body: html`<main>${view}</main>` }),
+});
+await server.start();
+
+// What the browser does: it loads the page, listens, and names the version it shows.
+const text = await (await fetch(server.url)).text();
+const version = /data-live-version="([^"]+)"/.exec(text)?.[1] ?? '';
+const changes = await fetch(`${server.url}/_live`, { headers: { 'last-event-id': version } });
+await votes.update((draft) => {
+  for (const vote of draft) if (vote.name === 'tea') vote.count += 4;
+});
+await server.stop();
+console.log(`the page has ${text.length} characters; then came:\n${await changes.text()}`);
