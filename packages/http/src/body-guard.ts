@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { check } from 'spillway';
@@ -41,12 +42,10 @@ const plugin: FastifyPluginAsync<BodyGuardOptions> = async (app, options) => {
     if (allowed.includes(request.mediaType ?? '')) done();
     else done(httpError('BODY_TYPE', `the body must be of type ${allowed.join(', ')}`));
   });
-  // Whoever asks before it sends its body is told to only now, when all guards let it pass.
-  app.addHook('preParsing', (request, reply, _payload, done) => {
-    if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
-    done();
+  app.server.on('checkContinue', (request, response) => {
+    askWhenRead(request, response);
+    app.routing(request, response);
   });
-  app.server.on('checkContinue', (request, response) => app.routing(request, response));
 };
 
 /** Refuses a body that is declared too large (413) or of a wrong type (415) before it is read. */
@@ -54,3 +53,13 @@ export const bodyGuard: FastifyPluginAsync<BodyGuardOptions> = fastifyPlugin(plu
   name: 'spillway-body',
   fastify: '5.x',
 });
+
+/** Whoever waits to be asked for its body is asked when somebody begins to read it, not before. */
+function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  const read = request._read;
+  request._read = (size) => {
+    request._read = read;
+    if (!response.headersSent) response.writeContinue();
+    read.call(request, size);
+  };
+}

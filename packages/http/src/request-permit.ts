@@ -41,19 +41,16 @@ export class RequestPermit implements Due, Disposable {
 
   /** Waits for a place; says so by the callback, with the error if there is none. */
   enter(done: (error?: Error) => void): void {
-    this.lane.enter(this.#controller).then(
-      (held) => {
-        this.#held = held;
-        if (this.#closed) this.#release();
-        else done();
-      },
-      (error: Error) => {
-        this.#line.delete(this);
-        if (this.#closed) return;
-        refuseBody(this.#reply, this.#clock);
-        done(error);
-      },
-    );
+    const permit = this.lane.pass(this.#controller);
+    if (permit instanceof Promise) {
+      permit.then(
+        (held) => this.#admit(held, done),
+        (error: Error) => this.#refuse(error, done),
+      );
+    } else {
+      // At once, not a promise later: else the body's first bytes arrive before their reader does.
+      this.#admit(permit, done);
+    }
   }
 
   /** Runs the handler; what it gives after the request is over goes nowhere. */
@@ -99,6 +96,19 @@ export class RequestPermit implements Due, Disposable {
   [Symbol.dispose](): void {
     this.#line.delete(this);
     this.#release();
+  }
+
+  #admit(held: Permit, done: () => void): void {
+    this.#held = held;
+    if (this.#closed) this.#release();
+    else done();
+  }
+
+  #refuse(error: Error, done: (error: Error) => void): void {
+    this.#line.delete(this);
+    if (this.#closed) return;
+    refuseBody(this.#reply, this.#clock);
+    done(error);
   }
 
   readonly #settle = (value: unknown): unknown => {

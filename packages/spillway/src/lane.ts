@@ -98,6 +98,12 @@ export class Lane implements AsyncDisposable {
 
   /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
   enter(entry: Entry = plainEntry): Promise<Permit> {
+    const permit = this.pass(entry);
+    return permit instanceof Permit ? Promise.resolve(permit) : permit;
+  }
+
+  /** Like `enter`, but a permit that is free is given at once, before any promise settles. */
+  pass(entry: Entry = plainEntry): Permit | Promise<Permit> {
     const now = this.#arrive(entry);
     if (entry.signal?.aborted) {
       this.#meter.refuse('aborted');
@@ -106,7 +112,7 @@ export class Lane implements AsyncDisposable {
     if (this.#closed !== undefined) return Promise.reject(this.#refusal('closed'));
     const isFree = this.#root.#permits.waiting === 0 && mayGrant(now);
     if (isFree && this.#permits.tryTake(entry.weight ?? 1)) {
-      return Promise.resolve(this.#begin(entry, now, now));
+      return this.#begin(entry, now, now);
     }
     const waiter = this.#join(entry, now);
     this.#dispatch(now);
