@@ -27,7 +27,7 @@ export {
 } from './errors.ts';
 export { FileLock, type FileLockOptions, type FileLockStats } from './file-lock.ts';
 export { Gate, type GateOptions, type GateStats } from './gate.ts';
-export type { Quantiles } from './histogram.ts';
+export { Histogram, type Quantiles } from './histogram.ts';
 export { Lane, type LaneStats } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
