@@ -13,6 +13,7 @@ const faults = {
   NOT_FOUND: { status: 404, retryable: false },
   NOT_PRIMARY: { status: 503, retryable: true },
   OPERATOR_ONLY: { status: 403, retryable: false },
+  PLUGIN_FAILED: { status: 503, retryable: false },
   RATE_EXCEEDED: { status: 429, retryable: true },
   SERVER_STOPPING: { status: 503, retryable: true },
   SESSION_TOO_LARGE: { status: 500, retryable: false },

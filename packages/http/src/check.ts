@@ -1,0 +1,26 @@
+import { AssertionError } from 'node:assert/strict';
+import { inspect } from 'node:util';
+
+/** Wrong use is a bug of the caller: it fails at once, naming the option and its rule. */
+export function check(
+  holds: boolean,
+  option: string,
+  rule: string,
+  actual: unknown,
+): asserts holds {
+  if (holds) return;
+  const got = inspect(actual, { depth: 0, maxStringLength: 80 });
+  throw new AssertionError({ message: `${option}: must be ${rule}, got ${got}`, actual });
+}
+
+/** An integer between the bounds, both included. */
+export function checkInteger(option: string, actual: number, min: number, max: number): void {
+  const holds = Number.isInteger(actual) && actual >= min && actual <= max;
+  check(holds, option, `an integer from ${min} to ${max}`, actual);
+}
+
+/** A number of milliseconds, or of anything else that is measured. */
+export function checkNumber(option: string, actual: number, min: number, max: number): void {
+  const holds = typeof actual === 'number' && actual >= min && actual <= max;
+  check(holds, option, `a number from ${min} to ${max}`, actual);
+}
