@@ -6,7 +6,7 @@ import type { MetricFamily, MetricSample } from './prometheus.ts';
 type Labels = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The numbers of all parts of a panel, by kind; of an unknown kind those that are plain numbers. */
+/** The numbers of all parts of a panel, by kind; of an unknown kind its plain numbers. */
 export function partMetrics(readings: ReadonlyMap<string, Reading>): MetricFamily[] {
   return [...readings].flatMap(([name, { kind, stats }]) => {
     if (kind === 'failed') return [];

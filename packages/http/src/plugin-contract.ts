@@ -7,7 +7,7 @@ export interface Plugin {
   readonly name: string;
   /** The plugins it builds on: they come first, and if one of them fails, this one fails too. */
   readonly after?: readonly string[] | undefined;
-  /** Whether the server goes on without it when it fails; its routes then answer 503. @default false */
+  /** Whether the server goes on when it fails; its routes then answer 503. @default false */
   readonly failOpen?: boolean | undefined;
   /** How long each of its hooks may take, in milliseconds. @default that of its host */
   readonly hookMsMax?: number | undefined;
@@ -19,7 +19,7 @@ export interface Plugin {
   stop?(signal: AbortSignal): unknown;
 }
 
-/** The plugins in an order in which each comes after those it builds on; else as they were given. */
+/** The plugins in an order in which each comes after those it builds on; else as given. */
 export function inOrder(plugins: readonly Plugin[]): readonly Plugin[] {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const named = [...byName.keys()].every((name) => typeof name === 'string' && name !== '');

@@ -109,7 +109,7 @@ export class RouteMeter {
     });
   }
 
-  /** What the routes declare; read anew each time, since other plugins fill in their parts later. */
+  /** What the routes declare; read anew each time, since other plugins add to it later. */
   get routes(): RouteFacts[] {
     return this.#declared.flatMap(({ method, url, config }) => {
       const { lane = null, domain = null, rate = null } = Object(config) as Record<string, unknown>;

@@ -110,7 +110,7 @@ describe('access to the operator’s endpoints', () => {
     await app.close();
   });
 
-  it('lets in nobody without a token when loopback is off, and nobody at all without one', async () => {
+  it('lets in nobody without a token when loopback is off, or when there is no token', async () => {
     await using closed = await open({ loopback: false });
     const url = `http://127.0.0.1:${closed.port}/-/live`;
     assert.equal((await ask(url)).status, 403);

@@ -84,7 +84,7 @@ describe('operator endpoints', () => {
     );
   });
 
-  it('count answers and their time by route pattern, however many paths are asked for', async () => {
+  it('count answers and their time by route pattern, however many paths there are', async () => {
     await using server = await open({});
     for (let id = 0; id < 20; id += 1) {
       await ask(`${server.base}/items/${id}`);
@@ -212,7 +212,7 @@ describe('metrics', () => {
       },
     });
     await using server = await open({ panel });
-    const permit = child.tryEnter();
+    using _permit = child.tryEnter();
     assert.equal(child.tryEnter(), undefined);
     assert.equal(await pool.run('double', 4), 8);
 
@@ -258,7 +258,6 @@ describe('metrics', () => {
       kind: 'failed',
       stats: { error: { name: 'Error', message: 'no numbers' } },
     });
-    permit?.[Symbol.dispose]();
   });
 });
 
