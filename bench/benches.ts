@@ -7,4 +7,5 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   bucket: async () => (await import('./bucket.ts')).bucket,
   store: async () => (await import('./store.ts')).store,
   document: async () => (await import('./document.ts')).document,
+  overload: async () => (await import('./overload.ts')).overload,
 };
