@@ -58,7 +58,7 @@ async function contestant(server: string): Promise<Contestant> {
   const [port] = (await once(child, 'message')) as [number];
   return async (name, quick) => {
     const path = `/${name}`;
-    const times = quick ? { warmMs: 300, ms: 1_000 } : { warmMs: 500, ms: 3_500 };
+    const times = quick ? { warmMs: 300, ms: 1_000 } : { warmMs: 500, ms: 3_000 };
     const outcomes = new Map<number, Outcome>();
     for (const multiple of loads) {
       await calm(port, path);
@@ -91,7 +91,7 @@ function figuresOf(outcomes: ReadonlyMap<number, Outcome>): Record<string, numbe
 /** Until the server has got over what came before, and has done this ten times in a row. */
 async function calm(port: number, path: string): Promise<void> {
   const client = new Client(port, 1, 2_000);
-  const until = performance.now() + 5_000;
+  const until = performance.now() + 3_000;
   for (let good = 0; good < 10 && performance.now() < until; ) {
     const { status } = await client.get(path);
     good = status === 200 ? good + 1 : 0;

@@ -2,7 +2,7 @@ import { seededRandom } from 'spillway';
 import { Client, type Ended } from './client.ts';
 import { patienceMs } from './settings.ts';
 
-const beatEveryMs = 10;
+const beatEveryMs = 20;
 const connectionsMax = 1_000;
 
 /** What came of a stretch of load. */

@@ -1,4 +1,8 @@
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, {
+  type FastifyInstance,
+  type FastifyRequest,
+  type onRequestAsyncHookHandler,
+} from 'fastify';
 import { Lane, type Permit, Pool } from 'spillway';
 import { Dependency } from './dependency.ts';
 import { dependencyPlaces, patienceMs, type ServerSettings, workers } from './settings.ts';
@@ -6,15 +10,6 @@ import { dependencyPlaces, patienceMs, type ServerSettings, workers } from './se
 /** One task for each worker and one that is already with it when it is done. */
 export const cpuRunMax: number = 2 * workers;
 export const cpuQueueMax = 4;
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    permit: Permit;
-  }
-  interface FastifyContextConfig {
-    readonly lane?: Lane;
-  }
-}
 
 /** Lanes before the body, a pool behind one of them, deadlines on all. */
 export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
@@ -35,25 +30,27 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
   });
   const dependency = new Dependency();
   const app = Fastify();
-  addAdmission(app);
-  app.get('/beat', { config: { lane: beat } }, async () => ({ ok: true }));
-  app.get('/cpu', { config: { lane: cpu } }, async ({ permit: { signal } }) => {
+  app.get('/beat', admitted(beat), async () => ({ ok: true }));
+  app.get('/cpu', admitted(cpu), async (request) => {
+    const signal = permits.get(request)?.signal;
     return { value: await pool.run('spin', iterations, { signal }) };
   });
-  app.get('/dependency', { config: { lane: calls } }, async () => {
+  app.get('/dependency', admitted(calls), async () => {
     await dependency.call();
     return { ok: true };
   });
   return app;
 }
 
-function addAdmission(app: FastifyInstance): void {
-  app.decorateRequest('permit');
-  app.addHook('onRequest', async (request, reply) => {
-    const { lane } = request.routeOptions.config;
-    if (lane === undefined) return;
-    const permit = await lane.enter({ signal: request.signal });
-    request.permit = permit;
-    reply.raw.once('close', () => permit[Symbol.dispose]());
-  });
+const permits = new WeakMap<FastifyRequest, Permit>();
+
+/** Lets a request in before anything else is done; its place is free when it is answered. */
+function admitted(lane: Lane): { readonly onRequest: onRequestAsyncHookHandler } {
+  return {
+    onRequest: async (request, reply) => {
+      const permit = await lane.enter({ signal: request.signal });
+      permits.set(request, permit);
+      reply.raw.once('close', () => permit[Symbol.dispose]());
+    },
+  };
 }

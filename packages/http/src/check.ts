@@ -14,13 +14,25 @@ export function check(
 }
 
 /** An integer between the bounds, both included. */
-export function checkInteger(option: string, actual: number, min: number, max: number): void {
+export function checkInteger(
+  option: string,
+  actual: number,
+  min: number,
+  max: number = Number.MAX_SAFE_INTEGER,
+): void {
+  const rule = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`;
   const holds = Number.isInteger(actual) && actual >= min && actual <= max;
-  check(holds, option, `an integer from ${min} to ${max}`, actual);
+  check(holds, option, `an integer ${rule}`, actual);
 }
 
 /** A number of milliseconds, or of anything else that is measured. */
-export function checkNumber(option: string, actual: number, min: number, max: number): void {
+export function checkNumber(
+  option: string,
+  actual: number,
+  min: number,
+  max: number = Infinity,
+): void {
+  const rule = max === Infinity ? `from ${min}` : `from ${min} to ${max}`;
   const holds = typeof actual === 'number' && actual >= min && actual <= max;
-  check(holds, option, `a number from ${min} to ${max}`, actual);
+  check(holds, option, `a number ${rule}`, actual);
 }

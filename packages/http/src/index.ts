@@ -19,5 +19,5 @@ export {
 export type { ProcessFigures } from './process-stats.ts';
 export { exposition, type MetricFamily, type MetricSample } from './prometheus.ts';
 export { requestId, requestIds } from './request-id.ts';
-export type { RouteFacts, RouteStats } from './route-meter.ts';
+export type { RouteFacts, RouteUse } from './route-meter.ts';
 export type { StatsFeedOptions } from './stats-feed.ts';

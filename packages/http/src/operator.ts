@@ -1,6 +1,6 @@
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import type { FastifyContextConfig, FastifyInstance, FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, Service, systemClock } from 'spillway';
+import { type Clock, Lane, Service, systemClock } from 'spillway';
 import { check } from './check.ts';
 import { masked } from './config-mask.ts';
 import { httpError } from './errors.ts';
@@ -33,8 +33,14 @@ export interface OperatorOptions extends OperatorAccessOptions, StatsFeedOptions
   readonly config?: unknown;
   /** Whose stats say which plugins there are and what failed. @default none */
   readonly plugins?: Watched | undefined;
+  /** The lane of the endpoints. @default one of their own, so that no other can fill it */
+  readonly lane?: Lane | undefined;
   readonly clock?: Clock | undefined;
 }
+
+/** Requests for the operator beside the streams: a few scrapers and a few people. */
+const laneLimit = 16;
+const laneDeadlineMs = 10_000;
 
 /**
  * Endpoints for whoever runs the service: `live`, `ready`, `metrics`, `stats`, `stats/stream`,
@@ -53,6 +59,7 @@ export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
       return { process: host.stats, parts, routes: routes.stats };
     };
     const feed = new StatsFeed(state, clock, options);
+    const config = configsOf(options, clock, feed.listenersMax);
     routes.follow(app);
     app.addHook('preClose', async () => feed.close());
     app.addHook('onClose', async () => host[Symbol.dispose]());
@@ -65,21 +72,24 @@ export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
         reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
       });
       const get = (path: string, answer: () => unknown) =>
-        inner.get(`${prefix}${path}`, { config: { operator: true } }, async () => answer());
+        inner.get(`${prefix}${path}`, { config: config.loop }, async () => answer());
       get('live', () => ({ live: true }));
       get('stats', state);
       get('errors', () => plain(options.errors?.list() ?? []));
       get('routes', () => routes.routes);
       get('config', () => masked(options.config ?? {}));
       get('plugins', () => plain(options.plugins?.stats ?? { plugins: [], errors: [] }));
-      addReady(inner, `${prefix}ready`, options.ready);
-      inner.get(`${prefix}metrics`, { config: { operator: true } }, async (_request, reply) => {
+      inner.get(`${prefix}ready`, { config: config.loop }, async (_request, reply) => {
+        const readiness = readinessOf(options.ready);
+        return reply.code(readiness.ready ? 200 : 503).send(readiness);
+      });
+      inner.get(`${prefix}metrics`, { config: config.loop }, async (_request, reply) => {
         const parts = partMetrics(panel.read());
         const families = [...parts, ...routes.metrics, ...processMetrics(host.stats)];
         return reply.type(expositionType).send(exposition(families));
       });
       // Without the HEAD route that Fastify would add: its stream would never be read.
-      const streaming = { config: { operator: true }, exposeHeadRoute: false };
+      const streaming = { config: config.stream, exposeHeadRoute: false };
       inner.get(`${prefix}stats/stream`, streaming, async (_request, reply) =>
         reply.type('text/event-stream').send(feed.listen()),
       );
@@ -89,13 +99,35 @@ export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
   { name: 'spillway-operator', fastify: '5.x' },
 );
 
-function addReady(app: FastifyInstance, path: string, ready: OperatorOptions['ready']): void {
-  app.get(path, { config: { operator: true } }, async (_request, reply) => {
-    const isService = ready instanceof Service;
-    const unready = isService ? ready.unready : (ready?.() ?? []);
-    // A service that stops is not ready, though its parts may still be.
-    const isReady = isService ? ready.ready : unready.length === 0;
-    const state = isService ? { state: ready.stats.state } : {};
-    return reply.code(isReady ? 200 : 503).send({ ready: isReady, ...state, unready });
-  });
+function readinessOf(ready: OperatorOptions['ready']): {
+  readonly ready: boolean;
+  readonly state?: string;
+  readonly unready: readonly string[];
+} {
+  if (!(ready instanceof Service)) {
+    const unready = ready?.() ?? [];
+    return { ready: unready.length === 0, unready };
+  }
+  // A service that stops is not ready, though its parts may still be.
+  return { ready: ready.ready, state: ready.stats.state, unready: ready.unready };
+}
+
+/** What the guards of the server are told of these routes. */
+function configsOf(
+  options: OperatorOptions,
+  clock: Clock,
+  streamsMax: number,
+): Readonly<Record<'loop' | 'stream', FastifyContextConfig>> {
+  const {
+    lane = new Lane({
+      name: 'operator',
+      limit: laneLimit + streamsMax,
+      queueMax: laneLimit,
+      deadlineMs: laneDeadlineMs,
+      clock,
+    }),
+  } = options;
+  const loop = { operator: true, rate: false, lane, domain: 'loop' } as const;
+  const stream = { ...loop, domain: 'stream' } as const;
+  return { loop, stream };
 }

@@ -56,9 +56,9 @@ export class PluginHost {
 
   constructor(options: PluginHostOptions) {
     const { plugins, hookMsMax = 5_000, clock = systemClock } = options;
-    checkNumber('hookMsMax', hookMsMax, 1, Infinity);
+    checkNumber('hookMsMax', hookMsMax, 1);
     for (const plugin of plugins) {
-      checkNumber(`hookMsMax of plugin "${plugin.name}"`, plugin.hookMsMax ?? 1, 1, Infinity);
+      checkNumber(`hookMsMax of plugin "${plugin.name}"`, plugin.hookMsMax ?? 1, 1);
     }
     this.#members = new Map(
       inOrder(plugins).map((plugin) => {

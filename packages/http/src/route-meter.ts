@@ -16,7 +16,7 @@ export interface RouteFacts {
 }
 
 /** How a route was used. */
-export interface RouteStats {
+export interface RouteUse {
   readonly method: string;
   /** The pattern, never the path that was asked for; `unmatched` for all that no route has. */
   readonly path: string;
@@ -57,7 +57,7 @@ class RouteRecord {
     this.#current.record(ms);
   }
 
-  stats(now: number): RouteStats {
+  stats(now: number): RouteUse {
     this.#turn(now);
     const { method, path } = this;
     const latencyMs = Histogram.quantiles([this.#current, this.#previous]);
@@ -121,7 +121,7 @@ export class RouteMeter {
     });
   }
 
-  get stats(): RouteStats[] {
+  get stats(): RouteUse[] {
     const now = this.#clock.now();
     return [...this.#records.values()].map((record) => record.stats(now));
   }

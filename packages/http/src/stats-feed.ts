@@ -46,8 +46,8 @@ export class StatsFeed {
     this.#streamsMax = streamsMax;
   }
 
-  get listeners(): number {
-    return this.#listeners.size;
+  get listenersMax(): number {
+    return this.#streamsMax;
   }
 
   /** A stream that begins with the state of now; destroy it when nobody reads it any more. */
