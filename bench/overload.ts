@@ -88,11 +88,11 @@ function figuresOf(outcomes: ReadonlyMap<number, Outcome>): Record<string, numbe
   };
 }
 
-/** Until the server has got over what came before, and has done this ten times in a row. */
+/** Until the server has got over what came before, and has done this five times in a row. */
 async function calm(port: number, path: string): Promise<void> {
   const client = new Client(port, 1, 2_000);
   const until = performance.now() + 3_000;
-  for (let good = 0; good < 10 && performance.now() < until; ) {
+  for (let good = 0; good < 5 && performance.now() < until; ) {
     const { status } = await client.get(path);
     good = status === 200 ? good + 1 : 0;
   }
