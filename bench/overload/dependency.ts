@@ -2,10 +2,10 @@ import { dependencyMs, dependencyPlaces } from './settings.ts';
 
 /** From so many on it refuses to work, after a while: a database out of connections. */
 const insideMax = 10 * dependencyPlaces;
-/** How much faster than its load its latency grows: above 1, more load means less throughput. */
-const thrashing = 1.5;
+/** From so many times its places on, those inside are in each other's way: less gets done. */
+const thrashing = 3;
 
-/** A thing that others call: quick while it has places, ever slower beyond, failing at last. */
+/** A thing that others call: quick while it has places, slower beyond, failing at last. */
 export class Dependency {
   #inside = 0;
 
@@ -14,7 +14,8 @@ export class Dependency {
     try {
       const isTooMuch = this.#inside > insideMax;
       const load = Math.max(1, this.#inside / dependencyPlaces);
-      const ms = isTooMuch ? dependencyMs : dependencyMs * load ** thrashing;
+      const slowness = load * Math.max(1, load / thrashing);
+      const ms = isTooMuch ? dependencyMs : dependencyMs * slowness;
       await new Promise((resolve) => setTimeout(resolve, ms));
       if (isTooMuch) throw new Error('the dependency is overloaded');
     } finally {
