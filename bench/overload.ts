@@ -102,10 +102,13 @@ async function calm(port: number, path: string): Promise<void> {
 /** How often to spin for so long, by the quickest of many short tries: others were disturbed. */
 function iterationsFor(ms: number): number {
   const tried = 100_000;
-  const times = Array.from({ length: 3_000 }, () => {
+  let quickestMs = Infinity;
+  let result = 0;
+  for (let count = 0; count < 3_000; count += 1) {
     const startedAt = performance.now();
-    spin(tried);
-    return performance.now() - startedAt;
-  });
-  return Math.round((tried * ms) / Math.min(...times));
+    result ^= spin(tried);
+    quickestMs = Math.min(quickestMs, performance.now() - startedAt);
+  }
+  // The result is needed, or the optimiser may leave out the work.
+  return Math.round((tried * ms) / quickestMs) + (result & 0);
 }

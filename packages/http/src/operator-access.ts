@@ -21,7 +21,7 @@ loopbackNet.addSubnet('127.0.0.0', 8, 'ipv4');
 loopbackNet.addAddress('::1', 'ipv6');
 
 /** What proxies add when they pass a request on for somebody else. */
-const forwarding = /^(forwarded|via|x-forwarded(-.*)?|x-real-ip|x-client-ip|.*-connecting-ip)$/;
+const forwarding = /forwarded|^via$|^x-real-ip$|(client|connecting)-ip$|^x-envoy-/;
 
 /**
  * Lets in who shows the token, from anywhere, and without one only a program or a browser tab of
@@ -59,7 +59,8 @@ function strangeness(request: IncomingMessage): string | undefined {
   }
   // nginx passes requests on as HTTP/1.0 without any header of its own unless it is told otherwise.
   if (httpVersionMajor === 1 && httpVersionMinor === 0) return 'a proxy may have passed it on';
-  const { host, origin } = headers;
+  // HTTP/2 has another name for the host.
+  const { origin, ':authority': authority, host = authority } = headers;
   // A stranger's page can make its own name point to this machine, but it cannot change the name.
   if (!isLoopbackHost(host)) return 'the host it asks for is not this machine';
   const site = headers['sec-fetch-site'];
@@ -77,8 +78,8 @@ function isLoopback(address: string | undefined): boolean {
   return version !== 0 && loopbackNet.check(plain, version === 4 ? 'ipv4' : 'ipv6');
 }
 
-function isLoopbackHost(host: string | undefined): boolean {
-  const [, name = ''] = /^(\[[^\]]*\]|[^:]*)(?::\d{1,5})?$/.exec(host ?? '') ?? [];
+function isLoopbackHost(host: unknown): boolean {
+  const [, name = ''] = /^(\[[^\]]*\]|[^:]*)(?::\d{1,5})?$/.exec(String(host ?? '')) ?? [];
   const lower = name.toLowerCase();
   return lower === 'localhost' || isLoopback(lower.replace(/^\[(.*)\]$/, '$1'));
 }

@@ -44,8 +44,8 @@ const laneDeadlineMs = 10_000;
 
 /**
  * Endpoints for whoever runs the service: `live`, `ready`, `metrics`, `stats`, `stats/stream`,
- * `errors`, `routes`, `config`, `plugins`. Strangers get 403. Register it before the routes that it
- * is to count.
+ * `errors`, `routes`, `config`, `plugins`. Strangers get 403. Register it first: it knows only the
+ * routes that come after it, and counts only what is refused after it.
  */
 export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: OperatorOptions) => {

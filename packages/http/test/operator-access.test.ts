@@ -45,6 +45,8 @@ describe('access to the operator’s endpoints', () => {
     ['a proxy’s host header', { 'x-forwarded-host': 'localhost' }, 403],
     ['a proxy that names itself', { via: '1.1 edge' }, 403],
     ['a content network', { 'cf-connecting-ip': '127.0.0.1' }, 403],
+    ['another content network', { 'true-client-ip': '127.0.0.1' }, 403],
+    ['a service mesh', { 'x-envoy-external-address': '127.0.0.1' }, 403],
     ['a foreign host', { host: 'rebound.example' }, 403],
     ['a host that begins like ours', { host: '127.0.0.1.example.com' }, 403],
     ['a host with user info', { host: 'x@localhost' }, 403],

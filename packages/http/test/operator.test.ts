@@ -74,7 +74,13 @@ describe('operator endpoints', () => {
 
   it('show every route with its lane, domain and rate', async () => {
     await using server = await open({});
-    const routes = (await server.json('routes')) as { path: string }[];
+    const routes = (await server.json('routes')) as { path: string; lane: string }[];
+    const own = routes.filter(({ path }) => path.startsWith('/-/'));
+    assert.equal(own.length, 9);
+    assert.ok(
+      own.every(({ lane }) => lane === 'operator'),
+      'no other lane can fill theirs',
+    );
     assert.deepEqual(
       routes.filter(({ path }) => !path.startsWith('/-/')),
       [
