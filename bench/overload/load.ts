@@ -59,9 +59,10 @@ export async function load(options: {
   client.close();
   beats.close();
   const isGood = ({ status }: Ended) => status === 200;
+  const admitted = results.filter(({ status }) => status === 200 || status === 0);
   return {
     goodput: (results.filter(isGood).length * 1_000) / ms,
-    admittedMs: p99(results.filter(({ status }) => status === 200 || status === 0)),
+    admittedMs: p99(admitted.length > 0 ? admitted : [{ ms: patienceMs }]),
     refusedMs: p99(results.filter((result) => !isGood(result))),
     beatMs: p99(beatResults.map((beat) => (isGood(beat) ? beat : { ...beat, ms: patienceMs }))),
     lateMs: p99(late.map((lateMs) => ({ ms: lateMs }))),
