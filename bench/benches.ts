@@ -8,4 +8,5 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   store: async () => (await import('./store.ts')).store,
   document: async () => (await import('./document.ts')).document,
   http: async () => (await import('./http.ts')).http,
+  overload: async () => (await import('./overload.ts')).overload,
 };

@@ -18,6 +18,7 @@ const faults = {
   NOT_FOUND: { status: 404, retryable: false },
   NOT_PRIMARY: { status: 503, retryable: true },
   OPERATOR_ONLY: { status: 403, retryable: false },
+  PLUGIN_FAILED: { status: 503, retryable: false },
   RATE_EXCEEDED: { status: 429, retryable: true },
   REQUEST_INVALID: { status: 400, retryable: false },
   REQUEST_SLOW: { status: 408, retryable: true },

@@ -1,6 +1,7 @@
 export { type AdmissionOptions, admission } from './admission.ts';
 export { type BlockedUsersOptions, blockedUsers } from './blocked.ts';
 export { type BodyGuardOptions, bodyGuard } from './body-guard.ts';
+export { masked } from './config-mask.ts';
 export { type CsrfOptions, csrf } from './csrf.ts';
 export {
   type Domain,
@@ -17,12 +18,30 @@ export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './html.ts'
 export { type IdempotencyOptions, idempotency } from './idempotency.ts';
 export type { IdempotencyStats } from './idempotency-ledger.ts';
 export { type LivePageOptions, live } from './live.ts';
-export type { Watched } from './live-view.ts';
+export type { Observable } from './live-view.ts';
 export type { LiveOptions, LiveStats } from './live-views.ts';
 export { methods } from './methods.ts';
+export { type OperatorOptions, operator } from './operator.ts';
+export {
+  type OperatorAccess,
+  type OperatorAccessOptions,
+  operatorAccess,
+} from './operator-access.ts';
 export { type PageOptions, page, pages } from './page.ts';
+export { Panel, type Reading, type Watched } from './panel.ts';
+export type { PartKind } from './part-kind.ts';
 export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './patch.ts';
+export type { Plugin } from './plugin-contract.ts';
+export {
+  type PluginHook,
+  PluginHost,
+  type PluginHostOptions,
+  type PluginSnapshot,
+  type PluginState,
+} from './plugin-host.ts';
 export { type PrimaryOnlyOptions, primaryOnly } from './primary-only.ts';
+export type { ProcessFigures } from './process-stats.ts';
+export { exposition, type MetricFamily, type MetricSample } from './prometheus.ts';
 export { type RateGuardOptions, rateGuard } from './rate-guard.ts';
 export { addressKey, type RateKeyPart, type UserOf } from './rate-key.ts';
 export {
@@ -34,7 +53,9 @@ export {
 export type { RateVerdict } from './rate-memory.ts';
 export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate-rule.ts';
 export { type RecentError, RecentErrors, type RecentErrorsOptions } from './recent-errors.ts';
+export { requestId, requestIds } from './request-id.ts';
 export type { RequestPermit } from './request-permit.ts';
+export type { RouteFacts, RouteUse } from './route-meter.ts';
 export { buildValidator } from './schema.ts';
 export { type SecurityHeadersOptions, securityHeaders } from './security-headers.ts';
 export { createServer, HttpServer } from './server.ts';
@@ -50,4 +71,5 @@ export {
   type StateStats,
   type StateStoreOptions,
 } from './state.ts';
+export type { StatsFeedOptions } from './stats-feed.ts';
 export { type Stopper, type StoppingOptions, stopping } from './stopping.ts';

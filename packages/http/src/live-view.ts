@@ -5,7 +5,7 @@ import type { LiveListener } from './live-listener.ts';
 import { liveText, patch } from './patch.ts';
 
 /** What a live page shows, such as a `State`: it says when it changed. */
-export interface Watched {
+export interface Observable {
   /** Another one after each change. */
   readonly version: number;
   /** Calls back after each change, until it is disposed. */
@@ -20,7 +20,7 @@ export interface Render {
 }
 
 export interface LiveViewOptions {
-  readonly states: readonly Watched[];
+  readonly states: readonly Observable[];
   readonly render: () => Html;
   /** How many versions are kept, the newest included, to tell what changed since. From 1. */
   readonly rendersMax: number;

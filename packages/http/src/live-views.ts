@@ -2,7 +2,7 @@ import { type Clock, checkInteger, systemClock } from 'spillway';
 import { httpError } from './errors.ts';
 import type { Html } from './html.ts';
 import { LiveListener } from './live-listener.ts';
-import { LiveView, type Render, type Watched } from './live-view.ts';
+import { LiveView, type Observable, type Render } from './live-view.ts';
 
 export interface LiveOptions {
   /** How many browsers may listen in all; one more is refused. From 1; 10,000 by default. */
@@ -34,7 +34,7 @@ export interface LiveStats {
 
 /** What a view shows. */
 export interface LiveSource {
-  readonly states: readonly Watched[];
+  readonly states: readonly Observable[];
   readonly render: () => Html;
 }
 

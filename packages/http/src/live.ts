@@ -9,12 +9,12 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 import { check } from 'spillway';
 import { type Html, html, Raw } from './html.ts';
-import type { Watched } from './live-view.ts';
+import type { Observable } from './live-view.ts';
 import { type LiveOptions, type LiveSource, type LiveStats, LiveViews } from './live-views.ts';
 
 export interface LivePageOptions {
   /** What the view shows: it is rendered anew when one of them changes. */
-  readonly states: readonly Watched[];
+  readonly states: readonly Observable[];
   /** Whose view it is: requests with the same key see the same. @default one view for all */
   readonly key?: ((request: FastifyRequest) => string) | undefined;
   /** What is shown, found from the states and the key alone; it must not wait. */

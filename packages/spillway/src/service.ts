@@ -117,7 +117,13 @@ export class Service implements AsyncDisposable {
 
   /** Whether to send work here: everything is started, every part is ready, nothing stops. */
   get ready(): boolean {
-    return this.#state === 'ready' && this.#members.every(({ part }) => part.ready?.() ?? true);
+    return this.#state === 'ready' && this.unready.length === 0;
+  }
+
+  /** The names of the parts that have not started, have stopped, or say that they cannot work. */
+  get unready(): readonly string[] {
+    const cannot = ({ part, state }: Member) => state !== 'started' || !(part.ready?.() ?? true);
+    return this.#members.filter(cannot).map(({ part }) => part.name);
   }
 
   get stats(): ServiceStats {

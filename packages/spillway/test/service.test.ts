@@ -57,8 +57,10 @@ describe('Service', () => {
     assert.equal(service.ready, false);
     await started;
     assert.equal(service.ready, false);
+    assert.deepEqual(service.unready, ['pool']);
     healthy = true;
     assert.equal(service.ready, true);
+    assert.deepEqual(service.unready, []);
     const stopped = service.stop();
     assert.equal(service.ready, false);
     await stopped;

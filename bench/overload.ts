@@ -1,0 +1,114 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { atMost, type Bench, type Contestant, type Figure, type Run } from './contest.ts';
+import { Client } from './overload/client.ts';
+import { load, type Outcome } from './overload/load.ts';
+import { capacityOf, cpuMs, type ServerSettings } from './overload/settings.ts';
+import { spin } from './pool/tasks.ts';
+
+/** What is sent, as a multiple of what the route can do; the first is what is normal. */
+const loads = [0.8, 1, 2, 5, 10] as const;
+const most = 10;
+
+function figure(
+  name: string,
+  unit: string,
+  better: Figure['better'],
+  targets: Figure['targets'] = [],
+): Figure {
+  return { name, unit, better, targets };
+}
+
+const kept = 'goodput at 10x of its own peak';
+const stretched = 'p99 of admitted at 10x of that at 0.8x';
+const figures: readonly Figure[] = [
+  ...loads.map((times) => figure(`goodput at ${times}x`, '/s', 'more')),
+  ...loads.map((times) => figure(`p99 of admitted at ${times}x`, 'ms', 'less')),
+  figure(kept, '%', 'more', [{ text: 'at least 90 %', met: ({ ours }) => ours >= 90 }]),
+  figure(stretched, 'x', 'less', [{ text: 'under 2x', met: ({ ours }) => ours < 2 }]),
+  figure('p99 of refusals at 10x', 'ms', 'less', [atMost(5, 'ms')]),
+  figure('p99 of beat at 10x', 'ms', 'less', [atMost(20, 'ms')]),
+  figure('p99 of how late the generator sent at 10x', 'ms', 'less'),
+];
+
+function run(name: string): Run {
+  return { name, rounds: 1, figures };
+}
+
+/**
+ * What a server still does when more is asked of it than it can do, by a handler that computes and
+ * by one that calls something which breaks down itself when asked too much.
+ */
+export const overload: Bench = {
+  contenders: {
+    'spillway lanes': () => contestant('ours'),
+    'bare Fastify': () => contestant('bare'),
+    'under-pressure': () => contestant('under-pressure'),
+    piscina: () => contestant('piscina'),
+  },
+  yardsticks: [],
+  runs: [run('cpu'), run('dependency')],
+};
+
+/** The load comes from this process, the server has one of its own. */
+async function contestant(server: string): Promise<Contestant> {
+  const child = fork(join(import.meta.dirname, 'overload', 'server.ts'), [server]);
+  child.send({ iterations: iterationsFor(cpuMs) } satisfies ServerSettings);
+  const [port] = (await once(child, 'message')) as [number];
+  return async (name, quick) => {
+    const path = `/${name}`;
+    const times = quick ? { warmMs: 300, ms: 1_000 } : { warmMs: 500, ms: 3_000 };
+    const outcomes = new Map<number, Outcome>();
+    for (const multiple of loads) {
+      await calm(port, path);
+      const ratePerSecond = (capacityOf[name] ?? 0) * multiple;
+      outcomes.set(multiple, await load({ port, path, ratePerSecond, ...times }));
+    }
+    return figuresOf(outcomes);
+  };
+}
+
+function figuresOf(outcomes: ReadonlyMap<number, Outcome>): Record<string, number> {
+  const result: Record<string, number> = {};
+  for (const [multiple, { goodput, admittedMs }] of outcomes) {
+    result[`goodput at ${multiple}x`] = goodput;
+    result[`p99 of admitted at ${multiple}x`] = admittedMs;
+  }
+  const peak = Math.max(...[...outcomes.values()].map(({ goodput }) => goodput));
+  const normal = outcomes.get(loads[0]) as Outcome;
+  const worst = outcomes.get(most) as Outcome;
+  return {
+    ...result,
+    [kept]: (worst.goodput / peak) * 100,
+    [stretched]: worst.admittedMs / normal.admittedMs,
+    'p99 of refusals at 10x': worst.refusedMs,
+    'p99 of beat at 10x': worst.beatMs,
+    'p99 of how late the generator sent at 10x': worst.lateMs,
+  };
+}
+
+/** Until the server has got over what came before, and has done this five times in a row. */
+async function calm(port: number, path: string): Promise<void> {
+  const client = new Client(port, 1, 2_000);
+  const until = performance.now() + 3_000;
+  for (let good = 0; good < 5 && performance.now() < until; ) {
+    const { status } = await client.get(path);
+    good = status === 200 ? good + 1 : 0;
+  }
+  client.close();
+}
+
+/** How often to spin for so long, by the quickest of many short tries: others were disturbed. */
+function iterationsFor(ms: number): number {
+  const tried = 100_000;
+  let quickestMs = Infinity;
+  let result = 0;
+  for (let count = 0; count < 3_000; count += 1) {
+    const startedAt = performance.now();
+    result ^= spin(tried);
+    quickestMs = Math.min(quickestMs, performance.now() - startedAt);
+  }
+  // The result is needed, or the optimiser may leave out the work.
+  return Math.round((tried * ms) / quickestMs) + (result & 0);
+}

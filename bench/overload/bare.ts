@@ -1,0 +1,22 @@
+import Fastify, { type FastifyInstance } from 'fastify';
+import { spin } from '../pool/tasks.ts';
+import { Dependency } from './dependency.ts';
+import type { ServerSettings } from './settings.ts';
+
+/** Fastify as it comes: everything on the event loop, everybody let in. */
+export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
+  const app = Fastify();
+  addRoutes(app, async () => spin(iterations));
+  return app;
+}
+
+/** The routes of all that have no lanes; they differ in where the CPU-heavy work is done. */
+export function addRoutes(app: FastifyInstance, work: () => Promise<number>): void {
+  const dependency = new Dependency();
+  app.get('/beat', async () => ({ ok: true }));
+  app.get('/cpu', async () => ({ value: await work() }));
+  app.get('/dependency', async () => {
+    await dependency.call();
+    return { ok: true };
+  });
+}

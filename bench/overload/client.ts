@@ -1,0 +1,101 @@
+import { connect, type Socket } from 'node:net';
+
+/** How a request ended: its status, or 0 when the client gave up or could not connect. */
+export interface Ended {
+  readonly status: number;
+  readonly ms: number;
+}
+
+/** One connection that asks one thing at a time: no more of HTTP than the servers here speak. */
+class Connection {
+  readonly #socket: Socket;
+  #text = '';
+  #answered: ((status: number) => void) | undefined;
+
+  constructor(port: number, gone: (connection: Connection) => void) {
+    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    this.#socket.setEncoding('latin1');
+    this.#socket.on('data', (chunk) => this.#read(String(chunk)));
+    this.#socket.on('error', () => {});
+    this.#socket.on('close', () => {
+      this.#end(0);
+      gone(this);
+    });
+  }
+
+  ask(request: string, answered: (status: number) => void): void {
+    this.#answered = answered;
+    this.#text = '';
+    this.#socket.write(request);
+  }
+
+  /** As a client does that gave up, since nobody could tell apart two answers on one connection. */
+  destroy(): void {
+    this.#answered = undefined;
+    this.#socket.destroy();
+  }
+
+  #read(chunk: string): void {
+    this.#text += chunk;
+    const head = this.#text.indexOf('\r\n\r\n');
+    if (head === -1) return;
+    const [, length = '0'] = /content-length: (\d+)/i.exec(this.#text) ?? [];
+    if (this.#text.length >= head + 4 + Number(length)) this.#end(Number(this.#text.slice(9, 12)));
+  }
+
+  #end(status: number): void {
+    const answered = this.#answered;
+    this.#answered = undefined;
+    answered?.(status);
+  }
+}
+
+/** Asks a server over a bounded number of connections, and waits no longer than its patience. */
+export class Client {
+  readonly #port: number;
+  readonly #connectionsMax: number;
+  readonly #patienceMs: number;
+  readonly #idle: Connection[] = [];
+  readonly #all = new Set<Connection>();
+
+  constructor(port: number, connectionsMax: number, patienceMs: number) {
+    this.#port = port;
+    this.#connectionsMax = connectionsMax;
+    this.#patienceMs = patienceMs;
+  }
+
+  get(path: string): Promise<Ended> {
+    const { promise, resolve } = Promise.withResolvers<Ended>();
+    const connection = this.#idle.pop() ?? this.#open();
+    const startedAt = performance.now();
+    if (connection === undefined) {
+      resolve({ status: 0, ms: this.#patienceMs });
+      return promise;
+    }
+    const timer = setTimeout(() => {
+      connection.destroy();
+      resolve({ status: 0, ms: this.#patienceMs });
+    }, this.#patienceMs);
+    connection.ask(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`, (status) => {
+      clearTimeout(timer);
+      if (status !== 0) this.#idle.push(connection);
+      resolve({ status, ms: performance.now() - startedAt });
+    });
+    return promise;
+  }
+
+  close(): void {
+    for (const connection of this.#all) connection.destroy();
+  }
+
+  #open(): Connection | undefined {
+    if (this.#all.size >= this.#connectionsMax) return undefined;
+    const connection = new Connection(this.#port, (gone) => {
+      this.#all.delete(gone);
+      const at = this.#idle.indexOf(gone);
+      if (at !== -1) this.#idle.splice(at, 1);
+    });
+    this.#all.add(connection);
+    return connection;
+  }
+}

@@ -1,0 +1,75 @@
+import { seededRandom } from 'spillway';
+import { Client, type Ended } from './client.ts';
+import { patienceMs } from './settings.ts';
+
+const beatEveryMs = 20;
+const connectionsMax = 1_000;
+
+/** What came of a stretch of load. */
+export interface Outcome {
+  /** Answers in time, per second. */
+  readonly goodput: number;
+  /** How long those took who were let in; who gave up took all of its patience. */
+  readonly admittedMs: number;
+  /** How long it took to learn that there will be no answer: refused, failed or given up. */
+  readonly refusedMs: number;
+  readonly beatMs: number;
+  /** How late the generator sent: when it is late itself, nothing else counts. */
+  readonly lateMs: number;
+}
+
+/**
+ * Sends at a constant rate, whatever comes back: as many clients as there are in the world do not
+ * wait for each other. Arrivals are as random as theirs, but the same for each server. All times
+ * are of the 99th of 100.
+ */
+export async function load(options: {
+  readonly port: number;
+  readonly path: string;
+  readonly ratePerSecond: number;
+  /** Not counted: the server takes up its stride. */
+  readonly warmMs: number;
+  readonly ms: number;
+}): Promise<Outcome> {
+  const { port, path, ratePerSecond, warmMs, ms } = options;
+  const client = new Client(port, connectionsMax, patienceMs);
+  const beats = new Client(port, connectionsMax, patienceMs);
+  const random = seededRandom(1);
+  const ended: Promise<Ended>[] = [];
+  const beaten: Promise<Ended>[] = [];
+  const late: number[] = [];
+  const startedAt = performance.now();
+  let nextAt = 0;
+  let beatAt = 0;
+  for (let now = 0; now < warmMs + ms; now = performance.now() - startedAt) {
+    for (; nextAt <= now; nextAt += (-Math.log(1 - random()) * 1_000) / ratePerSecond) {
+      const end = client.get(path);
+      if (nextAt < warmMs) continue;
+      ended.push(end);
+      late.push(now - nextAt);
+    }
+    for (; beatAt <= now; beatAt += beatEveryMs) {
+      const beat = beats.get('/beat');
+      if (beatAt >= warmMs) beaten.push(beat);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  const results = await Promise.all(ended);
+  const beatResults = await Promise.all(beaten);
+  client.close();
+  beats.close();
+  const isGood = ({ status }: Ended) => status === 200;
+  const admitted = results.filter(({ status }) => status === 200 || status === 0);
+  return {
+    goodput: (results.filter(isGood).length * 1_000) / ms,
+    admittedMs: p99(admitted.length > 0 ? admitted : [{ ms: patienceMs }]),
+    refusedMs: p99(results.filter((result) => !isGood(result))),
+    beatMs: p99(beatResults.map((beat) => (isGood(beat) ? beat : { ...beat, ms: patienceMs }))),
+    lateMs: p99(late.map((lateMs) => ({ ms: lateMs }))),
+  };
+}
+
+function p99(results: readonly { readonly ms: number }[]): number {
+  const sorted = results.map(({ ms }) => ms).sort((a, b) => a - b);
+  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0;
+}

@@ -1,0 +1,25 @@
+/**
+ * Two cores are shared by the load generator, the server's event loop and one worker thread. At ten
+ * times the capacity, 1,000 requests a second, the first two take about half a core together, so
+ * that the worker has one to itself and the generator is not what is measured.
+ */
+export const workers = 1;
+/** Processor time of one request to the CPU-heavy route. */
+export const cpuMs = 10;
+/** The dependency serves so many at once, each in so long, before it gets slower. */
+export const dependencyPlaces = 8;
+export const dependencyMs = 80;
+/** How long a client waits for its answer; what comes later is of no use. */
+export const patienceMs = 500;
+
+/** What each route can do at most, in requests per second. */
+export const capacityOf: Readonly<Record<string, number>> = {
+  cpu: (workers * 1_000) / cpuMs,
+  dependency: (dependencyPlaces * 1_000) / dependencyMs,
+};
+
+/** What a server is told when it starts. */
+export interface ServerSettings {
+  /** How often `spin` turns for one request to the CPU-heavy route. */
+  readonly iterations: number;
+}

@@ -1,0 +1,18 @@
+import underPressure from '@fastify/under-pressure';
+import Fastify, { type FastifyInstance } from 'fastify';
+import { spin } from '../pool/tasks.ts';
+import { addRoutes } from './bare.ts';
+import { cpuMs, type ServerSettings } from './settings.ts';
+
+/** Refuses while the event loop is late; asked more often than by default, which suits it. */
+export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
+  const app = Fastify();
+  await app.register(underPressure, {
+    maxEventLoopDelay: 5 * cpuMs,
+    maxEventLoopUtilization: 0.98,
+    sampleInterval: 100,
+    retryAfter: 1,
+  });
+  addRoutes(app, async () => spin(iterations));
+  return app;
+}

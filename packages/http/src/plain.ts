@@ -1,0 +1,27 @@
+/** Deeper than any stats of ours; it also ends what refers to itself. */
+const depthMax = 12;
+
+/** A copy that JSON can hold: errors by name, code and message, what has no JSON by its name. */
+export function plain(value: unknown, depth = 0): unknown {
+  if (typeof value === 'bigint' || typeof value === 'symbol') return String(value);
+  if (typeof value === 'function') return '[function]';
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth >= depthMax) return '[deeper]';
+  if (value instanceof Error) return plainError(value);
+  if (Array.isArray(value)) return value.map((item) => plain(item, depth + 1));
+  if (!isPlainObject(value)) return `[${value.constructor?.name ?? 'object'}]`;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, plain(item, depth + 1)]),
+  );
+}
+
+/** Whether it is an object literal, and no instance of a class. */
+export function isPlainObject(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function plainError(error: Error & { readonly code?: unknown }): object {
+  const { name, code, message } = error;
+  return code === undefined ? { name, message } : { name, code, message };
+}

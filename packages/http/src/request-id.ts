@@ -1,0 +1,29 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyPluginAsync } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { check } from 'spillway';
+
+const header = 'x-request-id';
+const allowed = /^[A-Za-z0-9._-]{1,64}$/;
+
+/** The id that came with the request if it can stand in a log as it is, else a new one. */
+export function requestId(request: Pick<IncomingMessage, 'headers'>): string {
+  const given = request.headers[header];
+  return typeof given === 'string' && allowed.test(given) ? given : randomUUID();
+}
+
+/** Gives every request an id, in `request.id`, the log, and `x-request-id` of the answer. */
+export const requestIds: FastifyPluginAsync = fastifyPlugin(
+  async (app) => {
+    // Fastify would take whatever that header says.
+    const ownHeader = app.initialConfig.requestIdHeader;
+    check(ownHeader === false, 'requestIdHeader', 'left to this plugin', ownHeader);
+    app.setGenReqId(requestId);
+    app.addHook('onRequest', (request, reply, done) => {
+      reply.header(header, request.id);
+      done();
+    });
+  },
+  { name: 'spillway-request-ids', fastify: '5.x' },
+);
