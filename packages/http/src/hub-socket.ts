@@ -66,7 +66,6 @@ export class HubSocket<Data = unknown> {
   #busySince: number | undefined;
   #end: SocketEnd | undefined;
   #isClosed = false;
-  #drain: PromiseWithResolvers<void> | undefined;
   #controller: AbortController | undefined;
   #heard = true;
   #pinged = false;
@@ -85,7 +84,6 @@ export class HubSocket<Data = unknown> {
     ws.on('pong', this.#hear);
     ws.on('error', this.#break);
     ws.on('close', this.#finish);
-    this.#raw.on('drain', this.#drained);
   }
 
   get isOpen(): boolean {
@@ -126,12 +124,13 @@ export class HubSocket<Data = unknown> {
     return true;
   }
 
-  /** Resolves when the peer has taken most of what was sent, or the socket has closed. */
+  /** Resolves when the peer has taken all that was sent so far, or the socket has closed. */
   async drained(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    if (this.#isClosed || !this.#raw.writableNeedDrain) return;
-    this.#drain ??= Promise.withResolvers<void>();
-    const { promise } = this.#drain;
+    if (!this.isOpen || this.#raw.writableLength === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    // Nothing, written behind all else: its callback comes when its turn has come, or at the end.
+    this.#raw.write('', () => resolve());
     await (signal === undefined ? promise : untilAborted(promise, signal));
   }
 
@@ -179,11 +178,6 @@ export class HubSocket<Data = unknown> {
 
   readonly #hear = (): void => {
     this.#heard = true;
-  };
-
-  readonly #drained = (): void => {
-    this.#drain?.resolve();
-    this.#drain = undefined;
   };
 
   readonly #receive = (data: unknown, isBinary: boolean): void => {
@@ -247,7 +241,6 @@ export class HubSocket<Data = unknown> {
     this.#isClosed = true;
     this.#pending.length = 0;
     this.#context.onClose(this as HubSocket, end);
-    this.#drained();
     this.#controller?.abort();
     try {
       this.#handlers.close?.(this, end);
