@@ -13,6 +13,8 @@ const faults = {
   NOT_FOUND: { status: 404, retryable: false },
   NOT_PRIMARY: { status: 503, retryable: true },
   OPERATOR_ONLY: { status: 403, retryable: false },
+  PRECONDITION_FAILED: { status: 412, retryable: false },
+  RANGE_REFUSED: { status: 416, retryable: false },
   RATE_EXCEEDED: { status: 429, retryable: true },
   SERVER_STOPPING: { status: 503, retryable: true },
   SESSION_TOO_LARGE: { status: 500, retryable: false },
