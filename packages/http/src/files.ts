@@ -9,6 +9,9 @@ import type { Piece } from './piece-stream.ts';
 /** Not blocking matters for what became a pipe meanwhile. */
 const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
+/** Four times the default of Node: a third fewer milliseconds for a large file (2026-11). */
+const highWaterMark = 262_144;
+
 /**
  * The real path of what a client named, if that lies inside the folder. Everything else is
  * `NOT_FOUND`: ways out of it, also by links, hidden names, and what is not there.
@@ -56,7 +59,7 @@ async function openFile(
   try {
     const stats = await handle.stat({ bigint: true });
     if (versionOf(stats) !== version) throw missing(path);
-    return handle.createReadStream({ start, end: end - 1 });
+    return handle.createReadStream({ start, end: end - 1, highWaterMark });
   } catch (error) {
     await handle.close();
     throw error;

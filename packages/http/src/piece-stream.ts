@@ -28,7 +28,7 @@ export class PieceStream extends Readable {
   #owed = 0;
 
   constructor(pieces: readonly Piece[], range: ByteRange) {
-    super({ highWaterMark: 65_536 });
+    super({ highWaterMark: 262_144 });
     this.#parts = partsOf(pieces, range);
   }
 

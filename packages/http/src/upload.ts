@@ -10,7 +10,7 @@ import { httpError } from './errors.ts';
 export interface ReceiveOptions {
   /** The most it may be, in bytes. An integer from 1. */
   readonly bytesMax: number;
-  /** Stops it; what has come is removed. @default the request's own signal */
+  /** Stops it; what has come is removed. A body that breaks off does so too. @default none */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -42,17 +42,16 @@ export async function receive(
   checkInteger('bytesMax', options.bytesMax, 1);
   const declared = Number(request.headers['content-length'] ?? 0);
   if (declared > options.bytesMax) throw tooLarge(options.bytesMax);
-  const signal = options.signal ?? request.signal;
-  return commit(await stage(body, path, { bytesMax: options.bytesMax, signal }));
+  return commit(await stage(body, path, options));
 }
 
 /** Writes it all into a temporary file; nothing is left of that if this rejects. */
 export async function stage(
   body: Readable,
   path: string,
-  { bytesMax, signal }: { readonly bytesMax: number; readonly signal: AbortSignal },
+  { bytesMax, signal }: ReceiveOptions,
 ): Promise<Staged> {
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   const temporary = join(dirname(path), `.${randomUUID()}.part`);
   const handle = await open(temporary, 'wx');
   const hash = createHash('sha256');
@@ -96,13 +95,13 @@ async function drain(
   handle: FileHandle,
   hash: Hash,
   bytesMax: number,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   // Destroying the body would cut the connection, and with it the answer.
   const chunks = body.iterator({ destroyOnReturn: false });
   let bytes = 0;
   for (;;) {
-    const next: IteratorResult<Buffer> = await untilAborted(chunks.next(), signal).catch(broken);
+    const next: IteratorResult<Buffer> = await abortable(chunks.next(), signal).catch(broken);
     if (next.done) return bytes;
     const chunk = next.value;
     bytes += chunk.length;
@@ -110,6 +109,11 @@ async function drain(
     hash.update(chunk);
     for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
   }
+}
+
+/** Gives what the work gives, or rejects as soon as the signal aborts, if there is one. */
+export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  return signal === undefined ? work : untilAborted(work, signal);
 }
 
 /** The refusal of a body that is too long. */

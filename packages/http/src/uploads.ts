@@ -1,10 +1,11 @@
 import fastifyMultipart, { type MultipartFile, type MultipartValue } from '@fastify/multipart';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
-import { SpillwayError, untilAborted } from 'spillway';
+import { SpillwayError } from 'spillway';
 import { checkInteger } from './check.ts';
 import { httpError } from './errors.ts';
 import {
+  abortable,
   commit,
   discard,
   type Received,
@@ -64,12 +65,11 @@ export async function receiveForm(
   request: FastifyRequest,
   options: ReceiveFormOptions,
 ): Promise<ReceivedForm> {
-  const { bytesMax, filesMax = 10, fieldsMax = 100 } = options;
+  const { bytesMax, signal, filesMax = 10, fieldsMax = 100 } = options;
   checkInteger('bytesMax', bytesMax, 1);
   checkInteger('filesMax', filesMax, 0);
   checkInteger('fieldsMax', fieldsMax, 0);
   if (!request.isMultipart()) throw httpError('BODY_TYPE', 'multipart/form-data is taken');
-  const signal = options.signal ?? request.signal;
   const fields: { name: string; value: string }[] = [];
   const files: (FormFile & Staged)[] = [];
   const limits = {
@@ -83,13 +83,13 @@ export async function receiveForm(
   let left = bytesMax;
   try {
     for (;;) {
-      const { value: part, done } = await untilAborted(parts.next(), signal);
+      const { value: part, done } = await abortable(parts.next(), signal);
       if (done) break;
       if (part.type === 'field') {
         fields.push(fieldOf(part));
         continue;
       }
-      const file = await stageFile(part, options, left, signal);
+      const file = await stageFile(part, options, left);
       files.push(file);
       left -= file.bytes;
     }
@@ -110,9 +110,8 @@ function fieldOf({ fieldname, value, valueTruncated }: MultipartValue): {
 
 async function stageFile(
   part: MultipartFile,
-  { place, bytesMax }: ReceiveFormOptions,
+  { place, bytesMax, signal }: ReceiveFormOptions,
   left: number,
-  signal: AbortSignal,
 ): Promise<FormFile & Staged> {
   const file = { field: part.fieldname, filename: part.filename, type: part.mimetype };
   try {
