@@ -11,7 +11,7 @@ export interface ChannelListener {
  * told. Publishers hear their own messages too.
  */
 export interface Channel {
-  /** Resolves when the message is on its way to everybody; rejects when it is not, or may not be. */
+  /** Resolves when the message is on its way to everybody; rejects when it may not be. */
   publish(topic: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
   /** Once it resolves, every later message is heard or told to be lost; disposing it ends that. */
   subscribe(topic: string, listener: ChannelListener, signal?: AbortSignal): Promise<Disposable>;

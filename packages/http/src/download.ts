@@ -7,7 +7,7 @@ import { httpError } from './errors.ts';
 import { type Piece, type PieceSource, PieceStream, readable } from './piece-stream.ts';
 
 export interface Download {
-  /** Pieces of known sizes, one after the other, which ranges work for; or a stream of any length. */
+  /** Pieces of known sizes, of which ranges can be asked for; or a stream of any length. */
   readonly body: readonly Piece[] | PieceSource;
   /** @default 'application/octet-stream' */
   readonly type?: string | undefined;

@@ -4,6 +4,7 @@ const faults = {
   BODY_INVALID: { status: 400, retryable: false },
   BODY_TOO_LARGE: { status: 413, retryable: false },
   BODY_TYPE: { status: 415, retryable: false },
+  CHANNEL_FULL: { status: 503, retryable: true },
   CSRF_REFUSED: { status: 403, retryable: false },
   IDEMPOTENCY_INVALID: { status: 400, retryable: false },
   IDEMPOTENCY_MISMATCH: { status: 422, retryable: false },

@@ -36,7 +36,7 @@ export function isInside(folder: string, path: string): boolean {
   return way !== '' && way.split(sep).every((part) => part !== '' && !part.startsWith('.'));
 }
 
-/** A file inside the folder, ready for `download`: `{ ...(await fileDownload(root, name)), type }`. */
+/** A file for `download`: `{ ...(await fileDownload(root, name)), type }`. */
 export async function fileDownload(root: string, name: string): Promise<Download> {
   const path = await pathInside(root, name);
   const stats = await stat(path, { bigint: true });

@@ -33,7 +33,10 @@ export interface WebSocketHubOptions {
   readonly slow?: SlowPolicy | undefined;
   /** How many broadcasts may wait for earlier ones. An integer from 1. @default 1_000 */
   readonly broadcastsMax?: number | undefined;
-  /** A socket silent this many milliseconds is pinged, and after as many more dropped. @default 30_000 */
+  /**
+   * Milliseconds of silence after which a socket is pinged, and after as many more cut off.
+   * An integer from 1. @default 30_000
+   */
   readonly idleMs?: number | undefined;
   /** Milliseconds a peer has to answer a close. An integer from 1. @default 5_000 */
   readonly closeMsMax?: number | undefined;

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from '@fastify/websocket';
 import type { FastifyRequest } from 'fastify';
-import { Bucket, untilAborted } from 'spillway';
+import { Bucket } from 'spillway';
+import { abortable } from './abort.ts';
 import type { HubLimits } from './hub-options.ts';
 import { pingFrame, type SocketMessage, socketFrame } from './socket-frame.ts';
 
@@ -131,7 +132,7 @@ export class HubSocket<Data = unknown> {
     const { promise, resolve } = Promise.withResolvers<void>();
     // Nothing, written behind all else: its callback comes when its turn has come, or at the end.
     this.#raw.write('', () => resolve());
-    await (signal === undefined ? promise : untilAborted(promise, signal));
+    await abortable(promise, signal);
   }
 
   /** Says goodbye; the peer has `closeMsMax` to answer. */

@@ -10,6 +10,7 @@ export type { SlowPolicy, WebSocketHubOptions } from './hub-options.ts';
 export type { HubSocket, SocketEnd, SocketHandlers } from './hub-socket.ts';
 export type { Piece, PieceSource } from './piece-stream.ts';
 export { type SocketMessage, socketFrame } from './socket-frame.ts';
+export { StoreChannel, type StoreChannelOptions, type StoreChannelStats } from './store-channel.ts';
 export { type Received, type ReceiveOptions, receive } from './upload.ts';
 export {
   type FormFile,

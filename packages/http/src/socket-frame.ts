@@ -4,7 +4,7 @@ export type SocketMessage = string | Uint8Array;
 /** A ping without content, as it goes over the wire. */
 export const pingFrame: Buffer = Buffer.of(0x89, 0);
 
-/** The whole message as one unmasked frame, so that any number of sockets can be sent the same bytes. */
+/** The whole message as one frame, so that any number of sockets can be sent the same bytes. */
 export function socketFrame(message: SocketMessage): Buffer {
   const isText = typeof message === 'string';
   const length = isText ? Buffer.byteLength(message) : message.byteLength;

@@ -3,7 +3,8 @@ import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { type SpillwayError, untilAborted } from 'spillway';
+import type { SpillwayError } from 'spillway';
+import { abortable } from './abort.ts';
 import { check, checkInteger } from './check.ts';
 import { httpError } from './errors.ts';
 
@@ -109,11 +110,6 @@ async function drain(
     hash.update(chunk);
     for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
   }
-}
-
-/** Gives what the work gives, or rejects as soon as the signal aborts, if there is one. */
-export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  return signal === undefined ? work : untilAborted(work, signal);
 }
 
 /** The refusal of a body that is too long. */

@@ -2,10 +2,10 @@ import fastifyMultipart, { type MultipartFile, type MultipartValue } from '@fast
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
 import { SpillwayError } from 'spillway';
+import { abortable } from './abort.ts';
 import { checkInteger } from './check.ts';
 import { httpError } from './errors.ts';
 import {
-  abortable,
   commit,
   discard,
   type Received,

@@ -90,7 +90,7 @@ describe('a download of many pieces', () => {
     assert.match((await wrong.inject('/')).body, /version: must be visible ASCII/);
   });
 
-  it('is an error when the first piece cannot be opened, and cut off when a later one cannot', async () => {
+  it('fails if its first piece does, and is cut off if a later one does', async () => {
     const lost: Piece = { size: 5, open: () => Promise.reject(httpError('NOT_FOUND', 'gone')) };
     await using first = serve(() => ({ body: [lost, textPiece('rest')] }));
     assert.equal((await first.inject('/')).statusCode, 404);

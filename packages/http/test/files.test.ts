@@ -60,7 +60,7 @@ const escapes = [
 ];
 
 describe('files', () => {
-  it('are not given from outside their folder, nor hidden ones, however they are named', async () => {
+  it('are not given from outside their folder, nor hidden ones, whatever is asked', async () => {
     await using scene = await FileScene.open();
     const port = await scene.listen();
     for (const mount of ['/assets/', '/files/']) {
@@ -81,7 +81,7 @@ describe('files', () => {
     }
   });
 
-  it('are kept for good by clients when their name has a hash, and for a day otherwise', async () => {
+  it('are kept by clients for good if their name has a hash, else for a day', async () => {
     await using scene = await FileScene.open();
     const cacheOf = async (name: string) =>
       (await scene.app.inject(`/assets/${name}`)).headers['cache-control'];

@@ -55,7 +55,7 @@ describe('the limits of a WebSocketHub', () => {
     assert.deepEqual(await listed.refusal(other), [403, 'SOCKET_ORIGIN']);
   });
 
-  it('refuses before the upgrade when full, in all or for one address, and frees places', async () => {
+  it('refuse before the upgrade, in all or for one address, and free places', async () => {
     await using scene = await Scene.open({ socketsMax: 3, socketsPerAddressMax: 2 }, {});
     const first = await scene.connect();
     await scene.connect();

@@ -80,7 +80,7 @@ describe('WebSocketHub', () => {
     assert.equal(scene.hub.stats.rooms, 0);
   });
 
-  it('handles the messages of a socket one after the other, and reads no more meanwhile', async () => {
+  it('handles the messages of a socket in turn, and reads no more meanwhile', async () => {
     const order: string[] = [];
     const gate = awaited<void>();
     await using scene = await Scene.open(
