@@ -69,7 +69,7 @@ describe('StoreChannel', () => {
     );
   });
 
-  it('says how many were lost to one that is too far behind, and goes on with the rest', async () => {
+  it('says how many one lost that is too far behind, and goes on with the rest', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
     await using channel = new StoreChannel({ store, clock, queueMax: 2_000 });
