@@ -98,8 +98,8 @@ async function drain(
   bytesMax: number,
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  // Destroying the body would cut the connection, and with it the answer.
-  const chunks = body.iterator({ destroyOnReturn: false });
+  // Never returned: that would destroy the body, and cut the connection before the answer.
+  const chunks = body.iterator();
   let bytes = 0;
   for (;;) {
     const next: IteratorResult<Buffer> = await abortable(chunks.next(), signal).catch(broken);

@@ -29,16 +29,18 @@ describe('the limits of a WebSocketHub', () => {
     assert.deepEqual(scene.hub.stats.closed, { rate: 1 });
   });
 
-  it('closes with 1009 at a message that is too long, before it has come', async () => {
-    await using scene = await Scene.open({ messageBytesMax: 1_000 }, {});
-    const client = await scene.connect();
-    const code = closeCode(client);
-    client.send('x'.repeat(1_001));
-    assert.equal(await code, 1009);
-    await until(() => scene.hub.stats.open === 0);
-    assert.deepEqual(scene.hub.stats.closed, { size: 1 });
-    assert.equal(scene.hub.stats.messagesIn, 0);
-  });
+  for (const size of [1_001, 20_000_000]) {
+    it(`closes with 1009 at a message of ${size} bytes, before it has come`, async () => {
+      await using scene = await Scene.open({ messageBytesMax: 1_000 }, {});
+      const client = await scene.connect();
+      const code = closeCode(client);
+      client.send('x'.repeat(size));
+      assert.equal(await code, 1009);
+      await until(() => scene.hub.stats.open === 0);
+      assert.deepEqual(scene.hub.stats.closed, { size: 1 });
+      assert.equal(scene.hub.stats.messagesIn, 0);
+    });
+  }
 
   it('takes sockets from the same host, or from the origins it was given', async () => {
     await using same = await Scene.open({}, {});

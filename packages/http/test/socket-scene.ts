@@ -75,3 +75,14 @@ export async function nextText(client: WebSocket): Promise<string> {
 export async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
 }
+
+/** Waits until a number has not changed for a thousand turns of the event loop. */
+export async function settled(read: () => number): Promise<void> {
+  let turns = 0;
+  let last = read();
+  await until(() => {
+    turns = last === read() ? turns + 1 : 0;
+    last = read();
+    return turns > 1_000;
+  });
+}

@@ -106,6 +106,29 @@ describe('StoreChannel', () => {
     assert.ok(far.stats.failures > 100);
   });
 
+  it('takes nothing for a message that was overwritten while it looked', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using near = new StoreChannel({ store, clock, queueMax: 2_000 });
+    let reads = 0;
+    const slow: Store = {
+      read: async (names, signal) => {
+        reads += 1;
+        if (reads === 3) await say(near, 't', ...numbers(10, 1_034));
+        return store.read(names, signal);
+      },
+      commit: (changes, signal) => store.commit(changes, signal),
+      list: (prefix, max, signal) => store.list(prefix, max, signal),
+      [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
+    };
+    await using far = new StoreChannel({ store: slow, clock });
+    const ear = new Ear();
+    await far.subscribe('t', ear);
+    await say(near, 't', ...numbers(0, 10));
+    await clock.advance(100);
+    assert.deepEqual(ear.heard, [10, ...numbers(10, 1_034)]);
+  });
+
   it('says that nobody knows what was lost when the store was emptied', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });

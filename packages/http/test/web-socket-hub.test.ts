@@ -6,7 +6,7 @@ import { fastify } from 'fastify';
 import { VirtualClock } from 'spillway/testing';
 import { type HubSocket, WebSocketHub, type WebSocketHubOptions } from 'spillway-http';
 import { WebSocket } from 'ws';
-import { awaited, closeCode, nextText, Scene, until } from './socket-scene.ts';
+import { awaited, closeCode, nextText, Scene, settled, until } from './socket-scene.ts';
 
 describe('WebSocketHub', () => {
   it('carries text and bytes of every frame length both ways, unchanged', async () => {
@@ -101,9 +101,10 @@ describe('WebSocketHub', () => {
     );
     const client = await scene.connect();
     for (let n = 0; n < 40; n += 1) client.send(`${n + 10}${'x'.repeat(500_000)}`);
-    await until(() => scene.hub.stats.open === 1 && client.bufferedAmount > 10_000_000);
+    await settled(() => client.bufferedAmount);
     assert.deepEqual(order, ['opening']);
-    assert.ok(scene.hub.stats.messagesIn <= 1, 'it went on reading');
+    assert.ok(client.bufferedAmount > 1_000_000, 'it went on reading');
+    assert.ok(scene.hub.stats.messagesIn <= 1, `${scene.hub.stats.messagesIn} were read`);
     gate.resolve();
     await until(() => order.length === 82);
     const expected = Array.from({ length: 40 }, (_, n) => [`${n + 10} begins`, `${n + 10} ends`]);
