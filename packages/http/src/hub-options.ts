@@ -38,7 +38,10 @@ export interface WebSocketHubOptions {
    * An integer from 1. @default 30_000
    */
   readonly idleMs?: number | undefined;
-  /** Milliseconds a peer has to answer a close. An integer from 1. @default 5_000 */
+  /**
+   * Milliseconds a peer has to answer a close; less than Fastify's `pluginTimeout`, which closing
+   * must keep to. An integer from 1. @default 5_000
+   */
   readonly closeMsMax?: number | undefined;
   /** Carries broadcasts to the other instances. @default none */
   readonly channel?: Channel | undefined;

@@ -209,11 +209,11 @@ export class WebSocketHub implements AsyncDisposable {
     this.#door.close();
     this.#timer?.[Symbol.dispose]();
     this.#empty = Promise.withResolvers<void>();
-    await inSlices([...this.#sockets], (socket) => socket.leave('shutdown', 1001));
-    if (this.#sockets.size === 0) this.#empty.resolve();
     const late = this.#limits.clock.after(this.#limits.closeMsMax, () => {
       for (const socket of this.#sockets) socket.cut('shutdown');
     });
+    await inSlices([...this.#sockets], (socket) => socket.leave('shutdown', 1001));
+    if (this.#sockets.size === 0) this.#empty.resolve();
     await this.#empty.promise;
     late[Symbol.dispose]();
     this.#fanOut.stop();
