@@ -13,7 +13,7 @@ export interface BodyGuardOptions {
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Which types of body the route takes. @default those of the server */
-    bodyTypes?: readonly string[] | undefined;
+    bodyTypes?: readonly string[] | 'any' | undefined;
   }
 }
 
@@ -39,7 +39,7 @@ const plugin: FastifyPluginAsync<BodyGuardOptions> = async (app, options) => {
       return;
     }
     const allowed = config.bodyTypes ?? types;
-    if (allowed.includes(request.mediaType ?? '')) done();
+    if (allowed === 'any' || allowed.includes(request.mediaType ?? '')) done();
     else done(httpError('BODY_TYPE', `the body must be of type ${allowed.join(', ')}`));
   });
   app.server.on('checkContinue', (request, response) => {

@@ -2,6 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, check, checkInteger, checkNumber, type Random, type Store } from 'spillway';
+import { addressKey } from './address-key.ts';
 import { httpError } from './errors.ts';
 import { isStream, keptHeaders, recorded, wholeBody } from './idempotency-answer.ts';
 import {
@@ -11,7 +12,7 @@ import {
   IdempotencyLedger,
   type IdempotencyStats,
 } from './idempotency-ledger.ts';
-import { addressKey, routeOf, type UserOf } from './rate-key.ts';
+import { routeOf, type UserOf } from './rate-key.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

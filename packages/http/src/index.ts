@@ -1,6 +1,9 @@
+export { addressKey } from './address-key.ts';
 export { type AdmissionOptions, admission } from './admission.ts';
+export { type AssetsOptions, assets } from './assets.ts';
 export { type BlockedUsersOptions, blockedUsers } from './blocked.ts';
 export { type BodyGuardOptions, bodyGuard } from './body-guard.ts';
+export type { Channel, ChannelListener } from './channel.ts';
 export { masked } from './config-mask.ts';
 export { type CsrfOptions, csrf } from './csrf.ts';
 export {
@@ -10,11 +13,17 @@ export {
   domains,
   type RouteStats,
 } from './domain.ts';
+export { type Download, download } from './download.ts';
 export { type ErrorAnswersOptions, errorAnswers } from './error-answer.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
 export { type Failure, failureOf } from './failure.ts';
 export { failurePage, wantsPage } from './failure-page.ts';
+export { fileDownload, pathInside } from './files.ts';
 export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './html.ts';
+export type { BroadcastResult } from './hub-broadcast.ts';
+export type { FanOutStats } from './hub-fan-out.ts';
+export type { SlowPolicy, WebSocketHubOptions } from './hub-options.ts';
+export type { HubSocket, SocketEnd, SocketHandlers } from './hub-socket.ts';
 export { type IdempotencyOptions, idempotency } from './idempotency.ts';
 export type { IdempotencyStats } from './idempotency-ledger.ts';
 export { type LivePageOptions, live } from './live.ts';
@@ -31,6 +40,7 @@ export { type PageOptions, page, pages } from './page.ts';
 export { Panel, type Reading, type Watched } from './panel.ts';
 export type { PartKind } from './part-kind.ts';
 export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './patch.ts';
+export type { Piece, PieceSource } from './piece-stream.ts';
 export type { Plugin } from './plugin-contract.ts';
 export {
   type PluginHook,
@@ -43,7 +53,7 @@ export { type PrimaryOnlyOptions, primaryOnly } from './primary-only.ts';
 export type { ProcessFigures } from './process-stats.ts';
 export { exposition, type MetricFamily, type MetricSample } from './prometheus.ts';
 export { type RateGuardOptions, rateGuard } from './rate-guard.ts';
-export { addressKey, type RateKeyPart, type UserOf } from './rate-key.ts';
+export type { RateKeyPart, UserOf } from './rate-key.ts';
 export {
   type RateClaim,
   type RateDecision,
@@ -63,6 +73,7 @@ export type { ServerOptions } from './server-options.ts';
 export { type SessionOptions, sessionOf, sessions } from './session.ts';
 export { type FlashMessage, Session } from './session-data.ts';
 export type { SigningKeys } from './signer.ts';
+export { type SocketMessage, socketFrame } from './socket-frame.ts';
 export {
   type Frozen,
   State,
@@ -73,3 +84,13 @@ export {
 } from './state.ts';
 export type { StatsFeedOptions } from './stats-feed.ts';
 export { type Stopper, type StoppingOptions, stopping } from './stopping.ts';
+export { StoreChannel, type StoreChannelOptions, type StoreChannelStats } from './store-channel.ts';
+export { type Received, type ReceiveOptions, receive } from './upload.ts';
+export {
+  type FormFile,
+  type ReceivedForm,
+  type ReceiveFormOptions,
+  receiveForm,
+  uploads,
+} from './uploads.ts';
+export { type SocketRoute, WebSocketHub, type WebSocketHubStats } from './web-socket-hub.ts';

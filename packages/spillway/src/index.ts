@@ -1,3 +1,4 @@
+export { untilAborted } from './abort.ts';
 export {
   Backlog,
   type BacklogCloseOptions,
@@ -95,6 +96,7 @@ export {
 } from './store-link.ts';
 export type { Task } from './task.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
+export { nextTurn } from './turn.ts';
 export {
   type SetupContext,
   type Transfer,

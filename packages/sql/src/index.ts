@@ -3,6 +3,11 @@ export { type BatchResults, Database, type DatabaseStats } from './database.ts';
 export type { DatabaseKind, Migration } from './migrate.ts';
 export { type DatabaseOptions, openDatabase } from './open-database.ts';
 export {
+  PostgresChannel,
+  type PostgresChannelListener,
+  type PostgresChannelStats,
+} from './postgres-channel.ts';
+export {
   PostgresEngine,
   type PostgresEngineOptions,
   type PostgresStats,

@@ -113,6 +113,18 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
+  /** A connection apart from the pool, for what stays open; whoever asked for it ends it. */
+  async connect(): Promise<pg.Client> {
+    const client = new pg.Client(this.#config);
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      throw databaseError(error, { lost: true, doubt: false });
+    }
+  }
+
   async acquire(signal?: AbortSignal): Promise<SqlConnection> {
     return new PostgresConnection(await this.session(signal));
   }

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { VirtualClock } from 'spillway/testing';
+import { closeCode, nextText, Scene, until } from './socket-scene.ts';
+
+describe('the limits of a WebSocketHub', () => {
+  it('closes with 1008 who sends too many messages, and nobody else', async () => {
+    let handled = 0;
+    const clock = new VirtualClock();
+    await using scene = await Scene.open(
+      { messagesPerSecond: 10, messageBurst: 5, clock },
+      {
+        message: (socket) => {
+          handled += 1;
+          socket.send('ok');
+        },
+      },
+    );
+    const [flooder, calm] = [await scene.connect(), await scene.connect()];
+    const code = closeCode(flooder);
+    for (let n = 0; n < 500; n += 1) flooder.send('flood');
+    assert.equal(await code, 1008);
+    assert.equal(handled, 5);
+    const answer = nextText(calm);
+    calm.send('hello');
+    assert.equal(await answer, 'ok');
+    await until(() => scene.hub.stats.open === 1);
+    assert.deepEqual(scene.hub.stats.closed, { rate: 1 });
+  });
+
+  for (const size of [1_001, 20_000_000]) {
+    it(`closes with 1009 at a message of ${size} bytes, before it has come`, async () => {
+      await using scene = await Scene.open({ messageBytesMax: 1_000 }, {});
+      const client = await scene.connect();
+      const code = closeCode(client);
+      client.send('x'.repeat(size));
+      assert.equal(await code, 1009);
+      await until(() => scene.hub.stats.open === 0);
+      assert.deepEqual(scene.hub.stats.closed, { size: 1 });
+      assert.equal(scene.hub.stats.messagesIn, 0);
+    });
+  }
+
+  it('takes sockets from the same host, or from the origins it was given', async () => {
+    await using same = await Scene.open({}, {});
+    const own = `http://127.0.0.1:${same.port}`;
+    await same.connect({ origin: own });
+    await same.connect();
+    for (const origin of ['http://evil.example', 'null', `${own}.evil.example`, '127.0.0.1']) {
+      assert.deepEqual(await same.refusal({ origin }), [403, 'SOCKET_ORIGIN'], origin);
+    }
+    assert.equal(same.hub.stats.refused.origin, 4);
+    await using listed = await Scene.open({ origins: ['https://a.example'] }, {});
+    await listed.connect({ origin: 'https://a.example' });
+    const other = { origin: `http://127.0.0.1:${listed.port}` };
+    assert.deepEqual(await listed.refusal(other), [403, 'SOCKET_ORIGIN']);
+  });
+
+  it('refuse before the upgrade, in all or for one address, and free places', async () => {
+    await using scene = await Scene.open({ socketsMax: 3, socketsPerAddressMax: 2 }, {});
+    const first = await scene.connect();
+    await scene.connect();
+    assert.deepEqual(await scene.refusal(), [503, 'SOCKETS_FULL']);
+    first.close();
+    await until(() => scene.hub.stats.open === 1);
+    await scene.connect();
+    await using small = await Scene.open({ socketsMax: 1 }, {});
+    await small.connect();
+    assert.deepEqual(await small.refusal(), [503, 'SOCKETS_FULL']);
+    assert.equal(small.hub.stats.refused.full, 1);
+  });
+
+  it('upgrades nothing but its own routes', async () => {
+    await using scene = await Scene.open({}, {});
+    assert.deepEqual(await scene.refusal({}, '/page'), [404, 'NOT_FOUND']);
+    const plain = await fetch(`http://127.0.0.1:${scene.port}/live`);
+    assert.equal(plain.status, 404);
+    const page = await fetch(`http://127.0.0.1:${scene.port}/page`);
+    assert.equal(await page.text(), 'page');
+  });
+});

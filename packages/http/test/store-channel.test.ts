@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { MemoryStore, type Store } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+import { type Channel, type ChannelListener, StoreChannel } from 'spillway-http';
+
+/** Hears everything as text, and losses as numbers. */
+class Ear implements ChannelListener {
+  readonly heard: (string | number | undefined)[] = [];
+
+  message(bytes: Uint8Array): void {
+    this.heard.push(Buffer.from(bytes).toString());
+  }
+
+  lost(count: number | undefined): void {
+    this.heard.push(count);
+  }
+}
+
+async function say(channel: Channel, topic: string, ...texts: readonly string[]): Promise<void> {
+  await Promise.all(texts.map((text) => channel.publish(topic, Buffer.from(text))));
+}
+
+function numbers(from: number, to: number): string[] {
+  return Array.from({ length: to - from }, (_, at) => `${from + at}`);
+}
+
+describe('StoreChannel', () => {
+  it('carries messages of a topic to all subscribers, its own too, in one order', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using a = new StoreChannel({ store, clock });
+    await using b = new StoreChannel({ store, clock });
+    const [one, two, other] = [new Ear(), new Ear(), new Ear()];
+    await say(a, 'news', 'before');
+    await a.subscribe('news', one);
+    await b.subscribe('news', two);
+    await b.subscribe('weather', other);
+    await clock.run(
+      Promise.all([
+        say(a, 'news', ...numbers(0, 200)),
+        say(b, 'news', ...numbers(200, 400)),
+        say(a, 'weather', 'rain'),
+      ]),
+    );
+    await clock.advance(50);
+    assert.deepEqual(one.heard, two.heard);
+    assert.deepEqual(new Set(one.heard), new Set(numbers(0, 400)));
+    assert.equal(one.heard.length, 400);
+    const ofA = one.heard.filter((text) => Number(text) < 200);
+    assert.deepEqual(ofA, numbers(0, 200));
+    assert.deepEqual(other.heard, ['rain']);
+    assert.deepEqual([a.stats.published, b.stats.published], [202, 200]);
+    assert.deepEqual([a.stats.received, b.stats.received], [400, 401]);
+  });
+
+  it('carries any bytes, the empty message too', async () => {
+    const clock = new VirtualClock();
+    await using channel = new StoreChannel({ store: new MemoryStore({ clock }), clock });
+    const heard: Uint8Array[] = [];
+    await channel.subscribe('t', { message: (bytes) => heard.push(bytes), lost: () => {} });
+    const all = Buffer.from(Array.from({ length: 256 }, (_, at) => at));
+    await channel.publish('t', all);
+    await channel.publish('t', new Uint8Array());
+    await clock.advance(50);
+    assert.deepEqual(
+      heard.map((bytes) => Buffer.from(bytes)),
+      [all, Buffer.alloc(0)],
+    );
+  });
+
+  it('says how many one lost that is too far behind, and goes on with the rest', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using channel = new StoreChannel({ store, clock, queueMax: 2_000 });
+    const ear = new Ear();
+    await channel.subscribe('t', ear);
+    await say(channel, 't', ...numbers(0, 1_500));
+    await clock.advance(50);
+    assert.deepEqual(ear.heard, [476, ...numbers(476, 1_500)]);
+    assert.equal(channel.stats.lost, 476);
+  });
+
+  it('says what was lost to one that could not reach the store for a minute', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    let isDown = false;
+    const flaky: Store = {
+      read: (names, signal) =>
+        isDown ? Promise.reject(new Error('down')) : store.read(names, signal),
+      commit: (changes, signal) => store.commit(changes, signal),
+      list: (prefix, max, signal) => store.list(prefix, max, signal),
+      [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
+    };
+    await using near = new StoreChannel({ store, clock });
+    await using far = new StoreChannel({ store: flaky, clock });
+    const ear = new Ear();
+    await far.subscribe('t', ear);
+    isDown = true;
+    await say(near, 't', 'a', 'b', 'c');
+    await clock.advance(60_000);
+    await say(near, 't', 'd');
+    isDown = false;
+    await clock.advance(50);
+    assert.deepEqual(ear.heard, [3, 'd']);
+    assert.ok(far.stats.failures > 100);
+  });
+
+  it('takes nothing for a message that was overwritten while it looked', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using near = new StoreChannel({ store, clock, queueMax: 2_000 });
+    let reads = 0;
+    const slow: Store = {
+      read: async (names, signal) => {
+        reads += 1;
+        if (reads === 3) await say(near, 't', ...numbers(10, 1_034));
+        return store.read(names, signal);
+      },
+      commit: (changes, signal) => store.commit(changes, signal),
+      list: (prefix, max, signal) => store.list(prefix, max, signal),
+      [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
+    };
+    await using far = new StoreChannel({ store: slow, clock });
+    const ear = new Ear();
+    await far.subscribe('t', ear);
+    await say(near, 't', ...numbers(0, 10));
+    await clock.advance(100);
+    assert.deepEqual(ear.heard, [10, ...numbers(10, 1_034)]);
+  });
+
+  it('says that nobody knows what was lost when the store was emptied', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using channel = new StoreChannel({ store, clock });
+    const ear = new Ear();
+    await say(channel, 't', 'a', 'b');
+    await channel.subscribe('t', ear);
+    const records = await store.list('', 100);
+    await store.commit(records.map(({ name }) => ({ name })));
+    await clock.advance(50);
+    await say(channel, 't', 'c');
+    await clock.advance(50);
+    assert.deepEqual(ear.heard, [undefined, 'c']);
+  });
+
+  it('is not stopped by a listener that throws, nor by one that has left', async () => {
+    const clock = new VirtualClock();
+    await using channel = new StoreChannel({ store: new MemoryStore({ clock }), clock });
+    const [left, stays] = [new Ear(), new Ear()];
+    await channel.subscribe('t', { message: () => assert.fail('thrown'), lost: () => {} });
+    const subscription = await channel.subscribe('t', left);
+    await channel.subscribe('t', stays);
+    subscription[Symbol.dispose]();
+    await say(channel, 't', 'a');
+    await clock.advance(50);
+    assert.deepEqual([left.heard, stays.heard], [[], ['a']]);
+    assert.equal(channel.stats.failures, 1);
+  });
+
+  it('refuses what is too long or too much, and leaves no timer behind', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const channel = new StoreChannel({ store, clock, bytesMax: 10, queueMax: 2 });
+    await assert.rejects(channel.publish('t', Buffer.alloc(11)), /bytes: must be at most 10 bytes/);
+    const first = [channel.publish('t', Buffer.of(1)), channel.publish('t', Buffer.of(2))];
+    await assert.rejects(channel.publish('t', Buffer.of(3)), { code: 'CHANNEL_FULL' });
+    await Promise.all(first);
+    assert.equal(channel.stats.pending, 0);
+    await channel.subscribe('t', new Ear());
+    assert.equal(clock.pending, 1);
+    await channel[Symbol.asyncDispose]();
+    assert.equal(clock.pending, 0);
+    await assert.rejects(channel.publish('t', Buffer.of(1)), /the channel is closed/);
+  });
+});

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { type FastifyInstance, fastify } from 'fastify';
+import { deadline } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+import { type ReceiveFormOptions, receive, receiveForm, uploads } from 'spillway-http';
+
+/** A server that takes uploads into a folder of its own. */
+class Scene implements AsyncDisposable {
+  readonly app: FastifyInstance = fastify();
+  readonly folder: string;
+  /** What the last call of `receive` failed with. */
+  failure: Promise<unknown> | undefined;
+  readonly clock: VirtualClock = new VirtualClock();
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(folder: string, resources: AsyncDisposableStack) {
+    this.folder = folder;
+    this.#resources = resources;
+  }
+
+  static async open(form: Partial<ReceiveFormOptions> = {}): Promise<Scene> {
+    const resources = new AsyncDisposableStack();
+    const { path } = resources.use(await mkdtempDisposable(join(tmpdir(), 'spillway-upload-')));
+    const scene = new Scene(path, resources);
+    await scene.app.register(uploads);
+    scene.app.put('/raw', async (request) => {
+      using limit = deadline(scene.clock, 1_000);
+      const options = { bytesMax: 100_000, signal: limit.signal };
+      const receiving = receive(request, join(path, 'file'), options);
+      scene.failure = receiving.catch((error: unknown) => error);
+      return await receiving;
+    });
+    const place = ({ filename }: { readonly filename: string }) =>
+      join(path, Buffer.from(filename).toString('hex'));
+    scene.app.post('/form', (request) =>
+      receiveForm(request, { bytesMax: 100_000, filesMax: 2, fieldsMax: 2, place, ...form }),
+    );
+    return scene;
+  }
+
+  async put(head: string, body: Buffer | string): Promise<Socket> {
+    await this.app.listen({ port: 0, host: '127.0.0.1' });
+    const socket = connect((this.app.server.address() as AddressInfo).port, '127.0.0.1');
+    socket.write(`PUT /raw HTTP/1.1\r\nHost: localhost\r\n${head}\r\n\r\n`);
+    socket.write(body);
+    return socket;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.app.close();
+    await this.#resources.disposeAsync();
+  }
+}
+
+async function text(socket: Socket): Promise<string> {
+  return Buffer.concat(await socket.toArray()).toString();
+}
+
+function chunked(bytes: number): string {
+  return `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
+}
+
+describe('an upload', () => {
+  it('replaces the file whole, and says what has come', async () => {
+    await using scene = await Scene.open();
+    await writeFile(join(scene.folder, 'file'), 'old');
+    const bytes = Buffer.alloc(100_000, 'new');
+    for (const type of ['application/octet-stream', 'application/json', 'text/plain', undefined]) {
+      const headers = type === undefined ? {} : { 'content-type': type };
+      const answer = await scene.app.inject({
+        method: 'PUT',
+        url: '/raw',
+        headers,
+        payload: bytes,
+      });
+      assert.equal(answer.statusCode, 200, answer.body);
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      assert.equal(answer.json().sha256, sha256);
+      assert.equal(answer.json().bytes, 100_000);
+      assert.deepEqual(await readFile(join(scene.folder, 'file')), bytes);
+      assert.deepEqual(await readdir(scene.folder), ['file']);
+    }
+  });
+
+  it('that says it is too long is refused before a byte is read', async () => {
+    await using scene = await Scene.open();
+    const answer = await text(await scene.put('Content-Length: 100001', ''));
+    assert.match(answer, /^HTTP\/1.1 413/);
+    assert.match(answer, /BODY_TOO_LARGE/);
+    assert.deepEqual(await readdir(scene.folder), []);
+  });
+
+  it('that turns out too long is refused in the middle, and the connection closed', async () => {
+    await using scene = await Scene.open();
+    const socket = await scene.put('Transfer-Encoding: chunked', chunked(60_000));
+    socket.write(chunked(60_000));
+    const answer = await text(socket);
+    assert.match(answer, /^HTTP\/1.1 413/);
+    assert.match(answer, /connection: close/);
+    assert.deepEqual(await readdir(scene.folder), []);
+  });
+
+  it('of a client that goes away leaves what was there', async () => {
+    await using scene = await Scene.open();
+    await writeFile(join(scene.folder, 'file'), 'old');
+    const socket = await scene.put('Content-Length: 90000', 'x'.repeat(50_000));
+    while ((await readdir(scene.folder)).length < 2);
+    socket.destroy();
+    const failure = await scene.failure;
+    assert.ok(failure instanceof Error);
+    assert.deepEqual(await readdir(scene.folder), ['file']);
+    assert.equal(await readFile(join(scene.folder, 'file'), 'utf8'), 'old');
+  });
+
+  it('that takes longer than it may is answered 504 and removed', async () => {
+    await using scene = await Scene.open();
+    const socket = await scene.put('Content-Length: 90000', 'x'.repeat(50_000));
+    while ((await readdir(scene.folder)).length < 1);
+    await scene.clock.advance(1_000);
+    const answer = await text(socket);
+    assert.match(answer, /^HTTP\/1.1 504/);
+    assert.match(answer, /connection: close/);
+    assert.deepEqual(await readdir(scene.folder), []);
+  });
+
+  it('leaves nothing behind when its name cannot be given', async () => {
+    await using scene = await Scene.open();
+    await mkdir(join(scene.folder, 'file'));
+    const answer = await scene.app.inject({ method: 'PUT', url: '/raw', payload: 'x' });
+    assert.equal(answer.statusCode, 500);
+    assert.deepEqual(await readdir(scene.folder), ['file']);
+  });
+
+  it('must be in a scope that leaves bodies unread', async () => {
+    const app = fastify();
+    app.put('/', (request) => receive(request, '/nowhere', { bytesMax: 1 }));
+    const answer = await app.inject({ method: 'PUT', url: '/', payload: { a: 1 } });
+    assert.match(answer.json().message, /register `uploads` in its scope/);
+  });
+});
+
+async function send(scene: Scene, form: FormData): Promise<Response> {
+  await scene.app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = scene.app.server.address() as AddressInfo;
+  return await fetch(`http://127.0.0.1:${port}/form`, { method: 'POST', body: form });
+}
+
+function formOf(files: readonly string[], fields: readonly string[] = []): FormData {
+  const form = new FormData();
+  for (const [at, value] of fields.entries()) form.append(`field${at}`, value);
+  for (const [at, content] of files.entries()) {
+    form.append('file', new Blob([content], { type: 'text/plain' }), `../${at}.txt`);
+  }
+  return form;
+}
+
+describe('a form with files', () => {
+  it('is taken whole', async () => {
+    await using scene = await Scene.open();
+    const response = await send(scene, formOf(['one', 'x'.repeat(90_000)], ['a', 'ü']));
+    assert.equal(response.status, 200);
+    const { files, fields } = (await response.json()) as Record<string, Record<string, unknown>[]>;
+    assert.deepEqual(fields, [
+      { name: 'field0', value: 'a' },
+      { name: 'field1', value: 'ü' },
+    ]);
+    assert.deepEqual(
+      files?.map(({ field, bytes, type }) => [field, bytes, type]),
+      [
+        ['file', 3, 'text/plain'],
+        ['file', 90_000, 'text/plain'],
+      ],
+    );
+    assert.equal((await readdir(scene.folder)).length, 2);
+    assert.equal(await readFile(String(files?.[0]?.path), 'utf8'), 'one');
+  });
+
+  const wrong: [what: string, form: FormData, status: number][] = [
+    ['too many bytes', formOf(['x'.repeat(60_000), 'y'.repeat(60_000)]), 413],
+    ['one file too large', formOf(['x'.repeat(100_001)]), 413],
+    ['too many files', formOf(['1', '2', '3']), 413],
+    ['too many fields', formOf(['1'], ['a', 'b', 'c']), 413],
+    ['too long a field', formOf(['1'], ['x'.repeat(70_000)]), 413],
+  ];
+  for (const [what, form, status] of wrong) {
+    it(`with ${what} is refused, and nothing of it is kept`, { timeout: 10_000 }, async () => {
+      await using scene = await Scene.open();
+      const response = await send(scene, form);
+      assert.equal(response.status, status);
+      assert.equal(((await response.json()) as { code: string }).code, 'BODY_TOO_LARGE');
+      assert.deepEqual(await readdir(scene.folder), []);
+    });
+  }
+
+  it('that ends early is refused, and nothing of it is kept', async () => {
+    await using scene = await Scene.open();
+    const part = 'content-disposition: form-data; name="f"; filename="a"\r\n\r\n';
+    const answer = await scene.app.inject({
+      method: 'POST',
+      url: '/form',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+      payload: `--b\r\n${part}whole\r\n--b\r\n${part}cut off`,
+    });
+    assert.deepEqual([answer.statusCode, answer.json().code], [400, 'BODY_INVALID']);
+    assert.deepEqual(await readdir(scene.folder), []);
+  });
+
+  it('that is no form is refused', async () => {
+    await using scene = await Scene.open();
+    const answer = await scene.app.inject({ method: 'POST', url: '/form', payload: { a: 1 } });
+    assert.deepEqual([answer.statusCode, answer.json().code], [415, 'BODY_TYPE']);
+  });
+});
