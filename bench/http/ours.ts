@@ -1,6 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { Lane } from 'spillway';
-import { admission, createServer } from 'spillway-http';
+import { admission, createServer, domains } from 'spillway-http';
 
 const options = { name: 'sums', limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
 
@@ -10,9 +10,10 @@ export async function server(): Promise<FastifyInstance> {
   return app;
 }
 
-/** Only the lane: permit, deadline and meter. */
+/** The lane and its meters alone. */
 export async function admitted(): Promise<FastifyInstance> {
   const app = fastify();
+  await app.register(domains);
   await app.register(admission, { lane: new Lane(options) });
   return app;
 }

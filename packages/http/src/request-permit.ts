@@ -13,7 +13,9 @@ export class RequestPermit implements Due, Disposable {
   readonly #reply: FastifyReply;
   readonly #line: DeadlineLine;
   readonly #clock: Clock;
-  readonly #controller = new AbortController();
+  #controller: AbortController | undefined;
+  /** Why the request is over before its time, once it is. */
+  #reason: Error | undefined;
   #held: Permit | undefined;
   #handling = false;
   /** The answer has left, or nobody is there any more to receive it. */
@@ -29,8 +31,15 @@ export class RequestPermit implements Due, Disposable {
     if (this.dueAt < Infinity) line.add(this);
   }
 
-  /** Aborts at the lane's deadline, with code `DEADLINE`, or when the client has gone. */
+  /**
+   * Aborts at the lane's deadline, with code `DEADLINE`, or when the client has gone. It is made
+   * when first asked for, since it costs more than all the rest of the way.
+   */
   get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
     return this.#controller.signal;
   }
 
@@ -41,7 +50,7 @@ export class RequestPermit implements Due, Disposable {
 
   /** Waits for a place; says so by the callback, with the error if there is none. */
   enter(done: (error?: Error) => void): void {
-    const permit = this.lane.pass(this.#controller);
+    const permit = this.lane.pass(this);
     if (permit instanceof Promise) {
       permit.then(
         (held) => this.#admit(held, done),
@@ -82,7 +91,7 @@ export class RequestPermit implements Due, Disposable {
     const message = `not answered within ${this.lane.deadlineMs} ms`;
     const error = new SpillwayError('DEADLINE', message);
     this.#held.outcome = 'dropped';
-    this.#controller.abort(error);
+    this.#abort(error);
     if (this.#closed || this.#reply.sent) return;
     if (raw.headersSent) {
       raw.destroy();
@@ -113,7 +122,7 @@ export class RequestPermit implements Due, Disposable {
 
   readonly #settle = (value: unknown): unknown => {
     this.#end();
-    if (!this.signal.aborted) return value;
+    if (this.#reason === undefined) return value;
     const late: { pipe?: unknown; destroy?: unknown } = Object(value);
     if (typeof late.pipe === 'function' && typeof late.destroy === 'function') late.destroy();
     return undefined;
@@ -121,7 +130,7 @@ export class RequestPermit implements Due, Disposable {
 
   readonly #fail = (error: unknown): undefined => {
     this.#end();
-    if (!this.signal.aborted) throw error;
+    if (this.#reason === undefined) throw error;
     this.#reply.log.debug({ err: error }, 'failed when its request was over');
   };
 
@@ -139,12 +148,17 @@ export class RequestPermit implements Due, Disposable {
   readonly #close = (): void => {
     this.#closed = true;
     this.#line.delete(this);
-    if (!(this.#reply.raw.writableEnded || this.signal.aborted)) {
+    if (!this.#reply.raw.writableEnded && this.#reason === undefined) {
       if (this.#held !== undefined) this.#held.outcome = 'ignored';
-      this.#controller.abort(new DOMException('the client has gone', 'AbortError'));
+      this.#abort(new DOMException('the client has gone', 'AbortError'));
     }
     if (!this.#handling) this.#release();
   };
+
+  #abort(reason: Error): void {
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
 
   #release(): void {
     const held = this.#held;

@@ -67,8 +67,7 @@ export class Lane implements AsyncDisposable {
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
     this.name = options.name;
-    const inherited = parent === undefined ? systemClock : parent.#clock;
-    this.#clock = options.clock ?? inherited;
+    this.#clock = options.clock ?? (parent === undefined ? systemClock : parent.#clock);
     this.deadlineMs = options.deadlineMs;
     this.#limit = typeof limit === 'number' ? undefined : limit;
     this.#weightMax = typeof limit === 'number' ? limit : limit.sizeMax;
@@ -78,10 +77,9 @@ export class Lane implements AsyncDisposable {
     const claimant = { lane: this, nextWeight: this.#nextWeight };
     this.#permits = new Permits(claimant, { size, guaranteed, share, parent: above });
     this.#meter = new Meter(this.#clock.now());
-    const clock = this.#clock;
-    const { deadlineMs } = this;
-    this.#giver = { clock, deadlineMs, leave: this.#leave };
-    this.#queue = new LaneQueue({ clock, deadlineMs, codel: options.codel, onDue: this.#expire });
+    const times = { clock: this.#clock, deadlineMs: this.deadlineMs };
+    this.#giver = { ...times, leave: this.#leave };
+    this.#queue = new LaneQueue({ ...times, codel: options.codel, onDue: this.#expire });
     if (parent !== undefined && parent.#closed !== undefined) void this.close();
   }
 
@@ -98,22 +96,26 @@ export class Lane implements AsyncDisposable {
 
   /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
   enter(entry: Entry = plainEntry): Promise<Permit> {
-    const permit = this.pass(entry);
+    const permit = this.#enter(entry, entry.signal?.aborted);
     return permit instanceof Permit ? Promise.resolve(permit) : permit;
   }
 
-  /** Like `enter`, but a permit that is free is given at once, before any promise settles. */
-  pass(entry: Entry = plainEntry): Permit | Promise<Permit> {
+  /** Like `enter`, but a free permit comes at once; the signal is asked for by who must wait. */
+  pass(entry: Entry): Permit | Promise<Permit> {
+    return this.#enter(entry, false);
+  }
+
+  #enter(entry: Entry, isAborted: boolean | undefined): Permit | Promise<Permit> {
     const now = this.#arrive(entry);
+    const mayEnter = !(isAborted || this.#closed) && this.#root.#permits.waiting === 0;
+    if (mayEnter && mayGrant(now) && this.#permits.tryTake(entry.weight ?? 1)) {
+      return this.#begin(entry, now, now);
+    }
     if (entry.signal?.aborted) {
       this.#meter.refuse('aborted');
       return Promise.reject(entry.signal.reason);
     }
     if (this.#closed !== undefined) return Promise.reject(this.#refusal('closed'));
-    const isFree = this.#root.#permits.waiting === 0 && mayGrant(now);
-    if (isFree && this.#permits.tryTake(entry.weight ?? 1)) {
-      return this.#begin(entry, now, now);
-    }
     const waiter = this.#join(entry, now);
     this.#dispatch(now);
     if (!this.#root.#yielding) this.#trim(waiter);
@@ -282,8 +284,7 @@ export class Lane implements AsyncDisposable {
 
   #refusal(reason: Exclude<Refusal, 'aborted'>): SpillwayError {
     this.#meter.refuse(reason);
-    const { inside, size } = this.#permits;
-    const waiting = this.#queue.size;
+    const [waiting, { inside, size }] = [this.#queue.size, this.#permits];
     const retryAfterMs = this.#meter.retryAfterMs(waiting, size);
     const message = `lane "${this.name}": ${reason} with ${inside} inside, ${waiting} waiting`;
     return new SpillwayError(codes[reason], message, { retryAfterMs });

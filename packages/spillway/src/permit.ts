@@ -18,7 +18,7 @@ export class Permit implements Disposable {
   readonly startedAt: number;
   /** How the work ended, for a lane whose limit learns: set it before disposing. */
   outcome: Outcome = 'ok';
-  readonly #signal: AbortSignal | undefined;
+  readonly #entry: Entry;
   #giver: PermitGiver | undefined;
   #deadline: Deadline | undefined;
 
@@ -27,7 +27,7 @@ export class Permit implements Disposable {
     this.weight = entry.weight ?? 1;
     this.arrivedAt = arrivedAt;
     this.startedAt = startedAt;
-    this.#signal = entry.signal;
+    this.#entry = entry;
   }
 
   /**
@@ -37,11 +37,12 @@ export class Permit implements Disposable {
   get signal(): AbortSignal {
     if (this.#deadline !== undefined) return this.#deadline.signal;
     const giver = this.#giver;
-    if (giver === undefined || (giver.deadlineMs === Infinity && this.#signal !== undefined)) {
-      return this.#signal ?? AbortSignal.abort(new Error('the permit was given back'));
+    const { signal } = this.#entry;
+    if (giver === undefined || (giver.deadlineMs === Infinity && signal !== undefined)) {
+      return signal ?? AbortSignal.abort(new Error('the permit was given back'));
     }
     const restMs = Math.max(0, this.arrivedAt + giver.deadlineMs - giver.clock.now());
-    this.#deadline = deadline(giver.clock, restMs, this.#signal);
+    this.#deadline = deadline(giver.clock, restMs, signal);
     return this.#deadline.signal;
   }
 
