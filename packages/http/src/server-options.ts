@@ -1,7 +1,17 @@
 import type { ServerOptions as TlsOptions } from 'node:https';
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
+import type { FastifyBaseLogger } from 'fastify';
 import { type Clock, check, checkInteger, checkNumber, type Lane } from 'spillway';
+import type { BlockedUsersOptions } from './blocked.ts';
+import type { CsrfOptions } from './csrf.ts';
+import type { IdempotencyOptions } from './idempotency.ts';
+import type { LiveOptions } from './live-views.ts';
+import type { OperatorOptions } from './operator.ts';
+import type { Plugin } from './plugin-contract.ts';
+import type { PrimaryOnlyOptions } from './primary-only.ts';
+import type { RateGuardOptions } from './rate-guard.ts';
 import type { RecentErrors } from './recent-errors.ts';
+import type { SessionOptions } from './session.ts';
+import type { WebSocketHub } from './web-socket-hub.ts';
 
 export interface ServerOptions {
   /** What the server is called as a part of a service. @default 'http' */
@@ -14,8 +24,26 @@ export interface ServerOptions {
   readonly https?: TlsOptions | undefined;
   /** The lane of routes that name none. @default 256 at once, 2,048 waiting, 20 s */
   readonly lane?: Lane | undefined;
-  /** The guards that follow on admission, size and type: registered here, in their order. */
-  readonly guards?: ((app: FastifyInstance) => unknown) | undefined;
+  /** Endpoints for who runs the server, closed to strangers. @default as they are; false: none */
+  readonly operator?: Omit<OperatorOptions, 'errors' | 'plugins' | 'clock'> | false | undefined;
+  /** How often who may ask. @default no limits */
+  readonly rate?: RateGuardOptions | undefined;
+  /** Which instance answers the routes with `primaryOnly`. @default every one */
+  readonly primaryOnly?: PrimaryOnlyOptions | undefined;
+  /** Keeps users in signed cookies, and checks that changes come from our own pages. */
+  readonly sessions?: SessionOptions | undefined;
+  /** How changes are checked. @default as they are, with the keys of the sessions; false: not */
+  readonly csrf?: CsrfOptions | false | undefined;
+  /** Whom to turn away. @default nobody */
+  readonly blockedUsers?: BlockedUsersOptions | undefined;
+  /** Does what comes with an `Idempotency-Key` once. @default takes no notice of keys */
+  readonly idempotency?: IdempotencyOptions | undefined;
+  /** The WebSockets of the server. @default none */
+  readonly hub?: WebSocketHub | undefined;
+  /** Limits of live pages. @default as they are */
+  readonly live?: LiveOptions | undefined;
+  /** Parts that bring routes of their own, in the order they need. @default none */
+  readonly plugins?: readonly Plugin[] | undefined;
   /** The longest body of a route that states no `bodyLimit`, in bytes; 1 MiB by default. */
   readonly bodyBytesMax?: number | undefined;
   /** Which types of body routes take. @default JSON, forms, multipart and plain text */

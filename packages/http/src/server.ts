@@ -1,15 +1,26 @@
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { Lane, type Part } from 'spillway';
 import { admission } from './admission.ts';
+import { blockedUsers } from './blocked.ts';
 import { bodyGuard } from './body-guard.ts';
 import { answerClientError } from './client-error.ts';
+import { csrf } from './csrf.ts';
 import { domains } from './domain.ts';
 import { answerFailure, errorAnswers } from './error-answer.ts';
+import { idempotency } from './idempotency.ts';
+import { live } from './live.ts';
 import { methods } from './methods.ts';
+import { operator } from './operator.ts';
+import { pages } from './page.ts';
+import { PluginHost } from './plugin-host.ts';
+import { primaryOnly } from './primary-only.ts';
+import { rateGuard } from './rate-guard.ts';
 import { RecentErrors } from './recent-errors.ts';
+import { requestIds } from './request-id.ts';
 import { buildValidator } from './schema.ts';
 import { securityHeaders } from './security-headers.ts';
 import { checkServerOptions, type ServerLimits, type ServerOptions } from './server-options.ts';
+import { sessions } from './session.ts';
 import { stopping } from './stopping.ts';
 
 /** How often connections are looked at for those that are too slow, in milliseconds. */
@@ -59,25 +70,46 @@ export class HttpServer implements Part, AsyncDisposable {
   }
 }
 
-/** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
+/** A server that is safe as it is: every route has a lane, a deadline and limits on all it takes. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
   const limits = checkServerOptions(options);
   const { clock, drainMsMax, errors = new RecentErrors({ clock }), loopMsMax } = options;
   const lane =
     options.lane ??
     new Lane({ name: 'default', limit: 256, queueMax: 2_048, deadlineMs: 20_000, clock });
+  const host = new PluginHost({ plugins: options.plugins ?? [], clock });
   const app = fastify(fastifyOptions(options, limits, errors)) as unknown as FastifyInstance;
   app.server.maxConnections = limits.connectionsMax;
   // The order matters: each guard spares those behind it what it refuses.
   await app.register(errorAnswers, { errors });
+  await app.register(requestIds);
   await app.register(securityHeaders, { contentSecurityPolicy: options.contentSecurityPolicy });
+  if (options.operator !== false) {
+    await app.register(operator, { ...options.operator, errors, plugins: host, clock });
+  }
   await app.register(stopping, { drainMsMax, clock });
   await app.register(domains, { loopMsMax });
   await app.register(admission, { lane, clock });
   await app.register(bodyGuard, { types: options.bodyTypes });
-  await options.guards?.(app);
+  await registerGuards(app, options);
+  await app.register(pages);
+  await app.register(live, { clock, ...options.live });
+  if (options.hub !== undefined) await app.register(options.hub.plugin);
+  await app.register(host.plugin);
   await app.register(methods);
   return new HttpServer(app, options);
+}
+
+/** Those that need to be told something before they can guard. */
+async function registerGuards(app: FastifyInstance, options: ServerOptions): Promise<void> {
+  const { rate, primaryOnly: primary, sessions: session, blockedUsers: blocked } = options;
+  const changes = options.csrf ?? (session && { keys: session.keys, secure: session.secure });
+  if (rate !== undefined) await app.register(rateGuard, rate);
+  if (primary !== undefined) await app.register(primaryOnly, primary);
+  if (session !== undefined) await app.register(sessions, session);
+  if (blocked !== undefined) await app.register(blockedUsers, blocked);
+  if (options.idempotency !== undefined) await app.register(idempotency, options.idempotency);
+  if (changes) await app.register(csrf, changes);
 }
 
 function fastifyOptions(
