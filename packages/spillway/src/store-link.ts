@@ -38,6 +38,12 @@ export interface Decision<T> {
   readonly value: T;
 }
 
+export interface UpdateOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** What it would read, if nobody has changed it; its versions have to be checked. */
+  readonly guess?: Sighting | undefined;
+}
+
 export interface Updated<T> {
   readonly value: T;
   readonly seen: Sighting;
@@ -93,11 +99,12 @@ export class StoreLink {
   /**
    * Reads, decides and commits; after a conflict or a failure all of it again, within `storeMsMax`.
    * What a lost answer was about may have been done: the decision has to recognise its own work.
+   * With a guess of what it would read, it commits at once: right or not, the versions tell.
    */
   async update<T>(
     names: readonly string[],
     decide: (seen: Sighting) => Decision<T>,
-    signal?: AbortSignal,
+    { signal, guess }: UpdateOptions = {},
   ): Promise<Updated<T>> {
     const endsAt = this.clock.now() + this.storeMsMax;
     let fault: unknown;
@@ -106,13 +113,15 @@ export class StoreLink {
       fault = error;
     };
     for (let attempt = 0; ; attempt += 1) {
-      const seen = await this.read(names, signal).catch(note);
+      const isGuess = attempt === 0 && guess !== undefined;
+      const seen = isGuess ? guess : await this.read(names, signal).catch(note);
       if (seen !== undefined) {
         const { changes, value } = decide(seen);
         if (changes === undefined) return { value, seen, done: undefined };
         const done = await this.commit(changes, signal).catch(note);
         if (done !== undefined) return { value, seen, done };
       }
+      if (isGuess && fault === undefined) continue;
       const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
       if (this.clock.now() + pauseMs >= endsAt) throw this.#unreachable(fault);
       await pause(this.clock, pauseMs, signal);
