@@ -26,6 +26,8 @@ export interface SharedBreakerStats extends BreakerStats {
 /** How often a breaker in use asks the store, and how old its knowledge may be for a call. */
 const tickMs = 250;
 const staleMs = 500;
+/** A process that was stopped gets an answer out of date; from a slow store there is no better. */
+const visitsMax = 2;
 /** Beyond this, the oldest of what the store has not been told is forgotten. */
 const newsMax = 10_000;
 
@@ -44,6 +46,8 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   /** By how much the store's clock is ahead, as far as the last answer tells. */
   #aheadMs = 0;
   #seenAt = -Infinity;
+  /** Answers in a row that were out of date when they came. */
+  #staleVisits = 0;
   #news: News[] = [];
   #syncing: Promise<SharedPass | undefined> | undefined;
   #tick: Disposable | undefined;
@@ -92,7 +96,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   async #enter(signal: AbortSignal | undefined): Promise<SharedPass | undefined> {
     signal?.throwIfAborted();
     this.#use();
-    if (this.#reachable && this.#clock.now() - this.#seenAt > staleMs) {
+    for (let visits = 0; visits < visitsMax && this.#reachable && this.#isStale(); visits += 1) {
       const fresh = this.#sync(false);
       await (signal ? untilAborted(fresh, signal) : fresh);
     }
@@ -111,6 +115,10 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
       void asked.then((pass) => pass && this.#give(pass));
       throw error;
     }
+  }
+
+  #isStale(): boolean {
+    return Math.abs(this.#clock.now() - this.#seenAt) > staleMs;
   }
 
   #admitHere(): SharedPass | undefined {
@@ -132,8 +140,13 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     return this.#line.refusal(this.#state, this.#storeNow());
   }
 
-  #call<T>(pass: SharedPass, task: Task<T>, signal: AbortSignal | undefined): Promise<T> {
-    const probeMsMax = Math.max(0, pass.endsAt - this.#clock.now());
+  async #call<T>(pass: SharedPass, task: Task<T>, signal: AbortSignal | undefined): Promise<T> {
+    const probeMsMax = pass.endsAt - this.#clock.now();
+    // Its time is over before it began: by now somebody else may probe.
+    if (pass.probe && probeMsMax <= 0) {
+      this.#settle(pass, 'ignored');
+      throw this.#refusal();
+    }
     const call = { pass, clock: this.#clock, probeMsMax, settle: this.#settle };
     return this.#line.call(call, task, signal);
   }
@@ -204,11 +217,13 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
       this.#reachable = true;
       this.#state = state;
       this.#seenAt = seen.sentAt;
+      this.#staleVisits = this.#isStale() ? this.#staleVisits + 1 : 0;
       this.#aheadMs = seen.now - seen.receivedAt;
       // What happened since it was asked is not in the answer yet.
       for (const news of this.#news) learn(this.#rule, state, news, this.#random);
     } catch {
       this.#reachable = false;
+      this.#staleVisits = 0;
       this.#news = [...told, ...this.#news].slice(-newsMax);
     }
     this.#letPass();
@@ -216,7 +231,9 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   }
 
   #letPass(): void {
-    while (this.#line.waiting > 0 && (this.#state.status === 'closed' || !this.#reachable)) {
+    if (this.#reachable && this.#state.status !== 'closed') return;
+    if (this.#staleVisits > 0 && this.#staleVisits < visitsMax) return;
+    while (this.#line.waiting > 0) {
       const pass = this.#admitHere();
       if (pass === undefined) return;
       this.#line.grant(pass);

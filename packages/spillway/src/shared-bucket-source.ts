@@ -49,8 +49,9 @@ export class SlotSource {
   #left: { readonly state: SlotState; readonly version: number } | undefined;
   #isAlone = false;
   #round = 0;
-  /** Grows with each slowing down: what was asked for before is void. */
-  #slowings = 0;
+  /** Grows when all that is here or on its way becomes void. */
+  #voids = 0;
+  #lastAt = -Infinity;
   #trustedUntil = 0;
   /** How long a visit takes, at most of late. */
   #tripMs = 0;
@@ -67,6 +68,14 @@ export class SlotSource {
     this.#shared = new Hand(rule, this.#time);
     this.ratePerSecond = rule.ratePerSecond;
     if (localShare > 0) this.#own = ownShare(rule, localShare, this.#link.clock.now());
+  }
+
+  /** The time here. If it has gone back, it cannot tell any more when the slots are. */
+  now(): number {
+    const now = this.#link.clock.now();
+    if (now < this.#lastAt) this.#void();
+    this.#lastAt = now;
+    return now;
   }
 
   /** What may be used now or later. */
@@ -108,10 +117,8 @@ export class SlotSource {
 
   /** Tells all; true when it halved the rate. */
   async slow(retryAfterMs: number): Promise<boolean> {
-    this.#slowings += 1;
-    this.#shared.clear();
+    this.#void();
     if (this.#own) {
-      this.#own.hand.clear();
       slowSlots(this.#own.rule, this.#own.state, this.#link.clock.now(), retryAfterMs);
     }
     const { value } = await this.#change((state, now) => {
@@ -134,11 +141,17 @@ export class SlotSource {
     await given.catch(() => {});
   }
 
+  #void(): void {
+    this.#voids += 1;
+    this.#shared.clear();
+    this.#own?.hand.clear();
+  }
+
   async #visit(n: number, together: number): Promise<void> {
     const { clock } = this.#link;
     const lifeMs = slotLifeMs(this.#rule);
-    const slowings = this.#slowings;
-    const startedAt = clock.now();
+    const startedAt = this.now();
+    const voids = this.#voids;
     this.trips += 1;
     const { value, seen } = await this.#change((state, now) => {
       const here = clock.now();
@@ -151,13 +164,14 @@ export class SlotSource {
       const rate = rateAt(this.#rule, state, now);
       return { value: { runs, round, rate }, isChanged: runs.length > 0 };
     }, n > 0);
-    if (slowings !== this.#slowings) return;
+    const endedAt = this.now();
+    if (voids !== this.#voids) return;
     if (value.round !== this.#round) this.#shared.clear();
     this.#round = value.round;
     this.#trustedUntil = seen.sentAt + trustMs;
     this.ratePerSecond = value.rate;
-    this.#tripMs = Math.min(tripMsMax, Math.max(clock.now() - startedAt, this.#tripMs * 0.8));
-    const unsureMs = this.#time.unsureMs(clock.now());
+    this.#tripMs = Math.min(tripMsMax, Math.max(endedAt - startedAt, this.#tripMs * 0.8));
+    const unsureMs = this.#time.unsureMs(endedAt);
     if (unsureMs > lifeMs / 2) throw tooSlow(unsureMs);
     this.#shared.add(value.runs);
     this.borrowed += value.runs.reduce((sum, run) => sum + run.n, 0);

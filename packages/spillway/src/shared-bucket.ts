@@ -162,7 +162,7 @@ export class SharedBucket
   }
 
   #spend(n: number): boolean {
-    const now = this.#clock.now();
+    const now = this.#source.now();
     const { hand, trustedUntil } = this.#source;
     if (now >= trustedUntil || !hand.spend(n, now)) return false;
     this.#taken += n;
@@ -182,7 +182,7 @@ export class SharedBucket
 
   /** The first has to wait: until its slots have come, or until it is time to ask for some. */
   #await(n: number): void {
-    const now = this.#clock.now();
+    const now = this.#source.now();
     const askMs = this.#msUntilAsk(n) ?? Infinity;
     if (askMs === 0) this.#fetch(n);
     const slotMs = this.#source.hand.msUntil(n, now) ?? Infinity;
@@ -194,7 +194,7 @@ export class SharedBucket
 
   /** Milliseconds until it is time to ask the store; undefined while there is no need to. */
   #msUntilAsk(n: number): number | undefined {
-    const now = this.#clock.now();
+    const now = this.#source.now();
     if (this.#fetching !== undefined) return undefined;
     if (now < this.#pausedUntil) return this.#pausedUntil - now;
     const { hand, trustedUntil, leadMs, batch } = this.#source;
@@ -209,7 +209,7 @@ export class SharedBucket
 
   #fetch(together: number): void {
     const { hand } = this.#source;
-    const isHere = together === 0 || hand.msUntil(together, this.#clock.now()) !== undefined;
+    const isHere = together === 0 || hand.msUntil(together, this.#source.now()) !== undefined;
     const n = Math.max(isHere ? 0 : together, this.#missing());
     this.#fetching = this.#ask(n, isHere ? 0 : together);
   }

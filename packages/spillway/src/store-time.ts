@@ -14,6 +14,8 @@ export class StoreTime {
 
   note(seen: { readonly sentAt: number; readonly receivedAt: number; readonly now: number }): void {
     const { sentAt, receivedAt, now } = seen;
+    // The clock here went back meanwhile: this tells nothing.
+    if (receivedAt < sentAt) return;
     const drift = Math.abs(receivedAt - this.#at) * driftMax;
     const newest = { min: now - receivedAt, max: now + grainMs - sentAt };
     const min = Math.max(this.#aheadMin - drift, newest.min);
