@@ -133,11 +133,15 @@ export class SlotSource {
   async giveBack(): Promise<void> {
     const runs = this.#shared.clear();
     if (runs.length === 0) return;
-    const given = this.#change((state) => {
-      const isChanged = state.round === this.#round;
-      if (isChanged) restore(state, runs);
-      return { value: undefined, isChanged };
-    });
+    const given = this.#change(
+      (state) => {
+        const isChanged = state.round === this.#round;
+        if (isChanged) restore(state, runs);
+        return { value: undefined, isChanged };
+      },
+      // Given back twice, they would be given out twice.
+      { once: true },
+    );
     await given.catch(() => {});
   }
 
@@ -153,17 +157,20 @@ export class SlotSource {
     const startedAt = this.now();
     const voids = this.#voids;
     this.trips += 1;
-    const { value, seen } = await this.#change((state, now) => {
-      const here = clock.now();
-      const inOne = together > 0 ? this.#shared.cost(together, here) : 0;
-      // A slot must still be worth something when the answer has come.
-      const restMs = Math.min(lifeMs / 2, this.#time.unsureMs(here) + 5 + 2 * this.#tripMs);
-      const wish = { n: Math.max(n, inOne), together: inOne, now, restMs };
-      const runs = wish.n > 0 ? reserve(this.#rule, state, wish) : [];
-      const { round } = state;
-      const rate = rateAt(this.#rule, state, now);
-      return { value: { runs, round, rate }, isChanged: runs.length > 0 };
-    }, n > 0);
+    const { value, seen } = await this.#change(
+      (state, now) => {
+        const here = clock.now();
+        const inOne = together > 0 ? this.#shared.cost(together, here) : 0;
+        // A slot must still be worth something when the answer has come.
+        const restMs = Math.min(lifeMs / 2, this.#time.unsureMs(here) + 5 + 2 * this.#tripMs);
+        const wish = { n: Math.max(n, inOne), together: inOne, now, restMs };
+        const runs = wish.n > 0 ? reserve(this.#rule, state, wish) : [];
+        const { round } = state;
+        const rate = rateAt(this.#rule, state, now);
+        return { value: { runs, round, rate }, isChanged: runs.length > 0 };
+      },
+      { mayGuess: n > 0 },
+    );
     const endedAt = this.now();
     if (voids !== this.#voids) return;
     if (value.round !== this.#round) this.#shared.clear();
@@ -179,7 +186,7 @@ export class SlotSource {
 
   async #change<T>(
     change: (state: SlotState, now: number) => Change<T>,
-    mayGuess = false,
+    { mayGuess = false, once = false } = {},
   ): Promise<Updated<T>> {
     const guess = mayGuess && this.#isAlone ? this.#guess() : undefined;
     const before = this.#left;
@@ -198,7 +205,7 @@ export class SlotSource {
       const changed = { name: this.#record, ifVersion: record?.version ?? 0, value: after, ttlMs };
       return { value, changes: isChanged ? [changed] : undefined };
     };
-    const updated = await this.#link.update([this.#record], decide, { guess });
+    const updated = await this.#link.update([this.#record], decide, { guess, once });
     if (updated.done && after) {
       this.#time.note(updated.done);
       this.#left = { state: after, version: updated.done.version };

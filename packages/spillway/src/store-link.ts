@@ -42,6 +42,8 @@ export interface UpdateOptions {
   readonly signal?: AbortSignal | undefined;
   /** What it would read, if nobody has changed it; its versions have to be checked. */
   readonly guess?: Sighting | undefined;
+  /** Whether it rejects rather than commit again what may have been done already. */
+  readonly once?: boolean | undefined;
 }
 
 export interface Updated<T> {
@@ -104,7 +106,7 @@ export class StoreLink {
   async update<T>(
     names: readonly string[],
     decide: (seen: Sighting) => Decision<T>,
-    { signal, guess }: UpdateOptions = {},
+    { signal, guess, once = false }: UpdateOptions = {},
   ): Promise<Updated<T>> {
     const endsAt = this.clock.now() + this.storeMsMax;
     let fault: unknown;
@@ -112,13 +114,17 @@ export class StoreLink {
       signal?.throwIfAborted();
       fault = error;
     };
+    const noteCommit = (error: unknown): undefined => {
+      if (once) throw error;
+      note(error);
+    };
     for (let attempt = 0; ; attempt += 1) {
       const isGuess = attempt === 0 && guess !== undefined;
       const seen = isGuess ? guess : await this.read(names, signal).catch(note);
       if (seen !== undefined) {
         const { changes, value } = decide(seen);
         if (changes === undefined) return { value, seen, done: undefined };
-        const done = await this.commit(changes, signal).catch(note);
+        const done = await this.commit(changes, signal).catch(noteCommit);
         if (done !== undefined) return { value, seen, done };
       }
       if (isGuess && fault === undefined) continue;
