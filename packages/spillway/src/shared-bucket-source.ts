@@ -145,6 +145,11 @@ export class SlotSource {
     await given.catch(() => {});
   }
 
+  /** Whether it is known well enough when the slots come and go. */
+  #knowsTime(at: number): boolean {
+    return this.#time.unsureMs(at) <= slotLifeMs(this.#rule) / 2;
+  }
+
   #void(): void {
     this.#voids += 1;
     this.#shared.clear();
@@ -164,7 +169,8 @@ export class SlotSource {
         // A slot must still be worth something when the answer has come.
         const restMs = Math.min(lifeMs / 2, this.#time.unsureMs(here) + 5 + 2 * this.#tripMs);
         const wish = { n: Math.max(n, inOne), together: inOne, now, restMs };
-        const runs = wish.n > 0 ? reserve(this.#rule, state, wish) : [];
+        const isOfUse = wish.n > 0 && this.#knowsTime(here);
+        const runs = isOfUse ? reserve(this.#rule, state, wish) : [];
         const { round } = state;
         const rate = rateAt(this.#rule, state, now);
         return { value: { runs, round, rate }, isChanged: runs.length > 0 };
@@ -172,14 +178,15 @@ export class SlotSource {
       { mayGuess: n > 0 },
     );
     const endedAt = this.now();
+    // No visit lasts that long: the clock here has jumped, and what it told is worth nothing.
+    if (endedAt - startedAt > 2 * this.#link.storeMsMax) this.#void();
     if (voids !== this.#voids) return;
     if (value.round !== this.#round) this.#shared.clear();
     this.#round = value.round;
     this.#trustedUntil = seen.sentAt + trustMs;
     this.ratePerSecond = value.rate;
     this.#tripMs = Math.min(tripMsMax, Math.max(endedAt - startedAt, this.#tripMs * 0.8));
-    const unsureMs = this.#time.unsureMs(endedAt);
-    if (unsureMs > lifeMs / 2) throw tooSlow(unsureMs);
+    if (!this.#knowsTime(endedAt)) throw tooSlow(this.#time.unsureMs(endedAt));
     this.#shared.add(value.runs);
     this.borrowed += value.runs.reduce((sum, run) => sum + run.n, 0);
   }
@@ -215,8 +222,8 @@ export class SlotSource {
 
   /** The record as it must be if nobody else has been there, at the earliest it can be. */
   #guess(): Sighting | undefined {
-    if (this.#left === undefined) return undefined;
     const at = this.#link.clock.now();
+    if (this.#left === undefined || !this.#knowsTime(at)) return undefined;
     const record = { value: this.#left.state, version: this.#left.version, expiresAt: undefined };
     return { now: this.#time.min(at), sentAt: at, receivedAt: at, records: [record] };
   }

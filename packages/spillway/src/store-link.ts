@@ -108,11 +108,12 @@ export class StoreLink {
     decide: (seen: Sighting) => Decision<T>,
     { signal, guess, once = false }: UpdateOptions = {},
   ): Promise<Updated<T>> {
-    const endsAt = this.clock.now() + this.storeMsMax;
+    // By a timer: what the clock shows may jump.
+    using limit = deadline(this.clock, this.storeMsMax, signal);
     let fault: unknown;
     const note = (error: unknown): undefined => {
       signal?.throwIfAborted();
-      fault = error;
+      if (fault === undefined || !limit.signal.aborted) fault = error;
     };
     const noteCommit = (error: unknown): undefined => {
       if (once) throw error;
@@ -120,17 +121,17 @@ export class StoreLink {
     };
     for (let attempt = 0; ; attempt += 1) {
       const isGuess = attempt === 0 && guess !== undefined;
-      const seen = isGuess ? guess : await this.read(names, signal).catch(note);
+      const seen = isGuess ? guess : await this.read(names, limit.signal).catch(note);
       if (seen !== undefined) {
         const { changes, value } = decide(seen);
         if (changes === undefined) return { value, seen, done: undefined };
-        const done = await this.commit(changes, signal).catch(noteCommit);
+        const done = await this.commit(changes, limit.signal).catch(noteCommit);
         if (done !== undefined) return { value, seen, done };
       }
       if (isGuess && fault === undefined) continue;
       const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
-      if (this.clock.now() + pauseMs >= endsAt) throw this.#unreachable(fault);
-      await pause(this.clock, pauseMs, signal);
+      await pause(this.clock, pauseMs, limit.signal).catch(note);
+      if (limit.signal.aborted) throw this.#unreachable(fault);
     }
   }
 

@@ -22,7 +22,7 @@ class JumpyClock implements Clock {
 
   constructor(clock: Clock, random: Random) {
     this.#clock = clock;
-    for (let at = random() * 500; at < endMs; at += 200 + random() * 800) {
+    for (let at = random() * 500; at < endMs; at += 500 + random() * 1500) {
       clock.after(at, () => {
         const ms = random() < 0.5 ? 2000 + random() * 3000 : 3_600_000;
         this.#aheadMs += random() < 0.5 ? ms : -ms;
@@ -51,7 +51,7 @@ function parties(clock: VirtualClock, random: Random, store: MemoryStore, count:
 describe('clocks of clients that jump', () => {
   it('give no lease to two writers', async () => {
     let writes = 0;
-    await explore(30, async (random) => {
+    await explore(10, async (random) => {
       const clock = new VirtualClock();
       const fences: number[] = [];
       class Log extends MemoryStore {
@@ -85,7 +85,7 @@ describe('clocks of clients that jump', () => {
       );
       writes += fences.length;
     });
-    assert.ok(writes > 30 * 100, `${writes} writes`);
+    assert.ok(writes > 10 * 100, `${writes} writes`);
   });
 
   it('leave a shared bucket within its rate, and let it go on', async () => {
