@@ -6,5 +6,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   gate: async () => (await import('./gate.ts')).gate,
   bucket: async () => (await import('./bucket.ts')).bucket,
   store: async () => (await import('./store.ts')).store,
+  'shared-bucket': async () => (await import('./shared-bucket.ts')).sharedBucket,
   document: async () => (await import('./document.ts')).document,
 };

@@ -22,6 +22,8 @@ const batchMsMax = 500;
 const batchEnough = 32;
 /** One slow answer must not make it ask ages ahead. */
 const tripMsMax = 100;
+/** So many answers are too slow to tell the time by before the store counts as unreachable. */
+const attemptsMax = 3;
 
 interface Change<T> {
   readonly value: T;
@@ -156,7 +158,7 @@ export class SlotSource {
     this.#own?.hand.clear();
   }
 
-  async #visit(n: number, together: number): Promise<void> {
+  async #visit(n: number, together: number, attempt = 1): Promise<void> {
     const { clock } = this.#link;
     const lifeMs = slotLifeMs(this.#rule);
     const startedAt = this.now();
@@ -186,7 +188,11 @@ export class SlotSource {
     this.#trustedUntil = seen.sentAt + trustMs;
     this.ratePerSecond = value.rate;
     this.#tripMs = Math.min(tripMsMax, Math.max(endedAt - startedAt, this.#tripMs * 0.8));
-    if (!this.#knowsTime(endedAt)) throw tooSlow(this.#time.unsureMs(endedAt));
+    if (!this.#knowsTime(endedAt)) {
+      // One slow answer says little; the next may be quick, and then nothing is lost.
+      if (attempt < attemptsMax) return this.#visit(n, together, attempt + 1);
+      throw tooSlow(this.#time.unsureMs(endedAt));
+    }
     this.#shared.add(value.runs);
     this.borrowed += value.runs.reduce((sum, run) => sum + run.n, 0);
   }
