@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { SqliteStore, type Store } from 'spillway';
 import { openDatabase } from 'spillway-sql';
 import type { Bench, Contestant, Run } from './contest.ts';
-import { PostgresServer } from './shared-bucket/postgres-server.ts';
+import { startPostgres } from './shared-bucket/postgres.ts';
 
 /** Takes one token; resolves when it may be used. */
 export type Take = () => Promise<unknown>;
@@ -63,9 +63,9 @@ async function sqlite(stack: AsyncDisposableStack): Promise<() => Promise<Store>
 }
 
 async function postgres(stack: AsyncDisposableStack): Promise<() => Promise<Store>> {
-  const server = stack.use(await PostgresServer.start());
+  const url = await startPostgres(stack);
   return async () => {
-    const database = stack.use(await openDatabase<unknown>(server.url, { connectionsMax: 2 }));
+    const database = stack.use(await openDatabase<unknown>(url, { connectionsMax: 2 }));
     return database.store();
   };
 }

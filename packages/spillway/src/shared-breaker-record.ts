@@ -75,7 +75,7 @@ export class BreakerRecord {
       const before = JSON.stringify(next);
       const isDone = next.recent.includes(id);
       for (const each of isDone ? [] : news) {
-        // Nothing can have happened in what is the future to the store, whatever a client's clock says.
+        // Nothing has happened in the store's future, whatever a client's clock says.
         const at = Math.min(each.at, seen.now);
         learn(this.#rule, next, { ...each, at }, this.#random);
       }
