@@ -36,6 +36,8 @@ export interface Bench {
   /** Contenders that are no peers, but show what is possible: never "the best peer". */
   readonly yardsticks: readonly string[];
   readonly runs: readonly Run[];
+  /** Benches by name that are run with it. */
+  readonly also?: readonly string[];
 }
 
 /** One comparison, as it is published. */

@@ -39,10 +39,15 @@ const { values, positionals } = parse();
 if (values.help) {
   console.log(usage);
 } else {
-  const [name, ...more] = positionals;
-  if (name === undefined || more.length > 0) fail('name exactly one bench');
+  const [name, ...rest] = positionals;
+  if (name === undefined || rest.length > 0) fail('name exactly one bench');
   const load = Object.hasOwn(benches, name) ? benches[name] : undefined;
   if (load === undefined) fail(`there is no bench ${name}`);
-  const rows = await contest(name, await load(), values.quick);
+  const bench = await load();
+  const rows = await contest(name, bench, values.quick);
+  for (const more of bench.also ?? []) {
+    const other = await benches[more]?.();
+    if (other) rows.push(...(await contest(more, other, values.quick)));
+  }
   console.log(values.json ? jsonLines(rows) : tables(rows));
 }

@@ -70,7 +70,7 @@ export class HttpServer implements Part, AsyncDisposable {
   }
 }
 
-/** A server that is safe as it is: every route has a lane, a deadline and limits on all it takes. */
+/** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
   const limits = checkServerOptions(options);
   const { clock, drainMsMax, errors = new RecentErrors({ clock }), loopMsMax } = options;

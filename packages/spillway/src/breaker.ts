@@ -1,10 +1,10 @@
 import { type BreakRule, consecutiveFailures } from './break-rule.ts';
+import { BreakerLine, type BreakerStats } from './breaker-line.ts';
 import {
   admit,
   type BreakerOutcome,
   type BreakerRule,
   type BreakerState,
-  type BreakerStatus,
   closedBreaker,
   mayProbeAt,
   type Pass,
@@ -12,13 +12,9 @@ import {
 } from './breaker-state.ts';
 import { checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { deadline } from './deadline.ts';
-import { SpillwayError } from './errors.ts';
-import { isAbort, isTimeout, statusOf } from './failure.ts';
-import { LinkedList } from './linked-list.ts';
+import type { SpillwayError } from './errors.ts';
 import { type Random, systemRandom } from './random.ts';
 import type { Task } from './task.ts';
-import { Waiter } from './wait-queue.ts';
 
 export interface BreakerOptions {
   /** When to open; default `consecutiveFailures(5)`. */
@@ -46,21 +42,6 @@ export interface BreakerOptions {
   readonly random?: Random | undefined;
 }
 
-export interface BreakerStats {
-  readonly state: BreakerStatus;
-  /** When the state last changed, by the breaker's clock. */
-  readonly since: number;
-  /** Whether a probe is under way. */
-  readonly probing: boolean;
-  readonly waiting: number;
-  /** Calls that failed, of all that were made. */
-  readonly failures: number;
-  /** How many times it opened. */
-  readonly opened: number;
-  /** Calls that were refused. */
-  readonly refused: number;
-}
-
 /**
  * Stops calling what keeps failing, lets exactly one caller probe, and resumes for all at once.
  * Callers are refused while it is open, or wait if `queueMax` lets them.
@@ -68,37 +49,21 @@ export interface BreakerStats {
 export class Breaker {
   readonly #rule: BreakerRule;
   readonly #state: BreakerState;
-  readonly #queueMax: number;
-  readonly #isFailure: (error: unknown) => boolean;
+  readonly #line: BreakerLine<Pass>;
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #waiters = new LinkedList<Waiter<Pass>>();
   #timer: Disposable | undefined;
-  #lastFailure: unknown;
-  #failures = 0;
-  #refused = 0;
 
   constructor(options: BreakerOptions = {}) {
     this.#rule = checkedRule(options);
-    this.#queueMax = options.queueMax ?? 0;
-    checkInteger('queueMax', this.#queueMax, 0);
-    this.#isFailure = options.isFailure ?? isServerFailure;
+    this.#line = new BreakerLine(options);
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? systemRandom;
     this.#state = closedBreaker(this.#rule, this.#clock.now());
   }
 
   get stats(): BreakerStats {
-    const { status, since, probing, opened } = this.#state;
-    return {
-      state: status,
-      since,
-      probing,
-      waiting: this.#waiters.size,
-      failures: this.#failures,
-      opened,
-      refused: this.#refused,
-    };
+    return this.#line.stats(this.#state);
   }
 
   /** Calls if the breaker allows it; else waits for that in order of arrival, if there is room. */
@@ -118,93 +83,46 @@ export class Breaker {
 
   #enter(): Pass | undefined {
     this.#letPass();
-    if (this.#waiters.size > 0) return undefined;
+    if (this.#line.waiting > 0) return undefined;
     return admit(this.#rule, this.#state, this.#clock.now(), this.#random);
   }
 
   #wait(signal: AbortSignal | undefined): Promise<Pass> {
-    if (this.#waiters.size >= this.#queueMax) throw this.#refusal();
-    const waiter = new Waiter<Pass>(signal, () => this.#letPass());
-    this.#waiters.push(waiter);
+    if (this.#line.isFull) throw this.#refusal();
+    const turn = this.#line.wait(signal, this.#letPass);
     this.#letPass();
-    return waiter.promise;
+    return turn;
   }
 
   #refusal(): SpillwayError {
-    this.#refused += 1;
-    const restMs = this.#state.cooldownEndsAt - this.#clock.now();
-    return new SpillwayError('BREAKER_OPEN', `${this.#state.status} after repeated failures`, {
-      cause: this.#lastFailure,
-      // How long a probe takes is unknown, so a caller that meets one goes by its own backoff.
-      retryAfterMs: restMs > 0 ? restMs : undefined,
-    });
+    return this.#line.refusal(this.#state, this.#clock.now());
   }
 
-  async #call<T>(pass: Pass, task: Task<T>, caller: AbortSignal | undefined): Promise<T> {
-    if (caller?.aborted) {
-      this.#settle(pass, 'ignored');
-      throw caller.reason;
-    }
-    using limit = pass.probe ? deadline(this.#clock, this.#rule.probeMsMax, caller) : undefined;
-    const signal = limit?.signal ?? caller ?? new AbortController().signal;
-    let outcome: BreakerOutcome = 'ignored';
-    try {
-      const value = await task(signal);
-      outcome = 'success';
-      return value;
-    } catch (error) {
-      outcome = this.#judge(error, signal);
-      throw error;
-    } finally {
-      this.#settle(pass, outcome);
-    }
+  #call<T>(pass: Pass, task: Task<T>, signal: AbortSignal | undefined): Promise<T> {
+    const { probeMsMax } = this.#rule;
+    const call = { pass, clock: this.#clock, probeMsMax, settle: this.#settle };
+    return this.#line.call(call, task, signal);
   }
 
-  #judge(error: unknown, signal: AbortSignal): BreakerOutcome {
-    const { outcome, reason } = judged(error, signal, this.#isFailure);
-    if (outcome === 'failure') {
-      this.#failures += 1;
-      this.#lastFailure = reason;
-    }
-    return outcome;
-  }
-
-  #settle(pass: Pass, outcome: BreakerOutcome): void {
+  readonly #settle = (pass: Pass, outcome: BreakerOutcome): void => {
     settle(this.#rule, this.#state, { ...pass, outcome }, this.#clock.now(), this.#random);
     this.#letPass();
-  }
+  };
 
   /** Gives passes to the oldest waiters: one that may probe, or all once it is closed. */
   readonly #letPass = (): void => {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
-    while (this.#waiters.size > 0) {
+    while (this.#line.waiting > 0) {
       const now = this.#clock.now();
       const pass = admit(this.#rule, this.#state, now, this.#random);
       if (pass === undefined) {
         this.#timer = this.#clock.after(mayProbeAt(this.#state) - now, this.#letPass);
         return;
       }
-      this.#waiters.shift()?.grant(pass);
+      this.#line.grant(pass);
     }
   };
-}
-
-/** What an error says of the one who was called, and the error that says it. */
-export function judged(
-  error: unknown,
-  signal: AbortSignal,
-  isFailure: (error: unknown) => boolean,
-): { readonly outcome: BreakerOutcome; readonly reason: unknown } {
-  // Libraries throw various things when aborted; why it happened is in the signal.
-  const reason: unknown = signal.aborted ? signal.reason : error;
-  if (signal.aborted ? !isTimeout(reason) : isAbort(reason)) return { outcome: 'ignored', reason };
-  return { outcome: isFailure(reason) ? 'failure' : 'success', reason };
-}
-
-/** An error with no status, or one from 500. */
-export function isServerFailure(error: unknown): boolean {
-  return (statusOf(error) ?? 500) >= 500;
 }
 
 export function checkedRule(options: BreakerOptions): BreakerRule {

@@ -13,7 +13,8 @@ export {
   failureShare,
 } from './break-rule.ts';
 
-export { Breaker, type BreakerOptions, type BreakerStats } from './breaker.ts';
+export { Breaker, type BreakerOptions } from './breaker.ts';
+export type { BreakerStats } from './breaker-line.ts';
 export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { check, checkInteger, checkNumber } from './check.ts';

@@ -49,7 +49,7 @@ export class LeaseClaim {
     signal?.throwIfAborted();
     try {
       for (;;) {
-        const { value, seen, done } = await this.#link.update(this.#names, this.#turn, signal);
+        const { value, seen, done } = await this.#link.update(this.#names, this.#turn, { signal });
         if (value === 'won') return this.#won(seen, done);
         await pause(this.#link.clock, this.#link.jitter(this.#waitMs), signal);
       }

@@ -74,7 +74,11 @@ export class BreakerRecord {
       const next = state ?? newState(this.#rule, seen.now);
       const before = JSON.stringify(next);
       const isDone = next.recent.includes(id);
-      if (!isDone) for (const each of news) learn(this.#rule, next, each, this.#random);
+      for (const each of isDone ? [] : news) {
+        // Nothing has happened in the store's future, whatever a client's clock says.
+        const at = Math.min(each.at, seen.now);
+        learn(this.#rule, next, { ...each, at }, this.#random);
+      }
       const pass = wantsProbe ? this.#probe(next, seen, id) : undefined;
       const value = { state: next, pass };
       if (state !== undefined && JSON.stringify(next) === before) return { value };

@@ -1,18 +1,9 @@
 import { untilAborted } from './abort.ts';
-import {
-  type Breaker,
-  type BreakerOptions,
-  type BreakerStats,
-  checkedRule,
-  isServerFailure,
-  judged,
-} from './breaker.ts';
+import { type Breaker, type BreakerOptions, checkedRule } from './breaker.ts';
+import { BreakerLine, type BreakerStats } from './breaker-line.ts';
 import { admit, type BreakerOutcome, type BreakerRule, mayProbeAt } from './breaker-state.ts';
-import { checkInteger } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { deadline } from './deadline.ts';
-import { SpillwayError } from './errors.ts';
-import { LinkedList } from './linked-list.ts';
+import type { SpillwayError } from './errors.ts';
 import { type Random, systemRandom } from './random.ts';
 import {
   BreakerRecord,
@@ -24,7 +15,6 @@ import {
 } from './shared-breaker-record.ts';
 import type { SharedOptions } from './store-link.ts';
 import type { Task } from './task.ts';
-import { Waiter } from './wait-queue.ts';
 
 export interface SharedBreakerOptions extends BreakerOptions, SharedOptions {}
 
@@ -36,6 +26,8 @@ export interface SharedBreakerStats extends BreakerStats {
 /** How often a breaker in use asks the store, and how old its knowledge may be for a call. */
 const tickMs = 250;
 const staleMs = 500;
+/** A process that was stopped gets an answer out of date; from a slow store there is no better. */
+const visitsMax = 2;
 /** Beyond this, the oldest of what the store has not been told is forgotten. */
 const newsMax = 10_000;
 
@@ -47,15 +39,15 @@ const newsMax = 10_000;
 export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>, AsyncDisposable {
   readonly #rule: BreakerRule;
   readonly #record: BreakerRecord;
-  readonly #queueMax: number;
-  readonly #isFailure: (error: unknown) => boolean;
+  readonly #line: BreakerLine<SharedPass>;
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #waiters = new LinkedList<Waiter<SharedPass>>();
   #state: SharedBreakerState;
   /** By how much the store's clock is ahead, as far as the last answer tells. */
   #aheadMs = 0;
   #seenAt = -Infinity;
+  /** Answers in a row that were out of date when they came. */
+  #staleVisits = 0;
   #news: News[] = [];
   #syncing: Promise<SharedPass | undefined> | undefined;
   #tick: Disposable | undefined;
@@ -63,15 +55,10 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   #asking = false;
   #closed = false;
   #reachable = true;
-  #lastFailure: unknown;
-  #failures = 0;
-  #refused = 0;
 
   constructor(options: SharedBreakerOptions) {
     this.#rule = checkedRule(options);
-    this.#queueMax = options.queueMax ?? 0;
-    checkInteger('queueMax', this.#queueMax, 0);
-    this.#isFailure = options.isFailure ?? isServerFailure;
+    this.#line = new BreakerLine(options);
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random ?? systemRandom;
     this.#record = new BreakerRecord(options, this.#rule, this.#random);
@@ -79,17 +66,8 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   }
 
   get stats(): SharedBreakerStats {
-    const { status, since, probing, opened } = this.#state;
-    return {
-      state: status,
-      since: since - this.#aheadMs,
-      probing,
-      waiting: this.#waiters.size,
-      failures: this.#failures,
-      opened,
-      refused: this.#refused,
-      reachable: this.#reachable,
-    };
+    const stats = this.#line.stats(this.#state);
+    return { ...stats, since: stats.since - this.#aheadMs, reachable: this.#reachable };
   }
 
   /** Calls if the breaker allows it; else waits for that in order of arrival, if there is room. */
@@ -110,10 +88,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     if (this.#closed) return;
     this.#closed = true;
     this.#tick?.[Symbol.dispose]();
-    const waiters = this.#waiters;
-    for (let waiter = waiters.shift(); waiter; waiter = waiters.shift()) {
-      waiter.refuse(this.#refusal());
-    }
+    this.#line.refuseAll(this.#state, this.#storeNow());
     if (this.#news.length > 0) await this.#sync(false);
   }
 
@@ -121,11 +96,11 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   async #enter(signal: AbortSignal | undefined): Promise<SharedPass | undefined> {
     signal?.throwIfAborted();
     this.#use();
-    if (this.#reachable && this.#clock.now() - this.#seenAt > staleMs) {
+    for (let visits = 0; visits < visitsMax && this.#reachable && this.#isStale(); visits += 1) {
       const fresh = this.#sync(false);
       await (signal ? untilAborted(fresh, signal) : fresh);
     }
-    if (this.#waiters.size > 0) return undefined;
+    if (this.#line.waiting > 0) return undefined;
     if (this.#state.status === 'closed' || !this.#reachable) return this.#admitHere();
     if (this.#asking || this.#storeNow() < mayProbeAt(this.#state)) return undefined;
     this.#asking = true;
@@ -142,6 +117,10 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     }
   }
 
+  #isStale(): boolean {
+    return Math.abs(this.#clock.now() - this.#seenAt) > staleMs;
+  }
+
   #admitHere(): SharedPass | undefined {
     const now = this.#storeNow();
     const pass = admit(this.#rule, this.#state, now, this.#random);
@@ -151,50 +130,29 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   }
 
   #wait(signal: AbortSignal | undefined): Promise<SharedPass> {
-    if (this.#closed || this.#waiters.size >= this.#queueMax) throw this.#refusal();
-    const waiter = new Waiter<SharedPass>(signal);
-    this.#waiters.push(waiter);
+    if (this.#closed || this.#line.isFull) throw this.#refusal();
+    const turn = this.#line.wait(signal);
     this.#arm();
-    return waiter.promise;
+    return turn;
   }
 
   #refusal(): SpillwayError {
-    this.#refused += 1;
-    const restMs = this.#state.cooldownEndsAt - this.#storeNow();
-    return new SpillwayError('BREAKER_OPEN', `${this.#state.status} after repeated failures`, {
-      cause: this.#lastFailure,
-      retryAfterMs: restMs > 0 ? restMs : undefined,
-    });
+    return this.#line.refusal(this.#state, this.#storeNow());
   }
 
-  async #call<T>(pass: SharedPass, task: Task<T>, caller: AbortSignal | undefined): Promise<T> {
-    if (caller?.aborted) {
+  async #call<T>(pass: SharedPass, task: Task<T>, signal: AbortSignal | undefined): Promise<T> {
+    const probeMsMax = pass.endsAt - this.#clock.now();
+    // Its time is over before it began: by now somebody else may probe.
+    if (pass.probe && probeMsMax <= 0) {
       this.#settle(pass, 'ignored');
-      throw caller.reason;
+      throw this.#refusal();
     }
-    const restMs = Math.max(0, pass.endsAt - this.#clock.now());
-    using limit = pass.probe ? deadline(this.#clock, restMs, caller) : undefined;
-    const signal = limit?.signal ?? caller ?? new AbortController().signal;
-    let outcome: BreakerOutcome = 'ignored';
-    try {
-      const value = await task(signal);
-      outcome = 'success';
-      return value;
-    } catch (error) {
-      const verdict = judged(error, signal, this.#isFailure);
-      outcome = verdict.outcome;
-      if (outcome === 'failure') {
-        this.#failures += 1;
-        this.#lastFailure = verdict.reason;
-      }
-      throw error;
-    } finally {
-      this.#settle(pass, outcome);
-    }
+    const call = { pass, clock: this.#clock, probeMsMax, settle: this.#settle };
+    return this.#line.call(call, task, signal);
   }
 
   /** This process knows at once; the others with the next batch, or now if it is a turn. */
-  #settle(pass: SharedPass, outcome: BreakerOutcome): void {
+  readonly #settle = (pass: SharedPass, outcome: BreakerOutcome): void => {
     const news: News = { ...pass, outcome, at: this.#storeNow() };
     const { status } = this.#state;
     learn(this.#rule, this.#state, news, this.#random);
@@ -202,7 +160,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     if (this.#news.length > newsMax) this.#news.shift();
     this.#use();
     if (pass.probe || this.#state.status !== status) void this.#refresh();
-  }
+  };
 
   #storeNow(): number {
     return this.#clock.now() + this.#aheadMs;
@@ -218,25 +176,23 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     this.#tick?.[Symbol.dispose]();
     if (this.#closed) return;
     const probeMs = mayProbeAt(this.#state) - this.#storeNow();
-    const isWaiting = this.#waiters.size > 0 && this.#state.status !== 'closed';
+    const isWaiting = this.#line.waiting > 0 && this.#state.status !== 'closed';
     const ms = isWaiting ? Math.min(tickMs, Math.max(1, probeMs)) : tickMs;
     this.#tick = this.#clock.after(ms, () => {
       this.#tick = undefined;
-      if (this.#used || this.#waiters.size > 0) void this.#refresh();
+      if (this.#used || this.#line.waiting > 0) void this.#refresh();
     });
   }
 
   async #refresh(): Promise<void> {
     this.#used = false;
-    const pass = await this.#sync(this.#waiters.size > 0);
+    const pass = await this.#sync(this.#line.waiting > 0);
     if (pass !== undefined) this.#give(pass);
-    if (this.#news.length > 0 || this.#waiters.size > 0) this.#arm();
+    if (this.#news.length > 0 || this.#line.waiting > 0) this.#arm();
   }
 
   #give(pass: SharedPass): void {
-    const waiter = this.#waiters.shift();
-    if (waiter) waiter.grant(pass);
-    else this.#settle(pass, 'ignored');
+    if (!this.#line.grant(pass)) this.#settle(pass, 'ignored');
   }
 
   /** One visit at a time; never rejects. */
@@ -261,11 +217,13 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
       this.#reachable = true;
       this.#state = state;
       this.#seenAt = seen.sentAt;
+      this.#staleVisits = this.#isStale() ? this.#staleVisits + 1 : 0;
       this.#aheadMs = seen.now - seen.receivedAt;
       // What happened since it was asked is not in the answer yet.
       for (const news of this.#news) learn(this.#rule, state, news, this.#random);
     } catch {
       this.#reachable = false;
+      this.#staleVisits = 0;
       this.#news = [...told, ...this.#news].slice(-newsMax);
     }
     this.#letPass();
@@ -273,10 +231,12 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   }
 
   #letPass(): void {
-    while (this.#waiters.size > 0 && (this.#state.status === 'closed' || !this.#reachable)) {
+    if (this.#reachable && this.#state.status !== 'closed') return;
+    if (this.#staleVisits > 0 && this.#staleVisits < visitsMax) return;
+    while (this.#line.waiting > 0) {
       const pass = this.#admitHere();
       if (pass === undefined) return;
-      this.#waiters.shift()?.grant(pass);
+      this.#line.grant(pass);
     }
   }
 }

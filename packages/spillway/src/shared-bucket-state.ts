@@ -1,5 +1,13 @@
 import type { BucketRule } from './bucket-state.ts';
 
+/** Slots one behind the other, with nobody else's between them. */
+export type SlotRun = {
+  /** The first, in the store's time. */
+  readonly at: number;
+  readonly stepMs: number;
+  readonly n: number;
+};
+
 /** What a shared bucket remembers, in the store's time: tokens are slots, one behind the other. */
 export type SlotState = {
   /** The slot of the next token to be given out. */
@@ -7,12 +15,27 @@ export type SlotState = {
   /** The rate at `since`; from then on it grows back. */
   ratePerSecond: number;
   since: number;
+  pausedUntil: number;
   /** Until then a 429 is news of the round that has been answered already. */
   roundEndsAt: number;
+  /** Grows with each answer to a 429: what was given out before is void. */
+  round: number;
+  /** What was given back, in order. */
+  free: readonly SlotRun[];
 };
 
 /** Slowing down never goes below this share of the configured rate. */
 const rateShareMin = 1 / 16;
+/** Beyond so many runs given back, the oldest are forgotten. */
+const freeMax = 16;
+/** More than the rounding error of a time in milliseconds since 1970. */
+const hairMs = 0.0005;
+/**
+ * For how long after its last visit a process may use what it has. Whoever slows down the others
+ * gives out nothing that could come together with what they use until then.
+ */
+export const trustMs = 900;
+const voidAfterMs = 1_000;
 
 /**
  * For how long a token may be used after its slot. Slots are at least 1 / rate apart, so the uses
@@ -24,28 +47,54 @@ export function slotLifeMs({ ratePerSecond, burst }: BucketRule): number {
 
 export function freshSlots(rule: BucketRule, now: number): SlotState {
   const { ratePerSecond } = rule;
-  return { next: now - slotLifeMs(rule), ratePerSecond, since: now, roundEndsAt: now };
+  const past = { since: now, pausedUntil: now, roundEndsAt: now };
+  return { next: now - slotLifeMs(rule), ratePerSecond, ...past, round: 0, free: [] };
 }
 
 export interface SlotWish {
   readonly n: number;
+  /** How many of them must come in one run; at most `n`. */
+  readonly together: number;
   readonly now: number;
-  /** No slot is given out that lies further ahead, in milliseconds. */
-  readonly aheadMs: number;
   /** No slot is given out that can only be used for less than this, in milliseconds. */
   readonly restMs: number;
 }
 
-/** Gives out up to `n` slots. */
-export function reserve(rule: BucketRule, state: SlotState, wish: SlotWish): number[] {
-  const { n, now, aheadMs, restMs } = wish;
-  state.next = Math.max(state.next, now - slotLifeMs(rule) + restMs);
-  const slots: number[] = [];
-  while (slots.length < n && state.next <= now + aheadMs) {
-    slots.push(state.next);
-    state.next += 1000 / rateAt(rule, state, state.next);
+/** Gives out `n` slots: first those that were given back, then the next ones, however far ahead. */
+export function reserve(rule: BucketRule, state: SlotState, wish: SlotWish): SlotRun[] {
+  const oldest = wish.now - slotLifeMs(rule) + wish.restMs;
+  const runs: SlotRun[] = [];
+  const free: SlotRun[] = [];
+  let missing = wish.n;
+  for (const run of state.free.map((each) => without(each, missed(each, oldest)))) {
+    const n = run.n >= wish.together ? Math.min(run.n, missing) : 0;
+    if (n > 0) runs.push({ ...run, n });
+    if (n < run.n) free.push(without(run, n));
+    missing -= n;
   }
-  return slots;
+  state.free = free;
+  if (missing > 0) {
+    const at = Math.max(state.next, oldest);
+    const stepMs = 1000 / rateAt(rule, state, at);
+    runs.push({ at, stepMs, n: missing });
+    state.next = at + missing * stepMs + hairMs;
+  }
+  return runs;
+}
+
+/** Takes back what was given out and not used. */
+export function restore(state: SlotState, runs: readonly SlotRun[]): void {
+  state.free = [...state.free, ...runs].sort((a, b) => a.at - b.at).slice(-freeMax);
+}
+
+/** The run without its first ones. */
+export function without({ at, stepMs, n }: SlotRun, count: number): SlotRun {
+  return { at: at + count * stepMs, stepMs, n: n - count };
+}
+
+/** How many slots of the run lie before that time. */
+function missed({ at, stepMs, n }: SlotRun, oldest: number): number {
+  return Math.max(0, Math.min(n, Math.ceil((oldest - at) / stepMs)));
 }
 
 /** Answers a 429 as a bucket of one process does; true when it halved the rate. */
@@ -57,13 +106,17 @@ export function slowSlots(
 ): boolean {
   const pauseEndsAt = now + retryAfterMs;
   const halves = now >= state.roundEndsAt;
+  if (!halves && pauseEndsAt <= state.pausedUntil) return false;
   if (halves) {
     const rateMin = rule.ratePerSecond * rateShareMin;
     state.ratePerSecond = Math.max(rateMin, rateAt(rule, state, now) / 2);
     state.since = pauseEndsAt;
     state.roundEndsAt = now + rule.roundMs;
   }
-  state.next = Math.max(state.next, pauseEndsAt);
+  state.round += 1;
+  state.free = [];
+  state.next = Math.max(pauseEndsAt, Math.min(state.next, now + voidAfterMs));
+  state.pausedUntil = Math.max(state.pausedUntil, pauseEndsAt);
   state.roundEndsAt = Math.max(state.roundEndsAt, pauseEndsAt);
   return halves;
 }
@@ -72,7 +125,7 @@ export function slowSlots(
 export function slotStateMs(rule: BucketRule, state: SlotState, now: number): number {
   const slowMs = (rule.ratePerSecond - state.ratePerSecond) * msPerRate(rule);
   const endsAt = Math.max(state.next, state.since + slowMs, state.roundEndsAt, now);
-  return endsAt - now + slotLifeMs(rule) + 1;
+  return endsAt - now + slotLifeMs(rule) + voidAfterMs;
 }
 
 export function rateAt(rule: BucketRule, state: SlotState, at: number): number {
@@ -82,42 +135,4 @@ export function rateAt(rule: BucketRule, state: SlotState, at: number): number {
 
 function msPerRate(rule: BucketRule): number {
   return rule.recoverMs / rule.ratePerSecond;
-}
-
-/** Time enough for rounding errors, in milliseconds. */
-const hairMs = 0.001;
-
-/** Slots that were given to this process, each with the local time in which it may be used. */
-export class Grant {
-  readonly #slots: readonly number[];
-  readonly #lifeMs: number;
-  readonly #spacingMs: number;
-  #at = 0;
-
-  /** `slots` in local time, from when it is sure that they have come. */
-  constructor(rule: BucketRule, slots: readonly number[], lifeMs: number) {
-    this.#slots = slots;
-    this.#lifeMs = lifeMs;
-    this.#spacingMs = 1000 / rule.ratePerSecond;
-  }
-
-  get left(): number {
-    return this.#slots.length - this.#at;
-  }
-
-  /** Milliseconds until `n` may be used, passing over those that are too old; undefined if none. */
-  msUntil(n: number, now: number): number | undefined {
-    for (; this.left >= n; this.#at += 1) {
-      const last = (this.#slots[this.#at + n - 1] as number) + hairMs;
-      // Those used together may count as later than they are, if only the rate is kept between.
-      const first = Math.max(this.#slots[this.#at] as number, last - (n - 1) * this.#spacingMs);
-      const ms = last - now;
-      if (Math.max(now, last) < first + this.#lifeMs) return ms > hairMs ? ms : 0;
-    }
-    return undefined;
-  }
-
-  spend(n: number): void {
-    this.#at += n;
-  }
 }

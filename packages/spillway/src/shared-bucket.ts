@@ -4,8 +4,7 @@ import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
 import { LinkedList } from './linked-list.ts';
-import { batchMs, SlotSource } from './shared-bucket-source.ts';
-import type { Grant } from './shared-bucket-state.ts';
+import { SlotSource } from './shared-bucket-source.ts';
 import type { SharedOptions } from './store-link.ts';
 import { Waiter } from './wait-queue.ts';
 
@@ -38,8 +37,8 @@ class Taker extends Waiter<void> {
 
 /**
  * A bucket that many processes take from, who together stay within rate + burst in any second. Each
- * reserves some tokens ahead, every one with the short time in which it may be used. What is not
- * used in time is lost, so nothing has to be given back by a process that crashes.
+ * reserves some tokens ahead, every one with the short time in which it may be used. What is left
+ * goes back to the others when it is closed, and expires when its process crashes.
  */
 export class SharedBucket
   implements Pick<Bucket, 'take' | 'tryTake' | 'slow' | 'stats'>, AsyncDisposable
@@ -48,24 +47,20 @@ export class SharedBucket
   readonly #queueMax: number;
   readonly #source: SlotSource;
   readonly #clock: Clock;
-  readonly #closing = new AbortController();
   readonly #takers = new LinkedList<Taker>();
-  #grants: Grant[] = [];
   #timer: Disposable | undefined;
-  #borrowing = false;
+  #fetching: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
   #pausedUntil = 0;
-  /** Grows with each slowing down: what was asked for before is void. */
-  #round = 0;
   /** Tokens that those in the queue wait for. */
   #wanted = 0;
   /** What this process lately took in the time of a batch. */
   #usual = 0;
-  #grantedAt = 0;
+  #fetchedAt = 0;
   #takenBefore = 0;
   #taken = 0;
   #refused = 0;
   #slowed = 0;
-  #borrowed = 0;
 
   constructor(options: SharedBucketOptions) {
     const { ratePerSecond, queueMax, recoverMs = 60_000, roundMs = 1_000 } = options;
@@ -86,17 +81,18 @@ export class SharedBucket
   }
 
   get stats(): SharedBucketStats {
+    const { hand, ratePerSecond, borrowed, trips, reachable } = this.#source;
     return {
-      tokens: this.#left(),
-      ratePerSecond: this.#source.ratePerSecond,
+      tokens: hand.left,
+      ratePerSecond,
       waiting: this.#takers.size,
       taken: this.#taken,
       refused: this.#refused,
       slowed: this.#slowed,
       pausedMs: Math.max(0, this.#pausedUntil - this.#clock.now()),
-      borrowed: this.#borrowed,
-      trips: this.#source.trips,
-      reachable: this.#source.reachable,
+      borrowed,
+      trips,
+      reachable,
     };
   }
 
@@ -120,27 +116,21 @@ export class SharedBucket
     return taker.promise;
   }
 
-  /** Takes `n` of the tokens reserved here, at most half the burst; else asks for some. */
+  /** Takes `n` of the tokens reserved here, at most the burst; else asks for some. */
   tryTake(n = 1): boolean {
-    checkInteger('n', n, 1, Math.ceil(this.#burst / 2));
-    if (this.#closing.signal.aborted) throw closed();
+    checkInteger('n', n, 1, this.#burst);
+    if (this.#closing !== undefined) throw closed();
     if (this.#takers.size > 0) return false;
-    if (this.#msUntil(n) === 0) {
-      this.#spend(n);
-      this.#borrow(0);
-      return true;
-    }
-    this.#borrow(n);
-    return false;
+    const taken = this.#spend(n);
+    const msUntilAsk = this.#msUntilAsk(taken ? 0 : n);
+    if (msUntilAsk === 0) this.#fetch(taken ? 0 : n);
+    return taken;
   }
 
-  /** To be told of a 429: all processes pause and slow down, as soon as each asks the store. */
+  /** To be told of a 429: all processes pause and slow down, within a second. */
   slow({ retryAfterMs = 0 }: { readonly retryAfterMs?: number | undefined } = {}): void {
     checkNumber('retryAfterMs', retryAfterMs, 0, Number.MAX_SAFE_INTEGER);
-    const now = this.#clock.now();
-    this.#round += 1;
-    this.#grants = [];
-    this.#pausedUntil = Math.max(this.#pausedUntil, now + retryAfterMs);
+    this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.now() + retryAfterMs);
     this.#source.slow(retryAfterMs).then(
       (halved) => {
         if (halved) this.#slowed += 1;
@@ -150,11 +140,17 @@ export class SharedBucket
     this.#serve();
   }
 
-  /** Refuses all who wait; what was reserved expires by itself. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(closed());
-    this.#grants = [];
-    this.#refuseAll(this.#closing.signal.reason);
+  /** Refuses all who wait, and gives back what was reserved. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#refuseAll(closed());
+    // What is asked for now must be given back as well.
+    await this.#fetching;
+    await this.#source.giveBack();
   }
 
   #refuseAll(reason: unknown): void {
@@ -165,81 +161,92 @@ export class SharedBucket
     }
   }
 
-  #left(): number {
-    return this.#grants.reduce((sum, grant) => sum + grant.left, 0);
-  }
-
-  #msUntil(n: number): number | undefined {
-    for (;;) {
-      const ms = this.#grants[0]?.msUntil(n, this.#clock.now());
-      if (ms !== undefined || this.#grants.length === 0) return ms;
-      this.#grants.shift();
-    }
-  }
-
-  #spend(n: number): void {
-    this.#grants[0]?.spend(n);
+  #spend(n: number): boolean {
+    const now = this.#source.now();
+    const { hand, trustedUntil } = this.#source;
+    if (now >= trustedUntil || !hand.spend(n, now)) return false;
     this.#taken += n;
+    return true;
   }
 
   readonly #serve = (): void => {
     this.#timer?.[Symbol.dispose]();
-    for (let { first } = this.#takers; first; { first } = this.#takers) {
-      const ms = this.#msUntil(first.n);
-      if (ms !== 0) {
-        this.#await(ms, first.n);
-        break;
-      }
+    let { first } = this.#takers;
+    for (; first && this.#spend(first.n); { first } = this.#takers) {
       this.#takers.remove(first);
       this.#wanted -= first.n;
-      this.#spend(first.n);
       first.grant();
     }
+    if (first && this.#closing === undefined) this.#await(first.n);
   };
 
-  /** The first has to wait: for the slots it has, or for the store to have some. */
-  #await(ms: number | undefined, n: number): void {
-    const now = this.#clock.now();
-    const mayBorrowAt = Math.max(this.#source.notBefore, this.#pausedUntil);
-    this.#borrow(n);
-    const waitMs = ms ?? (mayBorrowAt > now ? mayBorrowAt - now : undefined);
-    // Without either, the store is being asked, and its answer goes on from here.
-    if (waitMs !== undefined) this.#timer = this.#clock.after(waitMs, this.#serve);
+  /** The first has to wait: until its slots have come, or until it is time to ask for some. */
+  #await(n: number): void {
+    const now = this.#source.now();
+    const askMs = this.#msUntilAsk(n) ?? Infinity;
+    if (askMs === 0) this.#fetch(n);
+    const slotMs = this.#source.hand.msUntil(n, now) ?? Infinity;
+    const isTrusted = now + slotMs < this.#source.trustedUntil;
+    // An answer that is on its way goes on from here by itself.
+    const ms = Math.min(isTrusted ? slotMs : Infinity, askMs === 0 ? Infinity : askMs);
+    this.#timer = this.#clock.after(ms, this.#serve);
   }
 
-  #borrow(nMin: number): void {
-    const now = this.#clock.now();
-    if (this.#borrowing || now < this.#source.notBefore || now < this.#pausedUntil) return;
-    const left = this.#left();
-    const target = Math.max(nMin, this.#wanted, Math.ceil(this.#usual));
-    // Half of it is left: a visit for a token or two is not worth it yet.
-    if (left >= nMin && left * 2 >= target) return;
-    this.#borrowing = true;
-    void this.#fetch(Math.max(nMin, target - left));
+  /** Milliseconds until it is time to ask the store; undefined while there is no need to. */
+  #msUntilAsk(n: number): number | undefined {
+    const now = this.#source.now();
+    if (this.#fetching !== undefined) return undefined;
+    if (now < this.#pausedUntil) return this.#pausedUntil - now;
+    const { hand, trustedUntil, leadMs, batch } = this.#source;
+    const slotMs = n > 0 ? hand.msUntil(n, now) : 0;
+    if (slotMs === undefined) return 0;
+    // What is there has to be confirmed first, and may be far ahead.
+    if (now + slotMs >= trustedUntil) return slotMs - leadMs < 1 ? 0 : slotMs - leadMs;
+    // A quarter of it is left: a visit for a token or two is not worth it yet.
+    const target = Math.min(batch, Math.max(n, this.#wanted, Math.ceil(this.#usual)));
+    return hand.left * 4 < target ? 0 : undefined;
   }
 
-  async #fetch(n: number): Promise<void> {
-    const { signal } = this.#closing;
-    const round = this.#round;
-    try {
-      const grant = await this.#source.fetch(n, signal);
-      if (round === this.#round) this.#accept(grant);
-    } catch (error) {
-      if (!signal.aborted) this.#refuseAll(error);
+  #fetch(together: number): void {
+    const { hand } = this.#source;
+    const isHere = together === 0 || hand.msUntil(together, this.#source.now()) !== undefined;
+    const n = Math.max(isHere ? 0 : together, this.#missing());
+    this.#fetching = this.#ask(n, isHere ? 0 : together);
+  }
+
+  /** What to reserve for those who wait, up to a batch, so that none needs parts of two. */
+  #missing(): number {
+    const { hand, batch } = this.#source;
+    let covered = hand.left;
+    let sum = 0;
+    for (const { n } of this.#takers) {
+      if (sum === 0 && n <= covered) covered -= n;
+      else if (sum > 0 && sum + n > batch) break;
+      else sum += n;
     }
-    this.#borrowing = false;
-    if (!signal.aborted) this.#serve();
+    return Math.max(sum, Math.min(batch, Math.ceil(this.#usual)) - hand.left);
   }
 
-  #accept(grant: Grant): void {
+  async #ask(n: number, together: number): Promise<void> {
+    let error: unknown;
+    try {
+      await this.#source.fetch(n, together);
+    } catch (reason) {
+      error = reason;
+    }
+    this.#fetching = undefined;
+    if (error === undefined) this.#learn();
+    else this.#refuseAll(error);
+    this.#serve();
+  }
+
+  #learn(): void {
     const now = this.#clock.now();
-    const ms = Math.max(1, now - this.#grantedAt);
-    const most = Math.ceil((this.#source.ratePerSecond * batchMs) / 1000);
-    this.#usual = Math.min(most, ((this.#taken - this.#takenBefore) * batchMs) / ms);
+    const { batch, ratePerSecond } = this.#source;
+    const ms = Math.max(1, now - this.#fetchedAt);
+    this.#usual = ((this.#taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
     this.#takenBefore = this.#taken;
-    this.#grantedAt = now;
-    this.#grants.push(grant);
-    this.#borrowed += grant.left;
+    this.#fetchedAt = now;
   }
 }
 

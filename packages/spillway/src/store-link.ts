@@ -38,6 +38,14 @@ export interface Decision<T> {
   readonly value: T;
 }
 
+export interface UpdateOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** What it would read, if nobody has changed it; its versions have to be checked. */
+  readonly guess?: Sighting | undefined;
+  /** Whether it rejects rather than commit again what may have been done already. */
+  readonly once?: boolean | undefined;
+}
+
 export interface Updated<T> {
   readonly value: T;
   readonly seen: Sighting;
@@ -93,29 +101,37 @@ export class StoreLink {
   /**
    * Reads, decides and commits; after a conflict or a failure all of it again, within `storeMsMax`.
    * What a lost answer was about may have been done: the decision has to recognise its own work.
+   * With a guess of what it would read, it commits at once: right or not, the versions tell.
    */
   async update<T>(
     names: readonly string[],
     decide: (seen: Sighting) => Decision<T>,
-    signal?: AbortSignal,
+    { signal, guess, once = false }: UpdateOptions = {},
   ): Promise<Updated<T>> {
-    const endsAt = this.clock.now() + this.storeMsMax;
+    // By a timer: what the clock shows may jump.
+    using limit = deadline(this.clock, this.storeMsMax, signal);
     let fault: unknown;
     const note = (error: unknown): undefined => {
       signal?.throwIfAborted();
-      fault = error;
+      if (fault === undefined || !limit.signal.aborted) fault = error;
+    };
+    const noteCommit = (error: unknown): undefined => {
+      if (once) throw error;
+      note(error);
     };
     for (let attempt = 0; ; attempt += 1) {
-      const seen = await this.read(names, signal).catch(note);
+      const isGuess = attempt === 0 && guess !== undefined;
+      const seen = isGuess ? guess : await this.read(names, limit.signal).catch(note);
       if (seen !== undefined) {
         const { changes, value } = decide(seen);
         if (changes === undefined) return { value, seen, done: undefined };
-        const done = await this.commit(changes, signal).catch(note);
+        const done = await this.commit(changes, limit.signal).catch(noteCommit);
         if (done !== undefined) return { value, seen, done };
       }
+      if (isGuess && fault === undefined) continue;
       const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
-      if (this.clock.now() + pauseMs >= endsAt) throw this.#unreachable(fault);
-      await pause(this.clock, pauseMs, signal);
+      await pause(this.clock, pauseMs, limit.signal).catch(note);
+      if (limit.signal.aborted) throw this.#unreachable(fault);
     }
   }
 

@@ -5,11 +5,10 @@ import {
   MemoryStore,
   SharedBreaker,
   type SharedBreakerOptions,
-  type SpillwayError,
 } from 'spillway';
-import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { FaultyStore, VirtualClock } from 'spillway/testing';
+import { play, seeds } from './simulations/play.ts';
 
-const seeds = Number(process.env.SPILLWAY_SEEDS ?? 60);
 const broken = () => Promise.reject(new Error('broken'));
 const well = () => Promise.resolve('well');
 
@@ -125,75 +124,8 @@ describe('SharedBreaker', () => {
     await clock.run(assert.rejects(start().run(well), { code: 'BREAKER_OPEN' }));
   });
 
-  it('never has two probes at once, and comes back, with crashes and lost answers', async () => {
-    let probes = 0;
-    await explore(seeds, async (random) => {
-      const { clock, store, start } = world({
-        random,
-        cooldownMs: 300,
-        cooldownMsMax: 900,
-        queueMax: 3,
-      });
-      const failures: string[] = [];
-      let isUp = true;
-      let openedAt: number | undefined;
-      const probing = new Set<SimulatedProcess>();
-      const status = async () => (await store.read(['breaker/api'])).records[0]?.value;
-      const all = Array.from({ length: 3 }, () => {
-        const process = new SimulatedProcess(clock);
-        const faults = { delayMsMax: 10 * random(), faultShare: 0.1 * random() };
-        const line = new FaultyStore(store, { clock, process, random, ...faults });
-        const breaker = start({ store: line, clock: process, storeMsMax: 5000, probeMsMax: 400 });
-        return { process, breaker };
-      });
-      const call = (process: SimulatedProcess) => async (signal: AbortSignal) => {
-        const shared = (await status()) as { status: string } | undefined;
-        if (!isUp && shared && shared.status !== 'closed') openedAt ??= clock.now();
-        // From a second after it opened until the outage ends, whoever calls is a probe.
-        const isProbe = !isUp && clock.now() > (openedAt ?? Infinity) + 1000;
-        if (isProbe && probing.size > 0) failures.push(`two probes at ${clock.now()}`);
-        if (isProbe) {
-          probing.add(process);
-          probes += 1;
-        }
-        try {
-          await new Promise<void>((resolve, reject) => {
-            process.after(random() * 200, resolve);
-            signal.addEventListener('abort', () => reject(signal.reason));
-          });
-          if (!isUp) throw new Error('broken');
-        } finally {
-          if (isProbe) probing.delete(process);
-        }
-      };
-      for (const { process, breaker } of all) {
-        const live = async () => {
-          while (clock.now() < 12_000) {
-            await breaker.run(call(process)).catch((error: SpillwayError) => error.code);
-            await new Promise<void>((resolve) => process.after(20 + random() * 60, resolve));
-          }
-        };
-        live().catch((error) => failures.push(String(error)));
-      }
-      await clock.advance(1000);
-      isUp = false;
-      await clock.advance(3000 + random() * 1000);
-      const [victim] = probing.size > 0 ? probing : all.map(({ process }) => process);
-      victim?.crash();
-      // Others may probe when its time is over: it is as if it had been aborted.
-      await clock.advance(400);
-      if (victim) probing.delete(victim);
-      await clock.advance(2000);
-      isUp = true;
-      await clock.advance(8000);
-      const last = (await status()) as { status: string; opened: number };
-      assert.deepEqual(failures, []);
-      assert.ok(last.opened > 0, 'it opened');
-      assert.equal(last.status, 'closed');
-      // The last visits may be left without an answer more than once.
-      await clock.advance(10_000);
-      assert.equal(clock.pending, 0);
-    });
-    assert.ok(probes >= seeds, `${probes} probes`);
+  it('never has two probes at once, and comes back, whatever happens', async () => {
+    const { probes, paused } = await play('breaker');
+    assert.ok(Number(probes) >= seeds && Number(paused) > seeds / 2, `${probes}, ${paused}`);
   });
 });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MemoryStore, SharedBucket, type SharedBucketOptions } from 'spillway';
 import { FaultyStore, VirtualClock } from 'spillway/testing';
+import { play } from './simulations/play.ts';
 
 function world(options: Partial<SharedBucketOptions> = {}) {
   const clock = new VirtualClock();
@@ -9,7 +10,12 @@ function world(options: Partial<SharedBucketOptions> = {}) {
   const line = new FaultyStore(store, { clock });
   const rule = { name: 'x', ratePerSecond: 100, queueMax: 50, clock };
   const bucket = new SharedBucket({ store: line, ...rule, ...options });
-  return { clock, line, bucket, other: new SharedBucket({ store, ...rule }) };
+  return {
+    clock,
+    line,
+    bucket,
+    other: new SharedBucket({ store, ...rule, ...options, localShare: 0 }),
+  };
 }
 
 describe('SharedBucket, when things go wrong', () => {
@@ -47,6 +53,11 @@ describe('SharedBucket, when things go wrong', () => {
     await clock.run(Promise.all(taking));
   });
 
+  it('keeps to the shares of all together, for many seeds', async () => {
+    const { own, shared } = await play('bucket-share');
+    assert.ok(Number(own) > 0.2 * Number(shared), `${own} of ${shared} on their own`);
+  });
+
   it('pauses and slows down all who share it', async () => {
     const { clock, bucket, other } = world();
     await clock.run(Promise.all([bucket.take(), other.take()]));
@@ -55,6 +66,39 @@ describe('SharedBucket, when things go wrong', () => {
     await clock.run(other.take());
     assert.ok(clock.now() >= 1000, `${clock.now()}`);
     assert.deepEqual([bucket.stats.slowed, Math.round(other.stats.ratePerSecond)], [1, 50]);
+  });
+
+  it('stops all within a second, though they hold tokens for longer', async () => {
+    const { clock, bucket, other } = world({ burst: 300 });
+    await clock.run(other.take(300));
+    for (let i = 0; i < 60; i += 1) {
+      await clock.run(other.take());
+      await clock.advance(5);
+    }
+    assert.ok(other.stats.tokens > 1, `${other.stats.tokens} in hand`);
+    bucket.slow({ retryAfterMs: 5000 });
+    await clock.advance(1000);
+    let isServed = false;
+    const served = other.take().then(() => {
+      isServed = true;
+    });
+    await clock.advance(3500);
+    assert.equal(isServed, false);
+    await clock.run(served);
+  });
+
+  it('gives back what it did not use when it is closed', async () => {
+    const { clock, bucket, other } = world({ ratePerSecond: 10, burst: 20 });
+    const waiting = assert.rejects(Promise.all(Array.from({ length: 30 }, () => bucket.take())), {
+      code: 'BUCKET_CLOSED',
+    });
+    await clock.advance(100);
+    assert.ok(bucket.stats.taken >= 20, `${bucket.stats.taken}`);
+    await clock.run(bucket[Symbol.asyncDispose]());
+    await waiting;
+    // The ten that were reserved ahead are not lost: the other need not wait for them to pass.
+    await clock.run(other.take());
+    assert.ok(clock.now() <= 250, `${clock.now()}`);
   });
 
   it('lets a caller leave, refuses one too many, and all when it is closed', async () => {
@@ -69,7 +113,7 @@ describe('SharedBucket, when things go wrong', () => {
     gone.abort(new Error('enough'));
     await leaver;
     assert.equal(bucket.stats.waiting, 1);
-    await bucket[Symbol.asyncDispose]();
+    await clock.run(bucket[Symbol.asyncDispose]());
     await waiter;
     await assert.rejects(bucket.take(), { code: 'BUCKET_CLOSED' });
     await clock.advance(1000);
@@ -79,6 +123,6 @@ describe('SharedBucket, when things go wrong', () => {
   it('names the option that is wrong, and its rule', () => {
     assert.throws(() => world({ burst: 1 }), /burst: must be an integer from 2/);
     assert.throws(() => world({ localShare: 2 }), /localShare: must be a number from 0 to 1/);
-    assert.throws(() => world().bucket.tryTake(6), /n: must be an integer from 1 to 5/);
+    assert.throws(() => world().bucket.tryTake(11), /n: must be an integer from 1 to 10/);
   });
 });
