@@ -22,12 +22,31 @@ export {
   type WorkerInfo,
 } from './protocol/worker-info.ts';
 export { runName } from './run-name.ts';
+export {
+  type Action,
+  type RunActionName,
+  systemUser,
+  type TaskActionName,
+} from './scheduling/actions.ts';
+export { type ArchFilter, archFilter } from './scheduling/arch-filter.ts';
+export { Changes, type Decision } from './scheduling/changes.ts';
+export { type Candidate, chooseRun, fits } from './scheduling/choose-run.ts';
 export { type Colours, type ColoursInput, colours } from './scheduling/colours.ts';
+export { Fleet, type FleetOptions, type FleetStats } from './scheduling/fleet.ts';
 export {
   type InternalThroughputOptions,
   internalThroughput,
 } from './scheduling/internal-throughput.ts';
+export { jobPeriods } from './scheduling/maintenance.ts';
+export type { RunModification } from './scheduling/manage-run.ts';
 export { hashSize, type MemoryNeedOptions, memoryNeed } from './scheduling/memory-need.ts';
+export { type NewRunOptions, newRunRecord } from './scheduling/new-run.ts';
+export { type PeriodicOptions, periodic } from './scheduling/periodic.ts';
+export { recount, type Sums, wrongSums } from './scheduling/recount.ts';
+export { wrap } from './scheduling/refusal-texts.ts';
+export type { AssignedTask, NoTask, TaskRequest } from './scheduling/request-task.ts';
+export { type BadTaskMark, Run, type RunStatus } from './scheduling/run.ts';
+export type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './scheduling/run-record.ts';
 export {
   addDifference,
   crashOrTime,
@@ -36,7 +55,11 @@ export {
   type Stats,
   zeroStats,
 } from './scheduling/stats.ts';
+export type { StopReply } from './scheduling/stop-by-worker.ts';
+export { Task } from './scheduling/task.ts';
 export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
+export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
+export type { BlockedWorker } from './scheduling/world.ts';
 export {
   bayesEloLlr,
   bayesEloToElo,
