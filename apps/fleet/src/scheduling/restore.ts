@@ -22,10 +22,8 @@ export function restore(world: World, runs: Iterable<Run>): Changes {
     tasks.push(...run.tasks);
   }
   tasks.sort((a, b) => a.record.last_updated - b.record.last_updated);
-  for (const task of tasks) {
-    if (task.active) resume(world, task, now, changes);
-    else world.lastRun.set(task.name, task.run);
-  }
+  for (const task of tasks) world.lastRun.set(task.name, task.run);
+  for (const task of tasks) if (task.active) resume(world, task, now, changes);
   for (const run of [...world.unfinished]) if (run.decided) stopRun(world, run, changes);
   return changes;
 }
