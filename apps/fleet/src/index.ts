@@ -45,6 +45,7 @@ export { type PeriodicOptions, periodic } from './scheduling/periodic.ts';
 export { recount, type Sums, wrongSums } from './scheduling/recount.ts';
 export { wrap } from './scheduling/refusal-texts.ts';
 export type { AssignedTask, NoTask, TaskRequest } from './scheduling/request-task.ts';
+export type { StoredWorld } from './scheduling/restore.ts';
 export { type BadTaskMark, Run, type RunStatus } from './scheduling/run.ts';
 export type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './scheduling/run-record.ts';
 export {
@@ -59,7 +60,7 @@ export type { StopReply } from './scheduling/stop-by-worker.ts';
 export { Task } from './scheduling/task.ts';
 export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
 export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
-export type { BlockedWorker } from './scheduling/world.ts';
+export type { BlockedWorker, Named } from './scheduling/world.ts';
 export {
   bayesEloLlr,
   bayesEloToElo,

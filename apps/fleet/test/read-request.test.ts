@@ -157,7 +157,8 @@ describe('RequestReader', () => {
     [{ spsa: { wins: 1, losses: 0, draws: 0, num_games: 2, sig: 0 } }, /does not add up/],
   ];
   for (const [change, message] of badTop) {
-    it(`${message === undefined ? 'takes' : 'refuses'} ${JSON.stringify(change).slice(0, 80)}`, () => {
+    const verb = message === undefined ? 'takes' : 'refuses';
+    it(`${verb} ${JSON.stringify(change).slice(0, 80)}`, () => {
       const body = { ...good, ...change };
       if (message === undefined) assert.ok(reader.read(body));
       else refused(body, message);

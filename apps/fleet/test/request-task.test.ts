@@ -69,7 +69,7 @@ describe('requestTask', () => {
     assert.ok('run' in scene.ask().reply);
   });
 
-  it('refuses a second worker of the same name until the first was silent for two minutes', async () => {
+  it('refuses a second worker of one name until the first was silent for two minutes', async () => {
     const scene = new Scene();
     const run = scene.run();
     const first = scene.task();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Changes, Run, Task } from 'spillway-fleet';
+import { type Changes, Run, type Task } from 'spillway-fleet';
 import {
   assertInOrder,
   draws,
@@ -258,23 +258,27 @@ describe('housekeeping', () => {
     await scene.clock.advance(300_001);
     scene.fleet.forgetIdle();
     assert.equal(scene.fleet.run(run.id), undefined);
-    scene.fleet.recall(run);
-    assert.equal(scene.fleet.run(run.id), run);
+    const again = new Run(run.record);
+    assert.equal(scene.fleet.recall(again), again);
+    assert.equal(scene.fleet.recall(run), again);
   });
 
   it('finds a task only for its own worker', () => {
     const scene = new Scene();
-    const task = scene.task.bind(scene, {});
     const run = scene.run();
-    const mine = task();
-    assert.equal(scene.fleet.find(run.id, 0, worker()), mine);
-    const refused = (message: RegExp) => ({ code: 'REQUEST_INVALID', status: 400, message });
-    const unknown = '0'.repeat(24);
-    assert.throws(() => scene.fleet.find(unknown, 0, worker()), refused(/^Invalid run_id: 000/));
-    assert.throws(() => scene.fleet.find(run.id, 1, worker()), refused(/^Invalid task_id/));
-    const twin = worker({ unique_key: uniqueKey(1), username: 'thief' });
-    assert.throws(() => scene.fleet.find(run.id, 0, twin), refused(/^Invalid unique_key/));
-    const thief = worker({ username: 'thief' });
-    assert.throws(() => scene.fleet.find(run.id, 0, thief), refused(/^Invalid username/));
+    const mine = scene.task();
+    const named = { run_id: run.id, task_id: 0, worker_info: worker() };
+    assert.equal(scene.fleet.find({ ...named, run_id: run.id.toUpperCase() }), mine);
+    assert.equal(scene.fleet.find({ worker_info: worker() }), undefined);
+    assert.equal(scene.fleet.find({ run_id: run.id, worker_info: worker() }), undefined);
+    const refused = (changes: object, message: RegExp) => {
+      const refusal = { code: 'REQUEST_INVALID', status: 400, message };
+      assert.throws(() => scene.fleet.find({ ...named, ...changes }), refusal);
+    };
+    refused({ run_id: '0'.repeat(24) }, /^Invalid run_id: 000/);
+    refused({ task_id: 1 }, /^Invalid task_id: 1/);
+    const other = worker({ unique_key: uniqueKey(1), username: 'thief' });
+    refused({ worker_info: other }, /^Invalid unique_key/);
+    refused({ worker_info: worker({ username: 'thief' }) }, /^Invalid username/);
   });
 });

@@ -1,5 +1,4 @@
 import { longName } from '../protocol/worker-info.ts';
-import { runName } from '../run-name.ts';
 import type { Run } from './run.ts';
 import type { Task } from './task.ts';
 
@@ -77,8 +76,7 @@ export function workerLog(
     ...said,
   } as const;
   if (task === undefined) return action;
-  const run = runName(task.run.id, task.run.args.new_tag);
-  return { ...action, run_id: task.run.id, run, task_id: task.id };
+  return { ...action, run_id: task.run.id, run: task.run.name, task_id: task.id };
 }
 
 function aboutRun(
@@ -88,8 +86,7 @@ function aboutRun(
   now: number,
   message?: string,
 ): Action {
-  const name = runName(run.id, run.args.new_tag);
-  const about = { time: now / 1000, action, username, run_id: run.id, run: name };
+  const about = { time: now / 1000, action, username, run_id: run.id, run: run.name };
   return message === undefined ? about : { ...about, message: cut(message) };
 }
 

@@ -13,12 +13,12 @@ import {
 } from './manage-run.ts';
 import { requestSpsa } from './request-spsa.ts';
 import { type AssignedTask, type NoTask, requestTask, type TaskRequest } from './request-task.ts';
-import { restore } from './restore.ts';
+import { restore, type StoredWorld } from './restore.ts';
 import type { Run } from './run.ts';
 import { type StopReply, stopByWorker } from './stop-by-worker.ts';
 import type { Task } from './task.ts';
 import { type Alive, notActive, type TaskUpdate, updateTask } from './update-task.ts';
-import { World, type WorldOptions } from './world.ts';
+import { type BlockedWorker, type Named, World, type WorldOptions } from './world.ts';
 
 export type FleetOptions = WorldOptions;
 
@@ -65,19 +65,32 @@ export class Fleet {
     return this.#world.taskByName.get(name);
   }
 
-  /** The task that a request names, if it belongs to who asks; throws `REQUEST_INVALID`. */
-  find(runId: string, taskId: number, info: Pick<WorkerInfo, 'unique_key' | 'username'>): Task {
-    return this.#world.find(runId, taskId, info);
+  /**
+   * The task that a request names, if it belongs to who asks; throws `REQUEST_INVALID`.
+   * A finished run that is no longer in memory must be recalled first.
+   */
+  find(request: Required<Named>): Task;
+  find(request: Named): Task | undefined;
+  find(request: Named): Task | undefined {
+    return this.#world.find(request);
   }
 
   /** Takes up what was stored, before the first request. */
-  restore(runs: Iterable<Run>): Changes {
-    return restore(this.#world, runs);
+  restore(stored: StoredWorld): Changes {
+    return restore(this.#world, stored);
   }
 
-  /** Brings a stored, finished run back into memory. */
-  recall(run: Run): void {
+  /** Brings a stored, finished run back into memory; gives the one that is there, if one is. */
+  recall(run: Run): Run {
+    const known = this.#world.run(run.id);
+    if (known !== undefined) return known;
     this.#world.place(run);
+    return run;
+  }
+
+  /** A worker that gets no tasks, by its short name. */
+  blockedWorker(name: string): Readonly<BlockedWorker> | undefined {
+    return this.#world.blocked.get(name);
   }
 
   requestTask(request: TaskRequest): Decision<AssignedTask | NoTask> {

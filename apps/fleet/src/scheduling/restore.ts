@@ -5,14 +5,22 @@ import { recount, wrongSums } from './recount.ts';
 import type { Run } from './run.ts';
 import { stopRun } from './stop-run.ts';
 import type { Task } from './task.ts';
-import type { World } from './world.ts';
+import type { BlockedWorker, World } from './world.ts';
+
+export interface StoredWorld {
+  /** All unfinished runs, with all their tasks; finished ones may be left out. */
+  readonly runs: Iterable<Run>;
+  /** By short name; none if absent. */
+  readonly blocked?: Iterable<readonly [string, BlockedWorker]> | undefined;
+}
 
 /**
  * Takes up stored runs after a start: corrects sums, lists active tasks, ends what was decided.
  * An active task counts as heard of now, because nobody listened while the server was down.
  */
-export function restore(world: World, runs: Iterable<Run>): Changes {
+export function restore(world: World, { runs, blocked = [] }: StoredWorld): Changes {
   const changes = new Changes();
+  for (const [name, worker] of blocked) world.blocked.set(name, { ...worker });
   const now = world.clock.now();
   const tasks: Task[] = [];
   for (const run of runs) {

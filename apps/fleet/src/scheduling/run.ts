@@ -1,4 +1,5 @@
 import type { StoredWorkerInfo } from '../protocol/worker-info.ts';
+import { runName } from '../run-name.ts';
 import { gameDuration } from '../statistics/time-control.ts';
 import { type ArchFilter, archFilter } from './arch-filter.ts';
 import { colours } from './colours.ts';
@@ -16,6 +17,8 @@ export type RunStatus = 'failed' | 'finished' | 'active' | 'paused' | 'pending';
 /** One test with its tasks; keeps its own sums true, and knows nothing of other runs. */
 export class Run extends Recent {
   readonly record: RunRecord;
+  /** What it is called in the log. */
+  readonly name: string;
   readonly tasks: Task[] = [];
   readonly badTasks: BadTaskRecord[];
   readonly activeTasks: Set<Task> = new Set();
@@ -38,6 +41,7 @@ export class Run extends Recent {
   ) {
     super();
     this.record = record;
+    this.name = runName(record._id, record.args.new_tag);
     this.badTasks = [...badTasks];
     this.archFilter = archFilter(record.args.arch_filter);
     this.hashMiB = hashSize(record.args.new_options) + hashSize(record.args.base_options);

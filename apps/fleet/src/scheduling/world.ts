@@ -14,6 +14,13 @@ export interface WorldOptions {
   readonly finishedMax?: number | undefined;
 }
 
+/** How a request names a task. */
+export interface Named {
+  readonly run_id?: string;
+  readonly task_id?: number;
+  readonly worker_info: Pick<WorkerInfo, 'unique_key' | 'username'>;
+}
+
 const idleMsMax = 300_000;
 
 /** A worker that may not play, by its short name. */
@@ -53,14 +60,16 @@ export class World {
   }
 
   /** The task that a request names, if it belongs to who asks; throws `REQUEST_INVALID`. */
-  find(runId: string, taskId: number, info: Pick<WorkerInfo, 'unique_key' | 'username'>): Task {
-    const run = this.run(runId);
-    if (run === undefined) throw fleetError('REQUEST_INVALID', `Invalid run_id: ${runId}`);
-    const task = run.tasks[taskId];
-    if (task === undefined) throw fleetError('REQUEST_INVALID', `Invalid task_id: ${taskId}`);
+  find({ run_id, task_id, worker_info }: Named): Task | undefined {
+    if (run_id === undefined) return undefined;
+    const run = this.run(run_id);
+    if (run === undefined) throw fleetError('REQUEST_INVALID', `Invalid run_id: ${run_id}`);
+    if (task_id === undefined) return undefined;
+    const task = run.tasks[task_id];
+    if (task === undefined) throw fleetError('REQUEST_INVALID', `Invalid task_id: ${task_id}`);
     for (const key of ['unique_key', 'username'] as const) {
-      if (info[key] === task.record.worker_info[key]) continue;
-      throw fleetError('REQUEST_INVALID', `Invalid ${key} for task ${runId}/${taskId}`);
+      if (worker_info[key] === task.record.worker_info[key]) continue;
+      throw fleetError('REQUEST_INVALID', `Invalid ${key} for task ${run_id}/${task_id}`);
     }
     return task;
   }
