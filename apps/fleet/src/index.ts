@@ -47,6 +47,7 @@ export { wrap } from './scheduling/refusal-texts.ts';
 export type { AssignedTask, NoTask, TaskRequest } from './scheduling/request-task.ts';
 export type { StoredWorld } from './scheduling/restore.ts';
 export { type BadTaskMark, Run, type RunStatus } from './scheduling/run.ts';
+export { byProgress, byUrgency, hoursLeft } from './scheduling/run-order.ts';
 export type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './scheduling/run-record.ts';
 export {
   addDifference,
@@ -69,6 +70,7 @@ export {
   type GameChances,
 } from './statistics/bayes-elo.ts';
 export { type Brownian, outcomeCdf } from './statistics/brownian.ts';
+export { calculateElo, type EloQuery, type PlainElo } from './statistics/calculate-elo.ts';
 export { chiSquareTail } from './statistics/chi-square.ts';
 export {
   type Counts,
@@ -94,6 +96,14 @@ export {
   normalizedElo,
   normalizedEloLine,
 } from './statistics/normalized-elo.ts';
+export {
+  type Bounds,
+  type Range,
+  type RawStatistics,
+  rawStatistics,
+  type SampleStatistics,
+  type TestStatistics,
+} from './statistics/raw-statistics.ts';
 export {
   type BadWorkerLimits,
   crashResidual,

@@ -24,15 +24,15 @@ export interface Hypotheses {
 
 /** The generalized log-likelihood ratio of the second hypothesis to the first. */
 export function llr(results: Results, hypotheses: Hypotheses): number {
-  const counts = countsOf(results);
   const { elo0, elo1, model } = asLogistic(results, hypotheses);
-  return model === 'normalized'
-    ? llrNormalized(counts, elo0, elo1)
-    : llrLogistic(counts, elo0, elo1);
+  return exactLlr(countsOf(results), model, elo0, elo1);
 }
 
 /** BayesElo bounds as logistic ones, at the draws seen so far; others as they are. */
-export function asLogistic(results: Results, { elo0, elo1, model }: Hypotheses): Hypotheses {
+export function asLogistic(
+  results: Results,
+  { elo0, elo1, model }: Hypotheses,
+): Hypotheses & { readonly model: Exclude<EloModel, 'BayesElo'> } {
   if (model !== 'BayesElo') return { elo0, elo1, model };
   const drawElo = drawEloOf(results);
   return {
@@ -42,20 +42,32 @@ export function asLogistic(results: Results, { elo0, elo1, model }: Hypotheses):
   };
 }
 
-export function llrLogistic(counts: Counts, elo0: number, elo1: number): number {
-  const seen = observed(counts);
-  const under = (elo: number) => likeliestWithMean(seen, scoreOf(elo));
-  return seen.samples * meanLogRatio(seen, under(elo0), under(elo1));
+function exactLlr(
+  counts: Counts,
+  model: Exclude<EloModel, 'BayesElo'>,
+  elo0: number,
+  elo1: number,
+): number {
+  const { probabilities, samples } = observed(counts);
+  const under0 = likeliest(counts, model, elo0).probabilities;
+  const under1 = likeliest(counts, model, elo1).probabilities;
+  const ratio = (at: number) => Math.log(under1[at] as number) - Math.log(under0[at] as number);
+  return samples * sum(probabilities.map((chance, at) => chance * ratio(at)));
 }
 
-export function llrNormalized(counts: Counts, elo0: number, elo1: number): number {
+/** The distribution that explains the counts best if the difference is this. */
+export function likeliest(
+  counts: Counts,
+  model: Exclude<EloModel, 'BayesElo'>,
+  elo: number,
+): Distribution {
   const seen = observed(counts);
-  const scale = gamesPerSample(counts) === 2 ? Math.SQRT2 : 1;
-  const under = (elo: number) => likeliestWithTValue(seen, 0.5, (elo / eloPerDeviation) * scale);
-  return seen.samples * meanLogRatio(seen, under(elo0), under(elo1));
+  if (model === 'logistic') return likeliestWithMean(seen, scoreOf(elo));
+  const tValue = (elo / eloPerDeviation) * Math.sqrt(gamesPerSample(counts));
+  return likeliestWithTValue(seen, 0.5, tValue);
 }
 
-/** An approximation of {@link llrNormalized} that needs no search. */
+/** The ratio of normalized hypotheses, by an approximation that needs no search. */
 export function llrNormalizedQuick(counts: Counts, elo0: number, elo1: number): number {
   const seen = observed(counts);
   const mean = meanOf(seen);
@@ -65,14 +77,14 @@ export function llrNormalizedQuick(counts: Counts, elo0: number, elo1: number): 
   return (games / 2) * Math.log((1 + off(elo0) ** 2) / (1 + off(elo1) ** 2));
 }
 
-/** An approximation of {@link llrLogistic} that needs no search. */
+/** The ratio of logistic hypotheses, by an approximation that needs no search. */
 export function llrLogisticQuick(counts: Counts, elo0: number, elo1: number): number {
   const seen = observed(counts);
   const spread = (elo: number) => varianceOf(seen, scoreOf(elo));
   return (seen.samples / 2) * Math.log(spread(elo0) / spread(elo1));
 }
 
-/** The simplest approximation of {@link llrLogistic}: as if the score were normal. */
+/** The simplest approximation for logistic hypotheses: as if the score were normal. */
 export function llrLogisticNormal(counts: Counts, elo0: number, elo1: number): number {
   const seen = observed(counts);
   const mean = meanOf(seen);
@@ -83,13 +95,4 @@ export function llrLogisticNormal(counts: Counts, elo0: number, elo1: number): n
 /** Two for pairs, one for single games. */
 export function gamesPerSample(counts: Counts): number {
   return (counts.length - 1) / 2;
-}
-
-function meanLogRatio(seen: Distribution, under0: Distribution, under1: Distribution): number {
-  return sum(
-    seen.probabilities.map((chance, at) => {
-      const [p0, p1] = [under0.probabilities[at] as number, under1.probabilities[at] as number];
-      return chance * (Math.log(p1) - Math.log(p0));
-    }),
-  );
 }
