@@ -27,6 +27,7 @@ export {
   type RunActionName,
   systemUser,
   type TaskActionName,
+  type WorkerActionName,
 } from './scheduling/actions.ts';
 export { type ArchFilter, archFilter } from './scheduling/arch-filter.ts';
 export { Changes, type Decision } from './scheduling/changes.ts';
@@ -37,7 +38,7 @@ export {
   type InternalThroughputOptions,
   internalThroughput,
 } from './scheduling/internal-throughput.ts';
-export { jobPeriods } from './scheduling/maintenance.ts';
+export { type JobName, type JobPeriod, jobPeriods } from './scheduling/maintenance.ts';
 export type { RunModification } from './scheduling/manage-run.ts';
 export { hashSize, type MemoryNeedOptions, memoryNeed } from './scheduling/memory-need.ts';
 export { type NewRunOptions, newRunRecord } from './scheduling/new-run.ts';

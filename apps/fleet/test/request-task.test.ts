@@ -57,7 +57,15 @@ describe('requestTask', () => {
   it('tells a blocked worker why, and remembers that it asked', async () => {
     const scene = new Scene();
     scene.run();
-    scene.fleet.block('tester-8cores-000000', `${'Too many time losses. '.repeat(8)}Bye.`);
+    const message = `${'Too many time losses. '.repeat(8)}Bye.`;
+    const blocked = scene.fleet.block('tester-8cores-000000', 'boss', message);
+    assert.deepEqual(blocked.actions[0], {
+      time: 0,
+      action: 'block_worker',
+      username: 'boss',
+      worker: 'tester-8cores-000000',
+      message: 'blocked',
+    });
     await scene.clock.advance(5000);
     const { reply, changes } = scene.ask();
     assert.ok('error' in reply && reply.error !== undefined);
@@ -65,7 +73,9 @@ describe('requestTask', () => {
     assert.match(reply.error, /\/actions\?text="tester-8cores-000000"/);
     assert.ok(reply.error.split('\n').every((line) => line.length <= 70));
     assert.deepEqual([...changes.blocked], ['tester-8cores-000000']);
-    scene.fleet.unblock('tester-8cores-000000');
+    assert.equal(scene.fleet.blockedWorker('tester-8cores-000000')?.last_updated, 5000);
+    scene.fleet.unblock('tester-8cores-000000', 'boss');
+    assert.equal(scene.fleet.unblock('tester-8cores-000000', 'boss').actions.length, 0);
     assert.ok('run' in scene.ask().reply);
   });
 

@@ -13,11 +13,13 @@ export type RunActionName =
   | 'stop_run'
   | 'approve_run';
 
+export type WorkerActionName = 'block_worker' | 'worker_log';
+
 /** An entry of the event log. */
 export interface Action {
   /** UNIX seconds, with fractions. */
   readonly time: number;
-  readonly action: TaskActionName | RunActionName | 'log_message' | 'worker_log';
+  readonly action: TaskActionName | RunActionName | WorkerActionName | 'log_message';
   readonly username: string;
   readonly run_id?: string;
   readonly run?: string;
@@ -77,6 +79,16 @@ export function workerLog(
   } as const;
   if (task === undefined) return action;
   return { ...action, run_id: task.run.id, run: task.run.name, task_id: task.id };
+}
+
+/** A worker, by its short name, gets tasks no longer, or again. */
+export function blockAction(
+  worker: string,
+  username: string,
+  now: number,
+  message: 'blocked' | 'unblocked',
+): Action {
+  return { time: now / 1000, action: 'block_worker', username, worker, message };
 }
 
 function aboutRun(

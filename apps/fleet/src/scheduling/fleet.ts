@@ -1,5 +1,6 @@
 import type { WorkerInfo } from '../protocol/worker-info.ts';
 import { taskAction, workerLog } from './actions.ts';
+import { blockWorker, unblockWorker } from './block-worker.ts';
 import { Changes, type Decision } from './changes.ts';
 import { audit, endDeadTasks, measureSpeed, shareThroughput } from './maintenance.ts';
 import {
@@ -174,18 +175,13 @@ export class Fleet {
     return modifyRun(this.#world, run, to, by);
   }
 
-  /** Gives a worker no more tasks, by its short name. */
-  block(name: string, message: string): Changes {
-    const changes = new Changes();
-    this.#world.blocked.set(name, { message, last_updated: this.#world.clock.now() });
-    changes.blocked.add(name);
-    return changes;
+  /** Gives a worker, by its short name, no more tasks. */
+  block(name: string, username: string, message: string): Changes {
+    return blockWorker(this.#world, name, username, message);
   }
 
-  unblock(name: string): Changes {
-    const changes = new Changes();
-    if (this.#world.blocked.delete(name)) changes.blocked.add(name);
-    return changes;
+  unblock(name: string, username: string): Changes {
+    return unblockWorker(this.#world, name, username);
   }
 
   /** Ends tasks of workers that fell silent; call again soon if there are more. */

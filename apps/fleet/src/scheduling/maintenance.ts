@@ -6,8 +6,15 @@ import type { Run } from './run.ts';
 import { crashOrTime, crashOrTimeText } from './stats.ts';
 import type { World } from './world.ts';
 
-/** How often each job is due, in milliseconds; the first round of some comes sooner. */
-export const jobPeriods: Readonly<Record<string, { periodMs: number; firstMs: number }>> = {
+export type JobName = 'forgetIdle' | 'endDeadTasks' | 'shareThroughput' | 'measureSpeed' | 'audit';
+
+export interface JobPeriod {
+  readonly periodMs: number;
+  readonly firstMs: number;
+}
+
+/** How often each method of the fleet is due; the first round of some comes sooner. */
+export const jobPeriods: Readonly<Record<JobName, JobPeriod>> = {
   forgetIdle: { periodMs: 60_000, firstMs: 60_000 },
   endDeadTasks: { periodMs: 60_000, firstMs: 60_000 },
   shareThroughput: { periodMs: 60_000, firstMs: 60_000 },
