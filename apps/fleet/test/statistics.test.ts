@@ -11,6 +11,7 @@ import {
   normalCdf,
   normalizedElo,
   normalizedEloLine,
+  outcomeCdf,
   remainingHours,
   residuals,
   type Spsa,
@@ -56,6 +57,36 @@ describe('the chi-square distribution', () => {
     assert.equal(chiSquareTail(0, 4), 1);
     const many = chiSquareTail(20_000, 20_000);
     assert.ok(many > 0.49 && many < 0.5, `${many}`);
+  });
+});
+
+describe('a bounded Brownian motion', () => {
+  const bounds = { a: -3, b: 3 };
+
+  it('is the same on both sides of where the method of computing changes', () => {
+    for (const y of [-2.9, -1, 0, 1, 2.9]) {
+      for (const drift of [-0.5, 0, 0.5]) {
+        const at = (time: number) => outcomeCdf({ ...bounds, drift, variance: 1 }, time, y);
+        assert.ok(Math.abs(at(0.3599999) - at(0.3600001)) < 1e-5, `time, ${y}, ${drift}`);
+      }
+      for (const sign of [-1, 1]) {
+        const at = (drift: number) => outcomeCdf({ ...bounds, drift, variance: 1 }, 1, y);
+        // The asymptote of the tail is off by a part in a thousand here.
+        assert.ok(Math.abs(at(sign * 2.4999999) - at(sign * 2.5000001)) < 2e-4, `drift, ${y}`);
+      }
+    }
+  });
+
+  it('falls with the drift, rises with the place, and stays a chance', () => {
+    const at = (drift: number, y: number) => outcomeCdf({ ...bounds, drift, variance: 0.5 }, 4, y);
+    for (let drift = -3; drift <= 3; drift += 0.25) {
+      for (let y = -2.75; y < 3; y += 0.25) {
+        const chance = at(drift, y);
+        assert.ok(chance > -1e-9 && chance < 1 + 1e-9, `${chance}`);
+        assert.ok(at(drift, y) >= at(drift, y - 0.25) - 1e-9);
+        assert.ok(at(drift, y) >= at(drift + 0.25, y) - 1e-9);
+      }
+    }
   });
 });
 

@@ -27,7 +27,7 @@ export function restore(world: World, { runs, blocked = [] }: StoredWorld): Chan
     world.place(run);
     if (run.record.finished) continue;
     correct(run, now, changes);
-    tasks.push(...run.tasks);
+    for (const task of run.tasks) tasks.push(task);
   }
   tasks.sort((a, b) => a.record.last_updated - b.record.last_updated);
   for (const task of tasks) world.lastRun.set(task.name, task.run);

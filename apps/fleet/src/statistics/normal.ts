@@ -21,7 +21,8 @@ export function upperQuantileOfLog(logChance: number): number {
     const logTail = Math.log(ratio / sqrtTwoPi) - (z * z) / 2;
     const step = (logTail - logChance) * ratio;
     z += step;
-    if (Math.abs(step) <= 1e-15 * Math.max(1, z)) break;
+    // Each step squares the error, so what is left after this one is below rounding.
+    if (Math.abs(step) <= 1e-9 * Math.max(1, z)) break;
   }
   return z;
 }
