@@ -1,0 +1,14 @@
+import { SpillwayError } from 'spillway';
+
+const faults = {
+  REQUEST_INVALID: { status: 400, retryable: false },
+  STOP_REFUSED: { status: 401, retryable: false },
+} as const;
+
+/** Every code that the fleet itself throws. */
+export type FleetErrorCode = keyof typeof faults;
+
+/** A request that is refused with a status and changes nothing. */
+export function fleetError(code: FleetErrorCode, message: string): SpillwayError {
+  return new SpillwayError({ code, ...faults[code] }, message);
+}

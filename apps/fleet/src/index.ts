@@ -1,0 +1,161 @@
+export { type FleetErrorCode, fleetError } from './errors.ts';
+export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
+export { architectures } from './protocol/architectures.ts';
+export { patterns } from './protocol/patterns.ts';
+export {
+  type Access,
+  type Endpoint,
+  RequestReader,
+  type Requirements,
+  readAccess,
+  requireFor,
+  requirements,
+  type SpsaResults,
+  type WorkerRequest,
+} from './protocol/read-request.ts';
+export { accessSchema, requestSchema, spsaSchema, statsSchema } from './protocol/request-schema.ts';
+export type { Rule } from './protocol/schema.ts';
+export {
+  longName,
+  type StoredWorkerInfo,
+  shortName,
+  type WorkerInfo,
+} from './protocol/worker-info.ts';
+export { runName } from './run-name.ts';
+export {
+  type Action,
+  type RunActionName,
+  systemUser,
+  type TaskActionName,
+  type WorkerActionName,
+} from './scheduling/actions.ts';
+export { type ArchFilter, archFilter } from './scheduling/arch-filter.ts';
+export { Changes, type Decision } from './scheduling/changes.ts';
+export { type Candidate, chooseRun, fits } from './scheduling/choose-run.ts';
+export { type Colours, type ColoursInput, colours } from './scheduling/colours.ts';
+export { Fleet, type FleetOptions, type FleetStats } from './scheduling/fleet.ts';
+export {
+  type InternalThroughputOptions,
+  internalThroughput,
+} from './scheduling/internal-throughput.ts';
+export { type JobName, type JobPeriod, jobPeriods } from './scheduling/maintenance.ts';
+export type { RunModification } from './scheduling/manage-run.ts';
+export { hashSize, type MemoryNeedOptions, memoryNeed } from './scheduling/memory-need.ts';
+export { type NewRunOptions, newRunRecord } from './scheduling/new-run.ts';
+export { type PeriodicOptions, periodic } from './scheduling/periodic.ts';
+export { recount, type Sums, wrongSums } from './scheduling/recount.ts';
+export { wrap } from './scheduling/refusal-texts.ts';
+export type { AssignedTask, NoTask, TaskRequest } from './scheduling/request-task.ts';
+export type { StoredWorld } from './scheduling/restore.ts';
+export { type BadTaskMark, Run, type RunStatus } from './scheduling/run.ts';
+export { byProgress, byUrgency, hoursLeft } from './scheduling/run-order.ts';
+export type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './scheduling/run-record.ts';
+export {
+  addDifference,
+  crashOrTime,
+  crashOrTimeText,
+  gamesOf,
+  type Stats,
+  zeroStats,
+} from './scheduling/stats.ts';
+export type { StopReply } from './scheduling/stop-by-worker.ts';
+export { Task } from './scheduling/task.ts';
+export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
+export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
+export type { BlockedWorker, Named } from './scheduling/world.ts';
+export {
+  bayesEloLlr,
+  bayesEloToElo,
+  drawEloOf,
+  eloToBayesElo,
+  type GameChances,
+} from './statistics/bayes-elo.ts';
+export { type Brownian, outcomeCdf } from './statistics/brownian.ts';
+export { calculateElo, type EloQuery, type PlainElo } from './statistics/calculate-elo.ts';
+export { chiSquareTail } from './statistics/chi-square.ts';
+export {
+  type Counts,
+  countsOf,
+  type Distribution,
+  type Moments,
+  moments,
+  observed,
+  type Results,
+} from './statistics/distribution.ts';
+export { type EloEstimate, eloEstimate, eloOf, scoreOf } from './statistics/elo.ts';
+export {
+  type EloModel,
+  type Hypotheses,
+  llr,
+  llrLogisticNormal,
+  llrLogisticQuick,
+  llrNormalizedQuick,
+} from './statistics/llr.ts';
+export { normalCdf, upperQuantile, upperQuantileOfLog } from './statistics/normal.ts';
+export {
+  type NormalizedElo,
+  normalizedElo,
+  normalizedEloLine,
+} from './statistics/normalized-elo.ts';
+export {
+  type Bounds,
+  type Range,
+  type RawStatistics,
+  rawStatistics,
+  type SampleStatistics,
+  type TestStatistics,
+} from './statistics/raw-statistics.ts';
+export {
+  type BadWorkerLimits,
+  crashResidual,
+  type ResidualColor,
+  type Residuals,
+  residualColor,
+  residuals,
+  type WorkerPairs,
+  worstWorker,
+} from './statistics/residuals.ts';
+export {
+  fixedGamesState,
+  type ResultText,
+  type ResultTextInput,
+  resultText,
+} from './statistics/result-text.ts';
+export {
+  expectedOvershoot,
+  newSprt,
+  type Overshoot,
+  type Sprt,
+  type SprtOptions,
+  type SprtState,
+  updateSprt,
+} from './statistics/sprt.ts';
+export {
+  type SprtCalculatorOptions,
+  type SprtForecast,
+  sprtForecast,
+} from './statistics/sprt-calculator.ts';
+export { type SprtElo, type SprtEloOptions, sprtElo } from './statistics/sprt-elo.ts';
+export {
+  historyPeriod,
+  newSpsa,
+  type Spsa,
+  type SpsaOptions,
+  type SpsaOutcome,
+  type SpsaParam,
+  type SpsaSample,
+  type SpsaStep,
+  type SpsaTrial,
+  spsaStep,
+  spsaTrial,
+  updateSpsa,
+} from './statistics/spsa.ts';
+export { type SpsaChart, type SpsaChartRow, spsaChart } from './statistics/spsa-chart.ts';
+export { type Flip, flipsSignature, packFlips, unpackFlips } from './statistics/spsa-flips.ts';
+export {
+  gameDuration,
+  sprtBatchSize,
+  timeControlPattern,
+  timeControlRatio,
+} from './statistics/time-control.ts';
+export { type RestOfRun, type RestOfSprt, remainingHours } from './statistics/waiting-time.ts';

@@ -1,0 +1,131 @@
+import { fleetError } from '../errors.ts';
+import { logMessage, runAction } from './actions.ts';
+import { Changes } from './changes.ts';
+import { throughputOf } from './maintenance.ts';
+import { manualPurgeLimits, purgeRun, revive } from './purge-run.ts';
+import type { Run } from './run.ts';
+import { endRun, stopRun } from './stop-run.ts';
+import type { World } from './world.ts';
+
+/** Takes up a run that was submitted. */
+export function addRun(world: World, run: Run, message: string): Changes {
+  const changes = new Changes();
+  const now = world.clock.now();
+  const { username } = run.args;
+  const others = [...world.unfinished].filter((one) => one.args.username === username);
+  run.args.itp = throughputOf(run, others.filter((one) => one.record.workers > 0).length);
+  world.place(run);
+  changes.runs.add(run);
+  changes.actions.push(runAction('new_run', run, username, now, message));
+  const { problem } = run.archFilter;
+  if (problem !== undefined) changes.actions.push(logMessage(now, problem));
+  return changes;
+}
+
+/** Lets workers play the run, or no longer. */
+export function setApproval(world: World, run: Run, username: string, approved: boolean): Changes {
+  const changes = new Changes();
+  if (run.record.approved === approved) return changes;
+  run.record.approved = approved;
+  run.record.approver = approved ? username : '';
+  changes.runs.add(run);
+  const text = approved ? 'approved' : 'unapproved';
+  changes.actions.push(runAction('approve_run', run, username, world.clock.now(), text));
+  return changes;
+}
+
+/** A person stops a run. */
+export function stopByUser(world: World, run: Run, username: string, message: string): Changes {
+  const changes = new Changes();
+  if (run.record.finished) return changes;
+  stopRun(world, run, changes);
+  changes.actions.push(runAction('stop_run', run, username, world.clock.now(), message));
+  return changes;
+}
+
+/** Stops a run, and shows it to nobody. */
+export function deleteRun(world: World, run: Run, username: string): Changes {
+  const changes = new Changes();
+  if (run.record.deleted) return changes;
+  if (!run.record.finished) endRun(world, run, changes);
+  run.record.deleted = true;
+  changes.runs.add(run);
+  changes.actions.push(runAction('delete_run', run, username, world.clock.now()));
+  return changes;
+}
+
+/** A person asks for the worst worker's games to be set aside; throws if there is none. */
+export function purgeByUser(world: World, run: Run, username: string): Changes {
+  const changes = new Changes();
+  const reason = purgeRun(world, run, manualPurgeLimits, changes);
+  if (reason !== undefined) throw fleetError('REQUEST_INVALID', `Not purged: ${reason}`);
+  changes.actions.push(runAction('purge_run', run, username, world.clock.now(), 'Manual purge'));
+  return changes;
+}
+
+export interface RunModification {
+  readonly numGames: number;
+  readonly priority: number;
+  readonly throughput: number;
+  readonly autoPurge: boolean;
+  readonly info: string;
+}
+
+const ageMsMax = 30 * 24 * 60 * 60 * 1000;
+const gamesMax = 3_200_000;
+
+/** Changes what may change after submission; too much of it needs a new approval. */
+export function modifyRun(
+  world: World,
+  run: Run,
+  to: RunModification,
+  by: { readonly username: string; readonly isApprover: boolean },
+): Changes {
+  const now = world.clock.now();
+  const fault = modificationFault(run, to, now);
+  if (fault !== undefined) throw fleetError('REQUEST_INVALID', fault);
+  const { args, record } = run;
+  const bold =
+    to.throughput > Math.max(args.throughput, 100) ||
+    to.priority > Math.max(args.priority, 0) ||
+    record.failed;
+  const text = modificationText(run, to);
+  args.num_games = to.numGames;
+  args.priority = to.priority;
+  args.throughput = to.throughput;
+  args.auto_purge = to.autoPurge;
+  args.info = to.info;
+  const changes =
+    bold && !by.isApprover ? setApproval(world, run, by.username, false) : new Changes();
+  changes.runs.add(run);
+  changes.actions.push(runAction('modify_run', run, by.username, now, text));
+  if (record.finished && !run.decided) revive(world, run);
+  if (!record.finished && run.decided) stopRun(world, run, changes);
+  return changes;
+}
+
+function modificationFault(run: Run, to: RunModification, now: number): string | undefined {
+  const { args, record } = run;
+  const { numGames, priority, throughput } = to;
+  if (now - record.start_time > ageMsMax) return 'The run is too old to be modified';
+  if (![numGames, priority, throughput].every(Number.isInteger)) return 'Not an integer';
+  if (numGames === args.num_games) return undefined;
+  if (args.spsa !== undefined) return 'The number of games of a tuning cannot be changed';
+  if (args.sprt === undefined && numGames > args.num_games) {
+    return 'A fixed number of games cannot be increased';
+  }
+  if (numGames < 1000 || numGames % 1000 !== 0) return 'Games: a multiple of 1000';
+  return numGames > gamesMax ? `Games: at most ${gamesMax}` : undefined;
+}
+
+function modificationText({ args }: Run, to: RunModification): string {
+  const moves = [
+    ['num-games', args.num_games, to.numGames],
+    ['priority', args.priority, to.priority],
+    ['throughput', args.throughput, to.throughput],
+    ['auto-purge', args.auto_purge, to.autoPurge],
+  ].flatMap(([name, from, next]) =>
+    from === next ? [] : `${name} changed from ${from} to ${next}`,
+  );
+  return ['modify', ...moves].join(': ');
+}

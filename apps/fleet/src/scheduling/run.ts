@@ -1,0 +1,183 @@
+import type { StoredWorkerInfo } from '../protocol/worker-info.ts';
+import { runName } from '../run-name.ts';
+import { gameDuration } from '../statistics/time-control.ts';
+import { type ArchFilter, archFilter } from './arch-filter.ts';
+import { colours } from './colours.ts';
+import { hashSize } from './memory-need.ts';
+import { Recent } from './recency.ts';
+import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './run-record.ts';
+import { addDifference, gamesOf, type Stats, zeroStats } from './stats.ts';
+import { Task } from './task.ts';
+
+/** Nodes per second of the machine that time controls are made for. */
+const referenceNps = 628_000;
+
+export type RunStatus = 'failed' | 'finished' | 'active' | 'paused' | 'pending';
+
+/** One test with its tasks; keeps its own sums true, and knows nothing of other runs. */
+export class Run extends Recent {
+  readonly record: RunRecord;
+  /** What it is called in the log. */
+  readonly name: string;
+  readonly tasks: Task[] = [];
+  readonly badTasks: BadTaskRecord[];
+  readonly activeTasks: Set<Task> = new Set();
+  /** Short names of workers that had a task of this run while it was unfinished. */
+  readonly seenBy: Set<string> = new Set();
+  readonly archFilter: ArchFilter;
+  /** Of both engines together, in MiB. */
+  readonly hashMiB: number;
+  /** When a finished run was last asked for, in UNIX milliseconds. */
+  usedAt = 0;
+  readonly #gameSeconds: number;
+  /** Sums over active tasks: nodes per second, and the same in games played at once. */
+  #nps = 0;
+  #gameNps = 0;
+
+  constructor(
+    record: RunRecord,
+    tasks: readonly TaskRecord[] = [],
+    badTasks: readonly BadTaskRecord[] = [],
+  ) {
+    super();
+    this.record = record;
+    this.name = runName(record._id, record.args.new_tag);
+    this.badTasks = [...badTasks];
+    this.archFilter = archFilter(record.args.arch_filter);
+    this.hashMiB = hashSize(record.args.new_options) + hashSize(record.args.base_options);
+    this.#gameSeconds = gameDuration(record.args.tc);
+    for (const one of tasks) {
+      const task = this.#append(one);
+      if (task.active) this.activeTasks.add(task);
+      if (task.active) this.#countSpeed(one.worker_info, 1);
+    }
+  }
+
+  get id(): string {
+    return this.record._id;
+  }
+
+  get args(): RunArgs {
+    return this.record.args;
+  }
+
+  get games(): number {
+    return gamesOf(this.record.results);
+  }
+
+  /** Games that nobody plays or has played. */
+  get openGames(): number {
+    return this.args.num_games - this.record.committed_games;
+  }
+
+  /** Games that a worker sends at a time in a sequential test; 2 elsewhere. */
+  get batchGames(): number {
+    return 2 * (this.args.sprt?.batch_size ?? 1);
+  }
+
+  /** Whether its results suffice. */
+  get decided(): boolean {
+    const state = this.args.sprt?.state ?? '';
+    return state !== '' || this.games >= this.args.num_games;
+  }
+
+  get status(): RunStatus {
+    const { finished, failed, workers, approved } = this.record;
+    if (finished) return failed ? 'failed' : 'finished';
+    if (workers > 0) return 'active';
+    return approved ? 'paused' : 'pending';
+  }
+
+  get nps(): number {
+    return this.#nps;
+  }
+
+  get gamesPerMinute(): number {
+    return ((this.#gameNps / referenceNps) * 60) / this.#gameSeconds;
+  }
+
+  /** Gives the next games to a worker; each task starts where the last one's openings end. */
+  addTask(numGames: number, info: StoredWorkerInfo, now: number): Task {
+    const { record } = this;
+    const task = this.#append({
+      num_games: numGames,
+      active: true,
+      last_updated: now,
+      start: record.total_games,
+      stats: zeroStats(),
+      worker_info: info,
+    });
+    this.activeTasks.add(task);
+    this.#countSpeed(info, 1);
+    record.workers += 1;
+    record.cores += info.concurrency;
+    record.committed_games += numGames;
+    record.total_games += numGames;
+    return task;
+  }
+
+  /** Ends an active task: what it has not played can be given to others. */
+  endTask(task: Task, now: number): void {
+    const { record } = this;
+    const { concurrency } = task.record.worker_info;
+    this.activeTasks.delete(task);
+    this.#countSpeed(task.record.worker_info, -1);
+    record.workers -= 1;
+    record.cores -= concurrency;
+    record.committed_games += task.games - task.record.num_games;
+    task.record.last_updated = now;
+    delete task.record.spsa_params;
+    task.record.active = false;
+  }
+
+  /** Takes over a task's new totals and what its worker says about itself now. */
+  setStats(task: Task, stats: Stats, info: StoredWorkerInfo): void {
+    addDifference(this.record.results, stats, task.record.stats);
+    task.record.stats = stats;
+    this.#countSpeed(task.record.worker_info, -1);
+    this.#countSpeed(info, 1);
+    this.record.cores += info.concurrency - task.record.worker_info.concurrency;
+    task.record.worker_info = info;
+  }
+
+  /** Sets an ended task's results aside; its games can be played again. */
+  purgeTask(task: Task, { residual, residual_color }: BadTaskMark): BadTaskRecord {
+    const bad: BadTaskRecord = {
+      ...task.record,
+      task_id: task.id,
+      bad: true,
+      residual,
+      residual_color,
+    };
+    this.badTasks.push(bad);
+    this.record.committed_games -= task.games;
+    addDifference(this.record.results, zeroStats(), task.record.stats);
+    task.record.stats = zeroStats();
+    task.record.bad = true;
+    return bad;
+  }
+
+  /** Shows how it ended. */
+  paint(): void {
+    const { finished, results } = this.record;
+    const { sprt, spsa } = this.args;
+    Object.assign(this.record, colours({ finished, results, sprt, spsa }));
+  }
+
+  #append(record: TaskRecord): Task {
+    const task = new Task(this, this.tasks.length, record);
+    this.tasks.push(task);
+    return task;
+  }
+
+  #countSpeed({ nps, concurrency }: StoredWorkerInfo, sign: 1 | -1): void {
+    this.#nps += sign * nps * concurrency;
+    this.#gameNps += sign * nps * Math.floor(concurrency / this.args.threads);
+    // Sums of fractions do not return to nothing by themselves.
+    if (this.activeTasks.size > 0) return;
+    this.#nps = 0;
+    this.#gameNps = 0;
+  }
+}
+
+export type BadTaskMark = Pick<BadTaskRecord, 'residual' | 'residual_color'>;

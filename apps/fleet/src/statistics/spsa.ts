@@ -1,0 +1,168 @@
+import { type Flip, unpackFlips } from './spsa-flips.ts';
+
+export interface SpsaParam {
+  readonly name: string;
+  readonly start: number;
+  readonly min: number;
+  readonly max: number;
+  readonly c_end: number;
+  readonly r_end: number;
+  readonly c: number;
+  readonly a_end: number;
+  readonly a: number;
+  theta: number;
+}
+
+/** One parameter at one moment of the tuning. */
+export interface SpsaSample {
+  readonly theta: number;
+  readonly R: number;
+  readonly c: number;
+}
+
+/** A tuning as it is stored with its run. */
+export interface Spsa {
+  readonly algorithm?: 'classic' | undefined;
+  readonly A: number;
+  readonly alpha: number;
+  readonly gamma: number;
+  readonly raw_params: string;
+  iter: number;
+  readonly num_iter: number;
+  readonly params: readonly SpsaParam[];
+  param_history?: SpsaSample[][];
+}
+
+export interface SpsaOptions {
+  /** `name,start,min,max,c_end,r_end`, one parameter a line. */
+  readonly rawParams: string;
+  /** All games of the run; even. */
+  readonly numGames: number;
+  /** A as a share of the iterations; 0.1 if absent. */
+  readonly ratioA?: number | undefined;
+  /** How fast steps shrink; 0.602 if absent. */
+  readonly alpha?: number | undefined;
+  /** How fast trials narrow; 0.101 if absent. */
+  readonly gamma?: number | undefined;
+}
+
+/** A tuning that starts; throws a RangeError that names the line it cannot use. */
+export function newSpsa({
+  rawParams,
+  numGames,
+  ratioA = 0.1,
+  alpha = 0.602,
+  gamma = 0.101,
+}: SpsaOptions): Spsa {
+  const A = Math.floor((ratioA * numGames) / 2);
+  const num_iter = numGames / 2;
+  const lines = rawParams.split('\n').filter((line) => line.trim() !== '');
+  const params = lines.map((line) => newParam(line, { A, alpha, gamma, num_iter }));
+  const common = { A, alpha, gamma, raw_params: rawParams, iter: 0, num_iter, params };
+  return { algorithm: 'classic', ...common };
+}
+
+/** How a parameter is tried, and how far results move it. */
+export interface SpsaStep {
+  readonly c: number;
+  readonly R: number;
+}
+
+/** The step of one parameter for results asked for at this iteration. */
+export function spsaStep(
+  { A, alpha, gamma }: Pick<Spsa, 'A' | 'alpha' | 'gamma'>,
+  param: Pick<SpsaParam, 'a' | 'c'>,
+  iter: number,
+): SpsaStep {
+  const k = iter + 1;
+  const c = param.c / k ** gamma;
+  return { c, R: param.a / (A + k) ** alpha / c ** 2 };
+}
+
+/** What a worker is to play: the new engine one way from theta, the base the other. */
+export interface SpsaTrial {
+  readonly w_params: readonly {
+    readonly name: string;
+    readonly value: number;
+    readonly c: number;
+    readonly R: number;
+    readonly flip: Flip;
+  }[];
+  readonly b_params: readonly { readonly name: string; readonly value: number }[];
+}
+
+export function spsaTrial(spsa: Spsa, flips: readonly Flip[]): SpsaTrial {
+  const tried = spsa.params.map((param, at) => {
+    const flip = flips[at] as Flip;
+    return { param, flip, ...spsaStep(spsa, param, spsa.iter) };
+  });
+  return {
+    w_params: tried.map(({ param, flip, c, R }) => {
+      return { name: param.name, value: within(param, param.theta + c * flip), c, R, flip };
+    }),
+    b_params: tried.map(({ param, flip, c }) => {
+      return { name: param.name, value: within(param, param.theta - c * flip) };
+    }),
+  };
+}
+
+/** The results of games that were played with these flips, asked for at this iteration. */
+export interface SpsaOutcome {
+  readonly iter: number;
+  readonly packedFlips: ArrayLike<number>;
+  readonly wins: number;
+  readonly losses: number;
+  readonly num_games: number;
+}
+
+/** Moves every parameter by what the games said, and remembers the way now and then. */
+export function updateSpsa(spsa: Spsa, outcome: SpsaOutcome): void {
+  const flips = unpackFlips(outcome.packedFlips, spsa.params.length);
+  const result = outcome.wins - outcome.losses;
+  const steps = spsa.params.map((param) => spsaStep(spsa, param, outcome.iter));
+  spsa.iter += outcome.num_games / 2;
+  for (const [at, param] of spsa.params.entries()) {
+    const { R, c } = steps[at] as SpsaStep;
+    param.theta = within(param, param.theta + R * c * result * (flips[at] as Flip));
+  }
+  const period = historyPeriod(spsa.num_iter, spsa.params.length);
+  const history = spsa.param_history ?? [];
+  if (period === 0 || history.length + 1 > spsa.iter / period) return;
+  history.push(spsa.params.map(({ theta }, at) => ({ theta, ...(steps[at] as SpsaStep) })));
+  spsa.param_history = history;
+}
+
+/** Iterations between two samples of the history: 100 samples, fewer with many parameters. */
+export function historyPeriod(iterations: number, params: number): number {
+  if (params < 100) return iterations / 100;
+  return params < 1000 ? (iterations * params) / 10_000 : iterations;
+}
+
+function newParam(
+  line: string,
+  { A, alpha, gamma, num_iter }: Pick<Spsa, 'A' | 'alpha' | 'gamma' | 'num_iter'>,
+): SpsaParam {
+  const fields = line.split(',').map((field) => field.trim());
+  const [name = '', ...texts] = fields;
+  const numbers = texts.map((text) => (text === '' ? NaN : Number(text)));
+  const [start = NaN, min = NaN, max = NaN, c_end = NaN, r_end = NaN] = numbers;
+  const good = fields.length === 6 && numbers.every(Number.isFinite) && c_end > 0 && r_end >= 0;
+  if (!good) throw new RangeError(`spsa: ${line}: must be name,start,min,max,c_end,r_end`);
+  const a_end = r_end * c_end ** 2;
+  return {
+    name,
+    start,
+    min,
+    max,
+    c_end,
+    r_end,
+    c: c_end * num_iter ** gamma,
+    a_end,
+    a: a_end * (A + num_iter) ** alpha,
+    theta: start,
+  };
+}
+
+function within({ min, max }: SpsaParam, value: number): number {
+  return Math.min(Math.max(value, min), max);
+}

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { archFilter, wrap } from 'spillway-fleet';
+import {
+  assertInOrder,
+  draws,
+  Scene,
+  sprtArgs,
+  spsaArgs,
+  uniqueKey,
+} from './fixtures/fleet-scene.ts';
+
+const nothing = { task_waiting: false };
+
+describe('requestTask', () => {
+  it('gives a task with all that a worker reads, and says what to store', () => {
+    const scene = new Scene();
+    const run = scene.run();
+    const { reply, changes } = scene.ask();
+    assert.ok('run' in reply);
+    assert.deepEqual(reply, {
+      run: { _id: run.id, args: run.args, my_task: { num_games: 466, start: 0, stats: draws(0) } },
+      task_id: 0,
+    });
+    assert.deepEqual([...changes.runs], [run]);
+    assert.deepEqual([...changes.tasks], [run.tasks[0]]);
+    assert.deepEqual(changes.actions, []);
+    assert.equal(run.status, 'active');
+    assertInOrder(run);
+  });
+
+  it('starts each task where the openings of the last one end', () => {
+    const scene = new Scene();
+    scene.run();
+    const first = scene.task({ unique_key: uniqueKey(1) });
+    const second = scene.task({ unique_key: uniqueKey(2) });
+    assert.equal(second.record.start, first.record.num_games);
+  });
+
+  it('has nothing for a worker when there is no run', () => {
+    assert.deepEqual(new Scene().ask().reply, nothing);
+  });
+
+  it('gives out no more games than are left, and whole batches to a sequential test', () => {
+    const scene = new Scene();
+    const run = scene.run({ num_games: 500 });
+    assert.equal(scene.task({ unique_key: uniqueKey(1) }).record.num_games, 466);
+    assert.equal(scene.task({ unique_key: uniqueKey(2) }).record.num_games, 34);
+    assert.deepEqual(scene.ask({ unique_key: uniqueKey(3) }).reply, nothing);
+    assert.equal(run.openGames, 0);
+    const test = scene.run({ ...sprtArgs(16), num_games: 500 });
+    assert.equal(scene.task({ unique_key: uniqueKey(4) }).record.num_games, 480);
+    assert.equal(scene.task({ unique_key: uniqueKey(5) }).record.num_games, 32);
+    assert.equal(test.openGames, -12);
+  });
+
+  it('tells a blocked worker why, and remembers that it asked', async () => {
+    const scene = new Scene();
+    scene.run();
+    const message = `${'Too many time losses. '.repeat(8)}Bye.`;
+    const blocked = scene.fleet.block('tester-8cores-000000', 'boss', message);
+    assert.deepEqual(blocked.actions[0], {
+      time: 0,
+      action: 'block_worker',
+      username: 'boss',
+      worker: 'tester-8cores-000000',
+      message: 'blocked',
+    });
+    await scene.clock.advance(5000);
+    const { reply, changes } = scene.ask();
+    assert.ok('error' in reply && reply.error !== undefined);
+    assert.match(reply.error, /http:\/\/fleet\.test\/workers\/tester-8cores-000000/);
+    assert.match(reply.error, /\/actions\?text="tester-8cores-000000"/);
+    assert.ok(reply.error.split('\n').every((line) => line.length <= 70));
+    assert.deepEqual([...changes.blocked], ['tester-8cores-000000']);
+    assert.equal(scene.fleet.blockedWorker('tester-8cores-000000')?.last_updated, 5000);
+    scene.fleet.unblock('tester-8cores-000000', 'boss');
+    assert.equal(scene.fleet.unblock('tester-8cores-000000', 'boss').actions.length, 0);
+    assert.ok('run' in scene.ask().reply);
+  });
+
+  it('refuses a second worker of one name until the first was silent for two minutes', async () => {
+    const scene = new Scene();
+    const run = scene.run();
+    const first = scene.task();
+    const twin = { unique_key: uniqueKey(0).replace('5622', '5623') };
+    await scene.clock.advance(120_000);
+    const { reply } = scene.ask(twin);
+    assert.ok('error' in reply && reply.error !== undefined);
+    assert.match(reply.error, /already/);
+    await scene.clock.advance(1);
+    assert.ok('run' in scene.ask(twin).reply);
+    assert.equal(first.active, false);
+    assertInOrder(run);
+  });
+
+  it('fails the active task of a worker that asks again', () => {
+    const scene = new Scene();
+    const run = scene.run();
+    const first = scene.task();
+    const { reply, changes } = scene.ask();
+    assert.ok('run' in reply);
+    assert.equal(first.active, false);
+    assert.equal(scene.fleet.taskOf(first.name), scene.taskOf(reply));
+    assert.deepEqual(
+      changes.actions.map(({ action, message, task_id }) => [action, message, task_id]),
+      [['failed_task', 'Stale active task', 0]],
+    );
+    assert.deepEqual([...changes.tasks], run.tasks.toReversed());
+    assertInOrder(run);
+  });
+
+  it('holds a user to a number of tasks per address', () => {
+    const scene = new Scene();
+    scene.run();
+    const ask = (n: number, remote_addr: string) =>
+      scene.ask({ unique_key: uniqueKey(n), remote_addr }, 2).reply;
+    assert.ok('run' in ask(1, 'a'));
+    assert.ok('run' in ask(2, 'a'));
+    const refused = ask(3, 'a');
+    assert.ok('error' in refused && refused.error !== undefined);
+    assert.match(refused.error, /limit/i);
+    assert.ok('run' in ask(4, 'b'));
+    scene.fleet.failTask(scene.fleet.taskOf('tester-8cores-000001') as never, 'gone');
+    assert.ok('run' in ask(3, 'a'));
+  });
+});
+
+describe('the choice of a run', () => {
+  it('looks at priority first, then at runs without workers, then at load', () => {
+    const scene = new Scene();
+    const low = scene.run({ priority: -1 });
+    const big = scene.run({ throughput: 200, username: 'one' });
+    const small = scene.run({ throughput: 100, username: 'two' });
+    const chosen = Array.from(
+      { length: 9 },
+      (_, n) => scene.task({ unique_key: uniqueKey(n) }).run,
+    );
+    const count = (run: unknown) => chosen.filter((one) => one === run).length;
+    assert.deepEqual([count(big), count(small), count(low)], [6, 3, 0]);
+    const urgent = scene.run({ priority: 1 });
+    assert.equal(scene.task({ unique_key: uniqueKey(10) }).run, urgent);
+  });
+
+  it('moves a worker on from its last run when another is as needy', () => {
+    const scene = new Scene();
+    const first = scene.run({ num_games: 100_000 });
+    const second = scene.run({ num_games: 100_000 });
+    const [mine, other] = [scene.task(), scene.task({ unique_key: uniqueKey(1) })];
+    assert.deepEqual([mine.run, other.run], [first, second]);
+    scene.fleet.failTask(mine, 'done');
+    scene.fleet.failTask(other, 'done');
+    assert.equal(scene.task().run, second);
+  });
+
+  const refusing = {
+    'is not approved': [{}, {}, false],
+    'needs more threads than the worker has': [{ threads: 9 }, {}],
+    'needs fewer threads than the worker wants to use': [{ threads: 1 }, { min_threads: 2 }],
+    'needs more memory': [{}, { max_memory: 3611 }],
+    'pins another compiler': [{ compiler: 'clang++' }, {}],
+    'filters the architecture out': [{ arch_filter: 'avx512|^arm' }, {}],
+  } as const;
+
+  for (const [why, [args, info, approved]] of Object.entries(refusing)) {
+    it(`passes over a run that ${why}`, () => {
+      const scene = new Scene();
+      scene.run(args, approved);
+      assert.deepEqual(scene.ask(info).reply, nothing);
+    });
+  }
+
+  it('takes the run that these rules just let through', () => {
+    const scene = new Scene();
+    scene.run({ threads: 8, arch_filter: 'avx2$', compiler: 'g++' });
+    const need = 32 + 444 + 2 * (151 + 31 * 8);
+    assert.ok('run' in scene.ask({ min_threads: 8, max_memory: need }).reply);
+    assert.deepEqual(scene.ask({ max_memory: need - 1 }).reply, nothing);
+  });
+
+  it('sends a worker near its download limit only to runs it has the files of', () => {
+    const scene = new Scene();
+    const known = scene.run();
+    scene.fleet.failTask(scene.task(), 'done');
+    scene.run({ priority: 5 });
+    assert.equal(scene.task({ near_github_api_limit: true }).run, known);
+    const stranger = { near_github_api_limit: true, unique_key: uniqueKey(7) };
+    assert.deepEqual(scene.ask(stranger).reply, nothing);
+  });
+
+  it('gives a tuning only so many cores', () => {
+    const scene = new Scene();
+    const run = scene.run(spsaArgs(1_000_000_000));
+    const cores = Math.floor(200_000 / Math.SQRT2);
+    const huge = { concurrency: cores, max_memory: 1e9 };
+    assert.ok('run' in scene.ask(huge).reply);
+    assert.equal(scene.task({ unique_key: uniqueKey(1) }).run, run);
+    assert.deepEqual(scene.ask({ unique_key: uniqueKey(2) }).reply, nothing);
+  });
+});
+
+describe('archFilter', () => {
+  it('lets everyone in when it cannot be read or takes too long, and says so', () => {
+    const broken = archFilter('(');
+    assert.match(broken.problem as string, /arch_filter \(/);
+    assert.ok(broken.accepted?.has('x86-64-avx2') && broken.accepted.has('unknown'));
+    const slow = archFilter('^(.|.|.|.)+X');
+    assert.match(slow.problem as string, /timed out/);
+    assert.ok(slow.accepted?.has('loongarch64-lasx'));
+    assert.equal(archFilter(undefined).accepted, undefined);
+  });
+});
+
+describe('wrap', () => {
+  it('breaks between words, and words that are too long', () => {
+    assert.deepEqual(wrap(`${'ab '.repeat(30)}\nend`), [
+      'ab '.repeat(23).trim(),
+      'ab '.repeat(7).trim(),
+      'end',
+    ]);
+    assert.deepEqual(wrap('x'.repeat(75)), ['x'.repeat(70), 'xxxxx']);
+  });
+});
