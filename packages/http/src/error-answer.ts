@@ -28,7 +28,7 @@ export function answerFailure(
   const { request } = reply;
   // The deadline has answered already, or the client has gone.
   if (reply.sent || reply.raw.destroyed) return reply;
-  const failure = failureOf(error);
+  const failure = failureOf(error, request.routeOptions.bodyLimit);
   const { code, status, message, field, id, headers } = failure;
   if (status >= 500) {
     const text = id === undefined ? message : String(Object(error).message ?? error);

@@ -47,9 +47,9 @@ interface Thrown {
 /**
  * What to tell of an error. Those made to be told keep their code: a `SpillwayError`, Fastify's
  * own, and those that say so by `expose`. Of any other nothing is told but an id: its status and
- * its message may come from a service behind this one.
+ * its message may come from a service behind this one. `bodyLimit` is what the route takes.
  */
-export function failureOf(error: unknown): Failure {
+export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (error instanceof SpillwayError) return told(error);
   const thrown: Thrown = Object(error);
   if (thrown.validation !== undefined) return brokenRule(thrown);
@@ -57,6 +57,9 @@ export function failureOf(error: unknown): Failure {
   const status = Number(thrown.statusCode ?? thrown.status);
   const name = typeof code === 'string' ? code : 'REQUEST_REFUSED';
   const known = codes[name];
+  if (known === 'BODY_TOO_LARGE' && bodyLimit !== undefined) {
+    return told(httpError(known, `the body may have ${bodyLimit} bytes at most`));
+  }
   if (known !== undefined) return told(httpError(known, String(message)));
   const isMeant = name.startsWith('FST_') || thrown.expose === true;
   if (isMeant && status >= 400 && status < 500) {

@@ -26,6 +26,16 @@ describe('createServer', () => {
     }
   });
 
+  it('keeps browsers on https, also behind a proxy that it trusts', async () => {
+    await using server = await open({ trustProxy: true });
+    const headers = { 'x-forwarded-proto': 'https' };
+    const answer = await fetch(server.url, { headers });
+    assert.equal(answer.headers.get('strict-transport-security'), 'max-age=31536000');
+    await using wary = await open();
+    const other = await fetch(wary.url, { headers });
+    assert.equal(other.headers.get('strict-transport-security'), null);
+  });
+
   it('takes a mebibyte and no more, declared or not', async () => {
     await using server = await open();
     const text = (length: number) => JSON.stringify('x'.repeat(length - 2));
