@@ -26,15 +26,18 @@ export function answerFailure(
   errors: RecentErrors,
 ): FastifyReply {
   const { request } = reply;
-  // The deadline has answered already, or the client has gone.
-  if (reply.sent || reply.raw.destroyed) return reply;
+  // The deadline has answered already.
+  if (reply.sent) return reply;
+  // The client has gone: that is why it failed, mostly. Only hooks hear of the answer.
+  const isGone = reply.raw.destroyed;
   const failure = failureOf(error, request.routeOptions.bodyLimit);
   const { code, status, message, field, id, headers } = failure;
-  if (status >= 500) {
+  if (status >= 500 && !isGone) {
     const text = id === undefined ? message : String(Object(error).message ?? error);
     errors.add({ id, route: routeOf(request), code, status, message: text });
   }
-  if (id !== undefined) request.log.error({ err: error, errorId: id }, 'unexpected failure');
+  if (id !== undefined && !isGone)
+    request.log.error({ err: error, errorId: id }, 'unexpected failure');
   refuseBody(reply);
   for (const name of headersOfAnswer) reply.removeHeader(name);
   reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });

@@ -2,12 +2,21 @@ import { pipeline, type Readable, Transform } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 
 /** These belong to one answer, to its connection or to its client, and not to what was done. */
-const notKept =
-  /^(connection|content-length|date|keep-alive|set-cookie|transfer-encoding|ratelimit-.*)$/;
+const notKept: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'date',
+  'keep-alive',
+  'set-cookie',
+  'transfer-encoding',
+  'x-request-id',
+]);
 
 /** The headers that an answer has whenever it is given. */
 export function keptHeaders(reply: FastifyReply): Record<string, string | readonly string[]> {
-  const headers = Object.entries(reply.getHeaders()).filter(([name]) => !notKept.test(name));
+  const headers = Object.entries(reply.getHeaders()).filter(
+    ([name]) => !notKept.has(name) && !name.startsWith('ratelimit-'),
+  );
   return Object.fromEntries(
     headers.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]),
   );

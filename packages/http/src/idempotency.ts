@@ -13,6 +13,7 @@ import {
   type IdempotencyStats,
 } from './idempotency-ledger.ts';
 import { routeOf, type UserOf } from './rate-key.ts';
+import type { RequestPermit } from './request-permit.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -104,7 +105,14 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
       const tell = (error: unknown) => request.log.warn(error, 'an idempotency key was not kept');
       const isPassing = passing.has(status) || reply.hasHeader('retry-after');
       if (!isHandled || status >= 500 || isPassing) {
-        await ledger.release(claim).catch(tell);
+        const end = (isDone: boolean): Promise<void> =>
+          (isDone
+            ? ledger.finish(claim, { status: 200, headers: {} })
+            : ledger.release(claim)
+          ).catch(tell);
+        // Its deadline is over, but what the key stands for may still be done.
+        const isLate = permitOf(request)?.whenLate((isDone) => void end(isDone)) ?? false;
+        if (!isLate) await end(false);
         return payload;
       }
       const headers = keptHeaders(reply);
@@ -120,6 +128,11 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
   },
   { name: 'spillway-idempotency', fastify: '5.x' },
 );
+
+/** Undefined without admission. */
+function permitOf(request: FastifyRequest): RequestPermit | undefined {
+  return request.permit;
+}
 
 function openLedger(options: IdempotencyOptions): IdempotencyLedger {
   const { name = 'http', ageMs = dayMs, runMsMax = 60_000 } = options;

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { type Clock, type Lane, type Permit, SpillwayError } from 'spillway';
 import type { DeadlineLine, Due } from './deadline-line.ts';
@@ -18,6 +19,7 @@ export class RequestPermit implements Due, Disposable {
   #reason: Error | undefined;
   #held: Permit | undefined;
   #handling = false;
+  #whenLate: ((isDone: boolean) => void) | undefined;
   /** The answer has left, or nobody is there any more to receive it. */
   #closed = false;
 
@@ -62,22 +64,32 @@ export class RequestPermit implements Due, Disposable {
     }
   }
 
-  /** Runs the handler; what it gives after the request is over goes nowhere. */
+  /** Runs the handler; what it gives after its deadline goes nowhere. */
   handle(handler: () => unknown): unknown {
     this.#handling = true;
     let result: unknown;
     try {
       result = handler();
     } catch (error) {
-      this.#end();
+      this.#end(false);
       throw error;
     }
     // A reply is a thenable of its own: it is over when the answer has left.
     if (result !== this.#reply && typeof Object(result).then === 'function') {
       return Promise.resolve(result).then(this.#settle, this.#fail);
     }
-    this.#end();
+    this.#end(true);
     return result;
+  }
+
+  /**
+   * If the handler goes on though its deadline is over, calls back when it ends, with whether it
+   * did what was asked for; says whether it does go on.
+   */
+  whenLate(callback: (isDone: boolean) => void): boolean {
+    const isLate = this.#handling && this.#isAnswered;
+    if (isLate) this.#whenLate = callback;
+    return isLate;
   }
 
   /** The time is over. The client hears so at once; a handler that goes on keeps its place. */
@@ -121,21 +133,29 @@ export class RequestPermit implements Due, Disposable {
   }
 
   readonly #settle = (value: unknown): unknown => {
-    this.#end();
+    this.#end(true);
     if (this.#reason === undefined) return value;
     const late: { pipe?: unknown; destroy?: unknown } = Object(value);
-    if (typeof late.pipe === 'function' && typeof late.destroy === 'function') late.destroy();
-    return undefined;
+    const isStream = typeof late.pipe === 'function' && typeof late.destroy === 'function';
+    if (isStream) (late as Readable).destroy();
+    // For one who has gone it is kept, if a hook does so, until that one asks again.
+    return isStream || this.#isAnswered ? undefined : value;
   };
 
   readonly #fail = (error: unknown): undefined => {
-    this.#end();
-    if (this.#reason === undefined) throw error;
+    this.#end(false);
+    if (!this.#isAnswered) throw error;
     this.#reply.log.debug({ err: error }, 'failed when its request was over');
   };
 
-  #end(): void {
+  /** The deadline has answered, and not the handler. */
+  get #isAnswered(): boolean {
+    return this.#reason instanceof SpillwayError;
+  }
+
+  #end(isDone: boolean): void {
     this.#handling = false;
+    this.#whenLate?.(isDone);
     // An upgraded socket may live for days, within the limits of whoever keeps it.
     const isHijacked = this.#reply.sent && !this.#reply.raw.writableEnded;
     if (isHijacked && 'ws' in this.#reply.request && this.#reply.request.ws === true) {
