@@ -62,38 +62,38 @@ export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
     routes.follow(app);
     app.addHook('preClose', async () => feed.close());
     app.addHook('onClose', async () => host[Symbol.dispose]());
-    const endpoints: FastifyPluginAsync = async (inner) => {
-      inner.addHook('onRequest', async (request, reply) => {
-        const reason = refusal(request.raw);
-        if (reason !== undefined) {
-          throw httpError('OPERATOR_ONLY', `for the operator only: ${reason}`);
-        }
-        reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
-      });
-      const get = (path: string, answer: () => unknown) =>
-        inner.get(`${prefix}${path}`, { config: config.loop }, async () => answer());
-      get('live', () => ({ live: true }));
-      get('stats', state);
-      get('errors', () => plain(options.errors?.list() ?? []));
-      get('routes', () => routes.routes);
-      get('config', () => masked(options.config ?? {}));
-      get('plugins', () => plain(options.plugins?.stats ?? { plugins: [], errors: [] }));
-      inner.get(`${prefix}ready`, { config: config.loop }, async (_request, reply) => {
-        const readiness = readinessOf(options.ready);
-        return reply.code(readiness.ready ? 200 : 503).send(readiness);
-      });
-      inner.get(`${prefix}metrics`, { config: config.loop }, async (_request, reply) => {
-        const parts = partMetrics(panel.read());
-        const families = [...parts, ...routes.metrics, ...processMetrics(host.stats)];
-        return reply.type(expositionType).send(exposition(families));
-      });
-      // Without the HEAD route that Fastify would add: its stream would never be read.
-      const streaming = { config: config.stream, exposeHeadRoute: false };
-      inner.get(`${prefix}stats/stream`, streaming, async (_request, reply) =>
-        reply.type('text/event-stream').send(feed.listen()),
-      );
-    };
-    await app.register(endpoints);
+    // Here and not in a scope of their own, which would lack what later plugins decorate requests
+    // with, though their hooks run there too.
+    app.addHook('onRequest', async (request, reply) => {
+      if (!request.routeOptions.config.operator) return;
+      const reason = refusal(request.raw);
+      if (reason !== undefined) {
+        throw httpError('OPERATOR_ONLY', `for the operator only: ${reason}`);
+      }
+      reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
+    });
+    const get = (path: string, answer: () => unknown) =>
+      app.get(`${prefix}${path}`, { config: config.loop }, async () => answer());
+    get('live', () => ({ live: true }));
+    get('stats', state);
+    get('errors', () => plain(options.errors?.list() ?? []));
+    get('routes', () => routes.routes);
+    get('config', () => masked(options.config ?? {}));
+    get('plugins', () => plain(options.plugins?.stats ?? { plugins: [], errors: [] }));
+    app.get(`${prefix}ready`, { config: config.loop }, async (_request, reply) => {
+      const readiness = readinessOf(options.ready);
+      return reply.code(readiness.ready ? 200 : 503).send(readiness);
+    });
+    app.get(`${prefix}metrics`, { config: config.loop }, async (_request, reply) => {
+      const parts = partMetrics(panel.read());
+      const families = [...parts, ...routes.metrics, ...processMetrics(host.stats)];
+      return reply.type(expositionType).send(exposition(families));
+    });
+    // Without the HEAD route that Fastify would add: its stream would never be read.
+    const streaming = { config: config.stream, exposeHeadRoute: false };
+    app.get(`${prefix}stats/stream`, streaming, async (_request, reply) =>
+      reply.type('text/event-stream').send(feed.listen()),
+    );
   },
   { name: 'spillway-operator', fastify: '5.x' },
 );

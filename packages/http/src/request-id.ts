@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { check } from 'spillway';
 
@@ -13,6 +13,11 @@ export function requestId(request: Pick<IncomingMessage, 'headers'>): string {
   return typeof given === 'string' && allowed.test(given) ? given : randomUUID();
 }
 
+/** Tells the client the id of its request. */
+export function tellRequestId(reply: FastifyReply): void {
+  reply.header(header, reply.request.id);
+}
+
 /** Gives every request an id, in `request.id`, the log, and `x-request-id` of the answer. */
 export const requestIds: FastifyPluginAsync = fastifyPlugin(
   async (app) => {
@@ -20,8 +25,8 @@ export const requestIds: FastifyPluginAsync = fastifyPlugin(
     const ownHeader = app.initialConfig.requestIdHeader;
     check(ownHeader === false, 'requestIdHeader', 'left to this plugin', ownHeader);
     app.setGenReqId(requestId);
-    app.addHook('onRequest', (request, reply, done) => {
-      reply.header(header, request.id);
+    app.addHook('onRequest', (_request, reply, done) => {
+      tellRequestId(reply);
       done();
     });
   },

@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 
 export interface SecurityHeadersOptions {
@@ -6,8 +6,10 @@ export interface SecurityHeadersOptions {
   readonly contentSecurityPolicy?: string | undefined;
 }
 
-const plugin: FastifyPluginAsync<SecurityHeadersOptions> = async (app, options) => {
-  const { contentSecurityPolicy = "default-src 'self'" } = options;
+/** Sets the headers that make browsers careful. */
+export function careful({
+  contentSecurityPolicy = "default-src 'self'",
+}: SecurityHeadersOptions): (reply: FastifyReply) => void {
   const headers = {
     'content-security-policy': contentSecurityPolicy,
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -15,8 +17,15 @@ const plugin: FastifyPluginAsync<SecurityHeadersOptions> = async (app, options) 
     'x-frame-options': 'DENY',
   };
   const secured = { ...headers, 'strict-transport-security': 'max-age=31536000' };
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.headers(request.protocol === 'https' ? secured : headers);
+  return (reply) => {
+    reply.headers(reply.request.protocol === 'https' ? secured : headers);
+  };
+}
+
+const plugin: FastifyPluginAsync<SecurityHeadersOptions> = async (app, options) => {
+  const setHeaders = careful(options);
+  app.addHook('onRequest', (_request, reply, done) => {
+    setHeaders(reply);
     done();
   });
 };

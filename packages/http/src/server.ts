@@ -16,9 +16,9 @@ import { PluginHost } from './plugin-host.ts';
 import { primaryOnly } from './primary-only.ts';
 import { rateGuard } from './rate-guard.ts';
 import { RecentErrors } from './recent-errors.ts';
-import { requestIds } from './request-id.ts';
+import { requestIds, tellRequestId } from './request-id.ts';
 import { buildValidator } from './schema.ts';
-import { securityHeaders } from './security-headers.ts';
+import { careful, securityHeaders } from './security-headers.ts';
 import { checkServerOptions, type ServerLimits, type ServerOptions } from './server-options.ts';
 import { sessions } from './session.ts';
 import { stopping } from './stopping.ts';
@@ -118,6 +118,7 @@ function fastifyOptions(
   errors: RecentErrors,
 ): FastifyServerOptions {
   const { https, log = false, trustProxy = false } = options;
+  const setHeaders = careful(options);
   const http = {
     headersTimeout: limits.headersMsMax,
     requestTimeout: limits.requestMsMax,
@@ -133,7 +134,10 @@ function fastifyOptions(
     clientErrorHandler: answerClientError,
     connectionTimeout: limits.silentMsMax,
     forceCloseConnections: 'idle',
+    // No hooks run for these, such as those for an address that cannot be decoded.
     frameworkErrors: (error, _request, reply) => {
+      tellRequestId(reply);
+      setHeaders(reply);
       answerFailure(error, reply, errors);
     },
     keepAliveTimeout: limits.keepAliveMs,
