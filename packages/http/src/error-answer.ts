@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { failureOf } from './failure.ts';
+import { failureOf, textOf } from './failure.ts';
 import { failurePage, wantsPage } from './failure-page.ts';
 import { RecentErrors } from './recent-errors.ts';
 import { refuseBody } from './unread-body.ts';
@@ -14,7 +14,23 @@ declare module 'fastify' {
   interface FastifyInstance {
     readonly recentErrors: RecentErrors;
   }
+  interface FastifyReply {
+    /** Its hooks have begun to run. */
+    isSending: boolean;
+    /** What the client is told if all goes wrong. */
+    failure: ToldFailure | null;
+  }
 }
+
+/** A failure, ready to be sent. */
+interface ToldFailure {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+const jsonType = 'application/json; charset=utf-8';
+const pageType = 'text/html; charset=utf-8';
 
 /** What describes the answer that was to be, and not the failure. */
 const headersOfAnswer = ['content-disposition', 'content-encoding', 'etag', 'last-modified'];
@@ -33,7 +49,7 @@ export function answerFailure(
   const failure = failureOf(error, request.routeOptions.bodyLimit);
   const { code, status, message, field, id, headers } = failure;
   if (status >= 500 && !isGone) {
-    const text = id === undefined ? message : String(Object(error).message ?? error);
+    const text = id === undefined ? message : textOf(error);
     errors.add({ id, route: routeOf(request), code, status, message: text });
   }
   if (id !== undefined && !isGone)
@@ -43,11 +59,27 @@ export function answerFailure(
   reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
   // What a handler has set to write its answers with might not take a text.
   reply.serializer(String);
-  if (wantsPage(request.headers.accept)) {
-    return reply.type('text/html; charset=utf-8').send(failurePage(failure));
+  const isPage = wantsPage(request.headers.accept);
+  const body = isPage
+    ? failurePage(failure)
+    : JSON.stringify({ ok: false, error: { code, message, field, id } });
+  reply.failure = { status, type: isPage ? pageType : jsonType, body };
+  return reply.type(reply.failure.type).send(body);
+}
+
+/** Answers past all hooks. */
+function answerAnyhow(reply: FastifyReply, { status, type, body }: ToldFailure): void {
+  const { raw } = reply;
+  reply.headers({ 'content-type': type, 'content-length': Buffer.byteLength(body) });
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    try {
+      if (value !== undefined) raw.setHeader(name, value);
+    } catch {
+      // It cannot be sent: that may be what has failed.
+    }
   }
-  const body = JSON.stringify({ ok: false, error: { code, message, field, id } });
-  return reply.type('application/json; charset=utf-8').send(body);
+  raw.statusCode = status;
+  raw.end(body);
 }
 
 function routeOf(request: FastifyRequest): string {
@@ -57,6 +89,18 @@ function routeOf(request: FastifyRequest): string {
 const plugin: FastifyPluginAsync<ErrorAnswersOptions> = async (app, options) => {
   const { errors = new RecentErrors() } = options;
   app.decorate('recentErrors', errors);
+  app.decorateReply('isSending', false);
+  app.decorateReply('failure', null);
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    // What comes here again has failed on its way, in a hook or at a header. To run all hooks again
+    // would end in an answer of Fastify's own, which tells strangers what the error says.
+    if (reply.isSending && reply.failure !== null && !reply.raw.headersSent) {
+      answerAnyhow(reply, reply.failure);
+      return;
+    }
+    reply.isSending = true;
+    done();
+  });
   app.setErrorHandler((error, _request, reply) => {
     answerFailure(error, reply, errors);
   });

@@ -1,38 +1,22 @@
 import { STATUS_CODES } from 'node:http';
 import type { Failure } from './failure.ts';
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => entities[character] as string);
-}
+import { html } from './html.ts';
+import { page } from './page.ts';
 
 /** A failure for a person who sees it in a browser. */
 export function failurePage({ code, status, message }: Failure): string {
   const title = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
-  return `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>${escaped(title)}</title>
-<h1>${escaped(title)}</h1>
-<p>${escaped(message)}</p>
-<p><code>${escaped(code)}</code></p>
-</html>
-`;
+  const body = html`<h1>${title}</h1>
+<p>${message}</p>
+<p><code>${code}</code></p>`;
+  return String(page({ title, body }));
 }
 
 /** Whether a page is wanted rather than JSON: only who names HTML, and likes it as well, is. */
 export function wantsPage(accept: string | undefined): boolean {
   if (accept === undefined) return false;
-  const page = preference(accept, 'text/html');
-  return page > 0 && page >= preference(accept, 'application/json');
+  const liking = preference(accept, 'text/html');
+  return liking > 0 && liking >= preference(accept, 'application/json');
 }
 
 function preference(accept: string, type: string): number {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { inspect } from 'node:util';
 import { SpillwayError } from 'spillway';
 import { type HttpErrorCode, httpError } from './errors.ts';
 
@@ -52,21 +53,27 @@ interface Thrown {
 export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (error instanceof SpillwayError) return told(error);
   const thrown: Thrown = Object(error);
-  if (thrown.validation !== undefined) return brokenRule(thrown);
-  const { code, message } = thrown;
+  if (Array.isArray(thrown.validation)) return brokenRule(thrown);
+  const { code } = thrown;
   const status = Number(thrown.statusCode ?? thrown.status);
   const name = typeof code === 'string' ? code : 'REQUEST_REFUSED';
-  const known = codes[name];
+  const known = Object.hasOwn(codes, name) ? codes[name] : undefined;
   if (known === 'BODY_TOO_LARGE' && bodyLimit !== undefined) {
     return told(httpError(known, `the body may have ${bodyLimit} bytes at most`));
   }
-  if (known !== undefined) return told(httpError(known, String(message)));
+  if (known !== undefined) return told(httpError(known, textOf(error)));
   const isMeant = name.startsWith('FST_') || thrown.expose === true;
   if (isMeant && status >= 400 && status < 500) {
-    return { code: name, status, message: String(message), headers: {} };
+    return { code: name, status, message: textOf(error), headers: {} };
   }
   const id = randomUUID();
   return { ...told(httpError('UNEXPECTED', `something went wrong: ${id}`)), id };
+}
+
+/** What an error of whatever make says, for the log and the operator. */
+export function textOf(error: unknown): string {
+  const { message }: Thrown = Object(error);
+  return typeof message === 'string' ? message : inspect(error);
 }
 
 function told({ code, status, message, headers }: SpillwayError): Failure {

@@ -22,6 +22,9 @@ export interface RecentError {
   readonly count: number;
 }
 
+/** How much of a message is kept, in characters. */
+const messageLengthMax = 1_000;
+
 /** The last failures of a server, in bounded memory. */
 export class RecentErrors {
   readonly #errorsMax: number;
@@ -53,7 +56,8 @@ export class RecentErrors {
     const count = (this.#errors.get(key)?.count ?? 0) + 1;
     const at = Math.round(performance.timeOrigin + this.#clock.now());
     this.#errors.delete(key);
-    this.#errors.set(key, { ...error, at, count });
+    const message = error.message.slice(0, messageLengthMax);
+    this.#errors.set(key, { ...error, message, at, count });
     if (this.#errors.size <= this.#errorsMax) return;
     const [oldest = ''] = this.#errors.keys();
     this.#errors.delete(oldest);

@@ -30,6 +30,12 @@ describe('RecentErrors', () => {
     assert.equal((newest?.at ?? 0) - (oldest?.at ?? 0), 50);
   });
 
+  it('keeps no more of a long message than tells what it is', () => {
+    const errors = new RecentErrors();
+    errors.add({ ...bug, id: '1', message: 'x'.repeat(1_000_000) });
+    assert.equal(errors.list()[0]?.message, 'x'.repeat(1_000));
+  });
+
   it('refuses a size of nothing', () => {
     assert.throws(() => new RecentErrors({ errorsMax: 0 }), /errorsMax: must be an integer from 1/);
   });
