@@ -19,6 +19,7 @@ export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
 export { type Failure, failureOf } from './failure.ts';
 export { failurePage, wantsPage } from './failure-page.ts';
 export { fileDownload, pathInside } from './files.ts';
+export { formFields, forms } from './forms.ts';
 export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './html.ts';
 export type { BroadcastResult } from './hub-broadcast.ts';
 export type { FanOutStats } from './hub-fan-out.ts';

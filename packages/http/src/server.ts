@@ -7,6 +7,7 @@ import { answerClientError } from './client-error.ts';
 import { csrf } from './csrf.ts';
 import { domains } from './domain.ts';
 import { answerFailure, errorAnswers } from './error-answer.ts';
+import { forms } from './forms.ts';
 import { idempotency } from './idempotency.ts';
 import { live } from './live.ts';
 import { methods } from './methods.ts';
@@ -91,6 +92,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(domains, { loopMsMax });
   await app.register(admission, { lane, clock });
   await app.register(bodyGuard, { types: options.bodyTypes });
+  await app.register(forms);
   await registerGuards(app, options);
   await app.register(pages);
   await app.register(live, { clock, ...options.live });
