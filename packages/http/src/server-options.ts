@@ -36,7 +36,10 @@ export interface ServerOptions {
   readonly csrf?: CsrfOptions | false | undefined;
   /** Whom to turn away. @default nobody */
   readonly blockedUsers?: BlockedUsersOptions | undefined;
-  /** Does what comes with an `Idempotency-Key` once. @default takes no notice of keys */
+  /**
+   * Does what comes with an `Idempotency-Key` once; with sessions, each has keys of its own unless
+   * `user` says more. @default takes no notice of keys
+   */
   readonly idempotency?: IdempotencyOptions | undefined;
   /** The WebSockets of the server. @default none */
   readonly hub?: WebSocketHub | undefined;

@@ -16,6 +16,7 @@ import { pages } from './page.ts';
 import { PluginHost } from './plugin-host.ts';
 import { primaryOnly } from './primary-only.ts';
 import { rateGuard } from './rate-guard.ts';
+import type { UserOf } from './rate-key.ts';
 import { RecentErrors } from './recent-errors.ts';
 import { requestIds, tellRequestId } from './request-id.ts';
 import { buildValidator } from './schema.ts';
@@ -110,7 +111,11 @@ async function registerGuards(app: FastifyInstance, options: ServerOptions): Pro
   if (primary !== undefined) await app.register(primaryOnly, primary);
   if (session !== undefined) await app.register(sessions, session);
   if (blocked !== undefined) await app.register(blockedUsers, blocked);
-  if (options.idempotency !== undefined) await app.register(idempotency, options.idempotency);
+  if (options.idempotency !== undefined) {
+    // By address alone, one user behind a proxy could be given the answer of another.
+    const user: UserOf | undefined = session && ((request) => request.session.id);
+    await app.register(idempotency, { user, ...options.idempotency });
+  }
   if (changes) await app.register(csrf, changes);
 }
 

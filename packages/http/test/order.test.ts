@@ -106,6 +106,27 @@ describe('a request to a server with every guard', () => {
     assert.equal(done.headers['x-request-id'], 'mine');
   });
 
+  it('is not given the answer to the same key in another session', async () => {
+    const keys = ['a key of thirty-two bytes or more'];
+    await using server = await createServer({ sessions: { keys }, csrf: false, idempotency: {} });
+    server.app.get('/:user', async ({ params, session }) => {
+      session.set('user', (params as { readonly user: string }).user);
+    });
+    server.app.post('/', async ({ session }) => ({ user: session.get('user') }));
+    await server.start();
+    const users = ['ada', 'bob', 'ada'];
+    const cookies = new Map<string, string>();
+    for (const user of users) {
+      const page = await ask(`${server.url}/${user}`);
+      const cookie = cookies.get(user) ?? String(page.headers['set-cookie']).replace(/;.*/, '');
+      cookies.set(user, cookie);
+      const headers = { cookie, 'idempotency-key': 'k' };
+      const reply = await ask(server.url, { method: 'POST', headers });
+      assert.deepEqual(reply.json, { user });
+    }
+    assert.equal(server.app.idempotencyStats.done, 2);
+  });
+
   it('reaches the operator whatever the guards would say', async () => {
     const scene = new Scene();
     await using server = await scene.open();
