@@ -30,6 +30,9 @@ export class RequestPermit implements Due, Disposable {
     this.#line = line;
     this.#clock = clock;
     reply.raw.on('close', this.#close);
+    // Behind other answers on its connection, it is not told by Node that the client has gone if
+    // the connection was to become something else.
+    if (reply.raw.socket === null) reply.request.raw.socket.on('close', this.#close);
     if (this.dueAt < Infinity) line.add(this);
   }
 
@@ -167,6 +170,7 @@ export class RequestPermit implements Due, Disposable {
 
   readonly #close = (): void => {
     this.#closed = true;
+    this.#reply.request.raw.socket.off('close', this.#close);
     this.#line.delete(this);
     if (!this.#reply.raw.writableEnded && this.#reason === undefined) {
       if (this.#held !== undefined) this.#held.outcome = 'ignored';

@@ -1,3 +1,5 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import websocket, { type WebSocket } from '@fastify/websocket';
 import type {
   FastifyBaseLogger,
@@ -101,6 +103,7 @@ export class WebSocketHub implements AsyncDisposable {
         },
         preClose: () => this.close(),
       });
+      takeOnlySockets(app.server);
       app.addHook('onRequest', async (request) => {
         if (request.ws && request.routeOptions.config.socket !== true) {
           throw httpError('NOT_FOUND', 'there is no socket at this path');
@@ -218,6 +221,26 @@ export class WebSocketHub implements AsyncDisposable {
     late[Symbol.dispose]();
     this.#fanOut.stop();
   }
+}
+
+/** A connection, and the answer that it carries now. */
+type Carrier = Duplex & { readonly _httpMessage?: ServerResponse | null };
+
+/**
+ * Who would like to speak something else, such as HTTP/2, is answered in HTTP/1.1 as always, and so
+ * is who asks for a socket behind requests that are not answered yet.
+ */
+function takeOnlySockets(server: Server): void {
+  const shouldUpgradeCallback = ({ headers, method, socket }: IncomingMessage): boolean => {
+    const isSocket = method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+    return isSocket && !(socket as Carrier)._httpMessage;
+  };
+  Object.assign(server, { shouldUpgradeCallback });
+  server.on('upgrade', (_request, socket: Carrier) => {
+    // Nobody reads what comes after a request to upgrade: if it is answered, by whatever guard,
+    // instead of upgraded, its connection is of no more use.
+    socket._httpMessage?.once('finish', () => socket.end(() => socket.destroy()));
+  });
 }
 
 /** A lane's permit is for the handshake: a socket may stay open for days. */
