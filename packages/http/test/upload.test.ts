@@ -67,6 +67,20 @@ function chunked(bytes: number): string {
 }
 
 describe('an upload', () => {
+  it('takes no body for an empty file, and a form for what it is where a file is wanted', async () => {
+    await using scene = await Scene.open();
+    const url = `${await scene.app.listen({ port: 0, host: '127.0.0.1' })}/raw`;
+    const headers = { 'content-type': 'multipart/form-data; boundary=x' };
+    for (const [text, init] of [
+      ['', {}],
+      ['--x', { headers, body: '--x' }],
+    ] as const) {
+      const answer = await fetch(url, { method: 'PUT', ...init });
+      assert.equal(answer.status, 200);
+      assert.equal(await readFile(join(scene.folder, 'file'), 'utf8'), text);
+    }
+  });
+
   it('replaces the file whole, and says what has come', async () => {
     await using scene = await Scene.open();
     await writeFile(join(scene.folder, 'file'), 'old');
