@@ -27,6 +27,11 @@ import { stopping } from './stopping.ts';
 
 /** How often connections are looked at for those that are too slow, in milliseconds. */
 const lookMs = 1_000;
+/**
+ * How long a plugin may take to load, or hooks to close, in milliseconds: Fastify's 10 s are not
+ * enough to close ten thousand sockets on a busy machine, and then nothing would be closed.
+ */
+const pluginMsMax = 60_000;
 
 /** A Fastify server that can be a part of a service: `new Service({ parts: [store, server] })`. */
 export class HttpServer implements Part, AsyncDisposable {
@@ -148,6 +153,7 @@ function fastifyOptions(
       answerFailure(error, reply, errors);
     },
     keepAliveTimeout: limits.keepAliveMs,
+    pluginTimeout: pluginMsMax,
     requestTimeout: limits.requestMsMax,
     return503OnClosing: false,
     schemaController: { compilersFactory: { buildValidator } },
