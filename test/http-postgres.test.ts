@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, it } from 'node:test';
 import type { Store } from 'spillway';
-import { namedRule, RateLimiter } from 'spillway-http';
+import { createServer, namedRule, RateLimiter } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 
 const program = ['packages', 'sql', 'test', 'fixtures', 'postgres-main.ts'];
@@ -26,7 +26,7 @@ async function startPostgres(stack: AsyncDisposableStack): Promise<string> {
   return url;
 }
 
-describe('RateLimiter, on Postgres', () => {
+describe('what instances share on Postgres', () => {
   const stack = new AsyncDisposableStack();
   /** Those of two instances. */
   const stores: Store[] = [];
@@ -41,7 +41,7 @@ describe('RateLimiter, on Postgres', () => {
 
   after(() => stack.disposeAsync());
 
-  it('lets exactly the limit through over two instances, in every mode', async () => {
+  it('is a rate that lets exactly its limit through, in every mode', async () => {
     const nodes = stores.map((store) => new RateLimiter({ store, storeMsMax: 20_000 }));
     for (const mode of ['sliding', 'bucket', 'fixed'] as const) {
       const rule = namedRule(mode, { limit: 20, windowMs: 86_400_000, mode });
@@ -51,5 +51,31 @@ describe('RateLimiter, on Postgres', () => {
       const verdicts = await Promise.all(tries);
       assert.equal(verdicts.filter((verdict) => verdict?.admitted).length, 20, mode);
     }
+  });
+
+  it('is a key whose work is done once, and whose answer all give again', async () => {
+    let done = 0;
+    await using nodes = new AsyncDisposableStack();
+    const urls: string[] = [];
+    for (const store of stores) {
+      const server = nodes.use(await createServer({ idempotency: { store, storeMsMax: 20_000 } }));
+      server.app.post('/', async (_request, reply) => {
+        done += 1;
+        return reply.code(201).send({ done });
+      });
+      await server.start();
+      urls.push(server.url);
+    }
+    const send = async (at: number): Promise<string> => {
+      const headers = { 'idempotency-key': 'one' };
+      const answer = await fetch(urls[at % 2] ?? '', { method: 'POST', headers });
+      return `${answer.status} ${await answer.text()}`;
+    };
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, at) => send(at)));
+    const others = answers.filter((answer) => answer !== '201 {"done":1}');
+    for (const answer of others) assert.match(answer, /^409 .*IDEMPOTENCY_RUNNING/);
+    assert.ok(others.length < 50);
+    for (const at of [0, 1]) assert.equal(await send(at), '201 {"done":1}');
+    assert.equal(done, 1);
   });
 });
