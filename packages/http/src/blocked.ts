@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, check, checkNumber, deadline, systemClock } from 'spillway';
+import { type Clock, check, checkNumber, deadline, systemClock, untilAborted } from 'spillway';
 import { httpError } from './errors.ts';
-import { untilAborted } from './until-aborted.ts';
 
 export interface BlockedUsersOptions {
   /** Whether the user of this request is blocked. The signal aborts when nobody waits any more. */
