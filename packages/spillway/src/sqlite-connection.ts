@@ -25,7 +25,8 @@ export class SqliteConnection implements Disposable {
   readonly #controls = new Map<string, StatementSync>();
   /** True while a statement of this class, which may begin or end a transaction, is run. */
   #own = false;
-  #totalChanges = 0n;
+  /** What all statements so far have changed; undefined when that has to be asked again. */
+  #totalChanges: bigint | undefined = undefined;
 
   /** Creates the file only if told to: one that has vanished is not replaced by an empty one. */
   constructor(start: SqliteStart, create: boolean) {
@@ -81,6 +82,9 @@ export class SqliteConnection implements Disposable {
   run({ sql, parameters }: SqlStatement): SqlResult {
     const { statement, hasRows } = this.#prepare(sql);
     const values = parameters as (null | number | bigint | string | NodeJS.ArrayBufferView)[];
+    const isReader = this.#start.role === 'reader';
+    const before = hasRows && !isReader ? (this.#totalChanges ?? this.#counters().total) : 0n;
+    this.#totalChanges = undefined;
     if (!hasRows) {
       const { changes, lastInsertRowid } = statement.run(...values);
       return { rows: [], changes: Number(changes), lastInsertRowid: exact(lastInsertRowid) };
@@ -92,9 +96,12 @@ export class SqliteConnection implements Disposable {
         if (typeof value === 'bigint') row[name] = exact(value);
       }
     }
-    return this.#start.role === 'reader'
-      ? { rows, changes: 0, lastInsertRowid: 0 }
-      : { rows, ...this.#changed() };
+    if (isReader) return { rows, changes: 0, lastInsertRowid: 0 };
+    const { total, last, rowid } = this.#counters();
+    // Of a statement that only reads, SQLite tells what the one before it has changed.
+    const changes = total === before ? 0 : Number(last);
+    this.#totalChanges = total;
+    return { rows, changes, lastInsertRowid: exact(rowid) };
   }
 
   /** Fails if the file is no longer where it was: what is written now would be lost with it. */
@@ -158,13 +165,9 @@ export class SqliteConnection implements Disposable {
     if (!isEmpty) throw new Error('one statement at a time');
   }
 
-  /** What a statement that also gave rows has changed; nothing, if it only read. */
-  #changed(): { readonly changes: number; readonly lastInsertRowid: number | bigint } {
+  #counters(): Record<'total' | 'last' | 'rowid', bigint> {
     const sql = 'SELECT total_changes() AS total, changes() AS last, last_insert_rowid() AS rowid';
-    const row = this.#prepare(sql).statement.get() as Record<'total' | 'last' | 'rowid', bigint>;
-    const changes = row.total === this.#totalChanges ? 0 : Number(row.last);
-    this.#totalChanges = row.total;
-    return { changes, lastInsertRowid: exact(row.rowid) };
+    return this.#prepare(sql).statement.get() as Record<'total' | 'last' | 'rowid', bigint>;
   }
 }
 

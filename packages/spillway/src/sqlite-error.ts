@@ -75,8 +75,13 @@ export function copyStatement({ sql, parameters }: SqlStatement): SqlStatement {
 
 function copyValue(value: SqlValue, at: number): SqlValue {
   if (value instanceof Uint8Array) return new Uint8Array(value);
-  const isPlain = value === null || ['number', 'bigint', 'string'].includes(typeof value);
+  if (value === null) return value;
+  switch (typeof value) {
+    case 'number':
+    case 'bigint':
+    case 'string':
+      return value;
+  }
   const rule = 'null, a number, a bigint, a string or a Uint8Array';
-  check(isPlain, `parameters[${at}]`, rule, value);
-  return value;
+  check(false, `parameters[${at}]`, rule, value);
 }

@@ -7,7 +7,7 @@ import { copyStatement, resultsOf, toError } from './sqlite-error.ts';
 import { type SqliteJob, SqliteQueue } from './sqlite-queue.ts';
 import { SqliteThread } from './sqlite-thread.ts';
 import { SqliteTransaction } from './sqlite-transaction.ts';
-import type { SqliteOutcome, SqlResult, SqlStatement } from './sqlite-wire.ts';
+import type { SqliteOutcome, SqlResult, SqlStatement, SqlStatements } from './sqlite-wire.ts';
 import { nextTurn } from './turn.ts';
 
 /** How many transactions share one fsync at most; more would hardly be faster. */
@@ -46,9 +46,8 @@ export interface SqliteFileStats {
   readonly restarts: number;
 }
 
-type Statements = readonly SqlStatement[];
 /** A transaction known in advance, or undefined for one that asks for the writer itself. */
-type Write = Statements | undefined;
+type Write = SqlStatements | undefined;
 type WriteJob = SqliteJob<Write, readonly SqlResult[]>;
 
 /**
@@ -93,7 +92,7 @@ export class SqliteFile implements AsyncDisposable {
     const file = new SqliteFile(options);
     try {
       // Those that read start when there is something to read.
-      resultsOf((await file.#writer.call({ type: 'open' }))[0]);
+      resultsOf((await file.#writer.call('open'))[0]);
       return file;
     } catch (error) {
       await file[Symbol.asyncDispose]();
@@ -114,7 +113,7 @@ export class SqliteFile implements AsyncDisposable {
   }
 
   /** Does all statements or none, in one transaction; returns when it is safe on the disk. */
-  async write(statements: Statements, signal?: AbortSignal): Promise<readonly SqlResult[]> {
+  async write(statements: SqlStatements, signal?: AbortSignal): Promise<readonly SqlResult[]> {
     check(Array.isArray(statements), 'statements', 'an array', statements);
     return await this.#enqueue(this.#writes, statements.map(copyStatement), signal);
   }
@@ -191,8 +190,8 @@ export class SqliteFile implements AsyncDisposable {
     while (jobs.length < groupMax && this.#writes.first !== undefined) {
       jobs.push(this.#writes.shift() as WriteJob);
     }
-    const transactions = jobs.map(({ work }) => work as Statements);
-    void this.#ask(this.#writer, jobs, { type: 'group', transactions }).then((outcomes) => {
+    const transactions = jobs.map(({ work }) => work as SqlStatements);
+    void this.#ask(this.#writer, jobs, 'group', transactions).then((outcomes) => {
       this.#groups += 1;
       this.#endWriting();
       this.#transactions += settle(jobs, outcomes, (results) => results);
@@ -225,8 +224,8 @@ export class SqliteFile implements AsyncDisposable {
     while (jobs.length < Math.min(share, readsMax) && this.#reads.size > 0) {
       jobs.push(this.#reads.shift() as SqliteJob<SqlStatement, SqlResult>);
     }
-    const statements = jobs.map(({ work }) => work);
-    void this.#ask(thread, jobs, { type: 'read', statements }).then((outcomes) => {
+    const statements = jobs.map(({ work }) => [work]);
+    void this.#ask(thread, jobs, 'read', statements).then((outcomes) => {
       this.#idle.push(thread);
       this.#schedule();
       this.#answered += settle(jobs, outcomes, ([result]) => result as SqlResult);
@@ -237,10 +236,11 @@ export class SqliteFile implements AsyncDisposable {
   async #ask(
     thread: SqliteThread,
     jobs: readonly { refuse(reason: unknown): void }[],
-    message: Parameters<SqliteThread['call']>[0],
+    type: 'group' | 'read',
+    transactions: readonly SqlStatements[],
   ): Promise<readonly SqliteOutcome[]> {
     try {
-      return await thread.call(message);
+      return await thread.call(type, transactions);
     } catch (error) {
       for (const job of jobs) job.refuse(error);
       return [];

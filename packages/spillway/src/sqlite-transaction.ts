@@ -18,7 +18,7 @@ export class SqliteTransaction {
   async run(statement: SqlStatement): Promise<SqlResult> {
     this.#signal?.throwIfAborted();
     if (!this.#isOpen) throw new Error('the transaction has ended: run() came too late');
-    const [outcome] = await this.#thread.call({ type: 'run', statement: copyStatement(statement) });
+    const [outcome] = await this.#thread.call('run', [[copyStatement(statement)]]);
     return resultsOf(outcome)[0] as SqlResult;
   }
 
@@ -41,6 +41,6 @@ export class SqliteTransaction {
   }
 
   async #call(type: 'begin' | 'commit' | 'rollback'): Promise<void> {
-    resultsOf((await this.#thread.call({ type }))[0]);
+    resultsOf((await this.#thread.call(type))[0]);
   }
 }
