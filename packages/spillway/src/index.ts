@@ -1,6 +1,5 @@
 export {
   Backlog,
-  type BacklogCloseOptions,
   type BacklogOptions,
   type BacklogStats,
   type DropReason,
@@ -16,6 +15,7 @@ export { Breaker, type BreakerOptions, type BreakerStats } from './breaker.ts';
 export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { type Clock, systemClock } from './clock.ts';
+export type { CloseOptions } from './closing.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
 export {
@@ -28,6 +28,7 @@ export {
 export { FileLock, type FileLockOptions, type FileLockStats } from './file-lock.ts';
 export { Gate, type GateOptions, type GateStats } from './gate.ts';
 export type { Quantiles } from './histogram.ts';
+export { inDoubt } from './in-doubt.ts';
 export { Lane, type LaneStats } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
@@ -95,7 +96,6 @@ export {
 } from './worker-context.ts';
 export { WriteBehind } from './write-behind.ts';
 export type {
-  WriteBehindCloseOptions,
   WriteBehindOptions,
   WriteBehindStats,
 } from './write-behind-options.ts';

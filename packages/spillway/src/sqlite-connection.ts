@@ -1,6 +1,7 @@
 import { type BigIntStats, statSync } from 'node:fs';
-import { constants, DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { systemClock } from './clock.ts';
+import { nodeSqlite } from './node-sqlite.ts';
 import { systemRandom } from './random.ts';
 import { primaryCode } from './sqlite-error.ts';
 import type { SqliteStart, SqlResult, SqlStatement, SqlValue } from './sqlite-wire.ts';
@@ -30,6 +31,7 @@ export class SqliteConnection implements Disposable {
 
   /** Creates the file only if told to: one that has vanished is not replaced by an empty one. */
   constructor(start: SqliteStart, create: boolean) {
+    const { constants, DatabaseSync } = nodeSqlite();
     this.#start = start;
     if (!create) statOf(start.path);
     const isReader = start.role === 'reader';

@@ -3,6 +3,7 @@ import { untilAborted } from './abort.ts';
 import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
+import { inDoubt } from './in-doubt.ts';
 import { copyStatement, resultsOf, toError } from './sqlite-error.ts';
 import { type SqliteJob, SqliteQueue } from './sqlite-queue.ts';
 import { SqliteThread } from './sqlite-thread.ts';
@@ -112,15 +113,23 @@ export class SqliteFile implements AsyncDisposable {
     };
   }
 
-  /** Does all statements or none, in one transaction; returns when it is safe on the disk. */
+  /**
+   * Does all statements or none, in one transaction; returns when it is safe on the disk. If it is
+   * aborted by a deadline, `retryable` tells whether it may have been done.
+   */
   async write(statements: SqlStatements, signal?: AbortSignal): Promise<readonly SqlResult[]> {
     check(Array.isArray(statements), 'statements', 'an array', statements);
-    return await this.#enqueue(this.#writes, statements.map(copyStatement), signal);
+    const job = this.#enqueue(this.#writes, statements.map(copyStatement), signal);
+    try {
+      return await job.promise;
+    } catch (error) {
+      throw signal?.aborted && job.hasBegun ? inDoubt(error) : error;
+    }
   }
 
   /** Runs one statement that changes nothing, on a thread that reads. */
   async read(statement: SqlStatement, signal?: AbortSignal): Promise<SqlResult> {
-    return await this.#enqueue(this.#reads, copyStatement(statement), signal);
+    return await this.#enqueue(this.#reads, copyStatement(statement), signal).promise;
   }
 
   /**
@@ -132,9 +141,14 @@ export class SqliteFile implements AsyncDisposable {
     signal?: AbortSignal,
   ): Promise<T> {
     check(typeof work === 'function', 'work', 'a function', work);
-    await this.#enqueue(this.#writes, undefined, signal);
-    const done = this.#perform(new SqliteTransaction(this.#writer, signal), work);
-    return await (signal ? untilAborted(done, signal) : done);
+    await this.#enqueue(this.#writes, undefined, signal).promise;
+    const transaction = new SqliteTransaction(this.#writer, signal);
+    const done = this.#perform(transaction, work);
+    try {
+      return await (signal ? untilAborted(done, signal) : done);
+    } catch (error) {
+      throw signal?.aborted && transaction.isCommitting ? inDoubt(error) : error;
+    }
   }
 
   /** Does what waits, then closes; refuses whatever comes after this. */
@@ -156,13 +170,13 @@ export class SqliteFile implements AsyncDisposable {
     queue: SqliteQueue<Work, T>,
     work: Work,
     signal: AbortSignal | undefined,
-  ): Promise<T> {
+  ): SqliteJob<Work, T> {
     if (this.#closed !== undefined) {
-      return Promise.reject(new SpillwayError('DATABASE_CLOSED', 'the database is closed'));
+      throw new SpillwayError('DATABASE_CLOSED', 'the database is closed');
     }
-    const done = queue.push(work, signal);
+    const job = queue.push(work, signal);
     this.#schedule();
-    return done;
+    return job;
   }
 
   /** Once per turn of the loop: all that comes in one turn goes out in one message. */

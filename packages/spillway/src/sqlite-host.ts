@@ -53,10 +53,8 @@ export class SqliteHost {
       case 'run':
         return [this.#inTransaction() ?? this.#attempt(transactions.flat())];
       case 'commit': {
-        const refused = this.#inTransaction();
-        if (refused !== undefined) return [refused];
-        this.#commit(this.#open());
-        return [];
+        const failed = this.#inTransaction() ?? this.#commit(this.#open());
+        return failed === undefined ? [] : [failed];
       }
       case 'rollback':
         this.#rollback();
@@ -95,12 +93,11 @@ export class SqliteHost {
       this.#rollback();
       return this.#group(transactions, giveUpAt, true);
     }
-    try {
-      this.#commit(connection);
-      return outcomes;
-    } catch (error) {
-      return this.#alone(transactions, giveUpAt, this.#failed(error));
-    }
+    const failed = this.#commit(connection);
+    if (failed === undefined) return outcomes;
+    // What may have been done must not be done again.
+    if (this.#connection === undefined) return outcomes.map(() => failed);
+    return this.#alone(transactions, giveUpAt, failed);
   }
 
   /** One by one, so that whoever can be served is; none of them was acknowledged yet. */
@@ -148,23 +145,29 @@ export class SqliteHost {
   #inTransaction(): SqliteOutcome | undefined {
     if (this.#connection?.isTransaction) return undefined;
     const message = 'the transaction has ended by an error, or with its thread';
-    return { failure: { message, code: 'ERR_SQLITE_ERROR', errcode: aborted, sql: undefined } };
+    return { failure: toFailure(Object.assign(new Error(message), { errcode: aborted })) };
   }
 
-  #commit(connection: SqliteConnection): void {
-    connection.control('COMMIT');
-    connection.checkInPlace();
+  /** Undefined if it is safe on the disk. */
+  #commit(connection: SqliteConnection): SqliteOutcome | undefined {
+    try {
+      connection.control('COMMIT');
+      connection.checkInPlace();
+      return undefined;
+    } catch (error) {
+      return this.#failed(error, undefined, true);
+    }
   }
 
   #rollback(): void {
     if (this.#connection?.isTransaction) this.#connection.control('ROLLBACK');
   }
 
-  #failed(error: unknown, sql?: string): SqliteOutcome {
+  #failed(error: unknown, sql?: string, isCommit?: boolean): SqliteOutcome {
     if (broken.has(primaryCode(error))) {
       this.#connection?.[Symbol.dispose]();
       this.#connection = undefined;
     }
-    return { failure: toFailure(error, sql) };
+    return { failure: toFailure(error, sql, isCommit) };
   }
 }

@@ -2,10 +2,12 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { SpillwayError } from './errors.ts';
+import { inDoubt } from './in-doubt.ts';
 import { type PackedOutcomes, packTransactions, unpackOutcomes } from './sqlite-pack.ts';
 import type { SqliteOutcome, SqliteStart, SqlStatements, ToSqlite } from './sqlite-wire.ts';
 
 interface Call {
+  readonly type: ToSqlite['type'];
   resolve(outcomes: readonly SqliteOutcome[]): void;
   reject(error: unknown): void;
 }
@@ -33,7 +35,7 @@ export class SqliteThread implements AsyncDisposable {
   ): Promise<readonly SqliteOutcome[]> {
     this.#worker ??= this.#spawn();
     const { promise, resolve, reject } = Promise.withResolvers<readonly SqliteOutcome[]>();
-    this.#calls.push({ resolve, reject });
+    this.#calls.push({ type, resolve, reject });
     this.#worker.postMessage({ type, ...packTransactions(transactions) });
     return promise;
   }
@@ -63,9 +65,10 @@ export class SqliteThread implements AsyncDisposable {
       const lost = this.#calls;
       this.#worker = undefined;
       this.#calls = [];
-      const message = 'the thread ended; not acknowledged: it may or may not have been done';
-      const error = new SpillwayError('DATABASE_LOST', message, { cause: failure });
-      for (const call of lost) call.reject(error);
+      const error = new SpillwayError('DATABASE_LOST', 'the thread ended', { cause: failure });
+      for (const { type, reject } of lost) {
+        reject(type === 'group' || type === 'commit' ? inDoubt(error) : error);
+      }
     });
     return worker;
   }

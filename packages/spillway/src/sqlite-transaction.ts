@@ -8,10 +8,16 @@ export class SqliteTransaction {
   readonly #thread: SqliteThread;
   readonly #signal: AbortSignal | undefined;
   #isOpen = true;
+  #isCommitting = false;
 
   constructor(thread: SqliteThread, signal: AbortSignal | undefined) {
     this.#thread = thread;
     this.#signal = signal;
+  }
+
+  /** True from the moment when it may have been done, whatever comes. */
+  get isCommitting(): boolean {
+    return this.#isCommitting;
   }
 
   /** Runs one statement; one that fails changes nothing, and the transaction may go on. */
@@ -30,6 +36,7 @@ export class SqliteTransaction {
       signal?.throwIfAborted();
       const value = await (signal ? untilAborted(work(this), signal) : work(this));
       this.#isOpen = false;
+      this.#isCommitting = true;
       await this.#call('commit');
       return value;
     } catch (error) {

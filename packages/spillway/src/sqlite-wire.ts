@@ -39,6 +39,8 @@ export interface SqliteFailure {
   /** The extended result code of SQLite; 0 if the error is not SQLite's. */
   readonly errcode: number;
   readonly sql: string | undefined;
+  /** True if it came when the transaction was being committed. */
+  readonly isCommit: boolean;
 }
 
 export type SqliteOutcome =

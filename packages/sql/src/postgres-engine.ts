@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type {
   AbortableOperationOptions,
   CompiledQuery,
@@ -58,6 +59,8 @@ export class PostgresEngine implements Engine<PostgresStats> {
 
   constructor(options: PostgresEngineOptions) {
     const { url, connectionsMax, queueMax, deadlineMs, clock } = options;
+    const isCount = Number.isInteger(connectionsMax) && connectionsMax >= 1;
+    assert(isCount, `connectionsMax: must be an integer from 1, got ${connectionsMax}`);
     this.clock = clock;
     this.queueMax = queueMax;
     this.deadlineMs = deadlineMs;

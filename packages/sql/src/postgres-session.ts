@@ -1,6 +1,6 @@
 import pg from 'pg';
-import type { Clock, Permit } from 'spillway';
-import { inDoubt, untilInterrupted } from './connection.ts';
+import { type Clock, inDoubt, type Permit } from 'spillway';
+import { untilInterrupted } from './connection.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { databaseError } from './postgres-fault.ts';
 
