@@ -163,7 +163,7 @@ export class SqliteConnection implements Disposable {
     try {
       void this.#database.prepare(rest).sourceSQL;
     } catch (error) {
-      // SQLite finds nothing wrong with an empty one; Node does, some releases only once it is used.
+      // To SQLite an empty one is none; Node refuses it, in some releases only once it is used.
       isEmpty = field(error, 'code') !== 'ERR_SQLITE_ERROR';
     }
     if (!isEmpty) throw new Error('one statement at a time');

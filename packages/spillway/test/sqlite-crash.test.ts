@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { mkdir, mkdtempDisposable, rm, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { SqliteFile, SqliteStore } from 'spillway';
 import { Child } from './fixtures/child.ts';
+import { countUp } from './fixtures/count-up.ts';
+import { cannotMount, mountSmallDisk } from './fixtures/mount.ts';
 
 const temporary = () => mkdtempDisposable(join(tmpdir(), 'spillway-crash-'));
 
@@ -42,32 +43,21 @@ describe('a SQLite file', () => {
     );
   });
 
-  it('counts right to 150 from 150 callers that compare and set', async () => {
+  it('counts right to 1,000 from 1,000 callers that compare and set', async () => {
     await using folder = await temporary();
     await using store = await SqliteStore.open(join(folder.path, 'file.db'));
-    const increment = async () => {
-      for (;;) {
-        const record = (await store.read(['count'])).records[0];
-        const value = Number(record?.value ?? 0) + 1;
-        const change = { name: 'count', value, ifVersion: record?.version ?? 0 };
-        if ((await store.commit([change])) !== undefined) return;
-      }
-    };
-    await Promise.all(Array.from({ length: 150 }, increment));
-    assert.equal((await store.read(['count'])).records[0]?.value, 150);
+    await Promise.all(Array.from({ length: 1_000 }, () => countUp(store)));
+    assert.equal((await store.read(['count'])).records[0]?.value, 1_000);
   });
 
   it('says when the disk is full, loses nothing, and goes on when there is room', async (test) => {
     await using folder = await temporary();
     const disk = join(folder.path, 'disk');
-    await mkdir(disk);
-    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', disk]);
-    if (mounted.status !== 0) return test.skip('a small disk cannot be mounted here');
-    await using stack = new AsyncDisposableStack();
-    stack.defer(() => void spawnSync('umount', [disk]));
+    using mounted = mountSmallDisk(disk, 2_000_000);
+    if (mounted === undefined) return test.skip(cannotMount);
     const ballast = join(disk, 'ballast');
     await writeFile(ballast, Buffer.alloc(1_000_000));
-    const file = stack.use(await SqliteFile.open({ path: join(disk, 'file.db'), readers: 1 }));
+    await using file = await SqliteFile.open({ path: join(disk, 'file.db'), readers: 1 });
     const create = 'CREATE TABLE page (number INTEGER PRIMARY KEY, bytes BLOB)';
     await file.write([{ sql: create, parameters: [] }]);
     const done: number[] = [];
