@@ -23,7 +23,7 @@ function asOrdinaryUser(): Disposable {
 }
 
 describe('Document in trouble', () => {
-  it('says when the disk is full, keeps its value, and goes on when there is room', async (test) => {
+  it('says when the disk is full, keeps its value, and goes on with room', async (test) => {
     using folder = temporary();
     const disk = join(folder.path, 'disk');
     using mounted = mountSmallDisk(disk, 1_000_000);
