@@ -19,6 +19,7 @@ export class PostgresSession {
   #doubt = false;
   #running: Promise<unknown> | undefined;
   #grace: Disposable | undefined;
+  #cancelling: Promise<void> | undefined;
 
   constructor(client: pg.PoolClient, permit: Permit, clock: Clock) {
     this.#client = client;
@@ -58,7 +59,7 @@ export class PostgresSession {
     const { host, port } = this.#client;
     const { processID, secretKey } = this.#client as unknown as Readonly<Record<string, number>>;
     if (processID !== undefined && secretKey !== undefined) {
-      cancelQuery({ host, port, processId: processID, secretKey });
+      this.#cancelling = cancelQuery({ host, port, processId: processID, secretKey });
     }
     const grace = this.#clock.after(graceMs, () => this.#client.connection.stream.destroy());
     this.#grace = grace;
@@ -73,7 +74,8 @@ export class PostgresSession {
     if (this.#closed) return;
     this.#closed = true;
     if (this.signal.aborted) this.cancel();
-    if (this.#running !== undefined || this.#isInTransaction) void this.#closeLater();
+    const isBusy = this.#running !== undefined || this.#cancelling !== undefined;
+    if (isBusy || this.#isInTransaction) void this.#closeLater();
     else this.#giveBack();
   }
 
@@ -83,8 +85,14 @@ export class PostgresSession {
 
   /** The permit is held until the server is really done with this. */
   async #closeLater(): Promise<void> {
-    const cut = this.#clock.after(2 * graceMs, () => this.#client.connection.stream.destroy());
+    const late = Promise.withResolvers<void>();
+    const cut = this.#clock.after(2 * graceMs, () => {
+      this.#lose();
+      this.#client.connection.stream.destroy();
+      late.resolve();
+    });
     await this.#running?.catch(() => {});
+    await Promise.race([this.#cancelling, late.promise]);
     if (this.#isInTransaction) await this.#send('rollback', [], false).catch(this.#lose);
     cut[Symbol.dispose]();
     this.#giveBack();

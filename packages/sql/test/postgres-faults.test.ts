@@ -154,7 +154,7 @@ describe('Postgres in trouble', () => {
   });
 
   it('answers at the deadline, stops the query and keeps the connection', async () => {
-    await using database = await open({ deadlineMs: 300, connectionsMax: 1 });
+    await using database = await open({ deadlineMs: 1_000, connectionsMax: 1 });
     const late = { code: 'DEADLINE', status: 504 };
     const pid = async () =>
       (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.kysely)).rows;
@@ -249,26 +249,26 @@ describe('Postgres in trouble', () => {
       for (const one of [socket, upstream]) sockets.add(one.on('error', () => {}));
       socket.pipe(upstream).pipe(socket);
     });
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => {
+      for (const socket of sockets) socket.destroy();
+      proxy.close();
+    });
     proxy.listen(0, '127.0.0.1');
     await once(proxy, 'listening');
     const url = server.url.replace(/:\d+\//, `:${(proxy.address() as AddressInfo).port}/`);
-    {
-      await using database = await openDatabase<Schema>(url, {
-        deadlineMs: 200,
-        connectionsMax: 1,
-      });
-      const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
-      await select();
-      for (const socket of sockets) socket.unpipe().pause();
-      await assert.rejects(select(), { code: 'DEADLINE' });
-      while (
-        await select().then(
-          () => false,
-          () => true,
-        )
-      );
-    }
-    for (const socket of sockets) socket.destroy();
-    proxy.close();
+    const database = stack.use(
+      await openDatabase<Schema>(url, { deadlineMs: 1_000, connectionsMax: 1 }),
+    );
+    const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
+    await select();
+    for (const socket of sockets) socket.unpipe().pause();
+    await assert.rejects(select(), { code: 'DEADLINE' });
+    while (
+      await select().then(
+        () => false,
+        () => true,
+      )
+    );
   });
 });
