@@ -16,6 +16,8 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 interface Prepared {
   readonly statement: StatementSync;
   readonly hasRows: boolean;
+  /** True if it sets, releases or goes back to a savepoint. */
+  readonly isSavepoint: boolean;
 }
 
 /** One connection to one file, used by one thread and blocking it. */
@@ -27,6 +29,8 @@ export class SqliteConnection implements Disposable {
   readonly #controls = new Map<string, StatementSync>();
   /** True while a statement of this class, which may begin or end a transaction, is run. */
   #own = false;
+  #sawSavepoint = false;
+  #ranSavepoint = false;
   /** What all statements so far have changed; undefined when that has to be asked again. */
   #totalChanges: bigint | undefined = undefined;
 
@@ -42,11 +46,11 @@ export class SqliteConnection implements Disposable {
     try {
       if (!isReader) this.#retry(this.giveUpAt(), () => this.#configure());
       this.#file = statOf(start.path);
-      this.#database.setAuthorizer((action) =>
-        action === constants.SQLITE_TRANSACTION && !this.#own
-          ? constants.SQLITE_DENY
-          : constants.SQLITE_OK,
-      );
+      this.#database.setAuthorizer((action) => {
+        if (action === constants.SQLITE_SAVEPOINT) this.#sawSavepoint = true;
+        const isDenied = action === constants.SQLITE_TRANSACTION && !this.#own;
+        return isDenied ? constants.SQLITE_DENY : constants.SQLITE_OK;
+      });
     } catch (error) {
       this.#database.close();
       throw error;
@@ -62,7 +66,13 @@ export class SqliteConnection implements Disposable {
     return systemClock.now() + this.#start.busyMsMax;
   }
 
+  /** True if a caller's statement has touched savepoints since the transaction began. */
+  get ranSavepoint(): boolean {
+    return this.#ranSavepoint;
+  }
+
   begin(giveUpAt: number): void {
+    this.#ranSavepoint = false;
     this.#retry(giveUpAt, () => this.control('BEGIN IMMEDIATE'));
   }
 
@@ -83,7 +93,8 @@ export class SqliteConnection implements Disposable {
   }
 
   run({ sql, parameters }: SqlStatement): SqlResult {
-    const { statement, hasRows } = this.#prepare(sql);
+    const { statement, hasRows, isSavepoint } = this.#prepare(sql);
+    if (isSavepoint) this.#ranSavepoint = true;
     const values = parameters as (null | number | bigint | string | NodeJS.ArrayBufferView)[];
     const isReader = this.#start.role === 'reader';
     const before = hasRows && !isReader ? (this.#totalChanges ?? this.#counters().total) : 0n;
@@ -144,10 +155,12 @@ export class SqliteConnection implements Disposable {
       this.#prepared.set(sql, known);
       return known;
     }
+    this.#sawSavepoint = false;
     const statement = this.#database.prepare(sql);
+    const isSavepoint = this.#sawSavepoint;
     statement.setReadBigInts(true);
     this.#checkSingle(sql.slice(statement.sourceSQL.length));
-    const prepared = { statement, hasRows: statement.columns().length > 0 };
+    const prepared = { statement, hasRows: statement.columns().length > 0, isSavepoint };
     this.#prepared.set(sql, prepared);
     if (this.#prepared.size > statementsMax) {
       const [oldest] = this.#prepared.keys();

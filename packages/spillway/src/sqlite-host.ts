@@ -93,6 +93,11 @@ export class SqliteHost {
       this.#rollback();
       return this.#group(transactions, giveUpAt, true);
     }
+    if (connection.ranSavepoint && !isGuarded) {
+      // One that was left open could be used by the next, to undo what is not its own.
+      this.#rollback();
+      return this.#group(transactions, giveUpAt, true);
+    }
     const failed = this.#commit(connection);
     if (failed === undefined) return outcomes;
     // What may have been done must not be done again.

@@ -70,6 +70,24 @@ describe('a group of SQLite transactions', () => {
     });
   }
 
+  it('keeps the savepoints of one transaction from the others', async () => {
+    await using scene = await Scene.open();
+    const { file } = scene;
+    const first = file.write([sql('SAVEPOINT mine'), insert('a')]);
+    const second = assert.rejects(
+      file.write([sql('/* not mine */ ROLLBACK TO mine')]),
+      /no such savepoint/,
+    );
+    const back = [sql('SAVEPOINT own'), insert('undone'), sql('ROLLBACK TO own'), insert('b')];
+    await Promise.all([first, second, file.write(back)]);
+    // The second failing is not what protects the first: here nothing fails.
+    await Promise.all([
+      file.write([sql('SAVEPOINT mine'), insert('c')]),
+      file.write([sql('SAVEPOINT mine'), sql('ROLLBACK TO mine'), insert('d')]),
+    ]);
+    assert.deepEqual(found(scene.path), ['a', 'b', 'c', 'd']);
+  });
+
   it('does what the transactions would do one after the other', async () => {
     const random = seededRandom(Number(process.env.SPILLWAY_SEED ?? 1));
     await using scene = await Scene.open();
