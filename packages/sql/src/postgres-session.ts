@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { type Clock, inDoubt, type Permit } from 'spillway';
+import { type Clock, inDoubt, type Permit, SpillwayError } from 'spillway';
 import { untilInterrupted } from './connection.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { databaseError } from './postgres-fault.ts';
@@ -13,7 +13,7 @@ export class PostgresSession {
   readonly #client: pg.PoolClient;
   readonly #permit: Permit;
   readonly #clock: Clock;
-  #lost = false;
+  #lost: boolean;
   #closed = false;
   /** True while something runs that commits by itself. */
   #doubt = false;
@@ -21,8 +21,12 @@ export class PostgresSession {
   #grace: Disposable | undefined;
   #cancelling: Promise<void> | undefined;
 
-  constructor(client: pg.PoolClient, permit: Permit, clock: Clock) {
+  constructor(
+    client: pg.PoolClient,
+    { permit, clock, isLost }: { permit: Permit; clock: Clock; isLost: boolean },
+  ) {
     this.#client = client;
+    this.#lost = isLost;
     this.#permit = permit;
     this.#clock = clock;
     this.signal = permit.signal;
@@ -99,6 +103,7 @@ export class PostgresSession {
   }
 
   async #send(text: string, values: readonly unknown[], commits: boolean): Promise<pg.QueryResult> {
+    if (this.#lost) throw new SpillwayError('DATABASE_LOST', 'postgres: the connection was lost');
     try {
       return await this.#client.query(text, values as unknown[]);
     } catch (error) {
