@@ -1,15 +1,13 @@
 // A page that changes in every browser that has it open, and is a plain page without JavaScript.
-import { createServer, html, keyed, live, page, pages, State } from 'spillway-http';
+import { createServer, html, keyed, page, State } from 'spillway-http';
 
 const votes = new State([
   { name: 'tea', count: 3 },
   { name: 'coffee', count: 5 },
 ]);
 
-const server = await createServer();
+const server = await createServer({ live: {} });
 const { app } = server;
-await app.register(pages);
-await app.register(live);
 app.livePage('/', {
   states: [votes],
   view: () => html`<h1>${votes.value.reduce((sum, { count }) => sum + count, 0)} votes</h1>

@@ -93,7 +93,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(bodyGuard, { types: options.bodyTypes });
   await registerGuards(app, options);
   await app.register(pages);
-  await app.register(live, { clock, ...options.live });
+  if (options.live !== undefined) await app.register(live, { clock, ...options.live });
   if (options.hub !== undefined) await app.register(options.hub.plugin);
   await app.register(host.plugin);
   await app.register(methods);
