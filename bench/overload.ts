@@ -42,7 +42,7 @@ function run(name: string): Run {
  */
 export const overload: Bench = {
   contenders: {
-    'spillway lanes': () => contestant('ours'),
+    'spillway createServer': () => contestant('ours'),
     'bare Fastify': () => contestant('bare'),
     'under-pressure': () => contestant('under-pressure'),
     piscina: () => contestant('piscina'),

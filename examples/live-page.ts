@@ -6,7 +6,7 @@ const votes = new State([
   { name: 'coffee', count: 5 },
 ]);
 
-const server = await createServer();
+const server = await createServer({ live: {} });
 const { app } = server;
 app.livePage('/', {
   states: [votes],

@@ -21,29 +21,63 @@ function run(cwd: string, program: string, args: readonly string[]): Promise<str
   return promise;
 }
 
+interface Manifest {
+  readonly dependencies?: Readonly<Record<string, string>>;
+}
+
+async function readJson<T>(path: string): Promise<T> {
+  return JSON.parse(await readFile(path, 'utf8'));
+}
+
 async function writeJson(path: string, value: unknown): Promise<void> {
   await writeFile(path, JSON.stringify(value));
 }
 
-describe('the published package', () => {
-  it('installs into an empty project, type-checks and runs there', {
+/** The folders of what a package depends on, and so on down: there is no registry in a test. */
+async function dependenciesOf(manifest: Manifest): Promise<Readonly<Record<string, string>>> {
+  const folders: Record<string, string> = {};
+  const add = async ({ dependencies = {} }: Manifest): Promise<void> => {
+    for (const name of Object.keys(dependencies)) {
+      const folder = join(root, 'node_modules', name);
+      if (name in folders || name === 'spillway') continue;
+      folders[name] = `file:${folder}`;
+      await add(await readJson(join(folder, 'package.json')));
+    }
+  };
+  await add(manifest);
+  return folders;
+}
+
+/** Packs what was built, and looks at what is in it. */
+async function pack(folder: string, cache: string): Promise<string> {
+  const [{ filename, files }] = JSON.parse(
+    await run(folder, 'npm', ['pack', '--json', '--offline', cache]),
+  );
+  const names = files.map((file: { path: string }) => file.path);
+  assert.ok(names.includes('LICENSE') && names.includes('index.d.ts'), names.join());
+  assert.ok(!names.some((name: string) => /(?<!\.d)\.ts$/.test(name)), names.join());
+  return `file:${join(folder, filename)}`;
+}
+
+describe('the published packages', () => {
+  it('install into an empty project, type-check and run there', {
     timeout: 120_000,
   }, async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-pack-'));
     const project = join(folder.path, 'project');
     const cache = `--cache=${join(folder.path, 'npm-cache')}`;
     await run(root, process.execPath, ['scripts/build.ts', '--out', folder.path]);
-    const packed = join(folder.path, 'spillway');
-    const report = await run(packed, 'npm', ['pack', '--json', '--offline', cache]);
-    const [{ filename, files }] = JSON.parse(report);
-    const names = files.map((file: { path: string }) => file.path);
-    assert.ok(names.includes('LICENSE') && names.includes('index.d.ts'), names.join());
-    assert.ok(!names.some((name: string) => /(?<!\.d)\.ts$/.test(name)), names.join());
+    const others = await dependenciesOf(await readJson(join(folder.path, 'sql', 'package.json')));
+    const dependencies = {
+      spillway: await pack(join(folder.path, 'spillway'), cache),
+      'spillway-sql': await pack(join(folder.path, 'sql'), cache),
+      ...others,
+    };
 
     await cp(join(root, 'test', 'consumer'), project, { recursive: true });
-    await writeJson(join(project, 'package.json'), { private: true, type: 'module' });
-    const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', cache];
-    await run(project, 'npm', ['install', ...flags, join(packed, filename)]);
+    await writeJson(join(project, 'package.json'), { private: true, type: 'module', dependencies });
+    const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--install-links'];
+    await run(project, 'npm', ['install', ...flags, cache]);
     await writeJson(join(project, 'tsconfig.json'), {
       compilerOptions: {
         module: 'nodenext',
@@ -53,12 +87,13 @@ describe('the published package', () => {
         noEmit: true,
         allowImportingTsExtensions: true,
         types: ['node'],
-        typeRoots: [join(root, 'node_modules', '@types')],
       },
     });
     await run(project, process.execPath, [tsc, '-p', project]);
     assert.match(await run(project, process.execPath, ['main.ts']), /the packed package works/);
-    const lock = await readFile(join(project, 'package-lock.json'), 'utf8');
-    assert.deepEqual(Object.keys(JSON.parse(lock).packages), ['', 'node_modules/spillway']);
+    assert.match(await run(project, process.execPath, ['database.ts']), /packed database works/);
+    const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
+    const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
+    assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));
   });
 });

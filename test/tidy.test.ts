@@ -4,6 +4,7 @@ import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { errorCodes, SpillwayError } from 'spillway';
 import { httpError, httpErrorCodes } from 'spillway-http';
+import { sqlError, sqlErrorCodes } from 'spillway-sql';
 
 /** What one file must keep to. */
 interface Rule {
@@ -209,6 +210,7 @@ describe('the repository', () => {
     const errors = [
       ...errorCodes.map((code) => new SpillwayError(code, '')),
       ...httpErrorCodes.map((code) => httpError(code, '')),
+      ...sqlErrorCodes.map((code) => sqlError(code, '')),
     ];
     const thrown = errors.map(({ code, status, retryable }) => {
       return `${code} ${status} ${retryable ? 'yes' : 'no'}`;

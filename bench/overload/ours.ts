@@ -1,9 +1,6 @@
-import Fastify, {
-  type FastifyInstance,
-  type FastifyRequest,
-  type onRequestAsyncHookHandler,
-} from 'fastify';
-import { Lane, type Permit, Pool } from 'spillway';
+import type { FastifyInstance } from 'fastify';
+import { Lane, Pool } from 'spillway';
+import { createServer } from 'spillway-http';
 import { Dependency } from './dependency.ts';
 import { dependencyPlaces, patienceMs, type ServerSettings, workers } from './settings.ts';
 
@@ -29,28 +26,14 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
     deadlineMs,
   });
   const dependency = new Dependency();
-  const app = Fastify();
-  app.get('/beat', admitted(beat), async () => ({ ok: true }));
-  app.get('/cpu', admitted(cpu), async (request) => {
-    const signal = permits.get(request)?.signal;
-    return { value: await pool.run('spin', iterations, { signal }) };
+  const { app } = await createServer();
+  app.get('/beat', { config: { lane: beat } }, async () => ({ ok: true }));
+  app.get('/cpu', { config: { lane: cpu, domain: 'thread' } }, async ({ permit }) => {
+    return { value: await pool.run('spin', iterations, { signal: permit.signal }) };
   });
-  app.get('/dependency', admitted(calls), async () => {
+  app.get('/dependency', { config: { lane: calls } }, async () => {
     await dependency.call();
     return { ok: true };
   });
   return app;
-}
-
-const permits = new WeakMap<FastifyRequest, Permit>();
-
-/** Lets a request in before anything else is done; its place is free when it is answered. */
-function admitted(lane: Lane): { readonly onRequest: onRequestAsyncHookHandler } {
-  return {
-    onRequest: async (request, reply) => {
-      const permit = await lane.enter({ signal: request.signal });
-      permits.set(request, permit);
-      reply.raw.once('close', () => permit[Symbol.dispose]());
-    },
-  };
 }

@@ -59,13 +59,13 @@ function inlineData(id: string, value: Json): Raw {
 export const pages: FastifyPluginAsync = fastifyPlugin(
   async (app) => {
     const type = 'text/html; charset=utf-8';
-    app.addHook('preSerialization', async (_request, reply, payload) => {
+    app.addHook('preSerialization', (_request, reply, payload, done) => {
       if (payload instanceof Html) reply.type(type).serializer(String);
-      return payload;
+      done(null, payload);
     });
     // Fastify serialises nothing when the route has said a type that is not JSON.
-    app.addHook('onSend', async (_request, _reply, payload: unknown) => {
-      return payload instanceof Html ? String(payload) : payload;
+    app.addHook('onSend', (_request, _reply, payload: unknown, done) => {
+      done(null, payload instanceof Html ? String(payload) : payload);
     });
   },
   { name: 'spillway-pages', fastify: '5.x' },

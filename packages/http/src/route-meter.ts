@@ -91,20 +91,15 @@ export class RouteMeter {
     });
     app.addHook('onRequest', (request, reply, done) => {
       const arrivedAt = this.#clock.now();
-      const { url } = request.routeOptions;
-      const count = (status: string) => {
-        reply.raw.off('finish', finish).off('close', leave);
+      const { raw } = reply;
+      // It comes after every answer, and also if the client went before the end of its own.
+      raw.on('close', () => {
         const now = this.#clock.now();
-        this.#record(url === undefined ? '' : request.method, url).add(
-          status,
-          now - arrivedAt,
-          now,
-        );
-      };
-      const finish = () => count(String(reply.raw.statusCode));
-      // The client went before the end of its answer, which `onResponse` would not tell.
-      const leave = () => count('aborted');
-      reply.raw.on('finish', finish).on('close', leave);
+        const status = raw.writableEnded ? String(raw.statusCode) : 'aborted';
+        const { url } = request.routeOptions;
+        const record = this.#record(url === undefined ? '' : request.method, url);
+        record.add(status, now - arrivedAt, now);
+      });
       done();
     });
   }

@@ -43,7 +43,7 @@ export interface ServerOptions {
   readonly idempotency?: IdempotencyOptions | undefined;
   /** The WebSockets of the server. @default none */
   readonly hub?: WebSocketHub | undefined;
-  /** Limits of live pages. @default as they are */
+  /** Live pages, within these limits. @default none */
   readonly live?: LiveOptions | undefined;
   /** Parts that bring routes of their own, in the order they need. @default none */
   readonly plugins?: readonly Plugin[] | undefined;

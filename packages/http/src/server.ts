@@ -101,7 +101,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(forms);
   await registerGuards(app, options);
   await app.register(pages);
-  await app.register(live, { clock, ...options.live });
+  if (options.live !== undefined) await app.register(live, { clock, ...options.live });
   if (options.hub !== undefined) await app.register(options.hub.plugin);
   await app.register(host.plugin);
   await app.register(methods);

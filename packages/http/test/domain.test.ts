@@ -12,44 +12,44 @@ const pause = (ms: number) => new Promise<void>((resolve) => void systemClock.af
 
 describe('domains', () => {
   it('shows which routes hold the event loop, at their start or before they answer', async () => {
-    await using server = await createServer({ loopMsMax: 20 });
+    await using server = await createServer({ loopMsMax: 100 });
     const { app } = server;
     app.get('/honest', async () => 'quick');
     app.get('/waiting', { config: { domain: 'thread' } }, async () => {
-      await pause(60);
+      await pause(150);
       return 'slept, and held nothing';
     });
     app.get('/start', () => {
-      hold(50);
+      hold(150);
       return 'held at its start';
     });
     app.get('/end', async () => {
       await pause(1);
-      hold(50);
+      hold(150);
       return 'held before it answered';
     });
     app.get('/thrown', async () => {
-      hold(50);
+      hold(150);
       throw new Error('held and failed');
     });
     await server.start();
     for (const path of ['honest', 'waiting', 'start', 'end', 'thrown']) {
-      for (let i = 0; i < 3; i += 1) await (await fetch(`${server.url}/${path}`)).text();
+      for (let i = 0; i < 2; i += 1) await (await fetch(`${server.url}/${path}`)).text();
     }
     const { routes, loopUtilization, loopDelayMs } = app.domains.stats;
     const gets = routes.filter(({ method }) => method === 'GET');
     assert.deepEqual(
       gets.map(({ url, domain, broken, loopMs: { count } }) => [url, domain, broken, count]),
       [
-        ['/honest', 'loop', false, 3],
-        ['/waiting', 'thread', false, 3],
-        ['/start', 'loop', true, 3],
-        ['/end', 'loop', true, 3],
-        ['/thrown', 'loop', true, 3],
+        ['/honest', 'loop', false, 2],
+        ['/waiting', 'thread', false, 2],
+        ['/start', 'loop', true, 2],
+        ['/end', 'loop', true, 2],
+        ['/thrown', 'loop', true, 2],
       ],
     );
     assert.ok(gets.every(({ loopMs }) => loopMs.p50 <= loopMs.p99 && loopMs.p99 <= loopMs.max));
     assert.ok(loopUtilization > 0 && loopUtilization <= 1);
-    assert.ok(loopDelayMs.max >= 20);
+    assert.ok(loopDelayMs.max >= 100);
   });
 });

@@ -4,7 +4,7 @@ import Fastify from 'fastify';
 import { requestIds } from 'spillway-http';
 import { ask, portOf } from './ask.ts';
 
-const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
+const own = /^[\da-f]{12}-\d+$/;
 
 describe('requestIds', () => {
   it('takes an id that can stand in a log and makes one for any other', async () => {
@@ -19,12 +19,12 @@ describe('requestIds', () => {
     }
     for (const id of ['', 'x'.repeat(65), 'a b', 'a,b', '<script>', 'é', "';--"]) {
       const answer = await ask(url, { 'x-request-id': id });
-      assert.match(answer.text, uuid, id);
+      assert.match(answer.text, own, id);
       assert.equal(answer.headers['x-request-id'], answer.text);
     }
     const missing = await ask(`${url}missing`);
     assert.equal(missing.status, 404);
-    assert.match(String(missing.headers['x-request-id']), uuid);
+    assert.match(String(missing.headers['x-request-id']), own);
     await app.close();
   });
 

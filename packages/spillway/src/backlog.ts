@@ -1,6 +1,6 @@
 import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { deadline } from './deadline.ts';
+import { type CloseOptions, Closing } from './closing.ts';
 import { SpillwayError } from './errors.ts';
 import { Link, LinkedList } from './linked-list.ts';
 import { type Random, systemRandom } from './random.ts';
@@ -34,13 +34,6 @@ export interface BacklogOptions<T> {
   readonly onDrop?: ((item: T, reason: DropReason, error?: unknown) => void) | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
-}
-
-export interface BacklogCloseOptions {
-  /** How long to go on working, in milliseconds; 10,000 by default. */
-  readonly withinMs?: number | undefined;
-  /** Ends the work earlier. */
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** `added` is always the sum of `merged`, `done`, all `dropped`, and what is still here. */
@@ -113,10 +106,11 @@ export class Backlog<T> implements AsyncDisposable {
   #done = 0;
   #failed = 0;
   #startDue: boolean = false;
-  #closing: Promise<void> | undefined = undefined;
+  readonly #closing: Closing;
 
   constructor(options: BacklogOptions<T>) {
     this.#settings = settings(options);
+    this.#closing = new Closing(this.#settings.clock, (limit) => this.#finish(limit));
   }
 
   get stats(): BacklogStats {
@@ -142,7 +136,7 @@ export class Backlog<T> implements AsyncDisposable {
    */
   add(item: T): 'added' | 'merged' | 'dropped' {
     this.#added += 1;
-    if (this.#closing !== undefined) return this.#drop(item, 'closed');
+    if (this.#closing.hasBegun) return this.#drop(item, 'closed');
     let key: string | undefined;
     try {
       key = this.#settings.key?.(item);
@@ -169,21 +163,17 @@ export class Backlog<T> implements AsyncDisposable {
    * Takes nothing more and finishes what is here. When the time is over it aborts what runs, drops
    * the rest, and rejects with `BACKLOG_LEFT`; every call gets the outcome of the first.
    */
-  async close(options: BacklogCloseOptions = {}): Promise<void> {
-    const { withinMs = 10_000, signal } = options;
-    checkNumber('withinMs', withinMs, 0);
-    this.#closing ??= this.#finish(withinMs, signal);
-    await this.#closing;
+  async close(options: CloseOptions = {}): Promise<void> {
+    await this.#closing.close(options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  async #finish(withinMs: number, signal: AbortSignal | undefined): Promise<void> {
-    using limit = deadline(this.#settings.clock, withinMs, signal);
+  async #finish(limit: AbortSignal): Promise<void> {
     // Whether it became idle or the time is over shows in what is left.
-    await this.idle(limit.signal).catch(() => {});
+    await this.idle(limit).catch(() => {});
     const running = this.#running.size;
     const left = [...this.#running, ...this.#retrying];
     for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) left.push(entry);

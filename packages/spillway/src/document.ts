@@ -6,6 +6,7 @@ import { DocumentFile, type DocumentVersion, documentTarget } from './document-f
 import { SpillwayError } from './errors.ts';
 import { field } from './failure.ts';
 import { FileLock } from './file-lock.ts';
+import { inDoubt } from './in-doubt.ts';
 import { LinkedList } from './linked-list.ts';
 import type { Random } from './random.ts';
 import { mayGrant, nextTurn } from './turn.ts';
@@ -49,6 +50,8 @@ class Transaction<T> extends Waiter<T> {
   readonly change: Change<T>;
   readonly signal: AbortSignal;
   result: T | undefined = undefined;
+  /** True once it is a part of what will be written. */
+  isApplied = false;
 
   constructor(change: Change<T>, signal: AbortSignal, left: () => void) {
     super(signal, left);
@@ -137,8 +140,8 @@ export class Document<T> implements AsyncDisposable {
 
   /**
    * Changes a copy of the value, and resolves with it once it is in the file for good. The change
-   * may be async, but the document is locked meanwhile, for other processes too. Aborted while it
-   * is being written, the outcome is unknown; before that, it is as if it had never been.
+   * may be async, but the document is locked meanwhile, for other processes too. Aborted after the
+   * change was made, the outcome is unknown; before that, it is as if it had never been.
    */
   async transaction(change: Change<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted();
@@ -152,7 +155,11 @@ export class Document<T> implements AsyncDisposable {
     const transaction = new Transaction<T>(change, limit.signal, this.#left);
     this.#queue.push(transaction);
     this.#working ??= this.#work();
-    return await transaction.promise;
+    try {
+      return await transaction.promise;
+    } catch (error) {
+      throw transaction.isApplied && limit.signal.aborted ? inDoubt(error) : error;
+    }
   }
 
   /** Takes nothing more, and finishes what waits. */
@@ -217,6 +224,7 @@ export class Document<T> implements AsyncDisposable {
       if (!mayGrant(this.#clock.now())) await new Promise<void>(nextTurn);
       try {
         text = await this.#apply(transaction, text);
+        transaction.isApplied = true;
         changed.push(transaction);
       } catch (error) {
         transaction.refuse(error);

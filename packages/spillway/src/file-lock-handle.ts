@@ -3,24 +3,9 @@ import { dirname } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { SpillwayError } from './errors.ts';
 import { field } from './failure.ts';
+import { nodeSqlite } from './node-sqlite.ts';
 
 const sqliteBusy = 5;
-
-let sqlite: typeof import('node:sqlite') | undefined;
-
-/** Loaded when first needed, and quietly: Node warned of it until 24.15, which is no news here. */
-function database(): typeof DatabaseSync {
-  if (sqlite === undefined) {
-    const { emitWarning } = process;
-    process.emitWarning = () => {};
-    try {
-      sqlite = process.getBuiltinModule('node:sqlite');
-    } finally {
-      process.emitWarning = emitWarning;
-    }
-  }
-  return sqlite.DatabaseSync;
-}
 
 /**
  * One file that at most one process can hold: an open transaction of SQLite that writes nothing,
@@ -57,7 +42,8 @@ export class FileLockHandle implements Disposable {
   }
 
   #open(): void {
-    const opened = new (database())(this.#path, { timeout: 0 });
+    const { DatabaseSync } = nodeSqlite();
+    const opened = new DatabaseSync(this.#path, { timeout: 0 });
     this.#database = opened;
     opened.exec('PRAGMA journal_mode = MEMORY');
     this.#begin = opened.prepare('BEGIN IMMEDIATE');

@@ -1,7 +1,6 @@
 export { untilAborted } from './abort.ts';
 export {
   Backlog,
-  type BacklogCloseOptions,
   type BacklogOptions,
   type BacklogStats,
   type DropReason,
@@ -19,6 +18,7 @@ export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { check, checkInteger, checkNumber } from './check.ts';
 export { type Clock, systemClock } from './clock.ts';
+export type { CloseOptions } from './closing.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
 export {
@@ -31,6 +31,7 @@ export {
 export { FileLock, type FileLockOptions, type FileLockStats } from './file-lock.ts';
 export { Gate, type GateOptions, type GateStats } from './gate.ts';
 export { Histogram, type Quantiles } from './histogram.ts';
+export { inDoubt } from './in-doubt.ts';
 export { Lane, type LaneStats } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
@@ -106,7 +107,6 @@ export {
 } from './worker-context.ts';
 export { WriteBehind } from './write-behind.ts';
 export type {
-  WriteBehindCloseOptions,
   WriteBehindOptions,
   WriteBehindStats,
 } from './write-behind-options.ts';

@@ -1,6 +1,8 @@
 import { type BigIntStats, statSync } from 'node:fs';
-import { constants, DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { systemClock } from './clock.ts';
+import { field } from './failure.ts';
+import { nodeSqlite } from './node-sqlite.ts';
 import { systemRandom } from './random.ts';
 import { primaryCode } from './sqlite-error.ts';
 import type { SqliteStart, SqlResult, SqlStatement, SqlValue } from './sqlite-wire.ts';
@@ -14,6 +16,8 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 interface Prepared {
   readonly statement: StatementSync;
   readonly hasRows: boolean;
+  /** True if it sets, releases or goes back to a savepoint. */
+  readonly isSavepoint: boolean;
 }
 
 /** One connection to one file, used by one thread and blocking it. */
@@ -25,10 +29,14 @@ export class SqliteConnection implements Disposable {
   readonly #controls = new Map<string, StatementSync>();
   /** True while a statement of this class, which may begin or end a transaction, is run. */
   #own = false;
-  #totalChanges = 0n;
+  #sawSavepoint = false;
+  #ranSavepoint = false;
+  /** What all statements so far have changed; undefined when that has to be asked again. */
+  #totalChanges: bigint | undefined = undefined;
 
   /** Creates the file only if told to: one that has vanished is not replaced by an empty one. */
   constructor(start: SqliteStart, create: boolean) {
+    const { constants, DatabaseSync } = nodeSqlite();
     this.#start = start;
     if (!create) statOf(start.path);
     const isReader = start.role === 'reader';
@@ -38,11 +46,11 @@ export class SqliteConnection implements Disposable {
     try {
       if (!isReader) this.#retry(this.giveUpAt(), () => this.#configure());
       this.#file = statOf(start.path);
-      this.#database.setAuthorizer((action) =>
-        action === constants.SQLITE_TRANSACTION && !this.#own
-          ? constants.SQLITE_DENY
-          : constants.SQLITE_OK,
-      );
+      this.#database.setAuthorizer((action) => {
+        if (action === constants.SQLITE_SAVEPOINT) this.#sawSavepoint = true;
+        const isDenied = action === constants.SQLITE_TRANSACTION && !this.#own;
+        return isDenied ? constants.SQLITE_DENY : constants.SQLITE_OK;
+      });
     } catch (error) {
       this.#database.close();
       throw error;
@@ -58,7 +66,13 @@ export class SqliteConnection implements Disposable {
     return systemClock.now() + this.#start.busyMsMax;
   }
 
+  /** True if a caller's statement has touched savepoints since the transaction began. */
+  get ranSavepoint(): boolean {
+    return this.#ranSavepoint;
+  }
+
   begin(giveUpAt: number): void {
+    this.#ranSavepoint = false;
     this.#retry(giveUpAt, () => this.control('BEGIN IMMEDIATE'));
   }
 
@@ -79,8 +93,12 @@ export class SqliteConnection implements Disposable {
   }
 
   run({ sql, parameters }: SqlStatement): SqlResult {
-    const { statement, hasRows } = this.#prepare(sql);
+    const { statement, hasRows, isSavepoint } = this.#prepare(sql);
+    if (isSavepoint) this.#ranSavepoint = true;
     const values = parameters as (null | number | bigint | string | NodeJS.ArrayBufferView)[];
+    const isReader = this.#start.role === 'reader';
+    const before = hasRows && !isReader ? (this.#totalChanges ?? this.#counters().total) : 0n;
+    this.#totalChanges = undefined;
     if (!hasRows) {
       const { changes, lastInsertRowid } = statement.run(...values);
       return { rows: [], changes: Number(changes), lastInsertRowid: exact(lastInsertRowid) };
@@ -92,9 +110,12 @@ export class SqliteConnection implements Disposable {
         if (typeof value === 'bigint') row[name] = exact(value);
       }
     }
-    return this.#start.role === 'reader'
-      ? { rows, changes: 0, lastInsertRowid: 0 }
-      : { rows, ...this.#changed() };
+    if (isReader) return { rows, changes: 0, lastInsertRowid: 0 };
+    const { total, last, rowid } = this.#counters();
+    // Of a statement that only reads, SQLite tells what the one before it has changed.
+    const changes = total === before ? 0 : Number(last);
+    this.#totalChanges = total;
+    return { rows, changes, lastInsertRowid: exact(rowid) };
   }
 
   /** Fails if the file is no longer where it was: what is written now would be lost with it. */
@@ -134,10 +155,12 @@ export class SqliteConnection implements Disposable {
       this.#prepared.set(sql, known);
       return known;
     }
+    this.#sawSavepoint = false;
     const statement = this.#database.prepare(sql);
+    const isSavepoint = this.#sawSavepoint;
     statement.setReadBigInts(true);
     this.#checkSingle(sql.slice(statement.sourceSQL.length));
-    const prepared = { statement, hasRows: statement.columns().length > 0 };
+    const prepared = { statement, hasRows: statement.columns().length > 0, isSavepoint };
     this.#prepared.set(sql, prepared);
     if (this.#prepared.size > statementsMax) {
       const [oldest] = this.#prepared.keys();
@@ -151,20 +174,17 @@ export class SqliteConnection implements Disposable {
     if (rest.trim() === '') return;
     let isEmpty = false;
     try {
-      this.#database.prepare(rest);
+      void this.#database.prepare(rest).sourceSQL;
     } catch (error) {
-      isEmpty = (error as { code?: unknown }).code === 'ERR_INVALID_ARG_VALUE';
+      // To SQLite an empty one is none; Node refuses it, in some releases only once it is used.
+      isEmpty = field(error, 'code') !== 'ERR_SQLITE_ERROR';
     }
     if (!isEmpty) throw new Error('one statement at a time');
   }
 
-  /** What a statement that also gave rows has changed; nothing, if it only read. */
-  #changed(): { readonly changes: number; readonly lastInsertRowid: number | bigint } {
+  #counters(): Record<'total' | 'last' | 'rowid', bigint> {
     const sql = 'SELECT total_changes() AS total, changes() AS last, last_insert_rowid() AS rowid';
-    const row = this.#prepare(sql).statement.get() as Record<'total' | 'last' | 'rowid', bigint>;
-    const changes = row.total === this.#totalChanges ? 0 : Number(row.last);
-    this.#totalChanges = row.total;
-    return { changes, lastInsertRowid: exact(row.rowid) };
+    return this.#prepare(sql).statement.get() as Record<'total' | 'last' | 'rowid', bigint>;
   }
 }
 

@@ -1,6 +1,7 @@
 import { check } from './check.ts';
 import { type ErrorCode, SpillwayError } from './errors.ts';
 import { field } from './failure.ts';
+import { inDoubt } from './in-doubt.ts';
 import type {
   SqliteFailure,
   SqliteOutcome,
@@ -15,10 +16,10 @@ const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   5: { code: 'DATABASE_BUSY', says: 'another process holds the file; nothing was changed' },
   6: { code: 'DATABASE_BUSY', says: 'the table is locked; nothing was changed' },
   7: { code: 'DATABASE_LOST', says: 'out of memory; the transaction was rolled back' },
-  10: { code: 'DATABASE_LOST', says: 'not acknowledged: it may or may not have been done' },
+  10: { code: 'DATABASE_LOST', says: 'the file could not be read or written' },
   11: { code: 'DATABASE_CORRUPT', says: 'the file is damaged' },
   13: { code: 'DATABASE_FULL', says: 'no space is left; the transaction was rolled back' },
-  14: { code: 'DATABASE_LOST', says: 'the file is gone or cannot be opened; not acknowledged' },
+  14: { code: 'DATABASE_LOST', says: 'the file is gone or cannot be opened' },
   19: { code: 'DATABASE_CONSTRAINT', says: 'the transaction was rolled back' },
   26: { code: 'DATABASE_CORRUPT', says: 'the file is no database' },
 };
@@ -36,22 +37,24 @@ export function primaryCode(error: unknown): number {
 }
 
 /** What an error of a thread looks like on its way to the caller. */
-export function toFailure(error: unknown, sql?: string): SqliteFailure {
+export function toFailure(error: unknown, sql?: string, isCommit = false): SqliteFailure {
   const errcode = field(error, 'errcode');
   return {
     message: error instanceof Error ? error.message : String(error),
     code: String(field(error, 'code') ?? 'ERR_SQLITE_ERROR'),
     errcode: typeof errcode === 'number' ? errcode : 0,
     sql,
+    isCommit,
   };
 }
 
 /** What the caller gets for it. */
-export function toError({ message, code, errcode, sql }: SqliteFailure): Error {
+export function toError({ message, code, errcode, sql, isCommit }: SqliteFailure): unknown {
   const cause = Object.assign(new Error(message), { code, errcode });
   const known = codes[errcode === shmSize ? 13 : errcode & 0xff];
   if (known !== undefined) {
-    return new SpillwayError(known.code, `${message} (${known.says})`, { cause });
+    const error = new SpillwayError(known.code, `${message} (${known.says})`, { cause });
+    return isCommit && known.code === 'DATABASE_LOST' ? inDoubt(error) : error;
   }
   const why =
     errcode === denied ? 'transactions are begun and ended by write() and transaction()' : message;
@@ -75,8 +78,13 @@ export function copyStatement({ sql, parameters }: SqlStatement): SqlStatement {
 
 function copyValue(value: SqlValue, at: number): SqlValue {
   if (value instanceof Uint8Array) return new Uint8Array(value);
-  const isPlain = value === null || ['number', 'bigint', 'string'].includes(typeof value);
+  if (value === null) return value;
+  switch (typeof value) {
+    case 'number':
+    case 'bigint':
+    case 'string':
+      return value;
+  }
   const rule = 'null, a number, a bigint, a string or a Uint8Array';
-  check(isPlain, `parameters[${at}]`, rule, value);
-  return value;
+  check(false, `parameters[${at}]`, rule, value);
 }

@@ -3,11 +3,12 @@ import { untilAborted } from './abort.ts';
 import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
+import { inDoubt } from './in-doubt.ts';
 import { copyStatement, resultsOf, toError } from './sqlite-error.ts';
 import { type SqliteJob, SqliteQueue } from './sqlite-queue.ts';
 import { SqliteThread } from './sqlite-thread.ts';
 import { SqliteTransaction } from './sqlite-transaction.ts';
-import type { SqliteOutcome, SqlResult, SqlStatement } from './sqlite-wire.ts';
+import type { SqliteOutcome, SqlResult, SqlStatement, SqlStatements } from './sqlite-wire.ts';
 import { nextTurn } from './turn.ts';
 
 /** How many transactions share one fsync at most; more would hardly be faster. */
@@ -46,9 +47,8 @@ export interface SqliteFileStats {
   readonly restarts: number;
 }
 
-type Statements = readonly SqlStatement[];
 /** A transaction known in advance, or undefined for one that asks for the writer itself. */
-type Write = Statements | undefined;
+type Write = SqlStatements | undefined;
 type WriteJob = SqliteJob<Write, readonly SqlResult[]>;
 
 /**
@@ -93,7 +93,7 @@ export class SqliteFile implements AsyncDisposable {
     const file = new SqliteFile(options);
     try {
       // Those that read start when there is something to read.
-      resultsOf((await file.#writer.call({ type: 'open' }))[0]);
+      resultsOf((await file.#writer.call('open'))[0]);
       return file;
     } catch (error) {
       await file[Symbol.asyncDispose]();
@@ -113,15 +113,23 @@ export class SqliteFile implements AsyncDisposable {
     };
   }
 
-  /** Does all statements or none, in one transaction; returns when it is safe on the disk. */
-  async write(statements: Statements, signal?: AbortSignal): Promise<readonly SqlResult[]> {
+  /**
+   * Does all statements or none, in one transaction; returns when it is safe on the disk. If it is
+   * aborted by a deadline, `retryable` tells whether it may have been done.
+   */
+  async write(statements: SqlStatements, signal?: AbortSignal): Promise<readonly SqlResult[]> {
     check(Array.isArray(statements), 'statements', 'an array', statements);
-    return await this.#enqueue(this.#writes, statements.map(copyStatement), signal);
+    const job = this.#enqueue(this.#writes, statements.map(copyStatement), signal);
+    try {
+      return await job.promise;
+    } catch (error) {
+      throw signal?.aborted && job.hasBegun ? inDoubt(error) : error;
+    }
   }
 
   /** Runs one statement that changes nothing, on a thread that reads. */
   async read(statement: SqlStatement, signal?: AbortSignal): Promise<SqlResult> {
-    return await this.#enqueue(this.#reads, copyStatement(statement), signal);
+    return await this.#enqueue(this.#reads, copyStatement(statement), signal).promise;
   }
 
   /**
@@ -133,9 +141,14 @@ export class SqliteFile implements AsyncDisposable {
     signal?: AbortSignal,
   ): Promise<T> {
     check(typeof work === 'function', 'work', 'a function', work);
-    await this.#enqueue(this.#writes, undefined, signal);
-    const done = this.#perform(new SqliteTransaction(this.#writer, signal), work);
-    return await (signal ? untilAborted(done, signal) : done);
+    await this.#enqueue(this.#writes, undefined, signal).promise;
+    const transaction = new SqliteTransaction(this.#writer, signal);
+    const done = this.#perform(transaction, work);
+    try {
+      return await (signal ? untilAborted(done, signal) : done);
+    } catch (error) {
+      throw signal?.aborted && transaction.isCommitting ? inDoubt(error) : error;
+    }
   }
 
   /** Does what waits, then closes; refuses whatever comes after this. */
@@ -157,13 +170,13 @@ export class SqliteFile implements AsyncDisposable {
     queue: SqliteQueue<Work, T>,
     work: Work,
     signal: AbortSignal | undefined,
-  ): Promise<T> {
+  ): SqliteJob<Work, T> {
     if (this.#closed !== undefined) {
-      return Promise.reject(new SpillwayError('DATABASE_CLOSED', 'the database is closed'));
+      throw new SpillwayError('DATABASE_CLOSED', 'the database is closed');
     }
-    const done = queue.push(work, signal);
+    const job = queue.push(work, signal);
     this.#schedule();
-    return done;
+    return job;
   }
 
   /** Once per turn of the loop: all that comes in one turn goes out in one message. */
@@ -191,8 +204,8 @@ export class SqliteFile implements AsyncDisposable {
     while (jobs.length < groupMax && this.#writes.first !== undefined) {
       jobs.push(this.#writes.shift() as WriteJob);
     }
-    const transactions = jobs.map(({ work }) => work as Statements);
-    void this.#ask(this.#writer, jobs, { type: 'group', transactions }).then((outcomes) => {
+    const transactions = jobs.map(({ work }) => work as SqlStatements);
+    void this.#ask(this.#writer, jobs, 'group', transactions).then((outcomes) => {
       this.#groups += 1;
       this.#endWriting();
       this.#transactions += settle(jobs, outcomes, (results) => results);
@@ -225,8 +238,8 @@ export class SqliteFile implements AsyncDisposable {
     while (jobs.length < Math.min(share, readsMax) && this.#reads.size > 0) {
       jobs.push(this.#reads.shift() as SqliteJob<SqlStatement, SqlResult>);
     }
-    const statements = jobs.map(({ work }) => work);
-    void this.#ask(thread, jobs, { type: 'read', statements }).then((outcomes) => {
+    const statements = jobs.map(({ work }) => [work]);
+    void this.#ask(thread, jobs, 'read', statements).then((outcomes) => {
       this.#idle.push(thread);
       this.#schedule();
       this.#answered += settle(jobs, outcomes, ([result]) => result as SqlResult);
@@ -237,10 +250,11 @@ export class SqliteFile implements AsyncDisposable {
   async #ask(
     thread: SqliteThread,
     jobs: readonly { refuse(reason: unknown): void }[],
-    message: Parameters<SqliteThread['call']>[0],
+    type: 'group' | 'read',
+    transactions: readonly SqlStatements[],
   ): Promise<readonly SqliteOutcome[]> {
     try {
-      return await thread.call(message);
+      return await thread.call(type, transactions);
     } catch (error) {
       for (const job of jobs) job.refuse(error);
       return [];

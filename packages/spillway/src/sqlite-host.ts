@@ -4,7 +4,7 @@ import type {
   SqliteOutcome,
   SqliteStart,
   SqlResult,
-  SqlStatement,
+  SqlStatements,
   ToSqlite,
 } from './sqlite-wire.ts';
 
@@ -26,14 +26,13 @@ export class SqliteHost {
     try {
       return this.#answer(message);
     } catch (error) {
-      const asked = 'transactions' in message ? message.transactions : undefined;
-      const { length } = asked ?? ('statements' in message ? message.statements : [message]);
+      const length = Math.max(1, message.transactions.length);
       return new Array<SqliteOutcome>(length).fill(this.#failed(error));
     }
   }
 
-  #answer(message: ToSqlite): readonly SqliteOutcome[] {
-    switch (message.type) {
+  #answer({ type, transactions }: ToSqlite): readonly SqliteOutcome[] {
+    switch (type) {
       case 'open':
         this.#connection ??= new SqliteConnection(this.#start, true);
         return [];
@@ -42,22 +41,20 @@ export class SqliteHost {
         this.#connection = undefined;
         return [];
       case 'group':
-        return this.#group(message.transactions, this.#open().giveUpAt());
+        return this.#group(transactions, this.#open().giveUpAt());
       case 'read':
         this.#open().checkInPlace();
-        return message.statements.map((statement) => this.#attempt([statement]));
+        return transactions.map((statements) => this.#attempt(statements));
       case 'begin': {
         const connection = this.#open();
         connection.begin(connection.giveUpAt());
         return [];
       }
       case 'run':
-        return [this.#inTransaction() ?? this.#attempt([message.statement])];
+        return [this.#inTransaction() ?? this.#attempt(transactions.flat())];
       case 'commit': {
-        const refused = this.#inTransaction();
-        if (refused !== undefined) return [refused];
-        this.#commit(this.#open());
-        return [];
+        const failed = this.#inTransaction() ?? this.#commit(this.#open());
+        return failed === undefined ? [] : [failed];
       }
       case 'rollback':
         this.#rollback();
@@ -71,33 +68,46 @@ export class SqliteHost {
   }
 
   /**
-   * All of them in one transaction of SQLite, so that one fsync serves them all; each in a
-   * savepoint, so that one that fails is undone alone.
+   * All of them in one transaction of SQLite, so that one fsync serves them all. They are run as if
+   * none could fail; if one does, all are undone and run again with a savepoint for each, so that
+   * it is undone alone.
    */
   #group(
-    transactions: readonly (readonly SqlStatement[])[],
+    transactions: readonly SqlStatements[],
     giveUpAt: number,
+    isGuarded = false,
   ): readonly SqliteOutcome[] {
     const connection = this.#open();
     connection.begin(giveUpAt);
     const outcomes: SqliteOutcome[] = [];
     for (const statements of transactions) {
-      const outcome = this.#savepoint(connection, statements);
+      const outcome = isGuarded
+        ? this.#savepoint(connection, statements)
+        : this.#attempt(statements);
       outcomes.push(outcome);
+      if (!('failure' in outcome)) continue;
       // Some failures, such as a full disk, undo all of the group and not only their own part.
-      if (!connection.isTransaction) return this.#alone(transactions, giveUpAt, outcome);
+      const isAlone = transactions.length === 1 || !connection.isTransaction;
+      if (isAlone) return this.#alone(transactions, giveUpAt, outcome);
+      if (isGuarded) continue;
+      this.#rollback();
+      return this.#group(transactions, giveUpAt, true);
     }
-    try {
-      this.#commit(connection);
-      return outcomes;
-    } catch (error) {
-      return this.#alone(transactions, giveUpAt, this.#failed(error));
+    if (connection.ranSavepoint && !isGuarded) {
+      // One that was left open could be used by the next, to undo what is not its own.
+      this.#rollback();
+      return this.#group(transactions, giveUpAt, true);
     }
+    const failed = this.#commit(connection);
+    if (failed === undefined) return outcomes;
+    // What may have been done must not be done again.
+    if (this.#connection === undefined) return outcomes.map(() => failed);
+    return this.#alone(transactions, giveUpAt, failed);
   }
 
   /** One by one, so that whoever can be served is; none of them was acknowledged yet. */
   #alone(
-    transactions: readonly (readonly SqlStatement[])[],
+    transactions: readonly SqlStatements[],
     giveUpAt: number,
     outcome: SqliteOutcome,
   ): readonly SqliteOutcome[] {
@@ -112,7 +122,7 @@ export class SqliteHost {
     });
   }
 
-  #savepoint(connection: SqliteConnection, statements: readonly SqlStatement[]): SqliteOutcome {
+  #savepoint(connection: SqliteConnection, statements: SqlStatements): SqliteOutcome {
     connection.control('SAVEPOINT spillway_one');
     const outcome = this.#attempt(statements);
     if (!connection.isTransaction) return outcome;
@@ -121,7 +131,7 @@ export class SqliteHost {
     return outcome;
   }
 
-  #attempt(statements: readonly SqlStatement[]): SqliteOutcome {
+  #attempt(statements: SqlStatements): SqliteOutcome {
     const connection = this.#open();
     const results: SqlResult[] = [];
     let sql: string | undefined;
@@ -140,23 +150,29 @@ export class SqliteHost {
   #inTransaction(): SqliteOutcome | undefined {
     if (this.#connection?.isTransaction) return undefined;
     const message = 'the transaction has ended by an error, or with its thread';
-    return { failure: { message, code: 'ERR_SQLITE_ERROR', errcode: aborted, sql: undefined } };
+    return { failure: toFailure(Object.assign(new Error(message), { errcode: aborted })) };
   }
 
-  #commit(connection: SqliteConnection): void {
-    connection.control('COMMIT');
-    connection.checkInPlace();
+  /** Undefined if it is safe on the disk. */
+  #commit(connection: SqliteConnection): SqliteOutcome | undefined {
+    try {
+      connection.control('COMMIT');
+      connection.checkInPlace();
+      return undefined;
+    } catch (error) {
+      return this.#failed(error, undefined, true);
+    }
   }
 
   #rollback(): void {
     if (this.#connection?.isTransaction) this.#connection.control('ROLLBACK');
   }
 
-  #failed(error: unknown, sql?: string): SqliteOutcome {
+  #failed(error: unknown, sql?: string, isCommit?: boolean): SqliteOutcome {
     if (broken.has(primaryCode(error))) {
       this.#connection?.[Symbol.dispose]();
       this.#connection = undefined;
     }
-    return { failure: toFailure(error, sql) };
+    return { failure: toFailure(error, sql, isCommit) };
   }
 }

@@ -7,6 +7,8 @@ import { Waiter } from './wait-queue.ts';
 export class SqliteJob<Work, T> extends Waiter<T> {
   readonly work: Work;
   enteredAt = 0;
+  /** True once a thread may have seen it. */
+  hasBegun = false;
 
   constructor(work: Work, signal: AbortSignal | undefined, left: () => void) {
     super(signal, left);
@@ -36,22 +38,23 @@ export class SqliteQueue<Work, T> {
     return this.#jobs.first?.work;
   }
 
-  push(work: Work, signal: AbortSignal | undefined): Promise<T> {
+  push(work: Work, signal: AbortSignal | undefined): SqliteJob<Work, T> {
     const { max, clock } = this.#options;
-    if (signal?.aborted) return Promise.reject(signal.reason);
+    signal?.throwIfAborted();
     if (this.#jobs.size >= max) {
       const message = `${max} wait for the database already; nothing was changed`;
-      return Promise.reject(new SpillwayError('DATABASE_BUSY', message));
+      throw new SpillwayError('DATABASE_BUSY', message);
     }
     const job = new SqliteJob<Work, T>(work, signal, this.#settle);
     job.enteredAt = clock.now();
     this.#jobs.push(job);
     this.#settle();
-    return job.promise;
+    return job;
   }
 
   shift(): SqliteJob<Work, T> | undefined {
     const job = this.#jobs.shift();
+    if (job !== undefined) job.hasBegun = true;
     this.#settle();
     return job;
   }

@@ -2,9 +2,12 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { SpillwayError } from './errors.ts';
-import type { SqliteOutcome, SqliteStart, ToSqlite } from './sqlite-wire.ts';
+import { inDoubt } from './in-doubt.ts';
+import { type PackedOutcomes, packTransactions, unpackOutcomes } from './sqlite-pack.ts';
+import type { SqliteOutcome, SqliteStart, SqlStatements, ToSqlite } from './sqlite-wire.ts';
 
 interface Call {
+  readonly type: ToSqlite['type'];
   resolve(outcomes: readonly SqliteOutcome[]): void;
   reject(error: unknown): void;
 }
@@ -26,11 +29,14 @@ export class SqliteThread implements AsyncDisposable {
   }
 
   /** Answered in the order of the calls; rejects if the thread ends before it answers. */
-  call(message: ToSqlite): Promise<readonly SqliteOutcome[]> {
+  call(
+    type: ToSqlite['type'],
+    transactions: readonly SqlStatements[] = [],
+  ): Promise<readonly SqliteOutcome[]> {
     this.#worker ??= this.#spawn();
     const { promise, resolve, reject } = Promise.withResolvers<readonly SqliteOutcome[]>();
-    this.#calls.push({ resolve, reject });
-    this.#worker.postMessage(message);
+    this.#calls.push({ type, resolve, reject });
+    this.#worker.postMessage({ type, ...packTransactions(transactions) });
     return promise;
   }
 
@@ -38,7 +44,7 @@ export class SqliteThread implements AsyncDisposable {
     const worker = this.#worker;
     if (worker === undefined) return;
     const exit = once(worker, 'exit');
-    await this.call({ type: 'close' }).catch(() => []);
+    await this.call('close').catch(() => []);
     await exit;
   }
 
@@ -49,8 +55,8 @@ export class SqliteThread implements AsyncDisposable {
     // The program's own switches may be such that no thread can start with them.
     const worker = new Worker(entry, { workerData: this.#start, execArgv: [] });
     let failure: unknown;
-    worker.on('message', (outcomes: readonly SqliteOutcome[]) => {
-      this.#calls.shift()?.resolve(outcomes);
+    worker.on('message', (outcomes: PackedOutcomes) => {
+      this.#calls.shift()?.resolve(unpackOutcomes(outcomes));
     });
     worker.on('error', (error) => {
       failure = error;
@@ -59,9 +65,10 @@ export class SqliteThread implements AsyncDisposable {
       const lost = this.#calls;
       this.#worker = undefined;
       this.#calls = [];
-      const message = 'the thread ended; not acknowledged: it may or may not have been done';
-      const error = new SpillwayError('DATABASE_LOST', message, { cause: failure });
-      for (const call of lost) call.reject(error);
+      const error = new SpillwayError('DATABASE_LOST', 'the thread ended', { cause: failure });
+      for (const { type, reject } of lost) {
+        reject(type === 'group' || type === 'commit' ? inDoubt(error) : error);
+      }
     });
     return worker;
   }

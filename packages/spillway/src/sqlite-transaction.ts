@@ -8,17 +8,23 @@ export class SqliteTransaction {
   readonly #thread: SqliteThread;
   readonly #signal: AbortSignal | undefined;
   #isOpen = true;
+  #isCommitting = false;
 
   constructor(thread: SqliteThread, signal: AbortSignal | undefined) {
     this.#thread = thread;
     this.#signal = signal;
   }
 
+  /** True from the moment when it may have been done, whatever comes. */
+  get isCommitting(): boolean {
+    return this.#isCommitting;
+  }
+
   /** Runs one statement; one that fails changes nothing, and the transaction may go on. */
   async run(statement: SqlStatement): Promise<SqlResult> {
     this.#signal?.throwIfAborted();
     if (!this.#isOpen) throw new Error('the transaction has ended: run() came too late');
-    const [outcome] = await this.#thread.call({ type: 'run', statement: copyStatement(statement) });
+    const [outcome] = await this.#thread.call('run', [[copyStatement(statement)]]);
     return resultsOf(outcome)[0] as SqlResult;
   }
 
@@ -30,6 +36,7 @@ export class SqliteTransaction {
       signal?.throwIfAborted();
       const value = await (signal ? untilAborted(work(this), signal) : work(this));
       this.#isOpen = false;
+      this.#isCommitting = true;
       await this.#call('commit');
       return value;
     } catch (error) {
@@ -41,6 +48,6 @@ export class SqliteTransaction {
   }
 
   async #call(type: 'begin' | 'commit' | 'rollback'): Promise<void> {
-    resultsOf((await this.#thread.call({ type }))[0]);
+    resultsOf((await this.#thread.call(type))[0]);
   }
 }

@@ -7,6 +7,9 @@ export interface SqlStatement {
   readonly parameters: readonly SqlValue[];
 }
 
+/** What is done as a whole, or not at all. */
+export type SqlStatements = readonly SqlStatement[];
+
 /** What one statement gave. */
 export interface SqlResult {
   readonly rows: readonly Readonly<Record<string, SqlValue>>[];
@@ -23,11 +26,11 @@ export interface SqliteStart {
 }
 
 /** What the file asks of a thread; each is answered, in order, by its outcomes. */
-export type ToSqlite =
-  | { readonly type: 'open' | 'begin' | 'commit' | 'rollback' | 'close' }
-  | { readonly type: 'run'; readonly statement: SqlStatement }
-  | { readonly type: 'read'; readonly statements: readonly SqlStatement[] }
-  | { readonly type: 'group'; readonly transactions: readonly (readonly SqlStatement[])[] };
+export interface ToSqlite {
+  readonly type: 'open' | 'begin' | 'run' | 'commit' | 'rollback' | 'group' | 'read' | 'close';
+  /** What to run; empty where there is nothing. */
+  readonly transactions: readonly SqlStatements[];
+}
 
 /** An error, as far as it can be sent. */
 export interface SqliteFailure {
@@ -36,6 +39,8 @@ export interface SqliteFailure {
   /** The extended result code of SQLite; 0 if the error is not SQLite's. */
   readonly errcode: number;
   readonly sql: string | undefined;
+  /** True if it came when the transaction was being committed. */
+  readonly isCommit: boolean;
 }
 
 export type SqliteOutcome =

@@ -23,13 +23,6 @@ export interface WriteBehindOptions<K, V> {
   readonly random?: Random | undefined;
 }
 
-export interface WriteBehindCloseOptions {
-  /** How long to try to flush what is left, in milliseconds; 10,000 by default. */
-  readonly withinMs?: number | undefined;
-  /** Gives up earlier. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 export interface WriteBehindStats {
   readonly size: number;
   /** Records changed and not durable yet, those being flushed included. */

@@ -1,12 +1,12 @@
 import { untilAborted } from './abort.ts';
-import { check, checkNumber } from './check.ts';
+import { check } from './check.ts';
+import { type CloseOptions, Closing } from './closing.ts';
 import { deadline } from './deadline.ts';
 import { SpillwayError } from './errors.ts';
 import { field } from './failure.ts';
 import { LinkedList } from './linked-list.ts';
 import { pause } from './pause.ts';
 import {
-  type WriteBehindCloseOptions,
   type WriteBehindOptions,
   type WriteBehindSettings,
   type WriteBehindStats,
@@ -27,6 +27,7 @@ export class WriteBehind<K, V> implements AsyncDisposable {
   readonly #dirty = new Set<CachedRecord<K, V>>();
   readonly #awaiting = new LinkedList<Awaiting>();
   readonly #abort = new AbortController();
+  readonly #closing: Closing;
   /** Changes are numbered, and a flush has all up to some number. */
   #changes = 0;
   #timer: Disposable | undefined;
@@ -35,10 +36,10 @@ export class WriteBehind<K, V> implements AsyncDisposable {
   #flushes = 0;
   #failures = 0;
   #lastFailure: unknown;
-  #closing: Promise<void> | undefined;
 
   constructor(options: WriteBehindOptions<K, V>) {
     this.#settings = writeBehindSettings(options);
+    this.#closing = new Closing(this.#settings.clock, (limit) => this.#finish(limit));
   }
 
   get stats(): WriteBehindStats {
@@ -84,24 +85,20 @@ export class WriteBehind<K, V> implements AsyncDisposable {
    * Takes nothing more and flushes all. When the time is over it rejects with `WRITE_BEHIND_LEFT`,
    * and so does whatever awaits; every call gets the outcome of the first.
    */
-  async close(options: WriteBehindCloseOptions = {}): Promise<void> {
-    const { withinMs = 10_000, signal } = options;
-    checkNumber('withinMs', withinMs, 0);
-    this.#closing ??= this.#finish(withinMs, signal);
-    await this.#closing;
+  async close(options: CloseOptions = {}): Promise<void> {
+    await this.#closing.close(options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  async #finish(withinMs: number, signal: AbortSignal | undefined): Promise<void> {
-    using limit = deadline(this.#settings.clock, withinMs, signal);
+  async #finish(limit: AbortSignal): Promise<void> {
     this.#timer?.[Symbol.dispose]();
-    while (this.#dirty.size > 0 && !limit.signal.aborted) {
+    while (this.#dirty.size > 0 && !limit.aborted) {
       this.#hasten();
       const work = this.#working ?? Promise.resolve();
-      await untilAborted(work, limit.signal).catch(() => {});
+      await untilAborted(work, limit).catch(() => {});
     }
     if (this.#dirty.size === 0) {
       this.#abort.abort(closed());
@@ -123,7 +120,7 @@ export class WriteBehind<K, V> implements AsyncDisposable {
     act: (record: CachedRecord<K, V>) => R,
   ): Promise<R> {
     signal?.throwIfAborted();
-    if (this.#closing !== undefined) throw closed();
+    if (this.#closing.hasBegun) throw closed();
     const record = this.#records.get(key) ?? this.#admit(key);
     // In use, it is not evicted between its arrival and the moment this caller gets it.
     this.#idle.remove(record);
@@ -230,7 +227,7 @@ export class WriteBehind<K, V> implements AsyncDisposable {
 
   #isUrgent(): boolean {
     const { dirtyMax, flushMsMax } = this.#settings;
-    if (this.#awaiting.size > 0 || this.#closing !== undefined) return true;
+    if (this.#awaiting.size > 0 || this.#closing.hasBegun) return true;
     return 2 * this.#dirty.size >= dirtyMax || this.#oldestDirtyMs() >= flushMsMax;
   }
 

@@ -33,6 +33,14 @@ describe('SpillwayError', () => {
       assert.ok([409, 429, 500, 502, 503, 504, 507].includes(status), `${code} has ${status}`);
     }
   });
+
+  it('has a stack unless it is a plain refusal, and leaves those of others alone', () => {
+    const stackOf = (error: Error) => (error.stack ?? '').split('\n    at ').length - 1;
+    assert.equal(stackOf(new SpillwayError('LANE_FULL', 'full')), 0);
+    assert.ok(stackOf(new SpillwayError('DATABASE_CORRUPT', 'broken')) > 0);
+    assert.ok(stackOf(new SpillwayError('DATABASE_LOST', 'lost', { cause: 'cut' })) > 0);
+    assert.ok(stackOf(new Error('of somebody else')) > 0);
+  });
 });
 
 describe('seededRandom', () => {

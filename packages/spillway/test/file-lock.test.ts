@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempDisposableSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import {
+  mkdtempDisposableSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -34,7 +41,7 @@ describe('FileLock', () => {
       inside -= 1;
     };
     await Promise.all(Array.from({ length: 50 }, (_, at) => pass(at % 2 ? one : other, at)));
-    rmSync(`${folder.path}-link`);
+    unlinkSync(`${folder.path}-link`);
     assert.deepEqual(
       order,
       Array.from({ length: 50 }, (_, at) => at),

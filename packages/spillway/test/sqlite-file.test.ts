@@ -12,6 +12,7 @@ describe('SqliteFile.write', () => {
       sql('INSERT INTO item (name) VALUES (?), (?) RETURNING id, name', 'b', 'c'),
       sql('SELECT count(*) AS count FROM item'),
       sql('UPDATE item SET name = name || ?', '!'),
+      sql('SELECT max(id) AS last FROM item'),
     ]);
     assert.deepEqual(results, [
       { rows: [], changes: 1, lastInsertRowid: 1 },
@@ -25,6 +26,7 @@ describe('SqliteFile.write', () => {
       },
       { rows: [{ count: 3 }], changes: 0, lastInsertRowid: 3 },
       { rows: [], changes: 3, lastInsertRowid: 3 },
+      { rows: [{ last: 3 }], changes: 0, lastInsertRowid: 3 },
     ]);
   });
 

@@ -4,9 +4,30 @@ import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
-import { SqliteFile, type SqliteFileOptions } from 'spillway';
+import { deadline, SpillwayError, SqliteFile, type SqliteFileOptions } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 import { insert, Scene, sql } from './sqlite-scene.ts';
+
+/** Another process, as far as SQLite can tell, that keeps all others from writing. */
+async function hold(path: string): Promise<AsyncDisposable> {
+  const file = await SqliteFile.open({ path });
+  const ended = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const holding = file.transaction(async () => {
+    begun.resolve();
+    await ended.promise;
+  });
+  await begun.promise;
+  return {
+    async [Symbol.asyncDispose]() {
+      ended.resolve();
+      await holding;
+      await file[Symbol.asyncDispose]();
+    },
+  };
+}
 
 describe('a SqliteFile in trouble', () => {
   it('starts a crashed thread again, and tells whoever was not acknowledged', async () => {
@@ -26,6 +47,59 @@ describe('a SqliteFile in trouble', () => {
     assert.deepEqual(await scene.names(), ['before', 'after']);
     assert.equal(scene.file.stats.restarts, 2);
     process.off('worker', note);
+  });
+
+  it('tells whether a write may have been done when its thread crashed', async () => {
+    const workers: Worker[] = [];
+    const note = (worker: Worker) => workers.push(worker);
+    process.on('worker', note);
+    await using scene = await Scene.open();
+    process.off('worker', note);
+    await using _other = await hold(scene.path);
+    const doubtful = { code: 'DATABASE_LOST', retryable: false, message: /is not known$/ };
+    const crashed = assert.rejects(scene.file.write([insert('a')]), doubtful);
+    while (scene.file.stats.waiting > 0) await setImmediate();
+    await Promise.all([crashed, workers[0]?.terminate()]);
+  });
+
+  it('tells whether a write may have been done when its deadline comes', async () => {
+    const clock = new VirtualClock();
+    await using scene = await Scene.open();
+    const other = await hold(scene.path);
+    using limit = deadline(clock, 1_000);
+    const late = { code: 'DEADLINE', status: 504 };
+    const doubtful = { ...late, retryable: false, message: /is not known$/ };
+    const untouched = { ...late, retryable: true };
+    const first = scene.file.write([insert('begun')], limit.signal);
+    while (scene.file.stats.waiting > 0) await setImmediate();
+    const second = scene.file.write([insert('not begun')], limit.signal);
+    const third = scene.file.transaction((tx) => tx.run(insert('not begun')), limit.signal);
+    const refused = [
+      assert.rejects(first, doubtful),
+      assert.rejects(second, untouched),
+      assert.rejects(third, untouched),
+    ];
+    await clock.advance(1_000);
+    await Promise.all(refused);
+    await other[Symbol.asyncDispose]();
+    await scene.file.write([insert('last')]);
+    assert.deepEqual(await scene.names(), ['begun', 'last']);
+  });
+
+  it('tells whether a transaction may have been done when its deadline comes', async () => {
+    await using scene = await Scene.open();
+    const quitter = new AbortController();
+    const committing = scene.file.transaction(async (tx) => {
+      await tx.run(insert('a'));
+      void (async () => {
+        while (!tx.isCommitting) await undefined;
+        quitter.abort(new SpillwayError('DEADLINE', 'too late'));
+      })();
+    }, quitter.signal);
+    const late = { code: 'DEADLINE', retryable: false, message: /is not known$/ };
+    await assert.rejects(committing, late);
+    await scene.file.write([insert('b')]);
+    assert.deepEqual(await scene.names(), ['a', 'b']);
   });
 
   it('waits for another connection for a time, then says so', async () => {
@@ -50,8 +124,13 @@ describe('a SqliteFile in trouble', () => {
     await scene.file.write([insert('a')]);
     const aside = `${scene.path}.aside`;
     await rename(scene.path, aside);
-    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_LOST' });
-    await assert.rejects(scene.file.write([insert('b')]), { code: 'DATABASE_LOST' });
+    // The first went into the file that was moved away, the second nowhere.
+    const lost = { code: 'DATABASE_LOST', retryable: false, message: /is not known$/ };
+    await assert.rejects(scene.file.write([insert('b')]), lost);
+    await assert.rejects(scene.file.write([insert('b')]), {
+      code: 'DATABASE_LOST',
+      retryable: true,
+    });
     await assert.rejects(scene.names(), { code: 'DATABASE_LOST' });
     await rename(aside, scene.path);
     await scene.file.write([insert('c')]);

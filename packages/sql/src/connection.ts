@@ -1,5 +1,4 @@
 import type { CompiledQuery, DatabaseConnection, QueryResult, TransactionSettings } from 'kysely';
-import { SpillwayError } from 'spillway';
 
 /** One conversation with a database, for one query or one transaction. */
 export interface SqlConnection extends DatabaseConnection {
@@ -36,14 +35,6 @@ export function isSelect(query: CompiledQuery): boolean {
   if (query.query.kind !== 'SelectQueryNode') return false;
   const ctes = query.query.with?.expressions ?? [];
   return ctes.every(({ expression }) => expression.kind === 'SelectQueryNode');
-}
-
-/** The deadline came while a commit was on its way: it may have been done, or not. */
-export function inDoubt(reason: unknown): unknown {
-  if (!(reason instanceof SpillwayError) || reason.code !== 'DEADLINE') return reason;
-  const message = `${reason.message}; whether the write was committed is not known`;
-  const fault = { code: reason.code, status: reason.status, retryable: false };
-  return new SpillwayError(fault, message, { cause: reason });
 }
 
 /** Gives what the work gives, or what the connection says as soon as its signal aborts. */

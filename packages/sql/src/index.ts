@@ -1,5 +1,6 @@
 export type { SqlConnection } from './connection.ts';
 export { type BatchResults, Database, type DatabaseStats } from './database.ts';
+export { type SqlErrorCode, sqlError, sqlErrorCodes } from './errors.ts';
 export type { DatabaseKind, Migration } from './migrate.ts';
 export { type DatabaseOptions, openDatabase } from './open-database.ts';
 export {

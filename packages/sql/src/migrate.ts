@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { type Fault, SpillwayError } from 'spillway';
+import { SpillwayError } from 'spillway';
 import type { Engine, RunSql } from './connection.ts';
+import { sqlError } from './errors.ts';
 
 export type DatabaseKind = 'sqlite' | 'postgres';
 
@@ -13,8 +14,6 @@ export interface Migration {
   /** In order, one SQL statement each; two lists where the two databases differ. */
   readonly statements: readonly string[] | Readonly<Record<DatabaseKind, readonly string[]>>;
 }
-
-const migrationFault: Fault = { code: 'DATABASE_MIGRATION', status: 500, retryable: false };
 
 interface Target {
   readonly engine: Engine<unknown>;
@@ -58,9 +57,8 @@ async function applyNext(
     await run(statement).catch((cause: unknown) => {
       const why = cause instanceof Error ? cause.message : String(cause);
       const message = `migration ${next.number} (${next.name}) failed: ${why}`;
-      throw new SpillwayError(cause instanceof SpillwayError ? cause : migrationFault, message, {
-        cause,
-      });
+      if (cause instanceof SpillwayError) throw new SpillwayError(cause, message, { cause });
+      throw sqlError('DATABASE_MIGRATION', message, { cause });
     });
   }
   const places = kind === 'postgres' ? '$1, $2, $3' : '?, ?, ?';
@@ -76,10 +74,10 @@ function compare(
 ): void {
   const applied = `migration ${row.number} (${row.name})`;
   if (migration === undefined) {
-    throw new SpillwayError(migrationFault, `${applied} was applied but is not known here`);
+    throw sqlError('DATABASE_MIGRATION', `${applied} was applied but is not known here`);
   }
   if (row.name === migration.name && row.checksum === checksum(migration, kind)) return;
-  throw new SpillwayError(migrationFault, `${applied} has changed since it was applied`);
+  throw sqlError('DATABASE_MIGRATION', `${applied} has changed since it was applied`);
 }
 
 function statementsOf({ statements }: Migration, kind: DatabaseKind): readonly string[] {

@@ -8,7 +8,10 @@ import { SqliteEngine } from './sqlite-engine.ts';
 export interface DatabaseOptions {
   /** How many connections to Postgres there may be at once. An integer from 1. @default 10 */
   readonly connectionsMax?: number | undefined;
-  /** How many may wait for their turn; one more is refused. An integer from 0. @default 1000 */
+  /**
+   * How many may wait for their turn; one more is refused. An integer from 0, for SQLite from 1.
+   * @default 1000
+   */
   readonly queueMax?: number | undefined;
   /** Milliseconds from a call to its end, above 0; `Infinity` for none. @default 10_000 */
   readonly deadlineMs?: number | undefined;

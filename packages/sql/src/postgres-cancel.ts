@@ -13,8 +13,9 @@ const cancelRequestCode = 80_877_102;
 /**
  * Asks the server to stop what a connection runs. The protocol gives no answer: the query fails,
  * or has ended already, or the request got lost and the server's own statement timeout ends it.
+ * Resolves when the server has closed the request: until then it may hit whatever runs next.
  */
-export function cancelQuery({ host, port, processId, secretKey }: CancelTarget): void {
+export function cancelQuery({ host, port, processId, secretKey }: CancelTarget): Promise<void> {
   const message = Buffer.alloc(16);
   for (const [at, word] of [16, cancelRequestCode, processId, secretKey].entries()) {
     message.writeInt32BE(word | 0, at * 4);
@@ -26,4 +27,5 @@ export function cancelQuery({ host, port, processId, secretKey }: CancelTarget):
   socket.on('error', () => {});
   socket.unref();
   socket.end(message);
+  return new Promise((closed) => socket.once('close', () => closed()));
 }

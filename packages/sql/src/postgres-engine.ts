@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type {
   AbortableOperationOptions,
   CompiledQuery,
@@ -54,10 +55,13 @@ export class PostgresEngine implements Engine<PostgresStats> {
   readonly #lane: Lane;
   readonly #pool: pg.Pool;
   readonly #config: pg.ClientConfig;
+  readonly #lost = new WeakSet<pg.ClientBase>();
   #closed: Promise<void> | undefined;
 
   constructor(options: PostgresEngineOptions) {
     const { url, connectionsMax, queueMax, deadlineMs, clock } = options;
+    const isCount = Number.isInteger(connectionsMax) && connectionsMax >= 1;
+    assert(isCount, `connectionsMax: must be an integer from 1, got ${connectionsMax}`);
     this.clock = clock;
     this.queueMax = queueMax;
     this.deadlineMs = deadlineMs;
@@ -78,6 +82,9 @@ export class PostgresEngine implements Engine<PostgresStats> {
     });
     // An idle connection that is lost is out of the pool already; the next query opens another.
     this.#pool.on('error', () => {});
+    // The pool does not listen to those it has given out; one that ends before its session listens
+    // would take the process with it.
+    this.#pool.on('connect', (client) => client.on('error', () => this.#lost.add(client)));
   }
 
   get stats(): PostgresStats {
@@ -90,7 +97,8 @@ export class PostgresEngine implements Engine<PostgresStats> {
     let isLate = false;
     const connecting = this.#pool.connect().then(
       (client) => {
-        const session = new PostgresSession(client, permit, this.clock);
+        const isLost = this.#lost.has(client);
+        const session = new PostgresSession(client, { permit, clock: this.clock, isLost });
         if (isLate) session.close();
         return session;
       },

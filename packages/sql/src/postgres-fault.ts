@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { type ErrorCode, SpillwayError } from 'spillway';
+import { type ErrorCode, inDoubt, SpillwayError } from 'spillway';
 
 /** SQLSTATE codes, or the class that their first two characters name. */
 const codes: Readonly<Record<string, ErrorCode>> = {
@@ -30,12 +30,9 @@ export function databaseError(
 ): unknown {
   if (!(error instanceof Error) || error instanceof SpillwayError) return error;
   const state = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
-  const known = codes[state] ?? codes[state.slice(0, 2)];
-  const code = known ?? (lost && state === '' ? 'DATABASE_LOST' : undefined);
+  const named = codes[state] ?? codes[state.slice(0, 2)];
+  const code = named ?? (lost && state === '' ? 'DATABASE_LOST' : undefined);
   if (code === undefined) return error;
-  if (code !== 'DATABASE_LOST' || !doubt) {
-    return new SpillwayError(code, `postgres: ${error.message}`, { cause: error });
-  }
-  const message = `postgres: ${error.message}; whether the write was committed is not known`;
-  return new SpillwayError({ code, status: 503, retryable: false }, message, { cause: error });
+  const known = new SpillwayError(code, `postgres: ${error.message}`, { cause: error });
+  return code === 'DATABASE_LOST' && doubt ? inDoubt(known) : known;
 }

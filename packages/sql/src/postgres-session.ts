@@ -1,6 +1,6 @@
 import pg from 'pg';
-import type { Clock, Permit } from 'spillway';
-import { inDoubt, untilInterrupted } from './connection.ts';
+import { type Clock, inDoubt, type Permit, SpillwayError } from 'spillway';
+import { untilInterrupted } from './connection.ts';
 import { cancelQuery } from './postgres-cancel.ts';
 import { databaseError } from './postgres-fault.ts';
 
@@ -13,15 +13,20 @@ export class PostgresSession {
   readonly #client: pg.PoolClient;
   readonly #permit: Permit;
   readonly #clock: Clock;
-  #lost = false;
+  #lost: boolean;
   #closed = false;
   /** True while something runs that commits by itself. */
   #doubt = false;
   #running: Promise<unknown> | undefined;
   #grace: Disposable | undefined;
+  #cancelling: Promise<void> | undefined;
 
-  constructor(client: pg.PoolClient, permit: Permit, clock: Clock) {
+  constructor(
+    client: pg.PoolClient,
+    { permit, clock, isLost }: { permit: Permit; clock: Clock; isLost: boolean },
+  ) {
     this.#client = client;
+    this.#lost = isLost;
     this.#permit = permit;
     this.#clock = clock;
     this.signal = permit.signal;
@@ -58,7 +63,7 @@ export class PostgresSession {
     const { host, port } = this.#client;
     const { processID, secretKey } = this.#client as unknown as Readonly<Record<string, number>>;
     if (processID !== undefined && secretKey !== undefined) {
-      cancelQuery({ host, port, processId: processID, secretKey });
+      this.#cancelling = cancelQuery({ host, port, processId: processID, secretKey });
     }
     const grace = this.#clock.after(graceMs, () => this.#client.connection.stream.destroy());
     this.#grace = grace;
@@ -73,7 +78,8 @@ export class PostgresSession {
     if (this.#closed) return;
     this.#closed = true;
     if (this.signal.aborted) this.cancel();
-    if (this.#running !== undefined || this.#isInTransaction) void this.#closeLater();
+    const isBusy = this.#running !== undefined || this.#cancelling !== undefined;
+    if (isBusy || this.#isInTransaction) void this.#closeLater();
     else this.#giveBack();
   }
 
@@ -83,14 +89,21 @@ export class PostgresSession {
 
   /** The permit is held until the server is really done with this. */
   async #closeLater(): Promise<void> {
-    const cut = this.#clock.after(2 * graceMs, () => this.#client.connection.stream.destroy());
+    const late = Promise.withResolvers<void>();
+    const cut = this.#clock.after(2 * graceMs, () => {
+      this.#lose();
+      this.#client.connection.stream.destroy();
+      late.resolve();
+    });
     await this.#running?.catch(() => {});
+    await Promise.race([this.#cancelling, late.promise]);
     if (this.#isInTransaction) await this.#send('rollback', [], false).catch(this.#lose);
     cut[Symbol.dispose]();
     this.#giveBack();
   }
 
   async #send(text: string, values: readonly unknown[], commits: boolean): Promise<pg.QueryResult> {
+    if (this.#lost) throw new SpillwayError('DATABASE_LOST', 'postgres: the connection was lost');
     try {
       return await this.#client.query(text, values as unknown[]);
     } catch (error) {

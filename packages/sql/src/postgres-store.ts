@@ -3,6 +3,7 @@ import {
   checkStoreChanges,
   checkStoreNames,
   deadline,
+  inDoubt,
   jsonText,
   type NamedRecord,
   SpillwayError,
@@ -12,7 +13,7 @@ import {
   type StoredRecord,
   type StoreReading,
 } from 'spillway';
-import { inDoubt, untilInterrupted } from './connection.ts';
+import { untilInterrupted } from './connection.ts';
 import { migrate } from './migrate.ts';
 import type { PostgresEngine } from './postgres-engine.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './postgres-store-schema.ts';

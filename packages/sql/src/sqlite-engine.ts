@@ -9,6 +9,7 @@ import {
   type Clock,
   type Deadline,
   deadline,
+  inDoubt,
   type SqliteFile,
   type SqliteFileStats,
   type SqliteTransaction,
@@ -16,7 +17,7 @@ import {
   type SqlStatement,
   type SqlValue,
 } from 'spillway';
-import { type Engine, inDoubt, isSelect, type RunSql, type SqlConnection } from './connection.ts';
+import { type Engine, isSelect, type RunSql, type SqlConnection } from './connection.ts';
 
 export interface SqliteStats extends SqliteFileStats {
   /** Queries and transactions that run now. */
@@ -55,11 +56,7 @@ export class SqliteEngine implements Engine<SqliteStats> {
   ): Promise<QueryResult<unknown>[]> {
     signal?.throwIfAborted();
     using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    try {
-      return (await this.#file.write(queries.map(statementOf), limit.signal)).map(resultOf);
-    } catch (error) {
-      throw limit.signal.aborted ? inDoubt(error) : error;
-    }
+    return (await this.#file.write(queries.map(statementOf), limit.signal)).map(resultOf);
   }
 
   exclusively<T>(work: (run: RunSql) => Promise<T>, signal?: AbortSignal): Promise<T> {
@@ -110,9 +107,7 @@ class SqliteConnection implements SqlConnection {
     } catch (error) {
       // Kysely has told the caller, and would print whatever is rejected after that.
       if (options?.signal?.aborted) return { rows: [] };
-      throw this.signal.aborted ? this.interruption() : error;
-    } finally {
-      this.#doubt = false;
+      throw this.#tx !== undefined && this.signal.aborted ? this.interruption() : error;
     }
   }
 
@@ -163,7 +158,6 @@ class SqliteConnection implements SqlConnection {
     const statement = statementOf(query);
     if (this.#tx !== undefined) return this.#tx.run(statement);
     if (isSelect(query) || isRawSelect(query)) return this.#file.read(statement, this.signal);
-    this.#doubt = true;
     const [result] = await this.#file.write([statement], this.signal);
     return result as SqlResult;
   }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { SpillwayError } from 'spillway';
 import { type Database, type DatabaseOptions, openDatabase } from 'spillway-sql';
+import { PostgresProxy } from './postgres-proxy.ts';
 import { PostgresServer } from './postgres-server.ts';
 
 interface Schema {
@@ -154,7 +153,7 @@ describe('Postgres in trouble', () => {
   });
 
   it('answers at the deadline, stops the query and keeps the connection', async () => {
-    await using database = await open({ deadlineMs: 300, connectionsMax: 1 });
+    await using database = await open({ deadlineMs: 1_000, connectionsMax: 1 });
     const late = { code: 'DEADLINE', status: 504 };
     const pid = async () =>
       (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.kysely)).rows;
@@ -242,33 +241,37 @@ describe('Postgres in trouble', () => {
     assert.equal(lost[0]?.reason.retryable, true);
   });
 
-  it('cuts and replaces a connection that no longer answers', async () => {
-    const sockets = new Set<Socket>();
-    const proxy = createServer((socket) => {
-      const upstream = connect(Number(new URL(server.url).port), '127.0.0.1');
-      for (const one of [socket, upstream]) sockets.add(one.on('error', () => {}));
-      socket.pipe(upstream).pipe(socket);
+  it('survives a connection that is ended in the moment when it is ready', async () => {
+    const fields = 'SFATAL\0VFATAL\0C57P01\0Mterminated\0\0';
+    const fatal = Buffer.from(`E\0\0\0${String.fromCharCode(4 + fields.length)}${fields}`);
+    let isFirst = true;
+    await using proxy = await PostgresProxy.start(server.url, (chunk, end) => {
+      const isReady = chunk.subarray(-6).toString('latin1') === 'Z\0\0\0\x05I';
+      if (!isFirst || !isReady) return chunk;
+      isFirst = false;
+      end();
+      // Both in one piece, so that nobody can listen in between.
+      return Buffer.concat([chunk, fatal]);
     });
-    proxy.listen(0, '127.0.0.1');
-    await once(proxy, 'listening');
-    const url = server.url.replace(/:\d+\//, `:${(proxy.address() as AddressInfo).port}/`);
-    {
-      await using database = await openDatabase<Schema>(url, {
-        deadlineMs: 200,
-        connectionsMax: 1,
-      });
-      const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
-      await select();
-      for (const socket of sockets) socket.unpipe().pause();
-      await assert.rejects(select(), { code: 'DEADLINE' });
-      while (
-        await select().then(
-          () => false,
-          () => true,
-        )
-      );
-    }
-    for (const socket of sockets) socket.destroy();
-    proxy.close();
+    await using database = await openDatabase<Schema>(proxy.url, { connectionsMax: 1 });
+    const insert = database.kysely.insertInto('ledger').values({ id: 7 });
+    await assert.rejects(insert.execute(), { code: 'DATABASE_LOST', retryable: true });
+    await insert.execute();
+  });
+
+  it('cuts and replaces a connection that no longer answers', async () => {
+    await using proxy = await PostgresProxy.start(server.url);
+    const options = { deadlineMs: 1_000, connectionsMax: 1 };
+    await using database = await openDatabase<Schema>(proxy.url, options);
+    const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
+    await select();
+    proxy.fallSilent();
+    await assert.rejects(select(), { code: 'DEADLINE' });
+    while (
+      await select().then(
+        () => false,
+        () => true,
+      )
+    );
   });
 });

@@ -1,4 +1,4 @@
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -16,14 +16,29 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
+/**
+ * Ends the server and removes its folder once the test that started it is gone: its end of the pipe
+ * closes even if it is killed. After a proper end it finds nothing to do.
+ */
+function watch(folder: string): ChildProcess {
+  const script = `cat
+    read -r pid < "$0/data/postmaster.pid" && kill -QUIT "$pid" &&
+      while kill -0 "$pid"; do sleep 0.1; done
+    rm -rf "$0"`;
+  const stdio = ['pipe', 'ignore', 'ignore'] as const;
+  return spawn('/bin/sh', ['-c', script, folder], { stdio: [...stdio], detached: true });
+}
+
 /** A real server with a folder and a port of its own; both are gone when it is disposed. */
 export class PostgresServer implements AsyncDisposable {
   readonly url: string;
-  readonly #folder: string;
+  readonly folder: string;
   readonly #server: EmbeddedPostgres;
+  readonly #watchdog: ChildProcess;
 
   private constructor(folder: string, port: number) {
-    this.#folder = folder;
+    this.folder = folder;
+    this.#watchdog = watch(folder);
     this.url = `postgres://postgres:secret@127.0.0.1:${port}/postgres`;
     this.#server = new EmbeddedPostgres({
       databaseDir: join(folder, 'data'),
@@ -85,6 +100,7 @@ export class PostgresServer implements AsyncDisposable {
     // What it holds is thrown away, so it need not write it out first.
     (this.#server as unknown as { readonly process?: ChildProcess }).process?.kill('SIGQUIT');
     await stopped;
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.folder, { recursive: true, force: true });
+    this.#watchdog.stdin?.end();
   }
 }

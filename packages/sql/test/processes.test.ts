@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { Gate } from 'spillway';
 import { openDatabase } from 'spillway-sql';
 import { PostgresServer } from './postgres-server.ts';
 
@@ -43,6 +44,24 @@ describe('many processes on one database', () => {
   it('apply each migration once when they all begin at the same time, on SQLite', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-raced-'));
     await raceMigrations(`sqlite:${join(folder.path, 'raced.db')}`);
+  });
+
+  it('lose none of 1,000 increments that begin at once in one of them', async () => {
+    await using database = await openDatabase<unknown>(server.url);
+    await using store = await database.store();
+    // Of those that compare and set at once only one wins, so they do it a few at a time.
+    const gate = new Gate({ limit: 8, queueMax: 1_000 });
+    const increment = async () => {
+      using _permit = await gate.enter();
+      for (;;) {
+        const [record] = (await store.read(['many'])).records;
+        const value = Number(record?.value ?? 0) + 1;
+        const change = { name: 'many', value, ifVersion: record?.version ?? 0 };
+        if (await store.commit([change])) return;
+      }
+    };
+    await Promise.all(Array.from({ length: 1_000 }, increment));
+    assert.equal((await store.read(['many'])).records[0]?.value, 1_000);
   });
 
   it('lose none of 8 x 250 increments', { timeout: 90_000 }, async (t) => {

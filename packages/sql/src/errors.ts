@@ -1,0 +1,19 @@
+import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+
+const faults = {
+  DATABASE_MIGRATION: { status: 500, retryable: false },
+} as const;
+
+/** Every code that this package adds; `docs/errors.md` says what to do about each. */
+export type SqlErrorCode = keyof typeof faults;
+
+export const sqlErrorCodes: readonly SqlErrorCode[] = Object.keys(faults) as SqlErrorCode[];
+
+/** A deliberate failure of this package, ready to be thrown. */
+export function sqlError(
+  code: SqlErrorCode,
+  message: string,
+  options?: SpillwayErrorOptions,
+): SpillwayError {
+  return new SpillwayError({ code, ...faults[code] }, message, options);
+}
