@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { HarvestBatch, HarvestCheckpoint, HarvestGap } from './harvest-sink.ts';
 import type { HarvestSlot } from './harvest-window.ts';
 
@@ -19,6 +20,15 @@ export function nextCheckpoint<Row, Position>(
   return { ...before, position, isEnd, gaps, commits: before.commits + 1, rows, fence };
 }
 
+/** Whether there is anything to commit: a source at its end may be asked again and again. */
+export function hasMoved<Position>(
+  before: HarvestCheckpoint<Position>,
+  next: HarvestCheckpoint<Position>,
+): boolean {
+  const { commits, fence } = before;
+  return !isDeepStrictEqual(before, { ...next, commits, fence });
+}
+
 /** What these pages leave open. */
 function gapsOf<Row, Position>(slot: HarvestSlot<Row, Position>): HarvestGap<Position>[] {
   const { page, answer, reason } = slot;
@@ -37,7 +47,9 @@ export function harvestBatch<Row, Position>(
 ): HarvestBatch<Row, Position> {
   const gap = slots[0]?.gap;
   const pages = slots.flatMap(({ page, answer }) =>
-    answer === undefined ? [] : [{ from: page.from, rows: answer.rows }],
+    answer === undefined || answer.rows.length === 0
+      ? []
+      : [{ from: page.from, rows: answer.rows }],
   );
   const range = gap ?? { from: before.position, to };
   return { source: before.source, from: range.from, to: range.to, isGap: gap !== undefined, pages };

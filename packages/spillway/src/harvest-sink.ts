@@ -35,7 +35,7 @@ export interface HarvestBatch<Row, Position> {
   readonly to: Position;
   /** It fills a gap and moves no position. */
   readonly isGap: boolean;
-  /** The rows of each page that was fetched; one that was passed over is not among them. */
+  /** The pages that have rows. */
   readonly pages: readonly { readonly from: Position; readonly rows: readonly Row[] }[];
 }
 

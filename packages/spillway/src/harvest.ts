@@ -160,27 +160,29 @@ export class Harvest<Row, Position extends Json = number> {
 
   #msUntilReady(): number {
     const now = this.#settings.clock.now();
-    const runs = this.#turns.filter((run) => this.#mayBegin(run));
-    const readyAt = Math.min(Infinity, ...runs.map((run) => run.readyAt));
+    const readyAt = Math.min(Infinity, ...this.#eligible().map((run) => run.readyAt));
     return Math.max(0, readyAt - now, this.#pausedUntil - now);
   }
 
   /** Whoever has a page and was not served for longest. */
   #nextRun(): HarvestRun<Row, Position> | undefined {
     const now = this.#settings.clock.now();
-    const at = this.#turns.findIndex((run) => run.readyAt <= now && this.#mayBegin(run));
-    if (at < 0) return undefined;
-    const [run] = this.#turns.splice(at, 1) as [HarvestRun<Row, Position>];
+    const run = this.#eligible().find(({ readyAt }) => readyAt <= now);
+    if (run === undefined) return undefined;
+    this.#turns.splice(this.#turns.indexOf(run), 1);
     this.#turns.push(run);
     return run;
   }
 
-  /** A source whose fetches hang may not use up the permits that others need. */
-  #mayBegin(run: HarvestRun<Row, Position>): boolean {
+  /**
+   * Those that have less than an equal share of the permits; the others only while a permit is left
+   * for each of those. So one whose fetches hang cannot use up what others need.
+   */
+  #eligible(): readonly HarvestRun<Row, Position>[] {
     const { size } = this.#limit;
-    const others = this.#sharers - 1;
-    if (run.inFlight < Math.max(1, Math.floor(size / this.#sharers))) return true;
-    return size - this.#inFlight > others;
+    const share = Math.max(1, Math.floor(size / this.#sharers));
+    const small = this.#turns.filter((run) => run.inFlight < share);
+    return size - this.#inFlight > small.length ? this.#turns : small;
   }
 
   /** Resolves as soon as the fetch has begun, or was refused. */
