@@ -110,37 +110,44 @@ export class HarvestRun<Row, Position extends Json> {
 
   /** When it may have a page to fetch. */
   get readyAt(): number {
-    const isFull = this.#inFlight >= this.#settings.pagesMax;
-    if (this.#delivery === undefined || this.#end !== undefined || isFull) return Infinity;
-    return this.#delivery.window.readyAt(this.#windowMax());
+    const window = this.#mayTake ? this.#delivery?.window : undefined;
+    return window?.readyAt(this.#windowMax()) ?? Infinity;
+  }
+
+  /** When it may have a late page to fetch once more, if nobody has anything better to do. */
+  get hedgeAt(): number {
+    const window = this.#mayTake ? this.#delivery?.window : undefined;
+    return window?.hedgeAt(this.#windowMax()) ?? Infinity;
+  }
+
+  get #mayTake(): boolean {
+    return this.#end === undefined && this.#inFlight < this.#settings.pagesMax;
   }
 
   /** A page to fetch; whoever takes it says how it went. */
   take(now: number): HarvestSlot<Row, Position> | undefined {
-    if (this.readyAt > now) return undefined;
+    if (!this.#mayTake) return undefined;
     const slot = this.#delivery?.window.take(now, this.#windowMax());
     if (slot !== undefined) this.#inFlight += 1;
     return slot;
   }
 
   succeed(slot: HarvestSlot<Row, Position>, answer: HarvestAnswer<Row, Position>): void {
-    this.#inFlight -= 1;
-    if (this.#end !== undefined) return;
+    if (this.#isOver(slot)) return;
     slot.answer = answer;
     this.#delivery?.end(slot);
   }
 
   /** It was not asked for at all: that is no attempt. */
   refuse(slot: HarvestSlot<Row, Position>): void {
-    this.#inFlight -= 1;
-    this.#delivery?.window.giveBack(slot, slot.notBefore);
+    if (this.#isOver(slot)) return;
+    if (slot.copies === 0) this.#delivery?.window.giveBack(slot, slot.notBefore);
+    else slot.isHedged = false;
   }
 
   fail(slot: HarvestSlot<Row, Position>, error: unknown): void {
     const { attemptsMax, backoffMs, backoffMsMax, mode, clock, random } = this.#settings;
-    this.#inFlight -= 1;
-    // What fails once it is over was aborted, which says nothing.
-    if (this.#end !== undefined) return;
+    if (this.#isOver(slot)) return;
     slot.attempts += 1;
     const where = `${this.source.name} at ${JSON.stringify(slot.page.from)}`;
     const why = error instanceof Error ? error.message : String(error);
@@ -149,6 +156,9 @@ export class HarvestRun<Row, Position extends Json> {
         'failed',
         new SpillwayError('HARVEST_REFUSED', `${where}: ${why}`, { cause: error }),
       );
+    } else if (slot.copies > 0) {
+      // The other fetch of this page decides.
+      this.#retries += 1;
     } else if (slot.attempts < attemptsMax) {
       this.#retries += 1;
       const waitMs = random() * Math.min(backoffMsMax, backoffMs * 2 ** (slot.attempts - 1));
@@ -160,6 +170,13 @@ export class HarvestRun<Row, Position extends Json> {
       const message = `${where}: given up after ${slot.attempts} attempts: ${why}`;
       this.end('failed', new SpillwayError('HARVEST_PAGE_FAILED', message, { cause: error }));
     }
+  }
+
+  /** Whether nothing depends on this fetch any more: what fails after a stop was only aborted. */
+  #isOver(slot: HarvestSlot<Row, Position>): boolean {
+    this.#inFlight -= 1;
+    slot.copies -= 1;
+    return this.#end !== undefined || slot.endedAt !== undefined;
   }
 
   /** Ends it early: what is complete is committed, the rest is left for another time. */

@@ -160,14 +160,17 @@ export class Harvest<Row, Position extends Json = number> {
 
   #msUntilReady(): number {
     const now = this.#settings.clock.now();
-    const readyAt = Math.min(Infinity, ...this.#eligible().map((run) => run.readyAt));
+    const times = this.#eligible().map((run) => Math.min(run.readyAt, run.hedgeAt));
+    const readyAt = Math.min(Infinity, ...times);
     return Math.max(0, readyAt - now, this.#pausedUntil - now);
   }
 
-  /** Whoever has a page and was not served for longest. */
+  /** Whoever has a page and was not served for longest; if nobody has, whoever has a late one. */
   #nextRun(): HarvestRun<Row, Position> | undefined {
     const now = this.#settings.clock.now();
-    const run = this.#eligible().find(({ readyAt }) => readyAt <= now);
+    const runs = this.#eligible();
+    const ready = runs.find(({ readyAt }) => readyAt <= now);
+    const run = ready ?? runs.find(({ hedgeAt }) => hedgeAt <= now);
     if (run === undefined) return undefined;
     this.#turns.splice(this.#turns.indexOf(run), 1);
     this.#turns.push(run);

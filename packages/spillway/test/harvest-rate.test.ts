@@ -9,6 +9,7 @@ interface Played {
       { readonly share: number; readonly throttled: number; readonly windowMax: number }
     >
   >;
+  readonly fullWindow: { readonly share: number; readonly windowMax: number };
   readonly besideSlow: { readonly quick: number; readonly slow: number };
   readonly fullServer: { readonly share: number; readonly inFlightMax: number };
 }
@@ -35,6 +36,12 @@ describe('Harvest, with nothing tuned', () => {
     for (const [name, { windowMax }] of Object.entries(played.uses)) {
       assert.ok(windowMax > 0 && windowMax <= 1_000, `${name}: ${windowMax}`);
     }
+  });
+
+  it('makes a late fetch again when its window is full of what came after it', () => {
+    // Without that it is 0.6: at 60 a second the window is full after 17 s.
+    const { share, windowMax } = played.fullWindow;
+    assert.ok(share > 0.8 && windowMax === 1_000, `${share} with ${windowMax} pages`);
   });
 
   it('gives the rate that a hanging source cannot use to the others', () => {

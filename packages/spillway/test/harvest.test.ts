@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Harvest, rangeSource } from 'spillway';
-import { failure, ids, numbers, rowsOf, scene } from './harvest-scene.ts';
+import { failure, ids, numbers, rowsOf, scene, wait } from './harvest-scene.ts';
 
 const codeOf = (outcome: { readonly error: unknown } | undefined): unknown =>
   Object(outcome?.error).code;
@@ -163,6 +163,26 @@ describe('Harvest', () => {
     const [outcome] = await clock.run(harvest.run([source]));
     assert.deepEqual([outcome?.status, hung], ['done', 1]);
     assert.deepEqual(await rowsOf(store, 'a'), numbers(0, 100));
+  });
+
+  it('fetches a late page once more, and takes whichever answer comes first', async () => {
+    const hung: number[] = [];
+    const { clock, server, store, sink, harvest } = scene({ windowMax: 8, batchMsMax: 0 });
+    const inner = ids(server, 'a', 200);
+    const source = {
+      ...inner,
+      fetch: async (page: { from: number; to: number | undefined }, signal: AbortSignal) => {
+        if (page.from !== 50 || hung.length > 0) return inner.fetch(page, signal);
+        hung.push(clock.now());
+        await wait(clock, 5_000, signal);
+        return inner.fetch(page, signal);
+      },
+    };
+    const [outcome] = await clock.run(harvest.run([source]));
+    assert.deepEqual([outcome?.status, hung.length], ['done', 1]);
+    assert.ok(clock.now() < 1_000, `${clock.now()} ms`);
+    assert.deepEqual(await rowsOf(store, 'a'), numbers(0, 200));
+    assert.deepEqual(sink.broken, []);
   });
 
   it('waits while the breaker is open, which costs no page an attempt', async () => {

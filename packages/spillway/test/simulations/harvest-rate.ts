@@ -156,6 +156,10 @@ for (const meanMs of [50, 500, 3_000]) {
     }
   }
 }
-console.log(
-  JSON.stringify({ uses, besideSlow: await besideSlow(), fullServer: await fullServer() }),
-);
+const played = {
+  uses,
+  fullWindow: await use(1, 3_000, 60, 1),
+  besideSlow: await besideSlow(),
+  fullServer: await fullServer(),
+};
+console.log(JSON.stringify(played));
