@@ -29,6 +29,14 @@ export function isTimeout(error: unknown): boolean {
   return field(error, 'name') === 'TimeoutError' || field(error, 'code') === 'DEADLINE';
 }
 
+/** The same question would get the same answer: 4xx other than 408 and 429, or it says so. */
+export function isFinal(error: unknown): boolean {
+  const retryable = field(error, 'retryable');
+  if (typeof retryable === 'boolean') return !retryable;
+  const status = statusOf(error) ?? 500;
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+}
+
 const networkCodes: ReadonlySet<unknown> = new Set([
   'EAI_AGAIN',
   'ECONNABORTED',

@@ -30,6 +30,27 @@ export {
 } from './errors.ts';
 export { FileLock, type FileLockOptions, type FileLockStats } from './file-lock.ts';
 export { Gate, type GateOptions, type GateStats } from './gate.ts';
+export { Harvest, type HarvestStats } from './harvest.ts';
+export { HarvestLimit } from './harvest-limit.ts';
+export type { HarvestOptions } from './harvest-options.ts';
+export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest-run.ts';
+export {
+  type HarvestBatch,
+  type HarvestCheckpoint,
+  type HarvestFence,
+  type HarvestGap,
+  type HarvestSink,
+  storeSink,
+} from './harvest-sink.ts';
+export {
+  type CursorSourceOptions,
+  cursorSource,
+  type HarvestAnswer,
+  type HarvestPage,
+  type HarvestSource,
+  type RangeSourceOptions,
+  rangeSource,
+} from './harvest-source.ts';
 export { Histogram, type Quantiles } from './histogram.ts';
 export { inDoubt } from './in-doubt.ts';
 export { Lane, type LaneStats } from './lane.ts';

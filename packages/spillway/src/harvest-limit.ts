@@ -1,0 +1,72 @@
+import { checkInteger } from './check.ts';
+import type { Limit, Sample } from './limit.ts';
+import { GradientLimit } from './limit-gradient.ts';
+
+const sizeAtStart = 20;
+const samplesMin = 64;
+/** Used up: when the mean inside is more than this share, its peaks are cut off. */
+const usedShare = 2 / 3;
+/** Twice as many inside take twice as long when all that is added waits downstream. */
+const slowdownMax = 1.6;
+
+/**
+ * Finds how many fetches belong in flight: by Little's law, the rate times the latency. It doubles
+ * while what it allows is used up, for then the rate is not; with room to spare the bucket alone
+ * sets the pace, and the number in flight is right by itself. If doubling only makes calls slower,
+ * the other side is full before the rate is, and a {@link GradientLimit} goes on from there.
+ */
+export class HarvestLimit implements Limit {
+  readonly sizeMax: number;
+  #size: number;
+  #gradient: GradientLimit | undefined;
+  /** What began before was sent at another size, and is not read. */
+  #epochAt = -Infinity;
+  #skipped = 0;
+  #insideSum = 0;
+  #latencies: number[] = [];
+  #latencyMsBefore = Infinity;
+
+  constructor(sizeMax: number) {
+    checkInteger('sizeMax', sizeMax, 1);
+    this.sizeMax = sizeMax;
+    this.#size = Math.min(sizeAtStart, sizeMax);
+  }
+
+  get size(): number {
+    return this.#gradient?.size ?? this.#size;
+  }
+
+  observe(sample: Sample): void {
+    if (this.#gradient !== undefined) this.#gradient.observe(sample);
+    else if (sample.outcome === 'ok' && sample.startedAt >= this.#epochAt) this.#read(sample);
+  }
+
+  #read({ startedAt, endedAt, inside }: Sample): void {
+    // The first to come back after a change are the quick ones, so one round trip is left out.
+    if (this.#skipped < inside && this.#latencies.length === 0) {
+      this.#skipped += 1;
+      return;
+    }
+    this.#latencies.push(endedAt - startedAt);
+    this.#insideSum += inside;
+    const count = this.#latencies.length;
+    if (count < Math.max(samplesMin, this.#size)) return;
+    const latencyMs = this.#latencies.sort((a, b) => a - b)[count >> 1] as number;
+    const isUsed = this.#insideSum / count > usedShare * this.#size;
+    this.#latencies = [];
+    this.#insideSum = 0;
+    if (isUsed) this.#grow(latencyMs, endedAt);
+    else this.#latencyMsBefore = latencyMs;
+  }
+
+  #grow(latencyMs: number, at: number): void {
+    if (latencyMs > slowdownMax * this.#latencyMsBefore || this.#size === this.sizeMax) {
+      this.#gradient = new GradientLimit({ size: this.#size, sizeMax: this.sizeMax });
+      return;
+    }
+    this.#latencyMsBefore = latencyMs;
+    this.#size = Math.min(this.sizeMax, 2 * this.#size);
+    this.#skipped = 0;
+    this.#epochAt = at;
+  }
+}
