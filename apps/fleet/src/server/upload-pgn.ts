@@ -33,7 +33,7 @@ export function uploadPgn(scope: WorkerScope, options: UploadPgnOptions): void {
   );
 }
 
-/** The checks of the run, the task and its owner, from memory or, elsewhere, from what is stored. */
+/** Checks the run, the task and its owner, in memory or, elsewhere, in what is stored. */
 async function assertOwner(
   { primary, storage }: UploadPgnOptions,
   request: WorkerRequest,
