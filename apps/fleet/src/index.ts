@@ -1,3 +1,4 @@
+export { type Claim, type ClaimOptions, claim } from './claim.ts';
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
