@@ -4,6 +4,7 @@ import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import type { Changes, Decision } from './scheduling/changes.ts';
 import { Fleet, type FleetStats } from './scheduling/fleet.ts';
 import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
+import type { Waiter } from './users/verified-passwords.ts';
 
 export type PrimaryOptions = ClaimOptions;
 
@@ -73,10 +74,10 @@ export class Primary implements Part {
   }
 
   /** Brings a finished run back into memory, if there is such a one and it is not there. */
-  async recall(id: string, signal?: AbortSignal): Promise<void> {
+  async recall(id: string, waiter?: Waiter): Promise<void> {
     const { fleet } = this.#current();
     if (fleet.run(id) !== undefined) return;
-    const run = await this.#options.storage.run(id, signal);
+    const run = await this.#options.storage.run(id, waiter?.signal);
     if (run?.record.finished) fleet.recall(run);
   }
 

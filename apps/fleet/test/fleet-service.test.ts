@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import type { Run } from 'spillway-fleet';
+import { Run } from 'spillway-fleet';
 import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 
@@ -234,6 +234,26 @@ describe('a fleet service', () => {
     const [task] = site.fleet.primary.fleet.run(id)?.tasks ?? [];
     const { remote_addr, country_code } = task?.record.worker_info ?? {};
     assert.deepEqual([remote_addr, country_code], ['8.8.8.8', 'CH']);
+  });
+
+  it('answers for finished runs that it has let go of', async () => {
+    await using site = await FleetSite.open();
+    const id = await site.run({ num_games: 2 });
+    const task = await site.task({ concurrency: 1 });
+    await site.ask('update_task', { ...task, stats: draws(2) });
+    const { fleet } = site.fleet.primary;
+    const finished = fleet.run(id);
+    assert.ok(finished?.record.finished);
+    // More finished runs than are kept.
+    for (let at = 0; at <= 1000; at += 1) {
+      fleet.recall(new Run({ ...finished.record, _id: at.toString(16).padStart(24, '0') }));
+    }
+    assert.equal(fleet.run(id) === undefined, true);
+    const stranger = { ...task, worker_info: info({ unique_key: uniqueKey(7) }) };
+    const refused = await site.ask('beat', stranger);
+    assert.deepEqual([refused.status, /Invalid unique_key/.test(refused.json.error)], [400, true]);
+    const { json } = await site.ask('update_task', { ...task, stats: draws(2) });
+    assert.deepEqual([json.task_alive, /not active/.test(json.info)], [false, true]);
   });
 
   it('does not open a database it does not know', async () => {

@@ -55,7 +55,7 @@ export class WorkerScope {
   /** Who asks; throws `REQUEST_INVALID` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
     if (http.body === undefined) throw notJson();
-    return this.#options.users.admit(readAccess(http.body), http.permit.signal);
+    return this.#options.users.admit(readAccess(http.body), http.permit);
   }
 
   /** An endpoint that reads its requests by the strict schema. */
