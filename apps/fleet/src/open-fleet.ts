@@ -96,7 +96,9 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     primaryOnly: { primary: () => primary.isPrimary },
     operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
   });
-  const api = { primary, users, storage, lanes, baseUrl, bookSri };
+  const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
+  const legacyUsernames = new Set(legacy);
+  const api = { primary, users, storage, lanes, baseUrl, bookSri, legacyUsernames };
   await server.app.register(workerApi, api);
   return server;
 }

@@ -256,6 +256,21 @@ describe('a fleet service', () => {
     assert.deepEqual([json.task_alive, /not active/.test(json.info)], [false, true]);
   });
 
+  it('takes users whose names are older than the rule for names', async () => {
+    await using stack = new AsyncDisposableStack();
+    const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;
+    const body = { password: 'secret', worker_info: info({ username: 'old_name' }) };
+    {
+      await using site = await FleetSite.open({ database });
+      const { users, storage } = site.fleet;
+      await users.add({ username: 'old_name', password: 'secret', pending: false });
+      assert.match((await site.ask('request_task', body)).json.error, /username/);
+      await storage.setDocument('legacy_usernames', ['old_name']);
+    }
+    await using site = await FleetSite.open({ database });
+    assert.equal((await site.ask('request_task', body)).json.task_waiting, false);
+  });
+
   it('does not open a database it does not know', async () => {
     await using stack = new AsyncDisposableStack();
     const path = join(await temporaryFolder(stack), 'fleet.db');
