@@ -1,0 +1,172 @@
+import { deadline, type Part, SpillwayError, untilAborted } from 'spillway';
+import { httpError } from 'spillway-http';
+import { type Claim, type ClaimOptions, claim } from './claim.ts';
+import type { Changes, Decision } from './scheduling/changes.ts';
+import { Fleet, type FleetStats } from './scheduling/fleet.ts';
+import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
+import type { Waiter } from './users/verified-passwords.ts';
+
+export type PrimaryOptions = ClaimOptions;
+
+/** All undefined while another instance is the primary. */
+export interface PrimaryStats {
+  readonly fence: number | undefined;
+  readonly fleet: FleetStats | undefined;
+  readonly writer: ChangeWriterStats | undefined;
+}
+
+/** One time of being the primary. */
+interface Term {
+  readonly claim: Claim;
+  readonly fleet: Fleet;
+  readonly writer: ChangeWriter;
+}
+
+const retryMs = 1_000;
+
+/**
+ * The world in memory, while this instance is the only one that has it. It is loaded when the
+ * claim is won and dropped when it is lost; what an instance decides after that is not stored.
+ */
+export class Primary implements Part {
+  readonly name = 'primary';
+  readonly #options: PrimaryOptions;
+  readonly #end = new AbortController();
+  /** Once this instance may be the primary, or cannot even ask. */
+  readonly #claimed = Promise.withResolvers<void>();
+  /** Once it is the primary for the first time, or failed to be. */
+  readonly #first = Promise.withResolvers<void>();
+  #term: Term | undefined;
+  #serving: Promise<void> | undefined;
+
+  constructor(options: PrimaryOptions) {
+    this.#options = options;
+    this.#first.promise.catch(() => {});
+  }
+
+  /** Whether this instance decides. */
+  get isPrimary(): boolean {
+    return this.#term?.claim.held === true;
+  }
+
+  get stats(): PrimaryStats {
+    const { claim: mine, fleet, writer } = this.#term ?? {};
+    return { fence: mine?.fence, fleet: fleet?.stats, writer: writer?.stats };
+  }
+
+  /** The world, to read; throws `NOT_PRIMARY` if another instance has it. */
+  get fleet(): Fleet {
+    return this.#current().fleet;
+  }
+
+  /** Decides, and tells the answer once what it changed is durable. */
+  async decide<Reply>(work: (fleet: Fleet) => Decision<Reply>): Promise<Reply> {
+    const { fleet, writer } = this.#current();
+    writer.assertRoom();
+    const { reply, changes } = decided(work, fleet, writer);
+    await writer.store(changes);
+    return reply;
+  }
+
+  /** The same for what has no answer. */
+  async change(work: (fleet: Fleet) => Changes): Promise<void> {
+    await this.decide((fleet) => ({ reply: undefined, changes: work(fleet) }));
+  }
+
+  /** Brings a finished run back into memory, if there is such a one and it is not there. */
+  async recall(id: string, waiter?: Waiter): Promise<void> {
+    const { fleet } = this.#current();
+    if (fleet.run(id) !== undefined) return;
+    const run = await this.#options.storage.run(id, waiter?.signal);
+    if (run?.record.finished) fleet.recall(run);
+  }
+
+  /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
+  async start(signal: AbortSignal): Promise<void> {
+    const { clock, leaseMs, lockPath } = this.#options;
+    this.#serving = this.#serve();
+    const leftMs = lockPath === undefined ? 1.5 * leaseMs : 0;
+    using limit = deadline(clock, leftMs + retryMs, signal);
+    const isClaimed = await untilAborted(this.#claimed.promise, limit.signal).then(
+      () => true,
+      () => false,
+    );
+    try {
+      signal.throwIfAborted();
+      if (isClaimed) await untilAborted(this.#first.promise, signal);
+    } catch (error) {
+      // What failed to start is not stopped by anybody else.
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** Stores what is decided, then lets another instance be the primary. */
+  async stop(): Promise<void> {
+    this.#end.abort();
+    await this.#serving;
+  }
+
+  #current(): Term {
+    const term = this.#term;
+    if (term?.claim.held) return term;
+    throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs: 1_000 });
+  }
+
+  async #serve(): Promise<void> {
+    const { clock } = this.#options;
+    const { signal } = this.#end;
+    while (!signal.aborted) {
+      try {
+        await using mine = await claim(this.#options, signal);
+        this.#claimed.resolve();
+        await this.#hold(mine);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#first.reject(error);
+        this.#claimed.resolve();
+        using pause = deadline(clock, retryMs, signal);
+        await aborted(pause.signal);
+      }
+    }
+  }
+
+  async #hold(mine: Claim): Promise<void> {
+    const { storage, clock, random } = this.#options;
+    const fleet = new Fleet({ clock, random });
+    const writer = storage.writer(fleet, mine.fence, clock);
+    try {
+      await writer.claim();
+      await writer.store(fleet.restore(await storage.load()));
+      mine.signal.throwIfAborted();
+      this.#term = { claim: mine, fleet, writer };
+      this.#first.resolve();
+      await aborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
+      if (mine.held) await writer.flush();
+    } finally {
+      this.#term = undefined;
+      writer.close();
+    }
+  }
+}
+
+/** What a bug leaves half changed in memory is dropped, and loaded again as it was stored. */
+function decided<Reply>(
+  work: (fleet: Fleet) => Decision<Reply>,
+  fleet: Fleet,
+  writer: ChangeWriter,
+): Decision<Reply> {
+  try {
+    return work(fleet);
+  } catch (error) {
+    if (!(error instanceof SpillwayError)) writer.close();
+    throw error;
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  if (signal.aborted) resolve();
+  else signal.addEventListener('abort', () => resolve(), { once: true });
+  return promise;
+}

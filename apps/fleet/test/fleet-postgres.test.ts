@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, it } from 'node:test';
+import { readPgn } from 'spillway-fleet';
+import { draws, sprtArgs, uniqueKey } from './fixtures/fleet-scene.ts';
+import { FleetSite, until } from './fixtures/fleet-site.ts';
+
+const root = join(import.meta.dirname, '..', '..', '..');
+const program = join(root, 'packages', 'sql', 'test', 'fixtures', 'postgres-main.ts');
+
+/** The address of a server that ends when the stack does. */
+async function startPostgres(stack: AsyncDisposableStack): Promise<string> {
+  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+  const child = spawn(process.execPath, [program], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const exit = once(child, 'exit');
+  stack.defer(async () => {
+    child.stdin.end();
+    await exit;
+  });
+  const failed = exit.then(() => assert.fail('Postgres did not start'));
+  const [url] = await Promise.race([once(createInterface(child.stdout), 'line'), failed]);
+  failed.catch(() => {});
+  return url;
+}
+
+describe('a fleet service, on Postgres', () => {
+  const stack = new AsyncDisposableStack();
+  let database = '';
+
+  before(async () => {
+    database = await startPostgres(stack);
+  });
+
+  after(() => stack.disposeAsync());
+
+  it('plays a run, restarts, and hands over to another instance', async () => {
+    const leaseMs = 1_000;
+    let id = '';
+    let game: object = {};
+    {
+      await using site = await FleetSite.open({ database, leaseMs });
+      await site.fleet.users.change('tester', { machineLimit: 1000 });
+      id = await site.run(sprtArgs(4));
+      const tasks = await Promise.all(
+        [0, 1, 2].map((at) => site.task({ unique_key: uniqueKey(at) })),
+      );
+      for (let games = 8; games <= 80; games += 8) {
+        const updates = tasks.map((task) =>
+          site.ask('update_task', { ...task, stats: draws(games) }),
+        );
+        for (const update of updates) assert.equal((await update).json.task_alive, true);
+      }
+      const [task] = tasks;
+      assert.ok(task !== undefined);
+      game = task;
+      const said = await site.ask('failed_task', { ...task, message: 'a\0b' });
+      assert.deepEqual(Object.keys(said.json), ['duration']);
+      assert.equal((await site.ask('beat', { ...task, password: 'x' })).status, 401);
+      const nul = { password: 'x', worker_info: { username: 'a\0b' } };
+      assert.equal((await site.ask('request_version', nul)).status, 401);
+      const zip = Buffer.from([0x1f, 0x8b, 8, 0, 255]);
+      const upload = { ...task, message: '', pgn: zip.toString('base64') };
+      assert.equal((await site.ask('upload_pgn', upload)).status, 200);
+      const stored = await readPgn(site.fleet.storage.database, id, task.task_id);
+      assert.deepEqual(Buffer.from(stored ?? []), zip);
+    }
+    await using first = await FleetSite.open({ database, leaseMs });
+    const run = first.fleet.primary.fleet.run(id);
+    assert.deepEqual([run?.games, run?.record.workers], [240, 2]);
+    assert.equal((await first.ask('beat', game)).json.task_alive, false);
+    await using second = await FleetSite.open({ database, leaseMs });
+    assert.equal((await second.ask('beat', game)).status, 503);
+    await first.fleet.service.stop();
+    await until(() => second.fleet.primary.isPrimary);
+    assert.deepEqual(second.fleet.primary.fleet.run(id)?.record, run?.record);
+  });
+});
