@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { cp, mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -59,6 +59,21 @@ async function pack(folder: string, cache: string): Promise<string> {
   return `file:${join(folder, filename)}`;
 }
 
+/** As npm would install it, but for its dependencies, some of which come in two versions. */
+async function place(project: string, folder: string, cache: string): Promise<void> {
+  const { name, dependencies = {} }: Manifest & { readonly name: string } = await readJson(
+    join(folder, 'package.json'),
+  );
+  const modules = join(project, 'node_modules');
+  const archive = (await pack(folder, cache)).replace('file:', '');
+  await mkdir(join(modules, name));
+  await run(join(modules, name), 'tar', ['-xzf', archive, '--strip-components=1']);
+  for (const other of Object.keys(dependencies).filter((each) => each !== 'spillway')) {
+    await mkdir(dirname(join(modules, other)), { recursive: true });
+    await symlink(join(root, 'node_modules', other), join(modules, other));
+  }
+}
+
 describe('the published packages', () => {
   it('install into an empty project, type-check and run there', {
     timeout: 120_000,
@@ -78,6 +93,7 @@ describe('the published packages', () => {
     await writeJson(join(project, 'package.json'), { private: true, type: 'module', dependencies });
     const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--install-links'];
     await run(project, 'npm', ['install', ...flags, cache]);
+    await place(project, join(folder.path, 'http'), cache);
     await writeJson(join(project, 'tsconfig.json'), {
       compilerOptions: {
         module: 'nodenext',
@@ -92,6 +108,7 @@ describe('the published packages', () => {
     await run(project, process.execPath, [tsc, '-p', project]);
     assert.match(await run(project, process.execPath, ['main.ts']), /the packed package works/);
     assert.match(await run(project, process.execPath, ['database.ts']), /packed database works/);
+    assert.match(await run(project, process.execPath, ['server.ts']), /packed server works/);
     const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
     const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));

@@ -67,7 +67,7 @@ function chunked(bytes: number): string {
 }
 
 describe('an upload', () => {
-  it('takes no body for an empty file, and a form only where one is wanted', async () => {
+  it('takes no body for an empty file, and a form as it is where a file is wanted', async () => {
     await using scene = await Scene.open();
     const url = `${await scene.app.listen({ port: 0, host: '127.0.0.1' })}/raw`;
     const headers = { 'content-type': 'multipart/form-data; boundary=x' };
