@@ -31,19 +31,26 @@ describe('cursorSource', () => {
   it('takes one of two answers for a late page, and no row twice', async () => {
     const { clock, store } = scene();
     const rows: number[] = [];
-    const sink = storeSink<number>(store, (batch) => {
+    const inner = storeSink<number>(store, (batch) => {
       rows.push(...batch.pages.flatMap((page) => page.rows));
       return [];
     });
+    const sink: typeof inner = {
+      load: inner.load,
+      commit: async (batch, checkpoint, fence, signal) => {
+        await wait(clock, 30, signal);
+        await inner.commit(batch, checkpoint, fence, signal);
+      },
+    };
     const asked: number[] = [];
     const source = cursorSource<number, number>({
       name: 'c',
       from: 0,
       fetch: async (at, signal) => {
         asked.push(at);
-        // The first answer for page 5 comes only after page 6 was asked for.
+        // The first answer for page 5 comes only while page 6 is committed.
         const isLate = at === 5 && asked.length === 6;
-        await wait(clock, isLate ? 100 : 20 + at, signal);
+        await wait(clock, isLate ? 140 : 20 + at, signal);
         return { rows: [at], next: at < 9 ? at + 1 : undefined };
       },
     });
