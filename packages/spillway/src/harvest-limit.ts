@@ -8,6 +8,8 @@ const samplesMin = 64;
 const usedShare = 2 / 3;
 /** Twice as many inside take twice as long when all that is added waits downstream. */
 const slowdownMax = 1.6;
+/** Slower once after a doubling, the other side may just have become slow; twice, it is full. */
+const slowerMax = 2;
 
 /**
  * Finds how many fetches belong in flight: by Little's law, the rate times the latency. It doubles
@@ -24,7 +26,10 @@ export class HarvestLimit implements Limit {
   #skipped = 0;
   #insideSum = 0;
   #latencies: number[] = [];
+  /** At half the size, if it has just been doubled. */
   #latencyMsBefore = Infinity;
+  /** Doublings in a row that made calls slower. */
+  #slower = 0;
 
   constructor(sizeMax: number) {
     checkInteger('sizeMax', sizeMax, 1);
@@ -56,12 +61,16 @@ export class HarvestLimit implements Limit {
     this.#latencies = [];
     this.#insideSum = 0;
     if (isUsed) this.#grow(latencyMs, endedAt);
-    else this.#latencyMsBefore = latencyMs;
+    else this.#latencyMsBefore = Infinity;
   }
 
   #grow(latencyMs: number, at: number): void {
-    if (latencyMs > slowdownMax * this.#latencyMsBefore || this.#size === this.sizeMax) {
-      this.#gradient = new GradientLimit({ size: this.#size, sizeMax: this.sizeMax });
+    const isSlower = latencyMs > slowdownMax * this.#latencyMsBefore;
+    this.#slower = isSlower ? this.#slower + 1 : 0;
+    const isFull = this.#slower >= slowerMax;
+    if (isFull || this.#size === this.sizeMax) {
+      const size = isFull ? this.#size >> 1 : this.#size;
+      this.#gradient = new GradientLimit({ size, sizeMax: this.sizeMax });
       return;
     }
     this.#latencyMsBefore = latencyMs;

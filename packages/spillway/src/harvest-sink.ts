@@ -75,15 +75,18 @@ export function storeSink<Row, Position extends Json = number>(
     },
     async commit(batch, checkpoint, fence, signal) {
       const name = nameOf(batch.source);
-      const { records } = await store.read([name], signal);
-      const stored = records[0]?.value as HarvestCheckpoint<Position> | undefined;
       const { commits } = checkpoint;
-      if (stored?.commits === commits && stored.fence === checkpoint.fence) return;
-      const value = checkpoint as unknown as Json;
-      const change = { name, ifVersion: records[0]?.version ?? 0, value };
-      const follows = (stored?.commits ?? 0) === commits - 1;
-      const changes = fenced(fence, [change, ...changesOf(batch)]);
-      if (follows && (await store.commit(changes, signal)) !== undefined) return;
+      // Refused once, it may be an earlier attempt of the same commit that has arrived meanwhile.
+      for (let looks = 0; looks < 2; looks += 1) {
+        const { records } = await store.read([name], signal);
+        const stored = records[0]?.value as HarvestCheckpoint<Position> | undefined;
+        if (stored?.commits === commits && stored.fence === checkpoint.fence) return;
+        if ((stored?.commits ?? 0) !== commits - 1) break;
+        const value = checkpoint as unknown as Json;
+        const change = { name, ifVersion: records[0]?.version ?? 0, value };
+        const changes = fenced(fence, [change, ...changesOf(batch)]);
+        if ((await store.commit(changes, signal)) !== undefined) return;
+      }
       const message = `${batch.source}: another holder of the lease has taken over`;
       throw new SpillwayError('HARVEST_STALE', message);
     },

@@ -2,7 +2,7 @@ import { untilAborted } from './abort.ts';
 import { Breaker } from './breaker.ts';
 import { check } from './check.ts';
 import { deadline } from './deadline.ts';
-import { field, isTimeout, retryAfterMsOf, statusOf } from './failure.ts';
+import { field, retryAfterMsOf, statusOf } from './failure.ts';
 import { Bell } from './harvest-bell.ts';
 import { HarvestLimit } from './harvest-limit.ts';
 import { type HarvestOptions, type HarvestSettings, harvestSettings } from './harvest-options.ts';
@@ -220,7 +220,8 @@ export class Harvest<Row, Position extends Json = number> {
       }, run.signal);
       run.succeed(slot, answer);
     } catch (error) {
-      permit.outcome = isBegun && isTimeout(error) ? 'dropped' : 'ignored';
+      // One time-out in a long tail is no sign of too much; many in a row open the breaker.
+      permit.outcome = 'ignored';
       if (isBegun) this.#fail(run, slot, error);
       else this.#refuse(run, slot, error);
     }

@@ -9,6 +9,7 @@ interface Played {
       { readonly share: number; readonly throttled: number; readonly windowMax: number }
     >
   >;
+  readonly slowed: { readonly share: number };
   readonly fullWindow: { readonly share: number; readonly windowMax: number };
   readonly besideSlow: { readonly quick: number; readonly slow: number };
   readonly fullServer: { readonly share: number; readonly inFlightMax: number };
@@ -25,6 +26,11 @@ describe('Harvest, with nothing tuned', () => {
     const uses = Object.entries(played.uses);
     assert.equal(uses.length, 18);
     for (const [name, { share }] of uses) assert.ok(share >= 0.99, `${name}: ${share}`);
+  });
+
+  it('does so again a minute after answers have become sixty times as slow', () => {
+    const { share } = played.slowed;
+    assert.ok(share >= 0.99, `${share}`);
   });
 
   it('causes no 429 at a server that counts in sliding windows', () => {

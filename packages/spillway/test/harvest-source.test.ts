@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { cursorSource, Harvest, MemoryStore, rangeSource, storeSink } from 'spillway';
-import { VirtualClock } from 'spillway/testing';
-import { CheckedSink, numbers, rowsOf, scene } from './harvest-scene.ts';
+import { cursorSource, Harvest, MemoryStore, rangeSource, type Store, storeSink } from 'spillway';
+import { ids, numbers, rowsOf, scene, wait } from './harvest-scene.ts';
 
 describe('cursorSource', () => {
   it('follows cursors, each found in the answer before, until one leads nowhere', async () => {
@@ -27,6 +26,39 @@ describe('cursorSource', () => {
     const [second] = await clock.run(harvest.run([source]));
     assert.deepEqual([second?.checkpoint?.position, second?.checkpoint?.rows], ['c7', 7]);
     assert.equal(server.inFlightMax, 1);
+  });
+
+  it('takes one of two answers for a late page, and no row twice', async () => {
+    const { clock, store } = scene();
+    const rows: number[] = [];
+    const inner = storeSink<number>(store, (batch) => {
+      rows.push(...batch.pages.flatMap((page) => page.rows));
+      return [];
+    });
+    const sink: typeof inner = {
+      load: inner.load,
+      commit: async (batch, checkpoint, fence, signal) => {
+        await wait(clock, 30, signal);
+        await inner.commit(batch, checkpoint, fence, signal);
+      },
+    };
+    const asked: number[] = [];
+    const source = cursorSource<number, number>({
+      name: 'c',
+      from: 0,
+      fetch: async (at, signal) => {
+        asked.push(at);
+        // The first answer for page 5 comes only while page 6 is committed.
+        const isLate = at === 5 && asked.length === 6;
+        await wait(clock, isLate ? 140 : 20 + at, signal);
+        return { rows: [at], next: at < 9 ? at + 1 : undefined };
+      },
+    });
+    const own = { sink, store, clock, windowMax: 1, batchMsMax: 0 };
+    const [outcome] = await clock.run(new Harvest<number>(own).run([source]));
+    assert.equal(outcome?.status, 'done');
+    assert.deepEqual(asked.filter((at) => at === 5).length, 2);
+    assert.deepEqual(rows, numbers(0, 10));
   });
 
   it('ends for good at a cursor that has no next', async () => {
@@ -77,28 +109,65 @@ describe('rangeSource', () => {
 });
 
 describe('storeSink', () => {
-  it('commits nothing for a stale fence, and the same commit only once', async () => {
-    const clock = new VirtualClock();
-    const store = new MemoryStore({ clock });
-    const sink = new CheckedSink(store);
-    await store.commit([{ name: 'lease/l/fence', value: 1 }]);
-    const { records } = await store.read(['lease/l/fence']);
-    const fence = { name: 'l', fence: records[0]?.version ?? 0 };
-    const { signal } = new AbortController();
-    const batch = (from: number) => {
-      const pages = [{ from, rows: numbers(from, from + 10) }];
-      return { source: 's', from, to: from + 10, isGap: false, pages };
+  const { signal } = new AbortController();
+  const batch = (from: number) => {
+    const pages = [{ from, rows: numbers(from, from + 10) }];
+    return { source: 's', from, to: from + 10, isGap: false, pages };
+  };
+  const checkpoint = (commits: number, fence: number) => {
+    const count = commits * 10;
+    return { source: 's', position: count, isEnd: false, gaps: [], commits, rows: count, fence };
+  };
+
+  /** A sink, the fence of a lease, and how many commits its store made. */
+  async function open() {
+    const store = new MemoryStore();
+    const renew = async () => (await store.commit([{ name: 'lease/l/fence', value: 1 }]))?.version;
+    const fence = (await renew()) ?? 0;
+    const made: unknown[] = [];
+    const counting: Store = {
+      read: (names) => store.read(names),
+      list: (prefix, max) => store.list(prefix, max),
+      commit: async (changes) => {
+        const done = await store.commit(changes);
+        if (done !== undefined) made.push(done);
+        return done;
+      },
+      [Symbol.asyncDispose]: async () => {},
     };
-    const at = (commits: number) => {
-      const rows = commits * 10;
-      const position = commits * 10;
-      return { source: 's', position, isEnd: false, gaps: [], commits, rows, fence: fence.fence };
-    };
-    await sink.commit(batch(0), at(1), fence, signal);
-    await sink.commit(batch(0), at(1), fence, signal);
-    await assert.rejects(sink.commit(batch(20), at(3), fence, signal), { code: 'HARVEST_STALE' });
-    await store.commit([{ name: 'lease/l/fence', value: 2 }]);
-    await assert.rejects(sink.commit(batch(10), at(2), fence, signal), { code: 'HARVEST_STALE' });
-    assert.deepEqual(await rowsOf(store, 's'), numbers(0, 10));
+    const sink = storeSink<number>(counting, ({ from, pages }) =>
+      pages.map(({ rows }) => ({ name: `rows/${from}`, value: rows })),
+    );
+    const commit = (n: number) =>
+      sink.commit(batch((n - 1) * 10), checkpoint(n, fence), { name: 'l', fence }, signal);
+    return { commit, made, renew };
+  }
+
+  it('makes the same commit only once, even when two of its attempts meet', async () => {
+    const { commit, made } = await open();
+    await commit(1);
+    await commit(1);
+    await Promise.all([commit(2), commit(2)]);
+    assert.equal(made.length, 2);
+  });
+
+  it('commits nothing that does not follow, and nothing under a stale fence', async () => {
+    const { commit, made, renew } = await open();
+    await commit(1);
+    await assert.rejects(commit(3), { code: 'HARVEST_STALE' });
+    await renew();
+    await assert.rejects(commit(2), { code: 'HARVEST_STALE', retryable: false });
+    assert.equal(made.length, 1);
+  });
+
+  it('is not gone on with under an older lease than its checkpoint has', async () => {
+    const { clock, server, store, sink } = scene();
+    const value = checkpoint(1, 1e6);
+    await store.commit([{ name: 'harvest/s', value }]);
+    const harvest = new Harvest<number>({ sink, store, clock });
+    const [outcome] = await clock.run(harvest.run([ids(server, 's', 100)]));
+    assert.equal(outcome?.status, 'failed');
+    assert.match(String(outcome?.error), /its checkpoint is of fence 1000000/);
+    assert.equal(server.arrivals.length, 0);
   });
 });

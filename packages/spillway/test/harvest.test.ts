@@ -185,15 +185,33 @@ describe('Harvest', () => {
     assert.deepEqual(sink.broken, []);
   });
 
+  it('gives no page up while another fetch of it is in flight', async () => {
+    const { clock, server, harvest } = scene({ windowMax: 8, attemptsMax: 1 });
+    const inner = ids(server, 'a', 200);
+    let hung = 0;
+    const source = {
+      ...inner,
+      fetch: async (page: { from: number; to: number | undefined }, signal: AbortSignal) => {
+        if (page.from !== 50) return inner.fetch(page, signal);
+        hung += 1;
+        if (hung > 1) throw failure(503);
+        await wait(clock, 5_000, signal);
+        return { rows: numbers(50, 60) };
+      },
+    };
+    const [outcome] = await clock.run(harvest.run([source]));
+    assert.deepEqual([outcome?.status, hung, outcome?.checkpoint?.gaps], ['done', 2, []]);
+  });
+
   it('waits while the breaker is open, which costs no page an attempt', async () => {
     let isDown = true;
     const refuse = () => {
       if (isDown) throw failure(503);
     };
-    const { clock, server, store, harvest } = scene({ refuse, attemptsMax: 9 });
+    const { clock, server, store, harvest } = scene({ refuse, attemptsMax: 3 });
     const run = harvest.run([ids(server, 'a', 400)]);
-    await clock.advance(60_000);
-    assert.ok(server.arrivals.length < 50, `${server.arrivals.length} asked of a dead server`);
+    await clock.advance(12_000);
+    assert.ok(server.arrivals.length < 30, `${server.arrivals.length} asked of a dead server`);
     isDown = false;
     const [outcome] = await clock.run(run);
     assert.deepEqual([outcome?.status, outcome?.checkpoint?.gaps], ['done', []]);

@@ -58,15 +58,17 @@ function source(
   });
 }
 
-/** What is used of the rate, with nothing tuned. */
+/** What is used of the rate, with nothing tuned. Until `slowAt` the latency is 50 ms. */
 async function use(
   seed: number,
   meanMs: number,
   ratePerSecond: number,
   sources: number,
+  slowAt = 0,
 ): Promise<Use> {
   const random = seededRandom(seed);
-  const latencyMs = longTail(random, meanMs);
+  const [quick, slow] = [longTail(random, 50), longTail(random, meanMs)];
+  const latencyMs = () => (clock.now() < slowAt ? quick() : slow());
   const { clock, server, make } = scene(random, ratePerSecond, { latencyMs });
   const harvest = make();
   const stop = new AbortController();
@@ -83,8 +85,9 @@ async function use(
   }
   stop.abort();
   await clock.run(run);
-  const used = server.arrivals.filter((at) => at >= warmUpMs && at < endMs).length;
-  const share = used / ((ratePerSecond * (endMs - warmUpMs)) / 1000);
+  const warmAt = slowAt + warmUpMs;
+  const used = server.arrivals.filter((at) => at >= warmAt && at < endMs).length;
+  const share = used / ((ratePerSecond * (endMs - warmAt)) / 1000);
   return { share, throttled: server.throttled, windowMax, inFlightMax: server.inFlightMax };
 }
 
@@ -158,6 +161,7 @@ for (const meanMs of [50, 500, 3_000]) {
 }
 const played = {
   uses,
+  slowed: await use(1, 3_000, 10, 2, 60_000),
   fullWindow: await use(1, 3_000, 60, 1),
   besideSlow: await besideSlow(),
   fullServer: await fullServer(),
