@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
 import { createServer, type HttpServer } from 'spillway-http';
@@ -16,6 +17,28 @@ async function open(): Promise<HttpServer> {
 }
 
 describe('methods', () => {
+  it('answers HEAD without reading a body that has no end', async () => {
+    await using server = await createServer({ lane });
+    const endless = () => new Readable({ read: (size) => void size });
+    const streams: Readable[] = [];
+    const kept = (stream: Readable) => {
+      streams.push(stream);
+      return stream;
+    };
+    server.app.get('/node', async () => kept(endless()));
+    server.app.get('/web', async () => Readable.toWeb(kept(endless())));
+    server.app.get('/response', async () => {
+      const body = Readable.toWeb(kept(endless())) as ReadableStream;
+      return new Response(body, { status: 203, headers: { 'x-own': 'yes' } });
+    });
+    await server.start();
+    for (const [path, status] of Object.entries({ '/node': 200, '/web': 200, '/response': 203 })) {
+      const { status: given } = await fetch(`${server.url}${path}`, { method: 'HEAD' });
+      assert.equal(given, status, path);
+    }
+    await until(() => streams.length === 3 && streams.every(({ destroyed }) => destroyed));
+  });
+
   it('answers HEAD like GET, without the body', async () => {
     await using server = await open();
     const head = await fetch(`${server.url}/user/1`, { method: 'HEAD' });
