@@ -152,6 +152,8 @@ describe('a fleet service', () => {
       throw new TypeError('a bug');
     });
     await assert.rejects(broken, { message: 'a bug' });
+    const meanwhile = await site.ask('beat', task);
+    assert.equal(meanwhile.json?.error, undefined, 'a worker would give its task up');
     await until(() => primary.isPrimary && primary.fleet.run(id)?.record.results.wins === 0);
     assert.equal((await site.ask('beat', task)).json.task_alive, true);
   });
