@@ -93,7 +93,8 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.readers,
     connectionsMax: 20_000,
-    primaryOnly: { primary: () => primary.isPrimary },
+    // Workers give up for good where another instance is the primary, so be sure of it.
+    primaryOnly: { primary: () => primary.decides() },
     operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
   });
   const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
