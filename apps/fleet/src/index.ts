@@ -1,4 +1,5 @@
 export { type FleetErrorCode, fleetError } from './errors.ts';
+export { didYouMean, nearest } from './nearest.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
 export { architectures } from './protocol/architectures.ts';
 export { patterns } from './protocol/patterns.ts';
@@ -159,3 +160,11 @@ export {
   timeControlRatio,
 } from './statistics/time-control.ts';
 export { type RestOfRun, type RestOfSprt, remainingHours } from './statistics/waiting-time.ts';
+export type { FieldFault } from './submission/field-reader.ts';
+export {
+  readSubmission,
+  type Submission,
+  type SubmissionContext,
+  SubmissionError,
+} from './submission/read-submission.ts';
+export { submissionText } from './submission/submission-text.ts';
