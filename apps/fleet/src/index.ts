@@ -1,4 +1,5 @@
 export { type FleetErrorCode, fleetError } from './errors.ts';
+export { type FieldFault, InputError } from './field-reader.ts';
 export { didYouMean, nearest } from './nearest.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
 export { architectures } from './protocol/architectures.ts';
@@ -64,6 +65,19 @@ export { Task } from './scheduling/task.ts';
 export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
 export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
 export type { BlockedWorker, Named } from './scheduling/world.ts';
+export {
+  flagOf,
+  readSettings,
+  type SettingName,
+  type Settings,
+  SettingsError,
+  type SettingsReading,
+  type SettingsSources,
+  settingHelp,
+  settingNames,
+  shownSettings,
+  variableOf,
+} from './settings.ts';
 export {
   bayesEloLlr,
   bayesEloToElo,
@@ -160,11 +174,9 @@ export {
   timeControlRatio,
 } from './statistics/time-control.ts';
 export { type RestOfRun, type RestOfSprt, remainingHours } from './statistics/waiting-time.ts';
-export type { FieldFault } from './submission/field-reader.ts';
 export {
   readSubmission,
   type Submission,
   type SubmissionContext,
-  SubmissionError,
 } from './submission/read-submission.ts';
 export { submissionText } from './submission/submission-text.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readSubmission, SubmissionError, submissionText } from 'spillway-fleet';
+import { InputError, readSubmission, submissionText } from 'spillway-fleet';
 
 const context = {
   username: 'ada',
@@ -33,7 +33,7 @@ function faultsOf(input: unknown, more = {}): readonly { field: string; message:
   try {
     read(input, more);
   } catch (error) {
-    assert.ok(error instanceof SubmissionError);
+    assert.ok(error instanceof InputError);
     assert.equal(error.status, 400);
     return error.faults;
   }

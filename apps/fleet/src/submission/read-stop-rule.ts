@@ -1,7 +1,7 @@
+import type { FieldReader } from '../field-reader.ts';
 import type { EloModel } from '../statistics/llr.ts';
 import { newSprt, type Sprt } from '../statistics/sprt.ts';
 import { newSpsa, type Spsa } from '../statistics/spsa.ts';
-import type { FieldReader } from './field-reader.ts';
 
 const models: readonly string[] = ['normalized', 'logistic', 'BayesElo'] satisfies EloModel[];
 const eloMax = 10;

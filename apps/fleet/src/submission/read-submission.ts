@@ -1,4 +1,4 @@
-import { SpillwayError } from 'spillway';
+import { FieldReader } from '../field-reader.ts';
 import { architectures } from '../protocol/architectures.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { archFilter } from '../scheduling/arch-filter.ts';
@@ -9,7 +9,6 @@ import {
   timeControlPattern,
   timeControlRatio,
 } from '../statistics/time-control.ts';
-import { type FieldFault, FieldReader } from './field-reader.ts';
 import { readSprt, readSpsa } from './read-stop-rule.ts';
 
 /** What a submission is judged by. */
@@ -27,17 +26,6 @@ export interface SubmissionContext {
 export interface Submission {
   readonly args: RunArgs;
   readonly rescheduledFrom: string | undefined;
-}
-
-/** Says all that is wrong with a submission, field by field. */
-export class SubmissionError extends SpillwayError {
-  readonly faults: readonly FieldFault[];
-
-  constructor(faults: readonly FieldFault[]) {
-    const lines = faults.map(({ field, message }) => `${field || 'the run'}: ${message}`);
-    super({ code: 'REQUEST_INVALID', status: 400, retryable: false }, lines.join('\n'));
-    this.faults = faults;
-  }
 }
 
 const fields = [
@@ -81,7 +69,7 @@ const longRatio = 4;
 const namesShown = 10;
 const officialRepo = 'https://github.com/official-stockfish/Stockfish';
 
-/** Makes a run's arguments of what a person sent; throws {@link SubmissionError}. */
+/** Makes a run's arguments of what a person sent; throws `INPUT_INVALID`. */
 export function readSubmission(input: unknown, context: SubmissionContext): Submission {
   const reader = new FieldReader(input);
   reader.only(fields);
@@ -100,7 +88,7 @@ export function readSubmission(input: unknown, context: SubmissionContext): Subm
     rule: 'the 24 hexadecimal digits of a run',
     holds: (value) => patterns.runId.test(value),
   });
-  if (reader.faults.length > 0) throw new SubmissionError(reader.faults);
+  reader.check();
   const isLong = sprt !== undefined && timeControlRatio(games.tc, games.threads) > longRatio;
   const info = isLong && !games.info.startsWith('LTC: ') ? `LTC: ${games.info}` : games.info;
   const rule = { ...(sprt && { sprt }), ...(spsa && { spsa }) };

@@ -1,11 +1,23 @@
 import { inspect } from 'node:util';
-import { didYouMean } from '../nearest.ts';
+import { SpillwayError } from 'spillway';
+import { didYouMean } from './nearest.ts';
 
 /** What is wrong with one field of what a person sent. */
 export interface FieldFault {
   /** As it is named in what was sent: `tc`, `sprt.elo0`. */
   readonly field: string;
   readonly message: string;
+}
+
+/** Says all that is wrong with what a person sent, field by field. */
+export class InputError extends SpillwayError {
+  readonly faults: readonly FieldFault[];
+
+  constructor(faults: readonly FieldFault[]) {
+    const lines = faults.map(({ field, message }) => `${field || 'input'}: ${message}`);
+    super({ code: 'INPUT_INVALID', status: 400, retryable: false }, lines.join('\n'));
+    this.faults = faults;
+  }
 }
 
 interface Rule<T> {
@@ -39,6 +51,11 @@ export class FieldReader {
   fault(name: string, message: string): void {
     const field = name === '' ? this.#prefix.replace(/\.$/, '') : `${this.#prefix}${name}`;
     this.faults.push({ field, message });
+  }
+
+  /** Throws {@link InputError} if anything was wrong so far. */
+  check(): void {
+    if (this.faults.length > 0) throw new InputError(this.faults);
   }
 
   has(name: string): boolean {
