@@ -15,7 +15,7 @@ export class InputError extends SpillwayError {
 
   constructor(faults: readonly FieldFault[]) {
     const lines = faults.map(({ field, message }) => `${field || 'input'}: ${message}`);
-    super({ code: 'INPUT_INVALID', status: 400, retryable: false }, lines.join('\n'));
+    super({ code: 'INPUT_INVALID', status: 422, retryable: false }, lines.join('\n'));
     this.faults = faults;
   }
 }
@@ -69,6 +69,11 @@ export class FieldReader {
     }
   }
 
+  /** A field as it was sent, for whoever checks it elsewhere. */
+  value(name: string): unknown {
+    return this.#input[name];
+  }
+
   /** The fields of an object in this one. */
   inner(name: string): FieldReader {
     return new FieldReader(this.#input[name], `${this.#prefix}${name}.`, this.faults);
@@ -79,6 +84,14 @@ export class FieldReader {
       if (typeof sent === 'number') return String(sent);
       return typeof sent === 'string' ? sent.trim() : undefined;
     });
+  }
+
+  /** Text that is taken as it is, and shown to nobody. */
+  secret(name: string, { rule, holds }: Rule<string>): string {
+    const sent = this.#input[name];
+    if (typeof sent === 'string' && holds(sent)) return sent;
+    this.fault(name, `must be ${rule}`);
+    return '';
   }
 
   integer(name: string, rule: Rule<number>): number {

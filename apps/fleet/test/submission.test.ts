@@ -34,7 +34,7 @@ function faultsOf(input: unknown, more = {}): readonly { field: string; message:
     read(input, more);
   } catch (error) {
     assert.ok(error instanceof InputError);
-    assert.equal(error.status, 400);
+    assert.equal(error.status, 422);
     return error.faults;
   }
   return [];
