@@ -1,8 +1,10 @@
 import { SpillwayError } from 'spillway';
 
 const faults = {
+  ACCESS_REFUSED: { status: 401, retryable: false },
   REQUEST_INVALID: { status: 400, retryable: false },
   STOP_REFUSED: { status: 401, retryable: false },
+  USER_EXISTS: { status: 409, retryable: false },
 } as const;
 
 /** Every code that the fleet itself throws. */
