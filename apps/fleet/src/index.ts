@@ -1,7 +1,7 @@
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { type FieldFault, InputError } from './field-reader.ts';
-export { didYouMean, nearest } from './nearest.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
+export { didYouMean, nearest } from './nearest.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
 export { Primary, type PrimaryOptions } from './primary.ts';
@@ -187,12 +187,6 @@ export {
   timeControlRatio,
 } from './statistics/time-control.ts';
 export { type RestOfRun, type RestOfSprt, remainingHours } from './statistics/waiting-time.ts';
-export {
-  readSubmission,
-  type Submission,
-  type SubmissionContext,
-} from './submission/read-submission.ts';
-export { submissionText } from './submission/submission-text.ts';
 export { actionRow, type LogEntry } from './storage/actions-log.ts';
 export {
   ChangeWriter,
@@ -221,6 +215,12 @@ export {
   taskRecord,
   taskRow,
 } from './storage/rows.ts';
+export {
+  readSubmission,
+  type Submission,
+  type SubmissionContext,
+} from './submission/read-submission.ts';
+export { submissionText } from './submission/submission-text.ts';
 export { hashPassword, impossibleHash, matchesPassword } from './users/password.ts';
 export { approversGroup, type User, userOf, userRow } from './users/user.ts';
 export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';

@@ -11,8 +11,8 @@ import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
 import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
-import { type ServerAddress, serverAddress } from './server-address.ts';
 import { fleetDesk } from './fleet-desk.ts';
+import { type ServerAddress, serverAddress } from './server-address.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
 export interface Operator extends AsyncDisposable {

@@ -1,4 +1,4 @@
-import { fleetError } from '../errors.ts';
+import { httpError } from 'spillway-http';
 import { FieldReader } from '../field-reader.ts';
 import { didYouMean } from '../nearest.ts';
 import type { Desk, Operation } from './desk.ts';
@@ -15,5 +15,5 @@ export async function operate(desk: Desk, name: string, input: unknown): Promise
   const operation = operations.get(name);
   if (operation !== undefined) return operation(desk, new FieldReader(input));
   const hint = didYouMean(name, operations.keys());
-  throw fleetError('NOT_FOUND', `there is no operation ${name}${hint}`);
+  throw httpError('NOT_FOUND', `there is no operation ${name}${hint}`);
 }

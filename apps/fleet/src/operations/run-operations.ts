@@ -1,8 +1,10 @@
+import { httpError } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import type { FieldReader } from '../field-reader.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { systemUser } from '../scheduling/actions.ts';
 import type { Changes } from '../scheduling/changes.ts';
+import type { Fleet } from '../scheduling/fleet.ts';
 import { newRunRecord } from '../scheduling/new-run.ts';
 import { Run } from '../scheduling/run.ts';
 import { byProgress } from '../scheduling/run-order.ts';
@@ -48,25 +50,26 @@ export const runOperations: Readonly<Record<string, Operation>> = {
     const { args, rescheduledFrom } = submission;
     const now = desk.clock.now();
     const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
-    await desk.store(desk.fleet.addRun(run, submissionText(args)));
-    if (approve) await desk.store(desk.fleet.approve(run, systemUser));
+    await desk.primary.change((fleet) => fleet.addRun(run, submissionText(args)));
+    if (approve) await desk.primary.change((fleet) => fleet.approve(run, systemUser));
     return shown(run);
   },
 
   'run-approve': (desk, input) =>
-    change(desk, input, (run, by) => {
+    change(desk, input, (fleet, run, { by }) => {
       if (run.args.username === by) {
         throw fleetError('REQUEST_INVALID', `by: nobody approves their own run, not even ${by}`);
       }
-      return desk.fleet.approve(run, by);
+      return fleet.approve(run, by);
     }),
 
-  'run-pause': (desk, input) => change(desk, input, (run, by) => desk.fleet.unapprove(run, by)),
+  'run-pause': (desk, input) =>
+    change(desk, input, (fleet, run, { by }) => fleet.unapprove(run, by)),
 
   'run-stop': (desk, input) =>
-    change(desk, input, (run, by, message) => desk.fleet.stop(run, by, message)),
+    change(desk, input, (fleet, run, { by, message }) => fleet.stop(run, by, message)),
 
-  'run-purge': (desk, input) => change(desk, input, (run, by) => desk.fleet.purge(run, by)),
+  'run-purge': (desk, input) => change(desk, input, (fleet, run, { by }) => fleet.purge(run, by)),
 
   'run-list': async (desk, input) => {
     input.only(['finished', 'limit']);
@@ -77,7 +80,8 @@ export const runOperations: Readonly<Record<string, Operation>> = {
       absent: 50,
     });
     input.check();
-    if (!isFinished) return [...desk.fleet.unfinishedRuns].sort(byProgress).slice(0, limit).map(shown);
+    if (!isFinished)
+      return [...desk.primary.fleet.unfinishedRuns].sort(byProgress).slice(0, limit).map(shown);
     const rows = await desk.storage.database.kysely
       .selectFrom('runs')
       .selectAll()
@@ -103,11 +107,13 @@ export const runOperations: Readonly<Record<string, Operation>> = {
   },
 };
 
-async function change(
-  desk: Desk,
-  input: FieldReader,
-  decide: (run: Run, by: string, message: string) => Changes,
-): Promise<ShownRun> {
+type Decide = (
+  fleet: Fleet,
+  run: Run,
+  said: { readonly by: string; readonly message: string },
+) => Changes;
+
+async function change(desk: Desk, input: FieldReader, decide: Decide): Promise<ShownRun> {
   input.only(['id', 'by', 'message']);
   const by = await operatorName(desk, input);
   const message = input.text('message', {
@@ -116,22 +122,21 @@ async function change(
     absent: '',
   });
   const run = await find(desk, input);
-  await desk.store(decide(run, by, message));
+  await desk.primary.change((fleet) => decide(fleet, run, { by, message }));
   return shown(run);
 }
 
 /** A run by its id; a stored one is brought back into memory, where decisions are made. */
-async function find(desk: Desk, input: FieldReader): Promise<Run> {
+async function find({ primary }: Desk, input: FieldReader): Promise<Run> {
   const id = input.text('id', {
     rule: 'the 24 hexadecimal digits that fleet run list shows',
     holds: (value) => patterns.runId.test(value),
   });
   input.check();
-  const known = desk.fleet.run(id);
-  if (known !== undefined) return known;
-  const stored = await desk.storage.run(id);
-  if (stored !== undefined) return desk.fleet.recall(stored);
-  throw fleetError('NOT_FOUND', `there is no run ${id}; see fleet run list`);
+  await primary.recall(id);
+  const run = primary.fleet.run(id);
+  if (run !== undefined) return run;
+  throw httpError('NOT_FOUND', `there is no run ${id}; see fleet run list`);
 }
 
 function shown(run: Run): ShownRun {

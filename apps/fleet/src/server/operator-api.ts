@@ -22,7 +22,10 @@ export const operatorPath = '/-/fleet/';
 const bodyLimit = 4 * 1_048_576;
 
 /** What the command line asks a running server for; only for this machine or with the token. */
-export async function operatorApi(app: FastifyInstance, options: OperatorApiOptions): Promise<void> {
+export async function operatorApi(
+  app: FastifyInstance,
+  options: OperatorApiOptions,
+): Promise<void> {
   const { desk, instance, clock } = options;
   const refusal = operatorAccess(options);
   const limits = { limit: 4, queueMax: 64, deadlineMs: 20_000 };
