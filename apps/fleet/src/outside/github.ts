@@ -201,7 +201,8 @@ export class Github {
 
 /** `owner` and `name` of `https://github.com/owner/name`. */
 function ownerAndName(repo: string): string[] {
-  if (!patterns.githubRepo.test(repo)) throw fleetError('REQUEST_INVALID', `no repository: ${repo}`);
+  if (!patterns.githubRepo.test(repo))
+    throw fleetError('REQUEST_INVALID', `no repository: ${repo}`);
   return repo.split('/').slice(-2);
 }
 

@@ -1,7 +1,7 @@
 import {
   Breaker,
-  Bucket,
   type BreakerStats,
+  Bucket,
   type BucketStats,
   type Clock,
   check,
@@ -150,12 +150,7 @@ export class OutsideHost {
     throw fleetError('OUTSIDE_REFUSED', `${this.name}: leads to ${url.origin}, not to ${origin}`);
   }
 
-  async #ask<T>(
-    url: URL,
-    call: OutsideCall,
-    read: ReadAnswer<T>,
-    signal: AbortSignal,
-  ): Promise<T> {
+  async #ask<T>(url: URL, call: OutsideCall, read: ReadAnswer<T>, signal: AbortSignal): Promise<T> {
     const { dispatcher } = this.#options;
     const headers = { ...this.#options.headers, ...call.headers };
     try {
