@@ -1,6 +1,7 @@
 import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
 
 const faults = {
+  ACCESS_REFUSED: { status: 401, retryable: false },
   NOT_FOUND: { status: 404, retryable: false },
   OUTSIDE_FAILED: { status: 502, retryable: true },
   OUTSIDE_LIMITED: { status: 503, retryable: true },
@@ -8,6 +9,7 @@ const faults = {
   REQUEST_INVALID: { status: 400, retryable: false },
   REQUEST_TOO_LARGE: { status: 413, retryable: false },
   STOP_REFUSED: { status: 401, retryable: false },
+  USER_EXISTS: { status: 409, retryable: false },
 } as const;
 
 /** Every code that the fleet itself throws. */

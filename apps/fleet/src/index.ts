@@ -1,5 +1,8 @@
 export { type FleetErrorCode, fleetError } from './errors.ts';
+export { Jobs, type JobsOptions } from './jobs.ts';
+export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
+export { Primary, type PrimaryOptions } from './primary.ts';
 export { architectures } from './protocol/architectures.ts';
 export { patterns } from './protocol/patterns.ts';
 export {
@@ -63,6 +66,16 @@ export { Task } from './scheduling/task.ts';
 export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
 export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
 export type { BlockedWorker, Named } from './scheduling/world.ts';
+export { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
+export { type UploadPgnOptions, uploadPgn } from './server/upload-pgn.ts';
+export { answerWorkers, durationOf, pathOf } from './server/worker-answer.ts';
+export { type WorkerApiOptions, workerApi } from './server/worker-api.ts';
+export {
+  type Asked,
+  type WorkerRouteOptions,
+  WorkerScope,
+  type WorkerScopeOptions,
+} from './server/worker-scope.ts';
 export {
   bayesEloLlr,
   bayesEloToElo,
@@ -159,3 +172,36 @@ export {
   timeControlRatio,
 } from './statistics/time-control.ts';
 export { type RestOfRun, type RestOfSprt, remainingHours } from './statistics/waiting-time.ts';
+export { actionRow, type LogEntry } from './storage/actions-log.ts';
+export {
+  ChangeWriter,
+  type ChangeWriterOptions,
+  type ChangeWriterStats,
+} from './storage/change-writer.ts';
+export type {
+  ActionRow,
+  BlockedWorkerRow,
+  ContributorRow,
+  FleetSchema,
+  PgnRow,
+  RunRow,
+  TaskRow,
+  UserRow,
+} from './storage/fleet-schema.ts';
+export { FleetStorage } from './storage/fleet-storage.ts';
+export { fleetMigrations } from './storage/migrations.ts';
+export { objectId } from './storage/object-id.ts';
+export { readPgn, type StoredPgn, storePgn } from './storage/pgn-table.ts';
+export {
+  badTaskRecord,
+  badTaskRow,
+  runRecord,
+  runRow,
+  taskRecord,
+  taskRow,
+} from './storage/rows.ts';
+export { hashPassword, impossibleHash, matchesPassword } from './users/password.ts';
+export { approversGroup, type User, userOf, userRow } from './users/user.ts';
+export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';
+export { VerifiedPasswords } from './users/verified-passwords.ts';
+export { wallClock } from './wall-clock.ts';

@@ -85,6 +85,7 @@ export {
 export type { StatsFeedOptions } from './stats-feed.ts';
 export { type Stopper, type StoppingOptions, stopping } from './stopping.ts';
 export { StoreChannel, type StoreChannelOptions, type StoreChannelStats } from './store-channel.ts';
+export { refuseBody } from './unread-body.ts';
 export { type Received, type ReceiveOptions, receive } from './upload.ts';
 export {
   type FormFile,

@@ -13,6 +13,7 @@ export class RequestPermit implements Due, Disposable {
   readonly #reply: FastifyReply;
   readonly #line: DeadlineLine;
   readonly #clock: Clock;
+  readonly #arrivedAt: number;
   #controller: AbortController | undefined;
   /** Why the request is over before its time, once it is. */
   #reason: Error | undefined;
@@ -23,7 +24,8 @@ export class RequestPermit implements Due, Disposable {
 
   constructor(lane: Lane, reply: FastifyReply, line: DeadlineLine, clock: Clock) {
     this.lane = lane;
-    this.dueAt = clock.now() + lane.deadlineMs;
+    this.#arrivedAt = clock.now();
+    this.dueAt = this.#arrivedAt + lane.deadlineMs;
     this.#reply = reply;
     this.#line = line;
     this.#clock = clock;
@@ -41,6 +43,11 @@ export class RequestPermit implements Due, Disposable {
       if (this.#reason !== undefined) this.#controller.abort(this.#reason);
     }
     return this.#controller.signal;
+  }
+
+  /** Milliseconds since the request arrived. */
+  get elapsedMs(): number {
+    return this.#clock.now() - this.#arrivedAt;
   }
 
   /** Whether a place in the lane is held now. */

@@ -1,0 +1,115 @@
+import { type Clock, type Part, type Random, Service, systemRandom } from 'spillway';
+import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
+import { openDatabase } from 'spillway-sql';
+import { Jobs } from './jobs.ts';
+import { Primary } from './primary.ts';
+import { systemUser } from './scheduling/actions.ts';
+import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
+import { workerApi } from './server/worker-api.ts';
+import type { FleetSchema } from './storage/fleet-schema.ts';
+import { FleetStorage } from './storage/fleet-storage.ts';
+import { Users } from './users/users.ts';
+import { wallClock } from './wall-clock.ts';
+
+export interface OpenFleetOptions {
+  /** `sqlite:<path>` or `postgres://…`. */
+  readonly database: string;
+  /** @default '127.0.0.1' */
+  readonly host?: string | undefined;
+  /** @default a free one */
+  readonly port?: number | undefined;
+  /** Where people reach the server, without a slash at the end. @default as it is asked */
+  readonly baseUrl?: string | undefined;
+  /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
+  readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
+  /** How long a primary that crashed keeps others from it, in milliseconds. @default 5,000 */
+  readonly leaseMs?: number | undefined;
+  /** The checksum of a book. @default none known */
+  readonly bookSri?: ((book: string) => string | undefined) | undefined;
+  /** Warnings and errors as lines of JSON on stderr. @default false */
+  readonly log?: boolean | undefined;
+  /** Its `now` is UNIX time in milliseconds. @default the system's */
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** All parts of a fleet server. Start the service, then it answers at its server's address. */
+export interface FleetService {
+  readonly service: Service;
+  readonly server: HttpServer;
+  readonly storage: FleetStorage;
+  readonly users: Users;
+  readonly primary: Primary;
+  readonly lanes: FleetLanes;
+}
+
+/** Opens the database and prepares the server; nothing listens before the service is started. */
+export async function openFleet(options: OpenFleetOptions): Promise<FleetService> {
+  const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
+  const database = await openDatabase<FleetSchema>(options.database, { clock });
+  try {
+    const storage = new FleetStorage(database);
+    const users = new Users({ database, clock });
+    const primary = new Primary({ storage, clock, random, leaseMs });
+    const lanes = fleetLanes(clock);
+    const errors = new RecentErrors({ clock });
+    const server = await openServer(options, { primary, users, storage, lanes, errors, clock });
+    const onFailure = (job: string, error: unknown) => {
+      const message = String(Object(error).message ?? error);
+      errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
+    };
+    const jobs = new Jobs({ primary, clock, random, onFailure });
+    const log = lifeLog({ storage, primary, server, clock });
+    const parts = [databasePart(storage), primary, server, jobs, log];
+    const service = new Service({ parts, clock });
+    return { service, server, storage, users, primary, lanes };
+  } catch (error) {
+    await database[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
+  readonly errors: RecentErrors;
+  readonly clock: Clock;
+}
+
+async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
+  const { host, port, trustProxy, log, baseUrl, bookSri } = options;
+  const { primary, users, storage, lanes, errors, clock } = parts;
+  const panel = new Panel();
+  const server = await createServer({
+    ...{ host, port, trustProxy, log, errors, clock },
+    lane: lanes.readers,
+    connectionsMax: 20_000,
+    primaryOnly: { primary: () => primary.isPrimary },
+    operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
+  });
+  const api = { primary, users, storage, lanes, baseUrl, bookSri };
+  await server.app.register(workerApi, api);
+  return server;
+}
+
+function databasePart(storage: FleetStorage): Part {
+  const { database } = storage;
+  return {
+    name: 'database',
+    start: (signal) => storage.migrate(signal),
+    stop: () => database[Symbol.asyncDispose](),
+  };
+}
+
+interface LifeLogOptions extends Pick<FleetService, 'storage' | 'primary' | 'server'> {
+  readonly clock: Clock;
+}
+
+/** Writes down when the server began and ended. */
+function lifeLog({ storage, primary, server, clock }: LifeLogOptions): Part {
+  const write = async (what: 'start' | 'stop') => {
+    if (!primary.isPrimary) return;
+    const message = `${what} fishtest@${new URL(server.url).port}`;
+    const time = clock.now() / 1000;
+    await storage.log({ time, action: 'system_event', username: systemUser, message });
+  };
+  return { name: 'life log', start: () => write('start'), stop: () => write('stop') };
+}

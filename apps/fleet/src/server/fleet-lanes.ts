@@ -1,0 +1,39 @@
+import { type Clock, Lane } from 'spillway';
+import type { Endpoint } from '../protocol/read-request.ts';
+
+/** One for each kind of request; all share the permits of the process. */
+export interface FleetLanes {
+  readonly process: Lane;
+  readonly workers: Readonly<Record<Endpoint | 'request_version', Lane>>;
+  /** Of everything else. */
+  readonly readers: Lane;
+}
+
+/** Workers wait 30 s for an answer. */
+const deadlineMs = 20_000;
+const uploadMs = 300_000;
+
+/** What keeps tasks alive and brings results in has permits that nobody else can take. */
+export function fleetLanes(clock: Clock): FleetLanes {
+  const process = new Lane({ name: 'process', limit: 2_048, queueMax: 0, deadlineMs, clock });
+  const lane = (
+    name: string,
+    limit: number,
+    more: { readonly guaranteed?: number; readonly deadlineMs?: number; queueMax?: number } = {},
+  ) => new Lane({ name, parent: process, limit, queueMax: 4 * limit, deadlineMs, ...more });
+  return {
+    process,
+    workers: {
+      request_version: lane('request_version', 512),
+      request_task: lane('request_task', 256),
+      update_task: lane('update_task', 1_024, { guaranteed: 256 }),
+      beat: lane('beat', 1_024, { guaranteed: 256 }),
+      request_spsa: lane('request_spsa', 256, { guaranteed: 32 }),
+      failed_task: lane('failed_task', 128),
+      stop_run: lane('stop_run', 32),
+      upload_pgn: lane('upload_pgn', 4, { guaranteed: 1, deadlineMs: uploadMs, queueMax: 1_000 }),
+      worker_log: lane('worker_log', 64),
+    },
+    readers: lane('readers', 128),
+  };
+}

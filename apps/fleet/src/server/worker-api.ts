@@ -1,0 +1,119 @@
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { Gate } from 'spillway';
+import type { Primary } from '../primary.ts';
+import { type Endpoint, requireFor } from '../protocol/read-request.ts';
+import type { StoredWorkerInfo, WorkerInfo } from '../protocol/worker-info.ts';
+import type { Decision } from '../scheduling/changes.ts';
+import type { Fleet } from '../scheduling/fleet.ts';
+import type { AssignedTask, NoTask } from '../scheduling/request-task.ts';
+import type { FleetStorage } from '../storage/fleet-storage.ts';
+import { uploadPgn } from './upload-pgn.ts';
+import { type Asked, WorkerScope, type WorkerScopeOptions } from './worker-scope.ts';
+
+export interface WorkerApiOptions extends WorkerScopeOptions {
+  readonly primary: Primary;
+  readonly storage: FleetStorage;
+  /** Where people reach this server. @default as the worker reached it */
+  readonly baseUrl?: string | undefined;
+  /** The checksum of a book, without which workers cannot play from it. @default none known */
+  readonly bookSri?: ((book: string) => string | undefined) | undefined;
+}
+
+/** The protocol's version; a worker that knows only a smaller one replaces itself. */
+const workerVersion = 325;
+/** How many may be given tasks at once; others are told to come back. */
+const givingMax = 5;
+const busyText = 'The server is too busy to give out tasks now; ask again later.';
+
+type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 'stop_run';
+
+/** The nine endpoints that workers use. */
+export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, options) => {
+  const { primary, storage } = options;
+  const scope = new WorkerScope(app, options);
+  const gate = new Gate({ limit: givingMax, queueMax: 0 });
+
+  /** Decides about the task that a request names, after the checks that all of them share. */
+  const onTask = <Name extends TaskEndpoint, Reply>(
+    name: Name,
+    { request }: Asked,
+    work: (
+      fleet: Fleet,
+      task: ReturnType<Fleet['find']> & object,
+      asked: ReturnType<typeof requireFor<Name>>,
+    ) => Decision<Reply>,
+  ): Promise<Reply> =>
+    primary.decide((fleet) => {
+      const task = fleet.find(request);
+      const asked = requireFor(name, request);
+      return work(fleet, task as NonNullable<typeof task>, asked);
+    });
+  const route = (name: Endpoint, answer: (asked: Asked) => Promise<object>) =>
+    scope.route(name, async (asked) => {
+      const { run_id } = asked.request;
+      if (run_id !== undefined) await primary.recall(run_id, asked.http.permit.signal);
+      return answer(asked);
+    });
+
+  scope.post('request_version', async (http) => {
+    await scope.admit(http);
+    return { version: workerVersion };
+  });
+  route('request_task', async ({ user, request, http }) => {
+    primary.fleet.find(request);
+    using permit = gate.tryEnter();
+    if (permit === undefined) return { task_waiting: false, info: busyText };
+    const info = storedInfo(request.worker_info, http);
+    const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
+    const { machineLimit } = user;
+    const reply = await primary.decide((fleet) =>
+      fleet.requestTask({ info, machineLimit, baseUrl }),
+    );
+    return taskReply(reply, options.bookSri);
+  });
+  route('update_task', (asked) =>
+    onTask('update_task', asked, (fleet, task, { worker_info: info, stats, spsa }) =>
+      fleet.updateTask(task, { info, stats, spsa }),
+    ),
+  );
+  route('beat', (asked) => onTask('beat', asked, (fleet, task) => fleet.beat(task)));
+  route('request_spsa', (asked) =>
+    onTask('request_spsa', asked, (fleet, task) => fleet.requestSpsa(task)),
+  );
+  route('failed_task', (asked) =>
+    onTask('failed_task', asked, (fleet, task, { message = '' }) => fleet.failTask(task, message)),
+  );
+  route('stop_run', async (asked) => {
+    const cpuHours = await storage.cpuHours(asked.user.username);
+    const { refused } = await onTask('stop_run', asked, (fleet, task, { message = '' }) =>
+      fleet.stopByWorker(task, { message, cpuHours }),
+    );
+    if (refused !== undefined) throw refused;
+    return {};
+  });
+  route('worker_log', async ({ request }) => {
+    await primary.change((fleet) => {
+      const task = fleet.find(request);
+      const { worker_info, message = '' } = requireFor('worker_log', request);
+      return fleet.logWorker(worker_info, message, task);
+    });
+    return {};
+  });
+  uploadPgn(scope, options);
+};
+
+/** What the worker says about itself, and what the server sees of it. */
+function storedInfo(info: WorkerInfo, { ip, headers }: FastifyRequest): StoredWorkerInfo {
+  const [country] = [headers['x-country-code']].flat();
+  const isKnown = country !== undefined && country !== '' && country !== 'ZZ';
+  return { ...info, remote_addr: ip, country_code: isKnown ? country.slice(0, 2) : '?' };
+}
+
+/** The task as it is told: with the book's checksum, without the long history of a tuning. */
+function taskReply(reply: AssignedTask | NoTask, bookSri: WorkerApiOptions['bookSri']): object {
+  if (!('run' in reply)) return reply;
+  const { args } = reply.run;
+  const spsa = args.spsa && { ...args.spsa, param_history: undefined };
+  const book_sri = bookSri?.(args.book);
+  return { ...reply, run: { ...reply.run, args: { ...args, spsa, book_sri } } };
+}

@@ -1,0 +1,118 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { fleetError } from '../errors.ts';
+import {
+  type Endpoint,
+  RequestReader,
+  readAccess,
+  type WorkerRequest,
+} from '../protocol/read-request.ts';
+import type { User } from '../users/user.ts';
+import type { Users } from '../users/users.ts';
+import type { FleetLanes } from './fleet-lanes.ts';
+import { answerWorkers, durationOf } from './worker-answer.ts';
+
+export interface WorkerScopeOptions {
+  readonly users: Users;
+  readonly lanes: FleetLanes;
+  /** Names of users that are older than the rule for names. @default none */
+  readonly legacyUsernames?: ReadonlySet<string> | undefined;
+}
+
+/** What an endpoint is asked, by whom. */
+export interface Asked {
+  readonly user: User;
+  readonly request: WorkerRequest;
+  readonly http: FastifyRequest;
+}
+
+export interface WorkerRouteOptions {
+  /** The longest body, in bytes. @default 1 MiB */
+  readonly bodyLimit?: number | undefined;
+  /** Whether every instance answers, not the primary alone. @default false */
+  readonly anywhere?: boolean | undefined;
+}
+
+/** The rules that all of a worker's endpoints share, in the order that workers know. */
+export class WorkerScope {
+  readonly #app: FastifyInstance;
+  readonly #options: WorkerScopeOptions;
+  readonly #reader: RequestReader;
+
+  /** The scope must be one of its own: it takes any body for JSON, and answers as workers need. */
+  constructor(app: FastifyInstance, options: WorkerScopeOptions) {
+    this.#app = app;
+    this.#options = options;
+    this.#reader = new RequestReader(options.legacyUsernames);
+    answerWorkers(app);
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
+      const parsed = parse(body as string);
+      if (parsed === undefined) done(notJson());
+      else done(null, parsed.value);
+    });
+  }
+
+  /** Who asks; throws `REQUEST_INVALID` or `ACCESS_REFUSED`. */
+  admit(http: FastifyRequest): Promise<User> {
+    if (http.body === undefined) throw notJson();
+    return this.#options.users.admit(readAccess(http.body), http.permit.signal);
+  }
+
+  /** An endpoint that reads its requests by the strict schema. */
+  route(
+    name: Endpoint,
+    answer: (asked: Asked) => Promise<object>,
+    options: WorkerRouteOptions = {},
+  ): void {
+    const work = async (http: FastifyRequest) => {
+      const user = await this.admit(http);
+      return answer({ user, request: this.#reader.read(http.body), http });
+    };
+    this.post(name, work, options);
+  }
+
+  post(
+    name: Endpoint | 'request_version',
+    answer: (http: FastifyRequest) => Promise<object>,
+    { bodyLimit, anywhere = false }: WorkerRouteOptions = {},
+  ): void {
+    const app = this.#app;
+    const lane = this.#options.lanes.workers[name];
+    const config = { lane, primaryOnly: !anywhere, bodyTypes: 'any' as const };
+    const url = `/api/${name}`;
+    app.route({
+      method: 'POST',
+      url,
+      ...(bodyLimit !== undefined && { bodyLimit }),
+      config,
+      handler: async (http, reply) => {
+        const said = await answer(http);
+        return { ...said, duration: durationOf(reply) };
+      },
+    });
+    app.route({
+      method: app.supportedMethods.filter((method) => method !== 'POST'),
+      url,
+      config: { bodyTypes: 'any' },
+      // Before the body is read: nobody wants it.
+      onRequest: refuseMethod,
+      handler: refuseMethod,
+    });
+  }
+}
+
+async function refuseMethod(_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  return reply.code(405).header('allow', 'POST').send({ detail: 'Method Not Allowed' });
+}
+
+function parse(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+function notJson(): Error {
+  return fleetError('REQUEST_INVALID', 'request is not json encoded');
+}

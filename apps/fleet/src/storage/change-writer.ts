@@ -1,0 +1,273 @@
+import { CompiledQuery } from 'kysely';
+import { type Clock, SpillwayError } from 'spillway';
+import type { Database } from 'spillway-sql';
+import type { Changes } from '../scheduling/changes.ts';
+import type { Fleet } from '../scheduling/fleet.ts';
+import type { Run } from '../scheduling/run.ts';
+import type { Task } from '../scheduling/task.ts';
+import { actionRow } from './actions-log.ts';
+import type { ActionRow, BlockedWorkerRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
+import { badTaskRow, runRow, taskRow } from './rows.ts';
+import { Upsert } from './upsert.ts';
+
+export interface ChangeWriterOptions {
+  readonly database: Database<FleetSchema>;
+  /** Whose records are written, as they are when the writing begins. */
+  readonly fleet: Fleet;
+  /** What makes the writes of an instance void once another has become the primary. */
+  readonly fence: number;
+  readonly clock: Clock;
+}
+
+export interface ChangeWriterStats {
+  /** Decisions that were stored. */
+  readonly decisions: number;
+  /** Transactions that stored them. */
+  readonly transactions: number;
+  readonly failures: number;
+  /** Records that wait to be written. */
+  readonly waiting: number;
+}
+
+/** What is to be written by one transaction. */
+class Pending {
+  readonly runs = new Set<Run>();
+  readonly tasks = new Set<Task>();
+  readonly bad: TaskRow[] = [];
+  readonly actions: ActionRow[] = [];
+  readonly blocked = new Set<string>();
+  decisions = 0;
+  readonly done: PromiseWithResolvers<void> = Promise.withResolvers<void>();
+
+  get size(): number {
+    const { runs, tasks, bad, actions, blocked } = this;
+    return runs.size + tasks.size + bad.length + actions.length + blocked.size;
+  }
+
+  add(changes: Changes): void {
+    for (const run of changes.runs) this.runs.add(run);
+    for (const task of changes.tasks) this.tasks.add(task);
+    for (const name of changes.blocked) this.blocked.add(name);
+    for (const entry of changes.actions) this.actions.push(actionRow(entry));
+    for (const bad of changes.purged) {
+      const run = changes.runs.values().find(({ badTasks }) => badTasks.includes(bad)) as Run;
+      this.bad.push(badTaskRow(run, bad));
+    }
+    this.decisions += 1;
+  }
+
+  /** Takes back what could not be written; it is older than what is here. */
+  takeBack(older: Pending): void {
+    for (const run of older.runs) this.runs.add(run);
+    for (const task of older.tasks) this.tasks.add(task);
+    for (const name of older.blocked) this.blocked.add(name);
+    this.bad.unshift(...older.bad);
+    this.actions.unshift(...older.actions);
+  }
+}
+
+/** When what could not be written is tried again, in milliseconds. */
+const retryMs = 1_000;
+/** Entries of the log that may wait; with more, nothing new is decided. */
+const actionsMax = 10_000;
+
+/**
+ * Stores what decisions changed. One transaction is under way at a time; all that is decided
+ * meanwhile goes into the next one, each record once, as it is when that begins. So a transaction
+ * holds the world between two decisions, and the last state of a record is the one that stays.
+ */
+export class ChangeWriter {
+  readonly #options: ChangeWriterOptions;
+  readonly #runs: Upsert<RunRow | Omit<RunRow, 'param_history'>>;
+  readonly #histories: Upsert<RunRow>;
+  readonly #tasks: Upsert<TaskRow>;
+  readonly #badTasks: Upsert<TaskRow>;
+  readonly #actions: Upsert<ActionRow>;
+  readonly #blocked: Upsert<BlockedWorkerRow>;
+  readonly #fence: CompiledQuery;
+  /** How long the history of a tuning was when it was last written. */
+  readonly #historyLengths = new WeakMap<Run, number>();
+  #pending = new Pending();
+  #writing: Promise<void> | undefined;
+  #retry: Disposable | undefined;
+  readonly #end = new AbortController();
+  #decisions = 0;
+  #transactions = 0;
+  #failures = 0;
+
+  constructor(options: ChangeWriterOptions) {
+    this.#options = options;
+    const { kind } = options.database;
+    const plain = [
+      ...['id', 'username', 'start_time', 'last_updated', 'tc_base', 'finished', 'deleted'],
+      ...['is_green', 'is_yellow', 'record'],
+    ];
+    const runs = { kind, table: 'runs', keys: ['id'] };
+    const ofRun = { kind, keys: ['run_id', 'id'], columns: ['run_id', 'id', 'record'] };
+    this.#runs = new Upsert({ ...runs, columns: plain });
+    this.#histories = new Upsert({ ...runs, columns: [...plain, 'param_history'] });
+    this.#tasks = new Upsert({ ...ofRun, table: 'tasks' });
+    this.#badTasks = new Upsert({ ...ofRun, table: 'bad_tasks' });
+    this.#actions = new Upsert({ kind, table: 'actions', keys: ['id'], columns: actionColumns });
+    this.#blocked = new Upsert({
+      kind,
+      table: 'blocked_workers',
+      keys: ['worker_name'],
+      columns: ['worker_name', 'message', 'last_updated'],
+    });
+    this.#fence = fenceQuery(options);
+  }
+
+  get stats(): ChangeWriterStats {
+    const waiting = this.#pending.size;
+    const [decisions, transactions] = [this.#decisions, this.#transactions];
+    return { decisions, transactions, failures: this.#failures, waiting };
+  }
+
+  /** Throws `DATABASE_BUSY` if so much waits to be stored that no more should be decided. */
+  assertRoom(): void {
+    this.signal.throwIfAborted();
+    if (this.#pending.actions.length < actionsMax) return;
+    throw new SpillwayError('DATABASE_BUSY', 'too much waits to be stored');
+  }
+
+  /** Resolves when the changes are durable. If it rejects, they are tried again all the same. */
+  store(changes: Changes): Promise<void> {
+    const { runs, tasks, actions, blocked } = changes;
+    if (runs.size + tasks.size + actions.length + blocked.size === 0) return Promise.resolve();
+    if (this.signal.aborted) return Promise.reject(this.signal.reason);
+    this.#pending.add(changes);
+    const { promise } = this.#pending.done;
+    this.#write();
+    return promise;
+  }
+
+  /** Resolves when all that was decided so far is durable; rejects if it cannot be. */
+  async flush(): Promise<void> {
+    await this.#writing;
+    if (this.#pending.size === 0) return;
+    const { promise } = this.#pending.done;
+    this.#write();
+    await promise;
+  }
+
+  /** Aborts when nothing more is written: another instance is the primary, or it was closed. */
+  get signal(): AbortSignal {
+    return this.#end.signal;
+  }
+
+  /** Makes void whatever an earlier primary has not stored yet. */
+  async claim(): Promise<void> {
+    await this.#options.database.batch([this.#fence]).catch((error: unknown) => {
+      throw isFenced(error) ? fencedOut(error) : error;
+    });
+  }
+
+  /** Writes nothing more, not even what waits. */
+  close(reason: Error = new SpillwayError('DATABASE_CLOSED', 'nothing is stored any more')): void {
+    if (this.signal.aborted) return;
+    this.#end.abort(reason);
+    this.#retry?.[Symbol.dispose]();
+    const { done } = this.#pending;
+    done.promise.catch(() => {});
+    done.reject(reason);
+  }
+
+  #write(): void {
+    if (this.signal.aborted || this.#writing !== undefined || this.#pending.size === 0) return;
+    this.#retry?.[Symbol.dispose]();
+    this.#retry = undefined;
+    this.#writing = this.#transact();
+  }
+
+  async #transact(): Promise<void> {
+    // Whatever else is decided in this turn joins.
+    await undefined;
+    const batch = this.#pending;
+    this.#pending = new Pending();
+    const lengths = historyLengths(batch.runs);
+    try {
+      await this.#options.database.batch(this.#queries(batch));
+      for (const [run, length] of lengths) this.#historyLengths.set(run, length);
+      this.#decisions += batch.decisions;
+      this.#transactions += 1;
+      this.#writing = undefined;
+      batch.done.resolve();
+      this.#write();
+    } catch (error) {
+      this.#failures += 1;
+      this.#pending.takeBack(batch);
+      this.#writing = undefined;
+      // Nothing else that is written here can break a rule of a table.
+      const reason = isFenced(error) ? fencedOut(error) : error;
+      if (reason !== error) this.close(reason as Error);
+      if (!this.signal.aborted) {
+        this.#retry = this.#options.clock.after(retryMs, () => this.#write());
+      }
+      batch.done.promise.catch(() => {});
+      batch.done.reject(reason);
+    }
+  }
+
+  #queries({ runs, tasks, bad, actions, blocked }: Pending): CompiledQuery[] {
+    const plain: Omit<RunRow, 'param_history'>[] = [];
+    const grown: RunRow[] = [];
+    for (const run of runs) {
+      const history = run.args.spsa?.param_history;
+      const isStored = (history?.length ?? 0) === (this.#historyLengths.get(run) ?? 0);
+      if (isStored) plain.push(runRow(run));
+      else grown.push({ ...runRow(run), param_history: JSON.stringify(history) });
+    }
+    return [
+      this.#fence,
+      ...this.#runs.queries(plain),
+      ...this.#histories.queries(grown),
+      ...this.#tasks.queries([...tasks].map(taskRow)),
+      ...this.#badTasks.queries(bad),
+      ...this.#actions.queries(actions),
+      ...this.#blockedQueries(blocked),
+    ];
+  }
+
+  #blockedQueries(names: ReadonlySet<string>): CompiledQuery[] {
+    const { fleet, database } = this.#options;
+    const rows: BlockedWorkerRow[] = [];
+    const gone: string[] = [];
+    for (const name of names) {
+      const worker = fleet.blockedWorker(name);
+      if (worker === undefined) gone.push(name);
+      else rows.push({ worker_name: name, ...worker });
+    }
+    const deletion = database.kysely.deleteFrom('blocked_workers');
+    return [
+      ...this.#blocked.queries(rows),
+      ...gone.map((name) => deletion.where('worker_name', '=', name).compile()),
+    ];
+  }
+}
+
+const actionColumns: readonly (keyof ActionRow)[] = [
+  ...(['id', 'time', 'action', 'username', 'run_id', 'run', 'task_id', 'worker'] as const),
+  ...(['message', 'user', 'nn'] as const),
+];
+
+function historyLengths(runs: Iterable<Run>): [Run, number][] {
+  return [...runs].map((run) => [run, run.args.spsa?.param_history?.length ?? 0]);
+}
+
+function isFenced(error: unknown): boolean {
+  return error instanceof SpillwayError && error.code === 'DATABASE_CONSTRAINT';
+}
+
+function fencedOut(cause: unknown): SpillwayError {
+  return new SpillwayError('LEASE_LOST', 'another instance is the primary', { cause });
+}
+
+/** Fails the transaction, by a column that may not be null, if there is a newer primary. */
+function fenceQuery({ database, fence }: ChangeWriterOptions): CompiledQuery {
+  const place = database.kind === 'postgres' ? '$1' : '?';
+  const text =
+    `insert into primary_instance (id, fence) values (1, ${place}) on conflict (id) do update ` +
+    'set fence = case when primary_instance.fence <= excluded.fence then excluded.fence end';
+  return CompiledQuery.raw(text, [fence]);
+}

@@ -1,0 +1,143 @@
+import type { Clock } from 'spillway';
+import type { Database } from 'spillway-sql';
+import type { Fleet } from '../scheduling/fleet.ts';
+import type { StoredWorld } from '../scheduling/restore.ts';
+import { Run } from '../scheduling/run.ts';
+import type { TaskRecord } from '../scheduling/run-record.ts';
+import type { BlockedWorker } from '../scheduling/world.ts';
+import { actionRow, type LogEntry } from './actions-log.ts';
+import { ChangeWriter } from './change-writer.ts';
+import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
+import { fleetMigrations } from './migrations.ts';
+import { badTaskRecord, runRecord, taskRecord } from './rows.ts';
+
+/** Tasks that are read at once: rows come whole, and a run may have many. */
+const pageSize = 2_000;
+
+/** The fleet's tables: all that must outlive the process. */
+export class FleetStorage {
+  readonly database: Database<FleetSchema>;
+
+  constructor(database: Database<FleetSchema>) {
+    this.database = database;
+  }
+
+  migrate(signal?: AbortSignal): Promise<number> {
+    return this.database.migrate(fleetMigrations, signal);
+  }
+
+  /** What the fleet goes on from: all unfinished runs with their tasks, and blocked workers. */
+  async load(): Promise<StoredWorld> {
+    const { kysely } = this.database;
+    const rows = await kysely
+      .selectFrom('runs')
+      .selectAll()
+      .where('finished', '=', 0)
+      .orderBy('id')
+      .execute();
+    const runs: Run[] = [];
+    for (const row of rows) runs.push(await this.#runOf(row));
+    const workers = await kysely.selectFrom('blocked_workers').selectAll().execute();
+    const blocked = workers.map(({ worker_name, message, last_updated }) => {
+      return [worker_name, { message, last_updated }] satisfies [string, BlockedWorker];
+    });
+    return { runs, blocked };
+  }
+
+  /** Writes what the fleet decides, as long as no other instance has a greater fence. */
+  writer(fleet: Fleet, fence: number, clock: Clock): ChangeWriter {
+    return new ChangeWriter({ database: this.database, fleet, fence, clock });
+  }
+
+  /** Any run with all its tasks, by its id in whatever case. */
+  async run(id: string, signal?: AbortSignal): Promise<Run | undefined> {
+    const row = await this.database.kysely
+      .selectFrom('runs')
+      .selectAll()
+      .where('id', '=', id.toLowerCase())
+      .executeTakeFirst({ signal });
+    return row === undefined ? undefined : this.#runOf(row, signal);
+  }
+
+  /** One task; undefined if there is no such run, null if the run has no such task. */
+  async task(runId: string, id: number): Promise<TaskRecord | null | undefined> {
+    const { kysely } = this.database;
+    const run_id = runId.toLowerCase();
+    const row = await kysely
+      .selectFrom('tasks')
+      .selectAll()
+      .where('run_id', '=', run_id)
+      .where('id', '=', Math.min(id, taskIdMax))
+      .executeTakeFirst();
+    if (row !== undefined) return taskRecord(row);
+    const run = await kysely
+      .selectFrom('runs')
+      .select('id')
+      .where('id', '=', run_id)
+      .executeTakeFirst();
+    return run === undefined ? undefined : null;
+  }
+
+  /** Writes an entry of the log that no decision of the fleet made. */
+  async log(entry: LogEntry): Promise<void> {
+    await this.database.kysely.insertInto('actions').values(actionRow(entry)).execute();
+  }
+
+  /** What a user's workers have given so far, if it was ever counted. */
+  async cpuHours(username: string): Promise<number | undefined> {
+    const row = await this.database.kysely
+      .selectFrom('contributors')
+      .select('cpu_hours')
+      .where('username', '=', username)
+      .executeTakeFirst();
+    return row?.cpu_hours;
+  }
+
+  /** A JSON value that is kept under a name. */
+  async document(name: string): Promise<unknown> {
+    const row = await this.database.kysely
+      .selectFrom('documents')
+      .select('value')
+      .where('name', '=', name)
+      .executeTakeFirst();
+    return row === undefined ? undefined : JSON.parse(row.value);
+  }
+
+  async setDocument(name: string, document: unknown): Promise<void> {
+    const value = JSON.stringify(document);
+    await this.database.kysely
+      .insertInto('documents')
+      .values({ name, value })
+      .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+      .execute();
+  }
+
+  async #runOf(row: RunRow, signal?: AbortSignal): Promise<Run> {
+    const tasks = await this.#rowsOf('tasks', row.id, signal);
+    const bad = await this.#rowsOf('bad_tasks', row.id, signal);
+    return new Run(runRecord(row), tasks.map(taskRecord), bad.map(badTaskRecord));
+  }
+
+  async #rowsOf(
+    table: 'tasks' | 'bad_tasks',
+    runId: string,
+    signal?: AbortSignal,
+  ): Promise<TaskRow[]> {
+    const rows: TaskRow[] = [];
+    for (;;) {
+      const page = await this.database.kysely
+        .selectFrom(table)
+        .selectAll()
+        .where('run_id', '=', runId)
+        .where('id', '>=', rows.length)
+        .orderBy('id')
+        .limit(pageSize)
+        .execute({ signal });
+      rows.push(...page);
+      if (page.length < pageSize) return rows;
+    }
+  }
+}
+
+/** The greatest number that both databases have for the column. */
+const taskIdMax = 2 ** 31 - 1;

@@ -1,0 +1,179 @@
+import { type Clock, SpillwayError } from 'spillway';
+import type { Database } from 'spillway-sql';
+import { fleetError } from '../errors.ts';
+import type { Access } from '../protocol/read-request.ts';
+import { actionRow } from '../storage/actions-log.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
+import { hashPassword } from './password.ts';
+import { type User, userOf, userRow } from './user.ts';
+import { VerifiedPasswords } from './verified-passwords.ts';
+
+export interface UsersOptions {
+  readonly database: Database<FleetSchema>;
+  readonly clock: Clock;
+}
+
+export interface NewUser {
+  readonly username: string;
+  /** 1 to 72 characters. */
+  readonly password: string;
+  /** @default '' */
+  readonly email?: string | undefined;
+  /** Whether an approver must accept the user first. @default true */
+  readonly pending?: boolean | undefined;
+  /** @default none */
+  readonly groups?: readonly string[] | undefined;
+  /** @default '' */
+  readonly testsRepo?: string | undefined;
+  /** @default 16 */
+  readonly machineLimit?: number | undefined;
+}
+
+export type UserChange = Partial<
+  Pick<User, 'pending' | 'blocked' | 'email' | 'groups' | 'testsRepo' | 'machineLimit'>
+>;
+
+/** How long a user's row is believed: other instances and the command line change it too. */
+const freshMs = 2_000;
+const cachedMax = 20_000;
+const passwordMax = 72;
+
+/** All users, and who of them may come in. */
+export class Users {
+  readonly #database: Database<FleetSchema>;
+  readonly #clock: Clock;
+  readonly #verified: VerifiedPasswords;
+  readonly #seen = new Map<string, { readonly user: User; readonly at: number }>();
+
+  constructor({ database, clock }: UsersOptions) {
+    this.#database = database;
+    this.#clock = clock;
+    this.#verified = new VerifiedPasswords({ clock });
+  }
+
+  get stats(): { readonly cached: number; readonly passwords: VerifiedPasswords['stats'] } {
+    return { cached: this.#seen.size, passwords: this.#verified.stats };
+  }
+
+  /** Who asks, if that user may work; throws `ACCESS_REFUSED` in the worker's words. */
+  async admit(access: Access, signal?: AbortSignal): Promise<User> {
+    const seen = this.#seen.get(access.username);
+    const isFresh = seen !== undefined && this.#clock.now() - seen.at < freshMs;
+    const user = isFresh ? seen.user : await this.find(access.username, signal);
+    const isRight = await this.#verified.check(access, user?.passwordHash, signal);
+    if (user === undefined || !isRight) {
+      throw fleetError('ACCESS_REFUSED', 'Invalid username or password.');
+    }
+    if (user.blocked) throw fleetError('ACCESS_REFUSED', 'Your account is blocked.');
+    if (user.pending) throw fleetError('ACCESS_REFUSED', 'Your account is pending approval.');
+    return user;
+  }
+
+  async find(username: string, signal?: AbortSignal): Promise<User | undefined> {
+    // What is cached is as old as the question, not as the answer.
+    const at = this.#clock.now();
+    const row = await this.#database.kysely
+      .selectFrom('users')
+      .selectAll()
+      .where('username', '=', username)
+      .executeTakeFirst({ signal });
+    const user = row === undefined ? undefined : userOf(row);
+    this.#remember(username, user, at);
+    return user;
+  }
+
+  async list(): Promise<User[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('users')
+      .selectAll()
+      .orderBy('username')
+      .execute();
+    return rows.map(userOf);
+  }
+
+  /** Throws `USER_EXISTS` if the name is taken. */
+  async add(options: NewUser): Promise<User> {
+    checkPassword(options.password);
+    const user: User = {
+      username: options.username,
+      passwordHash: await hashPassword(options.password),
+      registrationTime: this.#clock.now(),
+      pending: options.pending ?? true,
+      blocked: false,
+      email: options.email ?? '',
+      groups: options.groups ?? [],
+      testsRepo: options.testsRepo ?? '',
+      machineLimit: options.machineLimit ?? 16,
+    };
+    const insertion = this.#database.kysely.insertInto('users').values(userRow(user));
+    await insertion.execute().catch((error: unknown) => {
+      if (!(error instanceof SpillwayError) || error.code !== 'DATABASE_CONSTRAINT') throw error;
+      throw fleetError('USER_EXISTS', `There is a user ${user.username} already`);
+    });
+    this.#seen.delete(user.username);
+    return user;
+  }
+
+  /** Changes a user; what a person did to them is logged with it. False if there is no such one. */
+  async change(
+    username: string,
+    to: UserChange,
+    log?: { readonly by: string; readonly action: 'block_user' | 'accept_user' },
+  ): Promise<boolean> {
+    const { pending, blocked, email, groups, testsRepo, machineLimit } = to;
+    const columns = {
+      ...(pending !== undefined && { pending: Number(pending) }),
+      ...(blocked !== undefined && { blocked: Number(blocked) }),
+      ...(email !== undefined && { email }),
+      ...(groups !== undefined && { groups: JSON.stringify(groups) }),
+      ...(testsRepo !== undefined && { tests_repo: testsRepo }),
+      ...(machineLimit !== undefined && { machine_limit: machineLimit }),
+    };
+    if ((await this.find(username)) === undefined) return false;
+    const { kysely } = this.#database;
+    const update = kysely.updateTable('users').set(columns).where('username', '=', username);
+    const message = log?.action === 'accept_user' ? 'accepted' : blockText(blocked);
+    const entry = log && {
+      time: this.#clock.now() / 1000,
+      action: log.action,
+      username: log.by,
+      user: username,
+      message,
+    };
+    const written = entry && kysely.insertInto('actions').values(actionRow(entry)).compile();
+    await this.#database.batch(written ? [update.compile(), written] : [update.compile()]);
+    this.#seen.delete(username);
+    return true;
+  }
+
+  /** False if there is no such user. */
+  async setPassword(username: string, password: string): Promise<boolean> {
+    checkPassword(password);
+    const password_hash = await hashPassword(password);
+    const { numUpdatedRows } = await this.#database.kysely
+      .updateTable('users')
+      .set({ password_hash })
+      .where('username', '=', username)
+      .executeTakeFirst();
+    this.#seen.delete(username);
+    return numUpdatedRows > 0n;
+  }
+
+  #remember(username: string, user: User | undefined, at: number): void {
+    this.#seen.delete(username);
+    // Names of nobody are not kept: whoever asks for them can think of as many as they like.
+    if (user === undefined) return;
+    const [oldest] = this.#seen.keys();
+    if (this.#seen.size >= cachedMax && oldest !== undefined) this.#seen.delete(oldest);
+    this.#seen.set(username, { user, at });
+  }
+}
+
+function blockText(blocked: boolean | undefined): string {
+  return blocked === false ? 'unblocked' : 'blocked';
+}
+
+function checkPassword(password: string): void {
+  if (password.length >= 1 && password.length <= passwordMax) return;
+  throw fleetError('REQUEST_INVALID', `A password has 1 to ${passwordMax} characters`);
+}
