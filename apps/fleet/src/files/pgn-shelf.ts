@@ -1,0 +1,131 @@
+import { createReadStream } from 'node:fs';
+import { rm, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from 'spillway';
+import type { Piece } from 'spillway-http';
+import type { Database } from 'spillway-sql';
+import { DraftFile, sweepDrafts } from './draft-file.ts';
+import type { FileSchema, PgnRow } from './file-schema.ts';
+
+export interface PgnShelfOptions {
+  /** Where the games lie; made if it is not there. */
+  readonly folder: string;
+  readonly database: Database<FileSchema>;
+  /** UNIX milliseconds. */
+  readonly wall: Pick<Clock, 'now'>;
+}
+
+/** The games of one task. */
+export interface StoredPgn {
+  readonly taskId: number;
+  readonly sha256: string;
+  /** UNIX milliseconds. */
+  readonly storedAt: number;
+  readonly piece: Piece;
+}
+
+/** Rows that are read at once: a run may have many tasks. */
+const pageSize = 1_000;
+const highWaterMark = 262_144;
+
+/**
+ * Games that workers played, as gzip: a row for each task that has some, and a file that is named
+ * by its content. A row is written when its file is on disk, and a file is removed when no row
+ * names it any more, so that what a row says can be read at any time.
+ */
+export class PgnShelf {
+  readonly #options: PgnShelfOptions;
+
+  static async open(options: PgnShelfOptions): Promise<PgnShelf> {
+    await sweepDrafts(options.folder);
+    return new PgnShelf(options);
+  }
+
+  private constructor(options: PgnShelfOptions) {
+    this.#options = options;
+  }
+
+  /** A place for games that are on their way. */
+  draft(): Promise<DraftFile> {
+    return DraftFile.open(this.#options.folder);
+  }
+
+  /** Stores the games of a task, in place of what it had; durable when this resolves. */
+  async put(task: Pick<PgnRow, 'run_id' | 'task_id'>, draft: DraftFile): Promise<void> {
+    const { database, wall } = this.#options;
+    const { bytes: size, sha256 } = draft;
+    const row: PgnRow = { ...task, size, stored_at: wall.now(), sha256 };
+    await draft.keep(this.#path(row));
+    const old = await database.transaction(async (tx) => {
+      const before = await tx
+        .selectFrom('pgns')
+        .selectAll()
+        .where('run_id', '=', task.run_id)
+        .where('task_id', '=', task.task_id)
+        .executeTakeFirst();
+      const { stored_at } = row;
+      await tx
+        .insertInto('pgns')
+        .values(row)
+        .onConflict((conflict) =>
+          conflict.columns(['run_id', 'task_id']).doUpdateSet({ size, stored_at, sha256 }),
+        )
+        .execute();
+      return before;
+    });
+    if (old !== undefined && old.sha256 !== sha256) await unlink(this.#path(old)).catch(() => {});
+  }
+
+  /** The games of a task, if they are there. */
+  async find(runId: string, taskId: number, signal?: AbortSignal): Promise<StoredPgn | undefined> {
+    const row = await this.#options.database.kysely
+      .selectFrom('pgns')
+      .selectAll()
+      .where('run_id', '=', runId)
+      .where('task_id', '=', taskId)
+      .executeTakeFirst({ signal });
+    if (row === undefined) return undefined;
+    const isThere = await stat(this.#path(row)).then(
+      ({ size }) => size === row.size,
+      () => false,
+    );
+    return isThere ? this.#stored(row) : undefined;
+  }
+
+  /** The games of all tasks of a run, by task. */
+  async ofRun(runId: string, signal?: AbortSignal): Promise<StoredPgn[]> {
+    const found: StoredPgn[] = [];
+    for (;;) {
+      const rows = await this.#options.database.kysely
+        .selectFrom('pgns')
+        .selectAll()
+        .where('run_id', '=', runId)
+        .where('task_id', '>', found.at(-1)?.taskId ?? -1)
+        .orderBy('task_id')
+        .limit(pageSize)
+        .execute({ signal });
+      for (const row of rows) found.push(this.#stored(row));
+      if (rows.length < pageSize) return found;
+    }
+  }
+
+  /** Forgets the games of a run. */
+  async remove(runId: string): Promise<void> {
+    const { database, folder } = this.#options;
+    await database.kysely.deleteFrom('pgns').where('run_id', '=', runId).execute();
+    await rm(join(folder, runId), { recursive: true, force: true });
+  }
+
+  #stored(row: PgnRow): StoredPgn {
+    const path = this.#path(row);
+    const piece: Piece = {
+      size: row.size,
+      open: (start, end) => createReadStream(path, { start, end: end - 1, highWaterMark }),
+    };
+    return { taskId: row.task_id, sha256: row.sha256, storedAt: row.stored_at, piece };
+  }
+
+  #path({ run_id, task_id, sha256 }: Pick<PgnRow, 'run_id' | 'task_id' | 'sha256'>): string {
+    return join(this.#options.folder, run_id, `${task_id}-${sha256.slice(0, 16)}.pgn.gz`);
+  }
+}
