@@ -11,7 +11,7 @@ import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
 import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
-import { fleetDesk } from './fleet-desk.ts';
+import { openDesk } from './fleet-desk.ts';
 import { type ServerAddress, serverAddress } from './server-address.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
@@ -101,7 +101,8 @@ class LocalOperator implements Operator {
           'Run the command on the machine of the server, or stop the server first.',
       );
     }
-    return new LocalOperator(storage, primary, fleetDesk({ storage, users, primary, settings }));
+    const desk = await openDesk({ storage, users, primary }, settings);
+    return new LocalOperator(storage, primary, desk);
   }
 
   private constructor(storage: FleetStorage, primary: Primary, desk: Desk) {

@@ -1,7 +1,8 @@
 import type { FieldReader } from '../field-reader.ts';
+import type { BookShelf } from '../files/book-shelf.ts';
+import type { NetShelf } from '../files/net-shelf.ts';
 import type { Primary } from '../primary.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
-import type { SubmissionContext } from '../submission/read-submission.ts';
 import type { Users } from '../users/users.ts';
 
 /** What an operator's wishes are fulfilled with. */
@@ -11,8 +12,8 @@ export interface Desk {
   readonly users: Users;
   /** UNIX milliseconds. */
   readonly clock: { now(): number };
-  /** The books and nets that a run may name. */
-  known(): Promise<Pick<SubmissionContext, 'books' | 'nets'>>;
+  readonly books: Pick<BookShelf, 'books' | 'store'>;
+  readonly nets: Pick<NetShelf, 'has'>;
 }
 
 /** One thing that an operator can ask for; the answer is plain JSON. */

@@ -1,13 +1,14 @@
 import { httpError } from 'spillway-http';
 import { FieldReader } from '../field-reader.ts';
 import { didYouMean } from '../nearest.ts';
+import { bookOperations } from './book-operations.ts';
 import type { Desk, Operation } from './desk.ts';
 import { runOperations } from './run-operations.ts';
 import { userOperations } from './user-operations.ts';
 
 /** All that an operator can ask for, by name. */
 export const operations: ReadonlyMap<string, Operation> = new Map(
-  Object.entries({ ...userOperations, ...runOperations }),
+  Object.entries({ ...userOperations, ...runOperations, ...bookOperations }),
 );
 
 /** Does what an operator asks for; throws `INPUT_INVALID` for what cannot be asked for. */

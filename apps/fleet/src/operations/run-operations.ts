@@ -33,6 +33,8 @@ export interface ShownRun {
 }
 
 const listMax = 1_000;
+/** An engine has two or three. */
+const netsMax = 100;
 
 /** What can be done to runs. */
 export const runOperations: Readonly<Record<string, Operation>> = {
@@ -45,8 +47,10 @@ export const runOperations: Readonly<Record<string, Operation>> = {
       input.fault('username', `must be a user, and ${username} is none; see fleet user add`);
     }
     input.check();
-    const known = await desk.known();
-    const submission = readSubmission(input.value('run'), { username, trial, ...known });
+    const sent = input.value('run');
+    const nets = await knownNets(desk, sent);
+    const context = { username, trial, books: desk.books.books, nets };
+    const submission = readSubmission(sent, context);
     const { args, rescheduledFrom } = submission;
     const now = desk.clock.now();
     const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
@@ -106,6 +110,17 @@ export const runOperations: Readonly<Record<string, Operation>> = {
     return { status: run.status, result, ...record, ...times, tasks };
   },
 };
+
+/** Those nets that a submission names and that are here. */
+async function knownNets({ nets }: Desk, sent: unknown): Promise<Set<string>> {
+  const { new_nets, base_nets } = Object(sent);
+  const named = [new_nets, base_nets].flat().flatMap((names) => String(names ?? '').split(','));
+  const known = new Set<string>();
+  for (const name of new Set(named.slice(0, netsMax).map((one) => one.trim()))) {
+    if (await nets.has(name)) known.add(name);
+  }
+  return known;
+}
 
 type Decide = (
   fleet: Fleet,
