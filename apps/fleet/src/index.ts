@@ -191,7 +191,6 @@ export type {
 export { FleetStorage } from './storage/fleet-storage.ts';
 export { fleetMigrations } from './storage/migrations.ts';
 export { objectId } from './storage/object-id.ts';
-export { readPgn, type StoredPgn, storePgn } from './storage/pgn-table.ts';
 export {
   badTaskRecord,
   badTaskRow,
