@@ -2,7 +2,7 @@ export { type FleetErrorCode, fleetError } from './errors.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
-export { Primary, type PrimaryOptions } from './primary.ts';
+export { Primary, type PrimaryOptions, type PrimaryStats } from './primary.ts';
 export { architectures } from './protocol/architectures.ts';
 export { patterns } from './protocol/patterns.ts';
 export {

@@ -85,6 +85,10 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const { host, port, trustProxy, log, baseUrl, bookSri } = options;
   const { primary, users, storage, lanes, errors, clock } = parts;
   const panel = new Panel();
+  panel.watch('lanes', lanes.process);
+  panel.watch('primary', primary);
+  panel.watch('users', users);
+  panel.watch('database', storage.database);
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.readers,
