@@ -4,7 +4,7 @@ export { Jobs, type JobsOptions } from './jobs.ts';
 export { didYouMean, nearest } from './nearest.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
-export { Primary, type PrimaryOptions } from './primary.ts';
+export { Primary, type PrimaryOptions, type PrimaryStats } from './primary.ts';
 export { architectures } from './protocol/architectures.ts';
 export { patterns } from './protocol/patterns.ts';
 export {
@@ -206,7 +206,6 @@ export type {
 export { FleetStorage } from './storage/fleet-storage.ts';
 export { fleetMigrations } from './storage/migrations.ts';
 export { objectId } from './storage/object-id.ts';
-export { readPgn, type StoredPgn, storePgn } from './storage/pgn-table.ts';
 export {
   badTaskRecord,
   badTaskRow,

@@ -1,8 +1,12 @@
 import { type Clock, type Part, type Random, Service, systemRandom } from 'spillway';
 import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
+import { fileRoutes } from './files/file-routes.ts';
+import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
 import { Jobs } from './jobs.ts';
 import { Primary } from './primary.ts';
+import { readRoutes } from './read/read-routes.ts';
+import { StoredRuns } from './read/stored-runs.ts';
 import { systemUser } from './scheduling/actions.ts';
 import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
 import { workerApi } from './server/worker-api.ts';
@@ -11,9 +15,11 @@ import { FleetStorage } from './storage/fleet-storage.ts';
 import { Users } from './users/users.ts';
 import { wallClock } from './wall-clock.ts';
 
-export interface OpenFleetOptions {
+export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */
   readonly database: string;
+  /** Holds games, nets and books. @default the database's path with `-files` */
+  readonly folder?: string | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
   /** @default a free one */
@@ -24,7 +30,7 @@ export interface OpenFleetOptions {
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** How long a primary that crashed keeps others from it, in milliseconds. @default 5,000 */
   readonly leaseMs?: number | undefined;
-  /** The checksum of a book. @default none known */
+  /** The checksum of a book. @default as the list of books says */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;
   /** Warnings and errors as lines of JSON on stderr. @default false */
   readonly log?: boolean | undefined;
@@ -41,6 +47,7 @@ export interface FleetService {
   readonly users: Users;
   readonly primary: Primary;
   readonly lanes: FleetLanes;
+  readonly files: FleetFiles;
 }
 
 /** Opens the database and prepares the server; nothing listens before the service is started. */
@@ -78,6 +85,10 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const { host, port, trustProxy, log, baseUrl, bookSri } = options;
   const { primary, users, storage, lanes, errors, clock } = parts;
   const panel = new Panel();
+  panel.watch('lanes', lanes.process);
+  panel.watch('primary', primary);
+  panel.watch('users', users);
+  panel.watch('database', storage.database);
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.readers,

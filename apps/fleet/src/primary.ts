@@ -2,15 +2,17 @@ import {
   type Clock,
   deadline,
   Lease,
+  type LeaseStats,
   type Part,
   type Random,
+  SpillwayError,
   type Store,
   untilAborted,
 } from 'spillway';
 import { httpError } from 'spillway-http';
 import type { Changes, Decision } from './scheduling/changes.ts';
-import { Fleet } from './scheduling/fleet.ts';
-import type { ChangeWriter } from './storage/change-writer.ts';
+import { Fleet, type FleetStats } from './scheduling/fleet.ts';
+import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
 import type { FleetStorage } from './storage/fleet-storage.ts';
 
 export interface PrimaryOptions {
@@ -19,6 +21,13 @@ export interface PrimaryOptions {
   readonly random: Random;
   /** For how long the claim to be the primary lasts without being renewed, in milliseconds. */
   readonly leaseMs: number;
+}
+
+/** All undefined while another instance is the primary. */
+export interface PrimaryStats {
+  readonly lease: LeaseStats | undefined;
+  readonly fleet: FleetStats | undefined;
+  readonly writer: ChangeWriterStats | undefined;
 }
 
 /** One time of being the primary. */
@@ -55,7 +64,7 @@ export class Primary implements Part {
     return this.#term?.lease.stats.held === true;
   }
 
-  get stats(): unknown {
+  get stats(): PrimaryStats {
     const { lease, fleet, writer } = this.#term ?? {};
     return { lease: lease?.stats, fleet: fleet?.stats, writer: writer?.stats };
   }
@@ -69,7 +78,7 @@ export class Primary implements Part {
   async decide<Reply>(work: (fleet: Fleet) => Decision<Reply>): Promise<Reply> {
     const { fleet, writer } = this.#current();
     writer.assertRoom();
-    const { reply, changes } = work(fleet);
+    const { reply, changes } = decided(work, fleet, writer);
     await writer.store(changes);
     return reply;
   }
@@ -145,6 +154,20 @@ export class Primary implements Part {
       this.#term = undefined;
       writer.close();
     }
+  }
+}
+
+/** What a bug leaves half changed in memory is dropped, and loaded again as it was stored. */
+function decided<Reply>(
+  work: (fleet: Fleet) => Decision<Reply>,
+  fleet: Fleet,
+  writer: ChangeWriter,
+): Decision<Reply> {
+  try {
+    return work(fleet);
+  } catch (error) {
+    if (!(error instanceof SpillwayError)) writer.close();
+    throw error;
   }
 }
 

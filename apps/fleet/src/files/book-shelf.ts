@@ -3,21 +3,17 @@ import { join } from 'node:path';
 import type { Database } from 'spillway-sql';
 import { type BookEntry, isBookName, readBookList } from './book-entry.ts';
 import { type Book, readBook } from './book-text.ts';
-import type { FileSchema } from './file-schema.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
 
-/** The books that runs may use, by name: in memory, because each new task asks for one. */
+/**
+ * The books that runs may use, by name: in memory, because each new task asks for one. It knows
+ * none before it is reloaded.
+ */
 export class BookShelf {
-  readonly #database: Database<FileSchema>;
+  readonly #database: Database<FleetSchema>;
   #books: ReadonlyMap<string, BookEntry> = new Map();
 
-  /** Knows at once all that was stored before. */
-  static async open(database: Database<FileSchema>): Promise<BookShelf> {
-    const shelf = new BookShelf(database);
-    await shelf.reload();
-    return shelf;
-  }
-
-  private constructor(database: Database<FileSchema>) {
+  constructor(database: Database<FleetSchema>) {
     this.#database = database;
   }
 

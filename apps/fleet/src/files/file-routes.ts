@@ -3,8 +3,9 @@ import { type Clock, Lane } from 'spillway';
 import { download } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { apiErrors } from '../read/api-errors.ts';
+import { refuseOtherMethods } from '../read/method-refusal.ts';
 import type { NetShelf } from './net-shelf.ts';
-import type { PgnShelf, StoredPgn } from './pgn-shelf.ts';
+import type { PgnShelf } from './pgn-shelf.ts';
 
 export interface FileRoutesOptions {
   readonly pgns: PgnShelf;
@@ -14,6 +15,7 @@ export interface FileRoutesOptions {
   readonly clock?: Clock | undefined;
 }
 
+const urls = ['/api/nn/:name', '/nn/:name', '/api/pgn/:name', '/api/run_pgns/:name'];
 const pgnName = /^([0-9a-f]{24})-(0|[1-9]\d{0,8})\.pgn$/;
 const runPgnsName = /^[a-zA-Z0-9]+\.pgn\.gz$/;
 
@@ -23,6 +25,7 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
   const lane = new Lane({ name: 'downloads', limit: 256, ...limits });
   apiErrors(app);
   netRoutes(app, options, lane);
+  refuseOtherMethods(app, urls, ['GET', 'HEAD']);
   const route = { config: { lane, domain: 'stream' } } as const;
   app.get('/api/pgn/:name', route, async (request, reply) => {
     const { name } = request.params as { name: string };
@@ -37,11 +40,11 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
     const { name } = request.params as { name: string };
     if (!runPgnsName.test(name)) throw fleetError('REQUEST_INVALID', `Invalid name: ${name}`);
     const [runId = ''] = name.toLowerCase().split('.');
-    const found = await options.pgns.ofRun(runId, request.permit.signal);
-    if (found.length === 0) throw fleetError('NOT_FOUND', `No games for ${name}`);
+    const { pgns, version } = await options.pgns.ofRun(runId, request.permit.signal);
+    if (pgns.length === 0) throw fleetError('NOT_FOUND', `No games for ${name}`);
     reply.header('content-disposition', attachment(name));
-    const body = found.map(({ piece }) => piece);
-    return download(reply, { body, type: 'application/gzip', version: versionOf(found) });
+    const body = pgns.map(({ piece }) => piece);
+    return download(reply, { body, type: 'application/gzip', version });
   });
 };
 
@@ -77,14 +80,4 @@ function baseOf({ protocol, host }: FastifyRequest): string {
 
 function attachment(name: string): string {
   return `attachment; filename="${name}"`;
-}
-
-/** Each upload has a time of its own, and a task is uploaded again at another. */
-function versionOf(pgns: readonly StoredPgn[]): string {
-  let [bytes, times] = [0, 0];
-  for (const { piece, storedAt } of pgns) {
-    bytes += piece.size;
-    times += storedAt;
-  }
-  return [pgns.length, bytes, times].map((part) => part.toString(36)).join('-');
 }

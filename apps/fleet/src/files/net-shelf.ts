@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Clock, Lane } from 'spillway';
 import { type Download, fileDownload } from 'spillway-http';
@@ -9,12 +8,12 @@ import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { systemUser } from '../scheduling/actions.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
-import type { FileSchema, NetRow } from './file-schema.ts';
+import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
 
 export interface NetShelfOptions {
   /** Where the nets lie; files may also be put there by hand. Made if it is not there. */
   readonly folder: string;
-  readonly database: Database<FileSchema>;
+  readonly database: Database<FleetSchema>;
   /** The longest net that is taken, in bytes. @default 200,000,000 */
   readonly bytesMax?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -38,18 +37,17 @@ export class NetShelf {
   readonly #running = new Map<string, Promise<string>>();
   readonly #lane: Lane;
 
-  static async open(options: NetShelfOptions): Promise<NetShelf> {
-    await mkdir(options.folder, { recursive: true });
-    await sweepDrafts(options.folder);
-    return new NetShelf(options);
-  }
-
-  private constructor(options: NetShelfOptions) {
+  constructor(options: NetShelfOptions) {
     const { bytesMax = 200_000_000, clock } = options;
     this.#options = options;
     this.#bytesMax = bytesMax;
     const limits = { limit: 2, queueMax: 100, deadlineMs: 60_000 };
     this.#lane = new Lane({ name: 'net-check', ...limits, clock });
+  }
+
+  /** Removes what a crash has left; before the first net comes. */
+  start(): Promise<void> {
+    return sweepDrafts(this.#options.folder);
   }
 
   /** Copies a file here, under the name that its content gives it; throws `REQUEST_INVALID`. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -5,23 +6,28 @@ import type { Clock } from 'spillway';
 import type { Piece } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
-import type { FileSchema, PgnRow } from './file-schema.ts';
+import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
 
 export interface PgnShelfOptions {
   /** Where the games lie; made if it is not there. */
   readonly folder: string;
-  readonly database: Database<FileSchema>;
+  readonly database: Database<FleetSchema>;
   /** UNIX milliseconds. */
-  readonly wall: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
 /** The games of one task. */
 export interface StoredPgn {
   readonly taskId: number;
   readonly sha256: string;
-  /** UNIX milliseconds. */
-  readonly storedAt: number;
   readonly piece: Piece;
+}
+
+/** The games of a run, by task. */
+export interface RunPgns {
+  readonly pgns: readonly StoredPgn[];
+  /** Changes whenever one of them does. */
+  readonly version: string;
 }
 
 /** Rows that are read at once: a run may have many tasks. */
@@ -36,13 +42,13 @@ const highWaterMark = 262_144;
 export class PgnShelf {
   readonly #options: PgnShelfOptions;
 
-  static async open(options: PgnShelfOptions): Promise<PgnShelf> {
-    await sweepDrafts(options.folder);
-    return new PgnShelf(options);
+  constructor(options: PgnShelfOptions) {
+    this.#options = options;
   }
 
-  private constructor(options: PgnShelfOptions) {
-    this.#options = options;
+  /** Removes what a crash has left; before the first games come. */
+  start(): Promise<void> {
+    return sweepDrafts(this.#options.folder);
   }
 
   /** A place for games that are on their way. */
@@ -52,9 +58,9 @@ export class PgnShelf {
 
   /** Stores the games of a task, in place of what it had; durable when this resolves. */
   async put(task: Pick<PgnRow, 'run_id' | 'task_id'>, draft: DraftFile): Promise<void> {
-    const { database, wall } = this.#options;
+    const { database, clock } = this.#options;
     const { bytes: size, sha256 } = draft;
-    const row: PgnRow = { ...task, size, stored_at: wall.now(), sha256 };
+    const row: PgnRow = { ...task, size, stored_at: clock.now(), sha256 };
     await draft.keep(this.#path(row));
     const old = await database.transaction(async (tx) => {
       const before = await tx
@@ -93,8 +99,9 @@ export class PgnShelf {
   }
 
   /** The games of all tasks of a run, by task. */
-  async ofRun(runId: string, signal?: AbortSignal): Promise<StoredPgn[]> {
+  async ofRun(runId: string, signal?: AbortSignal): Promise<RunPgns> {
     const found: StoredPgn[] = [];
+    const hash = createHash('sha256');
     for (;;) {
       const rows = await this.#options.database.kysely
         .selectFrom('pgns')
@@ -105,7 +112,8 @@ export class PgnShelf {
         .limit(pageSize)
         .execute({ signal });
       for (const row of rows) found.push(this.#stored(row));
-      if (rows.length < pageSize) return found;
+      hash.update(rows.map(({ sha256 }) => sha256).join(' '));
+      if (rows.length < pageSize) return { pgns: found, version: hash.digest('base64url') };
     }
   }
 
@@ -122,7 +130,7 @@ export class PgnShelf {
       size: row.size,
       open: (start, end) => createReadStream(path, { start, end: end - 1, highWaterMark }),
     };
-    return { taskId: row.task_id, sha256: row.sha256, storedAt: row.stored_at, piece };
+    return { taskId: row.task_id, sha256: row.sha256, piece };
   }
 
   #path({ run_id, task_id, sha256 }: Pick<PgnRow, 'run_id' | 'task_id' | 'sha256'>): string {

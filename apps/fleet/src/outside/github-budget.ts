@@ -17,16 +17,16 @@ const unheard = { limit: 60, remaining: 60, used: 0, resource: 'core' } as const
 
 /** Knows from each answer how many calls are left. */
 export class GithubBudget {
-  readonly #wall: Pick<Clock, 'now'>;
+  readonly #clock: Pick<Clock, 'now'>;
   #state: GithubBudgetState | undefined;
 
   /** The clock is one of UNIX milliseconds. */
-  constructor(wall: Pick<Clock, 'now'>) {
-    this.#wall = wall;
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
   }
 
   get state(): GithubBudgetState {
-    const now = Math.floor(this.#wall.now() / 1000);
+    const now = Math.floor(this.#clock.now() / 1000);
     const state = this.#state;
     if (state === undefined) return { ...unheard, reset: now, _uninitialized: true };
     if (now < state.reset) return state;
@@ -36,7 +36,7 @@ export class GithubBudget {
   /** Milliseconds to wait for those who can do without: 0 while less than half is used. */
   get waitMs(): number {
     const { limit, used, reset } = this.state;
-    return 2 * used > limit ? Math.max(1, reset * 1000 - this.#wall.now()) : 0;
+    return 2 * used > limit ? Math.max(1, reset * 1000 - this.#clock.now()) : 0;
   }
 
   /** To be told of the headers of each answer. */

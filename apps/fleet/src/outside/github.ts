@@ -20,9 +20,8 @@ export interface GithubOptions {
   /** How long one attempt may take, in milliseconds, from 1. @default 3000 */
   readonly attemptMsMax?: number | undefined;
   readonly dispatcher: Dispatcher;
-  /** UNIX milliseconds. */
-  readonly wall: Pick<Clock, 'now'>;
-  readonly clock?: Clock | undefined;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
 }
 
 export interface Commit {
@@ -67,10 +66,10 @@ export class Github {
   readonly #booksRepo: readonly string[];
 
   constructor(options: GithubOptions) {
-    const { token, wall, clock, dispatcher, attemptMsMax } = options;
+    const { token, clock, dispatcher, attemptMsMax } = options;
     const agent = { 'user-agent': 'spillway-fleet' };
     const common = { dispatcher, attemptMsMax, clock } satisfies Partial<OutsideHostOptions>;
-    this.#budget = new GithubBudget(wall);
+    this.#budget = new GithubBudget(clock);
     this.#booksRepo = (options.booksRepo ?? 'official-stockfish/books').split('/');
     this.#apiHost = new OutsideHost({
       ...common,

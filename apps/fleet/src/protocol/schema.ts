@@ -85,8 +85,16 @@ export function object(options: ObjectRuleOptions): Rule {
 
 /** For errors of what was received: names it, and shows it if it is not too long. */
 export function wrong(value: unknown, name: string, complaint: string): string {
-  const shown = JSON.stringify(value) ?? 'undefined';
-  return `${name} (value:${cut(shown)}) ${complaint}`;
+  return `${name} (value:${cut(shown(value))}) ${complaint}`;
+}
+
+/** What is nested too deep to be written is not worth showing. */
+function shown(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? 'undefined';
+  } catch {
+    return '...';
+  }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

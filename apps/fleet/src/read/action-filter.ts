@@ -1,5 +1,6 @@
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely';
 import { fleetError } from '../errors.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
 
 /** The log's columns with the type of their values. */
 const columns = {
@@ -18,8 +19,7 @@ const columns = {
 
 type Key = keyof typeof columns;
 type Column = Exclude<Key, '_id'> | 'id';
-export type ActionTable = { readonly actions: Readonly<Record<Column, string | number | null>> };
-type Build = ExpressionBuilder<ActionTable, 'actions'>;
+type Build = ExpressionBuilder<FleetSchema, 'actions'>;
 type Condition = Expression<SqlBool>;
 
 const depthMax = 6;

@@ -15,7 +15,7 @@ export async function* jsonObject(
     if (chunk.length < chunkSize) continue;
     yield chunk;
     chunk = '';
-    await nextTurn();
+    await new Promise<void>(nextTurn);
   }
   yield `${chunk}}`;
 }

@@ -9,6 +9,7 @@ import { calculateElo } from '../statistics/calculate-elo.ts';
 import { apiErrors } from './api-errors.ts';
 import { finishedQuery } from './finished-query.ts';
 import { jsonObject } from './json-stream.ts';
+import { answerUnknownPaths, refuseOtherMethods } from './method-refusal.ts';
 import { queryTexts } from './query-texts.ts';
 import type { RunSource } from './run-source.ts';
 import { listedRun, shownElo, shownRun, shownTask } from './shown-run.ts';
@@ -22,6 +23,15 @@ export interface ReadRoutesOptions {
 
 /** The longest query about the log, in bytes. */
 const actionsBodyBytesMax = 65_536;
+const getUrls = [
+  '/api/active_runs',
+  '/api/finished_runs',
+  '/api/get_run/:id',
+  '/api/get_elo/:id',
+  '/api/get_task/:id/:task',
+  '/api/calc_elo',
+  '/api/rate_limit',
+];
 const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
 
 /** What anybody may ask about runs, in the forms that scripts know. */
@@ -32,8 +42,8 @@ export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, opt
   const queries = new Lane({ name: 'read-queries', limit: 4, ...limits });
   apiErrors(app);
   const streamed = { config: { lane, domain: 'stream' } } as const;
-  app.get('/api/active_runs', streamed, async (_request, reply) => {
-    return sendRuns(reply, source.unfinished());
+  app.get('/api/active_runs', streamed, async (request, reply) => {
+    return sendRuns(reply, await source.unfinished(request.permit.signal));
   });
   app.get('/api/finished_runs', streamed, async (request, reply) => {
     const query = finishedQuery(queryTexts(request.query));
@@ -57,6 +67,9 @@ export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, opt
   });
   app.get('/api/rate_limit', { config: { lane } }, async () => options.budget());
   await app.register(async (scope) => actionsRoute(scope, source, queries));
+  refuseOtherMethods(app, getUrls, ['GET', 'HEAD']);
+  refuseOtherMethods(app, ['/api/actions'], ['POST']);
+  await app.register(async (scope) => answerUnknownPaths(scope), { prefix: '/api' });
 };
 
 function actionsRoute(app: FastifyInstance, source: RunSource, lane: Lane): void {

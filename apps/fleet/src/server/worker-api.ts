@@ -6,6 +6,7 @@ import type { StoredWorkerInfo, WorkerInfo } from '../protocol/worker-info.ts';
 import type { Decision } from '../scheduling/changes.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
 import type { AssignedTask, NoTask } from '../scheduling/request-task.ts';
+import type { PgnShelf } from '../files/pgn-shelf.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { uploadPgn } from './upload-pgn.ts';
 import { type Asked, WorkerScope, type WorkerScopeOptions } from './worker-scope.ts';
@@ -13,6 +14,7 @@ import { type Asked, WorkerScope, type WorkerScopeOptions } from './worker-scope
 export interface WorkerApiOptions extends WorkerScopeOptions {
   readonly primary: Primary;
   readonly storage: FleetStorage;
+  readonly pgns: PgnShelf;
   /** Where people reach this server. @default as the worker reached it */
   readonly baseUrl?: string | undefined;
   /** The checksum of a book, without which workers cannot play from it. @default none known */
@@ -99,7 +101,7 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
     });
     return {};
   });
-  uploadPgn(scope, options);
+  await app.register(uploadPgn, options);
 };
 
 /** What the worker says about itself, and what the server sees of it. */

@@ -54,8 +54,13 @@ export class WorkerScope {
 
   /** Who asks; throws `REQUEST_INVALID` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
-    if (http.body === undefined) throw notJson();
-    return this.#options.users.admit(readAccess(http.body), http.permit.signal);
+    return this.#admit(http.body, http.permit.signal);
+  }
+
+  /** Who asks what, by the strict schema. */
+  async read(body: unknown, signal: AbortSignal): Promise<Omit<Asked, 'http'>> {
+    const user = await this.#admit(body, signal);
+    return { user, request: this.#reader.read(body) };
   }
 
   /** An endpoint that reads its requests by the strict schema. */
@@ -65,10 +70,14 @@ export class WorkerScope {
     options: WorkerRouteOptions = {},
   ): void {
     const work = async (http: FastifyRequest) => {
-      const user = await this.admit(http);
-      return answer({ user, request: this.#reader.read(http.body), http });
+      return answer({ ...(await this.read(http.body, http.permit.signal)), http });
     };
     this.post(name, work, options);
+  }
+
+  #admit(body: unknown, signal: AbortSignal): Promise<User> {
+    if (body === undefined) throw notJson();
+    return this.#options.users.admit(readAccess(body), signal);
   }
 
   post(

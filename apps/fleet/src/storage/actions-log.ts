@@ -20,8 +20,13 @@ export function actionRow(entry: LogEntry): ActionRow {
     run: entry.run ?? null,
     task_id: entry.task_id ?? null,
     worker: entry.worker ?? null,
-    message: entry.message ?? null,
+    message: entry.message === undefined ? null : withoutNul(entry.message),
     user: entry.user ?? null,
     nn: entry.nn ?? null,
   };
+}
+
+/** Postgres has no such character in texts. */
+export function withoutNul(text: string): string {
+  return text.replaceAll('\0', '');
 }

@@ -4,10 +4,10 @@ import type { Database } from 'spillway-sql';
 import type { Changes } from '../scheduling/changes.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
 import type { Run } from '../scheduling/run.ts';
-import type { Task } from '../scheduling/task.ts';
-import { actionRow } from './actions-log.ts';
+import { withoutNul } from './actions-log.ts';
 import type { ActionRow, BlockedWorkerRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
-import { badTaskRow, runRow, taskRow } from './rows.ts';
+import { Pending } from './pending.ts';
+import { runRow, taskRow } from './rows.ts';
 import { Upsert } from './upsert.ts';
 
 export interface ChangeWriterOptions {
@@ -27,43 +27,6 @@ export interface ChangeWriterStats {
   readonly failures: number;
   /** Records that wait to be written. */
   readonly waiting: number;
-}
-
-/** What is to be written by one transaction. */
-class Pending {
-  readonly runs = new Set<Run>();
-  readonly tasks = new Set<Task>();
-  readonly bad: TaskRow[] = [];
-  readonly actions: ActionRow[] = [];
-  readonly blocked = new Set<string>();
-  decisions = 0;
-  readonly done: PromiseWithResolvers<void> = Promise.withResolvers<void>();
-
-  get size(): number {
-    const { runs, tasks, bad, actions, blocked } = this;
-    return runs.size + tasks.size + bad.length + actions.length + blocked.size;
-  }
-
-  add(changes: Changes): void {
-    for (const run of changes.runs) this.runs.add(run);
-    for (const task of changes.tasks) this.tasks.add(task);
-    for (const name of changes.blocked) this.blocked.add(name);
-    for (const entry of changes.actions) this.actions.push(actionRow(entry));
-    for (const bad of changes.purged) {
-      const run = changes.runs.values().find(({ badTasks }) => badTasks.includes(bad)) as Run;
-      this.bad.push(badTaskRow(run, bad));
-    }
-    this.decisions += 1;
-  }
-
-  /** Takes back what could not be written; it is older than what is here. */
-  takeBack(older: Pending): void {
-    for (const run of older.runs) this.runs.add(run);
-    for (const task of older.tasks) this.tasks.add(task);
-    for (const name of older.blocked) this.blocked.add(name);
-    this.bad.unshift(...older.bad);
-    this.actions.unshift(...older.actions);
-  }
 }
 
 /** When what could not be written is tried again, in milliseconds. */
@@ -159,7 +122,7 @@ export class ChangeWriter {
   /** Makes void whatever an earlier primary has not stored yet. */
   async claim(): Promise<void> {
     await this.#options.database.batch([this.#fence]).catch((error: unknown) => {
-      throw isFenced(error) ? fencedOut(error) : error;
+      throw hopeless(error) ?? error;
     });
   }
 
@@ -198,14 +161,13 @@ export class ChangeWriter {
       this.#failures += 1;
       this.#pending.takeBack(batch);
       this.#writing = undefined;
-      // Nothing else that is written here can break a rule of a table.
-      const reason = isFenced(error) ? fencedOut(error) : error;
-      if (reason !== error) this.close(reason as Error);
+      const reason = hopeless(error);
+      if (reason !== undefined) this.close(reason);
       if (!this.signal.aborted) {
         this.#retry = this.#options.clock.after(retryMs, () => this.#write());
       }
       batch.done.promise.catch(() => {});
-      batch.done.reject(reason);
+      batch.done.reject(reason ?? error);
     }
   }
 
@@ -236,7 +198,7 @@ export class ChangeWriter {
     for (const name of names) {
       const worker = fleet.blockedWorker(name);
       if (worker === undefined) gone.push(name);
-      else rows.push({ worker_name: name, ...worker });
+      else rows.push({ ...worker, worker_name: name, message: withoutNul(worker.message) });
     }
     const deletion = database.kysely.deleteFrom('blocked_workers');
     return [
@@ -255,11 +217,13 @@ function historyLengths(runs: Iterable<Run>): [Run, number][] {
   return [...runs].map((run) => [run, run.args.spsa?.param_history?.length ?? 0]);
 }
 
-function isFenced(error: unknown): boolean {
-  return error instanceof SpillwayError && error.code === 'DATABASE_CONSTRAINT';
-}
-
-function fencedOut(cause: unknown): SpillwayError {
+/** Why trying again would not help, if so. */
+function hopeless(cause: unknown): SpillwayError | undefined {
+  if (!(cause instanceof SpillwayError)) {
+    return new SpillwayError('DATABASE_LOST', 'the database does not take a change', { cause });
+  }
+  if (cause.code !== 'DATABASE_CONSTRAINT') return undefined;
+  // Nothing else that is written here can break a rule of a table.
   return new SpillwayError('LEASE_LOST', 'another instance is the primary', { cause });
 }
 

@@ -70,6 +70,8 @@ export class Users {
   }
 
   async find(username: string, signal?: AbortSignal): Promise<User | undefined> {
+    // Postgres would not even take it for a text.
+    if (username.includes('\0')) return undefined;
     // What is cached is as old as the question, not as the answer.
     const at = this.#clock.now();
     const row = await this.#database.kysely

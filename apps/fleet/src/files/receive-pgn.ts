@@ -7,7 +7,7 @@ import { checkGzip } from './gzip-check.ts';
 import type { PgnShelf } from './pgn-shelf.ts';
 import { UploadBody } from './upload-body.ts';
 
-export interface UploadPgnOptions {
+export interface ReceivePgnOptions {
   readonly shelf: PgnShelf;
   /** The longest body, in bytes. */
   readonly bodyBytesMax: number;
@@ -27,9 +27,9 @@ export interface UploadPgnOptions {
  * Takes the games of a task, in constant memory; they are durable when this resolves. The route
  * must leave its body unread, as `uploads` does.
  */
-export async function uploadPgn(
+export async function receivePgn(
   request: FastifyRequest,
-  options: UploadPgnOptions,
+  options: ReceivePgnOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { shelf, textBytesMax, admit } = options;
@@ -37,14 +37,14 @@ export async function uploadPgn(
   check(body instanceof Readable, 'body', 'unparsed: register `uploads` in its scope', body);
   await using draft = await shelf.draft();
   const upload = new UploadBody();
-  await receive(body, upload, draft, options.bodyBytesMax, signal);
+  await drain(body, upload, draft, options.bodyBytesMax, signal);
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_INVALID', upload.gamesFault);
   await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
   await shelf.put(task, draft);
 }
 
-async function receive(
+async function drain(
   body: Readable,
   upload: UploadBody,
   draft: DraftFile,

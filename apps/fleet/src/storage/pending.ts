@@ -1,0 +1,43 @@
+import type { Changes } from '../scheduling/changes.ts';
+import type { Run } from '../scheduling/run.ts';
+import type { Task } from '../scheduling/task.ts';
+import { actionRow } from './actions-log.ts';
+import type { ActionRow, TaskRow } from './fleet-schema.ts';
+import { badTaskRow } from './rows.ts';
+
+/** What is to be written by one transaction. */
+export class Pending {
+  readonly runs: Set<Run> = new Set();
+  readonly tasks: Set<Task> = new Set();
+  readonly bad: TaskRow[] = [];
+  readonly actions: ActionRow[] = [];
+  readonly blocked: Set<string> = new Set();
+  decisions = 0;
+  readonly done: PromiseWithResolvers<void> = Promise.withResolvers<void>();
+
+  get size(): number {
+    const { runs, tasks, bad, actions, blocked } = this;
+    return runs.size + tasks.size + bad.length + actions.length + blocked.size;
+  }
+
+  add(changes: Changes): void {
+    for (const run of changes.runs) this.runs.add(run);
+    for (const task of changes.tasks) this.tasks.add(task);
+    for (const name of changes.blocked) this.blocked.add(name);
+    for (const entry of changes.actions) this.actions.push(actionRow(entry));
+    for (const bad of changes.purged) {
+      const run = changes.runs.values().find(({ badTasks }) => badTasks.includes(bad)) as Run;
+      this.bad.push(badTaskRow(run, bad));
+    }
+    this.decisions += 1;
+  }
+
+  /** Takes back what could not be written; it is older than what is here. */
+  takeBack(older: Pending): void {
+    for (const run of older.runs) this.runs.add(run);
+    for (const task of older.tasks) this.tasks.add(task);
+    for (const name of older.blocked) this.blocked.add(name);
+    this.bad.unshift(...older.bad);
+    this.actions.unshift(...older.actions);
+  }
+}

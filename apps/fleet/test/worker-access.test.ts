@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { type Answer, FleetSite, info } from './fixtures/fleet-site.ts';
+
+const endpoints = [
+  ...['request_version', 'request_task', 'update_task', 'beat', 'request_spsa'],
+  ...['failed_task', 'stop_run', 'upload_pgn', 'worker_log'],
+];
+
+function assertRefused({ status, json }: Answer, wanted: number, error: string | RegExp): void {
+  assert.equal(status, wanted, JSON.stringify(json));
+  assert.deepEqual(Object.keys(json), ['error', 'duration']);
+  assert.equal(typeof json.duration, 'number');
+  if (typeof error === 'string') assert.equal(json.error, error);
+  else assert.match(json.error, error);
+}
+
+describe('the worker API, at its door', () => {
+  let site: FleetSite;
+  const access = { password: 'secret', worker_info: info() };
+
+  before(async () => {
+    site = await FleetSite.open();
+    const { users } = site.fleet;
+    await users.add({ username: 'blocked', password: 'secret', pending: false });
+    await users.change('blocked', { blocked: true });
+    await users.add({ username: 'pending', password: 'secret' });
+  });
+
+  after(() => site[Symbol.asyncDispose]());
+
+  it('tells its version to who has the right password, whatever else they send', async () => {
+    const recorded = { worker_info: { username: 'tester' }, password: 'secret' };
+    for (const body of [recorded, access, { ...access, more: { x: [] } }]) {
+      const { status, json, headers } = await site.ask('request_version', body);
+      assert.equal(status, 200);
+      assert.equal(headers['content-type'], 'application/json; charset=utf-8');
+      assert.deepEqual(Object.keys(json), ['version', 'duration']);
+      assert.equal(json.version, 325);
+      assert.ok(json.duration > 0 && json.duration < 60);
+    }
+  });
+
+  it('takes a body for JSON whatever type it claims to be of', async () => {
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'who/knows']) {
+      const headers = { 'content-type': type };
+      assert.equal((await site.ask('request_version', access, { headers })).status, 200, type);
+    }
+    assert.equal((await site.ask('request_version', access, { headers: {} })).status, 200);
+  });
+
+  for (const name of endpoints) {
+    it(`${name}: refuses what is no JSON, no object, or lacks name or password`, async () => {
+      const path = `/api/${name}`;
+      const notJson = `${path}: request is not json encoded`;
+      assertRefused(await site.ask(name, '{'), 400, notJson);
+      assertRefused(await site.ask(name, ''), 400, notJson);
+      assertRefused(await site.ask(name, '[]'), 400, /request \(value:\[\]\) is not a dict$/);
+      assertRefused(await site.ask(name, '"x"'), 400, /request .* is not a dict$/);
+      assertRefused(await site.ask(name, 'null'), 400, /request .* is not a dict$/);
+      const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+      assertRefused(await site.ask(name, deep), 400, /is not a dict$/);
+      assertRefused(await site.ask(name, '{}'), 400, `${path}: request['password'] is missing`);
+      const nobody = { password: 'secret', worker_info: {} };
+      assertRefused(await site.ask(name, nobody), 400, /\['username'\] is missing$/);
+      assertRefused(await site.ask(name, { ...access, password: 1 }), 400, /password.* a string/);
+    });
+
+    it(`${name}: refuses a wrong password, and users that are blocked or pending`, async () => {
+      const as = (username: string, password = 'secret') =>
+        site.ask(name, { password, worker_info: { ...info(), username } });
+      assertRefused(await as('tester', 'x'), 401, `/api/${name}: Invalid username or password.`);
+      assertRefused(await as('blocked'), 401, `/api/${name}: Your account is blocked.`);
+      assertRefused(await as('pending'), 401, `/api/${name}: Your account is pending approval.`);
+    });
+
+    it(`${name}: takes no other method`, async () => {
+      for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+        const body = method === 'GET' || method === 'HEAD' ? '' : '{';
+        const answer = await site.ask(name, body, { method });
+        assert.equal(answer.status, 405, method);
+        assert.equal(answer.headers.allow, 'POST');
+        if (method !== 'HEAD') assert.equal(answer.text, '{"detail":"Method Not Allowed"}');
+      }
+    });
+  }
+
+  it('tells nobody whether the name or the password is wrong', async () => {
+    const wrong = '/api/beat: Invalid username or password.';
+    const as = (username: string, password = 'secret') =>
+      site.ask('beat', { password, worker_info: { ...info(), username } });
+    for (const name of ['nobody', 'Tester', 'a\0b']) assertRefused(await as(name), 401, wrong);
+    assertRefused(await as('blocked', 'x'), 401, wrong);
+    assertRefused(await as('tester', 'x'.repeat(10_000)), 401, wrong);
+  });
+
+  it('looks at the password before it looks at the rest', async () => {
+    const broken = { password: 'wrong', worker_info: { username: 'tester', nps: 'x' } };
+    assertRefused(await site.ask('beat', broken), 401, /Invalid username or password\.$/);
+    assertRefused(await site.ask('beat', { ...broken, password: 'secret' }), 400, /worker_info/);
+  });
+
+  it('refuses a body that is too long, before it is read', async () => {
+    const answer = await site.ask('beat', ' '.repeat(2 ** 20 + 1));
+    assertRefused(answer, 413, '/api/beat: the body may have 1048576 bytes at most');
+    const headers = { 'content-length': String(300 * 2 ** 20) };
+    const { hostname, port } = new URL(site.fleet.server.url);
+    const socket = connect(Number(port), hostname);
+    socket.write(`POST /api/upload_pgn HTTP/1.1\r\nhost: x\r\ncontent-length: `);
+    socket.write(`${headers['content-length']}\r\n\r\n{`);
+    const [said] = await once(socket, 'data');
+    assert.match(String(said), /^HTTP\/1\.1 413 /);
+    socket.destroy();
+  });
+
+  it('hashes a password once, and each new one anew', async () => {
+    const { users } = site.fleet;
+    await users.add({ username: 'changing', password: 'first', pending: false });
+    const as = async (password: string) => {
+      const worker_info = { username: 'changing' };
+      return (await site.ask('request_version', { password, worker_info })).status;
+    };
+    const { hashed } = users.stats.passwords;
+    const all = await Promise.all(Array.from({ length: 20 }, () => as('first')));
+    assert.deepEqual(new Set(all), new Set([200]));
+    assert.equal(users.stats.passwords.hashed - hashed, 1);
+    assert.equal(await users.setPassword('changing', 'second'), true);
+    assert.equal(await as('first'), 401);
+    assert.equal(await as('second'), 200);
+    await users.change('changing', { blocked: true });
+    assert.equal(await as('second'), 401);
+    assert.equal(await users.setPassword('nobody', 'x'), false);
+    assert.equal(await users.change('nobody', { blocked: true }), false);
+    await assert.rejects(users.add({ username: 'changing', password: 'x' }), {
+      code: 'USER_EXISTS',
+    });
+  });
+
+  it('does as much work for a name that nobody has as for a wrong password', async () => {
+    const { passwords } = site.fleet.users.stats;
+    const worker_info = { username: 'whoever' };
+    await site.ask('request_version', { password: 'x', worker_info });
+    await site.ask('request_version', { password: 'x', worker_info: { username: 'tester' } });
+    assert.equal(site.fleet.users.stats.passwords.hashed - passwords.hashed, 2);
+  });
+});
