@@ -12,9 +12,10 @@ export interface Settings {
   readonly publicUrl: string | undefined;
   readonly operatorToken: string | undefined;
   readonly trustProxy: readonly string[];
-  readonly books: string;
-  readonly nets: string;
+  readonly netsUrl: string | undefined;
+  readonly github: boolean;
   readonly githubUrl: string;
+  readonly githubRawUrl: string;
   readonly githubToken: string | undefined;
   readonly log: boolean;
 }
@@ -43,9 +44,13 @@ export const settingHelp: Readonly<
     value: '<addresses>',
     about: 'proxies whose X-Forwarded-For is believed, with commas (default: none)',
   },
-  books: { value: '<folder>', about: 'opening books (default <data>/books)' },
-  nets: { value: '<folder>', about: 'networks (default <data>/nets)' },
-  githubUrl: { value: '<url>', about: 'GitHub, or a mirror (default https://api.github.com)' },
+  netsUrl: { value: '<url>', about: 'where nets come from that are not here (default: nowhere)' },
+  github: { value: '<true|false>', about: 'whether GitHub is asked for books (default true)' },
+  githubUrl: { value: '<url>', about: 'its API, or a mirror (default https://api.github.com)' },
+  githubRawUrl: {
+    value: '<url>',
+    about: 'its files, or a mirror (default https://raw.githubusercontent.com)',
+  },
   githubToken: { value: '<word>', about: 'a token for GitHub (default: none)', secret: true },
   log: { value: '<true|false>', about: 'warnings as lines of JSON on stderr (default false)' },
 };
@@ -129,8 +134,6 @@ export function shownSettings(settings: Settings): Record<SettingName, unknown> 
 function settingsOf(reader: FieldReader, from: (name: SettingName) => string): Settings {
   const text = (name: SettingName, rule: string, pattern: RegExp, absent: string) =>
     reader.text(name, { rule, holds: (value) => pattern.test(value), absent });
-  const folder = (name: SettingName, absent: string) =>
-    resolve(from(name), text(name, 'the path of a folder', /./, absent));
   const url = (name: SettingName, absent: string) =>
     text(
       name,
@@ -138,7 +141,7 @@ function settingsOf(reader: FieldReader, from: (name: SettingName) => string): S
       urlPattern,
       absent,
     );
-  const data = folder('data', 'data');
+  const data = resolve(from('data'), text('data', 'the path of a folder', /./, 'data'));
   return {
     data,
     database: text(
@@ -161,9 +164,10 @@ function settingsOf(reader: FieldReader, from: (name: SettingName) => string): S
       holds: (list) => list.every((one) => /^[0-9a-f.:/]+$|^loopback$/.test(one)),
       absent: [],
     }),
-    books: folder('books', join(data, 'books')),
-    nets: folder('nets', join(data, 'nets')),
+    netsUrl: url('netsUrl', '') || undefined,
+    github: reader.flag('github', true),
     githubUrl: url('githubUrl', 'https://api.github.com'),
+    githubRawUrl: url('githubRawUrl', 'https://raw.githubusercontent.com'),
     githubToken: text('githubToken', 'a word', /^\S*$/, '') || undefined,
     log: reader.flag('log', false),
   };

@@ -33,16 +33,17 @@ const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, st
   publicUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
   operatorToken: ['a'.repeat(16), 'b'.repeat(16), 'c'.repeat(16)],
   trustProxy: ['10.0.0.1', '10.0.0.2,10.0.0.3', ['10.0.0.0/8']],
-  books: ['/a', '/b', '/c'],
-  nets: ['/a', '/b', '/c'],
+  netsUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
+  github: ['true', 'false', true],
   githubUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
+  githubRawUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
   githubToken: ['a', 'b', 'c'],
   log: ['true', 'false', true],
 };
 
 const meant = (name: string, value: unknown) => {
   if (name === 'port') return Number(value);
-  if (name === 'log') return String(value) === 'true';
+  if (name === 'log' || name === 'github') return String(value) === 'true';
   return name === 'trustProxy' ? String(value).split(',') : value;
 };
 
@@ -81,21 +82,21 @@ describe('settings', () => {
       publicUrl: undefined,
       operatorToken: undefined,
       trustProxy: [],
-      books: '/d/books',
-      nets: '/d/nets',
+      netsUrl: undefined,
+      github: true,
       githubUrl: 'https://api.github.com',
+      githubRawUrl: 'https://raw.githubusercontent.com',
       githubToken: undefined,
       log: false,
     });
   });
 
   it('come from a file that is named, whose paths begin where it lies', () => {
-    const data = dataWith({ data: './here', books: 'b' });
+    const data = dataWith({ data: './here' });
     const config = join(data, 'fleet.json');
     const read = (flags: object, environment: Record<string, string>) =>
       readSettings({ flags, environment }).settings;
     assert.equal(read({ config }, {}).data, join(data, 'here'));
-    assert.equal(read({ config }, {}).books, join(data, 'b'));
     assert.equal(read({}, { FLEET_CONFIG: config }).data, join(data, 'here'));
     assert.equal(read({ config, data: '/other' }, {}).data, '/other');
   });
