@@ -1,8 +1,39 @@
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { type FieldFault, InputError } from './field-reader.ts';
+export { type BookEntry, readBookList } from './files/book-entry.ts';
+export { BookShelf } from './files/book-shelf.ts';
+export { type Book, readBook } from './files/book-text.ts';
+export { type FileRoutesOptions, fileRoutes } from './files/file-routes.ts';
+export { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
+export { type Net, NetShelf, type NetShelfOptions } from './files/net-shelf.ts';
+export {
+  PgnShelf,
+  type PgnShelfOptions,
+  type RunPgns,
+  type StoredPgn,
+} from './files/pgn-shelf.ts';
+export { UploadBody } from './files/upload-body.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
 export { didYouMean, nearest } from './nearest.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
+export { type CommitText, commitText, netNames } from './outside/commit-text.ts';
+export {
+  type Branch,
+  type Commit,
+  Github,
+  type GithubOptions,
+  type GithubStats,
+  type Repository,
+} from './outside/github.ts';
+export { GithubBudget, type GithubBudgetState } from './outside/github-budget.ts';
+export {
+  type OutsideAnswer,
+  type OutsideCall,
+  OutsideHost,
+  type OutsideHostOptions,
+  type ReadAnswer,
+} from './outside/outside-host.ts';
+export { outsideDispatcher, type ProxyVariables } from './outside/proxy.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
 export { Primary, type PrimaryOptions, type PrimaryStats } from './primary.ts';
 export { architectures } from './protocol/architectures.ts';
@@ -26,6 +57,12 @@ export {
   shortName,
   type WorkerInfo,
 } from './protocol/worker-info.ts';
+export { dateText } from './read/date-text.ts';
+export type { FinishedQuery } from './read/finished-query.ts';
+export { type ReadRoutesOptions, readRoutes } from './read/read-routes.ts';
+export type { RunSource } from './read/run-source.ts';
+export { listedRun, shownElo, shownRun, shownTask } from './read/shown-run.ts';
+export { StoredRuns, type StoredRunsOptions } from './read/stored-runs.ts';
 export { runName } from './run-name.ts';
 export {
   type Action,

@@ -60,16 +60,19 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     const primary = new Primary({ storage, clock, random, leaseMs });
     const lanes = fleetLanes(clock);
     const errors = new RecentErrors({ clock });
-    const server = await openServer(options, { primary, users, storage, lanes, errors, clock });
     const onFailure = (job: string, error: unknown) => {
       const message = String(Object(error).message ?? error);
       errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
     };
+    const folder = options.folder ?? folderOf(options.database);
+    const files = new FleetFiles({ ...options, database, folder, onFailure, clock, random });
+    const world = { primary, users, storage, lanes, files };
+    const server = await openServer(options, { ...world, errors, clock });
     const jobs = new Jobs({ primary, clock, random, onFailure });
     const log = lifeLog({ storage, primary, server, clock });
-    const parts = [databasePart(storage), primary, server, jobs, log];
+    const parts = [databasePart(storage), files, primary, server, jobs, log];
     const service = new Service({ parts, clock });
-    return { service, server, storage, users, primary, lanes };
+    return { service, server, ...world };
   } catch (error) {
     await database[Symbol.asyncDispose]();
     throw error;
@@ -82,12 +85,14 @@ interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
 }
 
 async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
-  const { host, port, trustProxy, log, baseUrl, bookSri } = options;
-  const { primary, users, storage, lanes, errors, clock } = parts;
+  const { host, port, trustProxy, log, baseUrl } = options;
+  const { primary, users, storage, lanes, files, errors, clock } = parts;
+  const { bookSri = (book) => files.books.sri(book) } = options;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
   panel.watch('primary', primary);
   panel.watch('users', users);
+  panel.watch('files', files);
   panel.watch('database', storage.database);
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
@@ -96,9 +101,17 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     primaryOnly: { primary: () => primary.isPrimary },
     operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
   });
-  const api = { primary, users, storage, lanes, baseUrl, bookSri };
+  const { pgns, nets } = files;
+  const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri };
   await server.app.register(workerApi, api);
+  const source = new StoredRuns({ primary, storage });
+  await server.app.register(readRoutes, { source, budget: () => files.budget, clock });
+  await server.app.register(fileRoutes, { pgns, nets, baseUrl, clock });
   return server;
+}
+
+function folderOf(database: string): string {
+  return database.startsWith('sqlite:') ? `${database.slice(7)}-files` : 'fleet-files';
 }
 
 function databasePart(storage: FleetStorage): Part {

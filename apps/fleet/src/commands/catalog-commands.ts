@@ -9,6 +9,7 @@ import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { ask, print, settingsOf, table, withSettings } from './command-line.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
+import { netsFolder } from './fleet-desk.ts';
 import { readJson } from './read-json.ts';
 import { examplesOf } from './user-commands.ts';
 
@@ -88,5 +89,5 @@ async function withNets<T>(command: Command, work: (shelf: NetShelf) => Promise<
   await makeDatabaseFolder(settings.database);
   await using database = await openDatabase<FleetSchema>(settings.database);
   await new FleetStorage(database).migrate();
-  return await work(await NetShelf.open({ folder: settings.nets, database }));
+  return await work(new NetShelf({ folder: netsFolder(settings), database }));
 }

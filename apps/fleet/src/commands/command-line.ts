@@ -56,7 +56,10 @@ export function table(rows: readonly object[], none: string): string {
     Math.max(title.length, ...cells.map((line) => (line[at] ?? '').length)),
   );
   const line = (texts: readonly string[]) =>
-    texts.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ').trimEnd();
+    texts
+      .map((text, at) => text.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd();
   return [line(titles), ...cells.map(line)].join('\n');
 }
 

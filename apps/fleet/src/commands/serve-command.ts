@@ -19,10 +19,7 @@ import { examplesOf } from './user-commands.ts';
 export function serveCommand(): Command {
   const command = new Command('serve')
     .description('start the server; the first start makes the database and the first account')
-    .addHelpText(
-      'after',
-      examplesOf('serve', 'serve --data /srv/fleet --host 0.0.0.0 --port 8080'),
-    )
+    .addHelpText('after', examplesOf('serve', 'serve --data /srv/fleet --host 0.0.0.0 --port 8080'))
     .action(async (_options: object, self: Command) => {
       process.exitCode = await serve(settingsOf(self));
       // Signals keep a process alive, and all that mattered has stopped.
@@ -53,8 +50,7 @@ async function serve(settings: Settings): Promise<number> {
   const { books, nets } = files;
   const desk = { storage, users, primary, books, nets, clock: wallClock };
   const instance = randomUUID();
-  const access = { token: settings.operatorToken };
-  await server.app.register(async (app) => operatorApi(app, { desk, instance, ...access }));
+  await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
   await service.start().catch((error: unknown) => {
     throw startFault(error, settings);
   });
@@ -93,11 +89,18 @@ function announce({ server, storage, primary }: FleetService, instance: string):
   let isNoted = false;
   const look = async () => {
     const isPrimary = primary.isPrimary;
-    if (isPrimary && !isNoted) await noteServerAddress(storage, { url: near(server.url), instance });
+    if (isPrimary && !isNoted)
+      await noteServerAddress(storage, { url: near(server.url), instance });
     isNoted = isPrimary;
   };
   const again = () => {
-    timer = wallClock.after(lookMs, () => void look().catch(() => {}).finally(again));
+    timer = wallClock.after(
+      lookMs,
+      () =>
+        void look()
+          .catch(() => {})
+          .finally(again),
+    );
   };
   look().catch(() => {});
   again();

@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from 'spillway-sql';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { type BookEntry, isBookName, readBookList } from './book-entry.ts';
 import { type Book, readBook } from './book-text.ts';
-import type { FleetSchema } from '../storage/fleet-schema.ts';
 
 /**
  * The books that runs may use, by name: in memory, because each new task asks for one. It knows

@@ -7,8 +7,8 @@ import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { systemUser } from '../scheduling/actions.ts';
-import { DraftFile, sweepDrafts } from './draft-file.ts';
 import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
+import { DraftFile, sweepDrafts } from './draft-file.ts';
 
 export interface NetShelfOptions {
   /** Where the nets lie; files may also be put there by hand. Made if it is not there. */

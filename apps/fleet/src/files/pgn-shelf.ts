@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import type { Clock } from 'spillway';
 import type { Piece } from 'spillway-http';
 import type { Database } from 'spillway-sql';
-import { DraftFile, sweepDrafts } from './draft-file.ts';
 import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
+import { DraftFile, sweepDrafts } from './draft-file.ts';
 
 export interface PgnShelfOptions {
   /** Where the games lie; made if it is not there. */

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type Clock, Lane } from 'spillway';
 import { httpError, type OperatorAccessOptions, operatorAccess } from 'spillway-http';
 import type { Desk } from '../operations/desk.ts';
@@ -22,10 +22,7 @@ export const operatorPath = '/-/fleet/';
 const bodyLimit = 4 * 1_048_576;
 
 /** What the command line asks a running server for; only for this machine or with the token. */
-export async function operatorApi(
-  app: FastifyInstance,
-  options: OperatorApiOptions,
-): Promise<void> {
+export const operatorApi: FastifyPluginAsync<OperatorApiOptions> = async (app, options) => {
   const { desk, instance, clock } = options;
   const refusal = operatorAccess(options);
   const limits = { limit: 4, queueMax: 64, deadlineMs: 20_000 };
@@ -44,7 +41,7 @@ export async function operatorApi(
     { config, bodyLimit },
     async ({ params, body }) => ({ ok: true, value: await operate(desk, params.operation, body) }),
   );
-}
+};
 
 /** A server that took over the address must not take over wishes meant for the last one. */
 function assertMeant({ headers }: FastifyRequest, instance: string): void {

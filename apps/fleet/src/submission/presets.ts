@@ -6,6 +6,8 @@ type Preset = Partial<Pick<RunArgs, 'tc' | 'threads' | 'throughput' | 'num_games
   readonly sprt?: { readonly elo0: number; readonly elo1: number };
 };
 
+const progressGames = 60_000;
+
 /** The usual kinds of test, by their name in capital letters. */
 export const presets: ReadonlyMap<string, Preset> = new Map([
   ['STC', preset({ tc: '10+0.1', threads: 1, hash: 16, throughput: 100, bounds: [0, 2] })],
@@ -27,8 +29,6 @@ interface Kind {
   /** Without them a fixed number of games is played. */
   readonly bounds?: readonly [elo0: number, elo1: number];
 }
-
-const progressGames = 60_000;
 
 function preset({ tc, threads, hash, throughput, bounds }: Kind): Preset {
   const options = `Hash=${hash}`;
