@@ -26,6 +26,8 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly port?: number | undefined;
   /** Where people reach the server, without a slash at the end. @default as it is asked */
   readonly baseUrl?: string | undefined;
+  /** Lets operators of other machines in; at least 16 characters. @default none comes in */
+  readonly operatorToken?: string | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** How long a primary that crashed keeps others from it, in milliseconds. @default 5,000 */
@@ -99,7 +101,11 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     lane: lanes.readers,
     connectionsMax: 20_000,
     primaryOnly: { primary: () => primary.isPrimary },
-    operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
+    operator: {
+      panel,
+      ready: () => (primary.isPrimary ? [] : ['primary']),
+      token: options.operatorToken,
+    },
   });
   const { pgns, nets } = files;
   const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri };
