@@ -1,3 +1,4 @@
+export { fleetProgram } from './commands/program.ts';
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { type FieldFault, InputError } from './field-reader.ts';
 export { type BookEntry, readBookList } from './files/book-entry.ts';
@@ -16,6 +17,8 @@ export { UploadBody } from './files/upload-body.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
 export { didYouMean, nearest } from './nearest.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
+export type { Desk, Operation } from './operations/desk.ts';
+export { operate, operations } from './operations/operations.ts';
 export { type CommitText, commitText, netNames } from './outside/commit-text.ts';
 export {
   type Branch,
@@ -106,6 +109,12 @@ export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
 export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
 export type { BlockedWorker, Named } from './scheduling/world.ts';
 export { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
+export {
+  instanceHeader,
+  type OperatorApiOptions,
+  operatorApi,
+  operatorPath,
+} from './server/operator-api.ts';
 export { type UploadPgnOptions, uploadPgn } from './server/upload-pgn.ts';
 export { answerWorkers, durationOf, pathOf } from './server/worker-answer.ts';
 export { type WorkerApiOptions, workerApi } from './server/worker-api.ts';
@@ -251,12 +260,15 @@ export {
   taskRecord,
   taskRow,
 } from './storage/rows.ts';
+export { presets } from './submission/presets.ts';
 export {
   readSubmission,
   type Submission,
   type SubmissionContext,
 } from './submission/read-submission.ts';
 export { submissionText } from './submission/submission-text.ts';
+export { type ExportOptions, exportFleet } from './transfer/export-fleet.ts';
+export { type Imported, type ImportOptions, importFleet } from './transfer/import-fleet.ts';
 export { hashPassword, impossibleHash, matchesPassword } from './users/password.ts';
 export { approversGroup, type User, userOf, userRow } from './users/user.ts';
 export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';

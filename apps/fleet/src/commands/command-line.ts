@@ -65,16 +65,17 @@ export function table(rows: readonly object[], none: string): string {
 
 function cell(value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  return value === '' ? '-' : String(value);
+  return String(value) || '-';
 }
 
 /** A complaint about `new_tag` is one about `--new-tag` to who typed that. */
 function withFlag(command: Command, line: string): string {
   const field = /^([\w.]+): /.exec(line)?.[1];
   if (field === undefined) return line;
-  const [name = ''] = field.split('.');
+  const [name = '', inner] = field.split('.');
   const flag = `--${name.replaceAll('_', '-')}`;
-  return command.options.some(({ long }) => long === flag) ? `${flag}, ${line}` : line;
+  if (!command.options.some(({ long }) => long === flag)) return line;
+  return `${flag}${inner === undefined ? '' : ` (${inner})`}${line.slice(field.length)}`;
 }
 
 function pathOf(command: Command): string {

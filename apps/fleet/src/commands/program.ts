@@ -25,8 +25,8 @@ Commands ask the running server; if there is none, they work on the database the
 It exits with 0 if all went well, 1 if something failed, 2 if the command was wrong.
 `;
 
-/** Runs the command that the words make; gives the exit code. */
-export async function runProgram(words: readonly string[]): Promise<number> {
+/** All commands. */
+export function fleetProgram(): Command {
   const program = new Command('fleet')
     .description('The work server of an engine-testing fleet.')
     .addHelpText('after', examples)
@@ -47,8 +47,13 @@ export async function runProgram(words: readonly string[]): Promise<number> {
     program.addCommand(command.copyInheritedSettings(program));
     for (const inner of command.commands) inner.copyInheritedSettings(program);
   }
+  return program;
+}
+
+/** Runs the command that the words make; gives the exit code. */
+export async function runProgram(words: readonly string[]): Promise<number> {
   try {
-    await program.parseAsync(words, { from: 'user' });
+    await fleetProgram().parseAsync(words, { from: 'user' });
     return 0;
   } catch (error) {
     return report(error);

@@ -24,10 +24,10 @@ interface RunOptions {
 export function runCommands(): Command {
   const run = new Command('run').description('what is tested, against what, and how');
   const changes = [
-    change('approve', 'let workers play a run'),
-    change('pause', 'let workers play a run no longer, until it is approved again'),
-    change('stop', 'end a run').option('--message <text>', 'why, for the event log'),
-    change('purge', 'set the games of the worst worker of a finished run aside'),
+    change('approve', 'let workers play a run', 'is approved: workers get tasks of it'),
+    change('pause', 'give workers no tasks of a run until it is approved again', 'is paused'),
+    change('stop', 'end a run', 'has been stopped').option('--message <text>', 'why, for the log'),
+    change('purge', 'set the games of the worst worker of a finished run aside', 'is purged'),
   ];
   for (const command of [add(), ...changes, list(), show()]) {
     run.addCommand(withSettings(command.option('--json', 'print JSON')));
@@ -67,7 +67,7 @@ function add(): Command {
     });
 }
 
-function change(name: string, about: string): Command {
+function change(name: string, about: string, said: string): Command {
   return new Command(name)
     .description(about)
     .argument('<id>', 'as fleet run list shows it')
@@ -75,7 +75,7 @@ function change(name: string, about: string): Command {
     .addHelpText('after', examplesOf(`run ${name} 6afa1be9b94090e3817f825a`))
     .action(async (id: string, { by, message, json }: RunOptions, self: Command) => {
       const run = (await ask(self, `run-${name}`, { id, by, message })) as ShownRun;
-      print(run, json, () => `Run ${run.id} is ${run.status} (${run.games} games).`);
+      print(run, json, () => `Run ${run.id} ${said} (${run.games} games played).`);
     });
 }
 

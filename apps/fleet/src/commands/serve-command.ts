@@ -44,6 +44,7 @@ async function serve(settings: Settings): Promise<number> {
     netsUrl: settings.netsUrl,
     github: githubOf(settings),
     proxy: process.env,
+    operatorToken: settings.operatorToken,
     leaseMs,
   });
   const { service, server, storage, users, primary, files } = fleet;
