@@ -1,15 +1,8 @@
 import { Command } from 'commander';
-import { openDatabase } from 'spillway-sql';
-import { readBookList } from '../files/book-entry.ts';
-import { readBook } from '../files/book-text.ts';
-import { NetShelf } from '../files/net-shelf.ts';
+import type { NetShelf } from '../files/net-shelf.ts';
 import type { ShownBook } from '../operations/book-operations.ts';
 import { systemUser } from '../scheduling/actions.ts';
-import type { FleetSchema } from '../storage/fleet-schema.ts';
-import { FleetStorage } from '../storage/fleet-storage.ts';
 import { ask, print, settingsOf, table, withSettings } from './command-line.ts';
-import { makeDatabaseFolder } from './data-folder.ts';
-import { netsFolder } from './fleet-desk.ts';
 import { readJson } from './read-json.ts';
 import { examplesOf } from './user-commands.ts';
 
@@ -58,9 +51,10 @@ export function bookCommands(): Command {
     .option('--list', 'the files are lists of books with their checksums')
     .addHelpText('after', examplesOf('book add noob_3moves.epd', 'book add --list books.json'))
     .action(async (files: string[], { json, list: isList }: CatalogOptions, self: Command) => {
+      const { readBook } = await import('../files/book-text.ts');
       const books: Record<string, unknown> = {};
       for (const file of files) {
-        if (isList) Object.assign(books, Object.fromEntries(readBookList(readJson(file))));
+        if (isList) Object.assign(books, readJson(file));
         else Object.assign(books, entryOf(await readBook(file)));
       }
       const added = (await ask(self, 'book-add', { books })) as ShownBook[];
@@ -83,11 +77,9 @@ function entryOf({ name, ...entry }: { readonly name: string }): Record<string, 
   return { [name]: entry };
 }
 
-/** A server has nothing about nets in memory that a file beside it could make wrong. */
 async function withNets<T>(command: Command, work: (shelf: NetShelf) => Promise<T>): Promise<T> {
   const settings = settingsOf(command);
-  await makeDatabaseFolder(settings.database);
-  await using database = await openDatabase<FleetSchema>(settings.database);
-  await new FleetStorage(database).migrate();
-  return await work(new NetShelf({ folder: netsFolder(settings), database }));
+  const { openNets } = await import('./open-nets.ts');
+  await using opened = await openNets(settings);
+  return await work(opened.nets);
 }

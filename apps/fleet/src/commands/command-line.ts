@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { Option } from 'commander';
 import { flagOf, readSettings, type Settings, settingHelp, settingNames } from '../settings.ts';
-import { type Operator, openOperator } from './operator.ts';
+import type { Operator } from './operator.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
 export function withSettings(command: Command, shown: 'all' | 'few' = 'few'): Command {
@@ -18,9 +18,16 @@ export function settingsOf(command: Command): Settings {
   return readSettings({ flags: command.opts(), environment: process.env }).settings;
 }
 
+/** Loaded when it is needed: help and complaints come at once without. */
+export async function operatorOf(command: Command): Promise<Operator> {
+  const settings = settingsOf(command);
+  const { openOperator } = await import('./operator.ts');
+  return openOperator(settings);
+}
+
 /** Asks for one thing, and names the flag of what was wrong with it. */
 export async function ask(command: Command, name: string, input: object): Promise<unknown> {
-  await using operator = await openOperator(settingsOf(command));
+  await using operator = await operatorOf(command);
   return await called(command, operator, name, input);
 }
 

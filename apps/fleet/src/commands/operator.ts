@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { SpillwayError, systemRandom } from 'spillway';
 import { openDatabase } from 'spillway-sql';
 import type { Desk } from '../operations/desk.ts';
@@ -22,6 +21,8 @@ export interface Operator extends AsyncDisposable {
 /** How long a server that crashed keeps the right to decide; a new claim waits that out. */
 export const leaseMs = 5_000;
 const answerMsMax = 30_000;
+/** A server that has not answered by then is gone, or not well. */
+const pingMsMax = 5_000;
 
 /**
  * A running server is asked to do it, since it has the world in memory. If none answers, the
@@ -123,7 +124,7 @@ class LocalOperator implements Operator {
 
 async function isThere(address: ServerAddress, settings: Settings): Promise<boolean> {
   try {
-    const response = await post(address, settings, 'ping', {});
+    const response = await post(address, settings, 'ping', {}, pingMsMax);
     await response.body?.cancel();
     // A stranger has no such header; ours has it, or says that a proxy or a token is the matter.
     return response.headers.get(instanceHeader) === address.instance || response.status === 403;
@@ -137,16 +138,14 @@ function post(
   { operatorToken }: Settings,
   name: string,
   input: object,
+  msMax: number = answerMsMax,
 ): Promise<Response> {
   const headers = {
     'content-type': 'application/json',
     [instanceHeader]: instance,
     ...(operatorToken !== undefined && { authorization: `Bearer ${operatorToken}` }),
   };
-  const signal = AbortSignal.timeout(answerMsMax);
+  const signal = AbortSignal.timeout(msMax);
   const body = JSON.stringify(input);
   return fetch(`${url}${operatorPath}${name}`, { method: 'POST', headers, body, signal });
 }
-
-/** Names a server that starts. */
-export const newInstance = (): string => randomUUID();

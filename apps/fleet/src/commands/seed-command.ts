@@ -1,8 +1,7 @@
 import { Command } from 'commander';
 import type { ShownRun } from '../operations/run-operations.ts';
 import type { ShownUser } from '../operations/user-operations.ts';
-import { called, print, settingsOf, withSettings } from './command-line.ts';
-import { openOperator } from './operator.ts';
+import { called, operatorOf, print, withSettings } from './command-line.ts';
 import { randomPassword } from './read-password.ts';
 import { examplesOf } from './user-commands.ts';
 
@@ -48,7 +47,7 @@ export function seedCommand(): Command {
     .option('--json', 'print JSON')
     .addHelpText('after', examplesOf('seed', 'seed --user me --json'))
     .action(async (options: SeedOptions, self: Command) => {
-      await using operator = await openOperator(settingsOf(self));
+      await using operator = await operatorOf(self);
       const call = (name: string, input: object) => called(self, operator, name, input);
       const username = options.user;
       const users = (await call('user-list', {})) as ShownUser[];

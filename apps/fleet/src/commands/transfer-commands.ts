@@ -2,8 +2,6 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
-import { exportFleet } from '../transfer/export-fleet.ts';
-import { importFleet } from '../transfer/import-fleet.ts';
 import { settingsOf, withSettings } from './command-line.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { UsageError } from './errors.ts';
@@ -18,6 +16,7 @@ export function exportCommand(): Command {
     .addHelpText('after', examplesOf('export fleet.jsonl', 'export | gzip > fleet.jsonl.gz'))
     .action(async (file: string | undefined, options: { files: boolean }, self: Command) => {
       const { database, data } = settingsOf(self);
+      const { exportFleet } = await import('../transfer/export-fleet.ts');
       const lines = exportFleet({ database, data, files: options.files });
       if (file === undefined) {
         await pipeline(lines, process.stdout, { end: false });
@@ -50,6 +49,7 @@ export function importCommand(): Command {
         throw new UsageError('file: is required where standard input is a terminal');
       }
       const { database, data } = settingsOf(self);
+      const { importFleet } = await import('../transfer/import-fleet.ts');
       await makeDatabaseFolder(database);
       const source = file === undefined ? process.stdin : createReadStream(file);
       const { replace = false } = options;

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CompiledQuery, type Transaction } from 'kysely';
-import { deadline, Lease, systemClock, systemRandom } from 'spillway';
+import { Lease, type Store } from 'spillway';
 import { type Database, openDatabase } from 'spillway-sql';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
@@ -37,8 +37,8 @@ export interface Imported {
 
 type Line = Partial<ExportHeader & ExportRow & ExportPiece & ExportEnd>;
 
-/** How long a server that crashed can keep us from being the only one. */
-const claimMsMax = 8_000;
+/** For how long a server that crashed keeps others from it, which is the longest to wait. */
+const claimMs = 5_000;
 
 /** Reads all of an export into the database, or nothing; no server may run meanwhile. */
 export async function importFleet(options: ImportOptions): Promise<Imported> {
@@ -47,19 +47,14 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
     deadlineMs: Infinity,
   });
   await using store = await database.store();
-  using limit = deadline(systemClock, claimMsMax);
-  const claim = { store, name: 'fleet', ttlMs: 5_000, queueMax: 1 };
-  const acquiring = Lease.acquire({ ...claim, random: systemRandom }, limit.signal);
-  await using lease = await acquiring.catch((cause: unknown) => {
-    throw new Error('database: a server has it open; stop that first', { cause });
-  });
+  await using lease = await claim(store);
   await new FleetStorage(database).migrate();
   const staging = join(data, `.import-${randomUUID()}`);
   const tables = await tablesOf(database);
   try {
     return await database.transaction(async (tx) => {
       await empty(tx, tables, replace);
-      const files = new StagedFiles(staging);
+      await using files = new StagedFiles(staging);
       const rows = new RowWriter(tx, tables);
       await readLines(source, rows, files);
       // SQLite lets nobody write meanwhile: not another who claims, nor us who would renew.
@@ -69,6 +64,19 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
     });
   } finally {
     await rm(staging, { recursive: true, force: true });
+  }
+}
+
+/** Makes us the only one, as a server would be. */
+async function claim(store: Store): Promise<Lease> {
+  try {
+    return await Lease.acquire({ store, name: 'fleet', ttlMs: claimMs, queueMax: 0 });
+  } catch (error) {
+    if (Object(error).code !== 'LEASE_HELD') throw error;
+    const message =
+      'database: a server has it open; stop that first\n' +
+      `If it was killed, its claim runs out within ${claimMs / 1000} seconds.`;
+    throw new Error(message, { cause: error });
   }
 }
 
@@ -140,7 +148,7 @@ function assertHeader({ fleet, version, schema }: Line): void {
 }
 
 /** Files lie aside until all has come. */
-class StagedFiles {
+class StagedFiles implements AsyncDisposable {
   readonly #folder: string;
   readonly #paths: string[] = [];
   #open: { readonly file: string; readonly handle: FileHandle; bytes: number } | undefined;
@@ -168,6 +176,10 @@ class StagedFiles {
 
   async flush(): Promise<void> {
     await this.#open?.handle.sync();
+    await this[Symbol.asyncDispose]();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#open?.handle.close();
     this.#open = undefined;
   }
