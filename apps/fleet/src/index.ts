@@ -11,6 +11,7 @@ export {
   type RunPgns,
   type StoredPgn,
 } from './files/pgn-shelf.ts';
+export { type ReceivePgnOptions, receivePgn } from './files/receive-pgn.ts';
 export { UploadBody } from './files/upload-body.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
