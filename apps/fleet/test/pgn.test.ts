@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, utimes, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -177,11 +177,14 @@ describe('the games of a task', () => {
   });
 
   it('are kept when the server begins again, and what it left half written is not', async () => {
-    await writeFile(join(folder, 'pgns', '.crashed.part'), 'x');
+    const [old, young] = ['.old.part', '.young.part'].map((name) => join(folder, 'pgns', name));
+    await writeFile(old as string, 'x');
+    await utimes(old as string, 0, 0);
+    await writeFile(young as string, 'on its way to another instance');
     const { database } = site;
     const second = await FleetSite.open({ database, folder, leaseMs: 100 });
     await second[Symbol.asyncDispose]();
-    assert.deepEqual(await readdir(join(folder, 'pgns')), [run]);
+    assert.deepEqual(new Set(await readdir(join(folder, 'pgns'))), new Set(['.young.part', run]));
     assert.equal((await get(pgnUrl(0))).status, 200);
   });
 });

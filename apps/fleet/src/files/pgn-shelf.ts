@@ -48,7 +48,8 @@ export class PgnShelf {
 
   /** Removes what a crash has left; before the first games come. */
   start(): Promise<void> {
-    return sweepDrafts(this.#options.folder);
+    const { folder, clock } = this.#options;
+    return sweepDrafts(folder, clock.now());
   }
 
   /** A place for games that are on their way. */
