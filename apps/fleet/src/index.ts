@@ -1,3 +1,4 @@
+export { type Claim, type ClaimOptions, claim } from './claim.ts';
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { type BookEntry, readBookList } from './files/book-entry.ts';
 export { BookShelf } from './files/book-shelf.ts';

@@ -28,7 +28,7 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly baseUrl?: string | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
-  /** How long a primary that crashed keeps others from it, in milliseconds. @default 5,000 */
+  /** How long a primary that crashed keeps others from it, on Postgres, in ms. @default 5,000 */
   readonly leaseMs?: number | undefined;
   /** The checksum of a book. @default as the list of books says */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;
@@ -57,7 +57,9 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
   try {
     const storage = new FleetStorage(database);
     const users = new Users({ database, clock });
-    const primary = new Primary({ storage, clock, random, leaseMs });
+    const path = /^sqlite:(.+)$/s.exec(options.database)?.[1];
+    const lockPath = path && `${path}-primary`;
+    const primary = new Primary({ storage, clock, random, leaseMs, lockPath });
     const lanes = fleetLanes(clock);
     const errors = new RecentErrors({ clock });
     const onFailure = (job: string, error: unknown) => {
