@@ -87,7 +87,7 @@ describe('the games of a task', () => {
     assert.equal(files.filter((name) => name.startsWith('1-')).length, 1);
   });
 
-  it('are one file for the whole run, in the order of tasks, of which any part is given', async () => {
+  it('are one file for the whole run, by task, of which any part is given', async () => {
     const runUrl = url(`run_pgns/${run}.pgn.gz`);
     for (const at of [11, 5, 10, 2]) await upload(tasks[at] as TaskBody, games(at));
     const order = [0, 1, 2, 5, 10, 11].map(games);
