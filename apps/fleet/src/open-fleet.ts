@@ -107,8 +107,8 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri };
   await server.app.register(workerApi, api);
   const source = new StoredRuns({ primary, storage });
-  await server.app.register(readRoutes, { source, budget: () => files.budget, clock });
-  await server.app.register(fileRoutes, { pgns, nets, baseUrl, clock });
+  await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
+  await server.app.register(fileRoutes, { pgns, nets, baseUrl, lane: lanes.downloads });
   return server;
 }
 

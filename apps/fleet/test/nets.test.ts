@@ -44,6 +44,9 @@ describe('nets', () => {
     await assert.rejects(nets.add(source, 'tester'), { code: 'REQUEST_INVALID' });
     await assert.rejects(nets.add(join(folder, 'none'), 'tester'), { code: 'ENOENT' });
     assert.deepEqual(await readdir(join(folder, 'nets')), [name]);
+    const { json } = await site.ask('actions', { action: 'upload_nn' });
+    assert.equal(json.length, 1, 'it is logged once');
+    assert.deepEqual([json[0].username, json[0].nn], ['tester', name]);
   });
 
   it('are reached by a redirect that counts, and kept by who fetched them', async () => {

@@ -9,7 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { describe, it } from 'node:test';
 import { createGzip, gzipSync } from 'node:zlib';
 import type { FastifyPluginAsync } from 'fastify';
-import { Lane } from 'spillway';
+import { Gate, Lane } from 'spillway';
 import {
   type FleetSchema,
   fleetMigrations,
@@ -31,13 +31,14 @@ async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptio
   await database.migrate(fleetMigrations);
   const shelf = new PgnShelf({ folder: join(folder, 'pgns'), database, clock: wallClock });
   await shelf.start();
+  const checks = new Gate({ limit: 2, queueMax: 9 });
   const lane = new Lane({ name: 'all', limit: 8, queueMax: 8, deadlineMs: 60_000 });
   const server = stack.use(await createServer({ lane, operator: false }));
   const routes: FastifyPluginAsync = async (scope) => {
     await scope.register(uploads);
     scope.post('/', async (http) => {
       const admit = async () => task;
-      const usual = { bodyBytesMax: 200_000_000, textBytesMax: 400_000_000 };
+      const usual = { checks, bodyBytesMax: 200_000_000, textBytesMax: 400_000_000 };
       await receivePgn(http, { shelf, ...usual, admit, ...limits }, http.permit.signal);
       return {};
     });

@@ -8,6 +8,7 @@ import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { systemUser } from '../scheduling/actions.ts';
+import { actionRow } from '../storage/actions-log.ts';
 import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 
@@ -133,11 +134,18 @@ export class NetShelf {
   }
 
   async #list(name: string, user: string): Promise<void> {
-    await this.#options.database.kysely
-      .insertInto('nns')
-      .values(newNet(name, user))
-      .onConflict((conflict) => conflict.column('name').doNothing())
-      .execute();
+    const { database, clock } = this.#options;
+    await database.transaction(async (tx) => {
+      const { numInsertedOrUpdatedRows: added } = await tx
+        .insertInto('nns')
+        .values(newNet(name, user))
+        .onConflict((conflict) => conflict.column('name').doNothing())
+        .executeTakeFirstOrThrow();
+      if (!added) return;
+      const time = clock.now() / 1000;
+      const entry = actionRow({ time, action: 'upload_nn', username: user, nn: name });
+      await tx.insertInto('actions').values(entry).execute();
+    });
   }
 
   /** Hashed once for each version of the file, however many ask for it. */
