@@ -1,3 +1,4 @@
+export { type Claim, type ClaimOptions, claim, primaryLockPath } from './claim.ts';
 export { fleetProgram } from './commands/program.ts';
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { type FieldFault, InputError } from './field-reader.ts';
@@ -13,6 +14,7 @@ export {
   type RunPgns,
   type StoredPgn,
 } from './files/pgn-shelf.ts';
+export { type ReceivePgnOptions, receivePgn } from './files/receive-pgn.ts';
 export { UploadBody } from './files/upload-body.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
 export { didYouMean, nearest } from './nearest.ts';

@@ -1,6 +1,7 @@
 import { type Clock, type Part, type Random, Service, systemRandom } from 'spillway';
 import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
+import { primaryLockPath } from './claim.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
 import { Jobs } from './jobs.ts';
@@ -30,7 +31,7 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly operatorToken?: string | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
-  /** How long a primary that crashed keeps others from it, in milliseconds. @default 5,000 */
+  /** How long a primary that crashed keeps others from it, on Postgres, in ms. @default 5,000 */
   readonly leaseMs?: number | undefined;
   /** The checksum of a book. @default as the list of books says */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;
@@ -59,7 +60,8 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
   try {
     const storage = new FleetStorage(database);
     const users = new Users({ database, clock });
-    const primary = new Primary({ storage, clock, random, leaseMs });
+    const lockPath = primaryLockPath(options.database);
+    const primary = new Primary({ storage, clock, random, leaseMs, lockPath });
     const lanes = fleetLanes(clock);
     const errors = new RecentErrors({ clock });
     const onFailure = (job: string, error: unknown) => {
@@ -111,8 +113,8 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri };
   await server.app.register(workerApi, api);
   const source = new StoredRuns({ primary, storage });
-  await server.app.register(readRoutes, { source, budget: () => files.budget, clock });
-  await server.app.register(fileRoutes, { pgns, nets, baseUrl, clock });
+  await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
+  await server.app.register(fileRoutes, { pgns, nets, baseUrl, lane: lanes.downloads });
   return server;
 }
 

@@ -1,58 +1,42 @@
-import {
-  type Clock,
-  deadline,
-  Lease,
-  type LeaseStats,
-  type Part,
-  type Random,
-  SpillwayError,
-  type Store,
-  untilAborted,
-} from 'spillway';
+import { deadline, type Part, SpillwayError, untilAborted } from 'spillway';
 import { httpError } from 'spillway-http';
+import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import type { Changes, Decision } from './scheduling/changes.ts';
 import { Fleet, type FleetStats } from './scheduling/fleet.ts';
 import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
-import type { FleetStorage } from './storage/fleet-storage.ts';
 
-export interface PrimaryOptions {
-  readonly storage: FleetStorage;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** For how long the claim to be the primary lasts without being renewed, in milliseconds. */
-  readonly leaseMs: number;
-}
+export type PrimaryOptions = ClaimOptions;
 
 /** All undefined while another instance is the primary. */
 export interface PrimaryStats {
-  readonly lease: LeaseStats | undefined;
+  readonly fence: number | undefined;
   readonly fleet: FleetStats | undefined;
   readonly writer: ChangeWriterStats | undefined;
 }
 
 /** One time of being the primary. */
 interface Term {
-  readonly lease: Lease;
+  readonly claim: Claim;
   readonly fleet: Fleet;
   readonly writer: ChangeWriter;
 }
 
-/** How many instances may wait to be the primary. */
-const instancesMax = 100;
 const retryMs = 1_000;
 
 /**
  * The world in memory, while this instance is the only one that has it. It is loaded when the
- * lease is won and dropped when it is lost; what an instance decides after that is not stored.
+ * claim is won and dropped when it is lost; what an instance decides after that is not stored.
  */
 export class Primary implements Part {
   readonly name = 'primary';
   readonly #options: PrimaryOptions;
   readonly #end = new AbortController();
+  /** Once this instance may be the primary, or cannot even ask. */
+  readonly #claimed = Promise.withResolvers<void>();
+  /** Once it is the primary for the first time, or failed to be. */
   readonly #first = Promise.withResolvers<void>();
   #term: Term | undefined;
   #serving: Promise<void> | undefined;
-  #store: Store | undefined;
 
   constructor(options: PrimaryOptions) {
     this.#options = options;
@@ -61,12 +45,12 @@ export class Primary implements Part {
 
   /** Whether this instance decides. */
   get isPrimary(): boolean {
-    return this.#term?.lease.stats.held === true;
+    return this.#term?.claim.held === true;
   }
 
   get stats(): PrimaryStats {
-    const { lease, fleet, writer } = this.#term ?? {};
-    return { lease: lease?.stats, fleet: fleet?.stats, writer: writer?.stats };
+    const { claim: mine, fleet, writer } = this.#term ?? {};
+    return { fence: mine?.fence, fleet: fleet?.stats, writer: writer?.stats };
   }
 
   /** The world, to read; throws `NOT_PRIMARY` if another instance has it. */
@@ -98,58 +82,60 @@ export class Primary implements Part {
 
   /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
   async start(signal: AbortSignal): Promise<void> {
-    const { clock, leaseMs, storage } = this.#options;
-    this.#store = await storage.database.store(signal);
-    this.#serving = this.#serve(this.#store);
-    using limit = deadline(clock, 1.5 * leaseMs + retryMs, signal);
-    await untilAborted(this.#first.promise, limit.signal).catch((error: unknown) => {
-      if (limit.signal.aborted && !signal.aborted) return;
-      throw error;
-    });
+    const { clock, leaseMs, lockPath } = this.#options;
+    this.#serving = this.#serve();
+    const leftMs = lockPath === undefined ? 1.5 * leaseMs : 0;
+    using limit = deadline(clock, leftMs + retryMs, signal);
+    const isClaimed = await untilAborted(this.#claimed.promise, limit.signal).then(
+      () => true,
+      () => false,
+    );
+    signal.throwIfAborted();
+    if (isClaimed) await untilAborted(this.#first.promise, signal);
   }
 
   /** Stores what is decided, then lets another instance be the primary. */
   async stop(): Promise<void> {
     this.#end.abort();
     await this.#serving;
-    await this.#store?.[Symbol.asyncDispose]();
   }
 
   #current(): Term {
     const term = this.#term;
-    if (term?.lease.stats.held) return term;
+    if (term?.claim.held) return term;
     throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs: 1_000 });
   }
 
-  async #serve(store: Store): Promise<void> {
-    const { clock, random, leaseMs } = this.#options;
+  async #serve(): Promise<void> {
+    const { clock } = this.#options;
     const { signal } = this.#end;
-    const terms = { store, name: 'fleet', ttlMs: leaseMs, queueMax: instancesMax };
     while (!signal.aborted) {
       try {
-        await using lease = await Lease.acquire({ ...terms, clock, random }, signal);
-        await this.#hold(lease);
+        await using mine = await claim(this.#options, signal);
+        this.#claimed.resolve();
+        await this.#hold(mine);
       } catch (error) {
         if (signal.aborted) return;
         this.#first.reject(error);
+        this.#claimed.resolve();
         using pause = deadline(clock, retryMs, signal);
         await aborted(pause.signal);
       }
     }
   }
 
-  async #hold(lease: Lease): Promise<void> {
+  async #hold(mine: Claim): Promise<void> {
     const { storage, clock, random } = this.#options;
     const fleet = new Fleet({ clock, random });
-    const writer = storage.writer(fleet, lease.fence, clock);
+    const writer = storage.writer(fleet, mine.fence, clock);
     try {
       await writer.claim();
       await writer.store(fleet.restore(await storage.load()));
-      lease.signal.throwIfAborted();
-      this.#term = { lease, fleet, writer };
+      mine.signal.throwIfAborted();
+      this.#term = { claim: mine, fleet, writer };
       this.#first.resolve();
-      await aborted(AbortSignal.any([lease.signal, writer.signal, this.#end.signal]));
-      if (!lease.signal.aborted) await writer.flush();
+      await aborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
+      if (mine.held) await writer.flush();
     } finally {
       this.#term = undefined;
       writer.close();

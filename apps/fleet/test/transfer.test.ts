@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { Lease } from 'spillway';
-import { exportFleet, type FleetSchema, FleetStorage, importFleet } from 'spillway-fleet';
+import { FileLock } from 'spillway';
+import {
+  exportFleet,
+  type FleetSchema,
+  FleetStorage,
+  importFleet,
+  primaryLockPath,
+} from 'spillway-fleet';
 import { openDatabase } from 'spillway-sql';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 
@@ -146,9 +152,8 @@ describe('export and import', () => {
     await using stack = new AsyncDisposableStack();
     const folder = await temporaryFolder(stack);
     const data = await filled(folder, 5);
-    const database = stack.use(await openDatabase<FleetSchema>(urlOf(data)));
-    const store = stack.use(await database.store());
-    stack.use(await Lease.acquire({ store, name: 'fleet', ttlMs: 60_000, queueMax: 0 }));
+    const lock = stack.use(new FileLock({ path: primaryLockPath(urlOf(data)) as string }));
+    stack.use(await lock.acquire());
     const text = await exported(data);
     await assert.rejects(imported(data, text, true), /a server has it open; stop that first/);
     assert.deepEqual(content(await exported(data)), content(text));

@@ -18,6 +18,6 @@ export async function openDesk(
   const { database } = parts.storage;
   const books = new BookShelf(database);
   await books.reload();
-  const nets = new NetShelf({ folder: netsFolder(settings), database });
+  const nets = new NetShelf({ folder: netsFolder(settings), database, clock: wallClock });
   return { ...parts, books, nets, clock: wallClock };
 }

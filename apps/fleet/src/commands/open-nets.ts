@@ -3,6 +3,7 @@ import { NetShelf } from '../files/net-shelf.ts';
 import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
+import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { netsFolder } from './fleet-desk.ts';
 
@@ -19,6 +20,6 @@ export async function openNets(
     await close();
     throw error;
   }
-  const nets = new NetShelf({ folder: netsFolder(settings), database });
+  const nets = new NetShelf({ folder: netsFolder(settings), database, clock: wallClock });
   return { nets, [Symbol.asyncDispose]: close };
 }

@@ -1,5 +1,6 @@
 import { SpillwayError, systemRandom } from 'spillway';
 import { openDatabase } from 'spillway-sql';
+import { primaryLockPath } from '../claim.ts';
 import type { Desk } from '../operations/desk.ts';
 import { operate } from '../operations/operations.ts';
 import { Primary } from '../primary.ts';
@@ -91,7 +92,9 @@ class LocalOperator implements Operator {
   ): Promise<LocalOperator> {
     await storage.migrate();
     const users = new Users({ database: storage.database, clock: wallClock });
-    const primary = new Primary({ storage, clock: wallClock, random: systemRandom, leaseMs });
+    const lockPath = primaryLockPath(settings.database);
+    const common = { storage, clock: wallClock, random: systemRandom };
+    const primary = new Primary({ ...common, leaseMs, lockPath });
     await primary.start(new AbortController().signal);
     if (!primary.isPrimary) {
       await primary.stop();

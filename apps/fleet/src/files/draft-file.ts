@@ -1,8 +1,10 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 const suffix = '.part';
+/** Longer than any upload may take. */
+const draftMsMax = 3_600_000;
 
 /** A file that comes in pieces, under a name that nobody looks at until it is whole. */
 export class DraftFile implements AsyncDisposable {
@@ -59,12 +61,21 @@ export class DraftFile implements AsyncDisposable {
   }
 }
 
-/** Removes what a crash has left half written. */
-export async function sweepDrafts(folder: string): Promise<void> {
+/**
+ * Removes what a crash has left half written, as seen at `now` in UNIX milliseconds. What is young
+ * may be on its way to another instance.
+ */
+export async function sweepDrafts(folder: string, now: number): Promise<void> {
   await makeFolder(folder);
   const names = await readdir(folder);
-  const drafts = names.filter((name) => name.startsWith('.') && name.endsWith(suffix));
-  await Promise.all(drafts.map((name) => unlink(join(folder, name)).catch(() => {})));
+  for (const name of names.filter((one) => one.startsWith('.') && one.endsWith(suffix))) {
+    const path = join(folder, name);
+    const changedAt = await stat(path).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => now,
+    );
+    if (now - changedAt > draftMsMax) await unlink(path).catch(() => {});
+  }
 }
 
 async function makeFolder(folder: string): Promise<void> {

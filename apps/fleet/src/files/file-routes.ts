@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { type Clock, Lane } from 'spillway';
+import type { Lane } from 'spillway';
 import { download } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { apiErrors } from '../read/api-errors.ts';
@@ -12,7 +12,7 @@ export interface FileRoutesOptions {
   readonly nets: NetShelf;
   /** Where this server, or one with its nets, is reached. @default as the request says */
   readonly baseUrl?: string | undefined;
-  readonly clock?: Clock | undefined;
+  readonly lane: Lane;
 }
 
 const urls = ['/api/nn/:name', '/nn/:name', '/api/pgn/:name', '/api/run_pgns/:name'];
@@ -21,10 +21,9 @@ const runPgnsName = /^[a-zA-Z0-9]+\.pgn\.gz$/;
 
 /** Nets and games, in constant memory whatever their size. */
 export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, options) => {
-  const limits = { queueMax: 1_000, deadlineMs: 30_000, clock: options.clock };
-  const lane = new Lane({ name: 'downloads', limit: 256, ...limits });
+  const { lane } = options;
   apiErrors(app);
-  netRoutes(app, options, lane);
+  netRoutes(app, options);
   refuseOtherMethods(app, urls, ['GET', 'HEAD']);
   const route = { config: { lane, domain: 'stream' } } as const;
   app.get('/api/pgn/:name', route, async (request, reply) => {
@@ -48,8 +47,7 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
   });
 };
 
-function netRoutes(app: FastifyInstance, options: FileRoutesOptions, lane: Lane): void {
-  const { nets, baseUrl } = options;
+function netRoutes(app: FastifyInstance, { nets, baseUrl, lane }: FileRoutesOptions): void {
   app.get('/api/nn/:name', { config: { lane } }, async (request, reply) => {
     const { name } = request.params as { name: string };
     if (!(await nets.has(name, request.permit.signal))) throw noNet(name);

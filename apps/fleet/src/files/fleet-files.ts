@@ -33,6 +33,7 @@ export interface FleetFilesOptions {
 
 /** How often books that other processes stored are taken up, and GitHub is asked for new ones. */
 const reload = { periodMs: 60_000 };
+const prune = { periodMs: 3_600_000 };
 const refresh = { periodMs: 900_000, firstMs: 60_000 };
 const netMsMax = 300_000;
 const listName = 'books.json';
@@ -84,6 +85,8 @@ export class FleetFiles implements Part {
     };
     const reloading = job('reload books', () => this.books.reload());
     this.#timers.push(periodic({ clock, random, ...reload }, reloading));
+    const pruning = job('prune games', async () => void (await this.pgns.prune()));
+    this.#timers.push(periodic({ clock, random, ...prune }, pruning));
     if (this.github === undefined) return;
     const refreshing = job('refresh books', () => this.refreshBooks());
     this.#timers.push(periodic({ clock, random, ...refresh }, refreshing));

@@ -12,8 +12,8 @@ export interface GzipCheckOptions {
 }
 
 /**
- * Whether a file is whole gzip from its first byte to its last, so that it can stand between others;
- * throws `REQUEST_INVALID` or `REQUEST_TOO_LARGE`. Nothing of what comes out of it is kept.
+ * Whether a file is whole gzip from its first byte to its last, so that it can stand between
+ * others; throws `REQUEST_INVALID` or `REQUEST_TOO_LARGE`. Nothing of what comes out of it is kept.
  */
 export async function checkGzip(path: string, options: GzipCheckOptions): Promise<void> {
   const { bytes, textBytesMax, signal } = options;

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Clock, Lane } from 'spillway';
 import { type Download, fileDownload } from 'spillway-http';
@@ -7,6 +8,7 @@ import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { systemUser } from '../scheduling/actions.ts';
+import { actionRow } from '../storage/actions-log.ts';
 import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 
@@ -16,7 +18,8 @@ export interface NetShelfOptions {
   readonly database: Database<FleetSchema>;
   /** The longest net that is taken, in bytes. @default 200,000,000 */
   readonly bytesMax?: number | undefined;
-  readonly clock?: Clock | undefined;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
 }
 
 /** A net by its name and its content, which fit. */
@@ -47,14 +50,16 @@ export class NetShelf {
 
   /** Removes what a crash has left; before the first net comes. */
   start(): Promise<void> {
-    return sweepDrafts(this.#options.folder);
+    const { folder, clock } = this.#options;
+    return sweepDrafts(folder, clock.now());
   }
 
   /** Copies a file here, under the name that its content gives it; throws `REQUEST_INVALID`. */
-  add(path: string, user: string): Promise<Net> {
+  async add(path: string, user: string): Promise<Net> {
     const name = basename(path);
     const wanted = patterns.netName.test(name) ? name : undefined;
-    return this.receive(createReadStream(path), { user, name: wanted });
+    await using file = await open(path);
+    return await this.receive(file.createReadStream(), { user, name: wanted });
   }
 
   /** Takes a net that comes in pieces; durable when this resolves. */
@@ -129,11 +134,18 @@ export class NetShelf {
   }
 
   async #list(name: string, user: string): Promise<void> {
-    await this.#options.database.kysely
-      .insertInto('nns')
-      .values(newNet(name, user))
-      .onConflict((conflict) => conflict.column('name').doNothing())
-      .execute();
+    const { database, clock } = this.#options;
+    await database.transaction(async (tx) => {
+      const { numInsertedOrUpdatedRows: added } = await tx
+        .insertInto('nns')
+        .values(newNet(name, user))
+        .onConflict((conflict) => conflict.column('name').doNothing())
+        .executeTakeFirstOrThrow();
+      if (!added) return;
+      const time = clock.now() / 1000;
+      const entry = actionRow({ time, action: 'upload_nn', username: user, nn: name });
+      await tx.insertInto('actions').values(entry).execute();
+    });
   }
 
   /** Hashed once for each version of the file, however many ask for it. */

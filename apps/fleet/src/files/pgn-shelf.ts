@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { rm, stat, unlink } from 'node:fs/promises';
+import { rmdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from 'spillway';
 import type { Piece } from 'spillway-http';
 import type { Database } from 'spillway-sql';
+import { ltcFrom } from '../read/finished-query.ts';
 import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 
@@ -34,6 +35,10 @@ export interface RunPgns {
 const pageSize = 1_000;
 const highWaterMark = 262_144;
 
+const dayMs = 86_400_000;
+/** For how many days after a run's last result its games are kept; deleted runs are as LTC. */
+const days = { stc: 1, ltc: 10, unfinished: 50 };
+
 /**
  * Games that workers played, as gzip: a row for each task that has some, and a file that is named
  * by its content. A row is written when its file is on disk, and a file is removed when no row
@@ -48,7 +53,8 @@ export class PgnShelf {
 
   /** Removes what a crash has left; before the first games come. */
   start(): Promise<void> {
-    return sweepDrafts(this.#options.folder);
+    const { folder, clock } = this.#options;
+    return sweepDrafts(folder, clock.now());
   }
 
   /** A place for games that are on their way. */
@@ -120,8 +126,38 @@ export class PgnShelf {
   /** Forgets the games of a run. */
   async remove(runId: string): Promise<void> {
     const { database, folder } = this.#options;
-    await database.kysely.deleteFrom('pgns').where('run_id', '=', runId).execute();
-    await rm(join(folder, runId), { recursive: true, force: true });
+    const gone = database.kysely.deleteFrom('pgns').where('run_id', '=', runId).returningAll();
+    for (const row of await gone.execute()) await unlink(this.#path(row)).catch(() => {});
+    // It is not empty if more games have just come.
+    await rmdir(join(folder, runId)).catch(() => {});
+  }
+
+  /** Forgets games that nobody looks at any more; gives the runs they were of. */
+  async prune(): Promise<string[]> {
+    const { database, clock } = this.#options;
+    const before = (days: number) => clock.now() - days * dayMs;
+    const rows = await database.kysely
+      .selectFrom('runs')
+      .select('id')
+      .where(({ exists, selectFrom }) =>
+        exists(selectFrom('pgns').select('task_id').whereRef('pgns.run_id', '=', 'runs.id')),
+      )
+      .where(({ eb, or, and }) =>
+        or([
+          and([
+            eb('finished', '=', 1),
+            eb('deleted', '=', 0),
+            eb('tc_base', '<', ltcFrom),
+            eb('last_updated', '<', before(days.stc)),
+          ]),
+          and([eb('finished', '=', 1), eb('last_updated', '<', before(days.ltc))]),
+          eb('last_updated', '<', before(days.unfinished)),
+        ]),
+      )
+      .limit(pageSize)
+      .execute();
+    for (const { id } of rows) await this.remove(id);
+    return rows.map(({ id }) => id);
   }
 
   #stored(row: PgnRow): StoredPgn {

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { check } from 'spillway';
+import { check, type Gate } from 'spillway';
 import { fleetError } from '../errors.ts';
 import type { DraftFile } from './draft-file.ts';
 import { checkGzip } from './gzip-check.ts';
@@ -9,6 +9,8 @@ import { UploadBody } from './upload-body.ts';
 
 export interface ReceivePgnOptions {
   readonly shelf: PgnShelf;
+  /** Bounds how many files are looked into at once: that takes a core. */
+  readonly checks: Gate;
   /** The longest body, in bytes. */
   readonly bodyBytesMax: number;
   /** The most that may come out of the gzip, in bytes. */
@@ -40,6 +42,7 @@ export async function receivePgn(
   await drain(body, upload, draft, options.bodyBytesMax, signal);
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_INVALID', upload.gamesFault);
+  using _permit = await options.checks.enter(signal);
   await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
   await shelf.put(task, draft);
 }

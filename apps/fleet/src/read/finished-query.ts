@@ -15,6 +15,9 @@ export interface FinishedQuery {
   readonly since: number | undefined;
 }
 
+/** From how many seconds a time control is a long one. */
+export const ltcFrom = 40;
+
 const pageSize = 50;
 const pagesMax = 1_000_000;
 

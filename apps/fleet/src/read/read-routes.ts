@@ -1,10 +1,11 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply } from 'fastify';
-import { type Clock, Lane, SpillwayError } from 'spillway';
+import { type Lane, SpillwayError } from 'spillway';
 import { fleetError } from '../errors.ts';
 import type { GithubBudgetState } from '../outside/github-budget.ts';
 import { patterns } from '../protocol/patterns.ts';
 import type { RunRecord } from '../scheduling/run-record.ts';
+import type { FleetLanes } from '../server/fleet-lanes.ts';
 import { calculateElo } from '../statistics/calculate-elo.ts';
 import { apiErrors } from './api-errors.ts';
 import { finishedQuery } from './finished-query.ts';
@@ -18,7 +19,7 @@ export interface ReadRoutesOptions {
   readonly source: RunSource;
   /** What GitHub still grants the server. */
   readonly budget: () => GithubBudgetState;
-  readonly clock?: Clock | undefined;
+  readonly lanes: Pick<FleetLanes, 'read' | 'queries'>;
 }
 
 /** The longest query about the log, in bytes. */
@@ -36,10 +37,8 @@ const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
 
 /** What anybody may ask about runs, in the forms that scripts know. */
 export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, options) => {
-  const { source, clock } = options;
-  const limits = { queueMax: 256, deadlineMs: 10_000, clock };
-  const lane = new Lane({ name: 'read', limit: 32, ...limits });
-  const queries = new Lane({ name: 'read-queries', limit: 4, ...limits });
+  const { source, lanes } = options;
+  const lane = lanes.read;
   apiErrors(app);
   const streamed = { config: { lane, domain: 'stream' } } as const;
   app.get('/api/active_runs', streamed, async (request, reply) => {
@@ -66,7 +65,7 @@ export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, opt
     return calculateElo(queryTexts(request.query));
   });
   app.get('/api/rate_limit', { config: { lane } }, async () => options.budget());
-  await app.register(async (scope) => actionsRoute(scope, source, queries));
+  await app.register(async (scope) => actionsRoute(scope, source, lanes.queries));
   refuseOtherMethods(app, getUrls, ['GET', 'HEAD']);
   refuseOtherMethods(app, ['/api/actions'], ['POST']);
   await app.register(async (scope) => answerUnknownPaths(scope), { prefix: '/api' });

@@ -5,7 +5,7 @@ import type { ActionRow, RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
 import { actionFilter } from './action-filter.ts';
-import type { FinishedQuery } from './finished-query.ts';
+import { type FinishedQuery, ltcFrom } from './finished-query.ts';
 import type { RunSource } from './run-source.ts';
 
 export interface StoredRunsOptions {
@@ -13,8 +13,6 @@ export interface StoredRunsOptions {
   readonly storage: FleetStorage;
 }
 
-/** From how many seconds a time control is a long one. */
-const ltcFrom = 40;
 const actionsMax = 200;
 
 /** Runs as they are in memory, on the primary instance; else as they are stored. */

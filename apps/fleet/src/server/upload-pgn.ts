@@ -1,4 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify';
+import { Gate } from 'spillway';
 import { uploads } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import type { PgnShelf } from '../files/pgn-shelf.ts';
@@ -18,6 +19,9 @@ export interface UploadPgnOptions extends WorkerScopeOptions {
 const bodyBytesMax = 200 * 2 ** 20;
 /** Games are packed to a fifth or less; this is more than any worker plays. */
 const textBytesMax = 2 ** 30;
+/** Files that are looked into at once, on threads that others need too. */
+const checksMax = 2;
+const waitingMax = 1_000;
 
 /** Takes the games of a task, active or not, on any instance; the body is never in memory whole. */
 export const uploadPgn: FastifyPluginAsync<UploadPgnOptions> = async (app, options) => {
@@ -29,7 +33,8 @@ export const uploadPgn: FastifyPluginAsync<UploadPgnOptions> = async (app, optio
     const { run_id, task_id } = requireFor('upload_pgn', request);
     return { run_id: run_id.toLowerCase(), task_id };
   };
-  const limits = { shelf: options.pgns, bodyBytesMax, textBytesMax, admit };
+  const checks = new Gate({ limit: checksMax, queueMax: waitingMax });
+  const limits = { checks, shelf: options.pgns, bodyBytesMax, textBytesMax, admit };
   const work = async (http: Parameters<typeof receivePgn>[0]) => {
     await receivePgn(http, limits, http.permit.signal);
     return {};

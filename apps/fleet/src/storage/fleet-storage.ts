@@ -44,6 +44,13 @@ export class FleetStorage {
     return { runs, blocked };
   }
 
+  /** The greatest number that a primary instance has written with; 0 if none has yet. */
+  async fence(): Promise<number> {
+    const { kysely } = this.database;
+    const row = await kysely.selectFrom('primary_instance').select('fence').executeTakeFirst();
+    return row?.fence ?? 0;
+  }
+
   /** Writes what the fleet decides, as long as no other instance has a greater fence. */
   writer(fleet: Fleet, fence: number, clock: Clock): ChangeWriter {
     return new ChangeWriter({ database: this.database, fleet, fence, clock });

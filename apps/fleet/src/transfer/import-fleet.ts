@@ -2,10 +2,12 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CompiledQuery, type Transaction } from 'kysely';
-import { Lease, type Store } from 'spillway';
+import { deadline, systemRandom } from 'spillway';
 import { type Database, openDatabase } from 'spillway-sql';
+import { type Claim, claim, primaryLockPath } from '../claim.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
+import { wallClock } from '../wall-clock.ts';
 import { byteLines } from './byte-lines.ts';
 import { RowWriter } from './row-writer.ts';
 import {
@@ -37,8 +39,10 @@ export interface Imported {
 
 type Line = Partial<ExportHeader & ExportRow & ExportPiece & ExportEnd>;
 
-/** For how long a server that crashed keeps others from it, which is the longest to wait. */
-const claimMs = 5_000;
+/** For how long a server that crashed keeps others from a database that is not a file. */
+const leaseMs = 5_000;
+/** A lock is free at once when its holder dies, so that others need not wait for it. */
+const lockMsMax = 500;
 
 /** Reads all of an export into the database, or nothing; no server may run meanwhile. */
 export async function importFleet(options: ImportOptions): Promise<Imported> {
@@ -46,9 +50,9 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
   await using database = await openDatabase<FleetSchema>(options.database, {
     deadlineMs: Infinity,
   });
-  await using store = await database.store();
-  await using lease = await claim(store);
-  await new FleetStorage(database).migrate();
+  const storage = new FleetStorage(database);
+  await storage.migrate();
+  await using mine = await claimed(storage, options.database);
   const staging = join(data, `.import-${randomUUID()}`);
   const tables = await tablesOf(database);
   try {
@@ -57,8 +61,7 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
       await using files = new StagedFiles(staging);
       const rows = new RowWriter(tx, tables);
       await readLines(source, rows, files);
-      // SQLite lets nobody write meanwhile: not another who claims, nor us who would renew.
-      if (database.kind === 'postgres') lease.signal.throwIfAborted();
+      mine.signal.throwIfAborted();
       await files.keep(data);
       return { rows: rows.count, files: files.count };
     });
@@ -68,15 +71,15 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
 }
 
 /** Makes us the only one, as a server would be. */
-async function claim(store: Store): Promise<Lease> {
+async function claimed(storage: FleetStorage, database: string): Promise<Claim> {
+  const lockPath = primaryLockPath(database);
+  const options = { storage, clock: wallClock, random: systemRandom, leaseMs, lockPath };
+  using limit = deadline(wallClock, lockPath === undefined ? 1.5 * leaseMs : lockMsMax);
   try {
-    return await Lease.acquire({ store, name: 'fleet', ttlMs: claimMs, queueMax: 0 });
+    return await claim(options, limit.signal);
   } catch (error) {
-    if (Object(error).code !== 'LEASE_HELD') throw error;
-    const message =
-      'database: a server has it open; stop that first\n' +
-      `If it was killed, its claim runs out within ${claimMs / 1000} seconds.`;
-    throw new Error(message, { cause: error });
+    if (!limit.signal.aborted) throw error;
+    throw new Error('database: a server has it open; stop that first', { cause: error });
   }
 }
 
