@@ -262,6 +262,7 @@ export {
   taskRecord,
   taskRow,
 } from './storage/rows.ts';
+export { completeSubmission } from './submission/complete-submission.ts';
 export { presets } from './submission/presets.ts';
 export {
   readSubmission,

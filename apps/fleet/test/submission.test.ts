@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { InputError, readSubmission, submissionText } from 'spillway-fleet';
+import { completeSubmission, InputError, readSubmission, submissionText } from 'spillway-fleet';
 
 const context = {
   username: 'ada',
@@ -245,5 +245,54 @@ describe('a submission', () => {
       'NumGames[20000] TC:60+0.6(LTC) Book:noob.epd Threads:1 Hash:16/0',
     );
     assert.match(submissionText(read(tuning).args), /^SPSA\[20000\] TC/);
+  });
+});
+
+describe('a submission that leaves out what GitHub knows', () => {
+  const { resolved_new, resolved_base, new_signature, base_signature, ...short } = plain;
+  const [net] = context.nets;
+  const branch = { sha: resolved_new, message: '', signature: '1234567', info: 'Why', nets: [net] };
+  const asked: string[][] = [];
+  const github = {
+    branch: async (repo: string, ref: string) => {
+      asked.push([repo, ref]);
+      if (ref === 'gone') return undefined;
+      if (ref === 'down') throw new Error('down');
+      return { ...branch, nets: [...context.nets] };
+    },
+  };
+
+  it('is completed, and what it says itself stays', async () => {
+    const tests_repo = 'https://github.com/ada/engine';
+    const sent = { ...short, tests_repo, base_signature: '99', base_nets: [] };
+    const { args } = read(await completeSubmission(sent, github));
+    assert.deepEqual(
+      [args.resolved_new, args.new_signature, args.base_signature, args.info, args.msg_base],
+      [resolved_new, '1234567', '99', 'Why', 'Why'],
+    );
+    assert.deepEqual([args.new_nets, args.base_nets], [[...context.nets], []]);
+    assert.deepEqual(asked, [
+      [tests_repo, 'feature'],
+      [tests_repo, 'master'],
+    ]);
+  });
+
+  it('asks nobody if nothing is missing, or nobody can be asked', async () => {
+    asked.length = 0;
+    assert.deepEqual(read(await completeSubmission(plain, github)), read(plain));
+    assert.equal(await completeSubmission(short, undefined), short);
+    assert.equal(await completeSubmission(null, github), null);
+    await completeSubmission({ ...short, tests_repo: 'http://evil.example/a/b' }, github);
+    assert.deepEqual(asked, []);
+  });
+
+  it('is told what is missing if GitHub does not know it', async () => {
+    for (const new_tag of ['gone', 'down']) {
+      const faults = faultsOf(await completeSubmission({ ...short, new_tag }, github));
+      assert.deepEqual(
+        faults.map(({ field }) => field),
+        ['resolved_new', 'new_signature'],
+      );
+    }
   });
 });

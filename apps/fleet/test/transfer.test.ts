@@ -12,6 +12,7 @@ import {
 } from 'spillway-fleet';
 import { openDatabase } from 'spillway-sql';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
+import { postgresUrl } from './fixtures/postgres-process.ts';
 
 const action = {
   ...{ action: 'system_event', username: 'x', run_id: null, run: null, task_id: null },
@@ -49,20 +50,25 @@ async function filled(folder: string, rows = 1_234): Promise<string> {
 
 const urlOf = (data: string) => `sqlite:${join(data, 'fleet.db')}`;
 
-async function exported(data: string, files = true): Promise<string> {
+async function exported(data: string, files = true, database = urlOf(data)): Promise<string> {
   let text = '';
-  for await (const line of exportFleet({ database: urlOf(data), data, files })) text += line;
+  for await (const line of exportFleet({ database, data, files })) text += line;
   return text;
 }
 
-async function imported(data: string, text: string, replace = false) {
+async function imported(
+  data: string,
+  text: string,
+  replace = false,
+  database = urlOf(data),
+): Promise<{ readonly rows: number; readonly files: number }> {
   mkdirSync(data, { recursive: true });
   // Pieces of an odd length: lines do not come one by one.
   const bytes = Buffer.from(text);
   async function* source() {
     for (let at = 0; at < bytes.length; at += 10_007) yield bytes.subarray(at, at + 10_007);
   }
-  return importFleet({ database: urlOf(data), data, source: source(), replace });
+  return importFleet({ database, data, source: source(), replace });
 }
 
 /** Without the time in its first line, and the checksum that depends on it. */
@@ -87,6 +93,21 @@ describe('export and import', () => {
       readdirSync(to).some((name) => name.startsWith('.import')),
       false,
     );
+  });
+
+  it('carry everything to Postgres and back', async () => {
+    await using stack = new AsyncDisposableStack();
+    const [folder, url] = [await temporaryFolder(stack), await postgresUrl(stack)];
+    const text = await exported(await filled(folder));
+    const to = join(folder, 'to');
+    assert.deepEqual(await imported(to, text, false, url), { rows: 1_236, files: 2 });
+    await assert.rejects(imported(to, text, false, url), /database: is not empty \(actions\)/);
+    const back = await exported(to, true, url);
+    assert.deepEqual(new Set(content(back)), new Set(content(text)));
+    assert.deepEqual(await imported(join(folder, 'back'), back), { rows: 1_236, files: 2 });
+    const cut = back.slice(0, back.length / 2);
+    await assert.rejects(imported(to, cut, true, url), /is not JSON|without the last one/);
+    assert.deepEqual(content(await exported(to, true, url)), content(back));
   });
 
   it('leave a database alone that is not empty, unless it shall be replaced', async () => {

@@ -33,8 +33,8 @@ export async function serve(settings: Settings): Promise<number> {
     leaseMs,
   });
   const { service, server, storage, users, primary, files } = fleet;
-  const { books, nets } = files;
-  const desk = { storage, users, primary, books, nets, clock: wallClock };
+  const { books, nets, github } = files;
+  const desk = { storage, users, primary, books, nets, github, clock: wallClock };
   const instance = randomUUID();
   await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
   await service.start().catch((error: unknown) => {

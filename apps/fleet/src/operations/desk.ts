@@ -1,6 +1,7 @@
 import type { FieldReader } from '../field-reader.ts';
 import type { BookShelf } from '../files/book-shelf.ts';
 import type { NetShelf } from '../files/net-shelf.ts';
+import type { Github } from '../outside/github.ts';
 import type { Primary } from '../primary.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { Users } from '../users/users.ts';
@@ -14,6 +15,8 @@ export interface Desk {
   readonly clock: { now(): number };
   readonly books: Pick<BookShelf, 'books' | 'store'>;
   readonly nets: Pick<NetShelf, 'has'>;
+  /** Where commits and benches are looked up. @default nowhere: they are given by hand */
+  readonly github?: Pick<Github, 'branch'> | undefined;
 }
 
 /** One thing that an operator can ask for; the answer is plain JSON. */

@@ -12,6 +12,7 @@ import { gamesOf } from '../scheduling/stats.ts';
 import { resultText } from '../statistics/result-text.ts';
 import { objectId } from '../storage/object-id.ts';
 import { runRecord } from '../storage/rows.ts';
+import { completeSubmission } from '../submission/complete-submission.ts';
 import { readSubmission } from '../submission/read-submission.ts';
 import { submissionText } from '../submission/submission-text.ts';
 import type { Desk, Operation } from './desk.ts';
@@ -47,7 +48,7 @@ export const runOperations: Readonly<Record<string, Operation>> = {
       input.fault('username', `must be a user, and ${username} is none; see fleet user add`);
     }
     input.check();
-    const sent = input.value('run');
+    const sent = await completeSubmission(input.value('run'), desk.github);
     const nets = await knownNets(desk, sent);
     const context = { username, trial, books: desk.books.books, nets };
     const submission = readSubmission(sent, context);

@@ -67,7 +67,8 @@ const gamesStep = 1_000;
 const textMax = 10_000;
 const longRatio = 4;
 const namesShown = 10;
-const officialRepo = 'https://github.com/official-stockfish/Stockfish';
+/** Where branches are, unless it is said otherwise. */
+export const officialRepo = 'https://github.com/official-stockfish/Stockfish';
 
 /** Makes a run's arguments of what a person sent; throws `INPUT_INVALID`. */
 export function readSubmission(input: unknown, context: SubmissionContext): Submission {
