@@ -76,7 +76,8 @@ interface Answer {
 
 function remedy(code: string, message: string, { url }: ServerAddress): string {
   if (code !== 'OPERATOR_ONLY') return message;
-  return `${message}\nThe server at ${url} takes commands of its own machine, or with its token: set FLEET_OPERATOR_TOKEN.`;
+  const why = `The server at ${url} takes commands of its own machine, or with its token`;
+  return `${message}\n${why}: set FLEET_OPERATOR_TOKEN.`;
 }
 
 /** The command itself, as the primary. */
