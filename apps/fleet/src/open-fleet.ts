@@ -53,12 +53,17 @@ export interface FleetService {
   readonly files: FleetFiles;
 }
 
-/** Opens the database and prepares the server; nothing listens before the service is started. */
+/**
+ * Opens the database, brings its tables up to date and prepares the server. Nothing listens before
+ * the service is started; stopping that closes the database too.
+ */
 export async function openFleet(options: OpenFleetOptions): Promise<FleetService> {
   const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
-  const database = await openDatabase<FleetSchema>(options.database, { clock });
+  // The database is real in virtual time too: its deadlines are not the fleet's.
+  const database = await openDatabase<FleetSchema>(options.database);
   try {
     const storage = new FleetStorage(database);
+    await storage.migrate();
     const users = new Users({ database, clock });
     const lockPath = primaryLockPath(options.database);
     const primary = new Primary({ storage, clock, random, leaseMs, lockPath });
@@ -122,13 +127,9 @@ function folderOf(database: string): string {
   return database.startsWith('sqlite:') ? `${database.slice(7)}-files` : 'fleet-files';
 }
 
-function databasePart(storage: FleetStorage): Part {
-  const { database } = storage;
-  return {
-    name: 'database',
-    start: (signal) => storage.migrate(signal),
-    stop: () => database[Symbol.asyncDispose](),
-  };
+/** It is open already, and only has to be closed last. */
+function databasePart({ database }: FleetStorage): Part {
+  return { name: 'database', stop: () => database[Symbol.asyncDispose]() };
 }
 
 interface LifeLogOptions extends Pick<FleetService, 'storage' | 'primary' | 'server'> {

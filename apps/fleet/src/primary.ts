@@ -90,8 +90,14 @@ export class Primary implements Part {
       () => true,
       () => false,
     );
-    signal.throwIfAborted();
-    if (isClaimed) await untilAborted(this.#first.promise, signal);
+    try {
+      signal.throwIfAborted();
+      if (isClaimed) await untilAborted(this.#first.promise, signal);
+    } catch (error) {
+      // What failed to start is not stopped by anybody else.
+      await this.stop();
+      throw error;
+    }
   }
 
   /** Stores what is decided, then lets another instance be the primary. */

@@ -73,6 +73,10 @@ describe('reading, with Postgres', () => {
       found.map(({ action }: { action: string }) => action),
       ['stop_run', 'new_run'],
     );
-    assert.deepEqual((await site.ask('actions', { task_id: 1.5 })).json, []);
+    for (const odd of [{ task_id: 1.5 }, { run: 'a\0b' }, { run: '\ud800' }]) {
+      assert.deepEqual((await site.ask('actions', odd)).json, []);
+    }
+    assert.equal((await get('/api/finished_runs?page=1&username=a%00b')).status, 400);
+    assert.equal((await get('/api/finished_runs?page=1000000')).status, 200);
   });
 });

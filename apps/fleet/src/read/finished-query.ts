@@ -30,6 +30,8 @@ export function finishedQuery(query: QueryTexts): FinishedQuery {
   if (timestamp && !/^\d{10}(\.\d+)?$/.test(timestamp)) {
     throw fleetError('REQUEST_INVALID', 'Please provide a valid UNIX timestamp');
   }
+  // Postgres has no such character.
+  if (query.username?.includes('\0')) throw fleetError('REQUEST_INVALID', 'No such username');
   return {
     page: Number(page) - 1,
     pageSize,

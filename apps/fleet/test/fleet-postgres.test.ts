@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { draws, sprtArgs, uniqueKey } from './fixtures/fleet-scene.ts';
+import { FleetSite, until } from './fixtures/fleet-site.ts';
+import { postgresUrl } from './fixtures/postgres-process.ts';
+
+describe('a fleet service, on Postgres', () => {
+  const stack = new AsyncDisposableStack();
+  let database = '';
+
+  before(async () => {
+    database = await postgresUrl(stack);
+  });
+
+  after(() => stack.disposeAsync());
+
+  it('plays a run, restarts, and hands over to another instance', async () => {
+    const leaseMs = 1_000;
+    let id = '';
+    let game: object = {};
+    {
+      await using site = await FleetSite.open({ database, leaseMs });
+      await site.fleet.users.change('tester', { machineLimit: 1000 });
+      id = await site.run(sprtArgs(4));
+      const tasks = await Promise.all(
+        [0, 1, 2].map((at) => site.task({ unique_key: uniqueKey(at) })),
+      );
+      for (let games = 8; games <= 80; games += 8) {
+        const updates = tasks.map((task) =>
+          site.ask('update_task', { ...task, stats: draws(games) }),
+        );
+        for (const update of updates) assert.equal((await update).json.task_alive, true);
+      }
+      const [task] = tasks;
+      assert.ok(task !== undefined);
+      game = task;
+      const said = await site.ask('failed_task', { ...task, message: 'a\0b' });
+      assert.deepEqual(Object.keys(said.json), ['duration']);
+      assert.equal((await site.ask('beat', { ...task, password: 'x' })).status, 401);
+      const nul = { password: 'x', worker_info: { username: 'a\0b' } };
+      assert.equal((await site.ask('request_version', nul)).status, 401);
+      const zip = gzipSync('1. e4 *');
+      const upload = { ...task, message: '', pgn: zip.toString('base64') };
+      assert.equal((await site.ask('upload_pgn', upload)).status, 200);
+      const stored = await site.fleet.files.pgns.find(id, task.task_id);
+      assert.equal(stored?.piece.size, zip.length);
+    }
+    await using first = await FleetSite.open({ database, leaseMs });
+    const run = first.fleet.primary.fleet.run(id);
+    assert.deepEqual([run?.games, run?.record.workers], [240, 2]);
+    assert.equal((await first.ask('beat', game)).json.task_alive, false);
+    await using second = await FleetSite.open({ database, leaseMs });
+    assert.equal((await second.ask('beat', game)).status, 503);
+    await first.fleet.service.stop();
+    await until(() => second.fleet.primary.isPrimary);
+    assert.deepEqual(second.fleet.primary.fleet.run(id)?.record, run?.record);
+  });
+});

@@ -1,0 +1,265 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { text } from 'node:stream/consumers';
+import { describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { SpillwayError } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+import type { Run } from 'spillway-fleet';
+import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
+import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
+
+const minute = 60_000;
+
+/** A run and its tasks as they are in memory; a start counts active tasks as just heard of. */
+function picture(run: Run | undefined): unknown {
+  assert.ok(run !== undefined);
+  const tasks = run.tasks.map(({ record }) => {
+    return { ...record, last_updated: record.active ? 'now' : record.last_updated };
+  });
+  return JSON.parse(JSON.stringify({ record: run.record, tasks, bad: run.badTasks }));
+}
+
+describe('a fleet service', () => {
+  it('goes on after a restart exactly where it stopped', async () => {
+    await using stack = new AsyncDisposableStack();
+    const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;
+    const before: unknown[] = [];
+    let tuned = '';
+    let trial: { readonly sig: number } | undefined;
+    let task: object = {};
+    {
+      await using site = await FleetSite.open({ database });
+      await site.fleet.users.change('tester', { machineLimit: 1000 });
+      const fixed = await site.run({ priority: 1 });
+      for (let at = 0; at < 5; at += 1) {
+        const body = await site.task({ unique_key: uniqueKey(at) });
+        await site.ask('update_task', { ...body, stats: draws(8 * at) });
+        if (at === 3) await site.ask('failed_task', { ...body, message: 'x' });
+      }
+      tuned = await site.run({ ...spsaArgs(40_000), priority: 2 });
+      const body = await site.task({ unique_key: uniqueKey(9) });
+      trial = (await site.ask('request_spsa', body)).json;
+      task = body;
+      for (const id of [fixed, tuned]) before.push(picture(site.fleet.primary.fleet.run(id)));
+    }
+    await using site = await FleetSite.open({ database });
+    const runs = [...site.fleet.primary.fleet.unfinishedRuns];
+    assert.deepEqual(runs.map(picture), before);
+    assert.deepEqual(site.fleet.primary.stats.fleet?.activeTasks, 5);
+    const spsa = { num_games: 4, wins: 2, losses: 0, draws: 2, sig: trial?.sig };
+    const stats = { ...draws(4), wins: 2, draws: 2, pentanomial: [0, 0, 1, 0, 1] };
+    const { json } = await site.ask('update_task', { ...task, stats, spsa });
+    assert.equal(json.task_alive, true, JSON.stringify(json));
+    assert.equal(site.fleet.primary.fleet.run(tuned)?.args.spsa?.iter, 2);
+    const rows = await site.fleet.storage.database.kysely
+      .selectFrom('actions')
+      .select('message')
+      .where('action', '=', 'system_event')
+      .orderBy('time')
+      .execute();
+    const events = rows.map(({ message }) => message?.replace(/@\d+$/, ''));
+    assert.deepEqual(events, ['start fishtest', 'stop fishtest', 'start fishtest']);
+  });
+
+  it('refuses a sixth who asks for a task at once, and nobody who keeps one alive', async () => {
+    await using site = await FleetSite.open();
+    await site.fleet.users.change('tester', { machineLimit: 1000 });
+    await site.run();
+    const mine = await site.task({ unique_key: uniqueKey(100) });
+    using other = new DatabaseSync(site.database.replace('sqlite:', ''));
+    other.exec('begin immediate');
+    const ask = (at: number) =>
+      site.ask('request_task', {
+        password: 'secret',
+        worker_info: info({ unique_key: uniqueKey(at) }),
+      });
+    const given = [0, 1, 2, 3, 4].map(ask);
+    await until(() => site.fleet.primary.fleet.stats.activeTasks === 6);
+    const { status, json } = await ask(5);
+    assert.deepEqual([status, json.task_waiting], [200, false]);
+    assert.match(json.info, /too busy/);
+    assert.equal(typeof json.duration, 'number');
+    assert.equal((await site.ask('beat', mine)).json.task_alive, true);
+    other.exec('rollback');
+    for (const answer of given) assert.ok('run' in (await answer).json);
+    assert.ok('run' in (await ask(5)).json);
+  });
+
+  it('answers 503 while another instance is the primary, takes games, and takes over', async () => {
+    await using stack = new AsyncDisposableStack();
+    const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;
+    const first = stack.use(await FleetSite.open({ database }));
+    await first.run();
+    const task = await first.task();
+    const second = stack.use(await FleetSite.open({ database }));
+    const { fleet } = second;
+    const refused = await second.ask('beat', task);
+    assert.equal(refused.status, 503);
+    assert.equal(refused.json.error, '/api/beat: primary instance required');
+    assert.equal(typeof refused.json.duration, 'number');
+    assert.equal((await second.ask('request_version', task)).status, 503);
+    await assert.rejects(
+      fleet.primary.change((world) => world.audit()),
+      { code: 'NOT_PRIMARY' },
+    );
+    const pgn = gzipSync('1. e4 *').toString('base64');
+    const upload = { ...task, message: '', pgn };
+    const taken = await second.ask('upload_pgn', upload);
+    assert.deepEqual(Object.keys(taken.json), ['duration']);
+    for (const [change, error] of [
+      [{ run_id: '0'.repeat(24) }, /Invalid run_id: 0/],
+      [{ task_id: 7 }, /Invalid task_id: 7/],
+      [{ worker_info: info({ unique_key: uniqueKey(5) }) }, /Invalid unique_key/],
+      [{ pgn: undefined }, /Missing pgn/],
+    ] as const) {
+      const { status, json } = await second.ask('upload_pgn', { ...upload, ...change });
+      assert.equal(status, 400);
+      assert.match(json.error, error);
+    }
+    await first.fleet.service.stop();
+    await until(() => fleet.primary.isPrimary);
+    assert.equal((await second.ask('beat', task)).json.task_alive, true);
+  });
+
+  it('answers what nobody foresaw with 500, and goes on', async () => {
+    let isBroken = true;
+    const bookSri = () => {
+      if (isBroken) throw new Error('secret detail');
+      return undefined;
+    };
+    await using site = await FleetSite.open({ bookSri });
+    await site.run();
+    const body = { password: 'secret', worker_info: info() };
+    const { status, json, text: said } = await site.ask('request_task', body);
+    assert.equal(status, 500);
+    assert.equal(json.error, '/api/request_task: Internal Server Error');
+    assert.equal(typeof json.duration, 'number');
+    assert.equal(said.includes('secret detail'), false);
+    isBroken = false;
+    assert.ok('run' in (await site.ask('request_task', body)).json);
+  });
+
+  it('drops what a bug left half changed, and loads what was stored', async () => {
+    await using site = await FleetSite.open();
+    const id = await site.run();
+    const task = await site.task();
+    const { primary } = site.fleet;
+    const broken = primary.change((fleet) => {
+      const run = fleet.run(id) as Run;
+      run.record.results.wins = 1_000_000;
+      throw new TypeError('a bug');
+    });
+    await assert.rejects(broken, { message: 'a bug' });
+    await until(() => primary.isPrimary && primary.fleet.run(id)?.record.results.wins === 0);
+    assert.equal((await site.ask('beat', task)).json.task_alive, true);
+  });
+
+  it('tells who comes while it stops nothing, so that workers try again', async () => {
+    await using site = await FleetSite.open();
+    const { server, service } = site.fleet;
+    const { hostname, port } = new URL(server.url);
+    const late = connect(Number(port), hostname);
+    late.write('POST /api/beat HT');
+    await until(() => server.app.stopper.connections === 1);
+    // The server has read what was sent once it has answered who came later.
+    await site.ask('beat', '');
+    const stopped = service.stop();
+    await until(() => server.app.stopper.stopping);
+    late.end('TP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}');
+    const said = await text(late);
+    assert.match(said, /^HTTP\/1\.1 503 /);
+    assert.match(said, /content-type: text\/plain/);
+    assert.match(said, /\r\n\r\n$/);
+    await stopped;
+  });
+
+  it('answers with nothing when it cannot store, and stores it later', async () => {
+    await using site = await FleetSite.open();
+    const id = await site.run();
+    const task = await site.task();
+    const { primary, storage } = site.fleet;
+    const { database } = storage;
+    const { batch } = database;
+    database.batch = () => Promise.reject(new SpillwayError('DATABASE_FULL', 'no space'));
+    const { status, text: said } = await site.ask('update_task', { ...task, stats: draws(8) });
+    assert.deepEqual([status, said], [507, '']);
+    assert.equal((await storage.run(id))?.games, 0);
+    database.batch = batch;
+    const again = await site.ask('update_task', { ...task, stats: draws(8) });
+    assert.equal(again.json.task_alive, true);
+    assert.equal((await storage.run(id))?.games, 8);
+    assert.equal(primary.stats.writer?.failures, 1);
+  });
+
+  it('ends tasks of workers that fell silent, and measures speed, at its own time', async () => {
+    const clock = new VirtualClock();
+    await using site = await FleetSite.open({ clock });
+    const id = await site.run();
+    const silent = await site.task({ unique_key: uniqueKey(1) });
+    const lively = await site.task({ unique_key: uniqueKey(2) });
+    const { primary, storage } = site.fleet;
+    await clock.advance(1.1 * minute);
+    await primary.change((fleet) => fleet.logWorker(info(), 'barrier'));
+    assert.ok(((await storage.run(id))?.record.nps ?? 0) > 0);
+    for (let at = 0; at < 7; at += 1) {
+      await clock.advance(minute);
+      assert.equal((await site.ask('beat', lively)).json.task_alive, true);
+    }
+    assert.equal((await site.ask('beat', silent)).json.task_alive, false);
+    await primary.change((fleet) => fleet.logWorker(info(), 'barrier'));
+    const stored = await storage.run(id);
+    assert.deepEqual(
+      stored?.tasks.map(({ active }) => active),
+      [false, true],
+    );
+    const rows = await storage.database.kysely
+      .selectFrom('actions')
+      .selectAll()
+      .where('action', '=', 'dead_task')
+      .execute();
+    assert.deepEqual(
+      rows.map(({ run_id, task_id }) => [run_id, task_id]),
+      [[id, 0]],
+    );
+  });
+
+  it('sees the address that a trusted proxy tells, and the country', async () => {
+    await using site = await FleetSite.open({ trustProxy: '127.0.0.1' });
+    const id = await site.run();
+    const worker_info = info();
+    const headers = { 'x-forwarded-for': '9.9.9.9, 8.8.8.8', 'x-country-code': 'CH' };
+    await site.ask('request_task', { password: 'secret', worker_info }, { headers });
+    const [task] = site.fleet.primary.fleet.run(id)?.tasks ?? [];
+    const { remote_addr, country_code } = task?.record.worker_info ?? {};
+    assert.deepEqual([remote_addr, country_code], ['8.8.8.8', 'CH']);
+  });
+
+  it('does not open a database it does not know', async () => {
+    await using stack = new AsyncDisposableStack();
+    const path = join(await temporaryFolder(stack), 'fleet.db');
+    {
+      using database = new DatabaseSync(path);
+      database.exec('create table runs (id text)');
+    }
+    const opened = FleetSite.open({ database: `sqlite:${path}` });
+    await assert.rejects(opened, { code: 'DATABASE_MIGRATION' });
+  });
+
+  it('does not start on records it cannot read, and leaves nothing behind', async () => {
+    await using stack = new AsyncDisposableStack();
+    const path = join(await temporaryFolder(stack), 'fleet.db');
+    {
+      await using site = await FleetSite.open({ database: `sqlite:${path}` });
+      await site.run();
+    }
+    {
+      using database = new DatabaseSync(path);
+      database.exec(`update runs set record = '{'`);
+    }
+    const opened = FleetSite.open({ database: `sqlite:${path}` });
+    await assert.rejects(opened, { code: 'SERVICE_START' });
+  });
+});
