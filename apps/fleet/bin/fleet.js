@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import module from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -9,8 +10,13 @@ const here = dirname(fileURLToPath(import.meta.url));
 const main = join(here, '..', 'src', 'commands', 'main.ts');
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 
-if (major > 24 || (major === 24 && minor >= 12)) await import(main);
-else runWith(installedNode());
+if (major > 24 || (major === 24 && minor >= 12)) {
+  // Saves the next command a third of its start; in a folder that no other user can write to.
+  module.enableCompileCache(join(here, '..', 'node_modules', '.cache'));
+  await import(main);
+} else {
+  runWith(installedNode());
+}
 
 /** The Node that `npm ci` has put into a `node_modules` above, if there is one. */
 function installedNode() {

@@ -14,10 +14,10 @@ const shownCodes = ['commander.helpDisplayed', 'commander.version'];
 
 const examples = `
 Examples:
-  $ fleet serve                             a server for this machine, with all it keeps in ./data
-  $ fleet seed                              a user and two runs, so that a worker has something to do
-  $ fleet user add alice                    an account; its password is asked for
-  $ fleet run list                          what is being played
+  $ fleet serve             a server for this machine, with all it keeps in ./data
+  $ fleet seed              a user and two runs, so that a worker has something to do
+  $ fleet user add alice    an account; its password is asked for
+  $ fleet run list          what is being played
 
 Each setting can be a flag, a variable (FLEET_PORT) or a key of a file (port in <data>/fleet.json);
 the first of these counts. "fleet config" shows what is set and where it came from.

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { type Service, systemClock } from 'spillway';
 
-/** Within this time a second signal is the same Ctrl-C: npm passes on what the terminal sent too. */
+/** Until then a second signal is the same Ctrl-C: npm passes on what the terminal sent too. */
 const sameMs = 500;
 
 /**

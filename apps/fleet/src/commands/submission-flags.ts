@@ -7,7 +7,10 @@ type Flags = Readonly<Record<string, unknown>>;
 export const submissionFlags: readonly { readonly flag: string; readonly about: string }[] = [
   { flag: '--new-tag <name>', about: 'the branch to test' },
   { flag: '--base-tag <name>', about: 'the branch it plays against' },
-  { flag: '--resolved-new <sha>', about: 'its commit (default: as GitHub says, if the server asks it)' },
+  {
+    flag: '--resolved-new <sha>',
+    about: 'its commit (default: as GitHub says, if the server asks it)',
+  },
   { flag: '--resolved-base <sha>', about: 'the same for what it plays against' },
   { flag: '--new-signature <number>', about: 'its bench (default: as its commit says)' },
   { flag: '--base-signature <number>', about: 'the same for what it plays against' },
