@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -152,6 +153,24 @@ describe('the command line', { concurrency: 2 }, () => {
     assert.match(stdout, /^githubToken +\(hidden\) +environment FLEET_GITHUB_TOKEN$/m);
     assert.match(stdout, /^log +no +default$/m);
     assert.doesNotMatch(stdout, /hush/);
+  });
+
+  it('asks for a password twice, and shows it to nobody', async (test) => {
+    if (spawnSync('script', ['--version']).status !== 0) return test.skip('no terminal is here');
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const words = [process.execPath, fleetFile, 'user', 'add', 'ada', '--data', data];
+    const terminal = spawn('script', ['-qec', words.join(' '), '/dev/null']);
+    let shown = '';
+    terminal.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      shown += chunk;
+      if (chunk.includes('Password: ')) terminal.stdin.write('secrex\u007ft\r');
+      if (chunk.includes('Once more: ')) terminal.stdin.write('secret\r');
+    });
+    const [code] = await once(terminal, 'close');
+    assert.equal(code, 0, shown);
+    assert.match(shown, /ada was added/);
+    assert.doesNotMatch(shown, /secre/);
   });
 
   it('finds a Node that can run it', (test) => {

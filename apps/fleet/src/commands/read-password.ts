@@ -41,29 +41,45 @@ async function firstLine(): Promise<string> {
 
 async function typed(question: string): Promise<string> {
   const { stdin, stderr } = process;
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const line = new SecretLine();
+  const take = (chunk: Buffer) => {
+    const rest = line.take(chunk.toString());
+    if (rest === undefined) return;
+    if (line.isCancelled) reject(new UsageError('no password was given'));
+    else resolve(line.text);
+    // What was typed ahead belongs to the next question.
+    stdin.pause();
+    if (rest !== '') stdin.unshift(Buffer.from(rest));
+  };
   stderr.write(question);
   stdin.setRawMode(true);
-  let text = '';
+  stdin
+    .on('data', take)
+    .once('end', () => resolve(line.text))
+    .resume();
   try {
-    for await (const key of keys()) {
-      if (key === '\u0003') throw new UsageError('no password was given');
-      if (key === '\r' || key === '\n' || key === '\u0004') return text;
-      text = key === '\u007f' || key === '\b' ? text.slice(0, -1) : `${text}${key}`;
-    }
-    return text;
+    return await promise;
   } finally {
-    stdin.setRawMode(false);
-    stdin.pause();
+    stdin.off('data', take).setRawMode(false);
     stderr.write('\n');
   }
 }
 
-async function* keys(): AsyncGenerator<string> {
-  const { stdin } = process;
-  for (;;) {
-    const chunk = stdin.read() as Buffer | null;
-    if (chunk !== null) yield* chunk.toString();
-    else if (stdin.readableEnded) return;
-    else await new Promise((resolve) => stdin.once('readable', resolve).once('end', resolve));
+/** A line that is typed without being shown. */
+class SecretLine {
+  text = '';
+  isCancelled = false;
+
+  /** Gives what follows the line once it has ended. */
+  take(keys: string): string | undefined {
+    for (const [at, key] of [...keys].entries()) {
+      this.isCancelled = key === '\u0003';
+      const isEnd = key === '\r' || key === '\n' || key === '\u0004';
+      if (isEnd || this.isCancelled) return [...keys].slice(at + 1).join('');
+      const isBack = key === '\u007f' || key === '\b';
+      this.text = isBack ? this.text.slice(0, -1) : `${this.text}${key}`;
+    }
+    return undefined;
   }
 }

@@ -40,7 +40,7 @@ export async function serve(settings: Settings): Promise<number> {
   await service.start().catch((error: unknown) => {
     throw startFault(error, settings);
   });
-  const note = announce(fleet, instance);
+  const note = await announce(fleet, instance);
   try {
     await greet(fleet, settings);
     return await stopOnSignals(service);
@@ -70,7 +70,10 @@ function startFault(error: unknown, { host, port }: Settings): unknown {
 const lookMs = 1_000;
 
 /** Notes where commands are taken, as soon as this instance is the one that decides. */
-function announce({ server, storage, primary }: FleetService, instance: string): Disposable {
+async function announce(
+  { server, storage, primary }: FleetService,
+  instance: string,
+): Promise<Disposable> {
   let timer: Disposable | undefined;
   let isNoted = false;
   const look = async () => {
@@ -80,15 +83,13 @@ function announce({ server, storage, primary }: FleetService, instance: string):
     isNoted = isPrimary;
   };
   const again = () => {
-    timer = wallClock.after(
-      lookMs,
-      () =>
-        void look()
-          .catch(() => {})
-          .finally(again),
-    );
+    timer = wallClock.after(lookMs, () => {
+      look()
+        .catch(() => {})
+        .finally(again);
+    });
   };
-  look().catch(() => {});
+  await look();
   again();
   return { [Symbol.dispose]: () => timer?.[Symbol.dispose]() };
 }
