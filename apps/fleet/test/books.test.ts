@@ -29,6 +29,10 @@ describe('books', () => {
       assert.equal(sri, sriOf(times === 1 ? text : many), name);
       assert.equal(books.sri(name), sri);
     }
+    // A line that ends where the first piece of the file does, and begins the next one.
+    const cut = `${'x'.repeat(65_535)}\n${white}\n`;
+    await writeFile(join(folder, 'cut.epd'), cut.replaceAll('\n', '\r\n'));
+    assert.equal((await books.add(join(folder, 'cut.epd'))).sri, sriOf(cut));
     assert.deepEqual(books.books.get('a.epd'), { ...wanted, sri: sriOf(text) });
     await writeFile(join(folder, 'e.pgn'), '[Event "1"]\n\n1. e4 *\n\n[Event "2"]\n\n1. d4 *\n');
     assert.equal((await books.add(join(folder, 'e.pgn'))).total, 2);

@@ -1,7 +1,7 @@
 import { nextTurn } from 'spillway';
 
-/** Texts that are sent together, in characters: a few hundred microseconds of work. */
-const chunkSize = 65_536;
+/** Texts that are sent together, in characters: 0.2 ms of work for usual runs (2026-11). */
+const chunkSize = 16_384;
 
 /** `{"key":value,…}` in chunks; the event loop turns after each. */
 export async function* jsonObject(
