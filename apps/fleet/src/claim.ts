@@ -20,6 +20,12 @@ export interface ClaimOptions {
   readonly lockPath?: string | undefined;
 }
 
+/** The file beside a SQLite database that its primary locks; undefined for other databases. */
+export function primaryLockPath(database: string): string | undefined {
+  const path = /^sqlite:(.+)$/s.exec(database)?.[1];
+  return path && `${path}-primary`;
+}
+
 /** How many instances may wait to be the primary. */
 const instancesMax = 100;
 

@@ -1,8 +1,13 @@
-import { SpillwayError } from 'spillway';
+import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
 
 const faults = {
   ACCESS_REFUSED: { status: 401, retryable: false },
+  NOT_FOUND: { status: 404, retryable: false },
+  OUTSIDE_FAILED: { status: 502, retryable: true },
+  OUTSIDE_LIMITED: { status: 503, retryable: true },
+  OUTSIDE_REFUSED: { status: 502, retryable: false },
   REQUEST_INVALID: { status: 400, retryable: false },
+  REQUEST_TOO_LARGE: { status: 413, retryable: false },
   STOP_REFUSED: { status: 401, retryable: false },
   USER_EXISTS: { status: 409, retryable: false },
 } as const;
@@ -11,6 +16,10 @@ const faults = {
 export type FleetErrorCode = keyof typeof faults;
 
 /** A request that is refused with a status and changes nothing. */
-export function fleetError(code: FleetErrorCode, message: string): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message);
+export function fleetError(
+  code: FleetErrorCode,
+  message: string,
+  options?: SpillwayErrorOptions,
+): SpillwayError {
+  return new SpillwayError({ code, ...faults[code] }, message, options);
 }

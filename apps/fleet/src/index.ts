@@ -1,7 +1,44 @@
-export { type Claim, type ClaimOptions, claim } from './claim.ts';
+export { type Claim, type ClaimOptions, claim, primaryLockPath } from './claim.ts';
+export { fleetProgram } from './commands/program.ts';
 export { type FleetErrorCode, fleetError } from './errors.ts';
+export { type FieldFault, InputError } from './field-reader.ts';
+export { type BookEntry, readBookList } from './files/book-entry.ts';
+export { BookShelf } from './files/book-shelf.ts';
+export { type Book, readBook } from './files/book-text.ts';
+export { type FileRoutesOptions, fileRoutes } from './files/file-routes.ts';
+export { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
+export { type Net, NetShelf, type NetShelfOptions } from './files/net-shelf.ts';
+export {
+  PgnShelf,
+  type PgnShelfOptions,
+  type RunPgns,
+  type StoredPgn,
+} from './files/pgn-shelf.ts';
+export { type ReceivePgnOptions, receivePgn } from './files/receive-pgn.ts';
+export { UploadBody } from './files/upload-body.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
+export { didYouMean, nearest } from './nearest.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
+export type { Desk, Operation } from './operations/desk.ts';
+export { operate, operations } from './operations/operations.ts';
+export { type CommitText, commitText, netNames } from './outside/commit-text.ts';
+export {
+  type Branch,
+  type Commit,
+  Github,
+  type GithubOptions,
+  type GithubStats,
+  type Repository,
+} from './outside/github.ts';
+export { GithubBudget, type GithubBudgetState } from './outside/github-budget.ts';
+export {
+  type OutsideAnswer,
+  type OutsideCall,
+  OutsideHost,
+  type OutsideHostOptions,
+  type ReadAnswer,
+} from './outside/outside-host.ts';
+export { outsideDispatcher, type ProxyVariables } from './outside/proxy.ts';
 export { type PageLink, type PaginationOptions, pagination } from './pagination.ts';
 export { Primary, type PrimaryOptions, type PrimaryStats } from './primary.ts';
 export { architectures } from './protocol/architectures.ts';
@@ -25,6 +62,12 @@ export {
   shortName,
   type WorkerInfo,
 } from './protocol/worker-info.ts';
+export { dateText } from './read/date-text.ts';
+export type { FinishedQuery } from './read/finished-query.ts';
+export { type ReadRoutesOptions, readRoutes } from './read/read-routes.ts';
+export type { RunSource } from './read/run-source.ts';
+export { listedRun, shownElo, shownRun, shownTask } from './read/shown-run.ts';
+export { StoredRuns, type StoredRunsOptions } from './read/stored-runs.ts';
 export { runName } from './run-name.ts';
 export {
   type Action,
@@ -68,6 +111,12 @@ export { type TaskSizeOptions, taskSize } from './scheduling/task-size.ts';
 export type { Alive, TaskUpdate } from './scheduling/update-task.ts';
 export type { BlockedWorker, Named } from './scheduling/world.ts';
 export { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
+export {
+  instanceHeader,
+  type OperatorApiOptions,
+  operatorApi,
+  operatorPath,
+} from './server/operator-api.ts';
 export { type UploadPgnOptions, uploadPgn } from './server/upload-pgn.ts';
 export { answerWorkers, durationOf, pathOf } from './server/worker-answer.ts';
 export { type WorkerApiOptions, workerApi } from './server/worker-api.ts';
@@ -77,6 +126,19 @@ export {
   WorkerScope,
   type WorkerScopeOptions,
 } from './server/worker-scope.ts';
+export {
+  flagOf,
+  readSettings,
+  type SettingName,
+  type Settings,
+  SettingsError,
+  type SettingsReading,
+  type SettingsSources,
+  settingHelp,
+  settingNames,
+  shownSettings,
+  variableOf,
+} from './settings.ts';
 export {
   bayesEloLlr,
   bayesEloToElo,
@@ -192,7 +254,6 @@ export type {
 export { FleetStorage } from './storage/fleet-storage.ts';
 export { fleetMigrations } from './storage/migrations.ts';
 export { objectId } from './storage/object-id.ts';
-export { readPgn, type StoredPgn, storePgn } from './storage/pgn-table.ts';
 export {
   badTaskRecord,
   badTaskRow,
@@ -201,6 +262,16 @@ export {
   taskRecord,
   taskRow,
 } from './storage/rows.ts';
+export { completeSubmission } from './submission/complete-submission.ts';
+export { presets } from './submission/presets.ts';
+export {
+  readSubmission,
+  type Submission,
+  type SubmissionContext,
+} from './submission/read-submission.ts';
+export { submissionText } from './submission/submission-text.ts';
+export { type ExportOptions, exportFleet } from './transfer/export-fleet.ts';
+export { type Imported, type ImportOptions, importFleet } from './transfer/import-fleet.ts';
 export { hashPassword, impossibleHash, matchesPassword } from './users/password.ts';
 export { approversGroup, type User, userOf, userRow } from './users/user.ts';
 export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';

@@ -1,8 +1,13 @@
 import { type Clock, type Part, type Random, Service, systemRandom } from 'spillway';
 import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
+import { primaryLockPath } from './claim.ts';
+import { fileRoutes } from './files/file-routes.ts';
+import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
 import { Jobs } from './jobs.ts';
 import { Primary } from './primary.ts';
+import { readRoutes } from './read/read-routes.ts';
+import { StoredRuns } from './read/stored-runs.ts';
 import { systemUser } from './scheduling/actions.ts';
 import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
 import { workerApi } from './server/worker-api.ts';
@@ -11,20 +16,24 @@ import { FleetStorage } from './storage/fleet-storage.ts';
 import { Users } from './users/users.ts';
 import { wallClock } from './wall-clock.ts';
 
-export interface OpenFleetOptions {
+export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */
   readonly database: string;
+  /** Holds games, nets and books. @default the database's path with `-files` */
+  readonly folder?: string | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
   /** @default a free one */
   readonly port?: number | undefined;
   /** Where people reach the server, without a slash at the end. @default as it is asked */
   readonly baseUrl?: string | undefined;
+  /** Lets operators of other machines in; at least 16 characters. @default none comes in */
+  readonly operatorToken?: string | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** How long a primary that crashed keeps others from it, on Postgres, in ms. @default 5,000 */
   readonly leaseMs?: number | undefined;
-  /** The checksum of a book. @default none known */
+  /** The checksum of a book. @default as the list of books says */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;
   /** Warnings and errors as lines of JSON on stderr. @default false */
   readonly log?: boolean | undefined;
@@ -41,6 +50,7 @@ export interface FleetService {
   readonly users: Users;
   readonly primary: Primary;
   readonly lanes: FleetLanes;
+  readonly files: FleetFiles;
 }
 
 /**
@@ -55,21 +65,23 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     const storage = new FleetStorage(database);
     await storage.migrate();
     const users = new Users({ database, clock });
-    const path = /^sqlite:(.+)$/s.exec(options.database)?.[1];
-    const lockPath = path && `${path}-primary`;
+    const lockPath = primaryLockPath(options.database);
     const primary = new Primary({ storage, clock, random, leaseMs, lockPath });
     const lanes = fleetLanes(clock);
     const errors = new RecentErrors({ clock });
-    const server = await openServer(options, { primary, users, storage, lanes, errors, clock });
     const onFailure = (job: string, error: unknown) => {
       const message = String(Object(error).message ?? error);
       errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
     };
+    const folder = options.folder ?? folderOf(options.database);
+    const files = new FleetFiles({ ...options, database, folder, onFailure, clock, random });
+    const world = { primary, users, storage, lanes, files };
+    const server = await openServer(options, { ...world, errors, clock });
     const jobs = new Jobs({ primary, clock, random, onFailure });
     const log = lifeLog({ storage, primary, server, clock });
-    const parts = [databasePart(storage), primary, server, jobs, log];
+    const parts = [databasePart(storage), files, primary, server, jobs, log];
     const service = new Service({ parts, clock });
-    return { service, server, storage, users, primary, lanes };
+    return { service, server, ...world };
   } catch (error) {
     await database[Symbol.asyncDispose]();
     throw error;
@@ -82,12 +94,14 @@ interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
 }
 
 async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
-  const { host, port, trustProxy, log, baseUrl, bookSri } = options;
-  const { primary, users, storage, lanes, errors, clock } = parts;
+  const { host, port, trustProxy, log, baseUrl } = options;
+  const { primary, users, storage, lanes, files, errors, clock } = parts;
+  const { bookSri = (book) => files.books.sri(book) } = options;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
   panel.watch('primary', primary);
   panel.watch('users', users);
+  panel.watch('files', files);
   panel.watch('database', storage.database);
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
@@ -95,13 +109,25 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     connectionsMax: 20_000,
     // Workers give up for good where another instance is the primary, so be sure of it.
     primaryOnly: { primary: () => primary.decides() },
-    operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
+    operator: {
+      panel,
+      ready: () => (primary.isPrimary ? [] : ['primary']),
+      token: options.operatorToken,
+    },
   });
   const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
   const legacyUsernames = new Set(legacy);
-  const api = { primary, users, storage, lanes, baseUrl, bookSri, legacyUsernames };
+  const { pgns, nets } = files;
+  const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri, legacyUsernames };
   await server.app.register(workerApi, api);
+  const source = new StoredRuns({ primary, storage });
+  await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
+  await server.app.register(fileRoutes, { pgns, nets, baseUrl, lane: lanes.downloads });
   return server;
+}
+
+function folderOf(database: string): string {
+  return database.startsWith('sqlite:') ? `${database.slice(7)}-files` : 'fleet-files';
 }
 
 /** It is open already, and only has to be closed last. */

@@ -1,37 +1,16 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, describe, it } from 'node:test';
-import { readPgn } from 'spillway-fleet';
+import { gzipSync } from 'node:zlib';
 import { draws, sprtArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, until } from './fixtures/fleet-site.ts';
-
-const root = join(import.meta.dirname, '..', '..', '..');
-const program = join(root, 'packages', 'sql', 'test', 'fixtures', 'postgres-main.ts');
-
-/** The address of a server that ends when the stack does. */
-async function startPostgres(stack: AsyncDisposableStack): Promise<string> {
-  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-  const child = spawn(process.execPath, [program], { env, stdio: ['pipe', 'pipe', 'inherit'] });
-  const exit = once(child, 'exit');
-  stack.defer(async () => {
-    child.stdin.end();
-    await exit;
-  });
-  const failed = exit.then(() => assert.fail('Postgres did not start'));
-  const [url] = await Promise.race([once(createInterface(child.stdout), 'line'), failed]);
-  failed.catch(() => {});
-  return url;
-}
+import { postgresUrl } from './fixtures/postgres-process.ts';
 
 describe('a fleet service, on Postgres', () => {
   const stack = new AsyncDisposableStack();
   let database = '';
 
   before(async () => {
-    database = await startPostgres(stack);
+    database = await postgresUrl(stack);
   });
 
   after(() => stack.disposeAsync());
@@ -61,11 +40,11 @@ describe('a fleet service, on Postgres', () => {
       assert.equal((await site.ask('beat', { ...task, password: 'x' })).status, 401);
       const nul = { password: 'x', worker_info: { username: 'a\0b' } };
       assert.equal((await site.ask('request_version', nul)).status, 401);
-      const zip = Buffer.from([0x1f, 0x8b, 8, 0, 255]);
+      const zip = gzipSync('1. e4 *');
       const upload = { ...task, message: '', pgn: zip.toString('base64') };
       assert.equal((await site.ask('upload_pgn', upload)).status, 200);
-      const stored = await readPgn(site.fleet.storage.database, id, task.task_id);
-      assert.deepEqual(Buffer.from(stored ?? []), zip);
+      const stored = await site.fleet.files.pgns.find(id, task.task_id);
+      assert.equal(stored?.piece.size, zip.length);
     }
     await using first = await FleetSite.open({ database, leaseMs });
     const run = first.fleet.primary.fleet.run(id);

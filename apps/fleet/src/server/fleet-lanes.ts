@@ -5,6 +5,10 @@ import type { Endpoint } from '../protocol/read-request.ts';
 export interface FleetLanes {
   readonly process: Lane;
   readonly workers: Readonly<Record<Endpoint | 'request_version', Lane>>;
+  /** Of questions that cost little, of queries about the log, and of files. */
+  readonly read: Lane;
+  readonly queries: Lane;
+  readonly downloads: Lane;
   /** Of everything else. */
   readonly readers: Lane;
 }
@@ -31,9 +35,13 @@ export function fleetLanes(clock: Clock): FleetLanes {
       request_spsa: lane('request_spsa', 256, { guaranteed: 32 }),
       failed_task: lane('failed_task', 128),
       stop_run: lane('stop_run', 32),
-      upload_pgn: lane('upload_pgn', 4, { guaranteed: 1, deadlineMs: uploadMs, queueMax: 1_000 }),
+      // A slow one costs no memory, so that a few of them need not keep others waiting.
+      upload_pgn: lane('upload_pgn', 64, { guaranteed: 1, deadlineMs: uploadMs }),
       worker_log: lane('worker_log', 64),
     },
+    read: lane('read', 32, { queueMax: 256 }),
+    queries: lane('queries', 4),
+    downloads: lane('downloads', 256),
     readers: lane('readers', 128),
   };
 }

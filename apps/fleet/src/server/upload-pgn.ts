@@ -1,37 +1,46 @@
+import type { FastifyPluginAsync } from 'fastify';
+import { Gate } from 'spillway';
+import { uploads } from 'spillway-http';
 import { fleetError } from '../errors.ts';
+import type { PgnShelf } from '../files/pgn-shelf.ts';
+import { receivePgn } from '../files/receive-pgn.ts';
 import type { Primary } from '../primary.ts';
 import { requireFor, type WorkerRequest } from '../protocol/read-request.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
-import { storePgn } from '../storage/pgn-table.ts';
-import { wallClock } from '../wall-clock.ts';
-import type { WorkerScope } from './worker-scope.ts';
+import { WorkerScope, type WorkerScopeOptions } from './worker-scope.ts';
 
-export interface UploadPgnOptions {
+export interface UploadPgnOptions extends WorkerScopeOptions {
   readonly primary: Primary;
   readonly storage: FleetStorage;
+  readonly pgns: PgnShelf;
 }
 
 /** The longest body: base64 makes a third more of it than the file has. */
-const bodyLimit = 200 * 2 ** 20;
+const bodyBytesMax = 200 * 2 ** 20;
+/** Games are packed to a fifth or less; this is more than any worker plays. */
+const textBytesMax = 2 ** 30;
+/** Files that are looked into at once, on threads that others need too. */
+const checksMax = 2;
+const waitingMax = 1_000;
 
-/** Takes the games of a task, active or not, on any instance. */
-export function uploadPgn(scope: WorkerScope, options: UploadPgnOptions): void {
-  const { storage } = options;
-  scope.route(
-    'upload_pgn',
-    async ({ request }) => {
-      await assertOwner(options, request);
-      const { run_id, task_id, pgn } = requireFor('upload_pgn', request);
-      const zip = Buffer.from(pgn, 'base64');
-      const isGzip = zip[0] === 0x1f && zip[1] === 0x8b && zip[2] === 8;
-      if (!isGzip) throw fleetError('REQUEST_INVALID', 'pgn is not a gzip file in base64');
-      const now = wallClock.now();
-      await storePgn(storage.database, { runId: run_id, taskId: task_id, zip, now });
-      return {};
-    },
-    { bodyLimit, anywhere: true },
-  );
-}
+/** Takes the games of a task, active or not, on any instance; the body is never in memory whole. */
+export const uploadPgn: FastifyPluginAsync<UploadPgnOptions> = async (app, options) => {
+  const scope = new WorkerScope(app, options);
+  await app.register(uploads);
+  const admit = async (body: unknown, signal: AbortSignal) => {
+    const { request } = await scope.read(body, { signal });
+    await assertOwner(options, request);
+    const { run_id, task_id } = requireFor('upload_pgn', request);
+    return { run_id: run_id.toLowerCase(), task_id };
+  };
+  const checks = new Gate({ limit: checksMax, queueMax: waitingMax });
+  const limits = { checks, shelf: options.pgns, bodyBytesMax, textBytesMax, admit };
+  const work = async (http: Parameters<typeof receivePgn>[0]) => {
+    await receivePgn(http, limits, http.permit.signal);
+    return {};
+  };
+  scope.post('upload_pgn', work, { bodyLimit: bodyBytesMax, anywhere: true });
+};
 
 /** Checks the run, the task and its owner, in memory or, elsewhere, in what is stored. */
 async function assertOwner(

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { Gate } from 'spillway';
+import type { PgnShelf } from '../files/pgn-shelf.ts';
 import type { Primary } from '../primary.ts';
 import { type Endpoint, requireFor } from '../protocol/read-request.ts';
 import type { StoredWorkerInfo, WorkerInfo } from '../protocol/worker-info.ts';
@@ -13,6 +14,7 @@ import { type Asked, WorkerScope, type WorkerScopeOptions } from './worker-scope
 export interface WorkerApiOptions extends WorkerScopeOptions {
   readonly primary: Primary;
   readonly storage: FleetStorage;
+  readonly pgns: PgnShelf;
   /** Where people reach this server. @default as the worker reached it */
   readonly baseUrl?: string | undefined;
   /** The checksum of a book, without which workers cannot play from it. @default none known */
@@ -99,7 +101,7 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
     });
     return {};
   });
-  uploadPgn(scope, options);
+  await app.register(uploadPgn, options);
 };
 
 /** What the worker says about itself, and what the server sees of it. */

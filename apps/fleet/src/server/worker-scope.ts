@@ -8,6 +8,7 @@ import {
 } from '../protocol/read-request.ts';
 import type { User } from '../users/user.ts';
 import type { Users } from '../users/users.ts';
+import type { Waiter } from '../users/verified-passwords.ts';
 import type { FleetLanes } from './fleet-lanes.ts';
 import { answerWorkers, durationOf } from './worker-answer.ts';
 
@@ -54,8 +55,13 @@ export class WorkerScope {
 
   /** Who asks; throws `REQUEST_INVALID` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
-    if (http.body === undefined) throw notJson();
-    return this.#options.users.admit(readAccess(http.body), http.permit);
+    return this.#admit(http.body, http.permit);
+  }
+
+  /** Who asks what, by the strict schema. */
+  async read(body: unknown, permit: Waiter): Promise<Omit<Asked, 'http'>> {
+    const user = await this.#admit(body, permit);
+    return { user, request: this.#reader.read(body) };
   }
 
   /** An endpoint that reads its requests by the strict schema. */
@@ -65,10 +71,14 @@ export class WorkerScope {
     options: WorkerRouteOptions = {},
   ): void {
     const work = async (http: FastifyRequest) => {
-      const user = await this.admit(http);
-      return answer({ user, request: this.#reader.read(http.body), http });
+      return answer({ ...(await this.read(http.body, http.permit)), http });
     };
     this.post(name, work, options);
+  }
+
+  #admit(body: unknown, permit: Waiter): Promise<User> {
+    if (body === undefined) throw notJson();
+    return this.#options.users.admit(readAccess(body), permit);
   }
 
   post(

@@ -22,7 +22,8 @@ type ShownSprt = Pick<
   'state' | 'elo_model' | 'llr' | 'lower_bound' | 'upper_bound' | 'elo0' | 'elo1'
 >;
 
-const brackets = { BayesElo: '[]', logistic: '{}', normalized: '<>' } as const;
+/** What stands around the bounds of a sequential test, by its model. */
+export const brackets = { BayesElo: '[]', logistic: '{}', normalized: '<>' } as const;
 
 export function resultText({ results, numGames, sprt, spsa }: ResultTextInput): ResultText {
   const { wins, losses, draws, pentanomial } = results;

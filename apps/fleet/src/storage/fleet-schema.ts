@@ -7,6 +7,8 @@ export interface FleetSchema {
   readonly actions: ActionRow;
   readonly blocked_workers: BlockedWorkerRow;
   readonly pgns: PgnRow;
+  readonly nns: NetRow;
+  readonly books: BookRow;
   readonly primary_instance: { readonly id: number; readonly fence: number };
   readonly contributors: ContributorRow;
   readonly documents: { readonly name: string; readonly value: string };
@@ -72,9 +74,30 @@ export interface BlockedWorkerRow {
 export interface PgnRow {
   readonly run_id: string;
   readonly task_id: number;
+  /** In bytes, as stored. */
   readonly size: number;
+  /** UNIX milliseconds. */
   readonly stored_at: number;
-  readonly pgn_zip: Uint8Array;
+  /** Of the stored bytes, in hexadecimal; names the file. */
+  readonly sha256: string;
+}
+
+export interface NetRow {
+  readonly name: string;
+  readonly user: string;
+  readonly downloads: number;
+  readonly is_master: number;
+  /** UNIX milliseconds; null until a run has used it. */
+  readonly first_date: number | null;
+  readonly first_id: string | null;
+  readonly last_date: number | null;
+  readonly last_id: string | null;
+}
+
+export interface BookRow {
+  readonly name: string;
+  /** JSON of a book's entry. */
+  readonly entry: string;
 }
 
 export interface ContributorRow {

@@ -1,4 +1,5 @@
 import type { Migration } from 'spillway-sql';
+import { fileMigrations } from '../files/file-migrations.ts';
 
 /** Times are UNIX milliseconds in `double precision`; truth values are 0 and 1. */
 export const fleetMigrations: readonly Migration[] = [
@@ -64,20 +65,10 @@ export const fleetMigrations: readonly Migration[] = [
   {
     number: 7,
     name: 'games',
-    statements: {
-      sqlite: [
-        `create table pgns (run_id text not null, task_id integer not null, size integer not null,
-         stored_at double precision not null, pgn_zip blob not null,
-         primary key (run_id, task_id))`,
-      ],
-      postgres: [
-        `create table pgns (run_id text not null, task_id integer not null, size integer not null,
-         stored_at double precision not null, pgn_zip bytea not null,
-         primary key (run_id, task_id))`,
-        // The games are packed already.
-        'alter table pgns alter column pgn_zip set storage external',
-      ],
-    },
+    statements: [
+      `create table pgns (run_id text not null, task_id integer not null, size integer not null,
+       stored_at double precision not null, sha256 text not null, primary key (run_id, task_id))`,
+    ],
   },
   {
     number: 8,
@@ -95,4 +86,5 @@ export const fleetMigrations: readonly Migration[] = [
       'create table documents (name text primary key, value text not null)',
     ],
   },
+  ...fileMigrations,
 ];

@@ -1,0 +1,76 @@
+import { Command } from 'commander';
+import type { ShownRun } from '../operations/run-operations.ts';
+import type { ShownUser } from '../operations/user-operations.ts';
+import { called, operatorOf, print, withSettings } from './command-line.ts';
+import { randomPassword } from './read-password.ts';
+import { examplesOf } from './user-commands.ts';
+
+interface SeedOptions {
+  readonly json?: boolean;
+  readonly user: string;
+}
+
+/** A book of the official collection, which workers fetch by themselves. */
+const books = {
+  'noob_3moves.epd': {
+    total: 150932,
+    white: 150932,
+    black: 0,
+    min_depth: 6,
+    max_depth: 6,
+    sri: 'FvfPX09TMPXct8CAIehuAZn16lLNP5Hn/tChtjz0sQ3bOh03OHi/r2LEosksvHKX',
+  },
+};
+
+/** Stockfish 17 against itself. */
+const engine = { sha: 'e0bfc4b69bbe928d6f474a46560bcc3b3f6709aa', signature: '1484730' };
+const common = {
+  new_tag: 'sf_17',
+  base_tag: 'sf_17',
+  resolved_new: engine.sha,
+  resolved_base: engine.sha,
+  new_signature: engine.signature,
+  base_signature: engine.signature,
+  book: 'noob_3moves.epd',
+  tc: '10+0.1',
+};
+const runs = [
+  { ...common, num_games: 1_000, info: 'A fixed number of games, to try a worker.' },
+  { ...common, sprt: { elo0: 0, elo1: 2 }, info: 'A sequential test, to try a worker.' },
+];
+
+/** `fleet seed`: something to do for a first worker. */
+export function seedCommand(): Command {
+  const command = new Command('seed')
+    .description('a user and two approved runs, so that a worker has something to do')
+    .option('--user <name>', 'who submits the runs and sends the worker', 'demo')
+    .option('--json', 'print JSON')
+    .addHelpText('after', examplesOf('seed', 'seed --user me --json'))
+    .action(async (options: SeedOptions, self: Command) => {
+      await using operator = await operatorOf(self);
+      const call = (name: string, input: object) => called(self, operator, name, input);
+      const username = options.user;
+      const users = (await call('user-list', {})) as ShownUser[];
+      const isKnown = users.some((user) => user.username === username);
+      const password = isKnown ? undefined : randomPassword();
+      if (password !== undefined) await call('user-add', { username, password });
+      await call('book-add', { books });
+      const open = (await call('run-list', { limit: 1000 })) as ShownRun[];
+      const own = open.filter((run) => run.username === username);
+      for (const run of own.length > 0 ? [] : runs) {
+        own.push((await call('run-add', { username, run, approve: true })) as ShownRun);
+      }
+      print({ username, password, runs: own }, options.json, () => said(username, password, own));
+    });
+  return withSettings(command);
+}
+
+function said(username: string, password: string | undefined, own: readonly ShownRun[]): string {
+  const secret = password ?? '(as it was; a new one: fleet user password)';
+  return [
+    `User ${username}, password, shown only now: ${secret}`,
+    ...own.map((run) => `Run ${run.id}: ${run.new_tag} at ${run.tc}, ${run.status}`),
+    'A worker comes with: python3 worker.py <user> <password> --protocol http --host … --port …',
+    'It gets the nets of the engine here: fleet net add <file>, or serve with --nets-url.',
+  ].join('\n');
+}

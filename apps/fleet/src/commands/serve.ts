@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { SpillwayError } from 'spillway';
+import { type FleetService, openFleet } from '../open-fleet.ts';
+import { operatorApi } from '../server/operator-api.ts';
+import type { Settings } from '../settings.ts';
+import { approversGroup } from '../users/user.ts';
+import { wallClock } from '../wall-clock.ts';
+import { makeDatabaseFolder } from './data-folder.ts';
+import { leaseMs } from './operator.ts';
+import { randomPassword } from './read-password.ts';
+import { noteServerAddress } from './server-address.ts';
+import { stopOnSignals } from './stop-on-signals.ts';
+
+const firstUser = 'admin';
+
+/** Serves until it is told to stop; gives the exit code. */
+export async function serve(settings: Settings): Promise<number> {
+  await mkdir(settings.data, { recursive: true, mode: 0o700 });
+  await makeDatabaseFolder(settings.database);
+  const fleet = await openFleet({
+    database: settings.database,
+    folder: settings.data,
+    host: settings.host,
+    port: settings.port,
+    baseUrl: settings.publicUrl,
+    trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
+    log: settings.log,
+    netsUrl: settings.netsUrl,
+    github: githubOf(settings),
+    proxy: process.env,
+    operatorToken: settings.operatorToken,
+    leaseMs,
+  });
+  const { service, server, storage, users, primary, files } = fleet;
+  const { books, nets, github } = files;
+  const desk = { storage, users, primary, books, nets, github, clock: wallClock };
+  const instance = randomUUID();
+  await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
+  await service.start().catch((error: unknown) => {
+    throw startFault(error, settings);
+  });
+  const note = await announce(fleet, instance);
+  try {
+    await greet(fleet, settings);
+    return await stopOnSignals(service);
+  } finally {
+    note[Symbol.dispose]();
+  }
+}
+
+function githubOf(settings: Settings): Parameters<typeof openFleet>[0]['github'] {
+  if (!settings.github) return undefined;
+  const { githubUrl: apiUrl, githubRawUrl: rawUrl, githubToken: token } = settings;
+  return { apiUrl, rawUrl, token };
+}
+
+/** Says what to do about a start that failed. */
+function startFault(error: unknown, { host, port }: Settings): unknown {
+  const { cause } = Object(error) as { cause?: NodeJS.ErrnoException };
+  if (cause?.code === 'EADDRINUSE') {
+    return new Error(`port: ${host}:${port} is in use; choose another with --port`, { cause });
+  }
+  if (cause?.code === 'EADDRNOTAVAIL') {
+    return new Error(`host: ${host} is no address of this machine; see --host`, { cause });
+  }
+  return error;
+}
+
+const lookMs = 1_000;
+
+/** Notes where commands are taken, as soon as this instance is the one that decides. */
+async function announce(
+  { server, storage, primary }: FleetService,
+  instance: string,
+): Promise<Disposable> {
+  let timer: Disposable | undefined;
+  let isNoted = false;
+  const look = async () => {
+    const isPrimary = primary.isPrimary;
+    if (isPrimary && !isNoted)
+      await noteServerAddress(storage, { url: near(server.url), instance });
+    isNoted = isPrimary;
+  };
+  const again = () => {
+    timer = wallClock.after(lookMs, () => {
+      look()
+        .catch(() => {})
+        .finally(again);
+    });
+  };
+  await look();
+  again();
+  return { [Symbol.dispose]: () => timer?.[Symbol.dispose]() };
+}
+
+/** The address by which this machine itself reaches the server. */
+function near(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+/** Tells where the server is, and once, at the very first start, how to get in. */
+async function greet({ server, users, primary }: FleetService, settings: Settings): Promise<void> {
+  const { url } = server;
+  process.stdout.write(`Fleet is ready at ${url}, with its data in ${settings.data}\n`);
+  if (!primary.isPrimary) {
+    process.stdout.write('Another instance decides; this one will when that one is gone.\n');
+    return;
+  }
+  const known = await users.list();
+  if (known.length > 0) {
+    process.stdout.write(
+      `Accounts: ${known.length}; a lost password: fleet user password <name>\n`,
+    );
+    return;
+  }
+  const password = randomPassword();
+  try {
+    const groups = [approversGroup];
+    await users.add({ username: firstUser, password, pending: false, groups });
+  } catch (error) {
+    if (error instanceof SpillwayError && error.code === 'USER_EXISTS') return;
+    throw error;
+  }
+  const { hostname, port } = new URL(near(url));
+  process.stdout.write(`
+This is its first start. The first account, shown only now:
+  user      ${firstUser}
+  password  ${password}
+
+What to do next, in another terminal:
+  fleet seed                     a user and two runs to try a worker with
+  fleet user add <name>          an account for everyone who gives machines
+  fleet book add <file>          openings, then runs: fleet run add --help
+A worker comes with:
+  python3 worker.py <name> <password> --protocol http --host ${hostname} --port ${port}
+`);
+}

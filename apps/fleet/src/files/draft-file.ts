@@ -1,0 +1,93 @@
+import { createHash, type Hash, randomUUID } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+const suffix = '.part';
+/** Longer than any upload may take. */
+const draftMsMax = 3_600_000;
+
+/** A file that comes in pieces, under a name that nobody looks at until it is whole. */
+export class DraftFile implements AsyncDisposable {
+  readonly path: string;
+  readonly #handle: FileHandle;
+  readonly #hash: Hash = createHash('sha256');
+  #bytes = 0;
+  #sha256: string | undefined;
+  #isKept = false;
+
+  /** The folder is made if it is not there. */
+  static async open(folder: string): Promise<DraftFile> {
+    await makeFolder(folder);
+    const path = join(folder, `.${randomUUID()}${suffix}`);
+    return new DraftFile(path, await open(path, 'wx'));
+  }
+
+  private constructor(path: string, handle: FileHandle) {
+    this.path = path;
+    this.#handle = handle;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Of all its bytes, in hexadecimal; nothing can be written from then on. */
+  get sha256(): string {
+    this.#sha256 ??= this.#hash.digest('hex');
+    return this.#sha256;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    this.#hash.update(chunk);
+    this.#bytes += chunk.length;
+    for (let at = 0; at < chunk.length; ) {
+      at += (await this.#handle.write(chunk, at)).bytesWritten;
+    }
+  }
+
+  /** Gives it its name, in this folder or another of the same disk; durable when it resolves. */
+  async keep(path: string): Promise<void> {
+    await this.#handle.sync();
+    await makeFolder(dirname(path));
+    await rename(this.path, path);
+    this.#isKept = true;
+    await syncFolder(dirname(path));
+  }
+
+  /** Leaves nothing behind, unless it was kept. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#handle.close();
+    if (!this.#isKept) await unlink(this.path).catch(() => {});
+  }
+}
+
+/**
+ * Removes what a crash has left half written, as seen at `now` in UNIX milliseconds. What is young
+ * may be on its way to another instance.
+ */
+export async function sweepDrafts(folder: string, now: number): Promise<void> {
+  await makeFolder(folder);
+  const names = await readdir(folder);
+  for (const name of names.filter((one) => one.startsWith('.') && one.endsWith(suffix))) {
+    const path = join(folder, name);
+    const changedAt = await stat(path).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => now,
+    );
+    if (now - changedAt > draftMsMax) await unlink(path).catch(() => {});
+  }
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  const made = await mkdir(folder, { recursive: true });
+  if (made !== undefined) await syncFolder(dirname(made));
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

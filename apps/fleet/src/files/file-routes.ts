@@ -1,0 +1,81 @@
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { Lane } from 'spillway';
+import { download } from 'spillway-http';
+import { fleetError } from '../errors.ts';
+import { apiErrors } from '../read/api-errors.ts';
+import { refuseOtherMethods } from '../read/method-refusal.ts';
+import type { NetShelf } from './net-shelf.ts';
+import type { PgnShelf } from './pgn-shelf.ts';
+
+export interface FileRoutesOptions {
+  readonly pgns: PgnShelf;
+  readonly nets: NetShelf;
+  /** Where this server, or one with its nets, is reached. @default as the request says */
+  readonly baseUrl?: string | undefined;
+  readonly lane: Lane;
+}
+
+const urls = ['/api/nn/:name', '/nn/:name', '/api/pgn/:name', '/api/run_pgns/:name'];
+const pgnName = /^([0-9a-f]{24})-(0|[1-9]\d{0,8})\.pgn$/;
+const runPgnsName = /^[a-zA-Z0-9]+\.pgn\.gz$/;
+
+/** Nets and games, in constant memory whatever their size. */
+export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, options) => {
+  const { lane } = options;
+  apiErrors(app);
+  netRoutes(app, options);
+  refuseOtherMethods(app, urls, ['GET', 'HEAD']);
+  const route = { config: { lane, domain: 'stream' } } as const;
+  app.get('/api/pgn/:name', route, async (request, reply) => {
+    const { name } = request.params as { name: string };
+    const [, runId = '', taskId] = pgnName.exec(name.toLowerCase()) ?? [];
+    const pgn = await options.pgns.find(runId, Number(taskId ?? -1), request.permit.signal);
+    if (pgn === undefined) throw fleetError('NOT_FOUND', `No games for ${name}`);
+    reply.headers({ 'content-encoding': 'gzip', 'content-disposition': attachment(name) });
+    const version = pgn.sha256;
+    return download(reply, { body: [pgn.piece], type: 'application/gzip', version });
+  });
+  app.get('/api/run_pgns/:name', route, async (request, reply) => {
+    const { name } = request.params as { name: string };
+    if (!runPgnsName.test(name)) throw fleetError('REQUEST_INVALID', `Invalid name: ${name}`);
+    const [runId = ''] = name.toLowerCase().split('.');
+    const { pgns, version } = await options.pgns.ofRun(runId, request.permit.signal);
+    if (pgns.length === 0) throw fleetError('NOT_FOUND', `No games for ${name}`);
+    reply.header('content-disposition', attachment(name));
+    const body = pgns.map(({ piece }) => piece);
+    return download(reply, { body, type: 'application/gzip', version });
+  });
+};
+
+function netRoutes(app: FastifyInstance, { nets, baseUrl, lane }: FileRoutesOptions): void {
+  app.get('/api/nn/:name', { config: { lane } }, async (request, reply) => {
+    const { name } = request.params as { name: string };
+    if (!(await nets.has(name, request.permit.signal))) throw noNet(name);
+    await nets.count(name).catch((error: unknown) => {
+      // A worker that waits for its net matters more than a number.
+      request.log.warn({ err: error }, 'a download was not counted');
+    });
+    return reply.redirect(`${baseUrl ?? baseOf(request)}/nn/${name}`, 302);
+  });
+  const route = { config: { lane, domain: 'stream' } } as const;
+  app.get('/nn/:name', route, async (request, reply) => {
+    const { name } = request.params as { name: string };
+    const net = await nets.find(name, request.permit.signal);
+    if (net === undefined) throw noNet(name);
+    // Another content would have another name.
+    reply.header('cache-control', 'public, max-age=31536000, immutable');
+    return download(reply, net);
+  });
+}
+
+function noNet(name: string): Error {
+  return fleetError('NOT_FOUND', `The network ${name} does not exist`);
+}
+
+function baseOf({ protocol, host }: FastifyRequest): string {
+  return `${protocol}://${host}`;
+}
+
+function attachment(name: string): string {
+  return `attachment; filename="${name}"`;
+}

@@ -1,0 +1,123 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock, Part, Random } from 'spillway';
+import type { Database } from 'spillway-sql';
+import type { Dispatcher } from 'undici';
+import { fleetError } from '../errors.ts';
+import { Github, type GithubOptions } from '../outside/github.ts';
+import { GithubBudget, type GithubBudgetState } from '../outside/github-budget.ts';
+import { OutsideHost } from '../outside/outside-host.ts';
+import { outsideDispatcher, type ProxyVariables } from '../outside/proxy.ts';
+import { periodic } from '../scheduling/periodic.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
+import { BookShelf } from './book-shelf.ts';
+import { type Net, NetShelf } from './net-shelf.ts';
+import { PgnShelf } from './pgn-shelf.ts';
+
+export interface FleetFilesOptions {
+  readonly database: Database<FleetSchema>;
+  /** Holds the folders `pgns`, `nets` and `books`; made if it is not there. */
+  readonly folder: string;
+  /** What of GitHub is used. @default nothing: all it knows is given by hand */
+  readonly github?: Omit<GithubOptions, 'dispatcher' | 'clock'> | undefined;
+  /** Where nets that are not here can be fetched by name. @default nowhere */
+  readonly netsUrl?: string | undefined;
+  /** Where `HTTP_PROXY` and the like are. @default nowhere: calls go directly */
+  readonly proxy?: ProxyVariables | undefined;
+  /** Told of what failed in the background; it is done again at its time. */
+  readonly onFailure: (job: string, error: unknown) => void;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** How often books that other processes stored are taken up, and GitHub is asked for new ones. */
+const reload = { periodMs: 60_000 };
+const prune = { periodMs: 3_600_000 };
+const refresh = { periodMs: 900_000, firstMs: 60_000 };
+const netMsMax = 300_000;
+const listName = 'books.json';
+
+/** All that lies in files: games, nets and books, and where more of them comes from. */
+export class FleetFiles implements Part {
+  readonly name = 'files';
+  readonly pgns: PgnShelf;
+  readonly nets: NetShelf;
+  readonly books: BookShelf;
+  readonly github: Github | undefined;
+  readonly #options: FleetFilesOptions;
+  readonly #dispatcher: Dispatcher | undefined;
+  readonly #netHost: OutsideHost | undefined;
+  readonly #budget: GithubBudget;
+  readonly #timers: Disposable[] = [];
+
+  constructor(options: FleetFilesOptions) {
+    const { database, folder, github, netsUrl, proxy = {}, clock } = options;
+    this.#options = options;
+    this.pgns = new PgnShelf({ folder: join(folder, 'pgns'), database, clock });
+    this.nets = new NetShelf({ folder: join(folder, 'nets'), database, clock });
+    this.books = new BookShelf(database);
+    this.#budget = new GithubBudget(clock);
+    if (github === undefined && netsUrl === undefined) return;
+    const dispatcher = outsideDispatcher(proxy);
+    this.#dispatcher = dispatcher;
+    this.github = github && new Github({ ...github, dispatcher, clock });
+    const host = { name: 'nets', dispatcher, attemptMsMax: netMsMax, clock };
+    this.#netHost = netsUrl === undefined ? undefined : new OutsideHost({ ...host, url: netsUrl });
+  }
+
+  get stats(): { readonly books: number; readonly github: Github['stats'] | undefined } {
+    return { books: this.books.books.size, github: this.github?.stats };
+  }
+
+  /** What GitHub still grants; without GitHub, what it would. */
+  get budget(): GithubBudgetState {
+    return this.github?.budget ?? this.#budget.state;
+  }
+
+  async start(): Promise<void> {
+    const { clock, random, folder } = this.#options;
+    await Promise.all([this.pgns.start(), this.nets.start(), this.books.reload()]);
+    const taken = this.#takeUp(join(folder, 'books'));
+    await taken.catch((error: unknown) => this.#options.onFailure('take up books', error));
+    const job = (name: string, work: () => Promise<void>) => () => {
+      work().catch((error: unknown) => this.#options.onFailure(name, error));
+    };
+    const reloading = job('reload books', () => this.books.reload());
+    this.#timers.push(periodic({ clock, random, ...reload }, reloading));
+    const pruning = job('prune games', async () => void (await this.pgns.prune()));
+    this.#timers.push(periodic({ clock, random, ...prune }, pruning));
+    if (this.github === undefined) return;
+    const refreshing = job('refresh books', () => this.refreshBooks());
+    this.#timers.push(periodic({ clock, random, ...refresh }, refreshing));
+  }
+
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) timer[Symbol.dispose]();
+    await this.#dispatcher?.destroy();
+  }
+
+  /** Stores what GitHub's list of books says. */
+  async refreshBooks(signal?: AbortSignal): Promise<void> {
+    const books = await this.github?.books(signal);
+    if (books !== undefined) await this.books.store(books);
+  }
+
+  /** Brings a net here from where nets are; throws `NOT_FOUND` if it is not there either. */
+  async fetchNet(name: string, user: string, signal?: AbortSignal): Promise<Net> {
+    const missing = () => fleetError('NOT_FOUND', `The network ${name} does not exist`);
+    if (this.#netHost === undefined) throw missing();
+    return this.#netHost.get({ path: [name], signal }, (answer) => {
+      if (answer.statusCode !== 200) throw missing();
+      return this.nets.receive(answer.body, { user, name });
+    });
+  }
+
+  /** Books in the folder that are not known yet: a list of them, and books themselves. */
+  async #takeUp(folder: string): Promise<void> {
+    const names = await readdir(folder).catch((): string[] => []);
+    if (names.includes(listName)) await this.books.addList(join(folder, listName));
+    const isNew = (name: string) => /\.(epd|pgn)$/.test(name) && this.books.sri(name) === undefined;
+    for (const name of names.filter(isNew)) await this.books.add(join(folder, name));
+  }
+}

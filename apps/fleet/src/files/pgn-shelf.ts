@@ -1,0 +1,175 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { rmdir, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from 'spillway';
+import type { Piece } from 'spillway-http';
+import type { Database } from 'spillway-sql';
+import { ltcFrom } from '../read/finished-query.ts';
+import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
+import { DraftFile, sweepDrafts } from './draft-file.ts';
+
+export interface PgnShelfOptions {
+  /** Where the games lie; made if it is not there. */
+  readonly folder: string;
+  readonly database: Database<FleetSchema>;
+  /** UNIX milliseconds. */
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** The games of one task. */
+export interface StoredPgn {
+  readonly taskId: number;
+  readonly sha256: string;
+  readonly piece: Piece;
+}
+
+/** The games of a run, by task. */
+export interface RunPgns {
+  readonly pgns: readonly StoredPgn[];
+  /** Changes whenever one of them does. */
+  readonly version: string;
+}
+
+/** Rows that are read at once: a run may have many tasks. */
+const pageSize = 1_000;
+const highWaterMark = 262_144;
+
+const dayMs = 86_400_000;
+/** For how many days after a run's last result its games are kept; deleted runs are as LTC. */
+const days = { stc: 1, ltc: 10, unfinished: 50 };
+
+/**
+ * Games that workers played, as gzip: a row for each task that has some, and a file that is named
+ * by its content. A row is written when its file is on disk, and a file is removed when no row
+ * names it any more, so that what a row says can be read at any time.
+ */
+export class PgnShelf {
+  readonly #options: PgnShelfOptions;
+
+  constructor(options: PgnShelfOptions) {
+    this.#options = options;
+  }
+
+  /** Removes what a crash has left; before the first games come. */
+  start(): Promise<void> {
+    const { folder, clock } = this.#options;
+    return sweepDrafts(folder, clock.now());
+  }
+
+  /** A place for games that are on their way. */
+  draft(): Promise<DraftFile> {
+    return DraftFile.open(this.#options.folder);
+  }
+
+  /** Stores the games of a task, in place of what it had; durable when this resolves. */
+  async put(task: Pick<PgnRow, 'run_id' | 'task_id'>, draft: DraftFile): Promise<void> {
+    const { database, clock } = this.#options;
+    const { bytes: size, sha256 } = draft;
+    const row: PgnRow = { ...task, size, stored_at: clock.now(), sha256 };
+    await draft.keep(this.#path(row));
+    const old = await database.transaction(async (tx) => {
+      const before = await tx
+        .selectFrom('pgns')
+        .selectAll()
+        .where('run_id', '=', task.run_id)
+        .where('task_id', '=', task.task_id)
+        .executeTakeFirst();
+      const { stored_at } = row;
+      await tx
+        .insertInto('pgns')
+        .values(row)
+        .onConflict((conflict) =>
+          conflict.columns(['run_id', 'task_id']).doUpdateSet({ size, stored_at, sha256 }),
+        )
+        .execute();
+      return before;
+    });
+    if (old !== undefined && old.sha256 !== sha256) await unlink(this.#path(old)).catch(() => {});
+  }
+
+  /** The games of a task, if they are there. */
+  async find(runId: string, taskId: number, signal?: AbortSignal): Promise<StoredPgn | undefined> {
+    const row = await this.#options.database.kysely
+      .selectFrom('pgns')
+      .selectAll()
+      .where('run_id', '=', runId)
+      .where('task_id', '=', taskId)
+      .executeTakeFirst({ signal });
+    if (row === undefined) return undefined;
+    const isThere = await stat(this.#path(row)).then(
+      ({ size }) => size === row.size,
+      () => false,
+    );
+    return isThere ? this.#stored(row) : undefined;
+  }
+
+  /** The games of all tasks of a run, by task. */
+  async ofRun(runId: string, signal?: AbortSignal): Promise<RunPgns> {
+    const found: StoredPgn[] = [];
+    const hash = createHash('sha256');
+    for (;;) {
+      const rows = await this.#options.database.kysely
+        .selectFrom('pgns')
+        .selectAll()
+        .where('run_id', '=', runId)
+        .where('task_id', '>', found.at(-1)?.taskId ?? -1)
+        .orderBy('task_id')
+        .limit(pageSize)
+        .execute({ signal });
+      for (const row of rows) found.push(this.#stored(row));
+      hash.update(rows.map(({ sha256 }) => sha256).join(' '));
+      if (rows.length < pageSize) return { pgns: found, version: hash.digest('base64url') };
+    }
+  }
+
+  /** Forgets the games of a run. */
+  async remove(runId: string): Promise<void> {
+    const { database, folder } = this.#options;
+    const gone = database.kysely.deleteFrom('pgns').where('run_id', '=', runId).returningAll();
+    for (const row of await gone.execute()) await unlink(this.#path(row)).catch(() => {});
+    // It is not empty if more games have just come.
+    await rmdir(join(folder, runId)).catch(() => {});
+  }
+
+  /** Forgets games that nobody looks at any more; gives the runs they were of. */
+  async prune(): Promise<string[]> {
+    const { database, clock } = this.#options;
+    const before = (days: number) => clock.now() - days * dayMs;
+    const rows = await database.kysely
+      .selectFrom('runs')
+      .select('id')
+      .where(({ exists, selectFrom }) =>
+        exists(selectFrom('pgns').select('task_id').whereRef('pgns.run_id', '=', 'runs.id')),
+      )
+      .where(({ eb, or, and }) =>
+        or([
+          and([
+            eb('finished', '=', 1),
+            eb('deleted', '=', 0),
+            eb('tc_base', '<', ltcFrom),
+            eb('last_updated', '<', before(days.stc)),
+          ]),
+          and([eb('finished', '=', 1), eb('last_updated', '<', before(days.ltc))]),
+          eb('last_updated', '<', before(days.unfinished)),
+        ]),
+      )
+      .limit(pageSize)
+      .execute();
+    for (const { id } of rows) await this.remove(id);
+    return rows.map(({ id }) => id);
+  }
+
+  #stored(row: PgnRow): StoredPgn {
+    const path = this.#path(row);
+    const piece: Piece = {
+      size: row.size,
+      open: (start, end) => createReadStream(path, { start, end: end - 1, highWaterMark }),
+    };
+    return { taskId: row.task_id, sha256: row.sha256, piece };
+  }
+
+  #path({ run_id, task_id, sha256 }: Pick<PgnRow, 'run_id' | 'task_id' | 'sha256'>): string {
+    return join(this.#options.folder, run_id, `${task_id}-${sha256.slice(0, 16)}.pgn.gz`);
+  }
+}

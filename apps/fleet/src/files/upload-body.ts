@@ -1,0 +1,148 @@
+import { fleetError } from '../errors.ts';
+
+const quote = 0x22;
+const backslash = 0x5c;
+const isSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+const isOpening = (byte: number) => byte === 0x7b || byte === 0x5b;
+const isClosing = (byte: number) => byte === 0x7d || byte === 0x5d;
+
+/** No request needs more besides its games. */
+const restBytesMax = 1_048_576;
+const gamesKey = 'pgn';
+
+/**
+ * Reads a JSON body whose `pgn` may be of any length: what that holds comes out in pieces, decoded
+ * from base64, and all else is kept to be parsed, with an empty `pgn` in its place.
+ */
+export class UploadBody {
+  readonly #rest: Uint8Array[] = [];
+  #restBytes = 0;
+  #depth = 0;
+  #isObject = false;
+  #isInString = false;
+  #isEscaped = false;
+  /** At the top level: what comes next is a key. */
+  #isKeyNext = false;
+  /** The text of a key at the top level, as far as it matters. */
+  #key: number[] | undefined;
+  #isGamesNext = false;
+  #isInGames = false;
+  #hasGames = false;
+  readonly #games = new Base64Pieces();
+
+  /** Why the games cannot be used, if they cannot. */
+  get gamesFault(): string | undefined {
+    return this.#hasGames ? this.#games.fault : undefined;
+  }
+
+  /** Takes the next piece of the body, gives the bytes of games in it. */
+  take(chunk: Buffer): Buffer[] {
+    const found: Buffer[] = [];
+    for (let at = 0; at < chunk.length; ) {
+      at = this.#isInGames ? this.#takeGames(chunk, at, found) : this.#takeRest(chunk, at);
+    }
+    return found;
+  }
+
+  /** What the body holds besides the games; throws `REQUEST_INVALID` if it is not JSON. */
+  end(): unknown {
+    if (this.#hasGames) this.#games.end();
+    try {
+      return JSON.parse(Buffer.concat(this.#rest).toString());
+    } catch {
+      throw fleetError('REQUEST_INVALID', 'request is not json encoded');
+    }
+  }
+
+  #takeGames(chunk: Buffer, start: number, found: Buffer[]): number {
+    const close = chunk.indexOf(quote, start);
+    const end = close < 0 ? chunk.length : close;
+    const bytes = this.#games.take(chunk.toString('latin1', start, end));
+    if (bytes.length > 0) found.push(bytes);
+    // The quote is kept with the rest, which then reads `"pgn":""`.
+    if (close >= 0) this.#isInGames = false;
+    if (close >= 0) this.#isInString = true;
+    return end;
+  }
+
+  #takeRest(chunk: Buffer, start: number): number {
+    let at = start;
+    while (at < chunk.length && !this.#isInGames) {
+      this.#step(chunk[at] as number);
+      at += 1;
+    }
+    this.#restBytes += at - start;
+    if (this.#restBytes > restBytesMax) {
+      throw fleetError('REQUEST_TOO_LARGE', `more than ${restBytesMax} bytes besides the games`);
+    }
+    // A copy: the chunk may be far larger than what is kept of it.
+    this.#rest.push(Uint8Array.prototype.slice.call(chunk, start, at));
+    return at;
+  }
+
+  #step(byte: number): void {
+    if (this.#isInString) this.#stepInString(byte);
+    else if (byte === quote) this.#openString();
+    else if (!isSpace(byte)) this.#stepBetween(byte);
+  }
+
+  #stepInString(byte: number): void {
+    if (this.#isEscaped) this.#isEscaped = false;
+    else if (byte === backslash) this.#isEscaped = true;
+    else if (byte === quote) {
+      this.#isInString = false;
+      this.#isKeyNext = false;
+      return;
+    }
+    if (this.#key !== undefined && this.#key.length <= gamesKey.length) this.#key.push(byte);
+  }
+
+  #openString(): void {
+    if (this.#isGamesNext) {
+      if (this.#hasGames) throw fleetError('REQUEST_INVALID', 'request has two of pgn');
+      this.#hasGames = true;
+      this.#isInGames = true;
+      this.#isGamesNext = false;
+      return;
+    }
+    this.#isInString = true;
+    this.#key = this.#isKeyNext ? [] : undefined;
+  }
+
+  #stepBetween(byte: number): void {
+    const isColon = byte === 0x3a;
+    this.#isGamesNext =
+      isColon && this.#key !== undefined && String.fromCharCode(...this.#key) === gamesKey;
+    this.#key = undefined;
+    if (isOpening(byte)) this.#depth += 1;
+    if (isClosing(byte)) this.#depth -= 1;
+    if (this.#depth === 1 && isOpening(byte)) this.#isObject = byte === 0x7b;
+    const isStart = isOpening(byte) || byte === 0x2c;
+    this.#isKeyNext = this.#isObject && this.#depth === 1 && isStart;
+  }
+}
+
+/** Decodes base64 that comes in pieces of any length; what breaks its rules is noted, not used. */
+class Base64Pieces {
+  fault: string | undefined;
+  #carry = '';
+  #isPadded = false;
+
+  take(piece: string): Buffer {
+    let text = this.#carry + piece;
+    if (text.includes('\\')) text = text.replaceAll('\\/', '/');
+    const isPlain = /^[A-Za-z0-9+/]*={0,2}\\?$/.test(text);
+    if (!isPlain || (this.#isPadded && text !== '')) this.fault = 'pgn is not base64';
+    if (this.fault !== undefined) return Buffer.alloc(0);
+    // Half an escape waits for its other half.
+    const whole = text.endsWith('\\') ? text.length - 1 : text.length;
+    const used = whole - (whole % 4);
+    this.#carry = text.slice(used);
+    this.#isPadded = text[used - 1] === '=';
+    return Buffer.from(text.slice(0, used), 'base64');
+  }
+
+  end(): void {
+    if (this.#carry !== '') this.fault ??= 'pgn is not base64';
+  }
+}

@@ -1,0 +1,228 @@
+import type { Clock } from 'spillway';
+import type { Dispatcher } from 'undici';
+import { fleetError } from '../errors.ts';
+import { type BookEntry, readBookList } from '../files/book-entry.ts';
+import { patterns } from '../protocol/patterns.ts';
+import { commitText, netNames } from './commit-text.ts';
+import { GithubBudget, type GithubBudgetState } from './github-budget.ts';
+import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';
+import { type OutsideQuestion, OutsideSource } from './outside-source.ts';
+
+export interface GithubOptions {
+  /** Where the API is. @default 'https://api.github.com' */
+  readonly apiUrl?: string | undefined;
+  /** Where files are. @default 'https://raw.githubusercontent.com' */
+  readonly rawUrl?: string | undefined;
+  /** The repository of the books, as `owner/name`. @default 'official-stockfish/books' */
+  readonly booksRepo?: string | undefined;
+  /** Grants a larger budget. @default none */
+  readonly token?: string | undefined;
+  /** How long one attempt may take, in milliseconds, from 1. @default 3000 */
+  readonly attemptMsMax?: number | undefined;
+  readonly dispatcher: Dispatcher;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+}
+
+export interface Commit {
+  readonly sha: string;
+  readonly message: string;
+}
+
+export interface Branch {
+  readonly sha: string;
+  readonly message: string;
+  /** Its bench, if its commit tells it. */
+  readonly signature: string | undefined;
+  readonly info: string;
+  /** The default nets that its source names. */
+  readonly nets: readonly string[];
+}
+
+export interface Repository {
+  /** As GitHub spells it today, whatever it was called when asked for. */
+  readonly url: string;
+  /** The repository that all of this network of forks comes from. */
+  readonly rootUrl: string;
+}
+
+export interface GithubStats {
+  readonly budget: GithubBudgetState;
+  readonly api: OutsideHost['stats'];
+  readonly raw: OutsideHost['stats'];
+  readonly cache: OutsideSource['stats'];
+}
+
+const sha = /^[0-9a-f]{40}$/;
+const repositoryFreshMs = 600_000;
+
+/** What the fleet asks GitHub. All of it can be given by hand instead. */
+export class Github {
+  readonly #budget: GithubBudget;
+  readonly #apiHost: OutsideHost;
+  readonly #rawHost: OutsideHost;
+  readonly #api: OutsideSource;
+  readonly #raw: OutsideSource;
+  readonly #booksRepo: readonly string[];
+
+  constructor(options: GithubOptions) {
+    const { token, clock, dispatcher, attemptMsMax } = options;
+    const agent = { 'user-agent': 'spillway-fleet' };
+    const common = { dispatcher, attemptMsMax, clock } satisfies Partial<OutsideHostOptions>;
+    this.#budget = new GithubBudget(clock);
+    this.#booksRepo = (options.booksRepo ?? 'official-stockfish/books').split('/');
+    this.#apiHost = new OutsideHost({
+      ...common,
+      name: 'github',
+      url: options.apiUrl ?? 'https://api.github.com',
+      headers: {
+        ...agent,
+        accept: 'application/vnd.github+json',
+        ...(token && { authorization: `Bearer ${token}` }),
+      },
+    });
+    this.#rawHost = new OutsideHost({
+      ...common,
+      name: 'github-files',
+      url: options.rawUrl ?? 'https://raw.githubusercontent.com',
+      headers: agent,
+    });
+    this.#api = new OutsideSource({
+      host: this.#apiHost,
+      clock,
+      note: (headers) => this.#budget.note(headers),
+    });
+    this.#raw = new OutsideSource({ host: this.#rawHost, clock });
+  }
+
+  get stats(): GithubStats {
+    const [api, raw] = [this.#apiHost.stats, this.#rawHost.stats];
+    return { budget: this.budget, api, raw, cache: this.#api.stats };
+  }
+
+  /** What `/api/rate_limit` tells. */
+  get budget(): GithubBudgetState {
+    return this.#budget.state;
+  }
+
+  /** The commit that a branch, a tag or a sha stands for; undefined if there is none. */
+  commit(repo: string, ref: string, signal?: AbortSignal): Promise<Commit | undefined> {
+    return this.#api.ask({
+      path: ['repos', ...ownerAndName(repo), 'commits', ref],
+      freshMs: sha.test(ref) ? Infinity : 0,
+      parse: (body) => {
+        const found = json(body);
+        return { sha: shaOf(found.sha), message: text(Object(found.commit).message) };
+      },
+      signal,
+    });
+  }
+
+  /** All that a new run needs to know of a branch; undefined if there is none. */
+  async branch(repo: string, ref: string, signal?: AbortSignal): Promise<Branch | undefined> {
+    const commit = await this.commit(repo, ref, signal);
+    if (commit === undefined) return undefined;
+    const nets = await this.nets(repo, commit.sha, signal);
+    return { ...commit, ...commitText(commit.message), nets };
+  }
+
+  /** The default nets of an engine's source, from where old and new versions name them. */
+  async nets(repo: string, sha: string, signal?: AbortSignal): Promise<string[]> {
+    for (const path of ['src/evaluate.h', 'src/ucioption.cpp']) {
+      const source = await this.file(repo, sha, path, signal);
+      const names = netNames(source ?? '');
+      if (names.length > 0) return names;
+    }
+    return [];
+  }
+
+  file(repo: string, ref: string, path: string, signal?: AbortSignal): Promise<string | undefined> {
+    return this.#raw.ask({
+      path: [...ownerAndName(repo), ref, ...path.split('/')],
+      freshMs: sha.test(ref) ? Infinity : 0,
+      parse: String,
+      signal,
+    });
+  }
+
+  repository(repo: string, signal?: AbortSignal): Promise<Repository | undefined> {
+    return this.#api.ask({
+      path: ['repos', ...ownerAndName(repo)],
+      freshMs: repositoryFreshMs,
+      parse: (body) => {
+        const found = json(body);
+        const root = Object(found.source ?? found);
+        return { url: repoUrl(found.full_name), rootUrl: repoUrl(root.full_name) };
+      },
+      signal,
+    });
+  }
+
+  /**
+   * Where two commits part; what is shown to people can do without it, so it is refused when more
+   * than half of the budget is used.
+   */
+  async mergeBase(
+    repo: string,
+    shas: { readonly base: string; readonly head: string },
+    signal?: AbortSignal,
+  ): Promise<string | undefined> {
+    const question: OutsideQuestion<string> = {
+      path: ['repos', ...ownerAndName(repo), 'compare', `${shas.base}...${shas.head}`],
+      query: { per_page: '1' },
+      freshMs: Infinity,
+      parse: (body) => shaOf(Object(json(body).merge_base_commit).sha),
+      signal,
+    };
+    const retryAfterMs = this.#budget.waitMs;
+    if (retryAfterMs > 0 && this.#api.known(question) === undefined) {
+      throw fleetError('OUTSIDE_LIMITED', 'half of the budget is used', { retryAfterMs });
+    }
+    return this.#api.ask(question);
+  }
+
+  /** The list of books by name; undefined if the repository has none. */
+  books(signal?: AbortSignal): Promise<ReadonlyMap<string, BookEntry> | undefined> {
+    return this.#raw.ask({
+      path: [...this.#booksRepo, 'master', 'books.json'],
+      freshMs: 0,
+      parse: (body) => readBookList(JSON.parse(String(body))),
+      signal,
+    });
+  }
+
+  /** Hears what is left without spending any of it. */
+  async refreshBudget(signal?: AbortSignal): Promise<GithubBudgetState> {
+    await this.#api.ask({ path: ['rate_limit'], freshMs: 0, parse: json, signal });
+    return this.budget;
+  }
+}
+
+/** `owner` and `name` of `https://github.com/owner/name`. */
+function ownerAndName(repo: string): string[] {
+  if (!patterns.githubRepo.test(repo))
+    throw fleetError('REQUEST_INVALID', `no repository: ${repo}`);
+  return repo.split('/').slice(-2);
+}
+
+function json(body: Buffer): Readonly<Record<string, unknown>> {
+  const value: unknown = JSON.parse(String(body));
+  if (typeof value !== 'object' || value === null) throw new TypeError('not an object');
+  return value as Readonly<Record<string, unknown>>;
+}
+
+function text(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError('not a text');
+  return value;
+}
+
+function shaOf(value: unknown): string {
+  if (!sha.test(text(value))) throw new TypeError('not a sha');
+  return value as string;
+}
+
+function repoUrl(name: unknown): string {
+  const url = `https://github.com/${text(name)}`;
+  if (!patterns.githubRepo.test(url)) throw new TypeError('not a repository');
+  return url;
+}

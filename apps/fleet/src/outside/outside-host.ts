@@ -1,0 +1,197 @@
+import {
+  Breaker,
+  type BreakerStats,
+  Bucket,
+  type BucketStats,
+  type Clock,
+  check,
+  checkNumber,
+  deadline,
+  Lane,
+  type LaneStats,
+  type Random,
+  retry,
+  SpillwayError,
+  systemClock,
+  systemRandom,
+} from 'spillway';
+import { type Dispatcher, request } from 'undici';
+import { fleetError } from '../errors.ts';
+
+export interface OutsideHostOptions {
+  /** What it is called in errors and numbers. */
+  readonly name: string;
+  /** Where all its addresses begin, as in `https://api.github.com`; nothing else is ever asked. */
+  readonly url: string;
+  /** Sent with every call. @default none */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** How calls get there: proxies are its matter. */
+  readonly dispatcher: Dispatcher;
+  /** How long one attempt may take, in milliseconds, from 1. @default 3000 */
+  readonly attemptMsMax?: number | undefined;
+  /** Calls that may start each second, above 0. @default 10 */
+  readonly ratePerSecond?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+export interface OutsideCall {
+  /** The parts of the path, each of which is encoded. */
+  readonly path: readonly string[];
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An answer whose body is still to be read, or dumped. */
+export type OutsideAnswer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
+
+/** Reads an answer to its end; what it throws with a status from 500 speaks against the host. */
+export type ReadAnswer<T> = (answer: OutsideAnswer, signal: AbortSignal) => Promise<T>;
+
+const redirectsMax = 3;
+/** How many calls may be under way, and how many may wait. */
+const callsMax = 4;
+const queueMax = 64;
+const attemptsMax = 2;
+
+/**
+ * One host of others, and the only way to it: bounded in calls at once, calls a second and time;
+ * left alone while it keeps failing. No answer of it leads to another host.
+ */
+export class OutsideHost {
+  readonly name: string;
+  readonly #base: URL;
+  readonly #options: OutsideHostOptions;
+  readonly #attemptMsMax: number;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #lane: Lane;
+  readonly #bucket: Bucket;
+  readonly #breaker: Breaker;
+  /** Until then it wants no calls. */
+  #quietUntil = -Infinity;
+
+  constructor(options: OutsideHostOptions) {
+    const { name, url, attemptMsMax = 3_000, ratePerSecond = 10 } = options;
+    const { clock = systemClock, random = systemRandom } = options;
+    check(URL.canParse(url), 'url', 'an address', url);
+    checkNumber('attemptMsMax', attemptMsMax, 1);
+    this.name = name;
+    this.#base = new URL(url.endsWith('/') ? url : `${url}/`);
+    check(/^https?:$/.test(this.#base.protocol), 'url', 'http:// or https://', url);
+    this.#options = options;
+    this.#attemptMsMax = attemptMsMax;
+    this.#clock = clock;
+    this.#random = random;
+    const deadlineMs = 2 * attemptsMax * attemptMsMax;
+    this.#lane = new Lane({ name, limit: callsMax, queueMax, deadlineMs, clock });
+    const burst = Math.ceil(ratePerSecond);
+    this.#bucket = new Bucket({ ratePerSecond, burst, queueMax, clock });
+    this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock, random });
+  }
+
+  get stats(): {
+    readonly lane: LaneStats;
+    readonly bucket: BucketStats;
+    readonly breaker: BreakerStats;
+  } {
+    const [lane, bucket, breaker] = [this.#lane.stats, this.#bucket.stats, this.#breaker.stats];
+    return { lane, bucket, breaker };
+  }
+
+  /** Asks, and once more if the way there or the host itself failed. */
+  get<T>(call: OutsideCall, read: ReadAnswer<T>): Promise<T> {
+    const url = this.#address(call);
+    const retryAfterMs = this.#quietUntil - this.#clock.now();
+    if (retryAfterMs > 0) return Promise.reject(this.#limited(retryAfterMs));
+    const attempt = async (parent: AbortSignal) => {
+      await this.#bucket.take(1, parent);
+      using limit = deadline(this.#clock, this.#attemptMsMax, parent);
+      return await this.#breaker.run((signal) => this.#ask(url, call, read, signal), limit.signal);
+    };
+    return this.#lane.run(
+      (signal) =>
+        retry(attempt, {
+          attemptsMax,
+          backoffMs: 100,
+          signal,
+          clock: this.#clock,
+          random: this.#random,
+          isRetryable: isFailure,
+        }),
+      call.signal === undefined ? {} : { signal: call.signal },
+    );
+  }
+
+  /** The error for a host that wants less: until then calls are refused at once. */
+  limited(retryAfterMs: number): SpillwayError {
+    this.#quietUntil = Math.max(this.#quietUntil, this.#clock.now() + retryAfterMs);
+    this.#bucket.slow();
+    return this.#limited(retryAfterMs);
+  }
+
+  #limited(retryAfterMs: number): SpillwayError {
+    return fleetError('OUTSIDE_LIMITED', `${this.name} wants less`, { retryAfterMs });
+  }
+
+  #address({ path, query = {} }: OutsideCall): URL {
+    // A part of dots would be a step up, and an empty one a host of its own.
+    const isPlain = path.every((part) => !/^\.*$/.test(part) && part.isWellFormed());
+    if (!isPlain) throw fleetError('OUTSIDE_REFUSED', `${this.name}: no path: ${path.join('/')}`);
+    const url = new URL(path.map(encodeURIComponent).join('/'), this.#base);
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    return this.#inside(url);
+  }
+
+  #inside(url: URL): URL {
+    const { origin, pathname } = this.#base;
+    if (url.origin === origin && url.pathname.startsWith(pathname)) return url;
+    throw fleetError('OUTSIDE_REFUSED', `${this.name}: leads to ${url.origin}, not to ${origin}`);
+  }
+
+  async #ask<T>(url: URL, call: OutsideCall, read: ReadAnswer<T>, signal: AbortSignal): Promise<T> {
+    const { dispatcher } = this.#options;
+    const headers = { ...this.#options.headers, ...call.headers };
+    try {
+      let at = url;
+      for (let hop = 0; hop <= redirectsMax; hop += 1) {
+        const answer = await request(at, { dispatcher, headers, signal });
+        const { location } = answer.headers;
+        const isRedirect = [301, 302, 303, 307, 308].includes(answer.statusCode);
+        if (!isRedirect || typeof location !== 'string') {
+          return await this.#read(answer, read, signal);
+        }
+        await answer.body.dump({ limit: 65_536, signal });
+        if (!URL.canParse(location, at.href)) throw this.failure('sends nowhere');
+        at = this.#inside(new URL(location, at));
+      }
+      throw this.failure('redirects without end');
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof SpillwayError) throw error;
+      throw this.failure('cannot be reached', error);
+    }
+  }
+
+  async #read<T>(answer: OutsideAnswer, read: ReadAnswer<T>, signal: AbortSignal): Promise<T> {
+    try {
+      if (answer.statusCode >= 500) throw this.failure(`answers ${answer.statusCode}`);
+      return await read(answer, signal);
+    } finally {
+      // Of a body that was read to its end nothing is left to destroy.
+      answer.body.on('error', () => {}).destroy();
+    }
+  }
+
+  /** An error that speaks against the host. */
+  failure(what: string, cause?: unknown): SpillwayError {
+    return fleetError('OUTSIDE_FAILED', `${this.name} ${what}`, { cause });
+  }
+}
+
+/** That it wants less, or leads elsewhere, is an answer too. */
+function isFailure(error: unknown): boolean {
+  const { code } = Object(error);
+  return code === 'OUTSIDE_FAILED' || code === 'DEADLINE';
+}

@@ -1,0 +1,127 @@
+import { type Clock, SpillwayError, systemClock, untilAborted } from 'spillway';
+import { fleetError } from '../errors.ts';
+import { AnswerCache } from './answer-cache.ts';
+import type { OutsideAnswer, OutsideCall, OutsideHost } from './outside-host.ts';
+import { readBytes } from './read-bytes.ts';
+
+export interface OutsideQuestion<T> extends OutsideCall {
+  /** For how long an answer is true without asking again, in milliseconds; from 0. */
+  readonly freshMs: number;
+  /** Makes the value of a body; what it throws speaks against the host. */
+  readonly parse: (body: Buffer) => T;
+}
+
+export interface OutsideSourceOptions {
+  readonly host: OutsideHost;
+  /** Called with the headers of each answer. @default nobody listens */
+  readonly note?: ((headers: OutsideAnswer['headers']) => void) | undefined;
+  /** The longest body that is taken, in bytes. @default 8 MiB */
+  readonly bytesMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** What a host knows, asked for no more often than needed; undefined for what it does not have. */
+export class OutsideSource {
+  readonly #options: OutsideSourceOptions;
+  readonly #clock: Clock;
+  readonly #bytesMax: number;
+  readonly #cache = new AnswerCache({ answersMax: 6_000, bytesMax: 32 * 1_048_576 });
+  /** Bounded by what the host's lane lets wait. */
+  readonly #flights = new Map<string, Promise<unknown>>();
+
+  constructor(options: OutsideSourceOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#bytesMax = options.bytesMax ?? 8 * 1_048_576;
+  }
+
+  get stats(): { readonly answers: number; readonly bytes: number; readonly flights: number } {
+    return { ...this.#cache.stats, flights: this.#flights.size };
+  }
+
+  /** The value if it is known and fresh, whatever state the host is in. */
+  known<T>(question: OutsideQuestion<T>): { readonly value: T } | undefined {
+    const cached = this.#cache.get(keyOf(question));
+    const ageMs = this.#clock.now() - (cached?.checkedAt ?? 0);
+    const isFresh = cached !== undefined && ageMs < question.freshMs;
+    return isFresh ? { value: cached.value as T } : undefined;
+  }
+
+  /** Many who ask the same at once wait for one call. If that fails, an old answer will do. */
+  async ask<T>(question: OutsideQuestion<T>): Promise<T | undefined> {
+    const { signal } = question;
+    signal?.throwIfAborted();
+    const known = this.known(question);
+    if (known !== undefined) return known.value;
+    const key = keyOf(question);
+    const flight = this.#flights.get(key) ?? this.#take(key, question);
+    const answer = signal === undefined ? flight : untilAborted(flight, signal);
+    return (await answer) as T | undefined;
+  }
+
+  #take<T>(key: string, question: OutsideQuestion<T>): Promise<unknown> {
+    const flight = this.#fetch(key, question).finally(() => this.#flights.delete(key));
+    this.#flights.set(key, flight);
+    // Everybody who waits may leave before it fails.
+    flight.catch(() => {});
+    return flight;
+  }
+
+  async #fetch<T>(key: string, question: OutsideQuestion<T>): Promise<unknown> {
+    const { path, query, parse } = question;
+    const old = this.#cache.get(key);
+    const headers = { ...question.headers, ...(old?.etag && { 'if-none-match': old.etag }) };
+    try {
+      return await this.#options.host.get({ path, query, headers }, async (answer) => {
+        return this.#accept(key, answer, parse);
+      });
+    } catch (error) {
+      if (old !== undefined && error instanceof SpillwayError && error.retryable) return old.value;
+      throw error;
+    }
+  }
+
+  async #accept<T>(
+    key: string,
+    answer: OutsideAnswer,
+    parse: (body: Buffer) => T,
+  ): Promise<unknown> {
+    const { statusCode, headers } = answer;
+    this.#options.note?.(headers);
+    const checkedAt = this.#clock.now();
+    const old = this.#cache.get(key);
+    if (statusCode === 304 && old !== undefined) {
+      this.#cache.set(key, { ...old, checkedAt });
+      return old.value;
+    }
+    if (statusCode === 404 || statusCode === 410) return undefined;
+    if (statusCode !== 200) throw this.#refusal(answer);
+    const body = await readBytes(answer, this.#bytesMax);
+    const etag = typeof headers.etag === 'string' ? headers.etag : undefined;
+    const value = this.#parse(body, parse);
+    this.#cache.set(key, { value, bytes: key.length + 2 * body.length, etag, checkedAt });
+    return value;
+  }
+
+  #parse<T>(body: Buffer, parse: (body: Buffer) => T): T {
+    try {
+      return parse(body);
+    } catch (error) {
+      throw this.#options.host.failure('answers what nobody can read', error);
+    }
+  }
+
+  #refusal({ statusCode, headers }: OutsideAnswer): SpillwayError {
+    const { host } = this.#options;
+    const isLimit = statusCode === 429 || headers['x-ratelimit-remaining'] === '0';
+    const seconds = Number(headers['retry-after'] ?? NaN);
+    if (!isLimit && Number.isNaN(seconds)) {
+      return fleetError('OUTSIDE_REFUSED', `${host.name} answers ${statusCode}`);
+    }
+    return host.limited(seconds >= 0 ? Math.min(seconds * 1000, 3_600_000) : 60_000);
+  }
+}
+
+function keyOf({ path, query = {} }: OutsideCall): string {
+  return JSON.stringify([path, Object.entries(query).sort()]);
+}

@@ -1,0 +1,124 @@
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply } from 'fastify';
+import { type Lane, SpillwayError } from 'spillway';
+import { fleetError } from '../errors.ts';
+import type { GithubBudgetState } from '../outside/github-budget.ts';
+import { patterns } from '../protocol/patterns.ts';
+import type { RunRecord } from '../scheduling/run-record.ts';
+import type { FleetLanes } from '../server/fleet-lanes.ts';
+import { calculateElo } from '../statistics/calculate-elo.ts';
+import { apiErrors } from './api-errors.ts';
+import { finishedQuery } from './finished-query.ts';
+import { jsonObject } from './json-stream.ts';
+import { answerUnknownPaths, refuseOtherMethods } from './method-refusal.ts';
+import { queryTexts } from './query-texts.ts';
+import type { RunSource } from './run-source.ts';
+import { listedRun, shownElo, shownRun, shownTask } from './shown-run.ts';
+
+export interface ReadRoutesOptions {
+  readonly source: RunSource;
+  /** What GitHub still grants the server. */
+  readonly budget: () => GithubBudgetState;
+  readonly lanes: Pick<FleetLanes, 'read' | 'queries'>;
+}
+
+/** The longest query about the log, in bytes. */
+const actionsBodyBytesMax = 65_536;
+const getUrls = [
+  '/api/active_runs',
+  '/api/finished_runs',
+  '/api/get_run/:id',
+  '/api/get_elo/:id',
+  '/api/get_task/:id/:task',
+  '/api/calc_elo',
+  '/api/rate_limit',
+];
+const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
+
+/** What anybody may ask about runs, in the forms that scripts know. */
+export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, options) => {
+  const { source, lanes } = options;
+  const lane = lanes.read;
+  apiErrors(app);
+  const streamed = { config: { lane, domain: 'stream' } } as const;
+  app.get('/api/active_runs', streamed, async (request, reply) => {
+    return sendRuns(reply, await source.unfinished(request.permit.signal));
+  });
+  app.get('/api/finished_runs', streamed, async (request, reply) => {
+    const query = finishedQuery(queryTexts(request.query));
+    return sendRuns(reply, await source.finished(query, request.permit.signal));
+  });
+  app.get('/api/get_run/:id', { config: { lane } }, async (request, reply) => {
+    openToAll(reply);
+    const { id } = request.params as { id: string };
+    return shownRun(await findRun(source, id, request.permit.signal));
+  });
+  app.get('/api/get_elo/:id', { config: { lane } }, async (request) => {
+    const { id } = request.params as { id: string };
+    return shownElo(await findRun(source, id, request.permit.signal));
+  });
+  app.get('/api/get_task/:id/:task', { config: { lane } }, async (request) => {
+    const { id, task } = request.params as { id: string; task: string };
+    return findTask(source, id, task, request.permit.signal);
+  });
+  app.get('/api/calc_elo', { config: { lane } }, async (request) => {
+    return calculateElo(queryTexts(request.query));
+  });
+  app.get('/api/rate_limit', { config: { lane } }, async () => options.budget());
+  await app.register(async (scope) => actionsRoute(scope, source, lanes.queries));
+  refuseOtherMethods(app, getUrls, ['GET', 'HEAD']);
+  refuseOtherMethods(app, ['/api/actions'], ['POST']);
+  await app.register(async (scope) => answerUnknownPaths(scope), { prefix: '/api' });
+};
+
+function actionsRoute(app: FastifyInstance, source: RunSource, lane: Lane): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
+  const config = { lane, bodyTypes: 'any' } as const;
+  const route = { config, bodyLimit: actionsBodyBytesMax };
+  app.post('/api/actions', route, async (request, reply) => {
+    openToAll(reply);
+    try {
+      return await source.actions(JSON.parse(String(request.body)), request.permit.signal);
+    } catch (error) {
+      // Overload is said as such; whatever else goes wrong is the query's fault.
+      if (error instanceof SpillwayError && error.retryable) throw error;
+      return [];
+    }
+  });
+}
+
+function openToAll(reply: FastifyReply): void {
+  reply.headers({
+    'access-control-allow-origin': '*',
+    'access-control-allow-headers': 'content-type',
+  });
+}
+
+function sendRuns(reply: FastifyReply, runs: Iterable<RunRecord>): FastifyReply {
+  const entries = Iterator.from(runs).map((run) => [run._id, listedRun(run)] as const);
+  const chunks = jsonObject(entries as unknown as Iterable<readonly [string, object]>);
+  const body = Readable.from(chunks, { objectMode: false });
+  return reply.type('application/json; charset=utf-8').send(body);
+}
+
+async function findRun(source: RunSource, id: string, signal: AbortSignal): Promise<RunRecord> {
+  const run = patterns.runId.test(id) ? await source.run(id.toLowerCase(), signal) : undefined;
+  if (run === undefined) throw fleetError('NOT_FOUND', `The run ${id} does not exist`);
+  return run;
+}
+
+async function findTask(
+  source: RunSource,
+  id: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<object> {
+  const [, number, bad] = taskName.exec(name) ?? [];
+  const isPlain = number !== undefined && patterns.runId.test(id);
+  const place = [id.toLowerCase(), Number(number), signal] as const;
+  const find = () => (bad === undefined ? source.task(...place) : source.badTask(...place));
+  const task = isPlain ? await find() : undefined;
+  if (task === undefined) throw fleetError('NOT_FOUND', `The task ${id}/${name} does not exist`);
+  return shownTask(task);
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { fleetProgram } from 'spillway-fleet';
+import { fleet, fleetFile, ServedFleet } from './fixtures/fleet-command.ts';
+import { temporaryFolder } from './fixtures/fleet-site.ts';
+
+type Command = ReturnType<typeof fleetProgram>;
+
+function helpOf(command: Command): string {
+  let help = '';
+  const writeOut = (text: string) => {
+    help += text;
+  };
+  command.configureOutput({ writeOut }).outputHelp();
+  return help;
+}
+
+const sha = 'a'.repeat(40);
+const runWords = [
+  ...['run', 'add', '--user', 'ada', '--preset', 'stc', '--book', 'tiny.epd'],
+  ...['--new-tag', 'new', '--base-tag', 'base', '--resolved-new', sha, '--resolved-base', sha],
+  ...['--new-signature', '123456', '--base-signature', '123456'],
+];
+const epd = 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1\n';
+
+describe('the command line', { concurrency: 2 }, () => {
+  it('has help with examples for every command', () => {
+    const program = fleetProgram();
+    const leaves = program.commands.flatMap((one) =>
+      one.commands.length > 0 ? one.commands : one,
+    );
+    assert.ok(leaves.length >= 20, `${leaves.length} commands`);
+    for (const command of [program, ...leaves]) {
+      const help = helpOf(command);
+      assert.match(help, /\nExamples:\n {2}\$ fleet /, command.name());
+      assert.match(help, /^Usage: fleet/, command.name());
+    }
+  });
+
+  it('exits with 2 for wrong use, and says what is wrong and what to do', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const cases: readonly (readonly [readonly string[], RegExp, Record<string, string>?])[] = [
+      [['usr'], /unknown command 'usr'[\s\S]*Did you mean user\?[\s\S]*--help/],
+      [['user', 'list', '--jsn'], /unknown option '--jsn'[\s\S]*Did you mean --json\?/],
+      [['run', 'add'], /--user <name>/],
+      [['user', 'add', 'ada'], /no password: .*--password-stdin, or set FLEET_PASSWORD/],
+      [['config', '--port', 'x'], /fleet: port \(flag --port\): must be an integer/],
+      [['user', 'list'], /FLEET_PROT: is not known; did you mean FLEET_PORT/, { FLEET_PROT: '1' }],
+      [['run', 'add', '--user', 'a', '--file', 'none'], /none: cannot be read as JSON: ENOENT/],
+      [['run', 'add', '--user', 'a', '--sprt', '1'], /--sprt: must be like 0,2, got 1/],
+    ];
+    const told = await Promise.all(
+      cases.map(([words, , environment = {}]) => fleet(words, { data, environment })),
+    );
+    for (const [at, { code, stderr, stdout }] of told.entries()) {
+      assert.match(stderr, cases[at]?.[1] as RegExp);
+      assert.deepEqual([code, stdout], [2, ''], stderr);
+    }
+  });
+
+  it('works on the database itself while no server runs', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = join(await temporaryFolder(stack), 'made', 'by', 'it');
+    const password = ['user', 'add', 'ada', '--password-stdin', '--json'];
+    const added = await fleet(password, { data, input: 'secret\nmore\n' });
+    assert.equal(added.code, 0, added.stderr);
+    assert.equal(JSON.parse(added.stdout).username, 'ada');
+    assert.doesNotMatch(added.stdout + added.stderr, /secret/);
+    const book = join(data, 'tiny.epd');
+    writeFileSync(book, epd);
+    assert.equal(
+      (await fleet(['book', 'add', book], { data })).stdout,
+      'Book tiny.epd was added.\n',
+    );
+    const wrong = await fleet([...runWords, '--tc', '9'.repeat(60)], { data });
+    assert.match(wrong.stderr, /^fleet: --tc: must be seconds per game/);
+    assert.equal(wrong.code, 2);
+    const run = await fleet([...runWords, '--threads', '2', '--json'], { data });
+    const { id } = JSON.parse(run.stdout);
+    const { stdout } = await fleet(['run', 'show', id, '--json'], { data });
+    const { args } = JSON.parse(stdout);
+    assert.deepEqual(
+      [args.threads, args.tc, args.new_options, args.sprt.elo1, args.book],
+      [2, '10+0.1', 'Hash=16', 2, 'tiny.epd'],
+    );
+    const missing = await fleet(['run', 'stop', '0'.repeat(24)], { data });
+    assert.match(missing.stderr, /^fleet: there is no run 0{24}; see fleet run list$/m);
+    assert.equal(missing.code, 1);
+  });
+
+  it('asks the server while one runs, and gives a worker something to do', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const site = stack.use(await ServedFleet.start(data));
+    const seeded = await fleet(['seed', '--json'], { data });
+    assert.equal(seeded.code, 0, seeded.stderr);
+    const { username, password, runs } = JSON.parse(seeded.stdout);
+    assert.deepEqual(runs.length, 2);
+    const inServer = await fetch(`${site.url}/api/active_runs`);
+    const ids = runs.map((run: { id: string }) => run.id);
+    const played = Object.keys((await inServer.json()) as object);
+    assert.deepEqual(new Set(played), new Set(ids));
+    const version = await fetch(`${site.url}/api/request_version`, {
+      method: 'POST',
+      body: JSON.stringify({ password, worker_info: { username } }),
+      headers: { 'content-type': 'application/json' },
+    });
+    assert.equal(((await version.json()) as { version: number }).version, 325);
+    const other = await fleet(['import'], { data, input: '' });
+    assert.match(other.stderr, /a server has it open; stop that first/);
+    assert.equal(other.code, 1);
+  });
+
+  it('takes over from a server that was killed, once its claim has run out', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const site = stack.use(await ServedFleet.start(data));
+    await site.stop('SIGKILL');
+    const { code, stdout, stderr } = await fleet(['user', 'list', '--json'], { data });
+    assert.equal(code, 0, stderr);
+    assert.equal(JSON.parse(stdout)[0].username, 'admin');
+  });
+
+  it('adds nets under the name that they must have', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const net = join(data, 'net.bin');
+    writeFileSync(net, 'abc');
+    const [good, bad] = await Promise.all([
+      fleet(['net', 'add', net, '--json'], { data }),
+      fleet(['net', 'add', join(data, 'none')], { data: join(data, 'other') }),
+    ]);
+    const [{ name }] = JSON.parse(good.stdout);
+    assert.equal(name, 'nn-ba7816bf8f01.nnue');
+    assert.equal(readFileSync(join(data, 'nets', name), 'utf8'), 'abc');
+    assert.deepEqual([bad.code, /ENOENT/.test(bad.stderr)], [1, true], bad.stderr);
+  });
+
+  it('shows settings with where they came from', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = join(await temporaryFolder(stack), 'data');
+    mkdirSync(data);
+    writeFileSync(join(data, 'fleet.json'), JSON.stringify({ port: 1, host: '127.0.0.9' }));
+    const environment = { FLEET_PORT: '2', FLEET_GITHUB_TOKEN: 'hush' };
+    const { stdout } = await fleet(['config'], { data, environment });
+    assert.match(stdout, /^port +2 +environment FLEET_PORT$/m);
+    assert.match(stdout, /^host +127\.0\.0\.9 +file .*fleet\.json$/m);
+    assert.match(stdout, /^githubToken +\(hidden\) +environment FLEET_GITHUB_TOKEN$/m);
+    assert.match(stdout, /^log +no +default$/m);
+    assert.doesNotMatch(stdout, /hush/);
+  });
+
+  it('asks for a password twice, and shows it to nobody', async (test) => {
+    if (spawnSync('script', ['--version']).status !== 0) return test.skip('no terminal is here');
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const words = [process.execPath, fleetFile, 'user', 'add', 'ada', '--data', data];
+    const terminal = spawn('script', ['-qec', words.join(' '), '/dev/null']);
+    let shown = '';
+    terminal.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      shown += chunk;
+      if (chunk.includes('Password: ')) terminal.stdin.write('secrex\u007ft\r');
+      if (chunk.includes('Once more: ')) terminal.stdin.write('secret\r');
+    });
+    const [code] = await once(terminal, 'close');
+    assert.equal(code, 0, shown);
+    assert.match(shown, /ada was added/);
+    assert.doesNotMatch(shown, /secre/);
+  });
+
+  it('finds a Node that can run it', (test) => {
+    const old = spawnSync('/usr/bin/node', ['-p', 'process.versions.node'], { encoding: 'utf8' });
+    if (old.status !== 0 || Number.parseInt(old.stdout, 10) >= 24) {
+      test.skip('no older Node is here');
+      return;
+    }
+    const { status, stdout } = spawnSync('/usr/bin/node', [fleetFile, '--help'], {
+      encoding: 'utf8',
+    });
+    assert.equal(status, 0);
+    assert.match(stdout, /^Usage: fleet/);
+  });
+});

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { after, before, describe, it } from 'node:test';
+import { instanceHeader, operations } from 'spillway-fleet';
+import { ServedFleet } from './fixtures/fleet-command.ts';
+import { temporaryFolder } from './fixtures/fleet-site.ts';
+
+const stack = new AsyncDisposableStack();
+let site: ServedFleet;
+const token = 'a-token-that-is-long-enough';
+const run = {
+  ...{ new_tag: 'new', base_tag: 'base', tc: '10+0.1', book: 'b.epd', num_games: 2000 },
+  ...{ resolved_new: 'a'.repeat(40), resolved_base: 'b'.repeat(40) },
+  ...{ new_signature: '123456', base_signature: '654321' },
+};
+const book = { total: 3, white: 2, black: 1, min_depth: null, max_depth: null };
+const books = { 'b.epd': { ...book, sri: 'A'.repeat(64) } };
+
+before(async () => {
+  const data = await temporaryFolder(stack);
+  site = stack.use(await ServedFleet.start(data, ['--operator-token', token]));
+  await site.ask('user-add', { username: 'ada', password: 'secret', approver: true });
+  await site.ask('user-add', { username: 'bob', password: 'secret' });
+  await site.ask('book-add', { books });
+});
+after(() => stack.disposeAsync());
+
+const ask = async (name: string, input: unknown) => {
+  const { status, value, error } = await site.ask(name, input);
+  return status === 200 ? value : `${status} ${error?.code}: ${error?.message}`;
+};
+
+/** What a worker that asks for a task is told. */
+async function version(username: string, password: string): Promise<number> {
+  const response = await fetch(`${site.url}/api/request_version`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ password, worker_info: { username } }),
+  });
+  return response.status;
+}
+
+describe('the operator of a running server', () => {
+  it('adds users that can be used at once', async () => {
+    const { username, status, approver, machine_limit } = await ask('user-add', {
+      ...{ username: 'carol', password: ' with blanks ', machines: '4' },
+    });
+    assert.deepEqual([username, status, approver, machine_limit], ['carol', 'active', false, 4]);
+    assert.equal(await version('carol', ' with blanks '), 200);
+    assert.equal(await version('carol', 'with blanks'), 401);
+    assert.match(await ask('user-add', { username: 'carol', password: 'x' }), /^409 USER_EXISTS/);
+  });
+
+  it('lets users in and out, from one request to the next', async () => {
+    await ask('user-add', { username: 'dave', password: 'one', pending: true });
+    assert.equal(await version('dave', 'one'), 401);
+    assert.equal((await ask('user-approve', { username: 'dave', by: 'ada' })).status, 'active');
+    assert.equal(await version('dave', 'one'), 200);
+    assert.equal((await ask('user-block', { username: 'dave' })).status, 'blocked');
+    assert.equal(await version('dave', 'one'), 401);
+    await ask('user-block', { username: 'dave', blocked: false });
+    await ask('user-password', { username: 'dave', password: 'two' });
+    assert.deepEqual([await version('dave', 'one'), await version('dave', 'two')], [401, 200]);
+    assert.equal((await ask('user-limit', { username: 'dave', machines: 99 })).machine_limit, 99);
+  });
+
+  it('takes runs through their life', async () => {
+    const { id, status } = await ask('run-add', { username: 'bob', run });
+    assert.equal(status, 'pending');
+    assert.equal((await ask('run-approve', { id, by: 'ada' })).status, 'paused');
+    const shown = await ask('run-show', { id });
+    assert.deepEqual(
+      [shown.approver, shown.args.username, shown.args.tc, shown.tasks.all],
+      ['ada', 'bob', '10+0.1', 0],
+    );
+    assert.equal((await ask('run-pause', { id })).status, 'pending');
+    const open = await ask('run-list', {});
+    assert.ok(open.some((one: { id: string }) => one.id === id));
+    assert.equal((await ask('run-stop', { id, message: 'enough' })).status, 'finished');
+    const finished = await ask('run-list', { finished: true });
+    assert.deepEqual(
+      finished.map((one: { id: string }) => one.id),
+      [id],
+    );
+    assert.match(await ask('run-purge', { id }), /^400 REQUEST_INVALID: Not purged/);
+  });
+
+  it('gives workers what was approved, and not what was not', async () => {
+    const { id } = await ask('run-add', { username: 'bob', run, approve: true });
+    const active = await fetch(`${site.url}/api/active_runs`).then((one) => one.json());
+    assert.equal((active as Record<string, { approved: boolean }>)[id]?.approved, true);
+    await ask('run-stop', { id });
+  });
+
+  const refused: readonly (readonly [string, object, RegExp])[] = [
+    ['user-add', { username: 'x', password: 'y' }, /^422 INPUT_INVALID: username: must be 2 to 64/],
+    ['user-add', { username: 'eve' }, /^422 INPUT_INVALID: password: must be a password of 1/],
+    ['user-add', { username: 'eve', password: 'y'.repeat(73) }, /password: must be/],
+    [
+      'user-add',
+      { username: 'eve', passwort: 'y' },
+      /passwort: is not known; did you mean password/,
+    ],
+    ['user-add', { username: 'eve', password: 'y', email: 'no' }, /email: must be/],
+    ['user-limit', { username: 'ada', machines: -1 }, /machines: must be an integer from 0/],
+    ['user-limit', { username: 'nobody', machines: 1 }, /^404 NOT_FOUND: there is no user nobody/],
+    ['user-password', { username: 'nobody', password: 'x' }, /^404 NOT_FOUND/],
+    ['user-approve', { username: 'ada', by: 'bob' }, /by: must be an approver, and bob is not one/],
+    ['run-add', { username: 'nobody', run }, /username: must be a user, and nobody is none/],
+    ['run-add', { username: 'bob' }, /^422 INPUT_INVALID: input: must be an object/],
+    ['run-add', { username: 'bob', run: { ...run, tc: 'x' } }, /^422 INPUT_INVALID: tc: must be/],
+    [
+      'run-add',
+      { username: 'bob', run: { ...run, new_nets: ['nn-000000000000.nnue'] } },
+      /new_nets: must be different names/,
+    ],
+    ['run-approve', { id: 'x' }, /^422 INPUT_INVALID: id: must be the 24/],
+    ['run-stop', { id: '0'.repeat(24) }, /^404 NOT_FOUND: there is no run 0000/],
+    ['run-list', { limit: 5000 }, /limit: must be an integer from 1 to 1000/],
+    ['book-add', { books: { 'x.txt': {} } }, /^400 REQUEST_INVALID: x\.txt/],
+    ['run-stopp', {}, /^404 NOT_FOUND: there is no operation run-stopp; did you mean run-stop\?/],
+  ];
+  for (const [name, input, words] of refused) {
+    it(`is told what is wrong with ${name} ${JSON.stringify(input).slice(0, 60)}`, async () => {
+      assert.match(await ask(name, input), words);
+    });
+  }
+
+  it('does not approve a run as the one who submitted it', async () => {
+    const { id } = await ask('run-add', { username: 'ada', run });
+    assert.match(await ask('run-approve', { id, by: 'ada' }), /nobody approves their own run/);
+    assert.equal((await ask('run-show', { id })).approved, false);
+  });
+
+  it('is nobody who comes through a proxy or from a page, unless with the token', async () => {
+    const status = async (headers: object) => (await site.ask('user-list', {}, headers)).status;
+    assert.equal(await status({ 'x-forwarded-for': '1.2.3.4' }), 403);
+    assert.equal(await status({ origin: 'http://evil.example' }), 403);
+    assert.equal(await status({ authorization: 'Bearer wrong' }), 403);
+    const headers = { 'x-forwarded-for': '1.2.3.4', authorization: `Bearer ${token}` };
+    assert.equal(await status(headers), 200);
+    for (const name of operations.keys()) {
+      const { status: refusal } = await site.ask(name, {}, { 'x-forwarded-for': '1.2.3.4' });
+      assert.equal(refusal, 403, name);
+    }
+  });
+
+  it('is not taken for the operator of a server that was here before', async () => {
+    const other = await site.ask('user-list', {}, { [instanceHeader]: 'another' });
+    assert.equal(other.status, 404);
+  });
+
+  it('sends JSON, and changes things by POST only', async () => {
+    const get = await fetch(`${site.url}/-/fleet/user-list`);
+    assert.equal(get.status, 405);
+    const { promise, resolve } = Promise.withResolvers<number | undefined>();
+    const sent = request(`${site.url}/-/fleet/user-list`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+    });
+    sent.on('response', (answer) => resolve(answer.resume().statusCode)).end('{');
+    assert.equal(await promise, 400);
+  });
+});

@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { describe, it } from 'node:test';
+import { createGzip, gzipSync } from 'node:zlib';
+import type { FastifyPluginAsync } from 'fastify';
+import { Gate, Lane } from 'spillway';
+import {
+  type FleetSchema,
+  fleetMigrations,
+  PgnShelf,
+  type ReceivePgnOptions,
+  receivePgn,
+  wallClock,
+} from 'spillway-fleet';
+import { createServer, uploads } from 'spillway-http';
+import { openDatabase } from 'spillway-sql';
+import { temporaryFolder } from './fixtures/fleet-site.ts';
+
+const task = { run_id: 'f'.repeat(24), task_id: 3 };
+
+/** A server that takes games from anybody, within these limits. */
+async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptions> = {}) {
+  const folder = await temporaryFolder(stack);
+  const database = stack.use(await openDatabase<FleetSchema>(`sqlite:${join(folder, 'db')}`));
+  await database.migrate(fleetMigrations);
+  const shelf = new PgnShelf({ folder: join(folder, 'pgns'), database, clock: wallClock });
+  await shelf.start();
+  const checks = new Gate({ limit: 2, queueMax: 9 });
+  const lane = new Lane({ name: 'all', limit: 8, queueMax: 8, deadlineMs: 60_000 });
+  const server = stack.use(await createServer({ lane, operator: false }));
+  const routes: FastifyPluginAsync = async (scope) => {
+    await scope.register(uploads);
+    scope.post('/', async (http) => {
+      const admit = async () => task;
+      const usual = { checks, bodyBytesMax: 200_000_000, textBytesMax: 400_000_000 };
+      await receivePgn(http, { shelf, ...usual, admit, ...limits }, http.permit.signal);
+      return {};
+    });
+  };
+  await server.app.register(routes);
+  await server.start();
+  return { shelf, url: server.url, pgns: join(folder, 'pgns') };
+}
+
+/** Sends a body without saying how long it will be. */
+async function send(url: string, body: AsyncIterable<string> | Iterable<string>) {
+  const asked = request(url, { method: 'POST', agent: false });
+  const answered = once(asked, 'response') as Promise<[IncomingMessage]>;
+  const sent = pipeline(Readable.from(body), asked).catch(() => {});
+  const [answer] = await answered;
+  await answer.toArray();
+  await sent;
+  return answer.statusCode;
+}
+
+function* bodyOf(zip: Buffer): Generator<string> {
+  yield '{"pgn":"';
+  for (let at = 0; at < zip.length; at += 49_152) {
+    yield zip.subarray(at, at + 49_152).toString('base64');
+  }
+  yield '"}';
+}
+
+describe('receiving games', () => {
+  it('stops at the limit of the body, and leaves nothing behind', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { shelf, url, pgns } = await open(stack, { bodyBytesMax: 100_000 });
+    const zip = gzipSync(randomBytes(60_000));
+    assert.equal(await send(url, bodyOf(zip)), 200);
+    assert.equal(await send(url, bodyOf(gzipSync(randomBytes(90_000)))), 413);
+    assert.deepEqual(await readdir(pgns), [task.run_id]);
+    assert.equal((await shelf.find(task.run_id, task.task_id))?.piece.size, zip.length);
+  });
+
+  it('refuses a small file that becomes a huge one', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { shelf, url, pgns } = await open(stack, { textBytesMax: 50_000_000 });
+    const bomb = gzipSync(Buffer.alloc(60_000_000));
+    assert.ok(bomb.length < 100_000);
+    assert.equal(await send(url, bodyOf(bomb)), 413);
+    assert.equal(
+      await send(url, bodyOf(Buffer.concat(Array(9).fill(gzipSync(Buffer.alloc(6e6)))))),
+      413,
+    );
+    assert.equal(await shelf.find(task.run_id, task.task_id), undefined);
+    assert.deepEqual(await readdir(pgns), []);
+  });
+
+  it('leaves nothing behind when the client goes away', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { url, pgns } = await open(stack);
+    const asked = request(url, { method: 'POST', agent: false });
+    asked.on('error', () => {});
+    asked.write(`{"pgn":"${randomBytes(300_000).toString('base64')}`);
+    while ((await readdir(pgns)).length === 0) await new Promise(setImmediate);
+    asked.destroy();
+    while ((await readdir(pgns)).length > 0) await new Promise(setImmediate);
+  });
+
+  it('takes 100 MB with a few of them in memory', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { shelf, url } = await open(stack);
+    const block = randomBytes(3 * 2 ** 16);
+    const zip = createGzip({ level: 0 });
+    const packed = pipeline(
+      (function* () {
+        for (let at = 0; at < 512; at += 1) yield block;
+      })(),
+      zip,
+    );
+    async function* body() {
+      let rest = Buffer.alloc(0);
+      yield '{"pgn":"';
+      for await (const chunk of zip) {
+        const all = Buffer.concat([rest, chunk]);
+        const used = all.length - (all.length % 3);
+        rest = all.subarray(used);
+        yield all.toString('base64', 0, used);
+      }
+      yield `${rest.toString('base64')}"}`;
+    }
+    globalThis.gc?.();
+    const before = process.memoryUsage();
+    let peak = 0;
+    const watch = setInterval(() => {
+      const now = process.memoryUsage();
+      peak = Math.max(peak, now.arrayBuffers - before.arrayBuffers);
+    }, 5);
+    try {
+      assert.equal(await send(url, body()), 200);
+      await packed;
+    } finally {
+      clearInterval(watch);
+    }
+    const stored = await shelf.find(task.run_id, task.task_id);
+    assert.ok((stored?.piece.size ?? 0) > 100_000_000);
+    assert.ok(peak < 60_000_000, `${peak} bytes at once`);
+  });
+});

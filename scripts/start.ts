@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+/** One program of the repository that serves. */
+interface ServiceFile {
+  readonly name: string;
+  /** From the root of the repository; a service whose file is not there yet is left out. */
+  readonly file: string;
+  readonly words: (data: string) => readonly string[];
+}
+
+const root = dirname(import.meta.dirname);
+const services: readonly ServiceFile[] = [
+  {
+    name: 'fleet',
+    file: 'apps/fleet/bin/fleet.js',
+    words: (data) => [
+      ...['serve', '--data', join(data, 'fleet'), '--host', '127.0.0.1'],
+      ...fleetWords(),
+    ],
+  },
+];
+
+const usage = `Starts all services on this machine, each with its data below one folder.
+  npm start
+  npm start -- --data <folder>        where all data are kept (default ./data)
+  npm start -- --fleet-port <number>  0 takes a free one (default 6543)
+Ctrl-C stops them when they are done with what they have begun; a second one at once.
+`;
+
+/** npm passes on the Ctrl-C that the terminal has sent to all already: that is not a second one. */
+const sameMs = 500;
+/** A service has its own limit, which is shorter. */
+const stopMsMax = 15_000;
+
+const options = readOptions();
+
+function readOptions(): { readonly data: string; readonly fleetPort: string | undefined } {
+  try {
+    const { values } = parseArgs({
+      options: {
+        data: { type: 'string', default: 'data' },
+        'fleet-port': { type: 'string' },
+        help: { type: 'boolean' },
+      },
+    });
+    if (values.help) {
+      process.stdout.write(usage);
+      process.exit(0);
+    }
+    return { data: resolve(values.data), fleetPort: values['fleet-port'] };
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n${usage}`);
+    process.exit(2);
+  }
+}
+
+function fleetWords(): readonly string[] {
+  return options.fleetPort === undefined ? [] : ['--port', options.fleetPort];
+}
+
+/** A service that runs. A group of its own keeps the terminal's Ctrl-C from it: we pass it on. */
+class Running {
+  readonly name: string;
+  readonly #child: ChildProcess;
+  readonly ended: Promise<string | undefined>;
+  isRunning = true;
+
+  constructor({ name, file, words }: ServiceFile, data: string) {
+    this.name = name;
+    const script = join(root, file);
+    this.#child = spawn(process.execPath, [script, ...words(data)], {
+      cwd: root,
+      detached: true,
+      // The channel tells the service of our end, however we end.
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    this.ended = new Promise((done) => {
+      const end = (how: string | undefined) => {
+        this.isRunning = false;
+        done(how);
+      };
+      this.#child.once('error', (error) => end(error.message));
+      this.#child.once('exit', (code, signal) => {
+        end(code === 0 ? undefined : (signal ?? `exit code ${code}`));
+      });
+    });
+  }
+
+  end(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+}
+
+const found = services.filter(({ file }) => existsSync(join(root, file)));
+const all = found.map((service) => new Running(service, options.data));
+const names = () => all.filter(({ isRunning }) => isRunning).map(({ name }) => name);
+let askedAt: number | undefined;
+
+function onSignal(name: NodeJS.Signals): void {
+  const now = performance.now();
+  if (askedAt !== undefined && now - askedAt < sameMs) return;
+  if (askedAt !== undefined) {
+    process.stderr.write(`${name} again: ended at once. Not stopped: ${names().join(', ')}\n`);
+    for (const service of all) if (service.isRunning) service.end('SIGKILL');
+    process.exit(128 + constants.signals[name]);
+  }
+  askedAt = now;
+  stopAll();
+}
+
+function stopAll(): void {
+  for (const service of all) service.end('SIGTERM');
+  setTimeout(() => {
+    process.stderr.write(`Not stopped in time, ended by force: ${names().join(', ')}\n`);
+    for (const service of all) if (service.isRunning) service.end('SIGKILL');
+    process.exit(1);
+  }, stopMsMax).unref();
+}
+
+process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+const outcomes = await Promise.all(
+  all.map(async ({ name, ended }) => {
+    const how = await ended;
+    // One that ended by itself takes the others with it, so that nobody thinks all is well.
+    if (askedAt === undefined) {
+      process.stderr.write(`${name} has ended by itself (${how ?? 'exit code 0'}).\n`);
+      askedAt = performance.now();
+      stopAll();
+      return `${name} (${how ?? 'by itself'})`;
+    }
+    return how === undefined ? undefined : `${name} (${how})`;
+  }),
+);
+const failed = outcomes.filter((how) => how !== undefined);
+if (failed.length > 0) process.stderr.write(`Not stopped as it should be: ${failed.join(', ')}\n`);
+else process.stderr.write(`All services have stopped; their data are in ${options.data}\n`);
+process.exit(failed.length > 0 ? 1 : 0);
