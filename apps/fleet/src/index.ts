@@ -241,5 +241,5 @@ export {
 export { hashPassword, impossibleHash, matchesPassword } from './users/password.ts';
 export { approversGroup, type User, userOf, userRow } from './users/user.ts';
 export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';
-export { VerifiedPasswords } from './users/verified-passwords.ts';
+export { VerifiedPasswords, type Waiter } from './users/verified-passwords.ts';
 export { wallClock } from './wall-clock.ts';

@@ -105,11 +105,14 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.readers,
     connectionsMax: 20_000,
-    primaryOnly: { primary: () => primary.isPrimary },
+    // Workers give up for good where another instance is the primary, so be sure of it.
+    primaryOnly: { primary: () => primary.decides() },
     operator: { panel, ready: () => (primary.isPrimary ? [] : ['primary']) },
   });
+  const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
+  const legacyUsernames = new Set(legacy);
   const { pgns, nets } = files;
-  const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri };
+  const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri, legacyUsernames };
   await server.app.register(workerApi, api);
   const source = new StoredRuns({ primary, storage });
   await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });

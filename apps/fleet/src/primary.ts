@@ -4,6 +4,7 @@ import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import type { Changes, Decision } from './scheduling/changes.ts';
 import { Fleet, type FleetStats } from './scheduling/fleet.ts';
 import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
+import type { Waiter } from './users/verified-passwords.ts';
 
 export type PrimaryOptions = ClaimOptions;
 
@@ -31,11 +32,13 @@ export class Primary implements Part {
   readonly name = 'primary';
   readonly #options: PrimaryOptions;
   readonly #end = new AbortController();
-  /** Once this instance may be the primary, or cannot even ask. */
-  readonly #claimed = Promise.withResolvers<void>();
+  /** Once it is known whether this instance or another is the primary. */
+  readonly #found = Promise.withResolvers<void>();
   /** Once it is the primary for the first time, or failed to be. */
   readonly #first = Promise.withResolvers<void>();
   #term: Term | undefined;
+  /** Whether another instance has been the primary for so long that it must be alive. */
+  #isSecond = false;
   #serving: Promise<void> | undefined;
 
   constructor(options: PrimaryOptions) {
@@ -46,6 +49,12 @@ export class Primary implements Part {
   /** Whether this instance decides. */
   get isPrimary(): boolean {
     return this.#term?.claim.held === true;
+  }
+
+  /** The same, but throws `DATABASE_LOST` while it is not known which instance does. */
+  decides(): boolean {
+    if (this.isPrimary || this.#isSecond) return this.isPrimary;
+    throw new SpillwayError('DATABASE_LOST', 'no primary yet', { retryAfterMs: retryMs });
   }
 
   get stats(): PrimaryStats {
@@ -73,26 +82,19 @@ export class Primary implements Part {
   }
 
   /** Brings a finished run back into memory, if there is such a one and it is not there. */
-  async recall(id: string, signal?: AbortSignal): Promise<void> {
+  async recall(id: string, waiter?: Waiter): Promise<void> {
     const { fleet } = this.#current();
     if (fleet.run(id) !== undefined) return;
-    const run = await this.#options.storage.run(id, signal);
+    const run = await this.#options.storage.run(id, waiter?.signal);
     if (run?.record.finished) fleet.recall(run);
   }
 
   /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
   async start(signal: AbortSignal): Promise<void> {
-    const { clock, leaseMs, lockPath } = this.#options;
     this.#serving = this.#serve();
-    const leftMs = lockPath === undefined ? 1.5 * leaseMs : 0;
-    using limit = deadline(clock, leftMs + retryMs, signal);
-    const isClaimed = await untilAborted(this.#claimed.promise, limit.signal).then(
-      () => true,
-      () => false,
-    );
     try {
-      signal.throwIfAborted();
-      if (isClaimed) await untilAborted(this.#first.promise, signal);
+      await untilAborted(this.#found.promise, signal);
+      if (!this.#isSecond) await untilAborted(this.#first.promise, signal);
     } catch (error) {
       // What failed to start is not stopped by anybody else.
       await this.stop();
@@ -108,22 +110,31 @@ export class Primary implements Part {
 
   #current(): Term {
     const term = this.#term;
-    if (term?.claim.held) return term;
-    throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs: 1_000 });
+    if (term !== undefined && this.decides()) return term;
+    throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs: retryMs });
   }
 
   async #serve(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, leaseMs, lockPath } = this.#options;
     const { signal } = this.#end;
+    const patienceMs = retryMs + (lockPath === undefined ? 1.5 * leaseMs : 0);
     while (!signal.aborted) {
+      using patience = clock.after(patienceMs, () => {
+        this.#isSecond = true;
+        this.#found.resolve();
+      });
       try {
         await using mine = await claim(this.#options, signal);
-        this.#claimed.resolve();
+        patience[Symbol.dispose]();
+        this.#isSecond = false;
+        this.#found.resolve();
         await this.#hold(mine);
       } catch (error) {
         if (signal.aborted) return;
+        patience[Symbol.dispose]();
+        this.#isSecond = false;
         this.#first.reject(error);
-        this.#claimed.resolve();
+        this.#found.resolve();
         using pause = deadline(clock, retryMs, signal);
         await aborted(pause.signal);
       }

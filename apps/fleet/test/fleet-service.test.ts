@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
-import { gzipSync } from 'node:zlib';
 import { SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import type { Run } from 'spillway-fleet';
+import { Run } from 'spillway-fleet';
 import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 
@@ -105,8 +104,7 @@ describe('a fleet service', () => {
       fleet.primary.change((world) => world.audit()),
       { code: 'NOT_PRIMARY' },
     );
-    const pgn = gzipSync('1. e4 *').toString('base64');
-    const upload = { ...task, message: '', pgn };
+    const upload = { ...task, message: '', pgn: 'H4sIAAAAAAAAA9MCAFsmuQkBAAAA' };
     const taken = await second.ask('upload_pgn', upload);
     assert.deepEqual(Object.keys(taken.json), ['duration']);
     for (const [change, error] of [
@@ -153,6 +151,8 @@ describe('a fleet service', () => {
       throw new TypeError('a bug');
     });
     await assert.rejects(broken, { message: 'a bug' });
+    const meanwhile = await site.ask('beat', task);
+    assert.equal(meanwhile.json?.error, undefined, 'a worker would give its task up');
     await until(() => primary.isPrimary && primary.fleet.run(id)?.record.results.wins === 0);
     assert.equal((await site.ask('beat', task)).json.task_alive, true);
   });
@@ -235,6 +235,41 @@ describe('a fleet service', () => {
     const [task] = site.fleet.primary.fleet.run(id)?.tasks ?? [];
     const { remote_addr, country_code } = task?.record.worker_info ?? {};
     assert.deepEqual([remote_addr, country_code], ['8.8.8.8', 'CH']);
+  });
+
+  it('answers for finished runs that it has let go of', async () => {
+    await using site = await FleetSite.open();
+    const id = await site.run({ num_games: 2 });
+    const task = await site.task({ concurrency: 1 });
+    await site.ask('update_task', { ...task, stats: draws(2) });
+    const { fleet } = site.fleet.primary;
+    const finished = fleet.run(id);
+    assert.ok(finished?.record.finished);
+    // More finished runs than are kept.
+    for (let at = 0; at <= 1000; at += 1) {
+      fleet.recall(new Run({ ...finished.record, _id: at.toString(16).padStart(24, '0') }));
+    }
+    assert.equal(fleet.run(id) === undefined, true);
+    const stranger = { ...task, worker_info: info({ unique_key: uniqueKey(7) }) };
+    const refused = await site.ask('beat', stranger);
+    assert.deepEqual([refused.status, /Invalid unique_key/.test(refused.json.error)], [400, true]);
+    const { json } = await site.ask('update_task', { ...task, stats: draws(2) });
+    assert.deepEqual([json.task_alive, /not active/.test(json.info)], [false, true]);
+  });
+
+  it('takes users whose names are older than the rule for names', async () => {
+    await using stack = new AsyncDisposableStack();
+    const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;
+    const body = { password: 'secret', worker_info: info({ username: 'old_name' }) };
+    {
+      await using site = await FleetSite.open({ database });
+      const { users, storage } = site.fleet;
+      await users.add({ username: 'old_name', password: 'secret', pending: false });
+      assert.match((await site.ask('request_task', body)).json.error, /username/);
+      await storage.setDocument('legacy_usernames', ['old_name']);
+    }
+    await using site = await FleetSite.open({ database });
+    assert.equal((await site.ask('request_task', body)).json.task_waiting, false);
   });
 
   it('does not open a database it does not know', async () => {

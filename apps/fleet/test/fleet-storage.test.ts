@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
-import { seededRandom, systemClock } from 'spillway';
+import { nextTurn, seededRandom, systemClock } from 'spillway';
 import {
   type Changes,
   Fleet,
@@ -43,6 +43,10 @@ async function openStorage(stack: AsyncDisposableStack, deadlineMs = 10_000) {
   };
   return { path, storage, fleet, writer, addRun, addTask };
 }
+
+/** For a database with one run: what its tasks come to, and what it says itself. */
+const balance = `select sum(json_extract(tasks.record, '$.stats.draws')) played,
+  json_extract(runs.record, '$.results.draws') counted from runs, tasks`;
 
 function newFleet(): Fleet {
   return new Fleet({ clock: wallClock, random: seededRandom(1) });
@@ -94,10 +98,7 @@ describe('FleetStorage', () => {
     const { task, changes } = addTask(0, run);
     await writer.store(changes);
     using reader = new DatabaseSync(path, { readOnly: true });
-    const read = reader.prepare(
-      `select sum(json_extract(tasks.record, '$.stats.draws')) played,
-       json_extract(runs.record, '$.results.draws') counted from runs, tasks`,
-    );
+    const read = reader.prepare(balance);
     const { worker_info: info } = task.record;
     for (let games = 2; games <= 60; games += 2) {
       const stored = writer.store(fleet.updateTask(task, { info, stats: draws(games) }).changes);
@@ -106,6 +107,24 @@ describe('FleetStorage', () => {
       await stored;
       assert.equal(read.get()?.played, games);
     }
+  });
+
+  it('is one moment of the world also when it is too long for one turn', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { path, storage, fleet, writer, addRun, addTask } = await openStorage(stack);
+    const run = await addRun({ num_games: 2_000_000 });
+    const waits = Array.from({ length: 2_000 }, (_, at) => writer.store(addTask(at, run).changes));
+    // The writing has begun, and the last task's turn has not come yet.
+    await new Promise<void>(nextTurn);
+    const task = run.tasks.at(-1) as Task;
+    const { worker_info: info } = task.record;
+    const late = writer.store(fleet.updateTask(task, { info, stats: draws(8) }).changes);
+    await Promise.all(waits);
+    using reader = new DatabaseSync(path, { readOnly: true });
+    const { played, counted } = reader.prepare(balance).get() ?? {};
+    assert.deepEqual([played, counted], [0, 0]);
+    await late;
+    await assertSame(storage, run);
   });
 
   it('writes the history of a tuning only when it has grown, and reads it back', async () => {

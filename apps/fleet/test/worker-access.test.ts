@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { hashPassword, impossibleHash, matchesPassword } from 'spillway-fleet';
 import { type Answer, FleetSite, info } from './fixtures/fleet-site.ts';
 
 const endpoints = [
@@ -144,5 +145,9 @@ describe('the worker API, at its door', () => {
     await site.ask('request_version', { password: 'x', worker_info });
     await site.ask('request_version', { password: 'x', worker_info: { username: 'tester' } });
     assert.equal(site.fleet.users.stats.passwords.hashed - passwords.hashed, 2);
+    const costOf = (hash: string) => hash.split('$').slice(0, 4);
+    assert.deepEqual(costOf(impossibleHash), costOf(await hashPassword('x')));
+    assert.equal(await matchesPassword('', impossibleHash), false);
+    assert.equal(await matchesPassword('x', 'x'), false);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Run, type Stats } from 'spillway-fleet';
+import type { Stats } from 'spillway-fleet';
 import { draws, runArgs, sprtArgs, spsaArgs, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { type Answer, FleetSite, info, type TaskBody } from './fixtures/fleet-site.ts';
 
@@ -286,24 +286,5 @@ describe('the worker API, from a task to its end', () => {
     const [first, last] = rows.slice(-2);
     assert.deepEqual([first?.message, first?.run_id], ['alone', null]);
     assert.deepEqual([last?.message?.length, last?.run_id, last?.task_id], [5120, run_id, task_id]);
-  });
-
-  it('answers for finished runs that it has let go of', async () => {
-    const id = await only({ num_games: 2 });
-    const task = await site.task({ ...fresh(), concurrency: 1 });
-    await update(task, draws(2));
-    const { fleet } = site.fleet.primary;
-    // More finished runs than are kept.
-    const run = await site.fleet.storage.run(id);
-    assert.ok(run !== undefined);
-    for (let at = 0; at < 1001; at += 1) {
-      const record = { ...run.record, _id: at.toString(16).padStart(24, '0') };
-      fleet.recall(new Run(record));
-    }
-    assert.equal(fleet.run(id) === undefined, true);
-    const { json } = await update(task, draws(2));
-    assert.deepEqual([json.task_alive, /not active/.test(json.info)], [false, true]);
-    const stranger = { ...task, worker_info: { ...task.worker_info, ...fresh() } };
-    await assertInvalid('beat', stranger, /Invalid unique_key/);
   });
 });

@@ -28,7 +28,7 @@ export const uploadPgn: FastifyPluginAsync<UploadPgnOptions> = async (app, optio
   const scope = new WorkerScope(app, options);
   await app.register(uploads);
   const admit = async (body: unknown, signal: AbortSignal) => {
-    const { request } = await scope.read(body, signal);
+    const { request } = await scope.read(body, { signal });
     await assertOwner(options, request);
     const { run_id, task_id } = requireFor('upload_pgn', request);
     return { run_id: run_id.toLowerCase(), task_id };

@@ -53,7 +53,7 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
   const route = (name: Endpoint, answer: (asked: Asked) => Promise<object>) =>
     scope.route(name, async (asked) => {
       const { run_id } = asked.request;
-      if (run_id !== undefined) await primary.recall(run_id, asked.http.permit.signal);
+      if (run_id !== undefined) await primary.recall(run_id, asked.http.permit);
       return answer(asked);
     });
 

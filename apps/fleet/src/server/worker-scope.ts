@@ -8,6 +8,7 @@ import {
 } from '../protocol/read-request.ts';
 import type { User } from '../users/user.ts';
 import type { Users } from '../users/users.ts';
+import type { Waiter } from '../users/verified-passwords.ts';
 import type { FleetLanes } from './fleet-lanes.ts';
 import { answerWorkers, durationOf } from './worker-answer.ts';
 
@@ -54,12 +55,12 @@ export class WorkerScope {
 
   /** Who asks; throws `REQUEST_INVALID` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
-    return this.#admit(http.body, http.permit.signal);
+    return this.#admit(http.body, http.permit);
   }
 
   /** Who asks what, by the strict schema. */
-  async read(body: unknown, signal: AbortSignal): Promise<Omit<Asked, 'http'>> {
-    const user = await this.#admit(body, signal);
+  async read(body: unknown, waiter: Waiter): Promise<Omit<Asked, 'http'>> {
+    const user = await this.#admit(body, waiter);
     return { user, request: this.#reader.read(body) };
   }
 
@@ -70,14 +71,14 @@ export class WorkerScope {
     options: WorkerRouteOptions = {},
   ): void {
     const work = async (http: FastifyRequest) => {
-      return answer({ ...(await this.read(http.body, http.permit.signal)), http });
+      return answer({ ...(await this.read(http.body, http.permit)), http });
     };
     this.post(name, work, options);
   }
 
-  #admit(body: unknown, signal: AbortSignal): Promise<User> {
+  #admit(body: unknown, waiter: Waiter): Promise<User> {
     if (body === undefined) throw notJson();
-    return this.#options.users.admit(readAccess(body), signal);
+    return this.#options.users.admit(readAccess(body), waiter);
   }
 
   post(

@@ -1,5 +1,5 @@
 import { CompiledQuery } from 'kysely';
-import { type Clock, SpillwayError } from 'spillway';
+import { type Clock, nextTurn, SpillwayError } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { Changes } from '../scheduling/changes.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
@@ -31,6 +31,8 @@ export interface ChangeWriterStats {
 
 /** When what could not be written is tried again, in milliseconds. */
 const retryMs = 1_000;
+/** Tasks that are written out in one turn of the event loop: about a millisecond's worth. */
+const turnMax = 256;
 /** Entries of the log that may wait; with more, nothing new is decided. */
 const actionsMax = 10_000;
 
@@ -150,7 +152,7 @@ export class ChangeWriter {
     this.#pending = new Pending();
     const lengths = historyLengths(batch.runs);
     try {
-      await this.#options.database.batch(this.#queries(batch));
+      await this.#options.database.batch(await this.#queries(batch));
       for (const [run, length] of lengths) this.#historyLengths.set(run, length);
       this.#decisions += batch.decisions;
       this.#transactions += 1;
@@ -171,7 +173,9 @@ export class ChangeWriter {
     }
   }
 
-  #queries({ runs, tasks, bad, actions, blocked }: Pending): CompiledQuery[] {
+  /** All records as they are now, though long lists are written out in several turns. */
+  async #queries(pending: Pending): Promise<CompiledQuery[]> {
+    const { runs, tasks, bad, actions, blocked } = pending;
     const plain: Omit<RunRow, 'param_history'>[] = [];
     const grown: RunRow[] = [];
     for (const run of runs) {
@@ -180,15 +184,21 @@ export class ChangeWriter {
       if (isStored) plain.push(runRow(run));
       else grown.push({ ...runRow(run), param_history: JSON.stringify(history) });
     }
-    return [
+    const queries = [
       this.#fence,
       ...this.#runs.queries(plain),
       ...this.#histories.queries(grown),
-      ...this.#tasks.queries([...tasks].map(taskRow)),
       ...this.#badTasks.queries(bad),
       ...this.#actions.queries(actions),
       ...this.#blockedQueries(blocked),
     ];
+    // What a task's record holds is replaced, never changed in place.
+    const copies = [...tasks].map(({ run, id, record }) => ({ run, id, record: { ...record } }));
+    for (let at = 0; at < copies.length; at += turnMax) {
+      if (at > 0) await new Promise<void>(nextTurn);
+      queries.push(...this.#tasks.queries(copies.slice(at, at + turnMax).map(taskRow)));
+    }
+    return queries;
   }
 
   #blockedQueries(names: ReadonlySet<string>): CompiledQuery[] {

@@ -31,7 +31,7 @@ export function runRecord({ record, param_history }: RunRow): RunRecord {
   return { ...run, args };
 }
 
-export function taskRow({ run, id, record }: Task): TaskRow {
+export function taskRow({ run, id, record }: Pick<Task, 'run' | 'id' | 'record'>): TaskRow {
   return { run_id: run.id, id, record: JSON.stringify(record) };
 }
 

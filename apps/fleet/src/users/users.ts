@@ -6,7 +6,7 @@ import { actionRow } from '../storage/actions-log.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { hashPassword } from './password.ts';
 import { type User, userOf, userRow } from './user.ts';
-import { VerifiedPasswords } from './verified-passwords.ts';
+import { during, VerifiedPasswords, type Waiter } from './verified-passwords.ts';
 
 export interface UsersOptions {
   readonly database: Database<FleetSchema>;
@@ -43,6 +43,7 @@ export class Users {
   readonly #database: Database<FleetSchema>;
   readonly #clock: Clock;
   readonly #verified: VerifiedPasswords;
+  readonly #looking = new Map<string, Promise<User | undefined>>();
   readonly #seen = new Map<string, { readonly user: User; readonly at: number }>();
 
   constructor({ database, clock }: UsersOptions) {
@@ -55,12 +56,15 @@ export class Users {
     return { cached: this.#seen.size, passwords: this.#verified.stats };
   }
 
-  /** Who asks, if that user may work; throws `ACCESS_REFUSED` in the worker's words. */
-  async admit(access: Access, signal?: AbortSignal): Promise<User> {
+  /**
+   * Who asks, if that user may work; throws `ACCESS_REFUSED` in the worker's words. The signal is
+   * asked for only by who must wait: one costs more than all the rest.
+   */
+  async admit(access: Access, waiter?: Waiter): Promise<User> {
     const seen = this.#seen.get(access.username);
     const isFresh = seen !== undefined && this.#clock.now() - seen.at < freshMs;
-    const user = isFresh ? seen.user : await this.find(access.username, signal);
-    const isRight = await this.#verified.check(access, user?.passwordHash, signal);
+    const user = isFresh ? seen.user : await during(this.#look(access.username), waiter);
+    const isRight = await this.#verified.check(access, user?.passwordHash, waiter);
     if (user === undefined || !isRight) {
       throw fleetError('ACCESS_REFUSED', 'Invalid username or password.');
     }
@@ -72,16 +76,12 @@ export class Users {
   async find(username: string, signal?: AbortSignal): Promise<User | undefined> {
     // Postgres would not even take it for a text.
     if (username.includes('\0')) return undefined;
-    // What is cached is as old as the question, not as the answer.
-    const at = this.#clock.now();
     const row = await this.#database.kysely
       .selectFrom('users')
       .selectAll()
       .where('username', '=', username)
       .executeTakeFirst({ signal });
-    const user = row === undefined ? undefined : userOf(row);
-    this.#remember(username, user, at);
-    return user;
+    return row === undefined ? undefined : userOf(row);
   }
 
   async list(): Promise<User[]> {
@@ -112,7 +112,7 @@ export class Users {
       if (!(error instanceof SpillwayError) || error.code !== 'DATABASE_CONSTRAINT') throw error;
       throw fleetError('USER_EXISTS', `There is a user ${user.username} already`);
     });
-    this.#seen.delete(user.username);
+    this.#forget(user.username);
     return user;
   }
 
@@ -144,7 +144,7 @@ export class Users {
     };
     const written = entry && kysely.insertInto('actions').values(actionRow(entry)).compile();
     await this.#database.batch(written ? [update.compile(), written] : [update.compile()]);
-    this.#seen.delete(username);
+    this.#forget(username);
     return true;
   }
 
@@ -157,8 +157,30 @@ export class Users {
       .set({ password_hash })
       .where('username', '=', username)
       .executeTakeFirst();
-    this.#seen.delete(username);
+    this.#forget(username);
     return numUpdatedRows > 0n;
+  }
+
+  /** All who ask at once get one answer, which is as old as the question. */
+  #look(username: string): Promise<User | undefined> {
+    const known = this.#looking.get(username);
+    if (known !== undefined) return known;
+    const at = this.#clock.now();
+    const looking = this.find(username);
+    this.#looking.set(username, looking);
+    const settle = (user?: User) => {
+      // Whoever changed the user meanwhile has made the answer void.
+      if (this.#looking.get(username) !== looking) return;
+      this.#looking.delete(username);
+      this.#remember(username, user, at);
+    };
+    looking.then(settle, () => settle());
+    return looking;
+  }
+
+  #forget(username: string): void {
+    this.#seen.delete(username);
+    this.#looking.delete(username);
   }
 
   #remember(username: string, user: User | undefined, at: number): void {

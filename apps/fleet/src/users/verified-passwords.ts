@@ -3,6 +3,15 @@ import { type Clock, Lane, type LaneStats, untilAborted } from 'spillway';
 import type { Access } from '../protocol/read-request.ts';
 import { impossibleHash, matchesPassword } from './password.ts';
 
+/** Whoever may have to wait, and no longer than its signal says. */
+export interface Waiter {
+  readonly signal: AbortSignal;
+}
+
+export function during<T>(work: Promise<T>, waiter: Waiter | undefined): Promise<T> {
+  return waiter === undefined ? work : untilAborted(work, waiter.signal);
+}
+
 /** Right passwords that are remembered, the longest unused forgotten first. */
 const rememberedMax = 50_000;
 /** Threads of Node that may hash at once: it has four, and files need some too. */
@@ -39,7 +48,7 @@ export class VerifiedPasswords {
   async check(
     { username, password }: Access,
     hash: string = impossibleHash,
-    signal?: AbortSignal,
+    waiter?: Waiter,
   ): Promise<boolean> {
     if (password.length > passwordMax) return false;
     const digest = this.#digest(username, password);
@@ -49,7 +58,7 @@ export class VerifiedPasswords {
     }
     const name = `${digest} ${hash}`;
     const running = this.#running.get(name) ?? this.#start(name, password, hash);
-    const isRight = await (signal === undefined ? running : untilAborted(running, signal));
+    const isRight = await during(running, waiter);
     if (isRight) this.#remember(digest, hash);
     return isRight;
   }
