@@ -87,41 +87,6 @@ describe('a fleet service', () => {
     assert.ok('run' in (await ask(5)).json);
   });
 
-  it('answers 503 while another instance is the primary, takes games, and takes over', async () => {
-    await using stack = new AsyncDisposableStack();
-    const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;
-    const first = stack.use(await FleetSite.open({ database }));
-    await first.run();
-    const task = await first.task();
-    const second = stack.use(await FleetSite.open({ database }));
-    const { fleet } = second;
-    const refused = await second.ask('beat', task);
-    assert.equal(refused.status, 503);
-    assert.equal(refused.json.error, '/api/beat: primary instance required');
-    assert.equal(typeof refused.json.duration, 'number');
-    assert.equal((await second.ask('request_version', task)).status, 503);
-    await assert.rejects(
-      fleet.primary.change((world) => world.audit()),
-      { code: 'NOT_PRIMARY' },
-    );
-    const upload = { ...task, message: '', pgn: 'H4sIAAAAAAAAA9MCAFsmuQkBAAAA' };
-    const taken = await second.ask('upload_pgn', upload);
-    assert.deepEqual(Object.keys(taken.json), ['duration']);
-    for (const [change, error] of [
-      [{ run_id: '0'.repeat(24) }, /Invalid run_id: 0/],
-      [{ task_id: 7 }, /Invalid task_id: 7/],
-      [{ worker_info: info({ unique_key: uniqueKey(5) }) }, /Invalid unique_key/],
-      [{ pgn: undefined }, /Missing pgn/],
-    ] as const) {
-      const { status, json } = await second.ask('upload_pgn', { ...upload, ...change });
-      assert.equal(status, 400);
-      assert.match(json.error, error);
-    }
-    await first.fleet.service.stop();
-    await until(() => fleet.primary.isPrimary);
-    assert.equal((await second.ask('beat', task)).json.task_alive, true);
-  });
-
   it('answers what nobody foresaw with 500, and goes on', async () => {
     let isBroken = true;
     const bookSri = () => {
@@ -138,23 +103,6 @@ describe('a fleet service', () => {
     assert.equal(said.includes('secret detail'), false);
     isBroken = false;
     assert.ok('run' in (await site.ask('request_task', body)).json);
-  });
-
-  it('drops what a bug left half changed, and loads what was stored', async () => {
-    await using site = await FleetSite.open();
-    const id = await site.run();
-    const task = await site.task();
-    const { primary } = site.fleet;
-    const broken = primary.change((fleet) => {
-      const run = fleet.run(id) as Run;
-      run.record.results.wins = 1_000_000;
-      throw new TypeError('a bug');
-    });
-    await assert.rejects(broken, { message: 'a bug' });
-    const meanwhile = await site.ask('beat', task);
-    assert.equal(meanwhile.json?.error, undefined, 'a worker would give its task up');
-    await until(() => primary.isPrimary && primary.fleet.run(id)?.record.results.wins === 0);
-    assert.equal((await site.ask('beat', task)).json.task_alive, true);
   });
 
   it('tells who comes while it stops nothing, so that workers try again', async () => {
@@ -270,31 +218,5 @@ describe('a fleet service', () => {
     }
     await using site = await FleetSite.open({ database });
     assert.equal((await site.ask('request_task', body)).json.task_waiting, false);
-  });
-
-  it('does not open a database it does not know', async () => {
-    await using stack = new AsyncDisposableStack();
-    const path = join(await temporaryFolder(stack), 'fleet.db');
-    {
-      using database = new DatabaseSync(path);
-      database.exec('create table runs (id text)');
-    }
-    const opened = FleetSite.open({ database: `sqlite:${path}` });
-    await assert.rejects(opened, { code: 'DATABASE_MIGRATION' });
-  });
-
-  it('does not start on records it cannot read, and leaves nothing behind', async () => {
-    await using stack = new AsyncDisposableStack();
-    const path = join(await temporaryFolder(stack), 'fleet.db');
-    {
-      await using site = await FleetSite.open({ database: `sqlite:${path}` });
-      await site.run();
-    }
-    {
-      using database = new DatabaseSync(path);
-      database.exec(`update runs set record = '{'`);
-    }
-    const opened = FleetSite.open({ database: `sqlite:${path}` });
-    await assert.rejects(opened, { code: 'SERVICE_START' });
   });
 });
