@@ -59,8 +59,8 @@ export class WorkerScope {
   }
 
   /** Who asks what, by the strict schema. */
-  async read(body: unknown, permit: Waiter): Promise<Omit<Asked, 'http'>> {
-    const user = await this.#admit(body, permit);
+  async read(body: unknown, waiter: Waiter): Promise<Omit<Asked, 'http'>> {
+    const user = await this.#admit(body, waiter);
     return { user, request: this.#reader.read(body) };
   }
 
@@ -76,9 +76,9 @@ export class WorkerScope {
     this.post(name, work, options);
   }
 
-  #admit(body: unknown, permit: Waiter): Promise<User> {
+  #admit(body: unknown, waiter: Waiter): Promise<User> {
     if (body === undefined) throw notJson();
-    return this.#options.users.admit(readAccess(body), permit);
+    return this.#options.users.admit(readAccess(body), waiter);
   }
 
   post(
