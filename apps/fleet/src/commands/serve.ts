@@ -10,12 +10,14 @@ import { makeDatabaseFolder } from './data-folder.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
 import { noteServerAddress } from './server-address.ts';
-import { stopOnSignals } from './stop-on-signals.ts';
+import { StopSignal } from './stop-signal.ts';
 
 const firstUser = 'admin';
 
 /** Serves until it is told to stop; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
+  // From the first moment: whoever starts a server may end it before it is ready.
+  const stopping = new StopSignal();
   await mkdir(settings.data, { recursive: true, mode: 0o700 });
   await makeDatabaseFolder(settings.database);
   const fleet = await openFleet({
@@ -43,7 +45,7 @@ export async function serve(settings: Settings): Promise<number> {
   const note = await announce(fleet, instance);
   try {
     await greet(fleet, settings);
-    return await stopOnSignals(service);
+    return await stopping.stop(service);
   } finally {
     note[Symbol.dispose]();
   }
