@@ -41,6 +41,7 @@ const plugin: FastifyPluginAsync<AdmissionOptions> = async (app, options) => {
   };
   app.decorateRequest('permit');
   app.addHook('onRoute', (route) => {
+    inherit(route, fallback);
     const { handler, wsHandler } = route;
     if (wsHandler !== undefined) route.wsHandler = releasing(wsHandler);
     if (route.websocket) {

@@ -60,6 +60,9 @@ export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
     const feed = new StatsFeed(state, clock, options);
     const config = configsOf(options, clock, feed.listenersMax);
     routes.follow(app);
+    app.addHook('onReady', async () => {
+      for (const lane of routes.lanes) if (!panel.shows(lane)) panel.watch(lane.name, lane);
+    });
     app.addHook('preClose', async () => feed.close());
     app.addHook('onClose', async () => host[Symbol.dispose]());
     // Here and not in a scope of their own, which would lack what later plugins decorate requests
@@ -77,7 +80,13 @@ export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
     get('live', () => ({ live: true }));
     get('stats', state);
     get('errors', () => plain(options.errors?.list() ?? []));
-    get('routes', () => routes.routes);
+    get('routes', () => {
+      const held = app.hasDecorator('domains') ? app.domains.stats.routes : [];
+      return routes.routes.map((route) => {
+        const found = held.find(({ method, url }) => method === route.method && url === route.path);
+        return { ...route, loopMs: found?.loopMs ?? null, broken: found?.broken ?? null };
+      });
+    });
     get('config', () => masked(options.config ?? {}));
     get('plugins', () => plain(options.plugins?.stats ?? { plugins: [], errors: [] }));
     app.get(`${prefix}ready`, { config: config.loop }, async (_request, reply) => {

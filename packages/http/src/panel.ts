@@ -33,6 +33,11 @@ export class Panel {
     };
   }
 
+  /** Whether something is shown by this name, or this itself by another. */
+  shows(part: Watched & { readonly name: string }): boolean {
+    return this.#parts.has(part.name) || [...this.#parts.values()].includes(part);
+  }
+
   /** What every part says now; one that fails to say anything hides no other. */
   read(): ReadonlyMap<string, Reading> {
     return new Map([...this.#parts].map(([name, part]) => [name, reading(part)]));

@@ -1,5 +1,5 @@
 import type { FastifyInstance, RouteOptions } from 'fastify';
-import { type Clock, Histogram, type Quantiles } from 'spillway';
+import { type Clock, Histogram, Lane, type Quantiles } from 'spillway';
 import { plain } from './plain.ts';
 import type { MetricFamily, MetricSample } from './prometheus.ts';
 
@@ -114,6 +114,12 @@ export class RouteMeter {
         return [{ method: one, path: url, lane: name as string | null, domain, rate: plain(rate) }];
       });
     });
+  }
+
+  /** The lanes that routes enter. */
+  get lanes(): ReadonlySet<Lane> {
+    const lanes = this.#declared.map(({ config }) => Object(config).lane as unknown);
+    return new Set(lanes.filter((lane) => lane instanceof Lane));
   }
 
   get stats(): RouteUse[] {
