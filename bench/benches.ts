@@ -9,5 +9,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   'shared-bucket': async () => (await import('./shared-bucket.ts')).sharedBucket,
   document: async () => (await import('./document.ts')).document,
   http: async () => (await import('./http.ts')).http,
+  fleet: async () => (await import('./fleet.ts')).fleet,
   overload: async () => (await import('./overload.ts')).overload,
 };

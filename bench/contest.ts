@@ -111,7 +111,9 @@ function compare(
   const [us = '', ...others] = Object.keys(contenders);
   const value = (contender: string): number => medians.get(contender) ?? Number.NaN;
   const sign = better === 'more' ? -1 : 1;
-  const peers = others.filter((other) => !yardsticks.includes(other));
+  // Published figures are not complete.
+  const measured = others.filter((other) => !Number.isNaN(value(other)));
+  const peers = measured.filter((other) => !yardsticks.includes(other));
   const best = peers.sort((a, b) => sign * (value(a) - value(b)))[0] ?? '';
   const row = (peerName: string, target?: Target): Row => {
     const ours = value(us);
@@ -121,7 +123,7 @@ function compare(
     return { name, ours, peer, ratio, unit, peerName, target: target?.text ?? null, met };
   };
   const judged = targets.map((target) => row(target.peer ?? best, target));
-  const rest = others.filter((other) => !judged.some(({ peerName }) => peerName === other));
+  const rest = measured.filter((other) => !judged.some(({ peerName }) => peerName === other));
   return [...judged, ...rest.map((other) => row(other))];
 }
 
