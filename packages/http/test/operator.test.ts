@@ -16,7 +16,7 @@ import {
   Snapshot,
   Throttle,
 } from 'spillway';
-import { createServer, type OperatorOptions, operator, Panel } from 'spillway-http';
+import { type OperatorOptions, operator, Panel } from 'spillway-http';
 import { ask, portOf } from './ask.ts';
 import { readExposition } from './exposition-reader.ts';
 
@@ -283,31 +283,5 @@ describe('Panel', () => {
     const panel = new Panel();
     for (let at = 0; at < 1_000; at += 1) panel.watch(`part ${at}`, { stats: at });
     assert.throws(() => panel.watch('one more', { stats: 0 }), /at most 1000/);
-  });
-
-  it('show the lanes of all routes, and which routes break the word of their domain', async () => {
-    await using server = await createServer({ loopMsMax: 20 });
-    const lane = new Lane({ name: 'searches', limit: 2, queueMax: 0, deadlineMs: 1_000 });
-    server.app.get('/slow', { config: { lane } }, async () => {
-      const until = performance.now() + 50;
-      while (performance.now() < until);
-      return 'held the loop';
-    });
-    server.app.get('/plain', async () => 'by the server');
-    await server.start();
-    await ask(`${server.url}/slow`);
-    const read = async (path: string) => JSON.parse((await ask(`${server.url}/-/${path}`)).text);
-    const routes: { path: string; lane: string; broken: boolean }[] = await read('routes');
-    const own = routes.filter(({ path }) => !path.startsWith('/-/'));
-    assert.deepEqual(
-      own.map(({ path, lane: name, broken }) => [path, name, broken]),
-      [
-        ['/slow', 'searches', true],
-        ['/plain', 'default', false],
-      ],
-    );
-    const { parts } = await read('stats');
-    assert.deepEqual(Object.keys(parts).sort(), ['default', 'operator', 'searches']);
-    assert.equal(parts.searches.stats.finished, 1);
   });
 });
