@@ -112,7 +112,7 @@ async function greet({ server, users, primary }: FleetService, settings: Setting
   const known = await users.list();
   if (known.length > 0) {
     process.stdout.write(
-      `Accounts: ${known.length}; a lost password: fleet user password <name>\n`,
+      `Accounts: ${known.length}; a lost password: npx fleet user password <name>\n`,
     );
     return;
   }
@@ -131,9 +131,10 @@ This is its first start. The first account, shown only now:
   password  ${password}
 
 What to do next, in another terminal:
-  fleet seed                     a user and two runs to try a worker with
-  fleet user add <name>          an account for everyone who gives machines
-  fleet book add <file>          openings, then runs: fleet run add --help
+  export FLEET_DATA='${settings.data}'
+  npx fleet seed                 a user and two runs to try a worker with
+  npx fleet user add <name>      an account for everyone who gives machines
+  npx fleet book add <file>      openings, then runs: npx fleet run add --help
 A worker comes with:
   python3 worker.py <name> <password> --protocol http --host ${hostname} --port ${port}
 `);
