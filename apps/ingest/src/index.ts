@@ -1,0 +1,1 @@
+export type { TradePage } from './trade-page.ts';
