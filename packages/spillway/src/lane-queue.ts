@@ -35,12 +35,10 @@ export interface Entry {
 export class LaneWaiter extends Waiter<Permit> implements Ordered {
   readonly entry: Entry;
   readonly arrivedAt: number;
-  /** Set when the turn has come. */
-  permit: Permit | undefined = undefined;
   readonly #left: (waiter: LaneWaiter) => void;
 
   constructor(entry: Entry, arrivedAt: number, left: (waiter: LaneWaiter) => void) {
-    super(entry.signal);
+    super(undefined);
     this.entry = entry;
     this.arrivedAt = arrivedAt;
     this.#left = left;

@@ -9,6 +9,7 @@ import type { Limit } from './limit.ts';
 import { Meter, type MeterStats, type Refusal } from './meter.ts';
 import { holdDuring, Permit, type PermitGiver } from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
+import { refused } from './refused.ts';
 import type { Task } from './task.ts';
 import { mayGrant, nextTurn } from './turn.ts';
 
@@ -97,28 +98,47 @@ export class Lane implements AsyncDisposable {
   /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
   enter(entry: Entry = plainEntry): Promise<Permit> {
     const permit = this.#enter(entry, entry.signal?.aborted);
-    return permit instanceof Permit ? Promise.resolve(permit) : permit;
+    if (permit instanceof Permit) return Promise.resolve(permit);
+    return permit instanceof SpillwayError ? refused(permit) : permit;
   }
 
-  /** Like `enter`, but a free permit comes at once; the signal is asked for by who must wait. */
+  /**
+   * Like `enter`, but a free permit comes at once and a refusal is thrown; the signal is asked for
+   * by who must wait.
+   */
   pass(entry: Entry): Permit | Promise<Permit> {
-    return this.#enter(entry, false);
+    const permit = this.#enter(entry, false);
+    if (permit instanceof SpillwayError) throw permit;
+    return permit;
   }
 
-  #enter(entry: Entry, isAborted: boolean | undefined): Permit | Promise<Permit> {
+  #enter(entry: Entry, isAborted: boolean | undefined): Permit | Promise<Permit> | SpillwayError {
     const now = this.#arrive(entry);
     const mayEnter = !(isAborted || this.#closed) && this.#root.#permits.waiting === 0;
     if (mayEnter && mayGrant(now) && this.#permits.tryTake(entry.weight ?? 1)) {
       return this.#begin(entry, now, now);
     }
-    if (entry.signal?.aborted) {
+    if (isAborted) {
       this.#meter.refuse('aborted');
-      return Promise.reject(entry.signal.reason);
+      return refused(entry.signal?.reason);
     }
-    if (this.#closed !== undefined) return Promise.reject(this.#refusal('closed'));
+    if (this.#closed !== undefined) return this.#refusal('closed');
     const waiter = this.#join(entry, now);
     this.#dispatch(now);
     if (!this.#root.#yielding) this.#trim(waiter);
+    const { early } = waiter;
+    if (early !== undefined) return early.isGranted ? early.value : (early.reason as SpillwayError);
+    return this.#wait(waiter);
+  }
+
+  /** Only who really waits is asked for its signal, which may have to be made first. */
+  #wait(waiter: LaneWaiter): Promise<Permit> {
+    const { signal } = waiter.entry;
+    if (signal?.aborted) {
+      this.#left(waiter);
+      return refused(signal.reason);
+    }
+    if (signal !== undefined) waiter.listen(signal);
     return waiter.promise;
   }
 
@@ -134,8 +154,7 @@ export class Lane implements AsyncDisposable {
     } else {
       const waiter = this.#join(entry, now);
       this.#dispatch(now, true);
-      if (waiter.permit !== undefined) return waiter.permit;
-      waiter.abandon();
+      if (waiter.early?.isGranted) return waiter.early.value;
       this.#remove(waiter);
     }
     this.#meter.refuse('full');
@@ -248,8 +267,7 @@ export class Lane implements AsyncDisposable {
     this.#queue.take(waiter);
     this.#permits.wait(-1);
     this.#permits.takeTurn(waiter.weight);
-    waiter.permit = this.#begin(waiter.entry, waiter.arrivedAt, now);
-    waiter.grant(waiter.permit);
+    waiter.grant(this.#begin(waiter.entry, waiter.arrivedAt, now));
   }
 
   readonly #resume = (): void => {

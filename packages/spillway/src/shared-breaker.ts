@@ -5,6 +5,7 @@ import { admit, type BreakerOutcome, type BreakerRule, mayProbeAt } from './brea
 import { type Clock, systemClock } from './clock.ts';
 import type { SpillwayError } from './errors.ts';
 import { type Random, systemRandom } from './random.ts';
+import { refused } from './refused.ts';
 import {
   BreakerRecord,
   learn,
@@ -130,7 +131,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   }
 
   #wait(signal: AbortSignal | undefined): Promise<SharedPass> {
-    if (this.#closed || this.#line.isFull) throw this.#refusal();
+    if (this.#closed || this.#line.isFull) return refused(this.#refusal());
     const turn = this.#line.wait(signal);
     this.#arm();
     return turn;
