@@ -1,12 +1,11 @@
 import { Link, LinkedList } from './linked-list.ts';
 import { refused } from './refused.ts';
 
-const captured = { resolve: (_: unknown) => {}, reject: (_: unknown) => {} };
+let captured: (value: unknown) => void;
 
 /** Shared by all promises made here: a closure for each would be a tenth of a waiter's cost. */
-function capture(resolve: (value: never) => void, reject: (reason: unknown) => void): void {
-  captured.resolve = resolve as (value: unknown) => void;
-  captured.reject = reject;
+function capture(resolve: (value: never) => void): void {
+  captured = resolve as (value: unknown) => void;
 }
 
 /** How the waiting ended for one who had not begun to wait. */
@@ -24,8 +23,7 @@ export class Waiter<T> extends Link {
   early: Early<T> | undefined = undefined;
   #signal: AbortSignal | undefined = undefined;
   readonly #left: (() => void) | undefined;
-  #resolve: ((value: T) => void) | undefined = undefined;
-  #reject: ((reason: unknown) => void) | undefined = undefined;
+  #resolve: ((value: T | Promise<never>) => void) | undefined = undefined;
 
   /** `left` is called when the waiter has left its list because its signal aborted. */
   constructor(signal: AbortSignal | undefined, left?: () => void) {
@@ -47,8 +45,7 @@ export class Waiter<T> extends Link {
       return early.isGranted ? Promise.resolve(early.value) : refused(early.reason);
     }
     const promise = new Promise<T>(capture);
-    this.#resolve = captured.resolve;
-    this.#reject = captured.reject;
+    this.#resolve = captured;
     return promise;
   }
 
@@ -60,8 +57,9 @@ export class Waiter<T> extends Link {
 
   refuse(reason: unknown): void {
     this.#signal?.removeEventListener('abort', this);
-    if (this.#reject === undefined) this.early ??= { isGranted: false, reason };
-    else this.#reject(reason);
+    if (this.#resolve === undefined) this.early ??= { isGranted: false, reason };
+    // The function to reject with, kept for all who wait, would outlive them in the collector.
+    else this.#resolve(refused(reason));
   }
 
   /** Ends the waiting without an answer: the caller has been told otherwise. */
