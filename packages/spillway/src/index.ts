@@ -17,13 +17,15 @@ export type { BreakerStats } from './breaker-line.ts';
 export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { check, checkInteger, checkNumber } from './check.ts';
-export { type Clock, systemClock } from './clock.ts';
+export { type Clock, systemClock, wallClock } from './clock.ts';
 export type { CloseOptions } from './closing.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
 export {
   type ErrorCode,
+  type ErrorMaker,
   errorCodes,
+  errorMaker,
   type Fault,
   SpillwayError,
   type SpillwayErrorOptions,

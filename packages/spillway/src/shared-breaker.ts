@@ -99,7 +99,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     this.#use();
     for (let visits = 0; visits < visitsMax && this.#reachable && this.#isStale(); visits += 1) {
       const fresh = this.#sync(false);
-      await (signal ? untilAborted(fresh, signal) : fresh);
+      await untilAborted(fresh, signal);
     }
     if (this.#line.waiting > 0) return undefined;
     if (this.#state.status === 'closed' || !this.#reachable) return this.#admitHere();
@@ -109,7 +109,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
       this.#asking = false;
     });
     try {
-      const pass = await (signal ? untilAborted(asked, signal) : asked);
+      const pass = await untilAborted(asked, signal);
       return pass ?? (this.stats.state === 'closed' ? this.#admitHere() : undefined);
     } catch (error) {
       // The caller left; leave to probe that comes all the same is somebody else's.

@@ -151,7 +151,7 @@ export class SqliteFile implements AsyncDisposable {
     const transaction = new SqliteTransaction(this.#writer, signal);
     const done = this.#perform(transaction, work);
     try {
-      return await (signal ? untilAborted(done, signal) : done);
+      return await untilAborted(done, signal);
     } catch (error) {
       throw signal?.aborted && transaction.isCommitting ? inDoubt(error) : error;
     }
