@@ -1,6 +1,6 @@
 /**
- * Gives what the work gives, or rejects with the signal's reason as soon as it aborts, if there
- * is one. The work itself goes on: whoever holds a permit for it holds it until it has really ended.
+ * Gives what the work gives, or rejects with the signal's reason as soon as it aborts, if there is
+ * one. The work itself goes on: whoever holds a permit for it holds it until it has really ended.
  */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;

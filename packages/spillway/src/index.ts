@@ -55,9 +55,10 @@ export {
 } from './harvest-source.ts';
 export { Histogram, type Quantiles } from './histogram.ts';
 export { inDoubt } from './in-doubt.ts';
-export { Lane, type LaneStats } from './lane.ts';
+export { Lane } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
+export type { LaneStats } from './lane-stats.ts';
 export { fenced, Lease, type LeaseOptions, type LeaseStats } from './lease.ts';
 export {
   FixedLimit,

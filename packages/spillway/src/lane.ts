@@ -1,40 +1,25 @@
 import { untilAborted } from './abort.ts';
 import { check, checkInteger } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { type ErrorCode, SpillwayError } from './errors.ts';
+import { SpillwayError } from './errors.ts';
 import { priorityMax } from './fair-queue.ts';
 import { checkLaneOptions, type LaneOptions } from './lane-options.ts';
 import { type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
+import { type LaneRefusal, laneRefusal } from './lane-refusal.ts';
+import type { LaneStats } from './lane-stats.ts';
 import type { Limit } from './limit.ts';
-import { Meter, type MeterStats, type Refusal } from './meter.ts';
+import { Meter } from './meter.ts';
 import { holdDuring, Permit, type PermitGiver } from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
 import { refused } from './refused.ts';
 import type { Task } from './task.ts';
 import { mayGrant, nextTurn } from './turn.ts';
 
-export interface LaneStats extends MeterStats {
-  readonly name: string;
-  readonly limit: number;
-  /** Permits in use now, here and in the lanes inside this one. */
-  readonly inside: number;
-  /** How many wait now, here and in the lanes inside this one. */
-  readonly waiting: number;
-  /** The lanes inside this one; their numbers are part of this one's. */
-  readonly lanes: readonly LaneStats[];
-}
-
 interface LaneClaimant extends Claimant {
   readonly lane: Lane;
 }
 
 const plainEntry: Entry = {};
-const codes: Readonly<Record<Exclude<Refusal, 'aborted'>, ErrorCode>> = {
-  closed: 'LANE_CLOSED',
-  deadline: 'DEADLINE',
-  full: 'LANE_FULL',
-  stale: 'LANE_STALE',
-};
 
 /**
  * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: one
@@ -80,7 +65,8 @@ export class Lane implements AsyncDisposable {
     this.#meter = new Meter(this.#clock.now());
     const times = { clock: this.#clock, deadlineMs: this.deadlineMs };
     this.#giver = { ...times, leave: this.#leave };
-    this.#queue = new LaneQueue({ ...times, codel: options.codel, onDue: this.#expire });
+    const { codel, random } = options;
+    this.#queue = new LaneQueue({ ...times, codel, random, onDue: this.#expire });
     if (parent !== undefined && parent.#closed !== undefined) void this.close();
   }
 
@@ -102,10 +88,7 @@ export class Lane implements AsyncDisposable {
     return permit instanceof SpillwayError ? refused(permit) : permit;
   }
 
-  /**
-   * Like `enter`, but a free permit comes at once and a refusal is thrown; the signal is asked for
-   * by who must wait.
-   */
+  /** Like `enter`, but a free permit comes at once, and a refusal is thrown at once. */
   pass(entry: Entry): Permit | Promise<Permit> {
     const permit = this.#enter(entry, false);
     if (permit instanceof SpillwayError) throw permit;
@@ -127,8 +110,8 @@ export class Lane implements AsyncDisposable {
     this.#dispatch(now);
     if (!this.#root.#yielding) this.#trim(waiter);
     const { early } = waiter;
-    if (early !== undefined) return early.isGranted ? early.value : (early.reason as SpillwayError);
-    return this.#wait(waiter);
+    if (early === undefined) return this.#wait(waiter);
+    return early.isGranted ? early.value : (early.reason as SpillwayError);
   }
 
   /** Only who really waits is asked for its signal, which may have to be made first. */
@@ -300,12 +283,11 @@ export class Lane implements AsyncDisposable {
     if (this.#closed !== undefined) this.#settleClose();
   };
 
-  #refusal(reason: Exclude<Refusal, 'aborted'>): SpillwayError {
+  #refusal(reason: LaneRefusal): SpillwayError {
     this.#meter.refuse(reason);
     const [waiting, { inside, size }] = [this.#queue.size, this.#permits];
     const retryAfterMs = this.#meter.retryAfterMs(waiting, size);
-    const message = `lane "${this.name}": ${reason} with ${inside} inside, ${waiting} waiting`;
-    return new SpillwayError(codes[reason], message, { retryAfterMs });
+    return laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
   }
 
   #settleClose(): void {
