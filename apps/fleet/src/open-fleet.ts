@@ -122,7 +122,9 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   await server.app.register(workerApi, api);
   const source = new StoredRuns({ primary, storage });
   await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
-  await server.app.register(fileRoutes, { pgns, nets, baseUrl, lane: lanes.downloads });
+  const obtainNet: FleetFiles['obtainNet'] = (name, signal) => files.obtainNet(name, signal);
+  const shelves = { pgns, nets, obtainNet };
+  await server.app.register(fileRoutes, { ...shelves, baseUrl, lane: lanes.downloads });
   return server;
 }
 

@@ -14,7 +14,7 @@ export interface Desk {
   /** UNIX milliseconds. */
   readonly clock: { now(): number };
   readonly books: Pick<BookShelf, 'books' | 'store'>;
-  readonly nets: Pick<NetShelf, 'has'>;
+  readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
   /** Where commits and benches are looked up. @default nowhere: they are given by hand */
   readonly github?: Pick<Github, 'branch'> | undefined;
 }

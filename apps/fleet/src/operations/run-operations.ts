@@ -56,6 +56,9 @@ export const runOperations: Readonly<Record<string, Operation>> = {
     const now = desk.clock.now();
     const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
     await desk.primary.change((fleet) => fleet.addRun(run, submissionText(args)));
+    for (const net of new Set([...args.base_nets, ...args.new_nets])) {
+      await desk.nets.noteTest(net, { id: run.id, date: now });
+    }
     if (approve) await desk.primary.change((fleet) => fleet.approve(run, systemUser));
     return shown(run);
   },

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { refuseBody } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import {
   type Endpoint,
@@ -112,6 +113,7 @@ export class WorkerScope {
 }
 
 async function refuseMethod(_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  refuseBody(reply);
   return reply.code(405).header('allow', 'POST').send({ detail: 'Method Not Allowed' });
 }
 
