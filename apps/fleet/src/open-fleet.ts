@@ -99,6 +99,7 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const { bookSri = (book) => files.books.sri(book) } = options;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
+  panel.watch('giving', lanes.giving);
   panel.watch('primary', primary);
   panel.watch('users', users);
   panel.watch('files', files);

@@ -1,5 +1,4 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { Gate } from 'spillway';
 import type { PgnShelf } from '../files/pgn-shelf.ts';
 import type { Primary } from '../primary.ts';
 import { type Endpoint, requireFor } from '../protocol/read-request.ts';
@@ -23,8 +22,6 @@ export interface WorkerApiOptions extends WorkerScopeOptions {
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
-/** How many may be given tasks at once; others are told to come back. */
-const givingMax = 5;
 const busyText = 'The server is too busy to give out tasks now; ask again later.';
 
 type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 'stop_run';
@@ -33,7 +30,6 @@ type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 's
 export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, options) => {
   const { primary, storage } = options;
   const scope = new WorkerScope(app, options);
-  const gate = new Gate({ limit: givingMax, queueMax: 0 });
 
   /** Decides about the task that a request names, after the checks that all of them share. */
   const onTask = <Name extends TaskEndpoint, Reply>(
@@ -63,7 +59,7 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
   });
   route('request_task', async ({ user, request, http }) => {
     primary.fleet.find(request);
-    using permit = gate.tryEnter();
+    using permit = options.lanes.giving.tryEnter();
     if (permit === undefined) return { task_waiting: false, info: busyText };
     const info = storedInfo(request.worker_info, http);
     const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
