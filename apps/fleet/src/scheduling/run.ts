@@ -96,6 +96,13 @@ export class Run extends Recent {
     return ((this.#gameNps / referenceNps) * 60) / this.#gameSeconds;
   }
 
+  /** How many games of this run a task's worker plays in an hour. */
+  gamesPerHourOf({ record }: Task): number {
+    const { nps, concurrency } = record.worker_info;
+    const atOnce = Math.floor(concurrency / this.args.threads);
+    return (((nps * atOnce) / referenceNps) * 3600) / this.#gameSeconds;
+  }
+
   /** Gives the next games to a worker; each task starts where the last one's openings end. */
   addTask(numGames: number, info: StoredWorkerInfo, now: number): Task {
     const { record } = this;

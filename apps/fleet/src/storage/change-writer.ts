@@ -238,7 +238,10 @@ function hopeless(cause: unknown): SpillwayError | undefined {
 }
 
 /** Fails the transaction, by a column that may not be null, if there is a newer primary. */
-function fenceQuery({ database, fence }: ChangeWriterOptions): CompiledQuery {
+export function fenceQuery({
+  database,
+  fence,
+}: Pick<ChangeWriterOptions, 'database' | 'fence'>): CompiledQuery {
   const place = database.kind === 'postgres' ? '$1' : '?';
   const text =
     `insert into primary_instance (id, fence) values (1, ${place}) on conflict (id) do update ` +
