@@ -53,7 +53,8 @@ export class StoredRuns implements RunSource {
 
   async task(id: string, number: number): Promise<TaskRecord | undefined> {
     const known = this.#fleet()?.run(id);
-    if (known !== undefined) return known.tasks[number]?.record;
+    const task = known?.tasks[number];
+    if (known !== undefined) return task && { ...task.record, active: task.active };
     return (await this.#options.storage.task(id, number)) ?? undefined;
   }
 

@@ -33,6 +33,7 @@ export function purgeRun(
   if (record.failed) return 'the run has failed';
   const bad = badTasks(run, limits);
   if (bad.size === 0) return 'no bad workers';
+  world.settle(changes, run);
   for (const [task, mark] of bad) {
     changes.purged.push(run.purgeTask(task, mark));
     changes.tasks.add(task);
@@ -40,12 +41,14 @@ export function purgeRun(
   changes.runs.add(run);
   if (run.args.sprt !== undefined) updateSprt(run.args.sprt, record.results);
   if (run.decided) run.paint();
-  else revive(world, run);
+  else revive(world, run, changes);
   return undefined;
 }
 
 /** Lets a finished run go on. */
-export function revive(world: World, run: Run): void {
+export function revive(world: World, run: Run, changes: Changes): void {
+  // What is stored of a run that goes on must not look as if its old tasks did.
+  world.settle(changes, run);
   const { record } = run;
   record.finished = false;
   record.deleted = false;

@@ -72,11 +72,16 @@ export class FleetStorage {
     const run_id = runId.toLowerCase();
     const row = await kysely
       .selectFrom('tasks')
-      .selectAll()
-      .where('run_id', '=', run_id)
-      .where('id', '=', Math.min(id, taskIdMax))
+      .innerJoin('runs', 'runs.id', 'tasks.run_id')
+      .select(['tasks.run_id', 'tasks.id', 'tasks.record', 'runs.finished'])
+      .where('tasks.run_id', '=', run_id)
+      .where('tasks.id', '=', Math.min(id, taskIdMax))
       .executeTakeFirst();
-    if (row !== undefined) return taskRecord(row);
+    if (row !== undefined) {
+      const record = taskRecord(row);
+      // The records of an ended run may say so a little later.
+      return { ...record, active: record.active && row.finished === 0 };
+    }
     const run = await kysely
       .selectFrom('runs')
       .select('id')
