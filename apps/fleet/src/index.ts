@@ -259,7 +259,6 @@ export { fleetMigrations } from './storage/migrations.ts';
 export { objectId } from './storage/object-id.ts';
 export {
   badTaskRecord,
-  badTaskRow,
   runRecord,
   runRow,
   taskRecord,

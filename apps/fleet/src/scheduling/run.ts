@@ -8,6 +8,7 @@ import { Recent } from './recency.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './run-record.ts';
 import { addDifference, gamesOf, type Stats, zeroStats } from './stats.ts';
 import { Task } from './task.ts';
+import { WorkerSheet } from './worker-sheet.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
 const referenceNps = 628_000;
@@ -21,10 +22,11 @@ export class Run extends Recent {
   readonly name: string;
   readonly tasks: Task[] = [];
   readonly badTasks: BadTaskRecord[];
-  /** Short names of workers that had a task of this run while it was unfinished. */
-  seenBy: Set<string> = new Set();
+  /** Short names of workers that had a task of this run. */
+  readonly seenBy: Set<string> = new Set();
   /** How often it has been ended: what was noted of an earlier life is no longer true. */
   life = 0;
+  readonly sheet: WorkerSheet = new WorkerSheet();
   readonly archFilter: ArchFilter;
   /** Of both engines together, in MiB. */
   readonly hashMiB: number;
@@ -172,6 +174,7 @@ export class Run extends Recent {
   /** Takes over a task's new totals and what its worker says about itself now. */
   setStats(task: Task, stats: Stats, info: StoredWorkerInfo): void {
     addDifference(this.record.results, stats, task.record.stats);
+    this.sheet.replace(task, stats);
     task.record.stats = stats;
     this.#countSpeed(task.record.worker_info, -1);
     this.#countSpeed(info, 1);
@@ -191,6 +194,7 @@ export class Run extends Recent {
     this.badTasks.push(bad);
     this.record.committed_games -= task.games;
     addDifference(this.record.results, zeroStats(), task.record.stats);
+    this.sheet.replace(task, zeroStats());
     task.record.stats = zeroStats();
     task.record.bad = true;
     return bad;
@@ -214,6 +218,8 @@ export class Run extends Recent {
   #append(record: TaskRecord): Task {
     const task = new Task(this, this.tasks.length, record);
     this.tasks.push(task);
+    this.seenBy.add(task.name);
+    this.sheet.append(task);
     return task;
   }
 

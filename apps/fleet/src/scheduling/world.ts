@@ -29,7 +29,7 @@ const settleMax = 256;
 interface Leaving {
   readonly run: Run;
   readonly tasks: Set<Task>;
-  readonly names: Set<string>;
+  readonly names: Iterator<string>;
   /** When it ended. */
   readonly at: number;
 }
@@ -121,7 +121,6 @@ export class World {
     } else {
       this.#finished.remove(run);
       this.unfinished.add(run);
-      for (const task of run.tasks) run.seenBy.add(task.name);
     }
   }
 
@@ -129,7 +128,6 @@ export class World {
   admit(task: Task): void {
     this.active.touch(task);
     this.taskByName.set(task.name, task);
-    task.run.seenBy.add(task.name);
     this.noteLastRun(task.name, task.run);
   }
 
@@ -148,8 +146,7 @@ export class World {
    */
   endAll(run: Run, changes: Changes): void {
     const tasks = run.endAllTasks();
-    this.#leaving.push({ run, tasks, names: run.seenBy, at: this.clock.now() });
-    run.seenBy = new Set();
+    this.#leaving.push({ run, tasks, names: run.seenBy.values(), at: this.clock.now() });
     changes.runs.add(run);
     this.settle(changes);
   }
@@ -176,11 +173,10 @@ export class World {
       this.#unlist(task);
       changes.tasks.add(task);
     }
-    for (const name of names) {
-      if (left <= 0) return 0;
+    for (let name = names.next(); !name.done; name = names.next()) {
+      if (this.lastRun(name.value) === undefined) this.#lastRun.delete(name.value);
       left -= 1;
-      names.delete(name);
-      if (this.lastRun(name) === undefined) this.#lastRun.delete(name);
+      if (left <= 0) return 0;
     }
     return left;
   }

@@ -188,15 +188,15 @@ export class ChangeWriter {
       this.#fence,
       ...this.#runs.queries(plain),
       ...this.#histories.queries(grown),
-      ...this.#badTasks.queries(bad),
       ...this.#actions.queries(actions),
       ...this.#blockedQueries(blocked),
     ];
     // What a task's record holds is replaced, never changed in place.
     const copies = [...tasks].map(({ run, id, record }) => ({ run, id, record: { ...record } }));
-    for (let at = 0; at < copies.length; at += turnMax) {
+    for (let at = 0; at < Math.max(copies.length, bad.length); at += turnMax) {
       if (at > 0) await new Promise<void>(nextTurn);
       queries.push(...this.#tasks.queries(copies.slice(at, at + turnMax).map(taskRow)));
+      queries.push(...this.#badTasks.queries(bad.slice(at, at + turnMax).map(taskRow)));
     }
     return queries;
   }
