@@ -52,10 +52,15 @@ export class Run extends Recent {
     this.archFilter = archFilter(record.args.arch_filter);
     this.hashMiB = hashSize(record.args.new_options) + hashSize(record.args.base_options);
     this.#gameSeconds = gameDuration(record.args.tc);
+    this.adopt(tasks);
+  }
+
+  /** Takes up its next stored tasks; those of a large run may come in pages. */
+  adopt(tasks: readonly TaskRecord[]): void {
     for (const one of tasks) {
       const task = this.#append(one);
       // A crash may have come before all records of an ended run said so.
-      if (record.finished) one.active = false;
+      if (this.record.finished) one.active = false;
       if (one.active) this.#activate(task);
     }
   }
