@@ -8,7 +8,12 @@ import type { Fleet } from '../scheduling/fleet.ts';
 import type { AssignedTask, NoTask } from '../scheduling/request-task.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { uploadPgn } from './upload-pgn.ts';
-import { type Asked, WorkerScope, type WorkerScopeOptions } from './worker-scope.ts';
+import {
+  type Asked,
+  type WorkerRouteOptions,
+  WorkerScope,
+  type WorkerScopeOptions,
+} from './worker-scope.ts';
 
 export interface WorkerApiOptions extends WorkerScopeOptions {
   readonly primary: Primary;
@@ -46,21 +51,28 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
       const asked = requireFor(name, request);
       return work(fleet, task as NonNullable<typeof task>, asked);
     });
-  const route = (name: Endpoint, answer: (asked: Asked) => Promise<object>) =>
-    scope.route(name, async (asked) => {
+  const route = (
+    name: Endpoint,
+    answer: (asked: Asked) => Promise<object>,
+    more?: WorkerRouteOptions,
+  ) => {
+    const work = async (asked: Asked) => {
       const { run_id } = asked.request;
       if (run_id !== undefined) await primary.recall(run_id, asked.http.permit);
       return answer(asked);
-    });
+    };
+    scope.route(name, work, more);
+  };
 
   scope.post('request_version', async (http) => {
     await scope.admit(http);
     return { version: workerVersion };
   });
-  route('request_task', async ({ user, request, http }) => {
+  const busy = { task_waiting: false, info: busyText };
+  const giveTask = async ({ user, request, http }: Asked) => {
     primary.fleet.find(request);
     using permit = options.lanes.giving.tryEnter();
-    if (permit === undefined) return { task_waiting: false, info: busyText };
+    if (permit === undefined) return busy;
     const info = storedInfo(request.worker_info, http);
     const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
     const { machineLimit } = user;
@@ -68,7 +80,8 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
       fleet.requestTask({ info, machineLimit, baseUrl }),
     );
     return taskReply(reply, options.bookSri);
-  });
+  };
+  route('request_task', giveTask, { busy });
   route('update_task', (asked) =>
     onTask('update_task', asked, (fleet, task, { worker_info: info, stats, spsa }) =>
       fleet.updateTask(task, { info, stats, spsa }),
