@@ -264,6 +264,11 @@ export {
   taskRecord,
   taskRow,
 } from './storage/rows.ts';
+export {
+  type CheckedSource,
+  type CheckSourceOptions,
+  checkSource,
+} from './submission/check-source.ts';
 export { completeSubmission } from './submission/complete-submission.ts';
 export { presets } from './submission/presets.ts';
 export {

@@ -41,7 +41,8 @@ export async function serve(settings: Settings): Promise<number> {
     has: (name, signal) => files.obtainNet(name, signal),
     noteTest: (name, test) => files.nets.noteTest(name, test),
   };
-  const desk = { storage, users, primary, books, nets, github, clock: wallClock };
+  const { foreignRepos } = settings;
+  const desk = { storage, users, primary, books, nets, github, foreignRepos, clock: wallClock };
   const instance = randomUUID();
   await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
   await service.start().catch((error: unknown) => {

@@ -16,7 +16,9 @@ export interface Desk {
   readonly books: Pick<BookShelf, 'books' | 'store'>;
   readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
   /** Where commits and benches are looked up. @default nowhere: they are given by hand */
-  readonly github?: Pick<Github, 'branch'> | undefined;
+  readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
+  /** Whether all accounts may test what is no fork of the official engine. @default false */
+  readonly foreignRepos?: boolean | undefined;
 }
 
 /** One thing that an operator can ask for; the answer is plain JSON. */
