@@ -35,7 +35,7 @@ async function source(
 }
 
 describe('where a submission comes from', () => {
-  it('is looked up: a repository gets the name it has today, and a fork needs no more', async () => {
+  it('is looked up: a repository gets the name it has today, a fork needs no more', async () => {
     await using stack = new AsyncDisposableStack();
     const { check } = await source(stack);
     const { submission: found, warnings } = await check({

@@ -24,7 +24,7 @@ const forksUntil = Date.UTC(2025, 6, 1);
 /**
  * Looks at where a submission's branches come from: the repository gets the name it has today, one
  * that is no fork of the official engine is noted, and a base called master must have master's
- * bench. Throws `INPUT_INVALID`. What GitHub does not tell, since it cannot be reached, is believed.
+ * bench. Throws `INPUT_INVALID`. While GitHub cannot be reached, all is believed.
  */
 export async function checkSource(
   submission: Submission,
