@@ -186,7 +186,16 @@ describe('the read API', () => {
     const deep = JSON.parse(`${'{"$and":['.repeat(50)}{}${']}'.repeat(50)}`);
     const odd = ['{', '[]', '"x"', '', '{"$where":"1"}', '{"action":{"$regex":"("}}'];
     const long = JSON.stringify({ action: { $in: Array(201).fill('x') } });
-    for (const query of [...odd, deep, long, { $or: [] }, { action: ['x'] }, { action: {} }]) {
+    const endless = JSON.stringify({ action: 'x'.repeat(100_000) });
+    for (const query of [
+      ...odd,
+      deep,
+      long,
+      endless,
+      { $or: [] },
+      { action: ['x'] },
+      { action: {} },
+    ]) {
       const { status, json, headers } = await actions(query);
       assert.deepEqual([status, json], [200, []], JSON.stringify(query));
       assert.equal(headers['access-control-allow-origin'], '*');
