@@ -160,6 +160,7 @@ export class Primary implements Part {
     try {
       await writer.claim();
       await writer.store(fleet.restore(await storage.load()));
+      await writer.store(fleet.shareThroughput());
       mine.signal.throwIfAborted();
       this.#term = { claim: mine, fleet, writer };
       this.#first.resolve();
