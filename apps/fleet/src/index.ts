@@ -283,4 +283,3 @@ export { hashPassword, impossibleHash, matchesPassword } from './users/password.
 export { approversGroup, type User, userOf, userRow } from './users/user.ts';
 export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';
 export { VerifiedPasswords, type Waiter } from './users/verified-passwords.ts';
-export { wallClock } from './wall-clock.ts';

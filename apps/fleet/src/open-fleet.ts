@@ -1,4 +1,12 @@
-import { type Clock, type Part, type Random, Service, systemClock, systemRandom } from 'spillway';
+import {
+  type Clock,
+  type Part,
+  type Random,
+  Service,
+  systemClock,
+  systemRandom,
+  wallClock,
+} from 'spillway';
 import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from './claim.ts';
@@ -16,7 +24,6 @@ import { workerApi } from './server/worker-api.ts';
 import type { FleetSchema } from './storage/fleet-schema.ts';
 import { FleetStorage } from './storage/fleet-storage.ts';
 import { Users } from './users/users.ts';
-import { wallClock } from './wall-clock.ts';
 
 export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { wallClock } from 'spillway-fleet';
+import { wallClock } from 'spillway';
+
 import { ask, FleetSite } from './fixtures/fleet-site.ts';
 
 describe('the list of finished runs', () => {

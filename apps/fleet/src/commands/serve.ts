@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { SpillwayError } from 'spillway';
+import { SpillwayError, wallClock } from 'spillway';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import type { Desk } from '../operations/desk.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
-import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
