@@ -1,1 +1,21 @@
+export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
+export type { Manifest, MergedProduct, TableFile } from './storage/manifest.ts';
+export {
+  dayFolder,
+  dayOf,
+  type RawEntry,
+  type RawFile,
+  type RawRange,
+  rawFileName,
+} from './storage/raw-file.ts';
+export { type StorageErrorCode, storageError } from './storage/storage-error.ts';
+export type {
+  LineMapping,
+  Merged,
+  QueryOptions,
+  QueryResult,
+  TableFence,
+  TradeTableOptions,
+  TradeTableSurface,
+} from './storage/trade-table.ts';
 export type { TradePage } from './trade-page.ts';

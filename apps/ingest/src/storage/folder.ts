@@ -1,0 +1,37 @@
+/** A file of a folder, as a listing tells it. */
+export interface FolderFile {
+  /** Relative to the folder, with `/` between its parts. */
+  readonly path: string;
+  readonly bytes: number;
+}
+
+/** A file on this machine for as long as it is held; a copy is deleted on disposal. */
+export interface HeldFile extends AsyncDisposable {
+  readonly path: string;
+}
+
+/**
+ * Where raw files and tables live: a directory or a bucket. All paths are relative to it. Whatever
+ * is written is there whole and durable when the call resolves, or not there at all. It rejects
+ * with a `SpillwayError` that names the file: `FOLDER_FULL`, `FOLDER_READ_ONLY`, `FOLDER_MISSING`,
+ * `FOLDER_UNREACHABLE` or `FOLDER_FAILED`.
+ */
+export interface Folder {
+  /** How it is called in messages: its path, or its address. */
+  readonly place: string;
+  /** Replaces the file, or makes it. */
+  write(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
+  /** Makes the file unless there is one; false when there is one, which is then left as it is. */
+  create(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean>;
+  /** Moves a file of {@link scratch} in, in place of the one that may be there. */
+  adopt(file: string, path: string, signal?: AbortSignal): Promise<void>;
+  read(path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+  /** The file on this machine, for programs that read files only; dispose it after use. */
+  hold(path: string, signal?: AbortSignal): Promise<HeldFile>;
+  /** All files below a directory, by path; at most a million, without temporary ones. */
+  list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]>;
+  /** Deletes the file; nothing happens if there is none. */
+  delete(path: string, signal?: AbortSignal): Promise<void>;
+  /** A directory on this machine for files that will be adopted; emptied of old ones by `open`. */
+  readonly scratch: string;
+}
