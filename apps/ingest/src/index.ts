@@ -1,3 +1,12 @@
+export type {
+  Connector,
+  ConnectorOptions,
+  Cursor,
+  LineSql,
+  TradePosition,
+  TradeRange,
+} from './connectors/connector.ts';
+export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
 export type { Manifest, MergedProduct, TableFile } from './storage/manifest.ts';
 export {
