@@ -7,6 +7,36 @@ export type {
   TradeRange,
 } from './connectors/connector.ts';
 export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
+export { checkpointRecord, type ProductCheckpoint, readCheckpoint } from './harvesting/checkpoint.ts';
+export { Follower, type FollowerOptions, type FollowerStats } from './harvesting/follower.ts';
+export { Harvester, type HarvesterOptions, type HarvestRequest } from './harvesting/harvester.ts';
+export { type HarvestingErrorCode, harvestingError } from './harvesting/harvesting-error.ts';
+export type { ProductPlan, Wish } from './harvesting/plan-product.ts';
+export {
+  type Generations,
+  ProductBook,
+  type ProductGeneration,
+  sourceName,
+} from './harvesting/product-book.ts';
+export type { ProductOutcome, ProductStatus } from './harvesting/product-outcome.ts';
+export { QuotaBucket } from './harvesting/quota-bucket.ts';
+export { readSeed, type Seed, writeSeed } from './harvesting/seed-file.ts';
+export { type SinkSource, TradeSink, type TradeSinkOptions } from './harvesting/trade-sink.ts';
+export {
+  type Transformed,
+  Transformer,
+  type TransformerOptions,
+  type TransformRequest,
+} from './harvesting/transformer.ts';
+export { type Ingest, type IngestOptions, openIngest } from './open-ingest.ts';
+export type { ExchangeName, SettingName, Settings } from './setting-rules.ts';
+export {
+  readSettings,
+  SettingsError,
+  type SettingsReading,
+  type SettingsSources,
+  shownSettings,
+} from './settings.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
 export type { Manifest, MergedProduct, TableFile } from './storage/manifest.ts';
 export {

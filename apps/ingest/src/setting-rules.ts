@@ -1,5 +1,32 @@
 import { join } from 'node:path';
 
+/** All that can be set when a command starts. */
+export interface Settings {
+  readonly data: string;
+  readonly store: string;
+  readonly exchange: ExchangeName;
+  readonly baseUrl: string | undefined;
+  readonly ratePerSecond: number | undefined;
+  readonly seedPath: string;
+  readonly limit: number | undefined;
+  readonly workers: number | undefined;
+  readonly chunkConcurrency: number | undefined;
+  readonly mode: 'prefix' | 'strict';
+  readonly leaseSeconds: number;
+  readonly s3Bucket: string | undefined;
+  readonly s3Prefix: string;
+  readonly s3Endpoint: string | undefined;
+  readonly s3Region: string | undefined;
+  readonly host: string;
+  readonly port: number | undefined;
+  readonly operatorToken: string | undefined;
+}
+
+export type SettingName = keyof Settings;
+
+/** The exchanges that can be harvested; `simulated` is the one of `ingest exchange`. */
+export type ExchangeName = 'coinbase' | 'kraken' | 'binance' | 'simulated';
+
 /** One thing that can be set. */
 export interface SettingRule<T> {
   /** What stands for the value in a help text. */
@@ -48,13 +75,18 @@ function number<T extends number | undefined>(
   return { ...common, rule: `${kind} from ${min} to ${max}`, read, absent };
 }
 
+function word<T extends string>(common: Common, words: readonly T[], absent: T): SettingRule<T> {
+  const rule = `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+  return { ...common, rule, read: (sent) => words.find((each) => each === sent), absent };
+}
+
 const bucketPattern = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const urlPattern = /^https?:\/\/\S*[^/\s]$/;
 const urlRule = 'an address like https://example.org, without a slash at its end';
 const integer = 'an integer';
 
 /** Every setting, in the order in which it is shown. */
-export const settingRules = {
+export const settingRules: { readonly [Name in SettingName]: SettingRule<Settings[Name]> } = {
   data: text(
     { value: '<folder>', about: 'where everything is kept (default ./data)', isPath: true },
     'the path of a folder',
@@ -71,10 +103,9 @@ export const settingRules = {
     /^sqlite:.|^postgres(ql)?:\/\/./,
     (data) => `sqlite:${join(data, 'ingest.db')}`,
   ),
-  exchange: text(
+  exchange: word(
     { value: '<name>', about: 'coinbase, kraken, binance or simulated (default coinbase)' },
-    'coinbase, kraken, binance or simulated',
-    /^(coinbase|kraken|binance|simulated)$/,
+    ['coinbase', 'kraken', 'binance', 'simulated'],
     'coinbase',
   ),
   baseUrl: text(
@@ -109,10 +140,9 @@ export const settingRules = {
     { kind: integer, min: 1, max: 25 },
     undefined,
   ),
-  mode: text(
+  mode: word(
     { value: '<name>', about: 'prefix notes gaps and goes on, strict stops at one (default prefix)' },
-    'prefix or strict',
-    /^(prefix|strict)$/,
+    ['prefix', 'strict'],
     'prefix',
   ),
   leaseSeconds: number(
@@ -165,4 +195,4 @@ export const settingRules = {
     /^\S{16,1024}$/,
     undefined,
   ),
-} satisfies Record<string, SettingRule<unknown>>;
+};

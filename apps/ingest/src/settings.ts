@@ -2,16 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { didYouMean } from './nearest.ts';
-import { type SettingRule, settingRules } from './setting-rules.ts';
-
-export type SettingName = keyof typeof settingRules;
-
-/** All that can be set when a command starts. */
-export type Settings = {
-  readonly [Name in SettingName]: (typeof settingRules)[Name] extends SettingRule<infer T>
-    ? T
-    : never;
-};
+import { type SettingName, type SettingRule, type Settings, settingRules } from './setting-rules.ts';
 
 export const settingNames: readonly SettingName[] = Object.keys(settingRules) as SettingName[];
 

@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { HarvestCheckpoint, Json } from 'spillway';
+import type { TradePosition } from '../connectors/connector.ts';
 import { harvestingError } from './harvesting-error.ts';
 
 /** How far one generation of a product has been harvested, as it is stored. */
 export interface ProductCheckpoint {
-  readonly harvest: HarvestCheckpoint<Json>;
+  readonly harvest: HarvestCheckpoint<TradePosition>;
   /** Where it began when there was nothing yet. */
-  readonly begin: Json;
+  readonly begin: TradePosition;
   /** Trades committed so far. */
   readonly trades: number;
   /** The highest id committed; 0 for none. */

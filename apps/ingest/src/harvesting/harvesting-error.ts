@@ -6,7 +6,6 @@ const faults = {
   CHECKPOINT_UNREADABLE: { status: 500, retryable: false },
   GENERATION_REPLACED: { status: 409, retryable: false },
   PRODUCT_BEGUN_LATER: { status: 400, retryable: false },
-  PRODUCT_UNKNOWN: { status: 404, retryable: false },
   SEED_UNREADABLE: { status: 400, retryable: false },
   TABLE_LOCKED: { status: 409, retryable: true },
   TRADES_DISORDERED: { status: 502, retryable: true },

@@ -12,6 +12,7 @@ import {
   SpillwayError,
   type Store,
 } from 'spillway';
+import type { TradePosition } from '../connectors/connector.ts';
 import type { Folder } from '../storage/folder.ts';
 import { type RawFile, rawFileName } from '../storage/raw-file.ts';
 import type { TradePage } from '../trade-page.ts';
@@ -25,6 +26,8 @@ export interface TradeSinkOptions {
   readonly store: Store;
   readonly folder: Folder;
   readonly book: ProductBook;
+  /** The first id at or after a position. */
+  readonly idOf: (position: TradePosition) => number;
   /** Noted in each checkpoint. */
   readonly runId: string;
   /** Its `now` is UNIX time in milliseconds. */
@@ -33,7 +36,7 @@ export interface TradeSinkOptions {
 
 /** What the sink has to know of a source beside its name. */
 export interface SinkSource extends ProductGeneration {
-  readonly begin: Json;
+  readonly begin: TradePosition;
 }
 
 /**
@@ -41,7 +44,7 @@ export interface SinkSource extends ProductGeneration {
  * ledger that names the file. A crash in between leaves a file that nobody knows of, which the
  * next attempt at the same range replaces.
  */
-export class TradeSink implements HarvestSink<TradePage, Json> {
+export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   readonly #options: TradeSinkOptions;
   /** By the name of the source: what this run harvests. */
   readonly #sources = new Map<string, SinkSource>();
@@ -62,7 +65,7 @@ export class TradeSink implements HarvestSink<TradePage, Json> {
   async load(
     source: string,
     signal: AbortSignal,
-  ): Promise<HarvestCheckpoint<Json> | undefined> {
+  ): Promise<HarvestCheckpoint<TradePosition> | undefined> {
     const name = ProductBook.checkpointName(source);
     const { records } = await this.#options.store.read([name], signal);
     if (records[0] === undefined) return undefined;
@@ -72,8 +75,8 @@ export class TradeSink implements HarvestSink<TradePage, Json> {
   }
 
   async commit(
-    batch: HarvestBatch<TradePage, Json>,
-    checkpoint: HarvestCheckpoint<Json>,
+    batch: HarvestBatch<TradePage, TradePosition>,
+    checkpoint: HarvestCheckpoint<TradePosition>,
     fence: HarvestFence,
     signal: AbortSignal,
   ): Promise<void> {
@@ -108,7 +111,7 @@ export class TradeSink implements HarvestSink<TradePage, Json> {
   #next(
     stored: ProductCheckpoint | undefined,
     of: SinkSource,
-    harvest: HarvestCheckpoint<Json>,
+    harvest: HarvestCheckpoint<TradePosition>,
     file: RawFile | undefined,
   ): ProductCheckpoint {
     const { runId, clock } = this.#options;
@@ -124,7 +127,7 @@ export class TradeSink implements HarvestSink<TradePage, Json> {
 
   /** The file is whole and durable when this resolves; undefined when there is nothing in it. */
   async #write(
-    batch: HarvestBatch<TradePage, Json>,
+    batch: HarvestBatch<TradePage, TradePosition>,
     of: SinkSource,
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
@@ -132,7 +135,7 @@ export class TradeSink implements HarvestSink<TradePage, Json> {
     if (pages.length === 0) return undefined;
     const extent = extentOf(batch.source, pages);
     const bytes = await compress(Buffer.concat(pages.map(({ lines }) => lines)));
-    const { from, to } = rangeOf(batch, extent);
+    const [from, to] = [this.#options.idOf(batch.from), this.#options.idOf(batch.to)];
     const path = rawFileName({ ...of, from, to, firstUs: extent.firstUs });
     await this.#options.folder.write(path, bytes, signal);
     const sha256 = createHash('sha256').update(bytes).digest('hex');
@@ -162,15 +165,6 @@ function extentOf(source: string, pages: readonly TradePage[]): Extent {
     trades += ids.length;
   }
   return { trades, firstId: pages[0]?.ids[0] as number, lastId, firstUs, lastUs };
-}
-
-/** The ids that were asked for; where pages are not asked for by id, those that came. */
-function rangeOf(
-  { from, to }: HarvestBatch<TradePage, Json>,
-  { firstId, lastId }: Extent,
-): { readonly from: number; readonly to: number } {
-  if (typeof from === 'number' && typeof to === 'number') return { from, to };
-  return { from: firstId, to: lastId + 1 };
 }
 
 function ledgerLine(source: string, commit: number, file: RawFile | undefined) {
