@@ -1,3 +1,5 @@
+export { type BinanceOptions, binance } from './connectors/binance.ts';
+export { coinbase } from './connectors/coinbase.ts';
 export type {
   Connector,
   ConnectorOptions,
@@ -6,6 +8,7 @@ export type {
   TradePosition,
   TradeRange,
 } from './connectors/connector.ts';
+export { kraken } from './connectors/kraken.ts';
 export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
 export { checkpointRecord, type ProductCheckpoint, readCheckpoint } from './harvesting/checkpoint.ts';
 export { Follower, type FollowerOptions, type FollowerStats } from './harvesting/follower.ts';
