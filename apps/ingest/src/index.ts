@@ -1,4 +1,15 @@
+export type {
+  Connector,
+  ConnectorOptions,
+  Cursor,
+  LineSql,
+  TradePosition,
+  TradeRange,
+} from './connectors/connector.ts';
+export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
+export { BucketFolder, type BucketFolderOptions } from './storage/bucket-folder.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
+export { LocalFolder } from './storage/local-folder.ts';
 export type { Manifest, MergedProduct, TableFile } from './storage/manifest.ts';
 export {
   dayFolder,
@@ -7,6 +18,7 @@ export {
   type RawFile,
   type RawRange,
   rawFileName,
+  writeRawFile,
 } from './storage/raw-file.ts';
 export { type StorageErrorCode, storageError } from './storage/storage-error.ts';
 export type {
