@@ -11,6 +11,7 @@ export { BucketFolder, type BucketFolderOptions } from './storage/bucket-folder.
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
 export { LocalFolder } from './storage/local-folder.ts';
 export type { Manifest, MergedProduct, TableFile } from './storage/manifest.ts';
+export type { QueryOptions, QueryResult } from './storage/query.ts';
 export {
   dayFolder,
   dayOf,
@@ -21,13 +22,11 @@ export {
   writeRawFile,
 } from './storage/raw-file.ts';
 export { type StorageErrorCode, storageError } from './storage/storage-error.ts';
-export type {
-  LineMapping,
-  Merged,
-  QueryOptions,
-  QueryResult,
-  TableFence,
-  TradeTableOptions,
-  TradeTableSurface,
+export { TableView } from './storage/table-view.ts';
+export {
+  type Merged,
+  type TableFence,
+  TradeTable,
+  type TradeTableOptions,
 } from './storage/trade-table.ts';
 export type { TradePage } from './trade-page.ts';

@@ -50,3 +50,38 @@ export function checkFolderPath(path: string): void {
   const isInside = parts.every((part) => part !== '' && part !== '.' && part !== '..');
   check(isInside && !path.includes('\0'), 'path', 'relative, without . and ..', path);
 }
+
+/** Some files on this machine at once. */
+export interface HeldFiles extends AsyncDisposable {
+  /** In the order that was asked for. */
+  readonly paths: readonly string[];
+}
+
+/** As many at once as is good for a server of files. */
+const holdsAtOnce = 8;
+
+/** Holds all of them, or none. */
+export async function holdAll(
+  folder: Folder,
+  files: readonly { readonly file: string }[],
+  signal?: AbortSignal,
+): Promise<HeldFiles> {
+  const held: HeldFile[] = [];
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let at = next; at < files.length; at = next) {
+      next += 1;
+      held[at] = await folder.hold((files[at] as { file: string }).file, signal);
+    }
+  };
+  const discard = async (): Promise<void> => {
+    await Promise.all(held.map((one) => one[Symbol.asyncDispose]()));
+  };
+  const workers = Array.from({ length: holdsAtOnce }, work);
+  const failed = (await Promise.allSettled(workers)).find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') {
+    await discard();
+    throw failed.reason;
+  }
+  return { paths: held.map(({ path }) => path), [Symbol.asyncDispose]: discard };
+}

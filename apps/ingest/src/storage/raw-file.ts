@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { addAbortSignal, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import { checkInteger } from 'spillway';
 import type { TradePage } from '../trade-page.ts';
@@ -80,45 +81,65 @@ export async function writeRawFile(
   pages: readonly TradePage[],
   signal?: AbortSignal,
 ): Promise<RawFile | undefined> {
-  const extent = extentOf(range, pages);
-  if (extent.trades === 0) return undefined;
-  const { from, to } = range;
-  const file = rawFileName({ ...range, firstUs: extent.firstUs });
-  const chunks: Uint8Array[] = [];
+  const extent = new Extent(range);
   const hash = createHash('sha256');
-  // By pages, since one piece of all of them would be copied at once on the event loop.
-  const lines = pages.map((page) => page.lines).filter(({ length }) => length > 0);
-  const compressed = Readable.from(lines).pipe(createZstdCompress(level));
-  for await (const chunk of addAbortSignal(signal ?? new AbortController().signal, compressed)) {
-    chunks.push(chunk);
-    hash.update(chunk);
-  }
+  const chunks: Uint8Array[] = [];
+  // Page by page, as 100,000 trades at once would hold up the event loop for milliseconds.
+  const lines = Readable.from(extent.lines(pages), { objectMode: false });
+  await pipeline(
+    lines,
+    createZstdCompress(level),
+    async (compressed: AsyncIterable<Uint8Array>) => {
+      for await (const chunk of compressed) {
+        chunks.push(chunk);
+        hash.update(chunk);
+      }
+    },
+    signal === undefined ? {} : { signal },
+  );
+  if (extent.trades === 0) return undefined;
+  const { trades, firstId, lastId, firstUs, lastUs } = extent;
+  const file = rawFileName({ ...range, firstUs });
   const bytes = Buffer.concat(chunks);
   await folder.write(file, bytes, signal);
-  return { file, from, to, ...extent, bytes: bytes.length, sha256: hash.digest('hex') };
+  const { from, to } = range;
+  const sha256 = hash.digest('hex');
+  return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
 }
 
-type Extent = Pick<RawFile, 'trades' | 'firstId' | 'lastId' | 'firstUs' | 'lastUs'>;
+/** What the pages hold, counted while they pass. */
+class Extent {
+  trades = 0;
+  firstId = -1;
+  lastId = -1;
+  firstUs = Infinity;
+  lastUs = -Infinity;
+  readonly #range: Omit<RawRange, 'firstUs'>;
 
-function extentOf(range: Omit<RawRange, 'firstUs'>, pages: readonly TradePage[]): Extent {
-  let [trades, firstId, lastId] = [0, -1, -1];
-  let [firstUs, lastUs] = [Infinity, -Infinity];
-  for (const { ids, timesUs } of pages) {
-    for (const id of ids) {
-      const isInside = id > lastId && id >= range.from && id < range.to;
-      if (!isInside) {
-        const what = `${range.exchange} ${range.product}: trade ${id} after ${lastId}`;
-        throw storageError('RAW_INVALID', `${what} in a range ${range.from} to ${range.to}`);
+  constructor(range: Omit<RawRange, 'firstUs'>) {
+    this.#range = range;
+  }
+
+  *lines(pages: readonly TradePage[]): Generator<Uint8Array> {
+    for (const { ids, timesUs, lines } of pages) {
+      for (const id of ids) this.#addId(id);
+      for (const us of timesUs) {
+        const time = Number(us);
+        if (time < this.firstUs) this.firstUs = time;
+        if (time > this.lastUs) this.lastUs = time;
       }
-      if (trades === 0) firstId = id;
-      lastId = id;
-      trades += 1;
-    }
-    for (const us of timesUs) {
-      const time = Number(us);
-      if (time < firstUs) firstUs = time;
-      if (time > lastUs) lastUs = time;
+      if (lines.length > 0) yield lines;
     }
   }
-  return { trades, firstId, lastId, firstUs, lastUs };
+
+  #addId(id: number): void {
+    const { exchange, product, from, to } = this.#range;
+    if (id <= this.lastId || id < from || id >= to) {
+      const what = `${exchange} ${product}: trade ${id} after ${this.lastId}`;
+      throw storageError('RAW_INVALID', `${what} in the range ${from} to ${to}`);
+    }
+    if (this.trades === 0) this.firstId = id;
+    this.lastId = id;
+    this.trades += 1;
+  }
 }
