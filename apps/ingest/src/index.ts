@@ -10,7 +10,11 @@ export type {
 } from './connectors/connector.ts';
 export { kraken } from './connectors/kraken.ts';
 export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
-export { checkpointRecord, type ProductCheckpoint, readCheckpoint } from './harvesting/checkpoint.ts';
+export {
+  checkpointRecord,
+  type ProductCheckpoint,
+  readCheckpoint,
+} from './harvesting/checkpoint.ts';
 export { Follower, type FollowerOptions, type FollowerStats } from './harvesting/follower.ts';
 export { Harvester, type HarvesterOptions, type HarvestRequest } from './harvesting/harvester.ts';
 export { type HarvestingErrorCode, harvestingError } from './harvesting/harvesting-error.ts';
@@ -40,8 +44,11 @@ export {
   type SettingsSources,
   shownSettings,
 } from './settings.ts';
+export { BucketFolder, type BucketFolderOptions } from './storage/bucket-folder.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
+export { LocalFolder } from './storage/local-folder.ts';
 export type { Manifest, MergedProduct, TableFile } from './storage/manifest.ts';
+export type { QueryOptions, QueryResult } from './storage/query.ts';
 export {
   dayFolder,
   dayOf,
@@ -49,15 +56,14 @@ export {
   type RawFile,
   type RawRange,
   rawFileName,
+  writeRawFile,
 } from './storage/raw-file.ts';
 export { type StorageErrorCode, storageError } from './storage/storage-error.ts';
-export type {
-  LineMapping,
-  Merged,
-  QueryOptions,
-  QueryResult,
-  TableFence,
-  TradeTableOptions,
-  TradeTableSurface,
+export { TableView } from './storage/table-view.ts';
+export {
+  type Merged,
+  type TableFence,
+  TradeTable,
+  type TradeTableOptions,
 } from './storage/trade-table.ts';
 export type { TradePage } from './trade-page.ts';

@@ -19,8 +19,9 @@ import { QuotaBucket } from './harvesting/quota-bucket.ts';
 import type { Transformer } from './harvesting/transformer.ts';
 import { openConnector } from './open-connector.ts';
 import type { Settings } from './setting-rules.ts';
+import { SettingsError } from './settings.ts';
 import type { Folder } from './storage/folder.ts';
-import type { TradeTableSurface } from './storage/trade-table.ts';
+import type { TradeTable } from './storage/trade-table.ts';
 import { wallClock } from './wall-clock.ts';
 
 export interface IngestOptions {
@@ -51,7 +52,7 @@ export interface Ingest extends AsyncDisposable {
   readonly clock: Clock;
   harvester(request: HarvestRequest): Harvester;
   /** Opened when it is first asked for. */
-  table(): Promise<TradeTableSurface>;
+  table(): Promise<TradeTable>;
   transformer(): Promise<Transformer>;
 }
 
@@ -75,29 +76,61 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs }));
   const bucket = new QuotaBucket(tokens, options.maxRequests ?? Infinity);
   const guarded = guardOf({ bucket, breaker, clock, random });
-  const folder = await openFolder(options);
+  const folder = await openFolder(options, stack);
   const book = new ProductBook(store, connector.name);
   const leaseMs = settings.leaseSeconds * 1000;
   const common = { store, book, leaseMs, clock, random };
   const { mode, workers, chunkConcurrency, limit } = settings;
   const tuning = { mode, workers, chunkConcurrency, limit, batchMsMax: options.batchMsMax };
   const harvesting = { ...common, ...tuning, connector, folder, bucket, breaker };
-  let table: Promise<TradeTableSurface> | undefined;
+  let table: Promise<TradeTable> | undefined;
   const held = stack.move();
-  const openTable = () => {
-    table ??= openTradeTable(folder, connector).then((opened) => held.use(opened));
+  const theTable = (): Promise<TradeTable> => {
+    table ??= openTable(folder, connector).then((opened) => held.use(opened));
     return table;
   };
   return {
     ...{ settings, connector, store, folder, book, bucket, breaker, clock },
     harvester: (request) => new Harvester(harvesting, request),
-    table: openTable,
+    table: theTable,
     async transformer() {
       const { Transformer } = await import('./harvesting/transformer.ts');
-      return new Transformer({ ...common, table: await openTable() });
+      return new Transformer({ ...common, table: await theTable() });
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+/** DuckDB is loaded with it, so only where it is needed. */
+async function openTable(
+  folder: Folder,
+  { name, lineSql }: Connector,
+): Promise<TradeTable> {
+  const { TradeTable } = await import('./storage/trade-table.ts');
+  return await TradeTable.open({ folder, lines: { [name]: lineSql } });
+}
+
+async function openFolder(
+  { settings, environment }: IngestOptions,
+  stack: AsyncDisposableStack,
+): Promise<Folder> {
+  const { s3Bucket, s3Prefix: prefix, s3Endpoint, s3Region, data } = settings;
+  if (s3Bucket === undefined) {
+    const { LocalFolder } = await import('./storage/local-folder.ts');
+    return stack.use(await LocalFolder.open(data));
+  }
+  const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
+    environment;
+  if (accessKeyId === '' || secretAccessKey === '') {
+    const keys = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+    throw new SettingsError(`s3Bucket: its keys must be in the environment, as ${keys}`);
+  }
+  const region = s3Region ?? environment.AWS_REGION ?? 'us-east-1';
+  const server = s3Endpoint ?? `https://s3.${region}.amazonaws.com`;
+  const { BucketFolder } = await import('./storage/bucket-folder.ts');
+  const keys = { accessKeyId, secretAccessKey };
+  const endpoint = `${server}/${s3Bucket}`;
+  return stack.use(await BucketFolder.open({ endpoint, prefix, region, ...keys }));
 }
 
 async function openStore(

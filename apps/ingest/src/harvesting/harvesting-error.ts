@@ -8,7 +8,6 @@ const faults = {
   PRODUCT_BEGUN_LATER: { status: 400, retryable: false },
   SEED_UNREADABLE: { status: 400, retryable: false },
   TABLE_LOCKED: { status: 409, retryable: true },
-  TRADES_DISORDERED: { status: 502, retryable: true },
 } as const;
 
 /** Every code that harvesting itself throws. */

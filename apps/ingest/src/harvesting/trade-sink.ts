@@ -1,6 +1,3 @@
-import { createHash } from 'node:crypto';
-import { promisify } from 'node:util';
-import { zstdCompress } from 'node:zlib';
 import {
   type Clock,
   fenced,
@@ -14,13 +11,10 @@ import {
 } from 'spillway';
 import type { TradePosition } from '../connectors/connector.ts';
 import type { Folder } from '../storage/folder.ts';
-import { type RawFile, rawFileName } from '../storage/raw-file.ts';
+import { type RawFile, writeRawFile } from '../storage/raw-file.ts';
 import type { TradePage } from '../trade-page.ts';
 import { checkpointRecord, type ProductCheckpoint, readCheckpoint } from './checkpoint.ts';
-import { harvestingError } from './harvesting-error.ts';
 import { ProductBook, type ProductGeneration } from './product-book.ts';
-
-const compress = promisify(zstdCompress);
 
 export interface TradeSinkOptions {
   readonly store: Store;
@@ -125,46 +119,16 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     };
   }
 
-  /** The file is whole and durable when this resolves; undefined when there is nothing in it. */
   async #write(
     batch: HarvestBatch<TradePage, TradePosition>,
-    of: SinkSource,
+    { exchange, product, generation }: SinkSource,
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
-    const pages = batch.pages.flatMap(({ rows }) => rows).filter(({ ids }) => ids.length > 0);
-    if (pages.length === 0) return undefined;
-    const extent = extentOf(batch.source, pages);
-    const bytes = await compress(Buffer.concat(pages.map(({ lines }) => lines)));
-    const [from, to] = [this.#options.idOf(batch.from), this.#options.idOf(batch.to)];
-    const path = rawFileName({ ...of, from, to, firstUs: extent.firstUs });
-    await this.#options.folder.write(path, bytes, signal);
-    const sha256 = createHash('sha256').update(bytes).digest('hex');
-    return { file: path, from, to, ...extent, bytes: bytes.length, sha256 };
+    const { folder, idOf } = this.#options;
+    const range = { exchange, product, generation, from: idOf(batch.from), to: idOf(batch.to) };
+    const pages = batch.pages.flatMap(({ rows }) => rows);
+    return pages.length === 0 ? undefined : await writeRawFile(folder, range, pages, signal);
   }
-}
-
-type Extent = Pick<RawFile, 'trades' | 'firstId' | 'lastId' | 'firstUs' | 'lastUs'>;
-
-/** What the pages hold, once it is sure that their ids ascend. */
-function extentOf(source: string, pages: readonly TradePage[]): Extent {
-  let trades = 0;
-  let lastId = -Infinity;
-  let firstUs = Infinity;
-  let lastUs = -Infinity;
-  for (const { ids, timesUs } of pages) {
-    for (const id of ids) {
-      if (id <= lastId) {
-        throw harvestingError('TRADES_DISORDERED', `${source}: trade ${id} came after ${lastId}`);
-      }
-      lastId = id;
-    }
-    for (const us of timesUs) {
-      firstUs = Math.min(firstUs, Number(us));
-      lastUs = Math.max(lastUs, Number(us));
-    }
-    trades += ids.length;
-  }
-  return { trades, firstId: pages[0]?.ids[0] as number, lastId, firstUs, lastUs };
 }
 
 function ledgerLine(source: string, commit: number, file: RawFile | undefined) {

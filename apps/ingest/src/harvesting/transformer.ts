@@ -1,12 +1,12 @@
 import { type Clock, Lease, type Random, SpillwayError, type Store } from 'spillway';
 import type { RawEntry } from '../storage/raw-file.ts';
-import type { TradeTableSurface } from '../storage/trade-table.ts';
+import type { TradeTable } from '../storage/trade-table.ts';
 import { harvestingError } from './harvesting-error.ts';
 import type { ProductBook, ProductGeneration } from './product-book.ts';
 
 export interface TransformerOptions {
   readonly store: Store;
-  readonly table: TradeTableSurface;
+  readonly table: TradeTable;
   readonly book: ProductBook;
   readonly leaseMs: number;
   readonly clock: Clock;

@@ -1,4 +1,11 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createZstdCompress } from 'node:zlib';
 import { checkInteger } from 'spillway';
+import type { TradePage } from '../trade-page.ts';
+import type { Folder } from './folder.ts';
+import { storageError } from './storage-error.ts';
 
 /** What the ledger keeps about one raw file. */
 export interface RawFile {
@@ -58,4 +65,81 @@ export function rawFileName(range: RawRange): string {
   const refreshed = generation === 1 ? '' : `.g${generation}`;
   const name = `${from}-${to - 1}${refreshed}.jsonl.zst`;
   return `raw/${dayFolder(exchange, product, dayOf(firstUs))}/${name}`;
+}
+
+const level = {
+  params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 },
+};
+
+/**
+ * Writes the pages as one file of JSON lines: the same bytes for the same trades, however they were
+ * cut into pages. Undefined when there is no trade in them. The ids must ascend over all pages.
+ */
+export async function writeRawFile(
+  folder: Folder,
+  range: Omit<RawRange, 'firstUs'>,
+  pages: readonly TradePage[],
+  signal?: AbortSignal,
+): Promise<RawFile | undefined> {
+  const extent = new Extent(range);
+  const hash = createHash('sha256');
+  const chunks: Uint8Array[] = [];
+  // Page by page, as 100,000 trades at once would hold up the event loop for milliseconds.
+  const lines = Readable.from(extent.lines(pages), { objectMode: false });
+  await pipeline(
+    lines,
+    createZstdCompress(level),
+    async (compressed: AsyncIterable<Uint8Array>) => {
+      for await (const chunk of compressed) {
+        chunks.push(chunk);
+        hash.update(chunk);
+      }
+    },
+    signal === undefined ? {} : { signal },
+  );
+  if (extent.trades === 0) return undefined;
+  const { trades, firstId, lastId, firstUs, lastUs } = extent;
+  const file = rawFileName({ ...range, firstUs });
+  const bytes = Buffer.concat(chunks);
+  await folder.write(file, bytes, signal);
+  const { from, to } = range;
+  const sha256 = hash.digest('hex');
+  return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
+}
+
+/** What the pages hold, counted while they pass. */
+class Extent {
+  trades = 0;
+  firstId = -1;
+  lastId = -1;
+  firstUs = Infinity;
+  lastUs = -Infinity;
+  readonly #range: Omit<RawRange, 'firstUs'>;
+
+  constructor(range: Omit<RawRange, 'firstUs'>) {
+    this.#range = range;
+  }
+
+  *lines(pages: readonly TradePage[]): Generator<Uint8Array> {
+    for (const { ids, timesUs, lines } of pages) {
+      for (const id of ids) this.#addId(id);
+      for (const us of timesUs) {
+        const time = Number(us);
+        if (time < this.firstUs) this.firstUs = time;
+        if (time > this.lastUs) this.lastUs = time;
+      }
+      if (lines.length > 0) yield lines;
+    }
+  }
+
+  #addId(id: number): void {
+    const { exchange, product, from, to } = this.#range;
+    if (id <= this.lastId || id < from || id >= to) {
+      const what = `${exchange} ${product}: trade ${id} after ${this.lastId}`;
+      throw storageError('RAW_INVALID', `${what} in the range ${from} to ${to}`);
+    }
+    if (this.trades === 0) this.firstId = id;
+    this.lastId = id;
+    this.trades += 1;
+  }
 }
