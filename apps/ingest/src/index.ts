@@ -11,6 +11,19 @@ export type {
 export { kraken } from './connectors/kraken.ts';
 export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
 export {
+  Exchange,
+  type ExchangeOptions,
+  type ExchangeStats,
+  startExchange,
+} from './exchange/exchange.ts';
+export type { ExchangeRate, Overrun } from './exchange/rate-meter.ts';
+export {
+  SimulatedProduct,
+  type SimulatedProductOptions,
+  type SimulatedTrade,
+} from './exchange/simulated-product.ts';
+export type { ExchangeLatency, ExchangeTrouble, Trouble } from './exchange/trouble.ts';
+export {
   checkpointRecord,
   type ProductCheckpoint,
   readCheckpoint,

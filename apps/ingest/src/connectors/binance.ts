@@ -3,8 +3,8 @@ import { buildPage } from './build-page.ts';
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
-import { parseAnswer, readTrades } from './read-answer.ts';
-import { fieldChanged, TradeScanner } from './trade-scanner.ts';
+import { parseAnswer, productIds, readTrades } from './read-answer.ts';
+import { TradeScanner } from './trade-scanner.ts';
 
 const name = 'binance';
 const pageSize = 1000;
@@ -66,14 +66,8 @@ export function binance(options: BinanceOptions = {}): Connector {
     async products(signal) {
       const path = '/api/v3/exchangeInfo?showPermissionSets=false';
       const answer = parseAnswer(name, await guard((caller) => client.get(path, caller), signal));
-      const { symbols } = Object(answer);
-      if (!Array.isArray(symbols)) throw fieldChanged(name, 'symbols', 'a list', symbols);
-      const ids = symbols.map((one, at): string => {
-        const { symbol } = Object(one);
-        if (typeof symbol === 'string') return symbol;
-        throw fieldChanged(name, `symbols[${at}].symbol`, 'a text', symbol);
-      });
-      return ids.sort();
+      const { symbols: value } = Object(answer);
+      return productIds(name, { list: 'symbols', key: 'symbol', value });
     },
     async latest(product, signal) {
       const page = await guard((caller) => ask(product, 'limit=1', all, caller), signal);

@@ -3,8 +3,8 @@ import { buildPage } from './build-page.ts';
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
-import { parseAnswer, readTrades } from './read-answer.ts';
-import { fieldChanged, TradeScanner } from './trade-scanner.ts';
+import { parseAnswer, productIds, readTrades } from './read-answer.ts';
+import { TradeScanner } from './trade-scanner.ts';
 
 const name = 'coinbase';
 const pageSize = 1000;
@@ -57,14 +57,8 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
     lineSql,
     async products(signal) {
       const answer = await guard((caller) => client.get('/products', caller), signal);
-      const products = parseAnswer(name, answer);
-      if (!Array.isArray(products)) throw fieldChanged(name, 'products', 'a list', products);
-      const ids = products.map((product, at): string => {
-        const { id } = Object(product);
-        if (typeof id === 'string') return id;
-        throw fieldChanged(name, `products[${at}].id`, 'a text', id);
-      });
-      return ids.sort();
+      const value = parseAnswer(name, answer);
+      return productIds(name, { list: 'products', key: 'id', value });
     },
     async latest(product, signal) {
       const page = await guard((caller) => before(product, 'limit=1', all, caller), signal);

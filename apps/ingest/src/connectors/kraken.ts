@@ -11,7 +11,7 @@ import type {
 } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
 import { type KrakenTrades, krakenResult, readKraken } from './kraken-answer.ts';
-import { parseAnswer } from './read-answer.ts';
+import { byText, parseAnswer } from './read-answer.ts';
 
 const name = 'kraken';
 const pageSize = 1000;
@@ -57,7 +57,7 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     async products(signal) {
       const path = '/0/public/AssetPairs';
       const answer = await guard((caller) => client.get(path, caller), signal);
-      return Object.keys(krakenResult(parseAnswer(name, answer))).sort();
+      return Object.keys(krakenResult(parseAnswer(name, answer))).sort(byText);
     },
     async latest(product, signal) {
       const { found } = await guard((caller) => ask(product, 'count=1', caller), signal);
