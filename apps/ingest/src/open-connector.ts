@@ -3,9 +3,7 @@ import { coinbase } from './connectors/coinbase.ts';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { kraken } from './connectors/kraken.ts';
 import type { ExchangeName, Settings } from './setting-rules.ts';
-
-/** Where `ingest exchange` listens unless it is told otherwise. */
-export const simulatedPort = 7071;
+import { simulatedPort } from './simulated-port.ts';
 
 const connectors: Readonly<Record<ExchangeName, (options: ConnectorOptions) => Connector>> = {
   binance,

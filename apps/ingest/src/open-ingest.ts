@@ -33,6 +33,8 @@ export interface IngestOptions {
   readonly maxRequests?: number | undefined;
   /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
   readonly batchMsMax?: number | undefined;
+  /** How long a lock outlives its process, in milliseconds. @default as it is set */
+  readonly leaseMs?: number | undefined;
   /** The first pause of the breaker, in milliseconds. @default 10,000 */
   readonly cooldownMs?: number | undefined;
   /** Its `now` is UNIX time in milliseconds. @default the system's */
@@ -78,7 +80,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const guarded = guardOf({ bucket, breaker, clock, random });
   const folder = await openFolder(options, stack);
   const book = new ProductBook(store, connector.name);
-  const leaseMs = settings.leaseSeconds * 1000;
+  const { leaseMs = settings.leaseSeconds * 1000 } = options;
   const common = { store, book, leaseMs, clock, random };
   const { mode, workers, chunkConcurrency, limit } = settings;
   const tuning = { mode, workers, chunkConcurrency, limit, batchMsMax: options.batchMsMax };
@@ -102,10 +104,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
 }
 
 /** DuckDB is loaded with it, so only where it is needed. */
-async function openTable(
-  folder: Folder,
-  { name, lineSql }: Connector,
-): Promise<TradeTable> {
+async function openTable(folder: Folder, { name, lineSql }: Connector): Promise<TradeTable> {
   const { TradeTable } = await import('./storage/trade-table.ts');
   return await TradeTable.open({ folder, lines: { [name]: lineSql } });
 }

@@ -141,7 +141,10 @@ export const settingRules: { readonly [Name in SettingName]: SettingRule<Setting
     undefined,
   ),
   mode: word(
-    { value: '<name>', about: 'prefix notes gaps and goes on, strict stops at one (default prefix)' },
+    {
+      value: '<name>',
+      about: 'prefix notes gaps and goes on, strict stops at one (default prefix)',
+    },
     ['prefix', 'strict'],
     'prefix',
   ),

@@ -2,7 +2,12 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { didYouMean } from './nearest.ts';
-import { type SettingName, type SettingRule, type Settings, settingRules } from './setting-rules.ts';
+import {
+  type SettingName,
+  type SettingRule,
+  type Settings,
+  settingRules,
+} from './setting-rules.ts';
 
 export const settingNames: readonly SettingName[] = Object.keys(settingRules) as SettingName[];
 
@@ -48,8 +53,7 @@ export function readSettings({ flags, environment }: SettingsSources): SettingsR
   const sent = new Map<SettingName, Sent>();
   for (const name of settingNames) {
     const [flag, variable] = [flags[name], environment[variableOf(name)]];
-    const origin =
-      flag === undefined ? `environment ${variableOf(name)}` : `flag ${flagOf(name)}`;
+    const origin = flag === undefined ? `environment ${variableOf(name)}` : `flag ${flagOf(name)}`;
     const value = flag ?? variable;
     if (value !== undefined) sent.set(name, { value, origin, folder: '.' });
   }

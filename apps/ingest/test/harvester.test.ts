@@ -30,7 +30,7 @@ describe('a harvester', () => {
   });
 
   it('stops after as many requests as it may make, with all of them put to use', async () => {
-    const scene = new VirtualScene(3, { products: { 'A-USD': 5_000 } });
+    const scene = new VirtualScene(3, { products: { 'A-USD': 600 } });
     const [outcome] = await scene.harvest({}, { maxRequests: 20 });
     assert.deepEqual([outcome?.status, outcome?.reason], ['stopped', 'max_requests']);
     assert.equal(scene.market.requestsAt.length, 20);
@@ -159,16 +159,19 @@ describe('a full refresh', () => {
   it('makes a harvest of the old generation that is under way go on with the new one', async () => {
     const scene = new VirtualScene(14, { products: { 'A-USD': 300 } });
     await scene.harvest();
-    await scene.harvest({ fullRefresh: true }, {
-      beforeCommit: (changes) => {
-        const isSwap = changes.some(({ name, checkOnly }) => {
-          return name.startsWith('generation/') && checkOnly !== true;
-        });
-        // Up to the swap: that is made below, in the middle of another harvest.
-        const value = changes[0]?.value as { building?: number | null } | undefined;
-        if (isSwap && value?.building === null) throw new Error('not yet');
+    await scene.harvest(
+      { fullRefresh: true },
+      {
+        beforeCommit: (changes) => {
+          const isSwap = changes.some(({ name, checkOnly }) => {
+            return name.startsWith('generation/') && checkOnly !== true;
+          });
+          // Up to the swap: that is made below, in the middle of another harvest.
+          const value = changes[0]?.value as { building?: number | null } | undefined;
+          if (isSwap && value?.building === null) throw new Error('not yet');
+        },
       },
-    });
+    );
     assert.deepEqual(await scene.book.generations('A-USD'), { current: 1, building: 2 });
     scene.market.counts['A-USD'] = 900;
     const work = scene.worker().run(none);

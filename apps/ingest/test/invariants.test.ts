@@ -48,7 +48,7 @@ describe('a harvest from a market with faults', () => {
   });
 
   it(
-    'goes on after a stop where it stood, and fetches no page twice that is committed',
+    'commits what is complete when it is stopped, and goes on from there',
     eachSeed(async (seed) => {
       const scene = new VirtualScene(seed, { products, faultShare: 0.1 });
       const stop = new AbortController();

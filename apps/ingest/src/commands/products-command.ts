@@ -22,10 +22,7 @@ export function productsCommand(): Command {
     .option('--filter-regex <pattern>', 'only ids in which this is found, such as -USD$')
     .option('--dry-run', `write nothing; show the count and the first ${shownMax}`)
     .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      examplesOf('products --filter-regex -USD$', 'products --merge --dry-run'),
-    )
+    .addHelpText('after', examplesOf('products --filter-regex -USD$', 'products --merge --dry-run'))
     .action(async (options: ProductsOptions, self: Command) => {
       const pattern = patternOf(options.filterRegex);
       const path = options.path ?? settingsOf(self).seedPath;

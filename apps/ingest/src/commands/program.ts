@@ -74,7 +74,11 @@ function report(error: unknown): number {
   if (error instanceof CommanderError) {
     return shownCodes.includes(error.code) ? exitCodes.ok : exitCodes.usage;
   }
-  const { message = String(error), code, name } = Object(error) as Partial<Error & { code: string }>;
+  const {
+    message = String(error),
+    code,
+    name,
+  } = Object(error) as Partial<Error & { code: string }>;
   if (name === 'AbortError') return exitCodes.interrupted;
   process.stderr.write(`ingest: ${message}\n`);
   if (code === 'TABLE_LOCKED') return exitCodes.locked;

@@ -47,7 +47,10 @@ export function runCommand(): Command {
     .action(async (named: string[], options: RunOptions, self: Command) => {
       checkTimes(options);
       using stop = new Interruption();
-      await using ingest = await openFor(self, { signal: stop.signal, maxRequests: options.maxRequests });
+      await using ingest = await openFor(self, {
+        signal: stop.signal,
+        maxRequests: options.maxRequests,
+      });
       const products = await productsOf(named, ingest.settings);
       const request: HarvestRequest = {
         products,

@@ -14,7 +14,7 @@ import type { Connector, TradePosition } from '../connectors/connector.ts';
 import type { Folder } from '../storage/folder.ts';
 import type { TradePage } from '../trade-page.ts';
 import { type ProductPlan, planProduct, type Wish } from './plan-product.ts';
-import { ProductBook, sourceName } from './product-book.ts';
+import { type ProductBook, sourceName } from './product-book.ts';
 import { type ProductOutcome, ProductTally } from './product-outcome.ts';
 import type { QuotaBucket } from './quota-bucket.ts';
 import { TradeSink } from './trade-sink.ts';
