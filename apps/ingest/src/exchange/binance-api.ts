@@ -6,7 +6,7 @@ import {
   integer,
   json,
 } from './exchange-api.ts';
-import { PageWriter } from './page-writer.ts';
+import { binanceTrade, pageBytes } from './page-bytes.ts';
 
 const limitMax = 1000;
 
@@ -48,8 +48,7 @@ export const binanceApi: ExchangeApi = {
         ? idsBelow(product, { end, from, count }).reverse()
         : idsFrom(product, { end, from, count });
     const isMicro = headers['x-mbx-time-unit'] === 'MICROSECOND';
-    const writer = new PageWriter(ids.length);
-    const body = writer.list(ids, (id) => writer.binance(product, id, isMicro));
+    const body = pageBytes(ids, binanceTrade(product, isMicro));
     return { status: 200, body };
   },
 };

@@ -7,7 +7,7 @@ import {
   json,
   type Market,
 } from './exchange-api.ts';
-import { PageWriter } from './page-writer.ts';
+import { coinbaseTrade, pageBytes } from './page-bytes.ts';
 import type { SimulatedProduct } from './simulated-product.ts';
 
 const limitMax = 1000;
@@ -55,8 +55,7 @@ function trades(
   const end = Math.min(after, market.endOf(product));
   const from = Math.max(before + 1, product.firstId);
   const ids = idsBelow(product, { end, from, count });
-  const writer = new PageWriter(ids.length);
-  const body = writer.list(ids, (id) => writer.coinbase(product, id));
+  const body = pageBytes(ids, coinbaseTrade(product));
   if (ids.length === 0) return { status: 200, body };
   const cursors = { 'cb-before': String(ids[0]), 'cb-after': String(ids.at(-1)) };
   return { status: 200, body, headers: cursors };

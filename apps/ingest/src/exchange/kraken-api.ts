@@ -7,7 +7,7 @@ import {
   json,
   type Market,
 } from './exchange-api.ts';
-import { PageWriter } from './page-writer.ts';
+import { krakenTrade, pageBytes } from './page-bytes.ts';
 import type { SimulatedProduct } from './simulated-product.ts';
 
 const countMax = 1000;
@@ -45,8 +45,7 @@ function trades(
     since === null
       ? idsBelow(product, { end, from: product.firstId, count }).reverse()
       : idsFrom(product, { end, from: product.firstAfter(sinceUs(since), end), count });
-  const writer = new PageWriter(ids.length);
-  const list = writer.list(ids, (id) => writer.kraken(product, id));
+  const list = pageBytes(ids, krakenTrade(product));
   const newest = ids.at(-1);
   const last = newest === undefined ? (since ?? '0') : `${product.timeUs(newest)}000`;
   const head = Buffer.from(`{"error":[],"result":{"${product.id}":`);

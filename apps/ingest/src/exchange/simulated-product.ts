@@ -86,7 +86,8 @@ export class SimulatedProduct {
 
   /** Whether that id was given to a trade, if it is not above the newest. */
   has(id: number): boolean {
-    if (id < this.firstId || this.#hash(id, 2) < this.#gapBelow) return false;
+    if (id < this.firstId) return false;
+    if (this.#gapBelow > 0 && this.#hash(id, 2) < this.#gapBelow) return false;
     return this.#gaps.every(({ from, to }) => id < from || id >= to);
   }
 
@@ -111,7 +112,8 @@ export class SimulatedProduct {
 
   /** In hundred-millionths: small ones are more frequent. */
   size(id: number): number {
-    return 1 + (this.#hash(id, 8) % 1_000_003) * (1 + ((this.#hash(id, 9) % 1000) >> (id % 8)));
+    const chance = this.#hash(id, 8);
+    return 1 + (chance % 1_000_003) * (1 + ((chance >>> 22) >> (id % 8)));
   }
 
   isMakerBuy(id: number): boolean {
@@ -150,11 +152,9 @@ export class SimulatedProduct {
   }
 
   #hash(n: number, salt: number): number {
+    const low = mix(this.#seed ^ Math.imul(salt, 0x9e3779b1), n);
     // Bits above the 32nd count too, for ids that large.
-    return mix(
-      mix(this.#seed ^ Math.imul(salt, 0x9e3779b1), n | 0),
-      n > 0x7fffffff ? n / 2 ** 32 : 0,
-    );
+    return n > 0x7fffffff ? mix(low, n / 2 ** 32) : low;
   }
 }
 
