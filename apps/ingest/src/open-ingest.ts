@@ -7,11 +7,12 @@ import {
   SharedBreaker,
   SharedBucket,
   SpillwayError,
+  SqliteFile,
+  SqliteStore,
   type Store,
   systemRandom,
   type Task,
 } from 'spillway';
-import { openDatabase } from 'spillway-sql';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { Harvester, type HarvestRequest } from './harvesting/harvester.ts';
 import { ProductBook } from './harvesting/product-book.ts';
@@ -62,6 +63,10 @@ export interface Ingest extends AsyncDisposable {
 const attemptsMax = 10;
 /** Waits for the tokens of one process; a harvest has one waiter, plans one for each product. */
 const waitersMax = 10_000;
+
+/** Commits to a SQLite file that may wait, and how long one waits for other processes. */
+const commitsMax = 1_000;
+const busyMsMax = 10_000;
 
 /** Opens the store, the folder and the way to the exchange; nothing is asked of it yet. */
 export async function openIngest(options: IngestOptions): Promise<Ingest> {
@@ -139,9 +144,16 @@ async function openStore(
 ): Promise<Store> {
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   try {
-    if (path !== undefined) await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
-    const database = stack.use(await openDatabase<unknown>(url));
-    return stack.use(await database.store(signal));
+    if (path === undefined) {
+      const { openDatabase } = await import('spillway-sql');
+      const database = stack.use(await openDatabase<unknown>(url));
+      return stack.use(await database.store(signal));
+    }
+    await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+    const file = stack.use(
+      await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, busyMsMax }),
+    );
+    return stack.use(new SqliteStore(file));
   } catch (cause) {
     const place = path ?? new URL(url).host;
     const { message } = cause as Error;
