@@ -96,11 +96,11 @@ export class SimulatedProduct {
     this.#gaps = [];
   }
 
-  /** Never earlier than that of the id before; one trade in eight shares its moment with that. */
+  /** Never earlier than that of the id before; every third or so is of the same moment as that. */
   timeUs(id: number): number {
     const place = id - this.firstId;
-    const isTwin = place % 2 === 1 && this.#hash(id, 3) % 4 === 0;
-    const at = isTwin ? place - 1 : place;
+    const group = place - (place % 3);
+    const at = this.#hash(group, 3) % 2 === 0 ? group : place;
     return this.#startUs + at * this.#stepUs + (this.#hash(at, 4) % this.#stepUs);
   }
 
