@@ -7,7 +7,7 @@ const shown = `exchange, product, date, trade_id, trade_id_text, trade_ts, price
   maker_side, taker_side`;
 
 /** No rows, with the columns of the table. */
-export const noTrades = `SELECT '' AS exchange, '' AS product, DATE '1970-01-01' AS date,
+const noTrades = `SELECT '' AS exchange, '' AS product, DATE '1970-01-01' AS date,
   0::BIGINT AS trade_id, '' AS trade_id_text, TIMESTAMPTZ '1970-01-01' AS trade_ts,
   0::DECIMAL(38,18) AS price, 0::DECIMAL(38,18) AS quantity, '' AS maker_side, '' AS taker_side
   WHERE false`;

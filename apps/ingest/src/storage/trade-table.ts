@@ -9,13 +9,13 @@ import { type QueryOptions, type QueryResult, runQuery } from './query.ts';
 import type { RawEntry } from './raw-file.ts';
 import { storageError } from './storage-error.ts';
 import { keyOf, TableDraft } from './table-draft.ts';
-import { noTrades, TableView } from './table-view.ts';
+import { TableView } from './table-view.ts';
 
 export interface TradeTableOptions {
   readonly folder: Folder;
   /** How the raw lines of each exchange are read, by its name. */
   readonly lines: Readonly<Record<string, LineSql>>;
-  /** How much DuckDB may hold in memory before it uses the disk, in MB; from 64, default 160. */
+  /** How much DuckDB may hold in memory before it uses the disk, in MB; from 64, default 128. */
   readonly memoryMb?: number | undefined;
   /** How many threads DuckDB may use; from 1, default 2. */
   readonly threads?: number | undefined;
@@ -59,7 +59,7 @@ export class TradeTable implements AsyncDisposable {
   #manifest: Manifest = emptyManifest;
 
   private constructor(options: TradeTableOptions) {
-    const { folder, lines, memoryMb = 160, threads = 2, manifestsMax = 10 } = options;
+    const { folder, lines, memoryMb = 128, threads = 2, manifestsMax = 10 } = options;
     checkInteger('memoryMb', memoryMb, 64);
     checkInteger('threads', threads, 1, 64);
     checkInteger('manifestsMax', manifestsMax, 1, 1000);
@@ -205,7 +205,6 @@ export class TradeTable implements AsyncDisposable {
     const { signal } = fence;
     await using engine = await Engine.open(this.#engine);
     try {
-      await engine.run(`CREATE TEMP VIEW no_trades AS ${noTrades}`);
       await work(new Merge(engine, this.folder, draft, signal));
     } catch (error) {
       throw engineError('TABLE_FAILED', `${this.folder.place}/table`, error);
