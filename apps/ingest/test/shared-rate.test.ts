@@ -37,8 +37,14 @@ async function fourAtOnce(store: string, data: string): Promise<void> {
   const { requests, refused, mostInSecond } = exchange.stats;
   assert.equal(refused, 0, `${refused} of ${requests} came too early`);
   assert.ok(mostInSecond <= rate.ratePerSecond + rate.burst, `${mostInSecond} in one second`);
-  assert.equal(requests, reports.reduce((sum, report) => sum + report.requests, 0));
-  assert.equal(reports.reduce((sum, report) => sum + report.trades, 0), 8 * 400);
+  assert.equal(
+    requests,
+    reports.reduce((sum, report) => sum + report.requests, 0),
+  );
+  assert.equal(
+    reports.reduce((sum, report) => sum + report.trades, 0),
+    8 * 400,
+  );
   // Together they are as fast as one that has the whole rate.
   const idealMs = (requests * 1000) / rate.ratePerSecond;
   assert.ok(tookMs < 4 * idealMs + 5_000, `${tookMs} ms for ${requests} requests`);

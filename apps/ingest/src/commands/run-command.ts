@@ -122,7 +122,8 @@ async function harvest(
   const tookMs = ingest.clock.now() - startedAt;
   const table = await bringUp(ingest, options, trades > 0, signal);
   const status = runStatus(outcomes);
-  const result = { pipeline: 'ingest', status, runId, requests, trades, tookMs };
+  const peakMb = Math.round(process.resourceUsage().maxRSS / 1024);
+  const result = { pipeline: 'ingest', status, runId, requests, trades, tookMs, peakMb };
   print({ ...result, products: outcomes, table }, options.json, () => {
     const sum = `${trades.toLocaleString('en-US')} trades in ${requests} requests and`;
     const last = table === undefined ? [] : [transformedText(table)];
