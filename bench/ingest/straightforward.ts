@@ -64,7 +64,7 @@ async function harvest(
       return page(after, attempt + 1);
     }
   };
-  const [newest] = await page(Number.MAX_SAFE_INTEGER);
+  const [newest] = await page(1e12);
   const last = newest?.trade_id ?? 0;
   let trades = 0;
   for (let from = 1; from <= last; from += filePages * pageSize) {
