@@ -7,6 +7,25 @@ export type {
   TradeRange,
 } from './connectors/connector.ts';
 export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
+export type { Assessment, QualityCheck } from './quality/assessment.ts';
+export {
+  type DayQuality,
+  type Freshness,
+  type Health,
+  type ProductQuality,
+  type Quality,
+  quality,
+} from './quality/quality.ts';
+export { qualityMetrics } from './quality/quality-metrics.ts';
+export { qualityPage } from './quality/quality-page.ts';
+export {
+  type Flaw,
+  type IdRange,
+  type Issue,
+  type ProductLedger,
+  type Verification,
+  verify,
+} from './quality/verify.ts';
 export { BucketFolder, type BucketFolderOptions } from './storage/bucket-folder.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
 export { LocalFolder } from './storage/local-folder.ts';
