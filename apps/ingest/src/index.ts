@@ -49,6 +49,25 @@ export {
   type TransformRequest,
 } from './harvesting/transformer.ts';
 export { type Ingest, type IngestOptions, openIngest } from './open-ingest.ts';
+export type { Assessment, QualityCheck } from './quality/assessment.ts';
+export {
+  type DayQuality,
+  type Freshness,
+  type Health,
+  type ProductQuality,
+  type Quality,
+  quality,
+} from './quality/quality.ts';
+export { qualityMetrics } from './quality/quality-metrics.ts';
+export { qualityPage } from './quality/quality-page.ts';
+export {
+  type Flaw,
+  type IdRange,
+  type Issue,
+  type ProductLedger,
+  type Verification,
+  verify,
+} from './quality/verify.ts';
 export type { ExchangeName, SettingName, Settings } from './setting-rules.ts';
 export {
   readSettings,

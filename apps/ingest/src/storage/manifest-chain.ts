@@ -44,13 +44,12 @@ export class ManifestChain {
     return Math.max(0, ...files.map(({ path }) => versionOf(path, manifestFile) ?? 0));
   }
 
-  /** Throws `TABLE_FOREIGN` if there is anything that the table has not written. */
-  async checkFolder(signal?: AbortSignal): Promise<void> {
-    for (const { path } of await this.#folder.list('table', signal)) {
-      if (manifestFile.test(path) || dataFile.test(path)) continue;
-      const what = `${this.#folder.place}/${path}: this file is not of the table`;
-      throw storageError('TABLE_FOREIGN', `${what}; nothing was changed, move it elsewhere`);
-    }
+  /** What lies in the table's folder, and the table has not written. */
+  async foreign(signal?: AbortSignal): Promise<readonly string[]> {
+    const files = await this.#folder.list('table', signal);
+    return files
+      .map(({ path }) => path)
+      .filter((path) => !manifestFile.test(path) && !dataFile.test(path));
   }
 
   /** Makes it the newest state in one atomic step, or throws `TABLE_STALE`. */

@@ -140,6 +140,11 @@ export class TradeTable implements AsyncDisposable {
     }
   }
 
+  /** Files in the table's folder that are not its own; while there are any, nothing is written. */
+  async foreignFiles(signal?: AbortSignal): Promise<readonly string[]> {
+    return await this.#chain.foreign(signal);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     // Whoever writes or reads has its own engine, and ends it by itself.
     using _writing = await this.#writing.enter();
@@ -193,7 +198,11 @@ export class TradeTable implements AsyncDisposable {
       const what = `${this.folder.place}/table: version ${version} was made under lease ${newest}`;
       throw storageError('TABLE_STALE', `${what}; ${fence} is older, and changes nothing`);
     }
-    await this.#chain.checkFolder(signal);
+    const [foreign] = await this.#chain.foreign(signal);
+    if (foreign !== undefined) {
+      const what = `${this.folder.place}/${foreign}: this file is not of the table`;
+      throw storageError('TABLE_FOREIGN', `${what}; nothing was changed, move it elsewhere`);
+    }
     return new TableDraft(this.#manifest);
   }
 
