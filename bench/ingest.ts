@@ -15,7 +15,7 @@ export interface Pipeline {
 
 /** As Coinbase permits it. */
 const permitted = { ratePerSecond: 10, burst: 15 };
-const warmUpMs = { quick: 5_000, full: 25_000 };
+const warmUpMs = { quick: 15_000, full: 60_000 };
 const windowMs = { quick: 10_000, full: 60_000 };
 const trades = { quick: 1_000_000, full: 10_000_000 };
 const noLimit = 'no rate limit';

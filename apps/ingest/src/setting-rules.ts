@@ -27,6 +27,13 @@ export type SettingName = keyof Settings;
 /** The exchanges that can be harvested; `simulated` is the one of `ingest exchange`. */
 export type ExchangeName = 'coinbase' | 'kraken' | 'binance' | 'simulated';
 
+export const exchangeNames: readonly ExchangeName[] = [
+  'coinbase',
+  'kraken',
+  'binance',
+  'simulated',
+];
+
 /** One thing that can be set. */
 export interface SettingRule<T> {
   /** What stands for the value in a help text. */
@@ -105,7 +112,7 @@ export const settingRules: { readonly [Name in SettingName]: SettingRule<Setting
   ),
   exchange: word(
     { value: '<name>', about: 'coinbase, kraken, binance or simulated (default coinbase)' },
-    ['coinbase', 'kraken', 'binance', 'simulated'],
+    exchangeNames,
     'coinbase',
   ),
   baseUrl: text(

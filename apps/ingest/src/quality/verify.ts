@@ -21,6 +21,8 @@ export interface ProductLedger extends ProductName {
   readonly harvested: IdRange;
   /** What is known to be missing. */
   readonly gaps: readonly IdRange[];
+  /** Whether ids grow by one, so that one that is not there is missing. @default true */
+  readonly hasDenseIds?: boolean | undefined;
 }
 
 /** What may be wrong. A gap is known if the ledger has it. */
@@ -226,12 +228,17 @@ class Check {
       const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
       if (known.from >= known.to) continue;
       const before = { from, to: known.from };
-      if (from < known.from) this.note('gap', ledger, `${of(before)} are missing`, { ids: before });
+      if (from < known.from) this.#gap(ledger, before);
       this.note('known-gap', ledger, `${of(known)} are still to be filled`, { ids: known });
       from = known.to;
     }
-    const rest = { from, to: hole.to };
-    if (from < hole.to) this.note('gap', ledger, `${of(rest)} are missing`, { ids: rest });
+    if (from < hole.to) this.#gap(ledger, { from, to: hole.to });
+  }
+
+  #gap(ledger: ProductLedger, ids: IdRange): void {
+    if (ledger.hasDenseIds === false) return;
+    const what = `${ids.to - ids.from} trades from ${ids.from} to ${ids.to - 1}`;
+    this.note('gap', ledger, `${what} are missing`, { ids });
   }
 
   async #rows(sql: string): Promise<readonly Row[]> {
