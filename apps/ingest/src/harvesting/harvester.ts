@@ -51,8 +51,8 @@ export interface HarvestRequest extends Wish {
 
 /** One raw file for about so many pages: a hundred are 13 MB of lines. */
 const batchPages = 100;
-/** Lines of pages that wait for an earlier one stay below about 100 MB. */
-const windowMax = 800;
+/** Lines of pages that wait for an earlier one stay below about 65 MB. */
+const windowMax = 500;
 const gapsMax = 10_000;
 
 /** Brings products up to date, and tells how each fares. */
@@ -205,6 +205,7 @@ export class Harvester {
     const code = outcome.error instanceof SpillwayError ? outcome.error.code : undefined;
     // Another process has ended a full refresh: what it made is to be continued.
     if (code === 'GENERATION_REPLACED') return true;
+    if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
     if (code === 'BUDGET_SPENT') tally.stop('max_requests');
     else if (outcome.status === 'stopped') tally.stop('interrupted');
     else if (outcome.status === 'skipped') tally.skip();

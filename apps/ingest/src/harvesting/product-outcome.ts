@@ -27,11 +27,16 @@ export interface ProductOutcome {
 
 const none = { reason: undefined, code: undefined, trades: 0, tradesInAll: 0, nextId: 0, toId: 0 };
 
+/** A store that was away is asked again in so many rounds of a run. */
+const againMax = 5;
+
 /** Keeps the outcome of one product, over many rounds. */
 export class ProductTally {
   #outcome: ProductOutcome;
   /** Trades that earlier runs had committed; undefined until that is known. */
   #before: { readonly generation: number; readonly trades: number } | undefined;
+
+  #again = 0;
 
   constructor(product: string) {
     this.#outcome = { product, status: 'waiting', ...none, gaps: 0, generation: 0 };
@@ -55,6 +60,12 @@ export class ProductTally {
       nextId: idOf(harvest.position),
       gaps: harvest.gaps.length,
     });
+  }
+
+  /** Whether a failure that will pass by itself is worth another round. */
+  tryAgain(): boolean {
+    this.#again += 1;
+    return this.#again <= againMax;
   }
 
   finish(): void {
