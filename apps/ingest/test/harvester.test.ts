@@ -84,7 +84,7 @@ describe('a harvester', () => {
     assert.deepEqual(await scene.book.products(), ['A-USD']);
   });
 
-  it('stops at a checkpoint that is damaged or of a newer program, and changes nothing', async () => {
+  it('stops at a checkpoint that is damaged or of a newer program, untouched', async () => {
     const scene = new VirtualScene(8, { products: { 'A-USD': 50, 'B-USD': 50 } });
     await scene.harvest();
     scene.market.counts['A-USD'] = 90;

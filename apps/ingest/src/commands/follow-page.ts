@@ -37,7 +37,7 @@ export function followPage(shown: State<FollowView>): LivePageOptions {
             ),
           )}</tbody></table>
         <p>Table: version ${transformed?.version ?? 'none yet'}.
-          <a href="/-/stats">All numbers</a>, <a href="/-/metrics">metrics</a>.</p>`;
+          <a href="/report">Quality</a>, <a href="/-/stats">all numbers</a>, <a href="/-/metrics">metrics</a>.</p>`;
     },
     page: (view) => page({ title: 'Ingest', body: html`<main>${view}</main>` }),
   };

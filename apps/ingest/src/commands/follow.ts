@@ -3,6 +3,8 @@ import { createServer, type HttpServer, Panel, State } from 'spillway-http';
 import type { Exchange } from '../exchange/exchange.ts';
 import { Follower } from '../harvesting/follower.ts';
 import { type Ingest, openIngest } from '../open-ingest.ts';
+import { qualityPage } from '../quality/quality-page.ts';
+import { QualityWatch } from '../quality/quality-watch.ts';
 import type { Settings } from '../setting-rules.ts';
 import { exitCodes } from './exit-codes.ts';
 import { type FollowView, followPage } from './follow-page.ts';
@@ -20,7 +22,7 @@ export interface FollowOptions {
 const defaultPort = 7070;
 const showMs = 1_000;
 /** A product that is far behind lets the others have their turn after about so long. */
-const sliceMs = 60_000;
+const sliceMs = 30_000;
 
 /** Follows until the signal aborts, then commits what is complete; gives the exit code. */
 export async function follow(options: FollowOptions): Promise<number> {
@@ -30,8 +32,9 @@ export async function follow(options: FollowOptions): Promise<number> {
   const products = options.products.length > 0 ? options.products : (exchange?.products ?? []);
   const settings = exchange === undefined ? options.settings : simulatedSettings(options, exchange);
   const ingest = stack.use(await openIngest({ settings, environment: process.env }));
-  const follower = await followerOf(ingest, products);
-  const server = await serverOf(ingest, follower, exchange);
+  const watch = new QualityWatch({ table: await ingest.table(), clock: ingest.clock });
+  const follower = await followerOf(ingest, products, watch);
+  const server = await serverOf(ingest, follower, watch, exchange);
   await server.start(options.signal).catch((error: unknown) => {
     throw listenFault(error, { host: settings.host, port: settings.port ?? defaultPort });
   });
@@ -47,7 +50,11 @@ function simulatedSettings({ settings }: FollowOptions, { url }: Exchange): Sett
   return { ...settings, exchange: 'simulated', baseUrl: url };
 }
 
-async function followerOf(ingest: Ingest, products: readonly string[]): Promise<Follower> {
+async function followerOf(
+  ingest: Ingest,
+  products: readonly string[],
+  watch: QualityWatch,
+): Promise<Follower> {
   const { clock, bucket } = ingest;
   const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined, products };
   const perSlice = (bucket.stats.ratePerSecond * sliceMs) / 1000;
@@ -57,6 +64,7 @@ async function followerOf(ingest: Ingest, products: readonly string[]): Promise<
     harvester: ingest.harvester({ ...wish, fillsGaps: false, pagesMax }),
     filler: ingest.harvester({ ...wish, fillsGaps: true }),
     transformer: await ingest.transformer(),
+    onTable: (signal) => watch.look(signal),
     clock,
   });
 }
@@ -64,11 +72,13 @@ async function followerOf(ingest: Ingest, products: readonly string[]): Promise<
 async function serverOf(
   ingest: Ingest,
   follower: Follower,
+  watch: QualityWatch,
   exchange: Exchange | undefined,
 ): Promise<HttpServer> {
   const { settings, bucket, breaker, clock } = ingest;
   const panel = new Panel();
   panel.watch('follower', follower);
+  panel.watch('quality', watch);
   panel.watch('bucket', bucket);
   panel.watch('breaker', breaker);
   if (exchange !== undefined) panel.watch('simulated exchange', exchange);
@@ -84,6 +94,13 @@ async function serverOf(
   });
   const shown = new State(read());
   server.app.livePage('/', followPage(shown));
+  server.app.get('/report', (_request, reply) => {
+    if (watch.last === undefined) return reply.code(404).send('There is no table yet.\n');
+    // The page is whole in itself, so that it can be kept: its style is in it.
+    const policy = "default-src 'none'; style-src 'unsafe-inline'";
+    void reply.header('content-security-policy', policy).type('text/html; charset=utf-8');
+    return reply.send(qualityPage(watch.last));
+  });
   let timer: Disposable | undefined;
   const show = () => {
     timer = systemClock.after(showMs, () => {

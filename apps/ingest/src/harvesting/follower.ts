@@ -16,6 +16,8 @@ export interface FollowerOptions {
   readonly transformMs?: number | undefined;
   /** From one try to fill gaps to the next, in milliseconds. @default 600,000 */
   readonly fillMs?: number | undefined;
+  /** Called when the table has changed. @default nothing */
+  readonly onTable?: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly clock: Clock;
 }
 
@@ -30,7 +32,10 @@ export interface FollowerStats {
   readonly products: readonly ProductOutcome[];
 }
 
-/** Keeps products up to date until it is stopped; what fails is tried again in the next round. */
+/**
+ * Keeps products up to date until it is stopped; what fails is tried again in the next round. What
+ * is committed when it stops comes into the table when anybody brings that up to date.
+ */
 export class Follower {
   readonly #options: FollowerOptions;
   #rounds = 0;
@@ -78,26 +83,25 @@ export class Follower {
       const waitMs = isBehind ? 0 : pollMs - (clock.now() - startedAt);
       if (waitMs > 0) await pause(clock, waitMs, signal);
     }
-    // What is committed shall be found by whoever asks next.
-    await this.#attempt(() => this.#transform(new AbortController().signal), undefined);
   }
 
-  async #attempt(work: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  async #attempt(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
     try {
       await work();
       this.#error = undefined;
     } catch (error) {
-      if (signal?.aborted) return;
+      if (signal.aborted) return;
       this.#error = error instanceof Error ? error.message : String(error);
     }
   }
 
   async #transform(signal: AbortSignal): Promise<void> {
-    const { transformer } = this.#options;
+    const { transformer, onTable } = this.#options;
     const { trades } = this.stats;
     if (this.#transformed !== undefined && trades === this.#tradesInTable) return;
     this.#transformed = await transformer.run({ rebuild: false, waits: true }, signal);
     this.#tradesInTable = trades;
+    await onTable?.(signal);
   }
 }
 
