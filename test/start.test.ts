@@ -64,7 +64,7 @@ class Started implements AsyncDisposable {
   }
 }
 
-const words = ['--data', folder, '--fleet-port', '0'];
+const words = ['--data', folder, '--fleet-port', '0', '--ingest-port', '0'];
 
 describe('npm start', () => {
   it('serves on this machine, shows the first login once, and drains on Ctrl-C', async () => {
@@ -77,9 +77,18 @@ describe('npm start', () => {
       body: JSON.stringify({ password, worker_info: { username: 'admin' } }),
     });
     assert.equal(version.status, 200);
+    const [, page] = await first.says(
+      /Ingest is ready at (http:\/\/127\.0\.0\.1:\d+), and follows/,
+    );
+    await first.says(/of a SIMULATED exchange/);
+    const shown = await fetch(`${page}/`);
+    assert.match(await shown.text(), /A simulated exchange: its trades are made up/);
+    assert.equal((await fetch(`${page}/-/live`)).status, 200);
     await first.interrupt();
     await first.ended();
-    assert.match(first.text, /Stopped; nothing was left\.\n.*All services have stopped/s);
+    assert.match(first.text, /Stopped; nothing was left\.\n/);
+    assert.match(first.text, /Stopped; \d+ trades came in \d+ requests, all committed\.\n/);
+    assert.match(first.text, /All services have stopped/);
     assert.doesNotMatch(first.text, /again/);
     await assert.rejects(fetch(`${url}/-/live`));
 
