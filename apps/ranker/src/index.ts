@@ -1,1 +1,18 @@
-export {};
+export type {
+  DueFeed,
+  FeedClaim,
+  FeedFetched,
+  NewArticle,
+  NewFeed,
+  NewRule,
+  ReaderAccuracy,
+  ReaderArticle,
+  ReaderExplanation,
+  ReaderFeed,
+  ReaderQuery,
+  ReaderRule,
+  ReaderShelf,
+  ReaderStore,
+  ReaderUser,
+  ReaderVote,
+} from './reader/reader-store.ts';
