@@ -1,3 +1,5 @@
+export { duplicateMsMax, type Groups, groupDuplicates, isDuplicate } from './reader/duplicates.ts';
+export { type Listing, type OrderOptions, order, type Place } from './reader/order.ts';
 export type {
   DueFeed,
   FeedClaim,
@@ -16,3 +18,5 @@ export type {
   ReaderUser,
   ReaderVote,
 } from './reader/reader-store.ts';
+export { checkRule, RuleBook, ruleLengthMax, type Verdict } from './reader/rule-book.ts';
+export { atOnce, inSlices, type Slices } from './reader/slices.ts';
