@@ -7,3 +7,4 @@ export { type Article, type ArticleText, type EmbeddedDocument, emptyDocument, i
 export { type Evaluation, type Quality } from './learn/evaluation.ts';
 export { clampScore, type Explanation, type Neighbour, type Reason, type Score, scoreMax, scoreMin, scoreUnknown, type Serving } from './learn/score.ts';
 export { type CrossValidatedErrors, type TrainingKind, type TrainingRecord, type TrainingStatus } from './learn/training.ts';
+export { type DueFeed, type FeedClaim, type FeedFetched, type NewArticle, type NewFeed, type NewRule, type ReaderAccuracy, type ReaderArticle, type ReaderExplanation, type ReaderFeed, type ReaderQuery, type ReaderRule, type ReaderShelf, type ReaderStore, type ReaderUser, type ReaderVote } from './reader/reader-store.ts';
