@@ -1,10 +1,59 @@
-export { type Feed, type FeedAnswer, type FeedItem } from './feeds/feed.ts';
-export { type OpmlFeed } from './feeds/opml.ts';
-export { type Article as FetchedArticle, type ArticleAnswer, type ArticleSource } from './fetching/article.ts';
-export { type Fetcher, type FetcherOptions, type FetchOptions } from './fetching/fetcher.ts';
-export { type Unavailable, type UnavailableReason, unavailableReasons, type Validators } from './fetching/unavailable.ts';
-export { type Article, type ArticleText, type EmbeddedDocument, emptyDocument, isSameModel, type ModelName, type RatedArticle } from './learn/document.ts';
-export { type Evaluation, type Quality } from './learn/evaluation.ts';
-export { clampScore, type Explanation, type Neighbour, type Reason, type Score, scoreMax, scoreMin, scoreUnknown, type Serving } from './learn/score.ts';
-export { type CrossValidatedErrors, type TrainingKind, type TrainingRecord, type TrainingStatus } from './learn/training.ts';
-export { type DueFeed, type FeedClaim, type FeedFetched, type NewArticle, type NewFeed, type NewRule, type ReaderAccuracy, type ReaderArticle, type ReaderExplanation, type ReaderFeed, type ReaderQuery, type ReaderRule, type ReaderShelf, type ReaderStore, type ReaderUser, type ReaderVote } from './reader/reader-store.ts';
+export type { Feed, FeedAnswer, FeedItem } from './feeds/feed.ts';
+export type { OpmlFeed } from './feeds/opml.ts';
+export type {
+  Article as FetchedArticle,
+  ArticleAnswer,
+  ArticleSource,
+} from './fetching/article.ts';
+export type { Fetcher, FetcherOptions, FetchOptions } from './fetching/fetcher.ts';
+export {
+  type Unavailable,
+  type UnavailableReason,
+  unavailableReasons,
+  type Validators,
+} from './fetching/unavailable.ts';
+export {
+  type Article,
+  type ArticleText,
+  type EmbeddedDocument,
+  emptyDocument,
+  isSameModel,
+  type ModelName,
+  type RatedArticle,
+} from './learn/document.ts';
+export type { Evaluation, Quality } from './learn/evaluation.ts';
+export {
+  clampScore,
+  type Explanation,
+  type Neighbour,
+  type Reason,
+  type Score,
+  type Serving,
+  scoreMax,
+  scoreMin,
+  scoreUnknown,
+} from './learn/score.ts';
+export type {
+  CrossValidatedErrors,
+  TrainingKind,
+  TrainingRecord,
+  TrainingStatus,
+} from './learn/training.ts';
+export type {
+  DueFeed,
+  FeedClaim,
+  FeedFetched,
+  NewArticle,
+  NewFeed,
+  NewRule,
+  ReaderAccuracy,
+  ReaderArticle,
+  ReaderExplanation,
+  ReaderFeed,
+  ReaderQuery,
+  ReaderRule,
+  ReaderShelf,
+  ReaderStore,
+  ReaderUser,
+  ReaderVote,
+} from './reader/reader-store.ts';

@@ -109,7 +109,10 @@ export class Articles {
         ),
       );
     const rest = (['vectors', 'sentences', 'feed_articles', 'reads'] as const).map((table) =>
-      kysely.deleteFrom(table as 'reads').where('article_id', 'in', old).compile(),
+      kysely
+        .deleteFrom(table as 'reads')
+        .where('article_id', 'in', old)
+        .compile(),
     );
     const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
     const results = await this.#database.batch([...rest, articles], signal);

@@ -4,8 +4,8 @@ import type { EmbeddedDocument, ModelName } from '../learn/document.ts';
 import {
   documentOf,
   summaryOf,
-  VectorsCorruptError,
   type VectorSummary,
+  VectorsCorruptError,
   vectorRows,
 } from './article-vectors.ts';
 import { namesMax } from './articles.ts';
