@@ -8,6 +8,7 @@ const faults = {
   NAME_TAKEN: { status: 409, retryable: false },
   NOTHING_RATED: { status: 409, retryable: false },
   NOT_FOUND: { status: 404, retryable: false },
+  RULES_FULL: { status: 409, retryable: false },
 } as const;
 
 /** Every code that the ranker's server itself throws. */

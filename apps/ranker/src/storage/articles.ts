@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { CompiledQuery, Kysely } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
 
@@ -78,20 +79,6 @@ export class Articles {
     await this.#database.batch([upsert.compile(), ...stale], signal);
   }
 
-  /** Stores articles that nobody knew, as they are; those that are there stay as they are. */
-  async add(articles: readonly StoredArticle[], signal?: AbortSignal): Promise<void> {
-    if (articles.length === 0) return;
-    const { kysely } = this.#database;
-    const queries = articles.map((article) =>
-      kysely
-        .insertInto('articles')
-        .values(rowOf(article))
-        .onConflict((conflict) => conflict.doNothing())
-        .compile(),
-    );
-    await this.#database.batch(queries, signal);
-  }
-
   /** Drops what is older than a time and what nobody has rated; tells how many articles went. */
   async prune(before: number, signal?: AbortSignal): Promise<number> {
     const { kysely } = this.#database;
@@ -108,11 +95,12 @@ export class Articles {
           ),
         ),
       );
-    const rest = (['vectors', 'sentences', 'feed_articles', 'reads'] as const).map((table) =>
-      kysely
-        .deleteFrom(table as 'reads')
-        .where('article_id', 'in', old)
-        .compile(),
+    const rest = (['vectors', 'sentences', 'feed_articles', 'shelf', 'reads'] as const).map(
+      (table) =>
+        kysely
+          .deleteFrom(table as 'reads')
+          .where('article_id', 'in', old)
+          .compile(),
     );
     const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
     const results = await this.#database.batch([...rest, articles], signal);
@@ -157,4 +145,13 @@ function rowOf(article: StoredArticle): ArticleRow {
     unavailable: article.unavailable ?? null,
     added_at: article.addedAt,
   };
+}
+
+/** Stores an article that nobody knew; one that is there stays as it is. */
+export function articleInsert(kysely: Kysely<RankerSchema>, article: StoredArticle): CompiledQuery {
+  return kysely
+    .insertInto('articles')
+    .values(rowOf(article))
+    .onConflict((conflict) => conflict.doNothing())
+    .compile();
 }
