@@ -1,3 +1,44 @@
+export type { Feed, FeedAnswer, FeedItem } from './feeds/feed.ts';
+export type { OpmlFeed } from './feeds/opml.ts';
+export type {
+  Article as FetchedArticle,
+  ArticleAnswer,
+  ArticleSource,
+} from './fetching/article.ts';
+export type { Fetcher, FetcherOptions, FetchOptions } from './fetching/fetcher.ts';
+export {
+  type Unavailable,
+  type UnavailableReason,
+  unavailableReasons,
+  type Validators,
+} from './fetching/unavailable.ts';
+export {
+  type Article,
+  type ArticleText,
+  type EmbeddedDocument,
+  emptyDocument,
+  isSameModel,
+  type ModelName,
+  type RatedArticle,
+} from './learn/document.ts';
+export type { Evaluation, Quality } from './learn/evaluation.ts';
+export {
+  clampScore,
+  type Explanation,
+  type Neighbour,
+  type Reason,
+  type Score,
+  type Serving,
+  scoreMax,
+  scoreMin,
+  scoreUnknown,
+} from './learn/score.ts';
+export type {
+  CrossValidatedErrors,
+  TrainingKind,
+  TrainingRecord,
+  TrainingStatus,
+} from './learn/training.ts';
 export { duplicateMsMax, type Groups, groupDuplicates, isDuplicate } from './reader/duplicates.ts';
 export { type Listing, type OrderOptions, order, type Place } from './reader/order.ts';
 export type {

@@ -1,0 +1,24 @@
+import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+
+const faults = {
+  ARTICLE_UNAVAILABLE: { status: 422, retryable: false },
+  INPUT_INVALID: { status: 422, retryable: false },
+  KEY_NEEDED: { status: 401, retryable: false },
+  NAME_INVALID: { status: 422, retryable: false },
+  NAME_TAKEN: { status: 409, retryable: false },
+  NOTHING_RATED: { status: 409, retryable: false },
+  NOT_FOUND: { status: 404, retryable: false },
+  RULES_FULL: { status: 409, retryable: false },
+} as const;
+
+/** Every code that the ranker's server itself throws. */
+export type RankerErrorCode = keyof typeof faults;
+
+/** A request that is refused with a status and changes nothing. */
+export function rankerError(
+  code: RankerErrorCode,
+  message: string,
+  options?: SpillwayErrorOptions,
+): SpillwayError {
+  return new SpillwayError({ code, ...faults[code] }, message, options);
+}
