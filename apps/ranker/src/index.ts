@@ -40,6 +40,17 @@ export type {
   TrainingStatus,
 } from './learn/training.ts';
 export { duplicateMsMax, type Groups, groupDuplicates, isDuplicate } from './reader/duplicates.ts';
+export {
+  FeedRefresh,
+  type FeedRefreshOptions,
+  type FeedRefreshStats,
+} from './reader/feed-refresh.ts';
+export {
+  type FeedHistory,
+  feedIntervalMsMax,
+  feedIntervalMsMin,
+  feedTurn,
+} from './reader/feed-turn.ts';
 export { type Listing, type OrderOptions, order, type Place } from './reader/order.ts';
 export type {
   DueFeed,
