@@ -39,6 +39,7 @@ export type {
   TrainingRecord,
   TrainingStatus,
 } from './learn/training.ts';
+export { Desks, type DesksOptions, type DesksStats } from './reader/desks.ts';
 export { duplicateMsMax, type Groups, groupDuplicates, isDuplicate } from './reader/duplicates.ts';
 export {
   FeedRefresh,
@@ -52,6 +53,7 @@ export {
   feedTurn,
 } from './reader/feed-turn.ts';
 export { type Listing, type OrderOptions, order, type Place } from './reader/order.ts';
+export { type ReaderPagesOptions, readerPages } from './reader/reader-pages.ts';
 export type {
   DueFeed,
   FeedClaim,
@@ -71,4 +73,5 @@ export type {
   ReaderVote,
 } from './reader/reader-store.ts';
 export { checkRule, RuleBook, ruleLengthMax, type Verdict } from './reader/rule-book.ts';
+export { sampleArticles } from './reader/samples.ts';
 export { atOnce, inSlices, type Slices } from './reader/slices.ts';
