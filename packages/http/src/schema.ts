@@ -22,7 +22,11 @@ type Validate = (data: unknown) => unknown;
 function pattern(source: string, flags: string): { test(text: string): boolean } {
   check(safeRegex(source), 'pattern', 'free of repetitions inside repetitions', source);
   const expression = new RegExp(source, flags);
-  return { test: (text) => text.length <= patternTextMax && expression.test(text) };
+  return {
+    test: (text) => text.length <= patternTextMax && expression.test(text),
+    // The compiler takes two patterns of the same text for the same pattern.
+    toString: () => String(expression),
+  };
 }
 
 const common: Options = {
