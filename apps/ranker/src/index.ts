@@ -1,3 +1,4 @@
+export { type RankerErrorCode, rankerError } from './errors.ts';
 export type { Feed, FeedAnswer, FeedItem } from './feeds/feed.ts';
 export type { OpmlFeed } from './feeds/opml.ts';
 export type {

@@ -174,8 +174,8 @@ describe('the order of articles', () => {
 
   it('lists a story as new until one of its articles is rated or read', () => {
     const articles = [
-      articleOf({ id: 'rated', vote: 7 }),
-      articleOf({ id: 'twin' }),
+      articleOf({ id: 'rated', vote: 3 }),
+      articleOf({ id: 'twin', score: 9 }),
       articleOf({ id: 'read', isRead: true }),
       articleOf({ id: 'new' }),
     ];

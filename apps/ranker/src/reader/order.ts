@@ -66,7 +66,7 @@ export function* order(
       const members = story
         .filter(({ id }) => verdicts.get(id)?.isMuted !== true)
         .map((article) => placeOf(article, verdicts, halfLife, options.nowMs))
-        .sort(byValue);
+        .sort((one, other) => rated(other) - rated(one) || byValue(one, other));
       const [best, ...others] = members;
       if (best !== undefined)
         places.push({ ...best, others: others.map(({ article }) => article) });
@@ -74,6 +74,11 @@ export function* order(
     yield;
   }
   return yield* varied(places.sort(byValue), options);
+}
+
+/** What the user has rated stands for its story: that is the one they know. */
+function rated({ article }: Place): number {
+  return Number(article.vote !== undefined);
 }
 
 /** A story is new until one of its articles is rated or read, and rated when one of them is. */

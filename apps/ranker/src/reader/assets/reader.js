@@ -55,7 +55,7 @@ async function post(action, name, value, isRepeated = false) {
   const headers = { accept: 'application/json', 'x-csrf-token': form.elements._csrf.value };
   const answer = await fetch(action, { method: 'POST', body, headers });
   if (answer.ok) return;
-  const failure = await answer.json().catch(() => ({}));
+  const { error: failure = {} } = await answer.json().catch(() => ({}));
   if (failure.code === 'CSRF_REFUSED' && !isRepeated) {
     await renewToken();
     await post(action, name, value, true);
