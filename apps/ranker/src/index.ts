@@ -1,3 +1,4 @@
+export { type RankerErrorCode, rankerError } from './errors.ts';
 export type { Feed, FeedAnswer, FeedItem } from './feeds/feed.ts';
 export type { OpmlFeed } from './feeds/opml.ts';
 export type {
@@ -57,3 +58,22 @@ export type {
   ReaderUser,
   ReaderVote,
 } from './reader/reader-store.ts';
+export { modelText, type VectorSummary, VectorsCorruptError } from './storage/article-vectors.ts';
+export { Articles, articleId, type StoredArticle } from './storage/articles.ts';
+export { Feeds, type StoredFetch } from './storage/feeds.ts';
+export { type KeptTaste, KeptTastes } from './storage/kept-tastes.ts';
+export { rankerMigrations } from './storage/migrations.ts';
+export type { RankerSchema } from './storage/ranker-schema.ts';
+export { RankerStorage, type RankerStorageOptions } from './storage/ranker-storage.ts';
+export {
+  type Accuracy,
+  type Correction,
+  type RatedUrl,
+  type Rating,
+  Ratings,
+} from './storage/ratings.ts';
+export { Rules } from './storage/rules.ts';
+export { type ShelfQuery, type ShelvedArticle, Shelves } from './storage/shelves.ts';
+export { type KeptTraining, Trainings } from './storage/trainings.ts';
+export { type User, Users } from './storage/users.ts';
+export { Vectors } from './storage/vectors.ts';
