@@ -64,8 +64,21 @@ export class Articles {
     return found;
   }
 
-  /** Stores an article whole; vectors of an older text go. */
-  async save(article: StoredArticle, signal?: AbortSignal): Promise<void> {
+  /** The article that an address leads to, by the id that one of that address would have. */
+  async resolve(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
+    const found = await this.find(id, signal);
+    if (found !== undefined) return found;
+    const row = await this.#database.kysely
+      .selectFrom('aliases')
+      .innerJoin('articles', 'articles.id', 'aliases.article_id')
+      .selectAll('articles')
+      .where('aliases.id', '=', id)
+      .executeTakeFirst({ signal });
+    return row === undefined ? undefined : articleOf(row);
+  }
+
+  /** Stores an article whole; vectors of an older text go. The alias leads to it from now on. */
+  async save(article: StoredArticle, alias = article.id, signal?: AbortSignal): Promise<void> {
     const { kysely } = this.#database;
     const row = rowOf(article);
     const { id, ...rest } = row;
@@ -76,7 +89,33 @@ export class Articles {
     const stale = (['vectors', 'sentences'] as const).map((table) =>
       kysely.deleteFrom(table).where('article_id', '=', id).compile(),
     );
-    await this.#database.batch([upsert.compile(), ...stale], signal);
+    const link = { id: alias, article_id: id };
+    const other = kysely
+      .insertInto('aliases')
+      .values(link)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(link))
+      .compile();
+    const aliases = alias === id ? [] : [other];
+    await this.#database.batch([upsert.compile(), ...stale, ...aliases], signal);
+  }
+
+  /** Keeps that the text is still what it was. */
+  async touch(id: string, fetchedAt: number, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('articles')
+      .set({ fetched_at: fetchedAt })
+      .where('id', '=', id)
+      .execute({ signal });
+  }
+
+  /** Keeps why an article has no text. */
+  async note(id: string, unavailable: string, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('articles')
+      .set({ unavailable })
+      .where('id', '=', id)
+      .where('text', '=', '')
+      .execute({ signal });
   }
 
   /** Drops what is older than a time and what nobody has rated; tells how many articles went. */
@@ -95,7 +134,7 @@ export class Articles {
           ),
         ),
       );
-    const rest = (['vectors', 'sentences', 'feed_articles', 'shelf', 'reads'] as const).map(
+    const rest = (['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf', 'reads'] as const).map(
       (table) =>
         kysely
           .deleteFrom(table as 'reads')

@@ -23,6 +23,8 @@ export const rankerMigrations: readonly Migration[] = [
        published_at double precision, fetched_at double precision, etag text, last_modified text,
        unavailable text, added_at double precision not null)`,
       'create index articles_by_age on articles (added_at, id)',
+      'create table aliases (id text primary key, article_id text not null)',
+      'create index aliases_by_article on aliases (article_id)',
     ],
   },
   {
