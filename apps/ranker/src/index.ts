@@ -1,77 +1,25 @@
-export { type RankerErrorCode, rankerError } from './errors.ts';
-export type { Feed, FeedAnswer, FeedItem } from './feeds/feed.ts';
-export type { OpmlFeed } from './feeds/opml.ts';
-export type {
-  Article as FetchedArticle,
-  ArticleAnswer,
-  ArticleSource,
-} from './fetching/article.ts';
-export type { Fetcher, FetcherOptions, FetchOptions } from './fetching/fetcher.ts';
-export {
-  type Unavailable,
-  type UnavailableReason,
-  unavailableReasons,
-  type Validators,
-} from './fetching/unavailable.ts';
-export {
-  type Article,
-  type ArticleText,
-  type EmbeddedDocument,
-  emptyDocument,
-  isSameModel,
-  type ModelName,
-  type RatedArticle,
-} from './learn/document.ts';
-export type { Evaluation, Quality } from './learn/evaluation.ts';
-export {
-  clampScore,
-  type Explanation,
-  type Neighbour,
-  type Reason,
-  type Score,
-  type Serving,
-  scoreMax,
-  scoreMin,
-  scoreUnknown,
-} from './learn/score.ts';
-export type {
-  CrossValidatedErrors,
-  TrainingKind,
-  TrainingRecord,
-  TrainingStatus,
-} from './learn/training.ts';
-export type {
-  DueFeed,
-  FeedClaim,
-  FeedFetched,
-  NewArticle,
-  NewFeed,
-  NewRule,
-  ReaderAccuracy,
-  ReaderArticle,
-  ReaderExplanation,
-  ReaderFeed,
-  ReaderQuery,
-  ReaderRule,
-  ReaderShelf,
-  ReaderStore,
-  ReaderUser,
-  ReaderVote,
-} from './reader/reader-store.ts';
-export { modelText, type VectorSummary, VectorsCorruptError } from './storage/article-vectors.ts';
-export { Articles, articleId, type StoredArticle } from './storage/articles.ts';
+export { rankerError, type RankerErrorCode } from './errors.ts';
+export { type Feed, type FeedAnswer, type FeedItem } from './feeds/feed.ts';
+export { formatOpml, type OpmlFeed, parseOpml } from './feeds/opml.ts';
+export { type Article, type Article as FetchedArticle, type ArticleAnswer, type ArticleSource } from './fetching/article.ts';
+export { type BrowserStats } from './fetching/browser.ts';
+export { canonicalUrl } from './fetching/canonical-url.ts';
+export { type Fetcher, Fetcher, type FetcherOptions, type FetcherStats, type FetchOptions } from './fetching/fetcher.ts';
+export { isPublicAddress } from './fetching/public-address.ts';
+export { type Unavailable, type UnavailableReason, unavailableReasons, type Validators } from './fetching/unavailable.ts';
+export { type Article, type ArticleText, type EmbeddedDocument, emptyDocument, isSameModel, type ModelName, type RatedArticle } from './learn/document.ts';
+export { type Evaluation, type Quality } from './learn/evaluation.ts';
+export { clampScore, type Explanation, type Neighbour, type Reason, type Score, scoreMax, scoreMin, scoreUnknown, type Serving } from './learn/score.ts';
+export { type CrossValidatedErrors, type TrainingKind, type TrainingRecord, type TrainingStatus } from './learn/training.ts';
+export { type DueFeed, type FeedClaim, type FeedFetched, type NewArticle, type NewFeed, type NewRule, type ReaderAccuracy, type ReaderArticle, type ReaderExplanation, type ReaderFeed, type ReaderQuery, type ReaderRule, type ReaderShelf, type ReaderStore, type ReaderUser, type ReaderVote } from './reader/reader-store.ts';
+export { modelText, VectorsCorruptError, type VectorSummary } from './storage/article-vectors.ts';
+export { articleId, Articles, type StoredArticle } from './storage/articles.ts';
 export { Feeds, type StoredFetch } from './storage/feeds.ts';
 export { type KeptTaste, KeptTastes } from './storage/kept-tastes.ts';
 export { rankerMigrations } from './storage/migrations.ts';
-export type { RankerSchema } from './storage/ranker-schema.ts';
+export { type RankerSchema } from './storage/ranker-schema.ts';
 export { RankerStorage, type RankerStorageOptions } from './storage/ranker-storage.ts';
-export {
-  type Accuracy,
-  type Correction,
-  type RatedUrl,
-  type Rating,
-  Ratings,
-} from './storage/ratings.ts';
+export { type Accuracy, type Correction, type RatedUrl, type Rating, Ratings } from './storage/ratings.ts';
 export { Rules } from './storage/rules.ts';
 export { type ShelfQuery, type ShelvedArticle, Shelves } from './storage/shelves.ts';
 export { type KeptTraining, Trainings } from './storage/trainings.ts';
