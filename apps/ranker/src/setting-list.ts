@@ -22,6 +22,10 @@ export interface Settings {
   readonly rankMs: number;
   readonly browser: string;
   readonly allowPrivate: boolean;
+  readonly fetchMs: number;
+  readonly pageMs: number;
+  readonly pageBytes: number;
+  readonly textCharsMin: number;
   readonly freshMs: number;
   readonly keepDays: number;
   readonly tastesMax: number;
@@ -82,6 +86,12 @@ export const settingRules: { readonly [Name in keyof Settings]: SettingRule<Sett
     ...{ value: '<auto|off|path>', rule: 'auto, off or a path', pattern: /./ },
   }),
   allowPrivate: flag('whether pages of this machine and its networks may be fetched', false),
+  fetchMs: number('how long a fetch may take', 15_000, { min: 100, max: 600_000 }),
+  pageMs: number('how long a fetch by the browser may take', 45_000, { min: 100, max: 600_000 }),
+  pageBytes: number('the longest page or feed, in bytes', 5_242_880, {
+    ...{ min: 1_024, max: 104_857_600 },
+  }),
+  textCharsMin: number('an article has at least so many characters', 100, { min: 1, max: 10_000 }),
   freshMs: number('how long a fetched text is good for', dayMs, { min: 0, max: 365 * dayMs }),
   keepDays: number('unrated articles go after so many days', 90, { min: 1, max: 36_500 }),
   tastesMax: number('tastes in memory; others are loaded when asked for', 64, {

@@ -112,19 +112,21 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.deepEqual(await storage.ratings.accuracy({ userId, since: 4_000 }), none);
     });
 
-    it('keeps the newest taste only, and none that is damaged', async () => {
+    it('never gives a number of a version twice, and keeps no taste that is damaged', async () => {
       const userId = await newUser('carol');
-      const bytes = Uint8Array.of(1, 2, 3);
-      await storage.tastes.save(userId, { version: 7, bytes }, 1);
-      await storage.tastes.save(userId, { version: 6, bytes: Uint8Array.of(9) }, 2);
-      const kept = await storage.tastes.find(userId);
-      assert.deepEqual([kept?.version, [...(kept?.bytes ?? [])]], [7, [1, 2, 3]]);
+      const numbers = await Promise.all([1, 2, 3].map(() => storage.tastes.reserve(userId, 100)));
+      assert.deepEqual(numbers.toSorted((a, b) => a - b), [100, 200, 300]);
+      await storage.tastes.save(userId, smallModel, Uint8Array.of(1, 2, 3), 1);
+      const kept = await storage.tastes.find(userId, smallModel);
+      assert.deepEqual([...(kept ?? [])], [1, 2, 3]);
+      const other = { ...smallModel, precision: 'int8' };
+      assert.equal(await storage.tastes.find(userId, other), undefined);
       await storage.database.kysely
         .updateTable('tastes')
         .set({ data: Uint8Array.of(1, 2) })
         .where('user_id', '=', userId)
         .execute();
-      assert.equal(await storage.tastes.find(userId), undefined);
+      assert.equal(await storage.tastes.find(userId, smallModel), undefined);
     });
 
     it('says of a training that was cut off that it was', async () => {

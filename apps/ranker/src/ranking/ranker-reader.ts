@@ -23,16 +23,15 @@ import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 import { areaUnderCurve } from './area-under-curve.ts';
-import { type Library, sourceOf } from './library.ts';
+import { sourceOf } from './library.ts';
 import type { Ranking } from './ranking.ts';
-import type { ScoredShelf, Tastes } from './tastes.ts';
+import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 import type { UserChanges } from './user-changes.ts';
 
 export interface RankerReaderOptions {
   readonly storage: RankerStorage;
-  readonly library: Library;
   readonly ranking: Ranking;
-  readonly tastes: Tastes;
+  readonly tastes: UserTastes;
   readonly changes: UserChanges;
   readonly clock: Clock;
   /** Called when there may be articles without vectors. */
@@ -179,22 +178,17 @@ export class RankerReader implements ReaderStore {
     { words, limit }: ReaderQuery,
     signal: AbortSignal = never,
   ): Promise<ReaderShelf> {
-    const { storage, library, tastes } = this.#options;
+    const { storage, tastes } = this.#options;
     const shelved = await storage.shelves.list({ userId, words, limit }, signal);
-    const ids = shelved.map(({ id }) => id);
-    const summaries = await storage.vectors.summaries(ids, library.model, signal);
-    const scored = await tastes.scoreShelf(userId, shelved, summaries, signal);
-    const articles = shelved.map((article) =>
-      readerArticle(article, scored, summaries.get(article.id)?.mean),
-    );
+    const scored = await tastes.scoreShelf(userId, shelved, signal);
+    const articles = shelved.map((article) => readerArticle(article, scored));
     return { tasteVersion: scored.version, articles };
   }
 }
 
 function readerArticle(
   article: ShelvedArticle,
-  { scores }: ScoredShelf,
-  vector: Float32Array | undefined,
+  { scores, meanOf }: ScoredShelf,
 ): ReaderArticle {
   const found = scores.get(article.id);
   return {
@@ -205,7 +199,7 @@ function readerArticle(
     uncertainty: found && guessError * (1 - found.support),
     vote: article.vote,
     isRead: article.isRead,
-    vector,
+    vector: meanOf(article.id),
     unavailable: article.unavailable,
   };
 }

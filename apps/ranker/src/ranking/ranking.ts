@@ -8,12 +8,12 @@ import type { StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Item } from './item.ts';
 import type { Library, ReadArticle } from './library.ts';
-import type { Tastes } from './tastes.ts';
+import type { UserTastes } from './user-tastes.ts';
 
 export interface RankingOptions {
   readonly storage: RankerStorage;
   readonly library: Library;
-  readonly tastes: Tastes;
+  readonly tastes: UserTastes;
   readonly clock: Clock;
   /** Told of each user who sees something else from now on. @default nobody is */
   readonly onChange?: ((userId: string) => void) | undefined;
@@ -123,10 +123,11 @@ export class Ranking {
     const { storage, tastes, clock, onChange } = this.#options;
     const ratedAt = clock.now();
     const rated: RatedArticle = { ...scorable(article, document), score, ratedAt };
-    const learned = await tastes.learn(userId, rated, async (predicted) => {
+    const commit = async (predicted: number) => {
       const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
       await storage.ratings.record([correction], signal);
-    });
+    };
+    const learned = await tastes.learn(userId, rated, commit, signal);
     onChange?.(userId);
     return { article, ...learned };
   }

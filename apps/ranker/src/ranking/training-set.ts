@@ -4,12 +4,12 @@ import { canonicalUrl } from '../fetching/canonical-url.ts';
 import { articleId, articleInsert, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type Library, sourceOf } from './library.ts';
-import type { Tastes } from './tastes.ts';
+import type { UserTastes } from './user-tastes.ts';
 
 export interface TrainingSetOptions {
   readonly storage: RankerStorage;
   readonly library: Library;
-  readonly tastes: Tastes;
+  readonly tastes: UserTastes;
   readonly clock: Clock;
 }
 
@@ -45,7 +45,7 @@ export class TrainingSet {
       return { userId, articleId: id, score, predicted: undefined, at: ratedAt };
     });
     await storage.ratings.record(corrections, signal);
-    await tastes.reload(userId);
+    tastes.reload(userId);
     tastes.train(userId, 'quick');
     return items.length;
   }
@@ -65,7 +65,7 @@ export class TrainingSet {
     };
     await Promise.all(ids.map(one));
     if (fetched > 0) {
-      await tastes.reload(userId);
+      tastes.reload(userId);
       tastes.train(userId, 'quick');
     }
     return { fetched, failed: ids.length - fetched };

@@ -1,12 +1,12 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { rankerError } from '../errors.ts';
+import { formatOpml } from '../feeds/opml.ts';
 import { webUrl } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { RankerReader } from '../ranking/ranker-reader.ts';
 import type { Ranking } from '../ranking/ranking.ts';
 import type { NewRule, ReaderArticle } from '../reader/reader-store.ts';
 import { explanationAnswer, rounded } from './answers.ts';
-import { opmlOf } from './opml-text.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 import { bodyBytesMax, scoreSchema, titleMax, urlSchema } from './request-schemas.ts';
 
@@ -121,7 +121,11 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
   );
   app.get('/feeds/opml', { config: reading }, async ({ rankerUser, permit }, reply) => {
     reply.type('text/x-opml; charset=utf-8');
-    return opmlOf(await reader.feeds(rankerUser.id, permit.signal));
+    const feeds = await reader.feeds(rankerUser.id, permit.signal);
+    const listed = feeds.map(({ folder, ...one }) => {
+      return { ...one, folders: folder === '' ? [] : folder.split(' / ') };
+    });
+    return formatOpml(`Feeds of ${rankerUser.name}`, listed);
   });
   await app.register(async (scope) => {
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) =>

@@ -3,7 +3,7 @@ import type { Clock } from 'spillway';
 import type { TrainingKind } from '../learn/training.ts';
 import type { Library } from '../ranking/library.ts';
 import type { Ranking } from '../ranking/ranking.ts';
-import type { Tastes } from '../ranking/tastes.ts';
+import type { UserTastes } from '../ranking/user-tastes.ts';
 import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
 import { trainingAnswer, userStats } from '../ranking/user-stats.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -22,7 +22,7 @@ export interface TrainingRoutesOptions {
   readonly storage: RankerStorage;
   readonly ranking: Ranking;
   readonly library: Library;
-  readonly tastes: Tastes;
+  readonly tastes: UserTastes;
   readonly trainingSet: TrainingSet;
   readonly lanes: RankerLanes;
   readonly clock: Clock;

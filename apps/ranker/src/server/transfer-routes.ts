@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import { download } from 'spillway-http';
-import type { Tastes } from '../ranking/tastes.ts';
+import type { UserTastes } from '../ranking/user-tastes.ts';
 import { exportLines, importLines, type TransferLine } from '../ranking/transfer.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { ndjsonBodies, ndjsonType } from './ndjson.ts';
@@ -10,7 +10,7 @@ import type { RankerLanes } from './ranker-lanes.ts';
 
 export interface TransferRoutesOptions {
   readonly storage: RankerStorage;
-  readonly tastes: Tastes;
+  readonly tastes: UserTastes;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
   /** Called when there may be articles without vectors. */
@@ -43,7 +43,7 @@ export const transferRoutes: FastifyPluginAsync<TransferRoutesOptions> = async (
       const { id: userId } = rankerUser;
       const done = await importLines({ storage, userId, lines: body.items, clock }, signal);
       onArticles();
-      await tastes.reload(userId);
+      tastes.reload(userId);
       if (done.ratings > 0) tastes.train(userId, 'quick');
       return done;
     },

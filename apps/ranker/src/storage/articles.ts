@@ -25,6 +25,8 @@ export interface StoredArticle {
   readonly addedAt: number;
 }
 
+export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
+
 /** How many names go into one query. */
 export const namesMax = 500;
 
@@ -60,6 +62,22 @@ export class Articles {
         .where('id', 'in', ids.slice(at, at + namesMax))
         .execute({ signal });
       found.push(...rows.map(articleOf));
+    }
+    return found;
+  }
+
+  /** What scores need to know of these articles besides their vectors. */
+  async facts(ids: readonly string[], signal?: AbortSignal): Promise<Map<string, ArticleFacts>> {
+    const found = new Map<string, ArticleFacts>();
+    for (let at = 0; at < ids.length; at += namesMax) {
+      const rows = await this.#database.kysely
+        .selectFrom('articles')
+        .select(['id', 'source', 'published_at'])
+        .where('id', 'in', ids.slice(at, at + namesMax))
+        .execute({ signal });
+      for (const { id, source, published_at } of rows) {
+        found.set(id, { source, publishedAt: published_at ?? undefined });
+      }
     }
     return found;
   }

@@ -99,7 +99,10 @@ export interface CorrectionRow {
 /** What a user's training came to, so that a restart goes on from there. */
 export interface TasteRow {
   readonly user_id: string;
-  readonly version: number;
+  /** No version of the taste has a greater number yet. */
+  readonly reserved: number;
+  /** What made it comparable; empty if nothing was trained. */
+  readonly model: string;
   readonly data: Uint8Array;
   readonly checksum: string;
   readonly saved_at: number;

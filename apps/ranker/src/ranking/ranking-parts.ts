@@ -1,0 +1,54 @@
+import type { Clock } from 'spillway';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { EmbeddingBacklog } from './embedding-backlog.ts';
+import { type DocumentEmbedder, Library } from './library.ts';
+import { RankerReader } from './ranker-reader.ts';
+import { Ranking } from './ranking.ts';
+import { UserTastes } from './user-tastes.ts';
+import { TrainingSet } from './training-set.ts';
+import { UserChanges } from './user-changes.ts';
+
+export interface RankingPartsOptions {
+  readonly storage: RankerStorage;
+  readonly fetcher: Fetcher;
+  readonly embedder: DocumentEmbedder;
+  readonly clock: Clock;
+  readonly freshMs?: number | undefined;
+  readonly tastesMax?: number | undefined;
+  readonly onFailure: (job: string, error: unknown) => void;
+}
+
+/** All that scores and learns, put together. */
+export interface RankingParts {
+  readonly library: Library;
+  readonly tastes: UserTastes;
+  readonly ranking: Ranking;
+  readonly reader: RankerReader;
+  readonly trainingSet: TrainingSet;
+  readonly embedding: EmbeddingBacklog;
+  readonly changes: UserChanges;
+}
+
+export async function rankingParts(options: RankingPartsOptions): Promise<RankingParts> {
+  const { storage, embedder, clock, onFailure } = options;
+  const changes = new UserChanges();
+  const library = new Library(options);
+  const tell = (userId: string) => changes.tell(userId);
+  const tastes = await UserTastes.open({ ...options, model: embedder.model });
+  const ranking = new Ranking({ storage, library, tastes, clock, onChange: tell });
+  const trainingSet = new TrainingSet({ storage, library, tastes, clock });
+  const embedding = new EmbeddingBacklog({
+    ...{ storage, embedder, clock },
+    onEmbedded: async (articleIds) => {
+      for (const userId of await storage.ratings.ratersOf(articleIds)) {
+        tastes.reload(userId);
+      }
+      for (const { id } of await storage.users.list()) changes.tell(id);
+    },
+  });
+  const onArticles = () => embedding.wake();
+  const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
+  const reader = new RankerReader(parts);
+  return { library, tastes, ranking, reader, trainingSet, embedding, changes };
+}
