@@ -1,31 +1,109 @@
-export { rankerError, type RankerErrorCode } from './errors.ts';
-export { type Feed, type FeedAnswer, type FeedItem } from './feeds/feed.ts';
+export { rankerProgram, runProgram } from './commands/program.ts';
+export { type RankerErrorCode, rankerError, UnavailableArticleError } from './errors.ts';
+export type { Feed, FeedAnswer, FeedItem } from './feeds/feed.ts';
 export { formatOpml, type OpmlFeed, parseOpml } from './feeds/opml.ts';
-export { type Article as FetchedArticle, type ArticleAnswer, type ArticleSource } from './fetching/article.ts';
-export { type BrowserStats } from './fetching/browser.ts';
+export type {
+  Article as FetchedArticle,
+  ArticleAnswer,
+  ArticleSource,
+} from './fetching/article.ts';
+export type { BrowserStats } from './fetching/browser.ts';
 export { canonicalUrl } from './fetching/canonical-url.ts';
-export { Fetcher, type FetcherOptions, type FetcherStats, type FetchOptions } from './fetching/fetcher.ts';
+export {
+  Fetcher,
+  type FetcherOptions,
+  type FetcherStats,
+  type FetchOptions,
+} from './fetching/fetcher.ts';
 export { isPublicAddress } from './fetching/public-address.ts';
-export { type Unavailable, type UnavailableReason, unavailableReasons, type Validators } from './fetching/unavailable.ts';
-export { type Article, type ArticleText, type EmbeddedDocument, emptyDocument, isSameModel, type ModelName, type RatedArticle } from './learn/document.ts';
-export { type Evaluation, type Quality } from './learn/evaluation.ts';
-export { clampScore, type Explanation, type Neighbour, type Reason, type Score, scoreMax, scoreMin, scoreUnknown, type Serving } from './learn/score.ts';
-export { type CrossValidatedErrors, type TrainingKind, type TrainingRecord, type TrainingStatus } from './learn/training.ts';
-export { duplicateMsMax, groupDuplicates, type Groups, isDuplicate } from './reader/duplicates.ts';
-export { FeedRefresh, type FeedRefreshOptions, type FeedRefreshStats } from './reader/feed-refresh.ts';
-export { type FeedHistory, feedIntervalMsMax, feedIntervalMsMin, feedTurn } from './reader/feed-turn.ts';
-export { type Listing, order, type OrderOptions, type Place } from './reader/order.ts';
-export { type DueFeed, type FeedClaim, type FeedFetched, type NewArticle, type NewFeed, type NewRule, type ReaderAccuracy, type ReaderArticle, type ReaderExplanation, type ReaderFeed, type ReaderQuery, type ReaderRule, type ReaderShelf, type ReaderStore, type ReaderUser, type ReaderVote } from './reader/reader-store.ts';
+export {
+  type Unavailable,
+  type UnavailableReason,
+  unavailableReasons,
+  type Validators,
+} from './fetching/unavailable.ts';
+export {
+  type Article,
+  type ArticleText,
+  type EmbeddedDocument,
+  emptyDocument,
+  isSameModel,
+  type ModelName,
+  type RatedArticle,
+} from './learn/document.ts';
+export type { Evaluation, Quality } from './learn/evaluation.ts';
+export {
+  clampScore,
+  type Explanation,
+  type Neighbour,
+  type Reason,
+  type Score,
+  type Serving,
+  scoreMax,
+  scoreMin,
+  scoreUnknown,
+} from './learn/score.ts';
+export type {
+  CrossValidatedErrors,
+  TrainingKind,
+  TrainingRecord,
+  TrainingStatus,
+} from './learn/training.ts';
+export { type OpenRankerOptions, openRanker, type RankerService } from './open-ranker.ts';
+export { areaUnderCurve } from './ranking/area-under-curve.ts';
+export { type DocumentEmbedder, Library } from './ranking/library.ts';
+export { RankerReader } from './ranking/ranker-reader.ts';
+export { addSamples } from './ranking/samples.ts';
+export { UserTastes } from './ranking/user-tastes.ts';
+export { duplicateMsMax, type Groups, groupDuplicates, isDuplicate } from './reader/duplicates.ts';
+export {
+  FeedRefresh,
+  type FeedRefreshOptions,
+  type FeedRefreshStats,
+} from './reader/feed-refresh.ts';
+export {
+  type FeedHistory,
+  feedIntervalMsMax,
+  feedIntervalMsMin,
+  feedTurn,
+} from './reader/feed-turn.ts';
+export { type Listing, type OrderOptions, order, type Place } from './reader/order.ts';
+export type {
+  DueFeed,
+  FeedClaim,
+  FeedFetched,
+  NewArticle,
+  NewFeed,
+  NewRule,
+  ReaderAccuracy,
+  ReaderArticle,
+  ReaderExplanation,
+  ReaderFeed,
+  ReaderQuery,
+  ReaderRule,
+  ReaderShelf,
+  ReaderStore,
+  ReaderUser,
+  ReaderVote,
+} from './reader/reader-store.ts';
 export { checkRule, RuleBook, ruleLengthMax, type Verdict } from './reader/rule-book.ts';
 export { atOnce, inSlices, type Slices } from './reader/slices.ts';
-export { modelText, VectorsCorruptError, type VectorSummary } from './storage/article-vectors.ts';
-export { articleId, Articles, type StoredArticle } from './storage/articles.ts';
+export { type Settings, settingRules } from './setting-list.ts';
+export { readSettings, SettingsError, shownSettings } from './settings.ts';
+export { modelText, type VectorSummary, VectorsCorruptError } from './storage/article-vectors.ts';
+export { Articles, articleId, type StoredArticle } from './storage/articles.ts';
 export { Feeds, type StoredFetch } from './storage/feeds.ts';
 export { KeptTastes } from './storage/kept-tastes.ts';
 export { rankerMigrations } from './storage/migrations.ts';
-export { type RankerSchema } from './storage/ranker-schema.ts';
+export type { RankerSchema } from './storage/ranker-schema.ts';
 export { RankerStorage, type RankerStorageOptions } from './storage/ranker-storage.ts';
-export { type Accuracy, type Correction, type RatedUrl, type Rating, Ratings } from './storage/ratings.ts';
+export {
+  type Accuracy,
+  type Correction,
+  type RatedUrl,
+  type Rating,
+  Ratings,
+} from './storage/ratings.ts';
 export { Rules } from './storage/rules.ts';
 export { type ShelfQuery, type ShelvedArticle, Shelves } from './storage/shelves.ts';
 export { type KeptTraining, Trainings } from './storage/trainings.ts';

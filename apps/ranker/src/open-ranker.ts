@@ -147,7 +147,16 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
 
 /** Nobody needs a key there: it listens to this machine alone unless it is told otherwise. */
 async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
-  const { compatPort: port, host, log, errors, clock, lanes, storage, operatorToken: token } = parts;
+  const {
+    compatPort: port,
+    host,
+    log,
+    errors,
+    clock,
+    lanes,
+    storage,
+    operatorToken: token,
+  } = parts;
   if (port === undefined) return undefined;
   const server = await createServer({
     ...{ name: 'compat', host, port, log, errors, clock, lane: lanes.read },
@@ -163,7 +172,9 @@ async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
   return server;
 }
 
-async function openEmbedder(options: OpenRankerOptions['embedder'] = {}): Promise<DocumentEmbedder> {
+async function openEmbedder(
+  options: OpenRankerOptions['embedder'] = {},
+): Promise<DocumentEmbedder> {
   return 'embed' in options ? options : await Embedder.open(options);
 }
 

@@ -1,7 +1,7 @@
+import type { Precision } from './learn/embedding-model.ts';
 import type { OpenRankerOptions } from './open-ranker.ts';
 import type { Settings } from './setting-list.ts';
 import { shownSettings } from './settings.ts';
-import type { Precision } from './learn/embedding-model.ts';
 
 /** What a server is opened with, from its settings. */
 export function rankerOptions(settings: Settings): OpenRankerOptions {

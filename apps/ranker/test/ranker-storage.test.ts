@@ -115,7 +115,10 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
     it('never gives a number of a version twice, and keeps no taste that is damaged', async () => {
       const userId = await newUser('carol');
       const numbers = await Promise.all([1, 2, 3].map(() => storage.tastes.reserve(userId, 100)));
-      assert.deepEqual(numbers.toSorted((a, b) => a - b), [100, 200, 300]);
+      assert.deepEqual(
+        numbers.toSorted((a, b) => a - b),
+        [100, 200, 300],
+      );
       await storage.tastes.save(userId, smallModel, Uint8Array.of(1, 2, 3), 1);
       const kept = await storage.tastes.find(userId, smallModel);
       assert.deepEqual([...(kept ?? [])], [1, 2, 3]);

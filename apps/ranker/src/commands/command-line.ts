@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
-import { settingRules } from '../setting-list.ts';
 import type { Settings } from '../setting-list.ts';
+import { settingRules } from '../setting-list.ts';
 import { flagOf, readSettings, settingNames } from '../settings.ts';
 import { Client } from './client.ts';
 
@@ -23,7 +23,9 @@ export function withServer(command: Command): Command {
   return command
     .option('--json', 'print JSON')
     .addOption(
-      new Option('--url <address>', 'the server (default http://127.0.0.1:19090)').env('RANKER_URL'),
+      new Option('--url <address>', 'the server (default http://127.0.0.1:19090)').env(
+        'RANKER_URL',
+      ),
     )
     .addOption(new Option('--key <key>', 'your key, shown at the first start').env('RANKER_KEY'));
 }

@@ -84,7 +84,12 @@ export function articlesCommand(): Command {
     .action(async (options: ServerFlags & { search?: string; limit: string }) => {
       const query = new URLSearchParams({ limit: options.limit, search: options.search ?? '' });
       const answer = await clientOf(options).call<{ articles: Listed[] }>(`/articles?${query}`);
-      const rows = answer.articles.map(({ rank, vote, title, url }) => ({ rank, vote, title, url }));
+      const rows = answer.articles.map(({ rank, vote, title, url }) => ({
+        rank,
+        vote,
+        title,
+        url,
+      }));
       print(answer, options.json, () => table(rows, 'There is nothing to read yet.'));
     });
   return withServer(command);

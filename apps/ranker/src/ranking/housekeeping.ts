@@ -1,11 +1,11 @@
 import type { Clock, Part } from 'spillway';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { EmbeddingBacklog } from './embedding-backlog.ts';
-import type { UserTastes } from './user-tastes.ts';
+import type { Training } from './training.ts';
 
 export interface HousekeepingOptions {
   readonly storage: RankerStorage;
-  readonly tastes: UserTastes;
+  readonly training: Training;
   readonly embedding: EmbeddingBacklog;
   readonly clock: Clock;
   /** How long unrated articles are kept, in milliseconds. */
@@ -29,9 +29,9 @@ export class Housekeeping implements Part {
   }
 
   start(): void {
-    const { storage, tastes, embedding, clock, keepMs, retrainMs } = this.#options;
+    const { storage, training, embedding, clock, keepMs, retrainMs } = this.#options;
     this.#every('prune', hourMs, () => storage.articles.prune(clock.now() - keepMs));
-    this.#every('retrain', retrainMs, async () => tastes.trainChanged());
+    this.#every('retrain', retrainMs, async () => training.requestChanged());
     this.#every('embed', hourMs, async () => embedding.wake());
   }
 

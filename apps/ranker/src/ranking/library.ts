@@ -27,6 +27,8 @@ export interface LibraryOptions {
   readonly freshMs?: number | undefined;
   /** How long fetching and embedding one article may take, in milliseconds. @default 90,000 */
   readonly readMsMax?: number | undefined;
+  /** Told of an article whose vectors are others from now on. */
+  readonly onSaved?: ((articleId: string) => void) | undefined;
 }
 
 /** An article and what it is like. */
@@ -67,12 +69,13 @@ export class Library {
       return { article, document: await this.#document(article, signal, false) };
     }
     const url = canonicalUrl(item.url);
-    if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
-    const id = articleId(url);
+    // Texts and samples are known by addresses that lead nowhere.
+    const id = articleId(url ?? item.url);
     const known = await this.#options.storage.articles.resolve(id, signal);
     if (known !== undefined && this.#isFresh(known)) {
       return { article: known, document: await this.#document(known, signal, true) };
     }
+    if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
     return await this.#fetchOnce({ id, url, given: item.url, known }, signal);
   }
 
@@ -154,6 +157,7 @@ export class Library {
     const document = await this.#options.embedder.embed(article, { signal });
     await storage.articles.save(article, id, signal);
     await storage.vectors.save(article.id, document, now, signal);
+    this.#options.onSaved?.(article.id);
     return { article, document };
   }
 }

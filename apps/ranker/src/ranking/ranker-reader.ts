@@ -25,8 +25,8 @@ import type { ShelvedArticle } from '../storage/shelves.ts';
 import { areaUnderCurve } from './area-under-curve.ts';
 import { sourceOf } from './library.ts';
 import type { Ranking } from './ranking.ts';
-import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 import type { UserChanges } from './user-changes.ts';
+import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 
 export interface RankerReaderOptions {
   readonly storage: RankerStorage;
@@ -186,10 +186,7 @@ export class RankerReader implements ReaderStore {
   }
 }
 
-function readerArticle(
-  article: ShelvedArticle,
-  { scores, meanOf }: ScoredShelf,
-): ReaderArticle {
+function readerArticle(article: ShelvedArticle, { scores, meanOf }: ScoredShelf): ReaderArticle {
   const found = scores.get(article.id);
   return {
     ...{ id: article.id, url: article.url, title: article.title, source: article.source },

@@ -5,9 +5,10 @@ import { EmbeddingBacklog } from './embedding-backlog.ts';
 import { type DocumentEmbedder, Library } from './library.ts';
 import { RankerReader } from './ranker-reader.ts';
 import { Ranking } from './ranking.ts';
-import { UserTastes } from './user-tastes.ts';
+import { Training } from './training.ts';
 import { TrainingSet } from './training-set.ts';
 import { UserChanges } from './user-changes.ts';
+import { UserTastes } from './user-tastes.ts';
 
 export interface RankingPartsOptions {
   readonly storage: RankerStorage;
@@ -23,6 +24,7 @@ export interface RankingPartsOptions {
 export interface RankingParts {
   readonly library: Library;
   readonly tastes: UserTastes;
+  readonly training: Training;
   readonly ranking: Ranking;
   readonly reader: RankerReader;
   readonly trainingSet: TrainingSet;
@@ -33,11 +35,12 @@ export interface RankingParts {
 export async function rankingParts(options: RankingPartsOptions): Promise<RankingParts> {
   const { storage, embedder, clock, onFailure } = options;
   const changes = new UserChanges();
-  const library = new Library(options);
   const tell = (userId: string) => changes.tell(userId);
   const tastes = await UserTastes.open({ ...options, model: embedder.model });
-  const ranking = new Ranking({ storage, library, tastes, clock, onChange: tell });
-  const trainingSet = new TrainingSet({ storage, library, tastes, clock });
+  const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
+  const training = await Training.open({ storage, tastes, clock, onFailure, onChange: tell });
+  const ranking = new Ranking({ storage, library, tastes, training, clock, onChange: tell });
+  const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({
     ...{ storage, embedder, clock },
     onEmbedded: async (articleIds) => {
@@ -50,5 +53,5 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const onArticles = () => embedding.wake();
   const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
   const reader = new RankerReader(parts);
-  return { library, tastes, ranking, reader, trainingSet, embedding, changes };
+  return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
 }

@@ -8,12 +8,14 @@ import type { StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Item } from './item.ts';
 import type { Library, ReadArticle } from './library.ts';
+import type { Training } from './training.ts';
 import type { UserTastes } from './user-tastes.ts';
 
 export interface RankingOptions {
   readonly storage: RankerStorage;
   readonly library: Library;
   readonly tastes: UserTastes;
+  readonly training: Training;
   readonly clock: Clock;
   /** Told of each user who sees something else from now on. @default nobody is */
   readonly onChange?: ((userId: string) => void) | undefined;
@@ -110,7 +112,7 @@ export class Ranking {
   async retrain(userId: string, kind: TrainingKind): Promise<number> {
     const samples = (await this.#options.storage.ratings.list(userId)).length;
     if (samples === 0) throw rankerError('NOTHING_RATED', 'nothing has been rated yet');
-    this.#options.tastes.train(userId, kind);
+    this.#options.training.request(userId, kind);
     return samples;
   }
 
@@ -120,14 +122,15 @@ export class Ranking {
     score: number,
     signal: AbortSignal,
   ): Promise<Corrected> {
-    const { storage, tastes, clock, onChange } = this.#options;
-    const ratedAt = clock.now();
+    const { storage, tastes, training, clock, onChange } = this.#options;
+    const ratedAt = Math.round(clock.now());
     const rated: RatedArticle = { ...scorable(article, document), score, ratedAt };
     const commit = async (predicted: number) => {
       const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
       await storage.ratings.record([correction], signal);
     };
     const learned = await tastes.learn(userId, rated, commit, signal);
+    training.request(userId, 'quick');
     onChange?.(userId);
     return { article, ...learned };
   }

@@ -1,15 +1,17 @@
 import { type Clock, Gate } from 'spillway';
-import { UnavailableArticleError, rankerError } from '../errors.ts';
+import { rankerError, UnavailableArticleError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
 import { articleId, articleInsert, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type Library, sourceOf } from './library.ts';
+import type { Training } from './training.ts';
 import type { UserTastes } from './user-tastes.ts';
 
 export interface TrainingSetOptions {
   readonly storage: RankerStorage;
   readonly library: Library;
   readonly tastes: UserTastes;
+  readonly training: Training;
   readonly clock: Clock;
 }
 
@@ -35,7 +37,7 @@ export class TrainingSet {
 
   /** Keeps all of the ratings or, if an address is none, nothing; their texts come later. */
   async add(userId: string, items: readonly RatedItem[], signal: AbortSignal): Promise<number> {
-    const { storage, tastes, clock } = this.#options;
+    const { storage, tastes, training, clock } = this.#options;
     const now = clock.now();
     const articles = items.map(({ url }, at) => stubOf(url, at, now));
     const inserts = articles.map((article) => articleInsert(storage.database.kysely, article));
@@ -46,7 +48,7 @@ export class TrainingSet {
     });
     await storage.ratings.record(corrections, signal);
     tastes.reload(userId);
-    tastes.train(userId, 'quick');
+    training.request(userId, 'quick');
     return items.length;
   }
 
@@ -55,7 +57,7 @@ export class TrainingSet {
     userId: string,
     signal: AbortSignal,
   ): Promise<{ readonly fetched: number; readonly failed: number }> {
-    const { storage, tastes } = this.#options;
+    const { storage, tastes, training } = this.#options;
     const ids = await storage.ratings.unfetched(userId, batchMax, signal);
     const gate = new Gate({ limit: fetchesMax, queueMax: batchMax });
     let fetched = 0;
@@ -66,7 +68,7 @@ export class TrainingSet {
     await Promise.all(ids.map(one));
     if (fetched > 0) {
       tastes.reload(userId);
-      tastes.train(userId, 'quick');
+      training.request(userId, 'quick');
     }
     return { fetched, failed: ids.length - fetched };
   }

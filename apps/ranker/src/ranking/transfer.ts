@@ -2,6 +2,7 @@ import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
 import type { NewRule } from '../reader/reader-store.ts';
+import { checkRule } from '../reader/rule-book.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { sourceOf } from './library.ts';
@@ -108,11 +109,14 @@ function articleOfLine(
   };
 }
 
-const rules: Readonly<Record<string, (line: Readonly<Record<string, unknown>>) => string | undefined>> = {
+const rules: Readonly<
+  Record<string, (line: Readonly<Record<string, unknown>>) => string | undefined>
+> = {
   ranker: ({ version }) => (version === 1 ? undefined : 'version: must be 1'),
   rating: ({ url, title = '', text = '', score, rated, published }) => {
     if (typeof url !== 'string' || !isAddress(url)) return 'url: must be an address';
-    if (typeof title !== 'string' || typeof text !== 'string') return 'title and text: must be texts';
+    if (typeof title !== 'string' || typeof text !== 'string')
+      return 'title and text: must be texts';
     if (typeof score !== 'number' || !(score >= 1 && score <= 10)) return 'score: from 1 to 10';
     if (!isTime(rated) || (published !== undefined && !isTime(published))) return 'rated: no time';
     return undefined;
@@ -125,8 +129,9 @@ const rules: Readonly<Record<string, (line: Readonly<Record<string, unknown>>) =
   rule: ({ kind, field, value, points }) => {
     if (kind !== 'mute' && kind !== 'boost') return 'kind: mute or boost';
     if (!['source', 'words', 'pattern'].includes(String(field))) return 'field: not known';
-    if (typeof value !== 'string' || value === '' || value.length > 200) return 'value: a text';
-    return typeof points === 'number' && Math.abs(points) <= 9 ? undefined : 'points: -9 to 9';
+    if (typeof value !== 'string' || typeof points !== 'number') return 'value, points: missing';
+    checkRule({ kind, field: field as NewRule['field'], value, points });
+    return undefined;
   },
 };
 
@@ -140,7 +145,9 @@ function checkedLine(line: unknown, at: number): TransferLine {
 }
 
 function isAddress(url: string): boolean {
-  return url.length <= 4_096 && (canonicalUrl(url) !== undefined || /^(text|sample):\S+$/.test(url));
+  return (
+    url.length <= 4_096 && (canonicalUrl(url) !== undefined || /^(text|sample):\S+$/.test(url))
+  );
 }
 
 function isTime(value: unknown): boolean {

@@ -103,7 +103,9 @@ export class UserTastes {
     const { shelf } = this.tastes;
     await this.#fillShelf(articles, signal);
     const now = this.#options.clock.now();
-    const ranked = await this.#with(userId, signal, () => this.tastes.rank(userId, { now, signal }));
+    const ranked = await this.#with(userId, signal, () =>
+      this.tastes.rank(userId, { now, signal }),
+    );
     const wanted = new Set(articles.map(({ id }) => id));
     const scores = new Map<string, { readonly score: number; readonly support: number }>();
     for (const [at, id] of ranked.ids.entries()) {

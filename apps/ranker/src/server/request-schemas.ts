@@ -3,32 +3,40 @@ export const urlMax = 4_096;
 export const titleMax = 1_000;
 export const textMax = 1_000_000;
 /** The longest body of many items, in bytes, and how many there may be. */
-export const bodyBytesMax = 4 * 1_048_576;
+export const bodyBytesMax: number = 4 * 1_048_576;
 export const itemsMax = 1_000;
 
-export const urlSchema = { type: 'string', minLength: 1, maxLength: urlMax } as const;
-export const scoreSchema = { type: 'number', minimum: 1, maximum: 10 } as const;
+/** A rule for one value of a request, in the words of JSON Schema. */
+export type ValueSchema = Readonly<Record<string, unknown>>;
 
-const item = {
-  url: urlSchema,
-  text: { type: 'string', minLength: 1, maxLength: textMax },
-  title: { type: 'string', maxLength: titleMax },
-} as const;
+/** A rule for an object of a request. */
+export interface ObjectSchema {
+  readonly type: 'object';
+  readonly required?: readonly string[];
+  readonly properties: Readonly<Record<string, ValueSchema>>;
+  readonly additionalProperties: false;
+}
+
+export const urlSchema: ValueSchema = { type: 'string', minLength: 1, maxLength: urlMax };
+export const scoreSchema: ValueSchema = { type: 'number', minimum: 1, maximum: 10 };
 
 /** An address, or a text with or without a title. */
-export const itemSchema = {
+export const itemSchema: ObjectSchema = {
   type: 'object',
-  properties: item,
+  properties: {
+    url: urlSchema,
+    text: { type: 'string', minLength: 1, maxLength: textMax },
+    title: { type: 'string', maxLength: titleMax },
+  },
   additionalProperties: false,
-} as const;
+};
 
 /** The same with what its reader thinks of it. */
-export const ratedItemSchema = {
-  type: 'object',
+export const ratedItemSchema: ObjectSchema = {
+  ...itemSchema,
   required: ['score'],
-  properties: { ...item, score: scoreSchema },
-  additionalProperties: false,
-} as const;
+  properties: { ...itemSchema.properties, score: scoreSchema },
+};
 
 /** What the body of a request for one article may say of it. */
 export interface ItemBody {
@@ -36,3 +44,9 @@ export interface ItemBody {
   readonly text?: string;
   readonly title?: string;
 }
+
+/** What a path names. */
+export const idSchema: ValueSchema = {
+  type: 'object',
+  properties: { id: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' } },
+};

@@ -5,6 +5,7 @@ import type { RankingParts } from '../ranking/ranking-parts.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { requireKey } from './access.ts';
 import { articleRoutes } from './article-routes.ts';
+import { feedRoutes, ruleRoutes } from './feed-routes.ts';
 import { rankRoutes } from './rank-routes.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 import { trainingRoutes } from './training-routes.ts';
@@ -25,5 +26,7 @@ export const serverRoutes: FastifyPluginAsync<ServerRoutesOptions> = async (app,
   await app.register(async (scope) => rankRoutes(scope, options));
   await app.register(async (scope) => trainingRoutes(scope, options));
   await app.register(async (scope) => articleRoutes(scope, options));
+  await app.register(async (scope) => feedRoutes(scope, options));
+  await app.register(async (scope) => ruleRoutes(scope, options));
   await app.register(async (scope) => transferRoutes(scope, { ...options, onArticles }));
 };

@@ -3,9 +3,10 @@ import type { Clock } from 'spillway';
 import type { TrainingKind } from '../learn/training.ts';
 import type { Library } from '../ranking/library.ts';
 import type { Ranking } from '../ranking/ranking.ts';
-import type { UserTastes } from '../ranking/user-tastes.ts';
+import type { Training } from '../ranking/training.ts';
 import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
 import { trainingAnswer, userStats } from '../ranking/user-stats.ts';
+import type { UserTastes } from '../ranking/user-tastes.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { itemOf, rounded } from './answers.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
@@ -23,6 +24,7 @@ export interface TrainingRoutesOptions {
   readonly ranking: Ranking;
   readonly library: Library;
   readonly tastes: UserTastes;
+  readonly training: Training;
   readonly trainingSet: TrainingSet;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
@@ -49,7 +51,7 @@ const historyMax = 50;
 
 /** Judgements, what is learned from them, and how well that goes. */
 export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (app, options) => {
-  const { storage, ranking, library, tastes, trainingSet, lanes, clock } = options;
+  const { storage, ranking, library, tastes, training, trainingSet, lanes, clock } = options;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
   const long = { lane: lanes.long, domain: 'thread', csrf: false } as const;
   const reading = { lane: lanes.read } as const;
@@ -93,24 +95,24 @@ export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (
     },
   );
   app.delete('/retrain', { config: changing }, async ({ rankerUser }) => {
-    return { cancelled: tastes.cancel(rankerUser.id) };
+    return { cancelled: training.cancel(rankerUser.id) };
   });
   app.get('/training', { config: reading }, async ({ rankerUser, permit }) => {
     const history = await storage.trainings.list(rankerUser.id, historyMax, permit.signal);
-    const running = tastes.progress(rankerUser.id);
+    const running = training.progress(rankerUser.id);
     return { running: running ?? null, history: history.map(trainingAnswer) };
   });
-  app.get('/stats', { config: reading }, async ({ rankerUser }) => {
+  app.get('/stats', { config: reading }, async ({ rankerUser, permit }) => {
     const { id: userId } = rankerUser;
     const { model } = library;
     const stats = { storage, userId, model, now: clock.now(), countsRepeated: false };
-    return { ...(await userStats(stats)), taste: await tastes.describe(userId) };
+    return { ...(await userStats(stats)), taste: await tastes.describe(userId, permit.signal) };
   });
   app.get('/training_set', { config: reading }, async ({ rankerUser, permit }) => {
     const items = await storage.ratings.listUrls(rankerUser.id, permit.signal);
     return { items: items.map(({ url, score }) => ({ url, score })), count: items.length };
   });
   app.get('/evaluation', { config: long }, async ({ rankerUser, permit }) => {
-    return await tastes.evaluate(rankerUser.id, permit.signal);
+    return await training.evaluate(rankerUser.id, permit.signal);
   });
 };

@@ -2,8 +2,9 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import { download } from 'spillway-http';
-import type { UserTastes } from '../ranking/user-tastes.ts';
+import type { Training } from '../ranking/training.ts';
 import { exportLines, importLines, type TransferLine } from '../ranking/transfer.ts';
+import type { UserTastes } from '../ranking/user-tastes.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { ndjsonBodies, ndjsonType } from './ndjson.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
@@ -11,6 +12,7 @@ import type { RankerLanes } from './ranker-lanes.ts';
 export interface TransferRoutesOptions {
   readonly storage: RankerStorage;
   readonly tastes: UserTastes;
+  readonly training: Training;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
   /** Called when there may be articles without vectors. */
@@ -22,7 +24,7 @@ const importBytesMax = 8 * 1_048_576;
 
 /** `GET /export` and `POST /import`: a JSON value a line. */
 export const transferRoutes: FastifyPluginAsync<TransferRoutesOptions> = async (app, options) => {
-  const { storage, tastes, lanes, clock, onArticles } = options;
+  const { storage, tastes, training, lanes, clock, onArticles } = options;
   ndjsonBodies(app);
   app.get(
     '/export',
@@ -44,7 +46,7 @@ export const transferRoutes: FastifyPluginAsync<TransferRoutesOptions> = async (
       const done = await importLines({ storage, userId, lines: body.items, clock }, signal);
       onArticles();
       tastes.reload(userId);
-      if (done.ratings > 0) tastes.train(userId, 'quick');
+      if (done.ratings > 0) training.request(userId, 'quick');
       return done;
     },
   );

@@ -96,7 +96,11 @@ export class Articles {
   }
 
   /** Stores an article whole; vectors of an older text go. The alias leads to it from now on. */
-  async save(article: StoredArticle, alias = article.id, signal?: AbortSignal): Promise<void> {
+  async save(
+    article: StoredArticle,
+    alias: string = article.id,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { kysely } = this.#database;
     const row = rowOf(article);
     const { id, ...rest } = row;
@@ -152,12 +156,13 @@ export class Articles {
           ),
         ),
       );
-    const rest = (['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf', 'reads'] as const).map(
-      (table) =>
-        kysely
-          .deleteFrom(table as 'reads')
-          .where('article_id', 'in', old)
-          .compile(),
+    const rest = (
+      ['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf', 'reads'] as const
+    ).map((table) =>
+      kysely
+        .deleteFrom(table as 'reads')
+        .where('article_id', 'in', old)
+        .compile(),
     );
     const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
     const results = await this.#database.batch([...rest, articles], signal);
