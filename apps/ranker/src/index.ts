@@ -88,6 +88,7 @@ export type {
 } from './reader/reader-store.ts';
 export { checkRule, RuleBook, ruleLengthMax, type Verdict } from './reader/rule-book.ts';
 export { atOnce, inSlices, type Slices } from './reader/slices.ts';
+export { type RankBatch, rankLines } from './server/rank-lines.ts';
 export { type Settings, settingRules } from './setting-list.ts';
 export { readSettings, SettingsError, shownSettings } from './settings.ts';
 export { modelText, type VectorSummary, VectorsCorruptError } from './storage/article-vectors.ts';
