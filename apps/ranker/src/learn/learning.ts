@@ -15,6 +15,8 @@ export interface LearningPlan {
   /** How often the network may see all articles, in each fold. */
   readonly epochsMax: number;
   readonly shape: NetworkShape;
+  /** What serves now: a quick training keeps its network. */
+  readonly before?: Trained | undefined;
 }
 
 export interface Learned {
@@ -49,13 +51,14 @@ const gainMin = 0.02;
 export function* learnTaste(
   packed: PackedArticles,
   plan: LearningPlan,
+  all: readonly number[] = [...packed.scores.keys()],
 ): Generator<LearningProgress, Learned> {
-  const all = [...packed.scores.keys()];
-  const isEnough = all.length >= samplesMin && new Set(packed.folds).size > 1;
+  const folds = new Set(all.map((row) => packed.folds[row]));
+  const isEnough = all.length >= samplesMin && folds.size > 1;
   if (!isEnough) return { trained: untrained, errors: unknownErrors, epochs: 0 };
   const parts = foldCount + 1;
   let epochs = 0;
-  const unseen = emptyUnseen(all.length);
+  const unseen = emptyUnseen(packed.scores.length);
   for (let fold = 0; fold < foldCount; fold += 1) {
     const rows = all.filter((row) => packed.folds[row] !== fold);
     const asked = all.filter((row) => packed.folds[row] === fold);
@@ -66,7 +69,12 @@ export function* learnTaste(
     if (plan.kind === 'quick') continue;
     epochs += yield* networkAnswers(model, plan, asked, unseen.network, { fold, epochs });
   }
-  const { trained, errors } = choose(packed, unseen);
+  const { trained, errors } = choose(packed, all, unseen);
+  const { before } = plan;
+  if (plan.kind === 'quick' && before?.network) {
+    // Its calibration was fitted to what the two say together, so it is kept as well.
+    return { trained: { ...before, penalty: trained.penalty }, errors, epochs };
+  }
   if (trained.blend === 0) return { trained, errors, epochs };
   const model = new LearnedRows(packed, all);
   const { parameters, run } = yield* model.train(plan, { fold: foldCount, epochs });
@@ -159,43 +167,43 @@ export function candidate(packed: PackedArticles, row: number): Candidate {
   };
 }
 
-function choose(packed: PackedArticles, unseen: Unseen) {
-  const { scores, folds } = packed;
-  const squared = unseen.ridges.map((says) => error(says, scores, (off) => off * off));
+function choose(packed: PackedArticles, all: readonly number[], unseen: Unseen) {
+  const scoreAt = (row: number) => packed.scores[row] as number;
+  const error = (says: (row: number) => number, cost: (off: number) => number) =>
+    all.reduce((sum, row) => sum + cost(says(row) - scoreAt(row)), 0) / all.length;
+  const square = (off: number) => off * off;
+  const said = (by: Float64Array) => (row: number) => by[row] as number;
+  const squared = unseen.ridges.map((ridge) => error(said(ridge), square));
   const best = squared.indexOf(Math.min(...squared));
-  const ridge = unseen.ridges[best] as Float64Array;
-  const blended = (share: number) =>
-    share === 0
-      ? ridge
-      : ridge.map((says, at) => says + share * ((unseen.network[at] ?? 0) - says));
-  const blendErrors = blends.map((share) => error(blended(share), scores, (off) => off * off));
-  const least = Math.min(...blendErrors.map((off) => (Number.isNaN(off) ? Infinity : off)));
-  const isBetter = least < (blendErrors[0] as number) * (1 - gainMin);
-  const blend = isBetter ? (blends[blendErrors.indexOf(least)] as number) : 0;
-  const said = [...blended(blend)].map((raw, at): Said => ({ raw, score: scores[at] as number }));
-  const calibration = fitCalibration(said);
+  const ridge = said(unseen.ridges[best] as Float64Array);
+  const network = said(unseen.network);
+  const mixed = (share: number) => (row: number) =>
+    share === 0 ? ridge(row) : (1 - share) * ridge(row) + share * network(row);
+  // Without a network its errors are NaN, and nothing is less than that.
+  const isBest = (own: number, others: readonly number[]) =>
+    others.every((other) => !(other < own));
+  const blendErrors = blends.map((share) => error(mixed(share), square));
+  const least = blendErrors.findIndex((own) => own >= 0 && isBest(own, blendErrors));
+  const isBetter = (blendErrors[least] as number) < (blendErrors[0] as number) * (1 - gainMin);
+  const blend = isBetter ? (blends[least] as number) : 0;
+  const raw = mixed(blend);
+  const samplesOf = (rows: readonly number[]): Said[] =>
+    rows.map((row) => ({ raw: raw(row), score: scoreAt(row) }));
+  const calibration = fitCalibration(samplesOf(all));
   const trained = { ...untrained, penalty: penalties[best] as number, blend, calibration };
   const fits = Array.from({ length: foldCount }, (_, fold) =>
-    fitCalibration(said.filter((_said, at) => folds[at] !== fold)),
+    fitCalibration(samplesOf(all.filter((row) => packed.folds[row] !== fold))),
   );
-  const calibrated = said.map(({ raw }, at) =>
-    clampScore(calibrate(fits[folds[at] as number] as Calibration, raw)),
-  );
-  const mae = (says: Float64Array) => error(says, scores, Math.abs);
+  const served = (row: number) =>
+    clampScore(calibrate(fits[packed.folds[row] as number] as Calibration, raw(row)));
   const errors: CrossValidatedErrors = {
-    constant: mae(unseen.constant),
-    neighbours: mae(unseen.neighbours),
-    ridge: mae(ridge),
-    network: mae(unseen.network),
-    served: mae(Float64Array.from(calibrated)),
+    constant: error(said(unseen.constant), Math.abs),
+    neighbours: error(said(unseen.neighbours), Math.abs),
+    ridge: error(ridge, Math.abs),
+    network: error(network, Math.abs),
+    served: error(served, Math.abs),
   };
   return { trained, errors };
-}
-
-function error(says: Float64Array, scores: Float32Array, cost: (off: number) => number): number {
-  return (
-    says.reduce((sum, value, at) => sum + cost(value - (scores[at] as number)), 0) / says.length
-  );
 }
 
 function pick(packed: PackedArticles, rows: readonly number[]): RatedRows {

@@ -99,9 +99,14 @@ export class Tastes implements AsyncDisposable {
     return { readers: this.#readers.size, shelf: this.shelf.size, pool: this.#pool.stats };
   }
 
-  /** Whether this reader's taste is here; if not it has to be loaded. */
+  /** Whether this reader's taste is here; if not it has to be loaded before anything is asked. */
   has(user: string): boolean {
-    return this.#readers.has(user);
+    return this.version(user) > 0;
+  }
+
+  /** What training has found for the reader so far. */
+  trained(user: string): Trained | undefined {
+    return this.#readers.get(user)?.snapshot.current.trained;
   }
 
   /** The version that a score would be made by now; 0 before there is one. */
@@ -113,22 +118,23 @@ export class Tastes implements AsyncDisposable {
   load(user: string, options: LoadOptions, signal?: AbortSignal): Promise<number> {
     const { rated, version } = options;
     const trained = options.trained && unpackTrained(options.trained);
-    return this.#change(user, { rated, removed: [], trained, version, isNew: true }, signal);
+    const change = { rated, removed: [], trained, version, isNew: true };
+    return this.#change(this.#begin(user), change, signal);
   }
 
   /** Takes ratings into account at once; resolves with the first version that has them. */
   rate(user: string, rated: readonly RatedArticle[], signal?: AbortSignal): Promise<number> {
-    return this.#change(user, { rated, removed: [] }, signal);
+    return this.#change(this.#reader(user), { rated, removed: [] }, signal);
   }
 
   /** Takes ratings back. */
   unrate(user: string, ids: readonly string[], signal?: AbortSignal): Promise<number> {
-    return this.#change(user, { rated: [], removed: ids }, signal);
+    return this.#change(this.#reader(user), { rated: [], removed: ids }, signal);
   }
 
   /** Publishes what training has found, together with all ratings that came meanwhile. */
   improve(user: string, trained: Trained, signal?: AbortSignal): Promise<number> {
-    return this.#change(user, { rated: [], removed: [], trained }, signal);
+    return this.#change(this.#reader(user), { rated: [], removed: [], trained }, signal);
   }
 
   /** Lets go of a reader's taste. */
@@ -191,13 +197,17 @@ export class Tastes implements AsyncDisposable {
     return this.close();
   }
 
-  #change(user: string, change: TasteChange, signal: AbortSignal | undefined): Promise<number> {
+  #change(
+    reader: ReaderTaste,
+    change: TasteChange,
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
     for (const article of change.rated) {
       this.#checkModel(article);
       const isScore = article.score >= scoreMin && article.score <= scoreMax;
       check(isScore, 'score', `a number from ${scoreMin} to ${scoreMax}`, article.score);
     }
-    const done = this.#reader(user).change(change);
+    const done = reader.change(change);
     return signal === undefined ? done : untilAborted(done, signal);
   }
 
@@ -206,20 +216,27 @@ export class Tastes implements AsyncDisposable {
     check(isKnown, 'document', `made by ${this.model.id}`, document.model);
   }
 
-  #nextReader(): number {
-    this.#readerCount += 1;
-    return this.#readerCount;
-  }
-
-  /** The reader's taste, now the most recently used. */
+  /** The taste of a reader who has one, now the most recently used. */
   #reader(user: string): ReaderTaste {
-    const reader = this.#readers.get(user) ?? new ReaderTaste(this.#maker, this.#nextReader());
+    const reader = this.#readers.get(user);
+    const isLoaded = reader !== undefined && this.has(user);
+    check(isLoaded, 'user', 'one whose taste was loaded', user);
     this.#readers.delete(user);
     this.#readers.set(user, reader);
-    if (this.#readers.size > this.#readersMax) {
+    return reader;
+  }
+
+  /** A taste to be loaded; for one too many the least used one that rests goes. */
+  #begin(user: string): ReaderTaste {
+    const known = this.#readers.get(user);
+    if (known !== undefined) return known;
+    if (this.#readers.size >= this.#readersMax) {
       const [idle] = [...this.#readers].find(([, { isBusy }]) => !isBusy) ?? [];
-      if (idle !== undefined && idle !== user) this.#readers.delete(idle);
+      if (idle !== undefined) this.#readers.delete(idle);
     }
+    this.#readerCount += 1;
+    const reader = new ReaderTaste(this.#maker, this.#readerCount);
+    this.#readers.set(user, reader);
     return reader;
   }
 }
