@@ -80,7 +80,10 @@ describe('a page on an address that is not public', () => {
   });
 
   it('is refused whatever name leads there, and though another address is public', async () => {
-    const ip = (address: string): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 });
+    const ip = (address: string): LookupAddress => ({
+      address,
+      family: address.includes(':') ? 6 : 4,
+    });
     names.set('inner.example', () => [ip('127.0.0.1')]);
     names.set('mixed.example', () => [ip('93.184.215.14'), ip('127.0.0.1')]);
     names.set('six.example', () => [ip('::1')]);

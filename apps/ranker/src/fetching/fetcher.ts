@@ -1,11 +1,4 @@
-import {
-  type Clock,
-  checkInteger,
-  checkNumber,
-  Pool,
-  type PoolStats,
-  SpillwayError,
-} from 'spillway';
+import { type Clock, checkInteger, Pool, type PoolStats, SpillwayError } from 'spillway';
 import type { FeedAnswer } from '../feeds/feed.ts';
 import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
@@ -51,6 +44,14 @@ export interface FetcherStats {
 
 type Worker = typeof import('./extract-worker.ts');
 
+interface FetcherParts {
+  readonly web: Web;
+  readonly politeness: Politeness;
+  readonly pool: Pool<Worker>;
+  readonly browser: Browser | undefined;
+  readonly textCharsMin: number;
+}
+
 /** A page that says it needs scripts is believed if it has fewer characters than this. */
 const scriptedChars = 500;
 /** What a subscriber's page shows to others is shorter than this. */
@@ -61,45 +62,43 @@ const teaserChars = 1_000;
  * (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or with the signal's reason.
  */
 export class Fetcher implements AsyncDisposable {
-  readonly #web: Web;
-  readonly #politeness: Politeness;
-  readonly #pool: Pool<Worker>;
-  readonly #browser: Browser | undefined;
-  readonly #textCharsMin: number;
+  readonly #parts: FetcherParts;
 
   /** Starts the threads; the browser starts when it is needed. */
   static async open(options: FetcherOptions = {}): Promise<Fetcher> {
-    const { workers = 2, textCharsMin = 100, clock } = options;
+    const { workers = 2, textCharsMin = 100, browser = 'auto', clock } = options;
+    const { fetchMsMax, pageMsMax, bytesMax } = options;
     checkInteger('textCharsMin', textCharsMin, 1);
-    checkNumber('pageMsMax', options.pageMsMax ?? 1, 1);
+    const guard = new AddressGuard(options);
+    const politeness = new Politeness({ ...options.politeness, clock });
+    const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
+    const path = typeof browser === 'object' ? browser.path : browser === 'auto' && findBrowser();
+    const pages = path ? new Browser({ path, guard, pageMsMax, clock }) : undefined;
     const pool = await Pool.open<Worker>({
       module: new URL('./extract-worker.ts', import.meta.url),
       ...{ workers, queueMax: 64, deadlineMs: 20_000, killAfterMs: 1_000, heapMbMax: 512, clock },
       // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
       recycle: { tasksMax: 2_000 },
     });
-    return new Fetcher(options, pool, textCharsMin);
+    return new Fetcher({ web, politeness, pool, browser: pages, textCharsMin });
   }
 
-  private constructor(options: FetcherOptions, pool: Pool<Worker>, textCharsMin: number) {
-    const { browser = 'auto', fetchMsMax, pageMsMax, bytesMax, clock } = options;
-    const guard = new AddressGuard(options);
-    this.#pool = pool;
-    this.#textCharsMin = textCharsMin;
-    this.#politeness = new Politeness({ ...options.politeness, clock });
-    this.#web = new Web({ guard, politeness: this.#politeness, fetchMsMax, bytesMax, clock });
-    const path = typeof browser === 'object' ? browser.path : browser === 'auto' && findBrowser();
-    this.#browser = path ? new Browser({ path, guard, pageMsMax, clock }) : undefined;
+  private constructor(parts: FetcherParts) {
+    this.#parts = parts;
   }
 
   get stats(): FetcherStats {
-    return { web: this.#web.stats, pool: this.#pool.stats, browser: this.#browser?.stats };
+    return {
+      web: this.#parts.web.stats,
+      pool: this.#parts.pool.stats,
+      browser: this.#parts.browser?.stats,
+    };
   }
 
   /** The main text of a page, or why there is none. */
   async fetchArticle(url: string, options: FetchOptions = {}): Promise<ArticleAnswer> {
     return answered(async () => {
-      const answer = await this.#web.get({
+      const answer = await this.#parts.web.get({
         ...{ url: addressOf(url), accept: 'text/html, application/xhtml+xml', checkType: isPage },
         ...options,
       });
@@ -124,15 +123,15 @@ export class Fetcher implements AsyncDisposable {
 
   /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
   async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlFeed[]> {
-    const feeds = await this.#pool.run('opml', text, { signal });
+    const feeds = await this.#parts.pool.run('opml', text, { signal });
     if (typeof feeds === 'string') throw opmlBroken(feeds);
     return feeds;
   }
 
   /** Gives up what is under way. */
   async close(): Promise<void> {
-    await Promise.all([this.#web.close(), this.#browser?.close()]);
-    await this.#pool.close();
+    await Promise.all([this.#parts.web.close(), this.#parts.browser?.close()]);
+    await this.#parts.pool.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -144,10 +143,10 @@ export class Fetcher implements AsyncDisposable {
     options: FetchOptions,
   ): Promise<FeedAnswer | { kind: 'elsewhere'; urls: readonly string[]; base: string }> {
     const accept = 'application/rss+xml, application/atom+xml, application/feed+json, */*;q=0.5';
-    const answer = await this.#web.get({ url, accept, checkType: isText, ...options });
+    const answer = await this.#parts.web.get({ url, accept, checkType: isText, ...options });
     const { body, type, validators, url: base } = answer;
     if (body === undefined) return { kind: 'unchanged', validators };
-    const feed = await this.#pool.run(
+    const feed = await this.#parts.pool.run(
       'feed',
       { bytes: body, type, url: base },
       { signal: options.signal, transfer: [body.buffer] },
@@ -162,7 +161,7 @@ export class Fetcher implements AsyncDisposable {
   ): Promise<ArticleAnswer> {
     const found = await this.#extract(answer.body, answer.type, answer.url, signal);
     const { text } = found;
-    const isPoor = text.length < this.#textCharsMin;
+    const isPoor = text.length < this.#parts.textCharsMin;
     const mayHaveMore = isPoor || (found.needsScripts && text.length < scriptedChars);
     const rendered =
       mayHaveMore && !found.isChallenge && (await this.#render(answer.url, isPoor, signal));
@@ -186,7 +185,7 @@ export class Fetcher implements AsyncDisposable {
     if (!isFree && text.length < teaserChars) {
       throw new UnavailableError('paywall', 'only subscribers can read all of it');
     }
-    if (text.length < this.#textCharsMin) {
+    if (text.length < this.#parts.textCharsMin) {
       throw new UnavailableError('too_short', `${text.length} characters of text`);
     }
   }
@@ -197,7 +196,7 @@ export class Fetcher implements AsyncDisposable {
     url: string,
     signal: AbortSignal | undefined,
   ): Promise<Extraction> {
-    const found = await this.#pool.run(
+    const found = await this.#parts.pool.run(
       'page',
       { bytes, type, url },
       { signal, transfer: [bytes.buffer] },
@@ -212,10 +211,10 @@ export class Fetcher implements AsyncDisposable {
     isNeeded: boolean,
     signal: AbortSignal | undefined,
   ): Promise<Extraction | undefined> {
-    if (this.#browser === undefined) return undefined;
+    if (this.#parts.browser === undefined) return undefined;
     try {
-      await this.#politeness.take(new URL(url).host, signal);
-      const page = await this.#browser.render(url, signal);
+      await this.#parts.politeness.take(new URL(url).host, signal);
+      const page = await this.#parts.browser.render(url, signal);
       const bytes = new TextEncoder().encode(page.html);
       return await this.#extract(bytes, 'text/html; charset=utf-8', page.url, signal);
     } catch (error) {
