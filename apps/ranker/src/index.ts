@@ -5,6 +5,7 @@ export type { BrowserStats } from './fetching/browser.ts';
 export { canonicalUrl } from './fetching/canonical-url.ts';
 export {
   Fetcher,
+  type FetcherBrowser,
   type FetcherOptions,
   type FetcherStats,
   type FetchOptions,

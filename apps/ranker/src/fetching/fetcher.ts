@@ -3,7 +3,7 @@ import type { FeedAnswer } from '../feeds/feed.ts';
 import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
 import type { Article, ArticleAnswer } from './article.ts';
-import { Browser, type BrowserStats } from './browser.ts';
+import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
 import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
 import { findBrowser } from './find-browser.ts';
@@ -11,16 +11,19 @@ import { Politeness, type PolitenessOptions } from './politeness.ts';
 import { UnavailableError, type Validators } from './unavailable.ts';
 import { Web, type WebAnswer } from './web.ts';
 
+/** How the browser is used. */
+export type FetcherBrowser = Partial<Pick<BrowserOptions, 'path' | 'pagesMax' | 'idleMsMax'>>;
+
 export interface FetcherOptions extends AddressGuardOptions {
-  /** The browser for pages that need scripts; 'auto' looks for one. @default 'auto' */
-  readonly browser?: 'auto' | 'off' | { readonly path: string } | undefined;
+  /** For pages that need scripts; without a path one is looked for. @default 'auto' */
+  readonly browser?: 'auto' | 'off' | FetcherBrowser | undefined;
   /** Threads that read pages and feeds. An integer from 1. @default 2 */
   readonly workers?: number | undefined;
   /** How often one host may be asked. */
   readonly politeness?: Omit<PolitenessOptions, 'clock'> | undefined;
   /** How long a fetch without browser may take, in milliseconds, from 1. @default 15000 */
   readonly fetchMsMax?: number | undefined;
-  /** How long a fetch with browser may take, in milliseconds, from 1. @default 45000 */
+  /** How long a page may take in the browser, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;
   /** The longest page or feed, in bytes, from 1. @default 5 MiB */
   readonly bytesMax?: number | undefined;
@@ -66,14 +69,13 @@ export class Fetcher implements AsyncDisposable {
 
   /** Starts the threads; the browser starts when it is needed. */
   static async open(options: FetcherOptions = {}): Promise<Fetcher> {
-    const { workers = 2, textCharsMin = 100, browser = 'auto', clock } = options;
-    const { fetchMsMax, pageMsMax, bytesMax } = options;
+    const { workers = 2, textCharsMin = 100, fetchMsMax, bytesMax, clock } = options;
+    const { browser = 'auto', pageMsMax } = options;
     checkInteger('textCharsMin', textCharsMin, 1);
     const guard = new AddressGuard(options);
     const politeness = new Politeness({ ...options.politeness, clock });
     const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
-    const path = typeof browser === 'object' ? browser.path : browser === 'auto' && findBrowser();
-    const pages = path ? new Browser({ path, guard, pageMsMax, clock }) : undefined;
+    const pages = openBrowser(browser, { guard, pageMsMax, clock });
     const pool = await Pool.open<Worker>({
       module: new URL('./extract-worker.ts', import.meta.url),
       ...{ workers, queueMax: 64, deadlineMs: 20_000, killAfterMs: 1_000, heapMbMax: 512, clock },
@@ -223,6 +225,16 @@ export class Fetcher implements AsyncDisposable {
       throw error;
     }
   }
+}
+
+function openBrowser(
+  wanted: 'auto' | 'off' | FetcherBrowser,
+  base: Omit<BrowserOptions, keyof FetcherBrowser>,
+): Browser | undefined {
+  if (wanted === 'off') return undefined;
+  const settings = wanted === 'auto' ? {} : wanted;
+  const path = settings.path ?? findBrowser();
+  return path === undefined ? undefined : new Browser({ ...settings, ...base, path });
 }
 
 function addressOf(text: string): URL {
