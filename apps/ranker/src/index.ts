@@ -5,7 +5,7 @@ export { formatOpml, type OpmlFeed, parseOpml } from './feeds/opml.ts';
 export { type Article as FetchedArticle, type ArticleAnswer, type ArticleSource } from './fetching/article.ts';
 export { type BrowserStats } from './fetching/browser.ts';
 export { canonicalUrl } from './fetching/canonical-url.ts';
-export { Fetcher, type FetcherOptions, type FetcherStats, type FetchOptions } from './fetching/fetcher.ts';
+export { Fetcher, type FetcherBrowser, type FetcherOptions, type FetcherStats, type FetchOptions } from './fetching/fetcher.ts';
 export { isPublicAddress } from './fetching/public-address.ts';
 export { type Unavailable, type UnavailableReason, unavailableReasons, type Validators } from './fetching/unavailable.ts';
 export { Arena } from './learn/arena.ts';

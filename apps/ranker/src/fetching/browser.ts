@@ -6,6 +6,7 @@ import {
   Lane,
   type LaneStats,
   systemClock,
+  untilAborted,
 } from 'spillway';
 import type { AddressGuard } from './address-guard.ts';
 import { BrowserSession } from './browser-session.ts';
@@ -43,6 +44,9 @@ export interface RenderedPage {
   readonly html: string;
 }
 
+type BrowserSettings = BrowserOptions &
+  Record<'pageMsMax' | 'pagesMax' | 'idleMsMax' | 'charsMax', number>;
+
 const pagesAtOnce = 2;
 const queueMax = 16;
 const waitMsMax = 30_000;
@@ -51,7 +55,7 @@ const quietMs = 60_000;
 
 /** One browser for pages that are nothing without scripts: started when needed, never left behind. */
 export class Browser implements AsyncDisposable {
-  readonly #options: BrowserOptions;
+  readonly #settings: BrowserSettings;
   readonly #clock: Clock;
   readonly #lane: Lane;
   readonly #stop = new AbortController();
@@ -74,7 +78,7 @@ export class Browser implements AsyncDisposable {
     checkInteger('pagesMax', pagesMax, 1);
     checkNumber('idleMsMax', idleMsMax, 0);
     checkInteger('charsMax', charsMax, 1);
-    this.#options = { ...options, pageMsMax, pagesMax, idleMsMax, charsMax };
+    this.#settings = { ...options, pageMsMax, pagesMax, idleMsMax, charsMax };
     this.#clock = options.clock ?? systemClock;
     const deadlineMs = waitMsMax + pageMsMax;
     this.#lane = new Lane({
@@ -92,11 +96,27 @@ export class Browser implements AsyncDisposable {
     };
   }
 
-  /** Rejects with an `UnavailableError`, when busy, or with the signal's reason. */
-  render(url: string, signal?: AbortSignal): Promise<RenderedPage> {
+  /**
+   * Rejects with an `UnavailableError`, when busy, or with the signal's reason. The caller hears of
+   * the end of the time at once; the place is held until the page is really gone.
+   */
+  async render(url: string, signal?: AbortSignal): Promise<RenderedPage> {
+    const { pageMsMax } = this.#settings;
     const stop = this.#stop.signal;
-    const either = signal ? AbortSignal.any([signal, stop]) : stop;
-    return this.#lane.run((held) => this.#render(url, held), { signal: either });
+    const entry = { signal: signal ? AbortSignal.any([signal, stop]) : stop };
+    const permit = await this.#lane.enter(entry);
+    const limit = deadline(this.#clock, pageMsMax, permit.signal);
+    const page = this.#render(url, limit.signal).finally(() => {
+      limit[Symbol.dispose]();
+      permit[Symbol.dispose]();
+      this.#rest();
+    });
+    try {
+      return await untilAborted(page, limit.signal);
+    } catch (error) {
+      if (!limit.signal.aborted || permit.signal.aborted) throw error;
+      throw new UnavailableError('timeout', `not rendered within ${pageMsMax} ms`);
+    }
   }
 
   /** Gives up what is under way, and ends the browser. */
@@ -113,28 +133,17 @@ export class Browser implements AsyncDisposable {
   }
 
   async #render(url: string, signal: AbortSignal): Promise<RenderedPage> {
-    const { pageMsMax = NaN, charsMax = NaN } = this.#options;
-    using limit = deadline(this.#clock, pageMsMax, signal);
     this.#idle?.[Symbol.dispose]();
-    try {
-      const session = await this.#open();
-      this.#pages += 1;
-      return await session.render(url, charsMax, limit.signal);
-    } catch (error) {
-      if (limit.signal.aborted && !signal.aborted) {
-        throw new UnavailableError('timeout', `not rendered within ${pageMsMax} ms`);
-      }
-      throw error;
-    } finally {
-      this.#rest();
-    }
+    const session = await this.#open();
+    this.#pages += 1;
+    return await session.render(url, this.#settings.charsMax, signal);
   }
 
   /** The browser that runs, unless it has served for long enough. */
   #open(): Promise<BrowserSession> {
-    const { pagesMax = NaN } = this.#options;
     const session = this.#session;
-    if (session?.isAlive && session.pages < pagesMax) return Promise.resolve(session);
+    if (session?.isAlive && session.pages < this.#settings.pagesMax)
+      return Promise.resolve(session);
     this.#starting ??= this.#start().finally(() => {
       this.#starting = undefined;
     });
@@ -149,7 +158,7 @@ export class Browser implements AsyncDisposable {
     void this.#retire();
     try {
       this.#started += 1;
-      this.#session = await BrowserSession.open(this.#options);
+      this.#session = await BrowserSession.open(this.#settings);
       return this.#session;
     } catch (error) {
       this.#quietUntil = this.#clock.now() + quietMs;
@@ -159,10 +168,9 @@ export class Browser implements AsyncDisposable {
   }
 
   #rest(): void {
-    // This page's own place is still counted.
-    if (this.#lane.stats.inside > 1) return;
+    if (this.#lane.stats.inside > 0) return;
     this.#idle?.[Symbol.dispose]();
-    this.#idle = this.#clock.after(this.#options.idleMsMax ?? 0, () => void this.#retire());
+    this.#idle = this.#clock.after(this.#settings.idleMsMax, () => void this.#retire());
   }
 
   #retire(): Promise<void> {

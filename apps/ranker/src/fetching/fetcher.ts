@@ -1,16 +1,9 @@
-import {
-  type Clock,
-  checkInteger,
-  checkNumber,
-  Pool,
-  type PoolStats,
-  SpillwayError,
-} from 'spillway';
+import { type Clock, checkInteger, Pool, type PoolStats, SpillwayError } from 'spillway';
 import type { FeedAnswer } from '../feeds/feed.ts';
 import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
 import type { Article, ArticleAnswer } from './article.ts';
-import { Browser, type BrowserStats } from './browser.ts';
+import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
 import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
 import { findBrowser } from './find-browser.ts';
@@ -18,16 +11,19 @@ import { Politeness, type PolitenessOptions } from './politeness.ts';
 import { UnavailableError, type Validators } from './unavailable.ts';
 import { Web, type WebAnswer } from './web.ts';
 
+/** How the browser is used. */
+export type FetcherBrowser = Partial<Pick<BrowserOptions, 'path' | 'pagesMax' | 'idleMsMax'>>;
+
 export interface FetcherOptions extends AddressGuardOptions {
-  /** The browser for pages that need scripts; 'auto' looks for one. @default 'auto' */
-  readonly browser?: 'auto' | 'off' | { readonly path: string } | undefined;
+  /** For pages that need scripts; without a path one is looked for. @default 'auto' */
+  readonly browser?: 'auto' | 'off' | FetcherBrowser | undefined;
   /** Threads that read pages and feeds. An integer from 1. @default 2 */
   readonly workers?: number | undefined;
   /** How often one host may be asked. */
   readonly politeness?: Omit<PolitenessOptions, 'clock'> | undefined;
   /** How long a fetch without browser may take, in milliseconds, from 1. @default 15000 */
   readonly fetchMsMax?: number | undefined;
-  /** How long a fetch with browser may take, in milliseconds, from 1. @default 45000 */
+  /** How long a page may take in the browser, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;
   /** The longest page or feed, in bytes, from 1. @default 5 MiB */
   readonly bytesMax?: number | undefined;
@@ -51,6 +47,14 @@ export interface FetcherStats {
 
 type Worker = typeof import('./extract-worker.ts');
 
+interface FetcherParts {
+  readonly web: Web;
+  readonly politeness: Politeness;
+  readonly pool: Pool<Worker>;
+  readonly browser: Browser | undefined;
+  readonly textCharsMin: number;
+}
+
 /** A page that says it needs scripts is believed if it has fewer characters than this. */
 const scriptedChars = 500;
 /** What a subscriber's page shows to others is shorter than this. */
@@ -61,45 +65,42 @@ const teaserChars = 1_000;
  * (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or with the signal's reason.
  */
 export class Fetcher implements AsyncDisposable {
-  readonly #web: Web;
-  readonly #politeness: Politeness;
-  readonly #pool: Pool<Worker>;
-  readonly #browser: Browser | undefined;
-  readonly #textCharsMin: number;
+  readonly #parts: FetcherParts;
 
   /** Starts the threads; the browser starts when it is needed. */
   static async open(options: FetcherOptions = {}): Promise<Fetcher> {
-    const { workers = 2, textCharsMin = 100, clock } = options;
+    const { workers = 2, textCharsMin = 100, fetchMsMax, bytesMax, clock } = options;
+    const { browser = 'auto', pageMsMax } = options;
     checkInteger('textCharsMin', textCharsMin, 1);
-    checkNumber('pageMsMax', options.pageMsMax ?? 1, 1);
+    const guard = new AddressGuard(options);
+    const politeness = new Politeness({ ...options.politeness, clock });
+    const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
+    const pages = openBrowser(browser, { guard, pageMsMax, clock });
     const pool = await Pool.open<Worker>({
       module: new URL('./extract-worker.ts', import.meta.url),
       ...{ workers, queueMax: 64, deadlineMs: 20_000, killAfterMs: 1_000, heapMbMax: 512, clock },
       // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
       recycle: { tasksMax: 2_000 },
     });
-    return new Fetcher(options, pool, textCharsMin);
+    return new Fetcher({ web, politeness, pool, browser: pages, textCharsMin });
   }
 
-  private constructor(options: FetcherOptions, pool: Pool<Worker>, textCharsMin: number) {
-    const { browser = 'auto', fetchMsMax, pageMsMax, bytesMax, clock } = options;
-    const guard = new AddressGuard(options);
-    this.#pool = pool;
-    this.#textCharsMin = textCharsMin;
-    this.#politeness = new Politeness({ ...options.politeness, clock });
-    this.#web = new Web({ guard, politeness: this.#politeness, fetchMsMax, bytesMax, clock });
-    const path = typeof browser === 'object' ? browser.path : browser === 'auto' && findBrowser();
-    this.#browser = path ? new Browser({ path, guard, pageMsMax, clock }) : undefined;
+  private constructor(parts: FetcherParts) {
+    this.#parts = parts;
   }
 
   get stats(): FetcherStats {
-    return { web: this.#web.stats, pool: this.#pool.stats, browser: this.#browser?.stats };
+    return {
+      web: this.#parts.web.stats,
+      pool: this.#parts.pool.stats,
+      browser: this.#parts.browser?.stats,
+    };
   }
 
   /** The main text of a page, or why there is none. */
   async fetchArticle(url: string, options: FetchOptions = {}): Promise<ArticleAnswer> {
     return answered(async () => {
-      const answer = await this.#web.get({
+      const answer = await this.#parts.web.get({
         ...{ url: addressOf(url), accept: 'text/html, application/xhtml+xml', checkType: isPage },
         ...options,
       });
@@ -124,15 +125,15 @@ export class Fetcher implements AsyncDisposable {
 
   /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
   async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlFeed[]> {
-    const feeds = await this.#pool.run('opml', text, { signal });
+    const feeds = await this.#parts.pool.run('opml', text, { signal });
     if (typeof feeds === 'string') throw opmlBroken(feeds);
     return feeds;
   }
 
   /** Gives up what is under way. */
   async close(): Promise<void> {
-    await Promise.all([this.#web.close(), this.#browser?.close()]);
-    await this.#pool.close();
+    await Promise.all([this.#parts.web.close(), this.#parts.browser?.close()]);
+    await this.#parts.pool.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -144,10 +145,10 @@ export class Fetcher implements AsyncDisposable {
     options: FetchOptions,
   ): Promise<FeedAnswer | { kind: 'elsewhere'; urls: readonly string[]; base: string }> {
     const accept = 'application/rss+xml, application/atom+xml, application/feed+json, */*;q=0.5';
-    const answer = await this.#web.get({ url, accept, checkType: isText, ...options });
+    const answer = await this.#parts.web.get({ url, accept, checkType: isText, ...options });
     const { body, type, validators, url: base } = answer;
     if (body === undefined) return { kind: 'unchanged', validators };
-    const feed = await this.#pool.run(
+    const feed = await this.#parts.pool.run(
       'feed',
       { bytes: body, type, url: base },
       { signal: options.signal, transfer: [body.buffer] },
@@ -162,7 +163,7 @@ export class Fetcher implements AsyncDisposable {
   ): Promise<ArticleAnswer> {
     const found = await this.#extract(answer.body, answer.type, answer.url, signal);
     const { text } = found;
-    const isPoor = text.length < this.#textCharsMin;
+    const isPoor = text.length < this.#parts.textCharsMin;
     const mayHaveMore = isPoor || (found.needsScripts && text.length < scriptedChars);
     const rendered =
       mayHaveMore && !found.isChallenge && (await this.#render(answer.url, isPoor, signal));
@@ -186,7 +187,7 @@ export class Fetcher implements AsyncDisposable {
     if (!isFree && text.length < teaserChars) {
       throw new UnavailableError('paywall', 'only subscribers can read all of it');
     }
-    if (text.length < this.#textCharsMin) {
+    if (text.length < this.#parts.textCharsMin) {
       throw new UnavailableError('too_short', `${text.length} characters of text`);
     }
   }
@@ -197,7 +198,7 @@ export class Fetcher implements AsyncDisposable {
     url: string,
     signal: AbortSignal | undefined,
   ): Promise<Extraction> {
-    const found = await this.#pool.run(
+    const found = await this.#parts.pool.run(
       'page',
       { bytes, type, url },
       { signal, transfer: [bytes.buffer] },
@@ -212,10 +213,10 @@ export class Fetcher implements AsyncDisposable {
     isNeeded: boolean,
     signal: AbortSignal | undefined,
   ): Promise<Extraction | undefined> {
-    if (this.#browser === undefined) return undefined;
+    if (this.#parts.browser === undefined) return undefined;
     try {
-      await this.#politeness.take(new URL(url).host, signal);
-      const page = await this.#browser.render(url, signal);
+      await this.#parts.politeness.take(new URL(url).host, signal);
+      const page = await this.#parts.browser.render(url, signal);
       const bytes = new TextEncoder().encode(page.html);
       return await this.#extract(bytes, 'text/html; charset=utf-8', page.url, signal);
     } catch (error) {
@@ -224,6 +225,16 @@ export class Fetcher implements AsyncDisposable {
       throw error;
     }
   }
+}
+
+function openBrowser(
+  wanted: 'auto' | 'off' | FetcherBrowser,
+  base: Omit<BrowserOptions, keyof FetcherBrowser>,
+): Browser | undefined {
+  if (wanted === 'off') return undefined;
+  const settings = wanted === 'auto' ? {} : wanted;
+  const path = settings.path ?? findBrowser();
+  return path === undefined ? undefined : new Browser({ ...settings, ...base, path });
 }
 
 function addressOf(text: string): URL {

@@ -87,15 +87,16 @@ export class GuardProxy implements AsyncDisposable {
       refuse();
       return;
     }
-    const {
-      'proxy-connection': _mine,
-      'proxy-authorization': _secret,
-      ...headers
-    } = incoming.headers;
-    const outward = request(target, {
-      ...{ method: incoming.method, headers, agent: false },
-      createConnection: () => this.#connect(target.hostname, Number(target.port || 80)),
-    });
+    const socket = this.#connect(target.hostname, Number(target.port || 80));
+    if (socket === undefined) {
+      refuse();
+      return;
+    }
+    const { method, headers: sent } = incoming;
+    const own = /^(connection|proxy-.*)$/;
+    const headers = Object.fromEntries(Object.entries(sent).filter(([name]) => !own.test(name)));
+    // Any agent, be it `false`, would make a connection of its own and leave this one unused.
+    const outward = request(target, { method, headers, createConnection: () => socket });
     outward.once('error', refuse).once('response', (response) => {
       answer.writeHead(response.statusCode ?? 502, response.headers);
       pipeline(response, answer, () => {});
