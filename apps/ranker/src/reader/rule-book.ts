@@ -97,12 +97,21 @@ interface Judge {
 }
 
 function judgeOf({ field, value }: ReaderRule): Judge {
-  if (field === 'pattern') return new PatternJudge(compile(value));
+  if (field === 'pattern') return patternJudge(value);
   const applies = field === 'source' ? ofSource(value) : withWords(value);
   return {
     isTooSlow: false,
     matches: (articles) => articles.filter(applies).map(({ id }) => id),
   };
+}
+
+/** One that came in by a way without a check is as good as too slow. */
+function patternJudge(source: string): Judge {
+  try {
+    return new PatternJudge(compile(source));
+  } catch {
+    return { isTooSlow: true, matches: () => [] };
+  }
 }
 
 /** A host and all below it. */
