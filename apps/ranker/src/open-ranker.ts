@@ -7,7 +7,9 @@ import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
 import { Housekeeping } from './ranking/housekeeping.ts';
 import type { DocumentEmbedder } from './ranking/library.ts';
 import { type RankingParts, rankingParts } from './ranking/ranking-parts.ts';
+import { Desks } from './reader/desks.ts';
 import { FeedRefresh } from './reader/feed-refresh.ts';
+import { readerPages } from './reader/reader-pages.ts';
 import { compatRoutes } from './server/compat-routes.ts';
 import { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
 import { serverRoutes } from './server/server-routes.ts';
@@ -44,6 +46,10 @@ export interface OpenRankerOptions {
   readonly retrainMs?: number | undefined;
   /** Tastes in memory. From 1. @default 64 */
   readonly tastesMax?: number | undefined;
+  /** How often the network sees all articles, at most, in each fold. From 1. @default 40 */
+  readonly epochsMax?: number | undefined;
+  /** The size of the network's layers; a multiple of 16. @default 128 */
+  readonly layerSize?: number | undefined;
   /** Shown to the operator. @default nothing is */
   readonly config?: unknown;
   /** Called when the operator asks for the end. @default stops the service */
@@ -84,9 +90,10 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
     const message = String(Object(error).message ?? error);
     errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
   };
-  const { freshMs, tastesMax } = options;
+  const { freshMs, tastesMax, epochsMax, layerSize } = options;
   const world = { storage, fetcher, embedder, clock, onFailure };
-  const parts = await rankingParts({ ...world, freshMs, tastesMax });
+  const parts = await rankingParts({ ...world, freshMs, tastesMax, epochsMax, layerSize });
+  opened.defer(() => parts.training.close());
   opened.defer(() => parts.tastes.close());
   const lanes = rankerLanes(clock, rankMs);
   const refresh = new FeedRefresh({
@@ -105,6 +112,7 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
     { name: 'fetcher', stop: () => fetcher.close() },
     { name: 'embedder', stop: () => embedder.close() },
     { name: 'tastes', stop: () => parts.tastes.close() },
+    { name: 'training', stop: () => parts.training.close() },
     { name: 'embedding', start: () => parts.embedding.wake(), stop: () => parts.embedding.close() },
   ];
   const service: Service = new Service({
@@ -129,8 +137,8 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const { host, port, trustProxy, log, errors, clock, lanes, operatorToken: token } = parts;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
-  const { embedder, fetcher, tastes, embedding, library, refresh } = parts;
-  const watched = { embedder, fetcher, tastes, embedding, library, refresh };
+  const { embedder, fetcher, tastes, training, embedding, library, refresh } = parts;
+  const watched = { embedder, fetcher, tastes, training, embedding, library, refresh };
   for (const [name, part] of Object.entries(watched)) panel.watch(name, part);
   panel.watch('database', parts.storage.database);
   const server = await createServer({
@@ -142,6 +150,12 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   });
   await server.app.register(userRoutes, { ...parts, users: parts.storage.users, token });
   await server.app.register(serverRoutes, { ...parts });
+  const desks = new Desks({ store: parts.reader, clock });
+  panel.watch('desks', desks);
+  server.app.addHook('onClose', async () => desks[Symbol.dispose]());
+  const pages = { store: parts.reader, desks, fetcher, refresh, clock, lane: lanes.read };
+  await server.app.register(readerPages, pages);
+  server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));
   return server;
 }
 

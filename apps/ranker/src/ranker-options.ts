@@ -19,6 +19,8 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     keepMs: settings.keepDays * 86_400_000,
     retrainMs: settings.retrainMs,
     tastesMax: settings.tastesMax,
+    epochsMax: settings.epochsMax,
+    layerSize: settings.layerSize,
     embedder: {
       model: modelFolder === '' ? undefined : model,
       workers: workers === 0 ? undefined : workers,

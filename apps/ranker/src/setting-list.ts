@@ -30,6 +30,8 @@ export interface Settings {
   readonly keepDays: number;
   readonly tastesMax: number;
   readonly retrainMs: number;
+  readonly epochsMax: number;
+  readonly layerSize: number;
 }
 
 const dayMs = 86_400_000;
@@ -100,4 +102,8 @@ export const settingRules: { readonly [Name in keyof Settings]: SettingRule<Sett
   retrainMs: number('changed tastes are trained intensively this often', 7_200_000, {
     ...{ min: 60_000, max: 365 * dayMs },
   }),
+  epochsMax: number('how often the network sees all articles, in each fold', 40, {
+    ...{ min: 1, max: 10_000 },
+  }),
+  layerSize: number('size of the network’s layers; a multiple of 16', 128, { min: 16, max: 1_024 }),
 };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import type { Article, Fetcher, FetchOptions } from 'spillway-ranker';
+import type { FetchedArticle as Article, Fetcher, FetchOptions } from 'spillway-ranker';
 import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);

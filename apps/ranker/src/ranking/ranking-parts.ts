@@ -17,7 +17,8 @@ export interface RankingPartsOptions {
   readonly clock: Clock;
   readonly freshMs?: number | undefined;
   readonly tastesMax?: number | undefined;
-  readonly onFailure: (job: string, error: unknown) => void;
+  readonly epochsMax?: number | undefined;
+  readonly layerSize?: number | undefined;
 }
 
 /** All that scores and learns, put together. */
@@ -33,12 +34,12 @@ export interface RankingParts {
 }
 
 export async function rankingParts(options: RankingPartsOptions): Promise<RankingParts> {
-  const { storage, embedder, clock, onFailure } = options;
+  const { storage, embedder, clock } = options;
   const changes = new UserChanges();
   const tell = (userId: string) => changes.tell(userId);
   const tastes = await UserTastes.open({ ...options, model: embedder.model });
   const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
-  const training = await Training.open({ storage, tastes, clock, onFailure, onChange: tell });
+  const training = await Training.open({ ...options, tastes, onChange: tell });
   const ranking = new Ranking({ storage, library, tastes, training, clock, onChange: tell });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({

@@ -1,8 +1,7 @@
 import { type Clock, untilAborted } from 'spillway';
-import type { Article, EmbeddedDocument, ModelName, RatedArticle } from '../learn/document.ts';
+import type { Article, ModelName, RatedArticle } from '../learn/document.ts';
 import type { Score } from '../learn/score.ts';
 import { Tastes } from '../learn/tastes.ts';
-import type { VectorSummary } from '../storage/article-vectors.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 
@@ -37,6 +36,10 @@ const versionsReserved = 1_000;
 /** Some are left for training, which asks for none itself. */
 const versionsLeft = 50;
 
+/** Ratings that are read at once. */
+const pageSize = 250;
+const noSentences = { sentences: new Float32Array(0), chunks: new Uint32Array(0) };
+
 /** What each user likes, loaded from storage when it is asked for. */
 export class UserTastes {
   readonly #options: UserTastesOptions;
@@ -57,6 +60,10 @@ export class UserTastes {
     this.#options = options;
     this.tastes = tastes;
     this.#tastesMax = tastesMax;
+  }
+
+  get model(): ModelName {
+    return this.#options.model;
   }
 
   get stats(): Tastes['stats'] & { readonly loading: number } {
@@ -92,6 +99,30 @@ export class UserTastes {
   /** Lets go of a taste, so that it is loaded with all that is stored by then. */
   reload(userId: string): void {
     this.tastes.forget(userId);
+  }
+
+  /** The newest ratings of a user with the articles' vectors, oldest first, read in pages. */
+  async *rated(
+    userId: string,
+    { withSentences }: { readonly withSentences: boolean },
+  ): AsyncGenerator<RatedArticle> {
+    const { storage, model } = this.#options;
+    const { vectors, articles } = storage;
+    const ratings = (await storage.ratings.list(userId)).slice(-ratedMax);
+    for (let at = 0; at < ratings.length; at += pageSize) {
+      const page = ratings.slice(at, at + pageSize);
+      const ids = page.map(({ articleId }) => articleId);
+      const documents = withSentences
+        ? await vectors.documents(ids, model)
+        : await vectors.summaries(ids, model);
+      const facts = await articles.facts(ids);
+      for (const { articleId: id, score, ratedAt } of page) {
+        const [found, fact] = [documents.get(id), facts.get(id)];
+        if (found === undefined || fact === undefined) continue;
+        const document = { ...noSentences, ...found, model };
+        yield { id, ...fact, document, score, ratedAt };
+      }
+    }
   }
 
   /** What a list is worth to a user, by one version. */
@@ -167,7 +198,7 @@ export class UserTastes {
     const { storage, model } = this.#options;
     const last = await storage.tastes.reserve(userId, versionsReserved);
     const trained = await storage.tastes.find(userId, model);
-    const rated = await this.#rated(userId);
+    const rated = await Array.fromAsync(this.rated(userId, { withSentences: false }));
     this.#lastVersion.set(userId, last);
     if (this.#lastVersion.size > 2 * this.#tastesMax) {
       for (const known of this.#lastVersion.keys()) {
@@ -182,19 +213,6 @@ export class UserTastes {
     });
   }
 
-  async #rated(userId: string): Promise<RatedArticle[]> {
-    const { storage, model } = this.#options;
-    const ratings = (await storage.ratings.list(userId)).slice(-ratedMax);
-    const ids = ratings.map(({ articleId }) => articleId);
-    const summaries = await storage.vectors.summaries(ids, model);
-    const facts = await storage.articles.facts(ids);
-    return ratings.flatMap(({ articleId: id, score, ratedAt }) => {
-      const [summary, fact] = [summaries.get(id), facts.get(id)];
-      if (summary === undefined || fact === undefined) return [];
-      return { id, ...fact, document: withoutSentences(summary, model), score, ratedAt };
-    });
-  }
-
   async #fillShelf(articles: readonly ShelvedArticle[], signal: AbortSignal): Promise<void> {
     const { shelf } = this.tastes;
     const { storage, model } = this.#options;
@@ -204,11 +222,7 @@ export class UserTastes {
     for (const { id, source, publishedAt } of missing) {
       const summary = summaries.get(id);
       if (summary === undefined) continue;
-      shelf.put({ id, source, publishedAt, document: withoutSentences(summary, model) });
+      shelf.put({ id, source, publishedAt, document: { ...noSentences, ...summary, model } });
     }
   }
-}
-
-function withoutSentences(summary: VectorSummary, model: ModelName): EmbeddedDocument {
-  return { model, ...summary, sentences: new Float32Array(0), chunks: new Uint32Array(0) };
 }
