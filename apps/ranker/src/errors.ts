@@ -1,7 +1,8 @@
 import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import type { Unavailable, UnavailableReason } from './fetching/unavailable.ts';
 
 const faults = {
-  ARTICLE_UNAVAILABLE: { status: 422, retryable: false },
+  ARTICLE_UNAVAILABLE: { status: 502, retryable: false },
   INPUT_INVALID: { status: 422, retryable: false },
   KEY_NEEDED: { status: 401, retryable: false },
   NAME_INVALID: { status: 422, retryable: false },
@@ -21,4 +22,27 @@ export function rankerError(
   options?: SpillwayErrorOptions,
 ): SpillwayError {
   return new SpillwayError({ code, ...faults[code] }, message, options);
+}
+
+/** Whose fault it is: the asker's, or that of who was asked; a bad gateway by default. */
+const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {
+  invalid_url: 422,
+  private_address: 422,
+  timeout: 504,
+};
+const passing: readonly UnavailableReason[] = ['dns', 'server_error', 'timeout'];
+
+/** Says why a page cannot be had; `reason` is for programs. */
+export class UnavailableArticleError extends SpillwayError {
+  readonly reason: UnavailableReason;
+
+  constructor({ reason, detail }: Unavailable) {
+    const fault = { code: 'ARTICLE_UNAVAILABLE', status: statuses[reason] ?? 502 };
+    super({ ...fault, retryable: passing.includes(reason) }, `${reason}: ${detail}`);
+    this.reason = reason;
+  }
+}
+
+export function unavailableError(answer: Unavailable): UnavailableArticleError {
+  return new UnavailableArticleError(answer);
 }

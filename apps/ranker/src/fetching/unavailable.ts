@@ -1,4 +1,4 @@
-/** Every reason why a page or a feed cannot be had; all but the last few may pass with time. */
+/** Every reason why a page or a feed cannot be had. */
 export const unavailableReasons = [
   'blocked',
   'broken_feed',
@@ -29,4 +29,22 @@ export interface Unavailable {
 export interface Validators {
   readonly etag?: string | undefined;
   readonly lastModified?: string | undefined;
+}
+
+/** Ends a fetch with a reason; whoever started the fetch turns it into its answer. */
+export class UnavailableError extends Error {
+  override readonly name = 'UnavailableError';
+  readonly reason: UnavailableReason;
+  /** Whether another try within the same fetch makes sense. */
+  readonly retryable: boolean;
+
+  constructor(reason: UnavailableReason, detail: string, retryable = false) {
+    super(detail);
+    this.reason = reason;
+    this.retryable = retryable;
+  }
+
+  get answer(): Unavailable {
+    return { kind: 'unavailable', reason: this.reason, detail: this.message };
+  }
 }

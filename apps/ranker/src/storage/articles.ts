@@ -25,6 +25,8 @@ export interface StoredArticle {
   readonly addedAt: number;
 }
 
+export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
+
 /** How many names go into one query. */
 export const namesMax = 500;
 
@@ -64,8 +66,41 @@ export class Articles {
     return found;
   }
 
-  /** Stores an article whole; vectors of an older text go. */
-  async save(article: StoredArticle, signal?: AbortSignal): Promise<void> {
+  /** What scores need to know of these articles besides their vectors. */
+  async facts(ids: readonly string[], signal?: AbortSignal): Promise<Map<string, ArticleFacts>> {
+    const found = new Map<string, ArticleFacts>();
+    for (let at = 0; at < ids.length; at += namesMax) {
+      const rows = await this.#database.kysely
+        .selectFrom('articles')
+        .select(['id', 'source', 'published_at'])
+        .where('id', 'in', ids.slice(at, at + namesMax))
+        .execute({ signal });
+      for (const { id, source, published_at } of rows) {
+        found.set(id, { source, publishedAt: published_at ?? undefined });
+      }
+    }
+    return found;
+  }
+
+  /** The article that an address leads to, by the id that one of that address would have. */
+  async resolve(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
+    const found = await this.find(id, signal);
+    if (found !== undefined) return found;
+    const row = await this.#database.kysely
+      .selectFrom('aliases')
+      .innerJoin('articles', 'articles.id', 'aliases.article_id')
+      .selectAll('articles')
+      .where('aliases.id', '=', id)
+      .executeTakeFirst({ signal });
+    return row === undefined ? undefined : articleOf(row);
+  }
+
+  /** Stores an article whole; vectors of an older text go. The alias leads to it from now on. */
+  async save(
+    article: StoredArticle,
+    alias: string = article.id,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const { kysely } = this.#database;
     const row = rowOf(article);
     const { id, ...rest } = row;
@@ -76,7 +111,33 @@ export class Articles {
     const stale = (['vectors', 'sentences'] as const).map((table) =>
       kysely.deleteFrom(table).where('article_id', '=', id).compile(),
     );
-    await this.#database.batch([upsert.compile(), ...stale], signal);
+    const link = { id: alias, article_id: id };
+    const other = kysely
+      .insertInto('aliases')
+      .values(link)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(link))
+      .compile();
+    const aliases = alias === id ? [] : [other];
+    await this.#database.batch([upsert.compile(), ...stale, ...aliases], signal);
+  }
+
+  /** Keeps that the text is still what it was. */
+  async touch(id: string, fetchedAt: number, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('articles')
+      .set({ fetched_at: fetchedAt })
+      .where('id', '=', id)
+      .execute({ signal });
+  }
+
+  /** Keeps why an article has no text. */
+  async note(id: string, unavailable: string, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('articles')
+      .set({ unavailable })
+      .where('id', '=', id)
+      .where('text', '=', '')
+      .execute({ signal });
   }
 
   /** Drops what is older than a time and what nobody has rated; tells how many articles went. */
@@ -95,12 +156,13 @@ export class Articles {
           ),
         ),
       );
-    const rest = (['vectors', 'sentences', 'feed_articles', 'shelf', 'reads'] as const).map(
-      (table) =>
-        kysely
-          .deleteFrom(table as 'reads')
-          .where('article_id', 'in', old)
-          .compile(),
+    const rest = (
+      ['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf', 'reads'] as const
+    ).map((table) =>
+      kysely
+        .deleteFrom(table as 'reads')
+        .where('article_id', 'in', old)
+        .compile(),
     );
     const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
     const results = await this.#database.batch([...rest, articles], signal);

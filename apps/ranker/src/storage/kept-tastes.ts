@@ -1,14 +1,9 @@
 import type { Database } from 'spillway-sql';
-import { checksumOf } from './article-vectors.ts';
+import type { ModelName } from '../learn/document.ts';
+import { checksumOf, modelText } from './article-vectors.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
-/** What a user's training came to. */
-export interface KeptTaste {
-  readonly version: number;
-  readonly bytes: Uint8Array;
-}
-
-/** Tastes as they were last published, so that a restart goes on from there. */
+/** What training has found for each user, and which numbers their tastes may have. */
 export class KeptTastes {
   readonly #database: Database<RankerSchema>;
 
@@ -16,27 +11,44 @@ export class KeptTastes {
     this.#database = database;
   }
 
-  /** Keeps a taste unless a newer one is kept already. */
-  async save(userId: string, { version, bytes }: KeptTaste, at: number): Promise<void> {
-    const checksum = checksumOf(bytes);
-    const rest = { version, data: bytes, checksum, saved_at: at };
-    await this.#database.kysely
+  /** Sets numbers aside that no version had, also before a crash; gives the last of them. */
+  async reserve(userId: string, count: number, signal?: AbortSignal): Promise<number> {
+    const none = new Uint8Array(0);
+    const unknown = { model: '', data: none, checksum: checksumOf(none), saved_at: 0 };
+    const { reserved } = await this.#database.kysely
       .insertInto('tastes')
-      .values({ user_id: userId, ...rest })
+      .values({ user_id: userId, reserved: count, ...unknown })
       .onConflict((conflict) =>
-        conflict.column('user_id').doUpdateSet(rest).where('tastes.version', '<', version),
+        conflict.column('user_id').doUpdateSet(({ eb }) => {
+          return { reserved: eb('tastes.reserved', '+', count) };
+        }),
       )
+      .returning('reserved')
+      .executeTakeFirstOrThrow({ signal });
+    return reserved;
+  }
+
+  /** Keeps what was trained on vectors of a model, for a user whose numbers were set aside. */
+  async save(userId: string, model: ModelName, bytes: Uint8Array, at: number): Promise<void> {
+    await this.#database.kysely
+      .updateTable('tastes')
+      .set({ model: modelText(model), data: bytes, checksum: checksumOf(bytes), saved_at: at })
+      .where('user_id', '=', userId)
       .execute();
   }
 
-  /** Undefined if there is none, or none that is whole: it can be made again from the ratings. */
-  async find(userId: string, signal?: AbortSignal): Promise<KeptTaste | undefined> {
+  /** Undefined if there is nothing of this model, or nothing whole: it can be trained again. */
+  async find(
+    userId: string,
+    model: ModelName,
+    signal?: AbortSignal,
+  ): Promise<Uint8Array | undefined> {
     const row = await this.#database.kysely
       .selectFrom('tastes')
-      .select(['version', 'data', 'checksum'])
+      .select(['data', 'checksum'])
       .where('user_id', '=', userId)
+      .where('model', '=', modelText(model))
       .executeTakeFirst({ signal });
-    if (row === undefined || row.checksum !== checksumOf(row.data)) return undefined;
-    return { version: row.version, bytes: row.data };
+    return row === undefined || row.checksum !== checksumOf(row.data) ? undefined : row.data;
   }
 }

@@ -23,6 +23,8 @@ export const rankerMigrations: readonly Migration[] = [
        published_at double precision, fetched_at double precision, etag text, last_modified text,
        unavailable text, added_at double precision not null)`,
       'create index articles_by_age on articles (added_at, id)',
+      'create table aliases (id text primary key, article_id text not null)',
+      'create index aliases_by_article on aliases (article_id)',
     ],
   },
   {
@@ -54,8 +56,9 @@ export const rankerMigrations: readonly Migration[] = [
     number: 4,
     name: 'tastes and trainings',
     statements: forBoth(
-      `create table tastes (user_id text primary key, version double precision not null,
-       data $bytes not null, checksum text not null, saved_at double precision not null)`,
+      `create table tastes (user_id text primary key, reserved double precision not null,
+       model text not null, data $bytes not null, checksum text not null,
+       saved_at double precision not null)`,
       `create table trainings (id $identity, user_id text not null, kind text not null,
        started_at double precision not null, ended_at double precision,
        samples integer not null, epochs integer not null, status text not null, errors text,

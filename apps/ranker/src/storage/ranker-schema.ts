@@ -2,6 +2,7 @@
 export interface RankerSchema {
   readonly users: UserRow;
   readonly articles: ArticleRow;
+  readonly aliases: AliasRow;
   readonly vectors: VectorRow;
   readonly sentences: SentenceRow;
   readonly ratings: RatingRow;
@@ -43,6 +44,12 @@ export interface ArticleRow {
   /** Why there is no text; null if there is or if nobody has asked for it yet. */
   readonly unavailable: string | null;
   readonly added_at: number;
+}
+
+/** Another address of an article, by the id that an article of that address would have. */
+export interface AliasRow {
+  readonly id: string;
+  readonly article_id: string;
 }
 
 /** The vectors of one model; small, since all of a reader's list is scored by it. */
@@ -92,7 +99,10 @@ export interface CorrectionRow {
 /** What a user's training came to, so that a restart goes on from there. */
 export interface TasteRow {
   readonly user_id: string;
-  readonly version: number;
+  /** No version of the taste has a greater number yet. */
+  readonly reserved: number;
+  /** What made it comparable; empty if nothing was trained. */
+  readonly model: string;
   readonly data: Uint8Array;
   readonly checksum: string;
   readonly saved_at: number;

@@ -45,6 +45,9 @@ export interface AccuracyFilter {
   readonly firstOnly?: boolean | undefined;
 }
 
+/** How many predictions accuracy is measured by at most. */
+const predictionsMax = 10_000;
+
 /** What users think of articles: each judgement as it was given, and the last one of each. */
 export class Ratings {
   readonly #database: Database<RankerSchema>;
@@ -80,6 +83,32 @@ export class Ratings {
       .where('article_id', '=', articleId)
       .executeTakeFirst({ signal });
     return numDeletedRows > 0n;
+  }
+
+  /** A rating becomes that of another article, unless the user has rated that one too. */
+  async move(userId: string, from: string, to: string, signal?: AbortSignal): Promise<void> {
+    const { kysely } = this.#database;
+    const taken = kysely
+      .selectFrom('ratings')
+      .select('article_id')
+      .where('user_id', '=', userId)
+      .where('article_id', '=', to);
+    const own = kysely
+      .updateTable('ratings')
+      .set({ article_id: to })
+      .where('user_id', '=', userId)
+      .where('article_id', '=', from)
+      .where(({ not, exists }) => not(exists(taken)));
+    const corrections = kysely
+      .updateTable('corrections')
+      .set({ article_id: to })
+      .where('user_id', '=', userId)
+      .where('article_id', '=', from);
+    const rest = kysely
+      .deleteFrom('ratings')
+      .where('user_id', '=', userId)
+      .where('article_id', '=', from);
+    await this.#database.batch([own.compile(), corrections.compile(), rest.compile()], signal);
   }
 
   /** All ratings of a user, oldest first. */
@@ -151,6 +180,34 @@ export class Ratings {
     const row = await query.executeTakeFirstOrThrow();
     const { count, delta: mean, absolute: error } = row;
     return { count, meanDelta: mean ?? undefined, meanAbsoluteDelta: error ?? undefined };
+  }
+
+  /** Honest predictions and what became of them: of first ratings, the newest of them. */
+  async predictions(
+    userId: string,
+    signal?: AbortSignal,
+  ): Promise<{ readonly predicted: number; readonly score: number }[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('corrections')
+      .select(['predicted', 'score'])
+      .where('user_id', '=', userId)
+      .where('is_first', '=', 1)
+      .where('predicted', 'is not', null)
+      .orderBy('id', 'desc')
+      .limit(predictionsMax)
+      .execute({ signal });
+    return rows.map(({ predicted, score }) => ({ predicted: predicted as number, score }));
+  }
+
+  /** Whose ratings any of these articles has. */
+  async ratersOf(articleIds: readonly string[], signal?: AbortSignal): Promise<string[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('ratings')
+      .select('user_id')
+      .distinct()
+      .where('article_id', 'in', articleIds)
+      .execute({ signal });
+    return rows.map(({ user_id }) => user_id);
   }
 
   /** Each correction as it was given, oldest first. */

@@ -106,8 +106,13 @@ function trainingOf(row: TrainingRow): KeptTraining {
     endedAt: row.ended_at ?? undefined,
     samples: row.samples,
     epochs: row.epochs,
-    errors: row.errors === null ? undefined : (JSON.parse(row.errors) as CrossValidatedErrors),
+    errors: row.errors === null ? undefined : errorsOf(row.errors),
     version: row.version ?? undefined,
     error: row.error ?? undefined,
   };
+}
+
+/** JSON has no NaN, which stands for what was not measured. */
+function errorsOf(text: string): CrossValidatedErrors {
+  return JSON.parse(text, (_name, value: unknown) => value ?? Number.NaN) as CrossValidatedErrors;
 }
