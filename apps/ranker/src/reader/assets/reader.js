@@ -176,8 +176,11 @@ if (list !== null) {
 // A file is read here, since a form without script can only send what is pasted.
 for (const label of document.querySelectorAll('[data-fills]')) {
   label.hidden = false;
-  label.querySelector('input').addEventListener('change', async (event) => {
+  label.querySelector('input').addEventListener('change', (event) => {
     const [file] = event.target.files;
-    if (file) document.getElementById(label.dataset.fills).value = await file.text();
+    const field = document.getElementById(label.dataset.fills);
+    void file?.text().then((text) => {
+      field.value = text;
+    });
   });
 }
