@@ -100,6 +100,7 @@ export {
 export { VectorIndex } from './learn/vector-index.ts';
 export { type OpenRankerOptions, openRanker, type RankerService } from './open-ranker.ts';
 export { areaUnderCurve } from './ranking/area-under-curve.ts';
+export { ArticleRanking, type ArticleRankingOptions } from './ranking/article-ranking.ts';
 export { type DocumentEmbedder, Library } from './ranking/library.ts';
 export { RankerReader } from './ranking/ranker-reader.ts';
 export { addSamples } from './ranking/samples.ts';
@@ -140,7 +141,10 @@ export type {
 export { checkRule, RuleBook, ruleLengthMax, type Verdict } from './reader/rule-book.ts';
 export { sampleArticles } from './reader/samples.ts';
 export { atOnce, inSlices, type Slices } from './reader/slices.ts';
+export { requireKey } from './server/access.ts';
 export { type RankBatch, rankLines } from './server/rank-lines.ts';
+export { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
+export { type TrainingRoutesOptions, trainingRoutes } from './server/training-routes.ts';
 export { type Settings, settingRules } from './setting-list.ts';
 export { readSettings, SettingsError, shownSettings } from './settings.ts';
 export { modelText, type VectorSummary, VectorsCorruptError } from './storage/article-vectors.ts';

@@ -23,14 +23,14 @@ import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 import { areaUnderCurve } from './area-under-curve.ts';
+import type { ArticleRanking } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
-import type { Ranking } from './ranking.ts';
 import type { UserChanges } from './user-changes.ts';
 import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 
 export interface RankerReaderOptions {
   readonly storage: RankerStorage;
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly tastes: UserTastes;
   readonly changes: UserChanges;
   readonly clock: Clock;

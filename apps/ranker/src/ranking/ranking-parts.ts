@@ -1,10 +1,10 @@
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
 import { type DocumentEmbedder, Library } from './library.ts';
 import { RankerReader } from './ranker-reader.ts';
-import { Ranking } from './ranking.ts';
 import { Training } from './training.ts';
 import { TrainingSet } from './training-set.ts';
 import { UserChanges } from './user-changes.ts';
@@ -26,7 +26,7 @@ export interface RankingParts {
   readonly library: Library;
   readonly tastes: UserTastes;
   readonly training: Training;
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly reader: RankerReader;
   readonly trainingSet: TrainingSet;
   readonly embedding: EmbeddingBacklog;
@@ -40,7 +40,7 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const tastes = await UserTastes.open({ ...options, model: embedder.model });
   const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
   const training = await Training.open({ ...options, tastes, onChange: tell });
-  const ranking = new Ranking({ storage, library, tastes, training, clock, onChange: tell });
+  const ranking = new ArticleRanking({ storage, library, tastes, training, clock, onChange: tell });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({
     ...{ storage, embedder, clock },

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { rankerError } from '../errors.ts';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { RankerReader } from '../ranking/ranker-reader.ts';
-import type { Ranking } from '../ranking/ranking.ts';
 import type { ReaderArticle } from '../reader/reader-store.ts';
 import { explanationAnswer, rounded } from './answers.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
@@ -9,7 +9,7 @@ import { idSchema, scoreSchema } from './request-schemas.ts';
 
 export interface ArticleRoutesOptions {
   readonly reader: RankerReader;
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly lanes: RankerLanes;
 }
 

@@ -2,8 +2,8 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import type { Clock } from 'spillway';
 import { failureOf } from 'spillway-http';
 import { UnavailableArticleError } from '../errors.ts';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Library } from '../ranking/library.ts';
-import type { Ranking } from '../ranking/ranking.ts';
 import type { TrainingSet } from '../ranking/training-set.ts';
 import { userStats } from '../ranking/user-stats.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -13,7 +13,7 @@ import { bodyBytesMax, urlMax } from './request-schemas.ts';
 
 export interface CompatRoutesOptions {
   readonly storage: RankerStorage;
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly library: Library;
   readonly trainingSet: TrainingSet;
   readonly lanes: RankerLanes;

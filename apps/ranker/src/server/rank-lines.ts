@@ -1,12 +1,12 @@
 import { type Clock, deadline } from 'spillway';
 import { failureOf } from 'spillway-http';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Item } from '../ranking/item.ts';
-import type { Ranking } from '../ranking/ranking.ts';
 import { rankAnswer } from './answers.ts';
 
 /** Many articles of one user. */
 export interface RankBatch {
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly userId: string;
   readonly items: readonly Item[];
   readonly clock: Clock;

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from 'spillway';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Item } from '../ranking/item.ts';
-import type { Ranking } from '../ranking/ranking.ts';
 import { itemOf, rankAnswer } from './answers.ts';
 import { ndjsonBodies, ndjsonType } from './ndjson.ts';
 import { rankLines } from './rank-lines.ts';
@@ -10,7 +10,7 @@ import type { RankerLanes } from './ranker-lanes.ts';
 import { bodyBytesMax, type ItemBody, itemSchema, itemsMax, urlSchema } from './request-schemas.ts';
 
 export interface RankRoutesOptions {
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
   /** How long each article of a batch may take, in milliseconds. */

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import type { TrainingKind } from '../learn/training.ts';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Library } from '../ranking/library.ts';
-import type { Ranking } from '../ranking/ranking.ts';
 import type { Training } from '../ranking/training.ts';
 import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
 import { trainingAnswer, userStats } from '../ranking/user-stats.ts';
@@ -21,7 +21,7 @@ import {
 
 export interface TrainingRoutesOptions {
   readonly storage: RankerStorage;
-  readonly ranking: Ranking;
+  readonly ranking: ArticleRanking;
   readonly library: Library;
   readonly tastes: UserTastes;
   readonly training: Training;

@@ -11,7 +11,7 @@ import type { Library, ReadArticle } from './library.ts';
 import type { Training } from './training.ts';
 import type { UserTastes } from './user-tastes.ts';
 
-export interface RankingOptions {
+export interface ArticleRankingOptions {
   readonly storage: RankerStorage;
   readonly library: Library;
   readonly tastes: UserTastes;
@@ -50,10 +50,10 @@ export interface Corrected {
 }
 
 /** Scores articles for users, and learns what they say about them. */
-export class Ranking {
-  readonly #options: RankingOptions;
+export class ArticleRanking {
+  readonly #options: ArticleRankingOptions;
 
-  constructor(options: RankingOptions) {
+  constructor(options: ArticleRankingOptions) {
     this.#options = options;
   }
 
