@@ -176,6 +176,18 @@ describe('errorAnswers', () => {
     await assert.rejects(async () => await unsafe.app.ready(), /repetitions inside repetitions/);
   });
 
+  it('tries each text on the pattern of its own route', async () => {
+    const schema = (pattern: string) => ({ body: { type: 'string', pattern } });
+    await using server = await open((app) => {
+      app.post('/a', { schema: schema('^a$') }, async () => 'ok');
+      app.post('/b', { schema: schema('^b$') }, async () => 'ok');
+    });
+    const status = async (path: string, text: string) =>
+      (await fetch(`${server.url}${path}`, json(`"${text}"`))).status;
+    assert.deepEqual([await status('/a', 'a'), await status('/a', 'b')], [200, 422]);
+    assert.deepEqual([await status('/b', 'a'), await status('/b', 'b')], [422, 200]);
+  });
+
   it('answers with a page who asks for one, and escapes all in it', async () => {
     await using server = await open((app) => {
       app.get('/', async () => {

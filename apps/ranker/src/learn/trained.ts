@@ -1,0 +1,71 @@
+import { type Calibration, identityCalibration } from './calibration.ts';
+import type { NetworkShape } from './network.ts';
+import { sharedFloats } from './rated-rows.ts';
+
+/** What background training has found for a reader, besides what each rating changes at once. */
+export interface Trained {
+  /** What leaving nothing said about topics costs ridge regression. */
+  readonly penalty: number;
+  /** The network's share of the score, from 0 to 1; the rest is ridge regression's. */
+  readonly blend: number;
+  readonly calibration: Calibration;
+  /** Its numbers, in shared memory. */
+  readonly network: Float32Array | undefined;
+  readonly shape: NetworkShape | undefined;
+}
+
+/** Before any training. */
+export const untrained: Trained = {
+  penalty: 1,
+  blend: 0,
+  calibration: identityCalibration,
+  network: undefined,
+  shape: undefined,
+};
+
+interface Header {
+  readonly format: 1;
+  readonly penalty: number;
+  readonly blend: number;
+  readonly kind: Calibration['kind'];
+  readonly points: number;
+  readonly shape?: NetworkShape | undefined;
+}
+
+/** The bytes in which it can be stored: what it is as JSON, then all numbers. */
+export function packTrained(trained: Trained): Uint8Array<ArrayBuffer> {
+  const { penalty, blend, calibration, network, shape } = trained;
+  const { kind, raw, scores } = calibration;
+  const header: Header = { format: 1, penalty, blend, kind, points: raw.length, shape };
+  // Numbers begin at a multiple of four, so that they can be read where they are.
+  const text = Buffer.from(JSON.stringify(header));
+  const start = 4 + Math.ceil(text.length / 4) * 4;
+  const arrays = [raw, scores, network ?? new Float32Array(0)];
+  const floats = arrays.reduce((sum, { length }) => sum + length, 0);
+  const bytes = new Uint8Array(start + 4 * floats);
+  new DataView(bytes.buffer).setUint32(0, text.length, true);
+  bytes.set(text, 4);
+  const numbers = new Float32Array(bytes.buffer, start);
+  let at = 0;
+  for (const array of arrays) {
+    numbers.set(array, at);
+    at += array.length;
+  }
+  return bytes;
+}
+
+/** What {@link packTrained} has packed; throws when it is anything else. */
+export function unpackTrained(bytes: Uint8Array): Trained {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const length = view.getUint32(0, true);
+  const header: Header = JSON.parse(Buffer.from(bytes.subarray(4, 4 + length)).toString());
+  if (header.format !== 1) throw new Error(`a trained taste of format ${header.format}`);
+  const { penalty, blend, kind, points, shape } = header;
+  const rest = bytes.slice(4 + Math.ceil(length / 4) * 4);
+  const numbers = new Float32Array(rest.buffer, 0, rest.length / 4);
+  const raw = numbers.slice(0, points);
+  const scores = numbers.slice(points, 2 * points);
+  const network = shape && sharedFloats(numbers.length - 2 * points);
+  network?.set(numbers.subarray(2 * points));
+  return { penalty, blend, calibration: { kind, raw, scores }, network, shape };
+}
