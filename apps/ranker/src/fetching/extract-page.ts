@@ -42,12 +42,19 @@ export function extractPage(html: string, url: string): Extraction {
   const readable = facts.depth > depthMax ? undefined : readPage(html, url);
   const found = mainText(html, readable?.text ?? '', structured?.text ?? '');
   const text = found.text.slice(0, textCharsMax).toWellFormed();
-  const title = (readable?.title || facts.title).slice(0, titleCharsMax).toWellFormed();
+  const title = ownTitle(readable?.title || facts.title, facts.headings);
   const isChallenge = text.length < 600 && challenge.test(`${facts.title}\n${text}`);
   return {
-    ...{ title, text, how: found.how, author: author ?? readable?.author, published, language },
+    title: title.slice(0, titleCharsMax).toWellFormed(),
+    ...{ text, how: found.how, author: author ?? readable?.author, published, language },
     ...{ canonical, isFree: structured?.isFree ?? true, needsScripts, isChallenge },
   };
+}
+
+/** A title without the name of the site, where a heading shows which part that is. */
+function ownTitle(title: string, headings: ReadonlySet<string>): string {
+  const parts = title.split(/\s+[|–—·:»-]\s+/);
+  return parts.find((part) => part !== '' && headings.has(part)) ?? title;
 }
 
 function mainText(
