@@ -15,9 +15,11 @@ const rss2 = `<?xml version="1.0" encoding="utf-8"?>
     <pubDate>Mon, 06 May 2024 09:08:09 +0200</pubDate><dc:creator>Ann</dc:creator>
     <media:content url="x"><media:title>Not this</media:title></media:content>
     <description>Short</description>
-    <content:encoded><![CDATA[<p>First &ldquo;words&rdquo;.</p><script>no()</script><p>Second</p>]]></content:encoded>
+    <content:encoded><![CDATA[
+      <p>First &ldquo;words&rdquo;.</p><script>no()</script><p>Second</p>]]></content:encoded>
   </item>
-  <item><guid>https://harbour.example/by-guid</guid><description>&lt;p&gt;Only &amp;amp; text&lt;/p&gt;</description></item>
+  <item><guid>https://harbour.example/by-guid</guid>
+    <description>&lt;p&gt;Only &amp;amp; text&lt;/p&gt;</description></item>
   <item><title>Twice</title><link>https://harbour.example/twice</link></item>
   <item><title>Twice again</title><link>https://harbour.example/twice</link></item>
   <item><title>Bad link</title><link>javascript:alert(1)</link></item>
@@ -29,12 +31,15 @@ const rss1 = `<rdf:RDF xmlns:rdf="r" xmlns:dc="d"><channel rdf:about="https://ol
   <item rdf:about="https://old.example/1"><title>One</title><link>https://old.example/1</link>
   <dc:date>2024-05-06T07:08:09Z</dc:date></item></rdf:RDF>`;
 
-const atom = `<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="de" xml:base="https://atom.example/blog/">
-  <title type="html">A &amp;lt;b&amp;gt; &lt;i&gt;title&lt;/i&gt;</title><link rel="self" href="feed"/><link href="."/>
+const atom = `<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="de"
+  xml:base="https://atom.example/blog/">
+  <title type="html">A &amp;lt;b&amp;gt; &lt;i&gt;title&lt;/i&gt;</title>
+  <link rel="self" href="feed"/><link href="."/>
   <author><name>Everyone</name></author>
   <entry><id>urn:1</id><title>Plain &lt;b&gt; stays</title><link rel="enclosure" href="x.mp3"/>
     <link rel="alternate" type="text/html" href="one"/><updated>2024-05-06T07:08:09Z</updated>
-    <content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><p>In <em>order</em> here.</p><p>Two</p></div></content></entry>
+    <content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml">
+    <p>In <em>order</em> here.</p><p>Two</p></div></content></entry>
   <entry><id>urn:2</id><title type="xhtml"><div>Marked <b>up</b> title</div></title>
     <link href="https://other.example/two"/><published>2024-05-06T03:08:09-04:00</published>
     <author><name>Bob</name></author><summary>Short</summary></entry></feed>`;
@@ -149,7 +154,8 @@ describe('a feed', () => {
 
   it('may be in any encoding, wrongly labelled, with blanks before its first line', async () => {
     const xml = (label: string) =>
-      `<?xml version="1.0" encoding="${label}"?><rss><channel><title>Caf\u00E9</title></channel></rss>`;
+      `<?xml version="1.0" encoding="${label}"?>
+       <rss><channel><title>Caf\u00E9</title></channel></rss>`;
     assert.equal((await feed(Buffer.from(xml('iso-8859-1'), 'latin1'))).title, 'Café');
     assert.equal((await feed(Buffer.from(xml('iso-8859-1')))).title, 'Café');
     assert.equal((await feed(Buffer.from(`\uFEFF${xml('utf-16')}`, 'utf16le'))).title, 'Café');
@@ -199,7 +205,8 @@ describe('a feed', () => {
       return `<!ENTITY ${name} "${inner}">`;
     });
     const bomb = (declared: string, title: string) =>
-      `<?xml version="1.0"?><!DOCTYPE rss [${declared}]><rss><channel><title>${title}</title></channel></rss>`;
+      `<?xml version="1.0"?><!DOCTYPE rss [${declared}]>
+       <rss><channel><title>${title}</title></channel></rss>`;
     assert.equal((await feed(bomb(entities.join(''), '&j; &amp;'))).title, '&j; &');
     const file = '<!ENTITY file SYSTEM "file:///etc/passwd">';
     assert.equal(await reason(bomb(file, '&file;')), 'broken_feed');
@@ -251,7 +258,8 @@ describe('a feed', () => {
     site.pages.set(
       '/home',
       html(
-        `<html><head><link rel="alternate" type="application/rss+xml" href="/real?x=1&amp;y=2"></head></html>`,
+        `<html><head><link rel="alternate" type="application/rss+xml"
+          href="/real?x=1&amp;y=2"></head></html>`,
       ),
     );
     site.pages.set('/real', (response, { headers }) => {

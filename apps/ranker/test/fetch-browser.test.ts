@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { createSocket } from 'node:dgram';
 import { after, before, describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import type { Fetcher } from 'spillway-ranker';
@@ -70,6 +71,9 @@ describe('a page that needs scripts', async () => {
 
   it('reaches nothing that is not public, by whatever way', { skip }, async () => {
     await using inner = await openSite('127.0.0.2');
+    const packets: Buffer[] = [];
+    const datagrams = createSocket('udp4', (packet) => packets.push(packet));
+    datagrams.bind(inner.port, '127.0.0.2');
     inner.pages.set('/', (response) => {
       response.writeHead(200, { 'access-control-allow-origin': '*' }).end('secret '.repeat(100));
     });
@@ -86,8 +90,10 @@ describe('a page that needs scripts', async () => {
           seen.push(words);
           document.getElementById('root').innerText = seen.join(' ') + '.';
         };
-        const look = (url) => fetch(url).then((a) => a.text().then((t) => tell(a.status + t)), tell);
-        look('${inner.url}/').then(() => look('/hop')).then(() => look('http://localhost:${inner.port}/'))
+        const read = (answer) => answer.text().then((text) => tell(answer.status + text));
+        const look = (url) => fetch(url).then(read, tell);
+        look('${inner.url}/').then(() => look('/hop'))
+          .then(() => look('http://localhost:${inner.port}/'))
           .then(() => look('http://127.0.0.1.nip.example:${inner.port}/'));
         const socket = new WebSocket('${inner.url.replace('http', 'ws')}/');
         socket.onopen = () => tell('socket open');
@@ -98,8 +104,11 @@ describe('a page that needs scripts', async () => {
         const script = document.createElement('script');
         script.src = '${inner.url}/';
         document.body.append(script);
-        new RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.2:${inner.port}' }] })
-          .createDataChannel('x');
+        const peer = new RTCPeerConnection({
+          iceServers: [{ urls: 'stun:127.0.0.2:${inner.port}' }],
+        });
+        peer.createDataChannel('x');
+        peer.createOffer().then((offer) => peer.setLocalDescription(offer));
       </script>`),
     );
     const answer = await fetcher.fetchArticle(`${site.url}/spy`);
@@ -107,6 +116,8 @@ describe('a page that needs scripts', async () => {
     assert.doesNotMatch(answer.article.text, /secret|socket open/);
     assert.match(answer.article.text, /socket refused/);
     assert.deepEqual(inner.asked, []);
+    datagrams.close();
+    assert.deepEqual(packets, []);
   });
 
   it('is told apart from one with a text of its own, which costs no browser', {
@@ -138,7 +149,7 @@ describe('a browser', () => {
     site.pages.set('/plain', html(`<article>${markup}</article>`));
     await using fetcher = await openFetcher({ browser: { path: '/bin/false' } });
     const empty = await fetcher.fetchArticle(`${site.url}/app`);
-    assert.ok(empty.kind === 'unavailable' && empty.reason === 'server_error');
+    assert.ok(empty.kind === 'unavailable' && empty.reason === 'too_short');
     assert.match(empty.detail, /does not start/);
     assert.equal((await fetcher.fetchArticle(`${site.url}/plain`)).kind, 'article');
     // It is not tried again for each page.

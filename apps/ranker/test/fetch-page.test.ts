@@ -7,7 +7,8 @@ import type { Article, Fetcher, FetchOptions } from 'spillway-ranker';
 import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);
-const page = `<!doctype html><html lang="en"><title>Harbour</title><article>${markup}</article></html>`;
+const page = `<!doctype html><html lang="en"><title>Harbour</title>
+  <article>${markup}</article></html>`;
 
 describe('fetching a page', () => {
   let site: Site;
@@ -78,6 +79,12 @@ describe('fetching a page', () => {
     site.asked.length = 0;
     assert.equal(await reason('/circle'), 'redirect_loop');
     assert.deepEqual(site.asked, ['/circle', '/back']);
+    site.pages.set('/%C3%BC', (response) => {
+      const location = Buffer.from('/straße').toString('latin1');
+      response.writeHead(302, { location }).end();
+    });
+    site.pages.set('/stra%C3%9Fe', html(page));
+    assert.equal((await article('/\u00FC')).url, `${site.url}/stra%C3%9Fe`);
     site.pages.set('/nowhere', (response) => response.writeHead(302).end());
     assert.equal(await reason('/nowhere'), 'invalid_url');
   });

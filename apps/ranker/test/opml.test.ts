@@ -5,8 +5,10 @@ import { openFetcher } from './fetch-scene.ts';
 
 const list = `<?xml version="1.0"?><opml version="2.0"><head><title>Mine</title></head><body>
   <outline text="News &amp; more" title="News &amp; more">
-    <outline type="rss" text="Harbour" xmlUrl="https://harbour.example/feed?a=1&amp;b=2" htmlUrl="https://harbour.example/"/>
-    <outline text="Deep"><outline title="Old" text="x" xmlUrl="feed:https://old.example/rss"/></outline>
+    <outline type="rss" text="Harbour"
+      xmlUrl="https://harbour.example/feed?a=1&amp;b=2" htmlUrl="https://harbour.example/"/>
+    <outline text="Deep">
+      <outline title="Old" text="x" xmlUrl="feed:https://old.example/rss"/></outline>
   </outline>
   <outline xmlUrl="https://plain.example/feed"/>
   <outline text="Again" xmlUrl="https://plain.example/feed"/>

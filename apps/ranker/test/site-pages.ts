@@ -14,7 +14,7 @@ const links = (count: number) =>
   Array.from({ length: count }, (_, n) => `<li>${link(n)}</li>`).join('');
 /** Something that somebody else wrote: never part of the story. */
 const chatter = (n: number) =>
-  `I disagree with number ${n} and told my neighbour so twice, honestly.`;
+  `<div class="comment"><p>I disagree with ${n} and told my neighbour so twice.</p></div>`;
 
 function newspaper(): SitePage {
   const { text } = story(10);
@@ -27,7 +27,8 @@ function newspaper(): SitePage {
     <title>Cranes return to the harbour | The Daily Ledger</title>
     <meta property="og:title" content="Cranes return to the harbour">
     <meta property="og:site_name" content="The Daily Ledger"></head><body>
-    <header class="masthead"><a href="/">The Daily Ledger</a><nav class="main-nav"><ul>${links(12)}</ul></nav></header>
+    <header class="masthead"><a href="/">The Daily Ledger</a>
+    <nav class="main-nav"><ul>${links(12)}</ul></nav></header>
     <div id="cookie-banner" class="cookie consent modal"><p>We and our partners use cookies to store
     and access data on your device. Accept all or manage your choices at any time.</p>
     <button>Accept</button></div>
@@ -37,7 +38,7 @@ function newspaper(): SitePage {
     <div class="story-body">${paragraphs.join('\n')}</div></article>
     <aside class="related sidebar"><h2>Most read</h2><ol>${links(10)}</ol></aside>
     <section id="comments" class="comments"><h3>Comments (214)</h3>
-    ${[1, 2, 3, 4, 5].map((n) => `<div class="comment"><p>${chatter(n)}</p></div>`).join('')}</section>
+    ${[1, 2, 3, 4, 5].map(chatter).join('')}</section>
     </main><footer class="site-footer"><p>Copyright The Daily Ledger. All rights reserved, terms
     apply, and so does our policy on privacy.</p><ul>${links(15)}</ul></footer></body></html>`;
   return { page, title: 'Cranes return to the harbour', paragraphs: text };
@@ -45,12 +46,18 @@ function newspaper(): SitePage {
 
 function weblog(): SitePage {
   const { text } = story(7);
-  const page = `<html><head><title>Notes on tides — a small blog</title></head><body class="home blog">
+  const page = `<html><head><title>Notes on tides — a small blog</title></head>
+    <body class="home blog">
     <div id="wrapper"><div id="sidebar" class="widget-area"><div class="widget"><h3>Archives</h3>
-    <ul>${links(24)}</ul></div><div class="widget newsletter"><p>Subscribe to my newsletter and never
+    <ul>${links(24)}</ul></div>
+    <div class="widget newsletter"><p>Subscribe to my newsletter and never
     miss a post again!</p><form><input><button>Subscribe</button></form></div></div>
     <div id="content"><div class="post hentry"><h2 class="entry-title">Notes on tides</h2>
-    <div class="entry-content">${text.map((one, n) => (n === 2 ? `<blockquote><p>${one}</p></blockquote>` : `<p>${one}</p>`)).join('')}
+    <div class="entry-content"><blockquote><p>${text[0]}</p></blockquote>
+    ${text
+      .slice(1)
+      .map((one) => `<p>${one}</p>`)
+      .join('')}
     <pre><code>const tide = moon + sun;</code></pre></div>
     <div class="post-meta">Filed under <a href="/c/sea" rel="category tag">Sea</a></div></div>
     <div class="navigation"><a href="/older">Older posts</a></div></div></div></body></html>`;
@@ -59,12 +66,15 @@ function weblog(): SitePage {
 
 function divSoup(): SitePage {
   const { text } = story(8);
+  const marked = text
+    .map((one) => `<p class="css-9xz">${one}</p>`)
+    .join('<div class="css-ad"></div>');
   const box = (inner: string, name: string) =>
     `<div class="${name}"><div><div>${inner}</div></div></div>`;
   const page = `<html><head><title>Ledger found in warehouse</title></head><body>
     ${box(links(30), 'css-1ab2')}${box('<h1>Ledger found in warehouse</h1>', 'css-77')}
-    ${box(text.map((one) => `<p class="css-9xz">${one}</p>`).join('<div class="css-ad"></div>'), 'css-5c')}
-    ${box(`<ul>${links(20)}</ul>`, 'css-rec')}${box('<span>Terms</span><span>Help</span>', 'css-foot')}
+    ${box(marked, 'css-5c')}${box(`<ul>${links(20)}</ul>`, 'css-rec')}
+    ${box('<span>Terms</span><span>Help</span>', 'css-foot')}
     </body></html>`;
   return { page, title: 'Ledger found in warehouse', paragraphs: text };
 }
@@ -83,9 +93,11 @@ function liveReport(): SitePage {
   const { text } = story(9);
   const entries = text.map((one, n) => {
     return `<div class="live-entry"><time datetime="2024-05-06T0${n}:00:00Z">0${n}:00</time>
-      <h3>Update ${n}</h3><p>${one}</p><figure><img src="/p${n}.jpg"><figcaption>Photo: ${n}</figcaption></figure></div>`;
+      <h3>Update ${n}</h3><p>${one}</p>
+      <figure><img src="/p${n}.jpg"><figcaption>Photo: ${n}</figcaption></figure></div>`;
   });
-  const page = `<html><head><title>Storm at sea: live</title></head><body><nav><ul>${links(8)}</ul></nav>
+  const page = `<html><head><title>Storm at sea: live</title></head><body>
+    <nav><ul>${links(8)}</ul></nav>
     <main><h1>Storm at sea: live</h1>${entries.join('')}</main>
     <div class="recommended">${links(12)}</div></body></html>`;
   return { page, title: 'Storm at sea: live', paragraphs: text };
@@ -96,7 +108,8 @@ function forum(): SitePage {
   const page = `<html><head><title>How do signals work? - Harbour Answers</title></head><body>
     <div class="topbar"><a href="/">Harbour Answers</a><form><input name=q></form></div>
     <div id="question"><h1>How do signals work?</h1><div class="post-text">
-    ${text.map((one) => `<p>${one}</p>`).join('')}</div><div class="post-menu"><a>share</a><a>edit</a></div></div>
+    ${text.map((one) => `<p>${one}</p>`).join('')}</div>
+    <div class="post-menu"><a>share</a><a>edit</a></div></div>
     <div id="hot-questions" class="sidebar"><h4>Hot questions</h4><ul>${links(25)}</ul></div>
     <footer><ul>${links(20)}</ul></footer></body></html>`;
   return { page, title: 'How do signals work?', paragraphs: text };

@@ -32,8 +32,12 @@ const enoughChars = 250;
 const textCharsMax = 400_000;
 const titleCharsMax = 500;
 
-const challenge =
-  /just a moment|attention required|are you (a )?(human|robot)|verify(ing)? (that )?you are|unusual traffic|access (to this page has been )?denied|checking your browser|press (&|and) hold|captcha/i;
+const challenge = new RegExp(
+  'just a moment|attention required|are you (a )?(human|robot)|verify(ing)? (that )?you are|' +
+    'unusual traffic|access (to this page has been )?denied|checking your browser|' +
+    'press (&|and) hold|captcha',
+  'i',
+);
 
 /** The main text of a page: found in it, told by it for machines, or whatever looks like prose. */
 export function extractPage(html: string, url: string): Extraction {

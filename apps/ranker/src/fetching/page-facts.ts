@@ -24,8 +24,12 @@ export interface PageFacts {
 }
 
 /** Elements that end without a closing tag, by what comes next or at once: they do not nest. */
-const flat =
-  /^(area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|t[dhr]|tbody|thead|track|wbr)$/;
+const flat: ReadonlySet<string> = new Set(
+  (
+    'area base br col dd dt embed hr img input li link meta option p param source tbody td th ' +
+    'thead tr track wbr'
+  ).split(' '),
+);
 const feedType = /^application\/((rss|atom|rdf)\+xml|feed\+json|json)$/i;
 const feedsMax = 10;
 const headingsMax = 10;
@@ -124,7 +128,7 @@ function scan(html: string): Found {
       else if (/ld\+json/i.test(piece.inside)) blocks.push(piece.text);
       continue;
     }
-    if (!flat.test(name)) depth = Math.max(0, depth + (kind === 'open' ? 1 : -1));
+    if (!flat.has(name)) depth = Math.max(0, depth + (kind === 'open' ? 1 : -1));
     found.depth = Math.max(found.depth, depth);
     if (kind === 'open') note(found, name, piece.inside);
   }
