@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { VirtualClock } from 'spillway/testing';
 import type { Article, Fetcher, FetchOptions } from 'spillway-ranker';
-import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
+import { html, openFetcher, openSite, type Reply, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);
 const page = `<!doctype html><html lang="en"><title>Harbour</title>
@@ -15,7 +16,7 @@ describe('fetching a page', () => {
   let fetcher: Fetcher;
   before(async () => {
     site = await openSite();
-    fetcher = await openFetcher({ fetchMsMax: 1_500, bytesMax: 1_048_576 });
+    fetcher = await openFetcher({ bytesMax: 1_048_576 });
   });
   after(async () => {
     await fetcher.close();
@@ -143,14 +144,28 @@ describe('fetching a page', () => {
     assert.ok(process.memoryUsage().rss - before < 40 * 1_048_576);
   });
 
-  it('gives up on a page that is slow to answer, to go on, or to end', async () => {
-    site.pages.set('/silent', () => {});
-    site.pages.set('/stuck', (response) => {
-      response.writeHead(200, { 'content-type': 'text/html' }).write('<p>and then');
-    });
-    const [silent, stuck] = await Promise.all([reason('/silent'), reason('/stuck')]);
-    assert.deepEqual([silent, stuck], ['timeout', 'timeout']);
-    const { lane } = fetcher.stats.web;
+  it('gives up on a page that is slow to answer or to go on', async () => {
+    const clock = new VirtualClock();
+    await using patient = await openFetcher({ clock });
+    const replies: Readonly<Record<string, Reply>> = {
+      '/silent': () => {},
+      '/stuck': (response) => {
+        response.writeHead(200, { 'content-type': 'text/html' }).write('<p>and then');
+      },
+    };
+    for (const [path, reply] of Object.entries(replies)) {
+      const asked = Promise.withResolvers<void>();
+      site.pages.set(path, (response, request) => {
+        reply(response, request);
+        asked.resolve();
+      });
+      const answer = patient.fetchArticle(site.url + path);
+      await asked.promise;
+      await clock.advance(15_000);
+      const given = await answer;
+      assert.equal(given.kind === 'unavailable' && given.reason, 'timeout', path);
+    }
+    const { lane } = patient.stats.web;
     assert.deepEqual([lane.inside, lane.waiting], [0, 0]);
   });
 
