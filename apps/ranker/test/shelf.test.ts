@@ -62,7 +62,7 @@ describe('the shelf', () => {
     assert.equal(ids.length, 19);
   });
 
-  it('is ranked by what the network said of its articles, and never by an older network', async () => {
+  it('is ranked by what the network said of it, and never by an older network', async () => {
     const scene = new VectorScene(5);
     await using tastes = await Tastes.open({ model, workers: 1 });
     await tastes.load('reader', { rated: scene.all(30) });
