@@ -10,5 +10,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   document: async () => (await import('./document.ts')).document,
   http: async () => (await import('./http.ts')).http,
   fleet: async () => (await import('./fleet.ts')).fleet,
+  ranker: async () => (await import('./ranker.ts')).ranker,
   overload: async () => (await import('./overload.ts')).overload,
 };
