@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -21,13 +21,16 @@ async function open(): Promise<(text: string) => Promise<unknown>> {
 }
 
 const embed = await open();
-const server = createServer(async (request, response) => {
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const parts: Buffer[] = [];
   for await (const part of request) parts.push(part as Buffer);
   const { text } = JSON.parse(Buffer.concat(parts).toString()) as { text: string };
   await embed(text);
   response.setHeader('content-type', 'application/json').end('{"rank":5.5}');
-});
+}
+
+const server = createServer((request, response) => void answer(request, response));
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 

@@ -6,7 +6,7 @@ import { readSettings, settingRules, shownSettings } from 'spillway-ranker';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
 
 describe('the settings of the ranker', () => {
-  it('takes a flag before the environment, that before the file, that before the default', async () => {
+  it('takes a flag before the environment, that before the file', async () => {
     await using stack = new AsyncDisposableStack();
     const data = await temporaryFolder(stack);
     const file = { port: 1, workers: 1, rankMs: 1_000, compat: true };
