@@ -11,5 +11,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   http: async () => (await import('./http.ts')).http,
   fleet: async () => (await import('./fleet.ts')).fleet,
   ingest: async () => (await import('./ingest.ts')).ingest,
+  ranker: async () => (await import('./ranker.ts')).ranker,
   overload: async () => (await import('./overload.ts')).overload,
 };

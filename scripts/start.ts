@@ -31,6 +31,14 @@ const services: readonly ServiceFile[] = [
       ...['--host', '127.0.0.1', ...portWords(options.ingestPort)],
     ],
   },
+  {
+    name: 'ranker',
+    file: 'apps/ranker/bin/ranker.js',
+    words: (data) => [
+      ...['serve', '--data', join(data, 'ranker'), '--host', '127.0.0.1'],
+      ...portWords(options.rankerPort),
+    ],
+  },
 ];
 
 const usage = `Starts all services on this machine, each with its data below one folder.
@@ -38,6 +46,7 @@ const usage = `Starts all services on this machine, each with its data below one
   npm start -- --data <folder>        where all data are kept (default ./data)
   npm start -- --fleet-port <number>  0 takes a free one (default 6543)
   npm start -- --ingest-port <number> (default 7070); it follows a simulated exchange
+  npm start -- --ranker-port <number> (default 19090)
 Ctrl-C stops them when they are done with what they have begun; a second one at once.
 `;
 
@@ -52,6 +61,7 @@ interface StartOptions {
   readonly data: string;
   readonly fleetPort: string | undefined;
   readonly ingestPort: string | undefined;
+  readonly rankerPort: string | undefined;
 }
 
 function readOptions(): StartOptions {
@@ -61,6 +71,7 @@ function readOptions(): StartOptions {
         data: { type: 'string', default: 'data' },
         'fleet-port': { type: 'string' },
         'ingest-port': { type: 'string' },
+        'ranker-port': { type: 'string' },
         help: { type: 'boolean' },
       },
     });
@@ -69,7 +80,8 @@ function readOptions(): StartOptions {
       process.exit(0);
     }
     const [fleetPort, ingestPort] = [values['fleet-port'], values['ingest-port']];
-    return { data: resolve(values.data), fleetPort, ingestPort };
+    const rankerPort = values['ranker-port'];
+    return { data: resolve(values.data), fleetPort, ingestPort, rankerPort };
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n${usage}`);
     process.exit(2);

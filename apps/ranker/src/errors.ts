@@ -1,4 +1,4 @@
-import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import { type ErrorMaker, errorMaker, SpillwayError } from 'spillway';
 import type { Unavailable, UnavailableReason } from './fetching/unavailable.ts';
 
 const faults = {
@@ -16,13 +16,7 @@ const faults = {
 export type RankerErrorCode = keyof typeof faults;
 
 /** A request that is refused with a status and changes nothing. */
-export function rankerError(
-  code: RankerErrorCode,
-  message: string,
-  options?: SpillwayErrorOptions,
-): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message, options);
-}
+export const rankerError: ErrorMaker<RankerErrorCode> = errorMaker(faults);
 
 /** Whose fault it is: the asker's, or that of who was asked; a bad gateway by default. */
 const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Clock, type Part, Service } from 'spillway';
+import { type Clock, type Part, Service, wallClock } from 'spillway';
 import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
@@ -16,7 +16,6 @@ import { serverRoutes } from './server/server-routes.ts';
 import { userRoutes } from './server/user-routes.ts';
 import type { RankerSchema } from './storage/ranker-schema.ts';
 import { RankerStorage } from './storage/ranker-storage.ts';
-import { wallClock } from './wall-clock.ts';
 
 export interface OpenRankerOptions {
   /** `sqlite:<path>` or `postgres://…`. */

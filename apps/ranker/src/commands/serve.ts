@@ -1,13 +1,15 @@
 import { mkdir } from 'node:fs/promises';
+import { deadline, wallClock } from 'spillway';
 import { openRanker, type RankerService } from '../open-ranker.ts';
 import { rankerOptions } from '../ranker-options.ts';
 import { addSamples } from '../ranking/samples.ts';
 import type { Settings } from '../setting-list.ts';
-import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { StopSignal } from './stop-signal.ts';
 
 const firstUser = 'reader';
+/** How long the first start waits until the samples can be scored. */
+const samplesMs = 20_000;
 
 /** Serves until it is told to stop; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
@@ -21,6 +23,11 @@ export async function serve(settings: Settings): Promise<number> {
   await ranker.service.start().catch((error: unknown) => {
     throw startFault(error, settings);
   });
+  if (key !== undefined) {
+    // Samples without a score would puzzle a newcomer; slow machines show them later.
+    using limit = deadline(wallClock, samplesMs);
+    await ranker.embedding.idle(limit.signal).catch(() => {});
+  }
   greet(ranker, settings, key);
   return await stopping.stop(ranker.service);
 }

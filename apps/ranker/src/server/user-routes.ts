@@ -33,7 +33,12 @@ export const userRoutes: FastifyPluginAsync<UserRoutesOptions> = async (app, opt
   const config = { lane: lanes.read, csrf: false } as const;
   app.get('/-/users', { config }, async () => {
     const list = await users.list();
-    return { users: list.map(({ name, createdAt }) => ({ name, since: createdAt })) };
+    return {
+      users: list.map(({ name, createdAt }) => ({
+        name,
+        since: new Date(createdAt).toISOString(),
+      })),
+    };
   });
   app.post<{ Body: Named }>('/-/users', { config, schema: { body } }, async (request, reply) => {
     const { user, key } = await users.add(request.body.name);
