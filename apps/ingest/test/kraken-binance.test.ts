@@ -169,7 +169,7 @@ describe('Binance trades', () => {
     await assert.rejects(binanceSite.products(signal), /symbols\[0\]\.symbol: must be a text/);
   });
 
-  it('of a symbol that does not exist, or for one who was banned, are refused as such', async () => {
+  it('of an unknown symbol, or for one who was banned, are refused as such', async () => {
     site.tell('{"code":-1121,"msg":"Invalid symbol."}', 400);
     await assert.rejects(binanceSite.latest('X', signal), { code: 'PRODUCT_UNKNOWN', status: 404 });
     site.tell('{"code":-1102,"msg":"..."}', 400);

@@ -94,7 +94,8 @@ describe('the line SQL', () => {
       `{"error":[],"result":{"XXBTZUSD":[
         ["30243.40000","0.34507674",1688669597.8277369,"b","m","",61044952],
         ["30243.30000","0.00376960",1688669598.2804112,"s","l","",61044953],
-        ["30243.30000","0.01235716",1688669602,"s","m","",61044956]],"last":"1688669602000000000"}}`,
+        ["30243.30000","0.01235716",1688669602,"s","m","",61044956]],
+        "last":"1688669602000000000"}}`,
     );
     assert.deepEqual(rows, [
       [
@@ -137,7 +138,7 @@ describe('the line SQL', () => {
     assert.equal((await tableOf(kraken({ baseUrl: site.url }), body)).length, 500);
   });
 
-  it('of Binance knows the maker by isBuyerMaker, and milliseconds by their size', async () => {
+  it('of Binance knows the maker by isBuyerMaker, milliseconds by their size', async () => {
     const rows = await tableOf(
       binance({ baseUrl: site.url }),
       `[{"id":0,"price":"4.00000100","qty":"12.00000000","quoteQty":"48.000012",

@@ -64,7 +64,7 @@ export interface ConnectorOptions {
   readonly baseUrl?: string | undefined;
   /** Sent with every request. @default `spillway-ingest` and its version */
   readonly userAgent?: string | undefined;
-  /** How long one request may take in all, in milliseconds, from 1. @default 30,000 */
+  /** How long one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
   readonly requestMsMax?: number | undefined;
   /** How long an answer may be, unpacked, in bytes, from 1. @default 64 MiB */
   readonly bytesMax?: number | undefined;

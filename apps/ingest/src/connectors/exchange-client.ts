@@ -37,7 +37,7 @@ export class ExchangeClient implements AsyncDisposable {
     const { bytesMax = 64 * 2 ** 20, connectionsMax = 256, clock = systemClock } = options;
     const isAddress = URL.canParse(baseUrl) && /^https?:$/.test(new URL(baseUrl).protocol);
     check(isAddress, 'baseUrl', 'an http:// or https:// address', baseUrl);
-    checkNumber('requestMsMax', requestMsMax, 1);
+    checkNumber('requestMsMax', requestMsMax, 1, 2 ** 31 - 1);
     checkInteger('bytesMax', bytesMax, 1);
     checkInteger('connectionsMax', connectionsMax, 1);
     check(/^[\x20-\x7e]+$/.test(userAgent), 'userAgent', 'plain text, not empty', userAgent);
@@ -45,7 +45,7 @@ export class ExchangeClient implements AsyncDisposable {
     this.#options = options;
     this.#path = pathname.replace(/\/+$/, '');
     // One deadline holds for all of a request, so undici's own for its parts are not needed.
-    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: 0 };
+    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: requestMsMax };
     this.#pool = new Pool(origin, { connections: connectionsMax, ...timeouts });
     this.#headers = { 'user-agent': userAgent, 'accept-encoding': 'gzip', ...options.headers };
     this.#requestMsMax = requestMsMax;
