@@ -220,21 +220,24 @@ class Check {
 
   /** Notes what is missing, apart from what the ledger knows to be missing. */
   #missing(ledger: ProductLedger, hole: IdRange): void {
-    const of = (ids: IdRange) => `${ids.to - ids.from} trades from ${ids.from} to ${ids.to - 1}`;
     let { from } = hole;
     for (const gap of ledger.gaps.toSorted((a, b) => a.from - b.from)) {
       const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
       if (known.from >= known.to) continue;
       const before = { from, to: known.from };
-      if (from < known.from) this.note('gap', ledger, `${of(before)} are missing`, { ids: before });
-      this.note('known-gap', ledger, `${of(known)} are still to be filled`, { ids: known });
+      if (from < known.from) this.note('gap', ledger, `missing: ${said(before)}`, { ids: before });
+      this.note('known-gap', ledger, `still to be filled: ${said(known)}`, { ids: known });
       from = known.to;
     }
     const rest = { from, to: hole.to };
-    if (from < hole.to) this.note('gap', ledger, `${of(rest)} are missing`, { ids: rest });
+    if (from < hole.to) this.note('gap', ledger, `missing: ${said(rest)}`, { ids: rest });
   }
 
   async #rows(sql: string): Promise<readonly Row[]> {
     return await this.#view.engine.rows(sql, this.#signal);
   }
+}
+
+function said({ from, to }: IdRange): string {
+  return to - from === 1 ? `trade ${from}` : `${to - from} trades, ${from} to ${to - 1}`;
 }
