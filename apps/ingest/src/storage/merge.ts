@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -39,7 +39,6 @@ export class Merge {
   readonly #folder: Folder;
   readonly #draft: TableDraft;
   readonly #signal: AbortSignal;
-  #copies = 0;
 
   constructor(engine: Engine, folder: Folder, draft: TableDraft, signal: AbortSignal) {
     this.#engine = engine;
@@ -180,9 +179,7 @@ export class Merge {
   }
 
   async #copy(sql: string): Promise<string> {
-    this.#copies += 1;
-    const name = `${this.#draft.version}-${this.#copies}.parquet`;
-    const path = join(this.#folder.scratch, name);
+    const path = join(this.#folder.scratch, `${randomUUID()}.parquet`);
     await this.#run(`COPY (${sql}) TO ${quoted(path)} (${parquet})`);
     return path;
   }
