@@ -66,7 +66,7 @@ describe('ingest run', () => {
     assert.equal(run.code, 0, run.stderr);
     const verified = await ingest('verify', ...here);
     assert.equal(verified.code, 1);
-    assert.match(verified.stdout, /known-gap: B-USD: 3 trades from 700 to 702/);
+    assert.match(verified.stdout, /known-gap: B-USD: still to be filled: 3 trades, 700 to 702/);
     exchange.product('B-USD').heal();
     const filled = await ingest('gaps', 'fill', ...here);
     assert.match(filled.stdout, /3 trades found; 0 of 1 gaps are left/);

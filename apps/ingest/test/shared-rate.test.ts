@@ -51,7 +51,7 @@ async function fourAtOnce(store: string, data: string): Promise<void> {
 }
 
 describe('four processes with one breaker', () => {
-  it('have exactly one among them ask while the exchange is down, and go on when it is up', async () => {
+  it('have exactly one among them ask while the exchange is down, and then go on', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-breaker-'));
     await using stack = new AsyncDisposableStack();
     const products = Array.from({ length: 4 }, (_, at) => ({ id: `P${at}-USD`, trades: 600 }));

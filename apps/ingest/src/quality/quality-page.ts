@@ -7,6 +7,8 @@ import type { Verification } from './verify.ts';
 /** So many products are drawn, the worst first; the table has all of them. */
 const drawnMax = 20;
 const columnsMax = 120;
+/** Issues that the page lists. */
+const shownMax = 100;
 
 /** The report as one page that needs nothing else: it can be kept, sent and printed. */
 export function qualityPage(quality: Quality, verification?: Verification): string {
@@ -60,12 +62,17 @@ function headline(quality: Quality): Html {
 
 function verified({ issues, issuesFound, rawFiles, tableFiles }: Verification): Html {
   const looked = `${count(rawFiles)} raw and ${count(tableFiles)} table files were read`;
+  const outcome = issuesFound === 0 ? 'nothing is missing, twice or damaged' : 'not all is well';
+  const shown = issues.slice(0, shownMax);
+  const list = html`<details><summary>${count(issuesFound)} issues</summary>
+    <ul>${shown.map(({ flaw, exchange, product, file, message }) => {
+      const where = [exchange, product, file].filter(Boolean).join(' ');
+      return html`<li><strong>${flaw}</strong> ${where}: ${message}</li>`;
+    })}</ul>
+    ${issuesFound > shown.length ? html`<p>The first ${shown.length} are shown.</p>` : ''}
+  </details>`;
   return html`<section aria-labelledby="verified"><h2 id="verified">Against the ledger</h2>
-    <p>${looked}: ${issuesFound === 0 ? 'nothing is missing, twice or damaged.' : ''}
-    ${issuesFound === 0 ? '' : `${count(issuesFound)} issues.`}</p>
-    <ul>${issues.slice(0, 100).map(({ flaw, exchange, product, file, message }) => {
-      return html`<li><strong>${flaw}</strong> ${exchange} ${product} ${file ?? ''}: ${message}</li>`;
-    })}</ul></section>`;
+    <p>${looked}: ${outcome}.</p>${issuesFound === 0 ? '' : list}</section>`;
 }
 
 function checks({ checks: all }: Quality): Html {
@@ -101,10 +108,10 @@ function completenessPlot(products: readonly ProductQuality[]): Html {
   const worst = products.toSorted((a, b) => a.completenessPct - b.completenessPct);
   const bars = worst.slice(0, drawnMax).map((product): Bar => {
     const { completenessPct: value, missing } = product;
-    const tone = value < 90 ? 'critical' : value < 95 ? 'warning' : 'good';
+    const low = value < 90 ? 'critical' : value < 95 ? 'warning' : 'attention';
     const shown = missing > 0 && value > 99.99 ? '< 100' : value.toFixed(2);
     const text = `${shown} %, ${count(missing)} off`;
-    return { label: product.product, value, text, tone: value < 99 ? tone : 'good' };
+    return { label: product.product, value, text, tone: value < 99 ? low : 'good' };
   });
   return rowsPlot(bars, 100, {
     id: 'plot-complete',

@@ -222,14 +222,13 @@ class Check {
 
   /** Notes what is missing, apart from what the ledger knows to be missing. */
   #missing(ledger: ProductLedger, hole: IdRange): void {
-    const of = (ids: IdRange) => `${ids.to - ids.from} trades from ${ids.from} to ${ids.to - 1}`;
     let { from } = hole;
     for (const gap of ledger.gaps.toSorted((a, b) => a.from - b.from)) {
       const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
       if (known.from >= known.to) continue;
       const before = { from, to: known.from };
       if (from < known.from) this.#gap(ledger, before);
-      this.note('known-gap', ledger, `${of(known)} are still to be filled`, { ids: known });
+      this.note('known-gap', ledger, `still to be filled: ${said(known)}`, { ids: known });
       from = known.to;
     }
     if (from < hole.to) this.#gap(ledger, { from, to: hole.to });
@@ -237,11 +236,14 @@ class Check {
 
   #gap(ledger: ProductLedger, ids: IdRange): void {
     if (ledger.hasDenseIds === false) return;
-    const what = `${ids.to - ids.from} trades from ${ids.from} to ${ids.to - 1}`;
-    this.note('gap', ledger, `${what} are missing`, { ids });
+    this.note('gap', ledger, `missing: ${said(ids)}`, { ids });
   }
 
   async #rows(sql: string): Promise<readonly Row[]> {
     return await this.#view.engine.rows(sql, this.#signal);
   }
+}
+
+function said({ from, to }: IdRange): string {
+  return to - from === 1 ? `trade ${from}` : `${to - from} trades, ${from} to ${to - 1}`;
 }

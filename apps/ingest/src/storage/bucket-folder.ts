@@ -65,8 +65,9 @@ export class BucketFolder implements Folder {
     const scratch = await mkdtemp(join(scratchParent, 'spillway-bucket-'));
     const folder = new BucketFolder(options, scratch);
     try {
-      await folder.#ask('', () => folder.#bucket.listObjectsPaged('', prefix, 1));
-      return folder;
+      const page = await folder.#ask('', () => folder.#bucket.listObjectsPaged('/', prefix, 1));
+      if (page !== null) return folder;
+      throw storageError('FOLDER_MISSING', `${endpoint}: there is no such bucket`);
     } catch (error) {
       await folder[Symbol.asyncDispose]();
       throw error;
@@ -137,7 +138,7 @@ export class BucketFolder implements Folder {
   }
 
   async list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]> {
-    const listing = (key: string) => this.#bucket.listObjects('', `${key}/`, listMax + 1);
+    const listing = (key: string) => this.#bucket.listObjects('/', `${key}/`, listMax + 1);
     const objects = (await this.#ask(under, listing, signal)) ?? [];
     if (objects.length > listMax) {
       throw storageError('FOLDER_FAILED', `${this.place}/${under}: more than ${listMax} files`);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -13,8 +14,6 @@ export interface EngineOptions {
 
 /** A row as JSON has it: decimals and whole numbers of 64 bits are text, to the last digit. */
 export type Row = Readonly<Record<string, unknown>>;
-
-let spills = 0;
 
 /**
  * DuckDB in memory, with bounds. Its work is done on threads of its own; one call at a time, as a
@@ -33,8 +32,7 @@ export class Engine implements AsyncDisposable {
 
   static async open(options: EngineOptions): Promise<Engine> {
     const { memoryMb, threads, scratch } = options;
-    spills += 1;
-    const spill = join(scratch, `spill-${spills}`);
+    const spill = join(scratch, `spill-${randomUUID()}`);
     const instance = await DuckDBInstance.create(':memory:', {
       memory_limit: `${memoryMb}MB`,
       threads: String(threads),

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,6 +13,9 @@ import type { ProductName, TableDraft } from './table-draft.ts';
 
 /** Lines that are in work at once: some 80 bytes of memory each. */
 const pieceTrades = 250_000;
+
+/** Files that are made durable together. */
+const adoptsAtOnce = 16;
 
 const dayUs = 86_400_000_000;
 
@@ -36,7 +39,6 @@ export class Merge {
   readonly #folder: Folder;
   readonly #draft: TableDraft;
   readonly #signal: AbortSignal;
-  #copies = 0;
 
   constructor(engine: Engine, folder: Folder, draft: TableDraft, signal: AbortSignal) {
     this.#engine = engine;
@@ -69,8 +71,8 @@ export class Merge {
       throw storageError('TABLE_CORRUPT', `${what}: ${found}; the manifest has ${rows} in order`);
     }
     // Straight from file to file, since they are in order already.
-    const made = await this.#writeFile({ ...name, row }, `SELECT * FROM ${source}`);
-    this.#draft.replace(name, files, [made]);
+    const copy = await this.#copy(`SELECT * FROM ${source}`);
+    this.#draft.replace(name, files, [await this.#adopt({ ...name, row }, copy)]);
   }
 
   async #addPiece(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
@@ -158,32 +160,38 @@ export class Merge {
     const days = await this.#rows(`SELECT count(*) AS rows, ${extent} FROM stage
       GROUP BY epoch_us(trade_ts) // ${dayUs} ORDER BY "firstUs"`);
     const made: TableFile[] = [];
-    for (const row of days) {
-      const day = quoted(dayOf(Number(row.firstUs)));
-      made.push(
-        await this.#writeFile(
-          { ...name, row },
-          `SELECT ${written} FROM stage WHERE trade_ts >= CAST(${day} AS TIMESTAMPTZ)
-            AND trade_ts < CAST(${day} AS TIMESTAMPTZ) + INTERVAL 1 DAY`,
-        ),
-      );
+    for (let from = 0; from < days.length; from += adoptsAtOnce) {
+      const rows = days.slice(from, from + adoptsAtOnce);
+      const copies: string[] = [];
+      for (const row of rows) copies.push(await this.#copyDay(dayOf(Number(row.firstUs))));
+      // Together, because most of the time goes into waiting for the disk.
+      const adopted = rows.map((row, at) => this.#adopt({ ...name, row }, copies[at] as string));
+      made.push(...(await allOf(adopted)));
     }
     await this.#run('DROP TABLE stage');
     return made;
   }
 
-  async #writeFile(of: ProductName & { readonly row: Row }, sql: string): Promise<TableFile> {
+  async #copyDay(date: string): Promise<string> {
+    const day = `CAST(${quoted(date)} AS TIMESTAMPTZ)`;
+    return await this.#copy(`SELECT ${written} FROM stage
+      WHERE trade_ts >= ${day} AND trade_ts < ${day} + INTERVAL 1 DAY`);
+  }
+
+  async #copy(sql: string): Promise<string> {
+    const path = join(this.#folder.scratch, `${randomUUID()}.parquet`);
+    await this.#run(`COPY (${sql}) TO ${quoted(path)} (${parquet})`);
+    return path;
+  }
+
+  async #adopt(of: ProductName & { readonly row: Row }, copy: string): Promise<TableFile> {
     const { exchange, product, row } = of;
-    const { version } = this.#draft;
-    this.#copies += 1;
-    const copy = join(this.#folder.scratch, `${version}-${this.#copies}.parquet`);
-    await this.#run(`COPY (${sql}) TO ${quoted(copy)} (${parquet})`);
     const sha256 = await hashOf(copy, this.#signal);
     const bytes = (await stat(copy)).size;
     const [rows, firstId, lastId] = [Number(row.rows), Number(row.firstId), Number(row.lastId)];
     const [firstUs, lastUs] = [Number(row.firstUs), Number(row.lastUs)];
     const date = dayOf(firstUs);
-    const path = dataPath(dayFolder(exchange, product, date), version, sha256);
+    const path = dataPath(dayFolder(exchange, product, date), this.#draft.version, sha256);
     await this.#folder.adopt(copy, path, this.#signal);
     const ids = { rows, firstId, lastId };
     return { path, exchange, product, date, ...ids, firstUs, lastUs, bytes, sha256 };
@@ -201,6 +209,12 @@ export class Merge {
   async #rows(sql: string): Promise<readonly Row[]> {
     return await this.#engine.rows(sql, this.#signal);
   }
+}
+
+/** Waits for all of them, also when one fails: none may go on behind the back of its caller. */
+async function allOf<T>(work: readonly Promise<T>[]): Promise<readonly T[]> {
+  await Promise.allSettled(work);
+  return await Promise.all(work);
 }
 
 /** How many rows do not have a higher id than the one before them. */

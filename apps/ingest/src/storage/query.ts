@@ -45,6 +45,10 @@ export async function runQuery(
     return await collected(await statement.stream(), rowsMax);
   } catch (error) {
     signal?.throwIfAborted();
+    if (error instanceof Error && error.message.startsWith('Permission Error')) {
+      const why = 'it reaches for more than the table';
+      throw storageError('QUERY_REFUSED', `${why}: ${error.message}`, { cause: error });
+    }
     throw engineError('QUERY_FAILED', 'the query failed', error);
   } finally {
     signal?.removeEventListener('abort', interrupt);
@@ -55,6 +59,7 @@ async function prepared(
   connection: DuckDBConnection,
   sql: string,
 ): Promise<DuckDBPreparedStatement> {
+  if (sql.trim() === '') throw storageError('QUERY_REFUSED', 'there is no statement in it');
   const statements = await connection.extractStatements(sql);
   if (statements.count !== 1) {
     throw storageError('QUERY_REFUSED', `one statement at a time, not ${statements.count}`);
