@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { UsageError } from './errors.ts';
+import { UsageError } from 'spillway-cli';
 
 export interface PasswordOptions {
   /** Read the first line of standard input. */
