@@ -110,7 +110,7 @@ describe('the published packages', () => {
     assert.match(await run(project, process.execPath, ['main.ts']), /the packed package works/);
     assert.match(await run(project, process.execPath, ['database.ts']), /packed database works/);
     assert.match(await run(project, process.execPath, ['server.ts']), /packed server works/);
-    assert.match(await run(project, process.execPath, ['program.ts', 'greet']), /1234 works/);
+    assert.match(await run(project, process.execPath, ['program.ts', 'config']), /port +1234/);
     const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
     const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));

@@ -1,14 +1,12 @@
-import { Command } from 'commander';
 import {
+  configCommand,
   flag,
   makeProgram,
   number,
   runMain,
   runProgram,
   SettingsReader,
-  settingsOf,
   text,
-  withSettings,
 } from 'spillway-cli';
 
 interface Settings {
@@ -24,9 +22,6 @@ const reader = new SettingsReader<Settings>({ program: 'shop', rules: { data, po
 // @ts-expect-error: the types travel with the package, so a rule of the wrong kind is found.
 new SettingsReader<Settings>({ program: 'shop', rules: { data, port: flag('port', true) } });
 
-const greet = new Command('greet').action((_options: object, self: Command) => {
-  console.log(`the packed program at port ${settingsOf(self, reader).settings.port} works`);
-});
-const commands = [withSettings(greet, reader)];
+const commands = [configCommand(reader, { examples: ['config'] })];
 const program = makeProgram({ name: 'shop', about: 'Sells things.', help: '', commands });
 await runMain((words) => runProgram(program, words));
