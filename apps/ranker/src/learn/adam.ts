@@ -1,4 +1,4 @@
-const rate = 0.001;
+const rate = 0.003;
 const decayFirst = 0.9;
 const decaySecond = 0.999;
 const least = 1e-8;

@@ -45,19 +45,21 @@ type Module = typeof import('./embedder-worker.ts');
  * article waits for its turn between those of long ones; what a task costs besides is below 1 %.
  */
 const groupSize = 4;
+/** Sentences of one article that are asked for together; then others have their turn. */
+const turnSize = 16;
 /** So many sentences are the lead. */
 const leadSentences = 3;
 
 /**
  * Makes vectors of articles on a pool whose workers have a model each. An article goes out as
- * several tasks, and articles take turns: a long one does not hold up short ones.
+ * several tasks, first come first served in turns of 16 sentences, and its first task goes before
+ * all others: so a long one does not hold up short ones, and equal ones do not hold up each other.
  */
 export class Embedder implements AsyncDisposable {
   readonly model: ModelName;
   readonly #pool: Pool<Module>;
   readonly #lane: Lane;
   readonly #sentencesMax: number;
-  #count = 0;
 
   /** Starts the workers; rejects with `POOL_START` when the model cannot be loaded. */
   static async open(options: EmbedderOptions = {}): Promise<Embedder> {
@@ -75,7 +77,7 @@ export class Embedder implements AsyncDisposable {
       module,
       workers,
       // The lane refuses whole articles; no part of one that was let in is refused.
-      queueMax: articlesMax * Math.ceil(sentencesMax / groupSize + 1),
+      queueMax: (articlesMax * turnSize) / groupSize,
       deadlineMs,
       recycle: { ageMsMax: workerAgeMsMax, heapMbMax: workerHeapMbMax },
     });
@@ -116,15 +118,21 @@ export class Embedder implements AsyncDisposable {
   }
 
   async #embed(article: ArticleText, signal: AbortSignal): Promise<EmbeddedDocument> {
-    this.#count += 1;
-    const turn = { signal, key: `${this.#count}` };
     const sizes = { sentencesMax: this.#sentencesMax, groupSize };
-    const begun = await this.#pool.run('begin', { ...article, ...sizes }, turn);
-    const rest: Promise<Float32Array>[] = [];
-    for (let at = groupSize; at < begun.sentences.length; at += groupSize) {
-      rest.push(this.#pool.run('embed', begun.sentences.slice(at, at + groupSize), turn));
+    // Whoever begins goes first: most short articles are done with that.
+    const begun = await this.#pool.run('begin', { ...article, ...sizes }, { signal, priority: 1 });
+    const { sentences } = begun;
+    const rest: Float32Array[] = [];
+    for (let from = groupSize; from < sentences.length; from += turnSize) {
+      const due: Promise<Float32Array>[] = [];
+      const to = Math.min(from + turnSize, sentences.length);
+      for (let at = from; at < to; at += groupSize) {
+        const group = sentences.slice(at, Math.min(at + groupSize, to));
+        due.push(this.#pool.run('embed', group, { signal }));
+      }
+      rest.push(...(await Promise.all(due)));
     }
-    return this.#assemble(begun, await Promise.all(rest), article.title !== '');
+    return this.#assemble(begun, rest, article.title !== '');
   }
 
   #assemble(begun: Beginning, rest: Float32Array[], hasTitle: boolean): EmbeddedDocument {

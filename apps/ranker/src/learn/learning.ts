@@ -79,7 +79,8 @@ export function* learnTaste(
   const model = new LearnedRows(packed, all);
   const { parameters, run } = yield* model.train(plan, { fold: foldCount, epochs });
   const { shape } = plan;
-  return { trained: { ...trained, network: parameters, shape }, errors, epochs: epochs + run };
+  const network = { network: parameters, shape, profile: model.profile };
+  return { trained: { ...trained, ...network }, errors, epochs: epochs + run };
 }
 
 function* networkAnswers(
@@ -132,7 +133,7 @@ export class LearnedRows {
   ): Generator<LearningProgress, { readonly parameters: Float32Array; readonly run: number }> {
     const { shape, epochsMax } = plan;
     const training = trainNetwork(this.packed, {
-      ...{ shape, epochsMax, rows: this.#rows, profile: this.#profile, seed: fold + 1 },
+      ...{ shape, epochsMax, rows: this.#rows, profile: this.profile, seed: fold + 1 },
     });
     for (;;) {
       const step = training.next();
@@ -146,11 +147,11 @@ export class LearnedRows {
   networkOf(shape: NetworkShape, parameters: Float32Array): Network {
     const network = new Network(shape, sentencesIn(this.packed));
     network.parameters.set(parameters);
-    network.ask(this.#profile);
+    network.ask(this.profile);
     return network;
   }
 
-  get #profile(): Float32Array {
+  get profile(): Float32Array {
     return this.state(untrained).ridge.profile;
   }
 }

@@ -12,7 +12,7 @@ const similarityUnknown = 0.35;
 /** From here on two articles are nearly the same; at 1 they are the same. */
 const similaritySame = 0.92;
 /** Among those that are nearly the same the nearest decides. */
-const temperatureSame = 0.02;
+const temperatureSame = 0.01;
 
 /** Keeps the rows with the highest similarities, highest first. */
 export class NearestRows {

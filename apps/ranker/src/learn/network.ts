@@ -101,10 +101,10 @@ export class Network {
     for (const level of [sentence, chunk]) {
       // Vectors have length 1 over many numbers: with less every sentence would count the same.
       spread(level.map, 1.7);
-      spread(level.queryMap, 0.3);
-      spread(level.query, 0.3);
+      spread(level.queryMap, 0.1);
+      spread(level.query, 0.1);
     }
-    spread(hidden, 1);
+    spread(hidden, 0.5);
     outBias[0] = scoreUnknown;
   }
 

@@ -11,8 +11,9 @@ const segmenter = new Intl.Segmenter('en', { granularity: 'sentence' });
 const cjk = '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}';
 const word = new RegExp(`[${cjk}]|[^\\s${cjk}]+`, 'gu');
 /** The segmenter ends a sentence after these; a single capital is an initial. */
-const abbreviation =
-  /(?:^|[\s("'])(?:\p{Lu}|Mrs?|Ms|Drs?|Prof|Gen|Sen|Rep|Gov|Capt|Lt|Sgt|St|Jr|Sr|vs|No|Inc|Ltd|Corp|Co|(?:\p{L}\.)+\p{L})\.$/u;
+const titles = 'Mrs?|Ms|Drs?|Prof|Gen|Sen|Rep|Gov|Capt|Lt|Sgt|St|Jr|Sr|vs|No|Inc|Ltd|Corp|Co';
+const initials = '\\p{Lu}|(?:\\p{L}\\.)+\\p{L}';
+const abbreviation = new RegExp(`(?:^|[\\s("'])(?:${initials}|${titles})\\.$`, 'u');
 
 /** How many words there are; of scripts without spaces each character counts. */
 export function countWords(text: string): number {

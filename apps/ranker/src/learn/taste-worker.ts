@@ -1,7 +1,7 @@
 import type { WorkerContext } from 'spillway';
 import { ageFeature, lengthFeature } from './features.ts';
 import { neighboursUsed, noRow } from './neighbours.ts';
-import { Network, type NetworkInput, type NetworkShape } from './network.ts';
+import { Network, type NetworkInput } from './network.ts';
 import { type AddedVectors, growRows, type RatedColumns, type RatedRows } from './rated-rows.ts';
 import { fitRidge } from './ridge.ts';
 import { sentencesMax } from './sentences.ts';
@@ -149,15 +149,15 @@ function neighboursOf(reader: TasteReader): ScoreParts['neighbours'] {
   return found;
 }
 
-/** The reader's network, asked by what the profile is in this version. */
+/** The reader's network, as it was when its training ended. */
 function networkOf(desk: Desk, task: ScoreTask): Network | undefined {
-  const { network, shape } = task.state.trained;
-  if (network === undefined || shape === undefined) return undefined;
+  const { network, shape, profile } = task.state.trained;
+  if (network === undefined || shape === undefined || profile === undefined) return undefined;
   if (desk.networkKey !== task.networkKey || desk.network === undefined) {
-    desk.network = new Network(shape as NetworkShape, sentencesMax);
+    desk.network = new Network(shape, sentencesMax);
     desk.network.parameters.set(network);
+    desk.network.ask(profile);
     desk.networkKey = task.networkKey;
   }
-  desk.network.ask(task.state.ridge.profile);
   return desk.network;
 }

@@ -22,8 +22,9 @@ export interface TrainedNetwork {
 }
 
 const batchSize = 16;
-/** So many epochs without a better error on what was kept back, and it is over. */
-const patience = 8;
+/** So long without a better error on what was kept back, and it is over: in epochs and in steps. */
+const patienceEpochs = 8;
+const patienceSteps = 60;
 /** One in so many is kept back. */
 const keptBack = 6;
 const weightDecay = 0.05;
@@ -58,6 +59,8 @@ export function* trainNetwork(
   const adam = new Adam(network.parameters, network.gradients, weightDecay);
   const best = { parameters: sharedFloats(networkSize(shape)), error: Infinity, epoch: 0 };
   const dropout = new Float32Array(shape.hidden);
+  const batches = Math.ceil(learned.length / batchSize);
+  const patience = Math.max(patienceEpochs, patienceSteps / batches);
   let epoch = 0;
   for (; epoch < epochsMax && epoch - best.epoch < patience; epoch += 1) {
     shuffle(learned, random);

@@ -12,6 +12,11 @@ export interface Trained {
   /** Its numbers, in shared memory. */
   readonly network: Float32Array | undefined;
   readonly shape: NetworkShape | undefined;
+  /**
+   * The reader's profile as the network knew it: with it the network says the same of an article
+   * for as long as it serves, whatever is rated meanwhile.
+   */
+  readonly profile: Float32Array | undefined;
 }
 
 /** Before any training. */
@@ -21,6 +26,7 @@ export const untrained: Trained = {
   calibration: identityCalibration,
   network: undefined,
   shape: undefined,
+  profile: undefined,
 };
 
 interface Header {
@@ -34,13 +40,14 @@ interface Header {
 
 /** The bytes in which it can be stored: what it is as JSON, then all numbers. */
 export function packTrained(trained: Trained): Uint8Array<ArrayBuffer> {
-  const { penalty, blend, calibration, network, shape } = trained;
+  const { penalty, blend, calibration, network, shape, profile } = trained;
   const { kind, raw, scores } = calibration;
   const header: Header = { format: 1, penalty, blend, kind, points: raw.length, shape };
   // Numbers begin at a multiple of four, so that they can be read where they are.
   const text = Buffer.from(JSON.stringify(header));
   const start = 4 + Math.ceil(text.length / 4) * 4;
-  const arrays = [raw, scores, network ?? new Float32Array(0)];
+  const none = new Float32Array(0);
+  const arrays = [raw, scores, profile ?? none, network ?? none];
   const floats = arrays.reduce((sum, { length }) => sum + length, 0);
   const bytes = new Uint8Array(start + 4 * floats);
   new DataView(bytes.buffer).setUint32(0, text.length, true);
@@ -65,7 +72,14 @@ export function unpackTrained(bytes: Uint8Array): Trained {
   const numbers = new Float32Array(rest.buffer, 0, rest.length / 4);
   const raw = numbers.slice(0, points);
   const scores = numbers.slice(points, 2 * points);
-  const network = shape && sharedFloats(numbers.length - 2 * points);
-  network?.set(numbers.subarray(2 * points));
-  return { penalty, blend, calibration: { kind, raw, scores }, network, shape };
+  const calibration = { kind, raw, scores };
+  if (shape === undefined) return { ...untrained, penalty, blend, calibration };
+  const shared = (part: Float32Array) => {
+    const floats = sharedFloats(part.length);
+    floats.set(part);
+    return floats;
+  };
+  const from = 2 * points + shape.dimension;
+  const profile = shared(numbers.subarray(2 * points, from));
+  return { penalty, blend, calibration, shape, profile, network: shared(numbers.subarray(from)) };
 }

@@ -24,7 +24,7 @@ export interface TrainingQueueOptions {
   readonly clock: Clock;
   /** How many readers may wait; one more is dropped. From 1. @default 1000 */
   readonly waitingMax?: number | undefined;
-  /** How often the network sees all articles, at most, in each fold. From 1. @default 40 */
+  /** How often the network sees all articles, at most, in each fold. From 1. @default 200 */
   readonly epochsMax?: number | undefined;
   /** The size of the network's layers; a multiple of 16. @default 128 */
   readonly layerSize?: number | undefined;
@@ -58,7 +58,7 @@ export class TrainingQueue implements AsyncDisposable {
   #running: Running | undefined;
 
   static async open(options: TrainingQueueOptions): Promise<TrainingQueue> {
-    const { epochsMax = 40, trainingMsMax = 3_600_000 } = options;
+    const { epochsMax = 200, trainingMsMax = 3_600_000 } = options;
     checkInteger('epochsMax', epochsMax, 1, 10_000);
     const module = new URL('./trainer-worker.ts', import.meta.url);
     const limits = { workers: 1, queueMax: 8, deadlineMs: trainingMsMax };
@@ -67,7 +67,7 @@ export class TrainingQueue implements AsyncDisposable {
   }
 
   private constructor(options: TrainingQueueOptions, pool: Pool<Module>) {
-    const { tastes, epochsMax = 40, layerSize = 128, waitingMax = 1_000 } = options;
+    const { tastes, epochsMax = 200, layerSize = 128, waitingMax = 1_000 } = options;
     const { dimension } = tastes.model;
     this.#options = options;
     this.#pool = pool;
