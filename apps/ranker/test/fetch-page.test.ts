@@ -3,18 +3,20 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { VirtualClock } from 'spillway/testing';
 import type { FetchedArticle as Article, Fetcher, FetchOptions } from 'spillway-ranker';
-import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
+import { html, openFetcher, openSite, type Reply, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);
-const page = `<!doctype html><html lang="en"><title>Harbour</title><article>${markup}</article></html>`;
+const page = `<!doctype html><html lang="en"><title>Harbour</title>
+  <article>${markup}</article></html>`;
 
 describe('fetching a page', () => {
   let site: Site;
   let fetcher: Fetcher;
   before(async () => {
     site = await openSite();
-    fetcher = await openFetcher({ fetchMsMax: 1_500, bytesMax: 1_048_576 });
+    fetcher = await openFetcher({ bytesMax: 1_048_576 });
   });
   after(async () => {
     await fetcher.close();
@@ -78,6 +80,12 @@ describe('fetching a page', () => {
     site.asked.length = 0;
     assert.equal(await reason('/circle'), 'redirect_loop');
     assert.deepEqual(site.asked, ['/circle', '/back']);
+    site.pages.set('/%C3%BC', (response) => {
+      const location = Buffer.from('/straße').toString('latin1');
+      response.writeHead(302, { location }).end();
+    });
+    site.pages.set('/stra%C3%9Fe', html(page));
+    assert.equal((await article('/\u00FC')).url, `${site.url}/stra%C3%9Fe`);
     site.pages.set('/nowhere', (response) => response.writeHead(302).end());
     assert.equal(await reason('/nowhere'), 'invalid_url');
   });
@@ -136,14 +144,28 @@ describe('fetching a page', () => {
     assert.ok(process.memoryUsage().rss - before < 40 * 1_048_576);
   });
 
-  it('gives up on a page that is slow to answer, to go on, or to end', async () => {
-    site.pages.set('/silent', () => {});
-    site.pages.set('/stuck', (response) => {
-      response.writeHead(200, { 'content-type': 'text/html' }).write('<p>and then');
-    });
-    const [silent, stuck] = await Promise.all([reason('/silent'), reason('/stuck')]);
-    assert.deepEqual([silent, stuck], ['timeout', 'timeout']);
-    const { lane } = fetcher.stats.web;
+  it('gives up on a page that is slow to answer or to go on', async () => {
+    const clock = new VirtualClock();
+    await using patient = await openFetcher({ clock });
+    const replies: Readonly<Record<string, Reply>> = {
+      '/silent': () => {},
+      '/stuck': (response) => {
+        response.writeHead(200, { 'content-type': 'text/html' }).write('<p>and then');
+      },
+    };
+    for (const [path, reply] of Object.entries(replies)) {
+      const asked = Promise.withResolvers<void>();
+      site.pages.set(path, (response, request) => {
+        reply(response, request);
+        asked.resolve();
+      });
+      const answer = patient.fetchArticle(site.url + path);
+      await asked.promise;
+      await clock.advance(15_000);
+      const given = await answer;
+      assert.equal(given.kind === 'unavailable' && given.reason, 'timeout', path);
+    }
+    const { lane } = patient.stats.web;
     assert.deepEqual([lane.inside, lane.waiting], [0, 0]);
   });
 
@@ -218,51 +240,6 @@ describe('fetching a page', () => {
     const answer = await fetcher.fetchArticle(`http://127.0.0.1:${port}/`);
     assert.equal(answer.kind === 'unavailable' && answer.reason, 'server_error');
     server.close();
-  });
-});
-
-describe('politeness', () => {
-  it('asks one host no more often than is right, and others meanwhile', async () => {
-    await using one = await openSite();
-    await using other = await openSite();
-    one.pages.set('/', html(page));
-    other.pages.set('/', html(page));
-    const politeness = { ratePerSecond: 10, burst: 1, queueMax: 2 };
-    await using fetcher = await openFetcher({ politeness });
-    const startedAt = performance.now();
-    const kinds = [one, one, one, other].map(async ({ url }) => {
-      const { kind } = await fetcher.fetchArticle(`${url}/`);
-      return [kind, performance.now() - startedAt] as const;
-    });
-    await assert.rejects(fetcher.fetchArticle(`${one.url}/`), { code: 'BUCKET_FULL', status: 429 });
-    const [, , third = ['', 0], apart = ['', 0]] = await Promise.all(kinds);
-    assert.equal(third[0], 'article');
-    assert.ok(third[1] >= 199, `the third came after ${third[1]} ms`);
-    assert.ok(apart[1] < third[1], 'another host had to wait');
-  });
-
-  it('leaves a host alone that asks for it', async () => {
-    await using site = await openSite();
-    site.pages.set('/', (response) => response.writeHead(429, { 'retry-after': '120' }).end());
-    await using fetcher = await openFetcher();
-    const first = await fetcher.fetchArticle(`${site.url}/`);
-    const second = await fetcher.fetchArticle(`${site.url}/other`);
-    assert.ok(first.kind === 'unavailable' && second.kind === 'unavailable');
-    assert.deepEqual([first.reason, second.reason], ['blocked', 'blocked']);
-    assert.match(second.detail, /left alone for 1[12]\d s/);
-    assert.deepEqual(site.asked, ['/']);
-  });
-
-  it('remembers no more hosts than it may', async () => {
-    await using site = await openSite();
-    site.pages.set('/', html(page));
-    const politeness = { ratePerSecond: 1_000, burst: 10, hostsMax: 3 };
-    const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
-    await using fetcher = await openFetcher({ politeness, resolve });
-    for (let n = 0; n < 9; n += 1) {
-      await fetcher.fetchArticle(`http://host-${n}.example:${site.port}/`);
-    }
-    assert.equal(fetcher.stats.web.politeness.hosts, 3);
   });
 });
 

@@ -58,7 +58,7 @@ export function html(body: string | Uint8Array, type = 'text/html; charset=utf-8
 export function sentence(n: number): string {
   const things = ['harbour', 'crane', 'ledger', 'ferry', 'warehouse', 'signal', 'engine', 'tide'];
   const [a, b, c] = [0, 3, 5].map((step) => things[(n * 7 + step) % things.length]);
-  return `In year ${1900 + n} the ${a} stood beside the ${b}, and nobody moved the ${c}, said number ${n}.`;
+  return `In year ${1900 + n} the ${a} stood beside the ${b}, and nobody saw the ${c}, says ${n}.`;
 }
 
 /** Paragraphs of three sentences each, as a plain text and as markup. */

@@ -87,7 +87,8 @@ function outlines(folder: Folder, indent: string): string[] {
   const own = folder.feeds.map(({ title, url, siteUrl }) => {
     const name = escapeXml(title);
     const site = siteUrl === undefined ? '' : ` htmlUrl="${escapeXml(siteUrl)}"`;
-    return `${indent}<outline type="rss" text="${name}" title="${name}" xmlUrl="${escapeXml(url)}"${site}/>`;
+    const address = `xmlUrl="${escapeXml(url)}"${site}`;
+    return `${indent}<outline type="rss" text="${name}" title="${name}" ${address}/>`;
   });
   const inner = [...folder.folders].flatMap(([name, below]) => [
     `${indent}<outline text="${escapeXml(name)}">`,

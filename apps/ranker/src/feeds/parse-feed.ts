@@ -42,7 +42,7 @@ const titleCharsMax = 500;
 const textCharsMax = 100_000;
 /** Markup that people put into titles; anything else between brackets is meant to be read. */
 const titleMarkup =
-  /<\/?(a|abbr|b|big|br|cite|code|div|em|font|h[1-6]|i|img|mark|p|s|small|span|strong|su[bp]|tt|u|wbr)(\s[^<>]*)?\/?>/gi;
+  /<\/?(a|b|br|cite|code|div|em|font|h\d|i|img|mark|p|s|small|span|strong|su[bp]|u)\b[^<>]*>/gi;
 
 /** A feed of any format; throws an `UnavailableError` for what is none or cannot be read. */
 export function parseFeed(text: string, url: string): Feed {

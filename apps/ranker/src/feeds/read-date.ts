@@ -20,6 +20,7 @@ const zones: Readonly<Record<string, number>> = {
   pst: -8,
 };
 
+const isoClock = '(\\d{2}):?(\\d{2})(?::?(\\d{2})(?:[.,]\\d+)?)?';
 const clock = '(\\d{1,2}):(\\d{2})(?::(\\d{2})(?:[.,]\\d+)?)?';
 const zone = '\\s*([a-z]+|[+-]\\d{1,2}:?\\d{2}|[+-]\\d{2})?';
 const mail = new RegExp(
@@ -30,7 +31,7 @@ const american = new RegExp(
   `([a-z]{3})[a-z]*\\.?\\s+(\\d{1,2}),?\\s+(\\d{4})(?:,?\\s+${clock}${zone})?`,
   'i',
 );
-const iso = new RegExp(`^(\\d{4})-?(\\d{2})(?:-?(\\d{2})(?:[t\\s]\\s*${clock}${zone})?)?`, 'i');
+const iso = new RegExp(`^(\\d{4})-?(\\d{2})(?:-?(\\d{2})(?:[t\\s]\\s*${isoClock}${zone})?)?`, 'i');
 
 type Parts = readonly (string | undefined)[];
 

@@ -53,7 +53,7 @@ const waitMsMax = 30_000;
 /** After a failed start nobody tries again for so long. */
 const quietMs = 60_000;
 
-/** One browser for pages that are nothing without scripts: started when needed, never left behind. */
+/** One browser for pages that need scripts: started when needed, never left behind. */
 export class Browser implements AsyncDisposable {
   readonly #settings: BrowserSettings;
   readonly #clock: Clock;
@@ -151,9 +151,8 @@ export class Browser implements AsyncDisposable {
   }
 
   async #start(): Promise<BrowserSession> {
-    if (this.#clock.now() < this.#quietUntil) {
-      throw new UnavailableError('server_error', 'the browser does not start');
-    }
+    const failure = new UnavailableError('too_short', 'the browser it needs does not start');
+    if (this.#clock.now() < this.#quietUntil) throw failure;
     // What the old one still has to do it finishes.
     void this.#retire();
     try {
@@ -163,7 +162,7 @@ export class Browser implements AsyncDisposable {
     } catch (error) {
       this.#quietUntil = this.#clock.now() + quietMs;
       this.#lastError = error;
-      throw new UnavailableError('server_error', 'the browser does not start');
+      throw failure;
     }
   }
 

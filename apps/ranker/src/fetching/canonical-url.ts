@@ -2,7 +2,7 @@ const urlCharsMax = 4_096;
 
 /** Parameters that say where a reader came from, and nothing of what is read. */
 const tracking = new RegExp(
-  '^(utm_.*|(fb|g|y|w|tt|d|ms|tw)clid|gbraid|wbraid|mc_[ce]id|igsh(id)?|_hs(enc|mi)|mkt_tok|' +
+  '^(utm_.*|(fb|g|y|w|tt|d|tw)clid|msclkid|gbraid|wbraid|mc_[ce]id|igsh(id)?|_hs(enc|mi)|mkt_tok|' +
     'at_(medium|campaign|custom.*|link.*|format|ptr_name|bbc_team)|cmpid|s_?cid|ncid|icid|' +
     'ref(_src|_url)?|source|smid|spm|vero_id|oly_(anon|enc)_id|_ga|__twitter_.*|' +
     'guccounter|guce_.*|xtor|wt\\.mc.*|amp|outputtype)$',
@@ -33,7 +33,7 @@ export function canonicalUrl(text: string, base?: string): string | undefined {
   url.hash = '';
   const kept = url.search.slice(1).split('&').filter(isContent);
   url.search = kept.join('&');
-  url.pathname = url.pathname.replace(/(?<=.)\/amp\/?$/i, '').replace(/\.amp(?=\.html$|$)/i, '');
+  url.pathname = url.pathname.replace(/(?<=.)(\/amp)+\/?$/i, '').replace(/\.amp(?=\.html$|$)/i, '');
   return url.href;
 }
 

@@ -1,4 +1,4 @@
-/** How much of a document declarations are looked for in, in bytes; twice what the standard asks. */
+/** Where declarations are looked for, in bytes; twice what the standard asks. */
 const headBytes = 2_048;
 /** How much of a document is looked at to guess, in bytes. */
 const sampleBytes = 131_072;
@@ -15,8 +15,8 @@ export function decodeText(bytes: Uint8Array, contentType: string): string {
   // No other encoding looks like this by accident, and old declarations outlive their truth.
   const utf8 = decode(bytes, 'utf-8', true);
   if (utf8 !== undefined && !isSevenBit(bytes)) return utf8;
-  const declared = [/charset\s*=\s*["']?([^\s"';,]+)/i.exec(contentType)?.[1], declaration(bytes)];
-  for (const label of declared) {
+  const header = /charset\s*=\s*["']?([^\s"';,]+)/i.exec(contentType)?.[1];
+  for (const label of [header, declaration(bytes), 'utf-8']) {
     // A document whose declaration can be read byte by byte is not made of pairs of bytes.
     if (label === undefined || /^(utf-?16|ucs-?2|unicode$|iso-10646)/i.test(label)) continue;
     const text = decode(bytes, label);

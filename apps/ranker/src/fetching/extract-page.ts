@@ -32,8 +32,12 @@ const enoughChars = 250;
 const textCharsMax = 400_000;
 const titleCharsMax = 500;
 
-const challenge =
-  /just a moment|attention required|are you (a )?(human|robot)|verify(ing)? (that )?you are|unusual traffic|access (to this page has been )?denied|checking your browser|press (&|and) hold|captcha/i;
+const challenge = new RegExp(
+  'just a moment|attention required|are you (a )?(human|robot)|verify(ing)? (that )?you are|' +
+    'unusual traffic|access (to this page has been )?denied|checking your browser|' +
+    'press (&|and) hold|captcha',
+  'i',
+);
 
 /** The main text of a page: found in it, told by it for machines, or whatever looks like prose. */
 export function extractPage(html: string, url: string): Extraction {
@@ -42,12 +46,19 @@ export function extractPage(html: string, url: string): Extraction {
   const readable = facts.depth > depthMax ? undefined : readPage(html, url);
   const found = mainText(html, readable?.text ?? '', structured?.text ?? '');
   const text = found.text.slice(0, textCharsMax).toWellFormed();
-  const title = (readable?.title || facts.title).slice(0, titleCharsMax).toWellFormed();
+  const title = ownTitle(readable?.title || facts.title, facts.headings);
   const isChallenge = text.length < 600 && challenge.test(`${facts.title}\n${text}`);
   return {
-    ...{ title, text, how: found.how, author: author ?? readable?.author, published, language },
+    title: title.slice(0, titleCharsMax).toWellFormed(),
+    ...{ text, how: found.how, author: author ?? readable?.author, published, language },
     ...{ canonical, isFree: structured?.isFree ?? true, needsScripts, isChallenge },
   };
+}
+
+/** A title without the name of the site, where a heading shows which part that is. */
+function ownTitle(title: string, headings: ReadonlySet<string>): string {
+  const parts = title.split(/\s+[|–—·:»-]\s+/);
+  return parts.find((part) => part !== '' && headings.has(part)) ?? title;
 }
 
 function mainText(

@@ -10,8 +10,12 @@ export type HtmlPiece =
 
 const rawElements = new Set(['script', 'style', 'textarea', 'title', 'template', 'svg', 'iframe']);
 const tagStart = /<(\/?)([a-z][^\s/>]*)/giy;
-const blocks =
-  /^(address|article|aside|blockquote|br|dd|div|dl|dt|fig\w+|footer|form|h[1-6]|header|hr|li|main|nav|ol|p|pre|section|t[dhr]|table|ul)$/;
+const blocks: ReadonlySet<string> = new Set(
+  (
+    'address article aside blockquote br dd div dl dt figcaption figure footer form h1 h2 h3 h4 ' +
+    'h5 h6 header hr li main nav ol p pre section table td th tr ul'
+  ).split(' '),
+);
 
 /** The pieces of a page in their order, each character looked at once. */
 export function* htmlPieces(html: string): Generator<HtmlPiece> {
@@ -86,7 +90,7 @@ export function attributes(inside: string): ReadonlyMap<string, string> {
 }
 
 export function isBlock(name: string): boolean {
-  return blocks.test(name);
+  return blocks.has(name);
 }
 
 /** The words of a piece of markup, with an empty line between its blocks. */

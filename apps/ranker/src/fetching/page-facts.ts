@@ -6,6 +6,8 @@ import { type StructuredData, structuredData } from './structured-data.ts';
 /** What a page says about itself outside of its text. */
 export interface PageFacts {
   readonly title: string;
+  /** The texts of its larger headings, the first few. */
+  readonly headings: ReadonlySet<string>;
   readonly author: string | undefined;
   /** UNIX time in milliseconds. */
   readonly published: number | undefined;
@@ -22,10 +24,15 @@ export interface PageFacts {
 }
 
 /** Elements that end without a closing tag, by what comes next or at once: they do not nest. */
-const flat =
-  /^(area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|t[dhr]|tbody|thead|track|wbr)$/;
+const flat: ReadonlySet<string> = new Set(
+  (
+    'area base br col dd dt embed hr img input li link meta option p param source tbody td th ' +
+    'thead tr track wbr'
+  ).split(' '),
+);
 const feedType = /^application\/((rss|atom|rdf)\+xml|feed\+json|json)$/i;
 const feedsMax = 10;
+const headingsMax = 10;
 
 /** Reads a page once, from its first tag to its last. */
 export function pageFacts(html: string): PageFacts {
@@ -51,6 +58,7 @@ export function pageFacts(html: string): PageFacts {
   const author = structured?.author ?? meta.get('author') ?? meta.get('article:author');
   return {
     title: meta.get('og:title') ?? structured?.title ?? found.title,
+    headings: found.headings,
     author: author && !/^https?:/.test(author) ? author.slice(0, 200) : undefined,
     published: firstOf(published, readDate),
     language: language && /^[a-z]{2,3}(-[a-z\d]{2,8})*$/i.test(language) ? language : undefined,
@@ -86,6 +94,7 @@ interface Found {
   time: string | undefined;
   depth: number;
   needsScripts: boolean;
+  readonly headings: Set<string>;
   readonly meta: Map<string, string>;
   readonly links: ReadonlyMap<string, string>[];
   structured: StructuredData | undefined;
@@ -96,23 +105,30 @@ function scan(html: string): Found {
   const links: ReadonlyMap<string, string>[] = [];
   const found: Found = {
     ...{ title: '', language: undefined, time: undefined, depth: 0, needsScripts: false },
-    ...{ meta, links, structured: undefined },
+    ...{ meta, links, headings: new Set<string>(), structured: undefined },
   };
   const blocks: string[] = [];
   let [depth, inNoscript] = [0, false];
+  let heading: string | undefined;
   for (const piece of htmlPieces(html)) {
     if (piece.kind === 'text') {
+      if (heading !== undefined) heading += piece.text;
       if (inNoscript && /javascript|enable scripts/i.test(piece.text)) found.needsScripts = true;
       continue;
     }
     const { kind, name } = piece;
     if (name === 'noscript') inNoscript = kind === 'open';
+    if (/^h[12]$/.test(name)) {
+      const isFull = heading === undefined || found.headings.size >= headingsMax;
+      if (!isFull) found.headings.add(tidyText(decodeEntities(heading ?? '')));
+      heading = kind === 'open' ? '' : undefined;
+    }
     if (kind === 'raw') {
       if (name === 'title') found.title ||= tidyText(decodeEntities(piece.text));
       else if (/ld\+json/i.test(piece.inside)) blocks.push(piece.text);
       continue;
     }
-    if (!flat.test(name)) depth = Math.max(0, depth + (kind === 'open' ? 1 : -1));
+    if (!flat.has(name)) depth = Math.max(0, depth + (kind === 'open' ? 1 : -1));
     found.depth = Math.max(found.depth, depth);
     if (kind === 'open') note(found, name, piece.inside);
   }

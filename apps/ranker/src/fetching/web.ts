@@ -210,9 +210,11 @@ function requestHeaders({ accept, validators = {} }: WebQuestion): Record<string
 function redirection({ statusCode, headers }: Dispatcher.ResponseData, from: URL): URL | undefined {
   const { location } = headers;
   if (![301, 302, 303, 307, 308].includes(statusCode)) return undefined;
-  const next = typeof location === 'string' ? webUrl(location, from.href) : undefined;
+  // Headers come byte by byte; those who do not quote their letters send UTF-8.
+  const place = typeof location === 'string' ? Buffer.from(location, 'latin1').toString() : '';
+  const next = place === '' ? undefined : webUrl(place, from.href);
   if (next !== undefined) return next;
-  throw new UnavailableError('invalid_url', `${from.href} redirects to ${location ?? 'nowhere'}`);
+  throw new UnavailableError('invalid_url', `${from.href} redirects to ${place || 'nowhere'}`);
 }
 
 function validatorsOf({ etag, 'last-modified': modified }: Dispatcher.ResponseData['headers']): {
