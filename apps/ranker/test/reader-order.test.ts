@@ -123,6 +123,20 @@ describe('the order of articles', () => {
     assert.ok(buried > 100, `place ${buried}`);
   });
 
+  it('keeps what a weekly source wrote on the first page of ten sources that write all day', () => {
+    const loud = Array.from({ length: 700 }, (_, index) =>
+      articleOf({
+        id: `l${index}`,
+        source: `loud${index % 10}.org`,
+        publishedAt: nowMs - (index / 700) * 7 * dayMs,
+        score: 6,
+      }),
+    );
+    const weekly = articleOf({ id: 'w', source: 'weekly.org', publishedAt: nowMs - 5 * dayMs });
+    const place = idsOf(ordered([...loud, { ...weekly, score: 6 }])).indexOf('w');
+    assert.ok(place < 40, `place ${place}`);
+  });
+
   it('does not show one source or one topic ten times in a row', () => {
     const random = seededRandom(3);
     const topic = vectorOf(random);
@@ -174,8 +188,8 @@ describe('the order of articles', () => {
 
   it('lists a story as new until one of its articles is rated or read', () => {
     const articles = [
-      articleOf({ id: 'rated', vote: 7 }),
-      articleOf({ id: 'twin' }),
+      articleOf({ id: 'rated', vote: 3 }),
+      articleOf({ id: 'twin', score: 9 }),
       articleOf({ id: 'read', isRead: true }),
       articleOf({ id: 'new' }),
     ];
@@ -261,10 +275,10 @@ describe('near-duplicates', () => {
 
   it('is quick enough for a full shelf', () => {
     const articles = someArticles(seededRandom(2), 1_000);
-    const begun = performance.now();
+    const begun = process.cpuUsage();
     const groups = atOnce(groupDuplicates(articles));
     atOnce(order(articles, groups, new Map(), { ...defaults, explorationShare: 0.1 }));
-    const ms = performance.now() - begun;
+    const ms = process.cpuUsage(begun).user / 1_000;
     assert.ok(ms < 1_000, `${ms} ms`);
   });
 });

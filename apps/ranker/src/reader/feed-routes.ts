@@ -1,13 +1,13 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import { httpError } from 'spillway-http';
-import { rankerError } from '../errors.ts';
+import { unavailableError } from '../errors.ts';
+import { formatOpml } from '../feeds/opml.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Desks } from './desks.ts';
 import type { FeedRefresh } from './feed-refresh.ts';
 import { feedsView } from './feeds-page.ts';
 import { frame } from './frame.ts';
-import { opmlText } from './opml-text.ts';
 import { answerForm, userOf } from './reader-session.ts';
 import type { NewFeed, ReaderStore } from './reader-store.ts';
 
@@ -50,7 +50,15 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
       'content-type': 'text/x-opml; charset=utf-8',
       'content-disposition': 'attachment; filename="feeds.opml"',
     });
-    return opmlText(feeds);
+    const named = feeds.map(({ url, title, siteUrl, folder }) => {
+      return {
+        url,
+        title: title || url,
+        siteUrl,
+        folders: folder === '' ? [] : folder.split(' / '),
+      };
+    });
+    return formatOpml('Feeds', named);
   });
 
   app.post<{ Body: { url: string } }>(
@@ -116,9 +124,7 @@ async function findFeed(
   const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
   if (!isWeb) throw httpError('INPUT_INVALID', 'the address of a feed begins with https://');
   const answer = await fetcher.fetchFeed(url, { signal });
-  if (answer.kind === 'unavailable') {
-    throw rankerError('ARTICLE_UNAVAILABLE', `${answer.reason}: ${answer.detail}`);
-  }
+  if (answer.kind === 'unavailable') throw unavailableError(answer);
   if (answer.kind === 'unchanged') return { url, title: '', folder: '' };
   const { feed } = answer;
   return { url: feed.url, title: feed.title.slice(0, nameLengthMax), folder: '' };

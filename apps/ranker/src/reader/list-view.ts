@@ -24,7 +24,7 @@ export function listView(list: ShownList, query: ListQuery): Html {
   const shown = places.slice(0, query.count);
   const left = places.length - shown.length;
   const next = listAddress({ ...query, count: query.count + pageSize });
-  return html`<p class="count">${countText(list, query)}</p>
+  return html`<h1 class="count">${countText(list, query)}</h1>
 <ol class="articles">${shown.map((place) => articleView(place, madeAt))}</ol>
 ${shown.length === 0 && emptyView(query, isEmpty)}
 ${left > 0 && html`<p class="next"><a href="${next}">Show more (${left} left)</a></p>`}

@@ -37,6 +37,9 @@ const uncertaintyUnknown = 3;
 const dayMs = 86_400_000;
 /** A source that is silent for longer than a day ages slower by so much, at most this. */
 const quietFactorMax = 7;
+/** One place in so many is for a source whose articles age at least twice as slow. */
+const quietPeriod = 10;
+const quietTurn = 2;
 /** So far back the list looks for what was just shown. */
 const sourceWindow = 8;
 const topicWindow = 4;
@@ -60,20 +63,32 @@ export function* order(
   check(Number.isFinite(options.nowMs), 'nowMs', 'a time', options.nowMs);
   const halfLife = halfLives(articles, options);
   const stories = Map.groupBy(articles, ({ id }) => groups.get(id) ?? id).values();
-  const places: Place[] = [];
+  const places: Scored[] = [];
   for (const story of stories) {
     if (isListed(story, options.listing)) {
       const members = story
         .filter(({ id }) => verdicts.get(id)?.isMuted !== true)
         .map((article) => placeOf(article, verdicts, halfLife, options.nowMs))
-        .sort(byValue);
+        .sort((one, other) => rated(other) - rated(one) || byValue(one, other));
       const [best, ...others] = members;
       if (best !== undefined)
         places.push({ ...best, others: others.map(({ article }) => article) });
     }
     yield;
   }
-  return yield* varied(places.sort(byValue), options);
+  const isQuiet = ({ article: { source }, score }: Scored) =>
+    score >= scoreUnknown && Number(halfLife.get(source)) >= 2 * options.halfLifeMs;
+  return yield* varied(places.sort(byValue), isQuiet, options);
+}
+
+/** A place with its score as the user's rules have it. */
+interface Scored extends Place {
+  readonly score: number;
+}
+
+/** What the user has rated stands for its story: that is the one they know. */
+function rated({ article }: Place): number {
+  return Number(article.vote !== undefined);
 }
 
 /** A story is new until one of its articles is rated or read, and rated when one of them is. */
@@ -88,12 +103,12 @@ function placeOf(
   verdicts: ReadonlyMap<string, Verdict>,
   halfLife: ReadonlyMap<string, number>,
   nowMs: number,
-): Place {
+): Scored {
   const boost = verdicts.get(article.id)?.points ?? 0;
   const score = Math.max(scoreMin, (article.vote ?? article.score ?? scoreUnknown) + boost);
   const ageMs = Math.max(0, nowMs - article.publishedAt);
   const value = score * 2 ** (-ageMs / (halfLife.get(article.source) as number));
-  return { article, others: [], value, boost, isExploration: false };
+  return { article, others: [], score, value, boost, isExploration: false };
 }
 
 /** Who posts once a week is worth waiting for: its articles stay until about the next one. */
@@ -116,16 +131,20 @@ function byValue(one: Place, other: Place): number {
 }
 
 /** Takes the best again and again, where it counts less the more it is like those just taken. */
-function* varied(places: readonly Place[], options: OrderOptions): Slices<readonly Place[]> {
-  const { explorationShare } = options;
+function* varied(
+  places: readonly Scored[],
+  isQuiet: (place: Scored) => boolean,
+  { explorationShare }: OrderOptions,
+): Slices<readonly Place[]> {
   const period = explorationShare > 0 ? Math.round(1 / explorationShare) : Infinity;
   const left = [...places];
-  const taken: Place[] = [];
+  const taken: Scored[] = [];
   while (left.length > 0 && taken.length < variedMax) {
     const isTurn = taken.length % period === Math.floor(period / 2);
     const explored = isTurn ? unsurest(left, period) : undefined;
-    const index = explored ?? best(left, taken);
-    const [place] = left.splice(index, 1) as [Place];
+    const quiet = taken.length % quietPeriod === quietTurn ? left.findIndex(isQuiet) : -1;
+    const index = explored ?? (quiet === -1 ? best(left, taken) : quiet);
+    const [place] = left.splice(index, 1) as [Scored];
     taken.push(explored === undefined ? place : { ...place, isExploration: true });
     yield;
   }

@@ -45,8 +45,7 @@ export async function answerForm(
     const text = await work();
     if (isPage) request.session.flash({ kind: 'info', text });
   } catch (error) {
-    const isRefused = error instanceof SpillwayError && error.status < 500;
-    if (!isPage || !isRefused) throw error;
+    if (!isPage || !(error instanceof SpillwayError)) throw error;
     request.session.flash({ kind: 'error', text: error.message });
   }
   return isPage ? reply.redirect(back, 303) : reply.code(204).send();

@@ -55,7 +55,7 @@ async function post(action, name, value, isRepeated = false) {
   const headers = { accept: 'application/json', 'x-csrf-token': form.elements._csrf.value };
   const answer = await fetch(action, { method: 'POST', body, headers });
   if (answer.ok) return;
-  const failure = await answer.json().catch(() => ({}));
+  const { error: failure = {} } = await answer.json().catch(() => ({}));
   if (failure.code === 'CSRF_REFUSED' && !isRepeated) {
     await renewToken();
     await post(action, name, value, true);
@@ -176,8 +176,11 @@ if (list !== null) {
 // A file is read here, since a form without script can only send what is pasted.
 for (const label of document.querySelectorAll('[data-fills]')) {
   label.hidden = false;
-  label.querySelector('input').addEventListener('change', async (event) => {
+  label.querySelector('input').addEventListener('change', (event) => {
     const [file] = event.target.files;
-    if (file) document.getElementById(label.dataset.fills).value = await file.text();
+    const field = document.getElementById(label.dataset.fills);
+    void file?.text().then((text) => {
+      field.value = text;
+    });
   });
 }
