@@ -23,6 +23,15 @@ const services: readonly ServiceFile[] = [
     ],
   },
   {
+    name: 'ingest',
+    file: 'apps/ingest/bin/ingest.js',
+    // Nobody asked for real trades yet, so nothing is asked of a real exchange.
+    words: (data) => [
+      ...['follow', '--simulated', '--data', join(data, 'ingest-simulated')],
+      ...['--host', '127.0.0.1', ...portWords(options.ingestPort)],
+    ],
+  },
+  {
     name: 'ranker',
     file: 'apps/ranker/bin/ranker.js',
     words: (data) => [
@@ -36,6 +45,7 @@ const usage = `Starts all services on this machine, each with its data below one
   npm start
   npm start -- --data <folder>        where all data are kept (default ./data)
   npm start -- --fleet-port <number>  0 takes a free one (default 6543)
+  npm start -- --ingest-port <number> (default 7070); it follows a simulated exchange
   npm start -- --ranker-port <number> (default 19090)
 Ctrl-C stops them when they are done with what they have begun; a second one at once.
 `;
@@ -50,6 +60,7 @@ const options = readOptions();
 interface StartOptions {
   readonly data: string;
   readonly fleetPort: string | undefined;
+  readonly ingestPort: string | undefined;
   readonly rankerPort: string | undefined;
 }
 
@@ -59,6 +70,7 @@ function readOptions(): StartOptions {
       options: {
         data: { type: 'string', default: 'data' },
         'fleet-port': { type: 'string' },
+        'ingest-port': { type: 'string' },
         'ranker-port': { type: 'string' },
         help: { type: 'boolean' },
       },
@@ -67,8 +79,9 @@ function readOptions(): StartOptions {
       process.stdout.write(usage);
       process.exit(0);
     }
-    const [fleetPort, rankerPort] = [values['fleet-port'], values['ranker-port']];
-    return { data: resolve(values.data), fleetPort, rankerPort };
+    const [fleetPort, ingestPort] = [values['fleet-port'], values['ingest-port']];
+    const rankerPort = values['ranker-port'];
+    return { data: resolve(values.data), fleetPort, ingestPort, rankerPort };
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n${usage}`);
     process.exit(2);

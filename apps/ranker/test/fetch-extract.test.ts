@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Article, Fetcher } from 'spillway-ranker';
+import type { FetchedArticle, Fetcher } from 'spillway-ranker';
 import { html, openFetcher, openSite, type Site, sentence, story } from './fetch-scene.ts';
 import { sitePages } from './site-pages.ts';
 
@@ -23,13 +23,13 @@ describe('the text of a page', () => {
     await site[Symbol.asyncDispose]();
   });
 
-  const fetched = async (body: string, path = '/2024/story'): Promise<Article | string> => {
+  const fetched = async (body: string, path = '/2024/story'): Promise<FetchedArticle | string> => {
     site.pages.set(path, html(body));
     const answer = await fetcher.fetchArticle(site.url + path);
     if (answer.kind === 'article') return answer.article;
     return answer.kind === 'unavailable' ? answer.reason : answer.kind;
   };
-  const article = async (body: string, path?: string): Promise<Article> => {
+  const article = async (body: string, path?: string): Promise<FetchedArticle> => {
     const found = await fetched(body, path);
     assert.ok(typeof found === 'object', `${found}`);
     return found;

@@ -143,6 +143,8 @@ describe('errorAnswers', () => {
     const wrongType = await fetch(server.url, xml);
     assert.equal(wrongType.status, 415);
     assert.match((await told(wrongType)).error.message, /application\/json/);
+    const nowhere = await fetch(`${server.url}/nowhere`, xml);
+    assert.equal(nowhere.status, 404, 'what is not there takes no type of body');
     // What is text by nature becomes the number that was asked for; nothing else does.
     const paged = await fetch(`${server.url}?page=2`, json('{"user":{}}'));
     assert.deepEqual(await paged.json(), { page: 2 });

@@ -1,0 +1,185 @@
+import { type Html, html, Raw } from 'spillway-http';
+import { type Bar, columnsPlot, rowsPlot } from './plots.ts';
+import type { DayQuality, ProductQuality, Quality } from './quality.ts';
+import { qualityStyle } from './quality-style.ts';
+import type { Verification } from './verify.ts';
+
+/** So many products are drawn, the worst first; the table has all of them. */
+const drawnMax = 20;
+const columnsMax = 120;
+/** Issues that the page lists. */
+const shownMax = 100;
+
+/** The report as one page that needs nothing else: it can be kept, sent and printed. */
+export function qualityPage(quality: Quality, verification?: Verification): string {
+  const { products, days } = quality;
+  const title = `Trades: quality ${Math.round(quality.score)} of 100`;
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+${new Raw(`<style>${qualityStyle}</style>`)}
+</head>
+<body>
+<main>
+<h1>Quality of the trades</h1>
+<p class="muted">Version ${quality.version} of the table, looked at on
+  <time datetime="${quality.at}">${moment(quality.at)}</time>.</p>
+${headline(quality)}
+${verification === undefined ? '' : verified(verification)}
+${checks(quality)}
+<section aria-labelledby="days"><h2 id="days">Trades a day</h2>${daysPlot(days)}</section>
+<section aria-labelledby="complete"><h2 id="complete">Completeness</h2>
+${completenessPlot(products)}</section>
+<section aria-labelledby="age"><h2 id="age">Age of the newest trade</h2>
+${agePlot(products)}</section>
+${table(products)}
+</main>
+</body>
+</html>
+`.toString();
+}
+
+function headline(quality: Quality): Html {
+  const { score, trades, products, spanDays, bytes, volume, passed } = quality;
+  const tone = score >= 90 ? 'good' : score >= 70 ? 'warning' : 'critical';
+  const figures: readonly (readonly [string, string])[] = [
+    ['trades', count(trades)],
+    ['products', count(products.length)],
+    ['days from first to last', count(Math.round(spanDays))],
+    ['Parquet', size(bytes)],
+    ['volume', count(Math.round(volume))],
+  ];
+  return html`<dl class="figures">
+    <div class="score ${tone}"><dt>health score</dt><dd>${Math.round(score)}</dd></div>
+    ${figures.map(([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>`)}
+    <div><dt>gates</dt><dd>${passed ? 'passed' : 'failed'}</dd></div>
+  </dl>`;
+}
+
+function verified({ issues, issuesFound, rawFiles, tableFiles }: Verification): Html {
+  const looked = `${count(rawFiles)} raw and ${count(tableFiles)} table files were read`;
+  const outcome = issuesFound === 0 ? 'nothing is missing, twice or damaged' : 'not all is well';
+  const shown = issues.slice(0, shownMax);
+  const list = html`<details><summary>${count(issuesFound)} issues</summary>
+    <ul>${shown.map(({ flaw, exchange, product, file, message }) => {
+      const where = [exchange, product, file].filter(Boolean).join(' ');
+      return html`<li><strong>${flaw}</strong> ${where}: ${message}</li>`;
+    })}</ul>
+    ${issuesFound > shown.length ? html`<p>The first ${shown.length} are shown.</p>` : ''}
+  </details>`;
+  return html`<section aria-labelledby="verified"><h2 id="verified">Against the ledger</h2>
+    <p>${looked}: ${outcome}.</p>${issuesFound === 0 ? '' : list}</section>`;
+}
+
+function checks({ checks: all }: Quality): Html {
+  return html`<section aria-labelledby="checks"><h2 id="checks">Checks</h2>
+    <table><thead><tr><th scope="col">Result</th><th scope="col">Rule</th>
+      <th scope="col">Found</th></tr></thead>
+    <tbody>${all.map(({ name, passed, isGate, found }) => {
+      const result = passed ? 'passed' : isGate ? 'gate failed' : 'failed';
+      const tone = passed ? 'good' : isGate ? 'critical' : 'warning';
+      return html`<tr><td><span class="badge ${tone}">${result}</span></td>
+        <td>${name}</td><td>${found}</td></tr>`;
+    })}</tbody></table></section>`;
+}
+
+function daysPlot(days: readonly DayQuality[]): Html {
+  const step = Math.max(1, Math.ceil(days.length / columnsMax));
+  const bars: Bar[] = [];
+  for (let at = 0; at < days.length; at += step) {
+    const some = days.slice(at, at + step);
+    const value = some.reduce((sum, { trades }) => sum + trades, 0) / some.length;
+    const text = `${count(Math.round(value))}${step === 1 ? '' : ' a day'}`;
+    bars.push({ label: some[0]?.date ?? '', value, text, tone: 'plain' });
+  }
+  const total = days.reduce((sum, { trades }) => sum + trades, 0);
+  return columnsPlot(bars, {
+    id: 'plot-days',
+    title: 'Trades a day',
+    description: `${count(total)} trades on ${count(days.length)} days.`,
+  });
+}
+
+function completenessPlot(products: readonly ProductQuality[]): Html {
+  const worst = products.toSorted((a, b) => a.completenessPct - b.completenessPct);
+  const bars = worst.slice(0, drawnMax).map((product): Bar => {
+    const { completenessPct: value, missing } = product;
+    const low = value < 90 ? 'critical' : value < 95 ? 'warning' : 'attention';
+    const shown = missing > 0 && value > 99.99 ? '< 100' : value.toFixed(2);
+    const text = `${shown} %, ${count(missing)} off`;
+    return { label: product.product, value, text, tone: value < 99 ? low : 'good' };
+  });
+  return rowsPlot(bars, 100, {
+    id: 'plot-complete',
+    title: 'Share of ids that are there, by product, the worst first',
+    description: bars.map(({ label, text }) => `${label}: ${text}`).join('; '),
+  });
+}
+
+function agePlot(products: readonly ProductQuality[]): Html {
+  const oldest = products.toSorted((a, b) => b.ageMinutes - a.ageMinutes);
+  // By its logarithm: minutes and months have to fit on one scale.
+  const scale = (minutes: number) => Math.log10(1 + minutes);
+  const tones = {
+    fresh: 'good',
+    recent: 'attention',
+    aging: 'warning',
+    stale: 'critical',
+  } as const;
+  const bars = oldest.slice(0, drawnMax).map(({ product, ageMinutes, freshness }): Bar => {
+    const text = `${age(ageMinutes)}, ${freshness}`;
+    return { label: product, value: scale(ageMinutes), text, tone: tones[freshness] };
+  });
+  return rowsPlot(bars, Math.max(scale(1440), ...bars.map(({ value }) => value)), {
+    id: 'plot-age',
+    title: 'Age of the newest trade, by product, the oldest first',
+    description: bars.map(({ label, text }) => `${label}: ${text}`).join('; '),
+  });
+}
+
+const numbers: readonly (readonly [string, (product: ProductQuality) => string])[] = [
+  ['Trades', ({ trades }) => count(trades)],
+  ['Missing', ({ missing }) => count(missing)],
+  ['Repeats', ({ duplicates }) => count(duplicates)],
+  ['Longest gap', ({ longestGapMinutes }) => age(longestGapMinutes)],
+  ['Gaps > 1 h', ({ gapsOverHour }) => count(gapsOverHour)],
+  ['Gaps > 3σ / 4σ / 5σ', (one) => `${one.gapsSigma3} / ${one.gapsSigma4} / ${one.gapsSigma5}`],
+  ['Quiet hours', ({ quietHours }) => count(quietHours)],
+];
+
+function table(products: readonly ProductQuality[]): Html {
+  return html`<section aria-labelledby="products"><h2 id="products">Products</h2>
+    <div class="wide" tabindex="0" role="region" aria-labelledby="products">
+    <table><thead><tr><th scope="col">Product</th><th scope="col">Health</th>
+      ${numbers.map(([name]) => html`<th scope="col" class="number">${name}</th>`)}
+      <th scope="col">First trade</th><th scope="col">Last trade</th></tr></thead>
+    <tbody>${products.map((one) => {
+      return html`<tr><th scope="row">${one.exchange} ${one.product}</th>
+        <td><span class="badge ${one.health}">${one.health}</span></td>
+        ${numbers.map(([, text]) => html`<td class="number">${text(one)}</td>`)}
+        <td>${moment(one.firstAt)}</td><td>${moment(one.lastAt)}</td></tr>`;
+    })}</tbody></table></div></section>`;
+}
+
+function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+function size(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${(bytes / 1000 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
+}
+
+function age(minutes: number): string {
+  if (minutes < 120) return `${Math.round(minutes)} min`;
+  return minutes < 2880 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} days`;
+}
+
+function moment(iso: string): string {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
+}

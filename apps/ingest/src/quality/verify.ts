@@ -1,0 +1,249 @@
+import { quoted, type Row } from '../storage/engine.ts';
+import type { MergedProduct, TableFile } from '../storage/manifest.ts';
+import { hashOf, lateCount } from '../storage/merge.ts';
+import type { RawEntry } from '../storage/raw-file.ts';
+import { keyOf, type ProductName } from '../storage/table-draft.ts';
+import type { TableView } from '../storage/table-view.ts';
+import type { TradeTable } from '../storage/trade-table.ts';
+
+/** A range of ids: from `from` to before `to`. */
+export interface IdRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What the checkpoint and the ledger say of one product: what the table must hold. */
+export interface ProductLedger extends ProductName {
+  readonly generation: number;
+  /** All raw files of the generation, by commit. */
+  readonly entries: readonly RawEntry[];
+  /** The ids that were harvested: all of them are in the raw files, or in `gaps`. */
+  readonly harvested: IdRange;
+  /** What is known to be missing. */
+  readonly gaps: readonly IdRange[];
+  /** Whether ids grow by one, so that one that is not there is missing. @default true */
+  readonly hasDenseIds?: boolean | undefined;
+}
+
+/** What may be wrong. A gap is known if the ledger has it. */
+export type Flaw =
+  | 'count'
+  | 'duplicate'
+  | 'file'
+  | 'foreign'
+  | 'gap'
+  | 'known-gap'
+  | 'order'
+  | 'raw'
+  | 'unmerged';
+
+/** One thing that is not as it should be. */
+export interface Issue {
+  readonly flaw: Flaw;
+  readonly exchange: string;
+  readonly product: string;
+  /** The file that it is about, if it is one. */
+  readonly file?: string | undefined;
+  /** The ids that it is about, if there are any. */
+  readonly ids?: IdRange | undefined;
+  readonly message: string;
+}
+
+export interface Verification {
+  /** The version of the table that was looked at. */
+  readonly version: number;
+  readonly products: number;
+  readonly rawFiles: number;
+  readonly tableFiles: number;
+  readonly trades: number;
+  /** At most 1,000; nothing is wrong when it is empty. */
+  readonly issues: readonly Issue[];
+  /** All of them, also those that are left out of `issues`. */
+  readonly issuesFound: number;
+}
+
+const issuesMax = 1_000;
+
+/** Looks at every byte: raw files against the ledger, the table against both. */
+export async function verify(
+  table: TradeTable,
+  ledgers: readonly ProductLedger[],
+  signal?: AbortSignal,
+): Promise<Verification> {
+  await using view = await table.view({ signal });
+  const check = new Check(table, view, signal);
+  await check.foreign();
+  for (const ledger of ledgers) await check.product(ledger);
+  const known = new Set(ledgers.map(keyOf));
+  for (const left of view.manifest.products.filter((one) => !known.has(keyOf(one)))) {
+    check.note('count', left, 'it is in the table, and the ledger does not know it');
+  }
+  const { products, files } = view.manifest;
+  return {
+    version: view.manifest.version,
+    products: ledgers.length,
+    rawFiles: ledgers.reduce((sum, { entries }) => sum + entries.length, 0),
+    tableFiles: files.length,
+    trades: products.reduce((sum, { rows }) => sum + rows, 0),
+    issues: check.issues,
+    issuesFound: check.found,
+  };
+}
+
+class Check {
+  readonly issues: Issue[] = [];
+  found = 0;
+  readonly #table: TradeTable;
+  readonly #view: TableView;
+  readonly #signal: AbortSignal | undefined;
+  /** Where each file of the manifest is on this machine. */
+  readonly #local: ReadonlyMap<string, string>;
+
+  constructor(table: TradeTable, view: TableView, signal: AbortSignal | undefined) {
+    this.#table = table;
+    this.#view = view;
+    this.#signal = signal;
+    const paths = view.manifest.files.map(({ path }, at) => [path, view.paths[at] as string]);
+    this.#local = new Map(paths as [string, string][]);
+  }
+
+  note(flaw: Flaw, of: ProductName, message: string, where: Partial<Issue> = {}): void {
+    this.found += 1;
+    if (this.issues.length >= issuesMax) return;
+    const { exchange, product } = of;
+    this.issues.push({ flaw, exchange, product, ...where, message });
+  }
+
+  async foreign(): Promise<void> {
+    for (const file of await this.#table.foreignFiles(this.#signal)) {
+      const nobody = { exchange: '', product: '' };
+      this.note('foreign', nobody, 'this file is not of the table', { file });
+    }
+  }
+
+  async product(ledger: ProductLedger): Promise<void> {
+    for (const entry of ledger.entries) await this.#raw(entry);
+    const { files, products } = this.#view.manifest;
+    const key = keyOf(ledger);
+    const ofProduct = files.filter((file) => keyOf(file) === key);
+    for (const file of ofProduct) await this.#file(file);
+    const merged = products.find((one) => keyOf(one) === key);
+    if (!this.#merged(ledger, merged)) return;
+    await this.#ids(ledger, ofProduct);
+  }
+
+  async #raw(entry: RawEntry): Promise<void> {
+    const { file, sha256 } = entry;
+    try {
+      await using held = await this.#table.folder.hold(file, this.#signal);
+      const actual = await hashOf(held.path, this.#signal);
+      if (actual !== sha256) {
+        this.note('raw', entry, `its sha256 is ${actual}, the ledger has ${sha256}`, { file });
+      }
+    } catch (error) {
+      this.#signal?.throwIfAborted();
+      this.note('raw', entry, error instanceof Error ? error.message : String(error), { file });
+    }
+  }
+
+  async #file(file: TableFile): Promise<void> {
+    const local = this.#local.get(file.path) as string;
+    const where = { file: file.path };
+    const actual = await hashOf(local, this.#signal);
+    if (actual !== file.sha256) {
+      const message = `its sha256 is ${actual}, the manifest has ${file.sha256}`;
+      return this.note('file', file, message, where);
+    }
+    const source = `read_parquet(${quoted(local)})`;
+    const [row = {}] = await this.#rows(`SELECT count(*) AS rows, min(trade_id) AS first,
+      max(trade_id) AS last, ${lateCount(source)} AS late FROM ${source}`);
+    if (Number(row.late) > 0) this.note('order', file, `${row.late} out of order`, where);
+    const isAsSaid =
+      Number(row.rows) === file.rows &&
+      Number(row.first) === file.firstId &&
+      Number(row.last) === file.lastId;
+    if (isAsSaid) return;
+    const message = `${row.rows} trades from ${row.first} to ${row.last}`;
+    this.note('count', file, `${message}, not ${file.rows} as the manifest has`, where);
+  }
+
+  /** Whether the table has all of the ledger, so that its ids can be compared. */
+  #merged(ledger: ProductLedger, merged: MergedProduct | undefined): boolean {
+    const { generation, entries } = ledger;
+    const isOther = merged !== undefined && merged.generation !== generation;
+    const mergedTo = isOther ? 0 : (merged?.mergedTo ?? 0);
+    const waiting = entries.filter(({ commit }) => commit > mergedTo);
+    const trades = entries.reduce((sum, entry) => sum + entry.trades, 0);
+    if (waiting.length > 0) {
+      const what = `${waiting.length} raw files are not in the table yet`;
+      this.note('unmerged', ledger, `${what}: transform, then verify again`);
+      return false;
+    }
+    if (merged !== undefined && merged.read !== trades) {
+      const message = `${merged.read} trades were read, the ledger has ${trades}`;
+      this.note('count', ledger, message);
+    }
+    return true;
+  }
+
+  async #ids(ledger: ProductLedger, files: readonly TableFile[]): Promise<void> {
+    const { from, to } = ledger.harvested;
+    if (files.length === 0) {
+      if (from < to) this.#missing(ledger, { from, to });
+      return;
+    }
+    const list = files.map(({ path }) => quoted(this.#local.get(path) as string)).join();
+    // The ends of what was harvested stand in for the trades before and after it.
+    await this.#view.engine.run(
+      `CREATE OR REPLACE TEMP TABLE steps AS SELECT id, next FROM (
+        SELECT trade_id AS id, lead(trade_id, 1, ${to}) OVER (ORDER BY trade_id) AS next FROM
+          (SELECT trade_id FROM read_parquet([${list}]) UNION ALL SELECT ${from - 1}))
+        WHERE next <> id + 1`,
+      this.#signal,
+    );
+    const [row = {}] = await this.#rows(`SELECT count(*) FILTER (next = id) AS repeats,
+      min(id) FILTER (next = id) AS repeated FROM steps`);
+    if (Number(row.repeats) > 0) {
+      const message = `${row.repeats} trades are there twice, first ${row.repeated}`;
+      this.note('duplicate', ledger, message);
+    }
+    const outside = files.filter(({ firstId, lastId }) => firstId < from || lastId >= to);
+    for (const { path: file, firstId, lastId } of outside) {
+      const message = `trades ${firstId} to ${lastId} go beyond what was harvested, ${from} to ${to}`;
+      this.note('count', ledger, message, { file });
+    }
+    const holes = await this.#rows(
+      'SELECT id + 1 AS "from", next AS "to" FROM steps WHERE next > id',
+    );
+    for (const hole of holes) {
+      this.#missing(ledger, { from: Number(hole.from), to: Number(hole.to) });
+    }
+  }
+
+  /** Notes what is missing, apart from what the ledger knows to be missing. */
+  #missing(ledger: ProductLedger, hole: IdRange): void {
+    let { from } = hole;
+    for (const gap of ledger.gaps.toSorted((a, b) => a.from - b.from)) {
+      const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
+      if (known.from >= known.to) continue;
+      const before = { from, to: known.from };
+      if (from < known.from) this.#gap(ledger, before);
+      this.note('known-gap', ledger, `still to be filled: ${said(known)}`, { ids: known });
+      from = known.to;
+    }
+    if (from < hole.to) this.#gap(ledger, { from, to: hole.to });
+  }
+
+  #gap(ledger: ProductLedger, ids: IdRange): void {
+    if (ledger.hasDenseIds === false) return;
+    this.note('gap', ledger, `missing: ${said(ids)}`, { ids });
+  }
+
+  async #rows(sql: string): Promise<readonly Row[]> {
+    return await this.#view.engine.rows(sql, this.#signal);
+  }
+}
+
+function said({ from, to }: IdRange): string {
+  return to - from === 1 ? `trade ${from}` : `${to - from} trades, ${from} to ${to - 1}`;
+}

@@ -1,0 +1,145 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createZstdCompress } from 'node:zlib';
+import { checkInteger } from 'spillway';
+import type { TradePage } from '../trade-page.ts';
+import type { Folder } from './folder.ts';
+import { storageError } from './storage-error.ts';
+
+/** What the ledger keeps about one raw file. */
+export interface RawFile {
+  /** Its path in the folder. */
+  readonly file: string;
+  /** The range of ids that was asked for, from `from` to before `to`. */
+  readonly from: number;
+  readonly to: number;
+  /** How many lines it has, at least 1. */
+  readonly trades: number;
+  readonly firstId: number;
+  readonly lastId: number;
+  /** Microseconds since 1970 in UTC; of the earliest and the latest trade. */
+  readonly firstUs: number;
+  readonly lastUs: number;
+  /** Compressed, as it lies there. */
+  readonly bytes: number;
+  /** Of the compressed bytes, in hex. */
+  readonly sha256: string;
+}
+
+/** One line of the ledger: a raw file, and the commit that it came with. */
+export interface RawEntry extends RawFile {
+  readonly exchange: string;
+  readonly product: string;
+  /** Grows with each full refresh of the product; an integer from 1. */
+  readonly generation: number;
+  /** Grows with each commit of the product's generation; an integer from 1. */
+  readonly commit: number;
+}
+
+/** What names a raw file: nothing of the run that writes it, so that a retry meets its own file. */
+export interface RawRange {
+  readonly exchange: string;
+  readonly product: string;
+  readonly generation: number;
+  readonly from: number;
+  readonly to: number;
+  readonly firstUs: number;
+}
+
+/** The directory of one day of one product, below `raw` or below the table. */
+export function dayFolder(exchange: string, product: string, date: string): string {
+  const [first, second] = [encodeURIComponent(exchange), encodeURIComponent(product)];
+  return `exchange=${first}/product=${second}/date=${date}`;
+}
+
+/** The day in UTC, as `2026-01-28`. */
+export function dayOf(us: number): string {
+  return new Date(us / 1000).toISOString().slice(0, 10);
+}
+
+/** `raw/exchange=…/product=…/date=…/<from>-<to>.jsonl.zst`, where `to` is the last id asked for. */
+export function rawFileName(range: RawRange): string {
+  const { exchange, product, generation, from, to, firstUs } = range;
+  checkInteger('generation', generation, 1);
+  const refreshed = generation === 1 ? '' : `.g${generation}`;
+  const name = `${from}-${to - 1}${refreshed}.jsonl.zst`;
+  return `raw/${dayFolder(exchange, product, dayOf(firstUs))}/${name}`;
+}
+
+const level = {
+  params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 },
+};
+
+/**
+ * Writes the pages as one file of JSON lines: the same bytes for the same trades, however they were
+ * cut into pages. Undefined when there is no trade in them. The ids must ascend over all pages.
+ */
+export async function writeRawFile(
+  folder: Folder,
+  range: Omit<RawRange, 'firstUs'>,
+  pages: readonly TradePage[],
+  signal?: AbortSignal,
+): Promise<RawFile | undefined> {
+  const extent = new Extent(range);
+  const hash = createHash('sha256');
+  const chunks: Uint8Array[] = [];
+  // Page by page, as 100,000 trades at once would hold up the event loop for milliseconds.
+  const lines = Readable.from(extent.lines(pages), { objectMode: false });
+  await pipeline(
+    lines,
+    createZstdCompress(level),
+    async (compressed: AsyncIterable<Uint8Array>) => {
+      for await (const chunk of compressed) {
+        chunks.push(chunk);
+        hash.update(chunk);
+      }
+    },
+    signal === undefined ? {} : { signal },
+  );
+  if (extent.trades === 0) return undefined;
+  const { trades, firstId, lastId, firstUs, lastUs } = extent;
+  const file = rawFileName({ ...range, firstUs });
+  const bytes = Buffer.concat(chunks);
+  await folder.write(file, bytes, signal);
+  const { from, to } = range;
+  const sha256 = hash.digest('hex');
+  return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
+}
+
+/** What the pages hold, counted while they pass. */
+class Extent {
+  trades = 0;
+  firstId = -1;
+  lastId = -1;
+  firstUs = Infinity;
+  lastUs = -Infinity;
+  readonly #range: Omit<RawRange, 'firstUs'>;
+
+  constructor(range: Omit<RawRange, 'firstUs'>) {
+    this.#range = range;
+  }
+
+  *lines(pages: readonly TradePage[]): Generator<Uint8Array> {
+    for (const { ids, timesUs, lines } of pages) {
+      for (const id of ids) this.#addId(id);
+      for (const us of timesUs) {
+        const time = Number(us);
+        if (time < this.firstUs) this.firstUs = time;
+        if (time > this.lastUs) this.lastUs = time;
+      }
+      if (lines.length > 0) yield lines;
+    }
+  }
+
+  #addId(id: number): void {
+    const { exchange, product, from, to } = this.#range;
+    if (id <= this.lastId || id < from || id >= to) {
+      const what = `${exchange} ${product}: trade ${id} after ${this.lastId}`;
+      throw storageError('RAW_INVALID', `${what} in the range ${from} to ${to}`);
+    }
+    if (this.trades === 0) this.firstId = id;
+    this.lastId = id;
+    this.trades += 1;
+  }
+}

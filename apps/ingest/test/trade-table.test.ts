@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type RawEntry, type TableFile, TradeTable, writeRawFile } from 'spillway-ingest';
+import {
+  entryOf,
+  fenceOf,
+  lines,
+  pageOf,
+  range,
+  temporaryFolder,
+  tradesOf,
+} from './fixtures/trades.ts';
+
+const rowsSql = `SELECT trade_id, trade_id_text, rtrim(price::VARCHAR, '0') AS price,
+  rtrim(quantity::VARCHAR, '0') AS size, epoch_us(trade_ts) AS us, maker_side, taker_side,
+  exchange, product, date::VARCHAR AS date FROM trades ORDER BY exchange, product, trade_id`;
+
+const paths = (files: readonly TableFile[]): readonly string[] => files.map(({ path }) => path);
+
+describe('TradeTable', () => {
+  it('holds every trade of the raw files to the last digit', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 3000));
+    const entries = [
+      await entryOf(folder, trades.slice(0, 1500), { commit: 1 }),
+      await entryOf(folder, trades.slice(1500), { commit: 2 }),
+    ];
+    const merged = await table.merge(entries, fenceOf(1));
+    assert.deepEqual(merged, { version: 1, files: 2, read: 3000, added: 3000, partitions: 3 });
+    const { rows } = await table.query(rowsSql);
+    assert.deepEqual(
+      rows,
+      trades.map(({ id, us, price, size, side }) => ({
+        trade_id: id,
+        trade_id_text: String(id),
+        price,
+        size,
+        us,
+        maker_side: side,
+        taker_side: side === 'buy' ? 'sell' : 'buy',
+        exchange: 'coinbase',
+        product: 'BTC-USD',
+        date: new Date(us / 1000).toISOString().slice(0, 10),
+      })),
+    );
+  });
+
+  it('keeps products apart that have the same ids, whatever their names are', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 20));
+    const names = ['BTC-USD', 'BTC/USD', "it's %20 = ü"];
+    const entries: RawEntry[] = [];
+    for (const product of names) {
+      entries.push(await entryOf(folder, trades, { commit: 1, product }));
+      entries.push(await entryOf(folder, trades, { commit: 1, product, exchange: 'other' }));
+    }
+    const { added } = await table.merge(entries, fenceOf(1));
+    assert.equal(added, 120);
+    const { rows } = await table.query(
+      'SELECT exchange, product, count(*) AS n FROM trades GROUP BY ALL ORDER BY ALL',
+    );
+    const expected = ['coinbase', 'other'].flatMap((exchange) => {
+      return names.map((product) => ({ exchange, product, n: 20 }));
+    });
+    assert.deepEqual(rows, expected);
+  });
+
+  it('reads each line of the ledger once, however often it is given', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const first = await entryOf(folder, tradesOf(range(1, 50)), { commit: 1 });
+    const second = await entryOf(folder, tradesOf(range(51, 80)), { commit: 4 });
+    await table.merge([first], fenceOf(1));
+    assert.equal((await table.merge([first, second], fenceOf(1))).read, 30);
+    const idle = await table.merge([first, second], fenceOf(1));
+    assert.deepEqual(idle, { version: 2, files: 0, read: 0, added: 0, partitions: 0 });
+    const [product] = table.manifest.products;
+    assert.deepEqual([product?.mergedTo, product?.read, product?.rows], [4, 80, 80]);
+  });
+
+  it('writes only the days that new trades are of', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 4 * 1440 - 1));
+    const entries = [
+      await entryOf(
+        folder,
+        trades.filter(({ id }) => id !== 2000),
+        { commit: 1 },
+      ),
+      await entryOf(
+        folder,
+        trades.filter(({ id }) => id === 2000),
+        { commit: 2 },
+      ),
+    ];
+    await table.merge(entries.slice(0, 1), fenceOf(1));
+    const before = paths(table.manifest.files);
+    const merged = await table.merge(entries, fenceOf(1));
+    assert.deepEqual([merged.added, merged.partitions], [1, 1]);
+    const after = paths(table.manifest.files);
+    assert.equal(after.length, 4);
+    assert.deepEqual(before.filter((path) => !after.includes(path)).length, 1);
+    assert.match(after.find((path) => !before.includes(path)) ?? '', /date=2024-02-29/);
+  });
+
+  it('has a trade once, at its later time, even if that is another day', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 100));
+    const moved = trades.slice(9, 10).map((trade) => ({ ...trade, us: trade.us + 86_400_000_000 }));
+    const entries = [
+      await entryOf(folder, trades, { commit: 1 }),
+      await entryOf(folder, moved, { commit: 2 }),
+    ];
+    for (const entry of entries) await table.merge([entry], fenceOf(1));
+    const { rows } = await table.query(
+      'SELECT count(*) AS n, max(epoch_us(trade_ts)) FILTER (trade_id = 10) AS us FROM trades',
+    );
+    assert.deepEqual(rows, [{ n: 100, us: moved[0]?.us }]);
+    assert.deepEqual(table.manifest.products[0]?.read, 101);
+  });
+
+  it('takes a newer generation in place of the one before', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const other = await entryOf(folder, tradesOf(range(1, 9)), { commit: 1, product: 'ETH-USD' });
+    const old = await entryOf(folder, tradesOf(range(1, 90)), { commit: 7 });
+    await table.merge([old, other], fenceOf(1));
+    const trades = tradesOf(range(1, 60));
+    const refreshed = await entryOf(folder, trades, { commit: 1, generation: 2 });
+    assert.notEqual(refreshed.file, old.file);
+    assert.equal((await table.merge([refreshed], fenceOf(1))).added, -30);
+    assert.equal((await table.merge([old], fenceOf(1))).files, 0);
+    const { rows } = await table.query('SELECT product, count(*) AS n FROM trades GROUP BY ALL');
+    assert.deepEqual(Object.fromEntries(rows.map(({ product, n }) => [product, n])), {
+      'BTC-USD': 60,
+      'ETH-USD': 9,
+    });
+  });
+
+  it('joins the files of a day, and has the same trades after it', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 1600));
+    for (let at = 0; at < 8; at += 1) {
+      const some = trades.slice(at * 200, at * 200 + 200);
+      await table.merge([await entryOf(folder, some, { commit: at + 1 })], fenceOf(1));
+    }
+    const before = (await table.query(rowsSql)).rows;
+    assert.equal(table.manifest.files.length, 9);
+    assert.equal(await table.compact(fenceOf(1)), 7);
+    assert.equal(table.manifest.files.length, 2);
+    assert.deepEqual((await table.query(rowsSql)).rows, before);
+    assert.equal(await table.compact(fenceOf(1)), 0);
+    assert.equal(table.manifest.version, 9);
+  });
+
+  it('shows older states, as long as they are kept, and keeps no file longer', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines, manifestsMax: 2 });
+    const trades = tradesOf(range(1, 40));
+    for (let at = 0; at < 4; at += 1) {
+      const some = trades.slice(at * 10, at * 10 + 10);
+      await table.merge([await entryOf(folder, some, { commit: at + 1 })], fenceOf(1));
+    }
+    await table.compact(fenceOf(1));
+    const countAt = async (version: number) => {
+      return (await table.query('SELECT count(*) AS n FROM trades', { version })).rows[0]?.n;
+    };
+    assert.deepEqual([await countAt(4), await countAt(5)], [40, 40]);
+    await assert.rejects(countAt(3), { code: 'FOLDER_MISSING', message: /000000003\.json/ });
+    assert.equal((await folder.list('table/data')).length, 5);
+    const next = await entryOf(folder, tradesOf([41]), { commit: 5 });
+    await table.merge([next], fenceOf(1));
+    assert.equal((await folder.list('table/data')).length, 2);
+  });
+
+  it('says which raw file cannot be read, and why, and changes nothing', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const good = await entryOf(folder, tradesOf(range(1, 10)), { commit: 1 });
+    await table.merge([good], fenceOf(1));
+    const wrong = [
+      [
+        '{"trade_id":11,"side":"buy","size":"1","price":"abc","time":"2024-03-01T00:00:00Z"}',
+        /abc/,
+      ],
+      [
+        '{"trade_id":11,"side":"buy","size":"0.1234567890123456789","price":"1","time":"2024-03-01T00:00:00Z"}',
+        /18 decimals/,
+      ],
+      ['{"trade_id":11,"side":"buy","size":"1","price":"1"}', /trade_ts: .*without/],
+      ['{"trade_id":"x","side":"buy","size":"1","price":"1","time":"2024-03-01T00:00:00Z"}', /"x"/],
+      [
+        '{"trade_id":12,"side":"buy","size":"1","price":"1","time":"2024-03-01T00:00:00Z"}',
+        /ledger/,
+      ],
+    ] as const;
+    for (const [line, why] of wrong) {
+      const page = { ...pageOf(tradesOf([11])), lines: Buffer.from(`${line}\n`) };
+      const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1, from: 11, to: 12 };
+      const file = await writeRawFile(folder, of, [page]);
+      assert.ok(file !== undefined);
+      const entry = { ...file, ...of, commit: 3 };
+      const fine = await entryOf(folder, tradesOf([20]), { commit: 2 });
+      await assert.rejects(table.merge([fine, entry], fenceOf(1)), (error: Error) => {
+        assert.match(error.message, /11-11\.jsonl\.zst/);
+        assert.match(error.message, why);
+        assert.equal('code' in error && error.code, 'RAW_INVALID');
+        return true;
+      });
+    }
+    assert.equal((await table.refresh()).version, 1);
+    assert.equal((await table.query('SELECT count(*) AS n FROM trades')).rows[0]?.n, 10);
+  });
+
+  it('rebuilds from the raw files what it had', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 400));
+    const parts = [trades.slice(0, 250), trades.slice(200, 390), trades.slice(380)];
+    const entries: RawEntry[] = [];
+    for (const [at, part] of parts.entries()) {
+      entries.push(await entryOf(folder, part, { commit: at + 1 }));
+      await table.merge(entries, fenceOf(1));
+    }
+    const before = (await table.query(rowsSql)).rows;
+    await table.rebuild(entries, fenceOf(1));
+    assert.deepEqual((await table.query(rowsSql)).rows, before);
+    assert.deepEqual(table.manifest.products[0], {
+      exchange: 'coinbase',
+      product: 'BTC-USD',
+      generation: 1,
+      mergedTo: 3,
+      read: 460,
+      rows: 400,
+    });
+    const [file] = table.manifest.files;
+    const again = await TradeTable.open({ folder, lines });
+    await again.rebuild(entries, fenceOf(1));
+    assert.equal(again.manifest.files[0]?.sha256, file?.sha256);
+  });
+
+  it('is empty before the first merge, and says so in SQL as well', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const { rows, columns } = await table.query('SELECT * FROM trades');
+    assert.deepEqual(rows, []);
+    assert.deepEqual(columns.find(({ name }) => name === 'price')?.type, 'DECIMAL(38,18)');
+  });
+});
