@@ -10,5 +10,7 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   document: async () => (await import('./document.ts')).document,
   http: async () => (await import('./http.ts')).http,
   fleet: async () => (await import('./fleet.ts')).fleet,
+  ingest: async () => (await import('./ingest.ts')).ingest,
+  ranker: async () => (await import('./ranker.ts')).ranker,
   overload: async () => (await import('./overload.ts')).overload,
 };

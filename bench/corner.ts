@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 
-const answerMsMax = 120_000;
+const answerMsMax = 600_000;
 
 /** One contender in its own process: it sees nobody else's garbage, timers or optimiser state. */
 export class Corner implements AsyncDisposable {

@@ -19,7 +19,24 @@ const services: readonly ServiceFile[] = [
     file: 'apps/fleet/bin/fleet.js',
     words: (data) => [
       ...['serve', '--data', join(data, 'fleet'), '--host', '127.0.0.1'],
-      ...fleetWords(),
+      ...portWords(options.fleetPort),
+    ],
+  },
+  {
+    name: 'ingest',
+    file: 'apps/ingest/bin/ingest.js',
+    // Nobody asked for real trades yet, so nothing is asked of a real exchange.
+    words: (data) => [
+      ...['follow', '--simulated', '--data', join(data, 'ingest-simulated')],
+      ...['--host', '127.0.0.1', ...portWords(options.ingestPort)],
+    ],
+  },
+  {
+    name: 'ranker',
+    file: 'apps/ranker/bin/ranker.js',
+    words: (data) => [
+      ...['serve', '--data', join(data, 'ranker'), '--host', '127.0.0.1'],
+      ...portWords(options.rankerPort),
     ],
   },
 ];
@@ -28,6 +45,8 @@ const usage = `Starts all services on this machine, each with its data below one
   npm start
   npm start -- --data <folder>        where all data are kept (default ./data)
   npm start -- --fleet-port <number>  0 takes a free one (default 6543)
+  npm start -- --ingest-port <number> (default 7070); it follows a simulated exchange
+  npm start -- --ranker-port <number> (default 19090)
 Ctrl-C stops them when they are done with what they have begun; a second one at once.
 `;
 
@@ -38,12 +57,21 @@ const stopMsMax = 15_000;
 
 const options = readOptions();
 
-function readOptions(): { readonly data: string; readonly fleetPort: string | undefined } {
+interface StartOptions {
+  readonly data: string;
+  readonly fleetPort: string | undefined;
+  readonly ingestPort: string | undefined;
+  readonly rankerPort: string | undefined;
+}
+
+function readOptions(): StartOptions {
   try {
     const { values } = parseArgs({
       options: {
         data: { type: 'string', default: 'data' },
         'fleet-port': { type: 'string' },
+        'ingest-port': { type: 'string' },
+        'ranker-port': { type: 'string' },
         help: { type: 'boolean' },
       },
     });
@@ -51,15 +79,17 @@ function readOptions(): { readonly data: string; readonly fleetPort: string | un
       process.stdout.write(usage);
       process.exit(0);
     }
-    return { data: resolve(values.data), fleetPort: values['fleet-port'] };
+    const [fleetPort, ingestPort] = [values['fleet-port'], values['ingest-port']];
+    const rankerPort = values['ranker-port'];
+    return { data: resolve(values.data), fleetPort, ingestPort, rankerPort };
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n${usage}`);
     process.exit(2);
   }
 }
 
-function fleetWords(): readonly string[] {
-  return options.fleetPort === undefined ? [] : ['--port', options.fleetPort];
+function portWords(port: string | undefined): readonly string[] {
+  return port === undefined ? [] : ['--port', port];
 }
 
 /** A service that runs. A group of its own keeps the terminal's Ctrl-C from it: we pass it on. */

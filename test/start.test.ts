@@ -64,7 +64,8 @@ class Started implements AsyncDisposable {
   }
 }
 
-const words = ['--data', folder, '--fleet-port', '0'];
+const ports = ['--fleet-port', '0', '--ingest-port', '0', '--ranker-port', '0'];
+const words = ['--data', folder, ...ports];
 
 describe('npm start', () => {
   it('serves on this machine, shows the first login once, and drains on Ctrl-C', async () => {
@@ -77,14 +78,31 @@ describe('npm start', () => {
       body: JSON.stringify({ password, worker_info: { username: 'admin' } }),
     });
     assert.equal(version.status, 200);
+    const [, page] = await first.says(
+      /Ingest is ready at (http:\/\/127\.0\.0\.1:\d+), and follows/,
+    );
+    await first.says(/of a SIMULATED exchange/);
+    const shown = await fetch(`${page}/`);
+    assert.match(await shown.text(), /A simulated exchange: its trades are made up/);
+    assert.equal((await fetch(`${page}/-/live`)).status, 200);
+    const [, ranker] = await first.says(/Ranker is ready at (http:\/\/127\.0\.0\.1:\d+),/);
+    const [key] = await first.says(/rk_[\w-]+/);
+    const headers = { authorization: `Bearer ${key}` };
+    const { articles } = (await (await fetch(`${ranker}/articles`, { headers })).json()) as {
+      readonly articles: readonly { readonly title: string; readonly rank: number | null }[];
+    };
+    assert.equal(articles.length, 3);
     await first.interrupt();
     await first.ended();
-    assert.match(first.text, /Stopped; nothing was left\.\n.*All services have stopped/s);
+    assert.equal(first.text.match(/Stopped; nothing was left\.\n/g)?.length, 2);
+    assert.match(first.text, /Stopped; \d+ trades came in \d+ requests, all committed\.\n/);
+    assert.match(first.text, /All services have stopped/);
     assert.doesNotMatch(first.text, /again/);
     await assert.rejects(fetch(`${url}/-/live`));
 
     await using second = new Started(...words);
     await second.says(/Accounts: 1/);
+    await second.says(/Ranker is ready/);
     assert.doesNotMatch(second.text, /password {2}/);
     await second.interrupt();
     await second.ended();

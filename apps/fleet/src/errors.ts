@@ -1,4 +1,4 @@
-import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway';
 
 const faults = {
   ACCESS_REFUSED: { status: 401, retryable: false },
@@ -16,10 +16,4 @@ const faults = {
 export type FleetErrorCode = keyof typeof faults;
 
 /** A request that is refused with a status and changes nothing. */
-export function fleetError(
-  code: FleetErrorCode,
-  message: string,
-  options?: SpillwayErrorOptions,
-): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message, options);
-}
+export const fleetError: ErrorMaker<FleetErrorCode> = errorMaker(faults);

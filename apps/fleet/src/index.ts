@@ -1,5 +1,8 @@
 export { type Claim, type ClaimOptions, claim, primaryLockPath } from './claim.ts';
 export { fleetProgram } from './commands/program.ts';
+export { type Contribution, Contributions } from './contributors/contribution.ts';
+export type { Contributor, ContributorTable } from './contributors/contributor-tables.ts';
+export { Contributors, type ContributorsOptions } from './contributors/contributors.ts';
 export { type FleetErrorCode, fleetError } from './errors.ts';
 export { type FieldFault, InputError } from './field-reader.ts';
 export { type BookEntry, readBookList } from './files/book-entry.ts';
@@ -256,12 +259,16 @@ export { fleetMigrations } from './storage/migrations.ts';
 export { objectId } from './storage/object-id.ts';
 export {
   badTaskRecord,
-  badTaskRow,
   runRecord,
   runRow,
   taskRecord,
   taskRow,
 } from './storage/rows.ts';
+export {
+  type CheckedSource,
+  type CheckSourceOptions,
+  checkSource,
+} from './submission/check-source.ts';
 export { completeSubmission } from './submission/complete-submission.ts';
 export { presets } from './submission/presets.ts';
 export {
@@ -276,4 +283,3 @@ export { hashPassword, impossibleHash, matchesPassword } from './users/password.
 export { approversGroup, type User, userOf, userRow } from './users/user.ts';
 export { type NewUser, type UserChange, Users, type UsersOptions } from './users/users.ts';
 export { VerifiedPasswords, type Waiter } from './users/verified-passwords.ts';
-export { wallClock } from './wall-clock.ts';

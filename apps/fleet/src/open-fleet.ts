@@ -1,11 +1,21 @@
-import { type Clock, type Part, type Random, Service, systemRandom } from 'spillway';
+import {
+  type Clock,
+  type Part,
+  type Random,
+  Service,
+  systemClock,
+  systemRandom,
+  wallClock,
+} from 'spillway';
 import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from './claim.ts';
+import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
 import { Jobs } from './jobs.ts';
 import { Primary } from './primary.ts';
+import { LogSearch } from './read/log-search.ts';
 import { readRoutes } from './read/read-routes.ts';
 import { StoredRuns } from './read/stored-runs.ts';
 import { systemUser } from './scheduling/actions.ts';
@@ -14,7 +24,6 @@ import { workerApi } from './server/worker-api.ts';
 import type { FleetSchema } from './storage/fleet-schema.ts';
 import { FleetStorage } from './storage/fleet-storage.ts';
 import { Users } from './users/users.ts';
-import { wallClock } from './wall-clock.ts';
 
 export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */
@@ -51,6 +60,7 @@ export interface FleetService {
   readonly primary: Primary;
   readonly lanes: FleetLanes;
   readonly files: FleetFiles;
+  readonly contributors: Contributors;
 }
 
 /**
@@ -75,11 +85,13 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     };
     const folder = options.folder ?? folderOf(options.database);
     const files = new FleetFiles({ ...options, database, folder, onFailure, clock, random });
-    const world = { primary, users, storage, lanes, files };
-    const server = await openServer(options, { ...world, errors, clock });
+    const contributors = new Contributors({ database, primary, onFailure, clock, random });
+    const search = new LogSearch({ clock: systemClock });
+    const world = { primary, users, storage, lanes, files, contributors };
+    const server = await openServer(options, { ...world, search, errors, clock });
     const jobs = new Jobs({ primary, clock, random, onFailure });
     const log = lifeLog({ storage, primary, server, clock });
-    const parts = [databasePart(storage), files, primary, server, jobs, log];
+    const parts = [databasePart(storage), files, search, primary, contributors, server, jobs, log];
     const service = new Service({ parts, clock });
     return { service, server, ...world };
   } catch (error) {
@@ -90,6 +102,7 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
 
 interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
   readonly errors: RecentErrors;
+  readonly search: LogSearch;
   readonly clock: Clock;
 }
 
@@ -99,6 +112,7 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const { bookSri = (book) => files.books.sri(book) } = options;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
+  panel.watch('giving', lanes.giving);
   panel.watch('primary', primary);
   panel.watch('users', users);
   panel.watch('files', files);
@@ -120,9 +134,11 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const { pgns, nets } = files;
   const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri, legacyUsernames };
   await server.app.register(workerApi, api);
-  const source = new StoredRuns({ primary, storage });
+  const source = new StoredRuns({ primary, storage, search: parts.search });
   await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
-  await server.app.register(fileRoutes, { pgns, nets, baseUrl, lane: lanes.downloads });
+  const obtainNet: FleetFiles['obtainNet'] = (name, signal) => files.obtainNet(name, signal);
+  const shelves = { pgns, nets, obtainNet };
+  await server.app.register(fileRoutes, { ...shelves, baseUrl, lane: lanes.downloads });
   return server;
 }
 

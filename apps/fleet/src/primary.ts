@@ -1,4 +1,4 @@
-import { deadline, type Part, SpillwayError, untilAborted } from 'spillway';
+import { deadline, nextTurn, type Part, SpillwayError, untilAborted } from 'spillway';
 import { httpError } from 'spillway-http';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import type { Changes, Decision } from './scheduling/changes.ts';
@@ -40,6 +40,7 @@ export class Primary implements Part {
   /** Whether another instance has been the primary for so long that it must be alive. */
   #isSecond = false;
   #serving: Promise<void> | undefined;
+  #isSettling = false;
 
   constructor(options: PrimaryOptions) {
     this.#options = options;
@@ -73,7 +74,18 @@ export class Primary implements Part {
     writer.assertRoom();
     const { reply, changes } = decided(work, fleet, writer);
     await writer.store(changes);
+    if (fleet.isUnsettled && !this.#isSettling) this.#settle();
     return reply;
+  }
+
+  /** Does what is left of a large decision a little at a time, after others had their turn. */
+  #settle(): void {
+    this.#isSettling = true;
+    nextTurn(() => {
+      this.#isSettling = false;
+      // If it fails, the next decision tries again.
+      if (this.isPrimary) this.change((fleet) => fleet.settle()).catch(() => {});
+    });
   }
 
   /** The same for what has no answer. */
@@ -148,6 +160,7 @@ export class Primary implements Part {
     try {
       await writer.claim();
       await writer.store(fleet.restore(await storage.load()));
+      await writer.store(fleet.shareThroughput());
       mine.signal.throwIfAborted();
       this.#term = { claim: mine, fleet, writer };
       this.#first.resolve();

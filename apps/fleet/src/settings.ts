@@ -14,6 +14,7 @@ export interface Settings {
   readonly trustProxy: readonly string[];
   readonly netsUrl: string | undefined;
   readonly github: boolean;
+  readonly foreignRepos: boolean;
   readonly githubUrl: string;
   readonly githubRawUrl: string;
   readonly githubToken: string | undefined;
@@ -45,7 +46,14 @@ export const settingHelp: Readonly<
     about: 'proxies whose X-Forwarded-For is believed, with commas (default: none)',
   },
   netsUrl: { value: '<url>', about: 'where nets come from that are not here (default: nowhere)' },
-  github: { value: '<true|false>', about: 'whether GitHub is asked for books (default true)' },
+  github: {
+    value: '<true|false>',
+    about: 'whether GitHub is asked for books, and about new runs (default true)',
+  },
+  foreignRepos: {
+    value: '<true|false>',
+    about: 'whether accounts since July 2025 may test forks of other engines (default false)',
+  },
   githubUrl: { value: '<url>', about: 'its API, or a mirror (default https://api.github.com)' },
   githubRawUrl: {
     value: '<url>',
@@ -166,6 +174,7 @@ function settingsOf(reader: FieldReader, from: (name: SettingName) => string): S
     }),
     netsUrl: url('netsUrl', '') || undefined,
     github: reader.flag('github', true),
+    foreignRepos: reader.flag('foreignRepos', false),
     githubUrl: url('githubUrl', 'https://api.github.com'),
     githubRawUrl: url('githubRawUrl', 'https://raw.githubusercontent.com'),
     githubToken: text('githubToken', 'a word', /^\S*$/, '') || undefined,

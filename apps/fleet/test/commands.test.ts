@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fleetProgram } from 'spillway-fleet';
@@ -155,8 +155,9 @@ describe('the command line', { concurrency: 2 }, () => {
     assert.doesNotMatch(stdout, /hush/);
   });
 
-  it('asks for a password twice, and shows it to nobody', async (test) => {
-    if (spawnSync('script', ['--version']).status !== 0) return test.skip('no terminal is here');
+  it('asks for a password twice, and shows it to nobody', async () => {
+    const { status } = spawnSync('script', ['--version']);
+    assert.equal(status, 0, 'this test needs a terminal: install `script`, of util-linux');
     await using stack = new AsyncDisposableStack();
     const data = await temporaryFolder(stack);
     const words = [process.execPath, fleetFile, 'user', 'add', 'ada', '--data', data];
@@ -173,16 +174,20 @@ describe('the command line', { concurrency: 2 }, () => {
     assert.doesNotMatch(shown, /secre/);
   });
 
-  it('finds a Node that can run it', (test) => {
-    const old = spawnSync('/usr/bin/node', ['-p', 'process.versions.node'], { encoding: 'utf8' });
-    if (old.status !== 0 || Number.parseInt(old.stdout, 10) >= 24) {
-      test.skip('no older Node is here');
-      return;
-    }
-    const { status, stdout } = spawnSync('/usr/bin/node', [fleetFile, '--help'], {
-      encoding: 'utf8',
-    });
-    assert.equal(status, 0);
-    assert.match(stdout, /^Usage: fleet/);
+  it('finds a Node that can run it, or says what to install', async () => {
+    await using stack = new AsyncDisposableStack();
+    const older = 'Object.defineProperty(process,"versions",{value:{node:"20.11.0"}})';
+    const run = (file: string) => {
+      const words = ['--import', `data:text/javascript,${older}`, file, '--help'];
+      return spawnSync(process.execPath, words, { encoding: 'utf8' });
+    };
+    const found = run(fleetFile);
+    assert.equal(found.status, 0, found.stderr);
+    assert.match(found.stdout, /^Usage: fleet/);
+    const alone = join(await temporaryFolder(stack), 'fleet.mjs');
+    copyFileSync(fleetFile, alone);
+    const { status, stdout, stderr } = run(alone);
+    assert.deepEqual([status, stdout], [1, '']);
+    assert.match(stderr, /needs Node 24\.12 or newer, and this is 20\.11\.0[\s\S]*npm ci/);
   });
 });

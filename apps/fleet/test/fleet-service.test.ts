@@ -42,6 +42,10 @@ describe('a fleet service', () => {
       const body = await site.task({ unique_key: uniqueKey(9) });
       trial = (await site.ask('request_spsa', body)).json;
       task = body;
+      const { itp } = site.fleet.primary.fleet.run(fixed)?.args ?? {};
+      assert.equal(itp, 100, 'not shared out since it has workers');
+      // A start shares throughput out anew, so that only the rest can be the same.
+      await site.fleet.primary.change((fleet) => fleet.shareThroughput());
       for (const id of [fixed, tuned]) before.push(picture(site.fleet.primary.fleet.run(id)));
     }
     await using site = await FleetSite.open({ database });

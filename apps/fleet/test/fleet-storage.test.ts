@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
-import { nextTurn, seededRandom, systemClock } from 'spillway';
+import { nextTurn, seededRandom, systemClock, wallClock } from 'spillway';
 import {
   type Changes,
   Fleet,
@@ -12,7 +12,6 @@ import {
   Run,
   type RunArgs,
   type Task,
-  wallClock,
 } from 'spillway-fleet';
 import { openDatabase } from 'spillway-sql';
 import { draws, runArgs, spsaArgs, stats, uniqueKey, worker } from './fixtures/fleet-scene.ts';

@@ -100,6 +100,27 @@ describe('nets', () => {
     assert.deepEqual([first_id, last_id], ['a'.repeat(24), 'b'.repeat(24)]);
   });
 
+  it('that are not here are brought here once, however many ask', async () => {
+    const bytes = randomBytes(100_000);
+    const far = nameOf(bytes);
+    const before = outside.asked.length;
+    outside.serve = (_request, response) => response.end(bytes);
+    const all = await Promise.all(
+      Array.from({ length: 10 }, () => fetch(`${site.fleet.server.url}/api/nn/${far}`)),
+    );
+    for (const answer of all) assert.deepEqual(Buffer.from(await answer.arrayBuffer()), bytes);
+    assert.deepEqual(outside.asked.slice(before), [`GET /nn/${far}`]);
+    assert.equal((await row(far))?.user, 'fishtest.system');
+    const none = 'nn-333333333333.nnue';
+    outside.serve = (_request, response) => response.writeHead(404).end();
+    for (const path of [`/api/nn/${none}`, `/nn/${none}`]) {
+      assert.equal((await get(path)).status, 404);
+    }
+    assert.equal(outside.asked.length, before + 2, 'what is nowhere is not looked for again soon');
+    outside.serve = (_request, response) => response.writeHead(503).end();
+    assert.equal((await get('/api/nn/nn-444444444444.nnue')).status, 502, 'ask again later');
+  });
+
   it('can be fetched from where others have them, and only if they fit their name', async () => {
     const bytes = randomBytes(200_000);
     const far = nameOf(bytes);

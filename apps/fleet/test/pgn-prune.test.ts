@@ -3,7 +3,8 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { wallClock } from 'spillway-fleet';
+import { wallClock } from 'spillway';
+
 import { FleetSite, temporaryFolder } from './fixtures/fleet-site.ts';
 
 describe('games that nobody looks at any more', () => {

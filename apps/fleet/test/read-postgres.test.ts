@@ -73,6 +73,14 @@ describe('reading, with Postgres', () => {
       found.map(({ action }: { action: string }) => action),
       ['stop_run', 'new_run'],
     );
+    const expression = { action: { $regex: '^(new|stop)_' }, run_id: run };
+    assert.equal((await site.ask('actions', expression)).json.length, 2);
+    const { contributors } = site.fleet;
+    await contributors.count();
+    await contributors.count();
+    const [submitter] = await contributors.list('contributors');
+    assert.deepEqual([submitter?.username, submitter?.tests, submitter?.games], ['tester', 1, 0]);
+    assert.equal((await contributors.list('top_month')).length, 1);
     for (const odd of [{ task_id: 1.5 }, { run: 'a\0b' }, { run: '\ud800' }]) {
       assert.deepEqual((await site.ask('actions', odd)).json, []);
     }

@@ -72,6 +72,10 @@ describe('RequestReader', () => {
     const odd = { ...good, worker_info: { ...info, concurrency: true, nps: 7 } };
     assert.equal(reader.read(odd).worker_info.concurrency, 1);
     assert.equal(reader.read(odd).worker_info.nps, 7);
+    const totals = { ...stats([0, 0, 0, 0, 0]), draws: 2, pentanomial: [false, 0, true, 0, 0] };
+    const spsa = { num_games: 2, wins: true, losses: true, draws: 0, sig: 0 };
+    const read = reader.read({ ...good, run_id, task_id: true, stats: totals, spsa });
+    assert.deepEqual([read.task_id, read.spsa?.wins, read.stats], [1, 1, stats([0, 0, 1, 0, 0])]);
   });
 
   it('knows every architecture, and unknown', () => {

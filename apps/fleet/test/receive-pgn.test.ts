@@ -9,14 +9,13 @@ import { pipeline } from 'node:stream/promises';
 import { describe, it } from 'node:test';
 import { createGzip, gzipSync } from 'node:zlib';
 import type { FastifyPluginAsync } from 'fastify';
-import { Gate, Lane } from 'spillway';
+import { Gate, Lane, wallClock } from 'spillway';
 import {
   type FleetSchema,
   fleetMigrations,
   PgnShelf,
   type ReceivePgnOptions,
   receivePgn,
-  wallClock,
 } from 'spillway-fleet';
 import { createServer, uploads } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';

@@ -67,10 +67,13 @@ describe('purge', () => {
     const changes = scene.fleet.purge(run, 'approver');
     assert.equal(bad.record.bad, true);
     assert.deepEqual(bad.record.stats, draws(0));
-    const [purged] = changes.purged;
+    const purged = changes.purged[0]?.record;
     assert.deepEqual([purged?.task_id, purged?.residual_color], [2, 'red']);
     assert.deepEqual(purged?.stats, stats(off));
-    assert.deepEqual(run.badTasks, changes.purged);
+    assert.deepEqual(
+      run.badTasks,
+      changes.purged.map(({ record }) => record),
+    );
     assert.deepEqual(names(changes), ['purge_run']);
     assert.equal(run.record.finished, false);
     assert.equal(run.openGames, 466);
@@ -113,7 +116,7 @@ describe('purge', () => {
     scene.update(tasks[2] as Task, stats(off));
     const { purged } = scene.fleet.purge(run, 'author');
     assert.deepEqual(
-      purged.map(({ task_id, residual, residual_color }) => [task_id, residual, residual_color]),
+      purged.map(({ record }) => [record.task_id, record.residual, record.residual_color]),
       [[0, 10, 'red']],
     );
     assertInOrder(run);

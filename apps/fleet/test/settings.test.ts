@@ -35,6 +35,7 @@ const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, st
   trustProxy: ['10.0.0.1', '10.0.0.2,10.0.0.3', ['10.0.0.0/8']],
   netsUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
   github: ['true', 'false', true],
+  foreignRepos: ['true', 'false', true],
   githubUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
   githubRawUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
   githubToken: ['a', 'b', 'c'],
@@ -43,7 +44,8 @@ const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, st
 
 const meant = (name: string, value: unknown) => {
   if (name === 'port') return Number(value);
-  if (name === 'log' || name === 'github') return String(value) === 'true';
+  if (name === 'log' || name === 'github' || name === 'foreignRepos')
+    return String(value) === 'true';
   return name === 'trustProxy' ? String(value).split(',') : value;
 };
 
@@ -84,6 +86,7 @@ describe('settings', () => {
       trustProxy: [],
       netsUrl: undefined,
       github: true,
+      foreignRepos: false,
       githubUrl: 'https://api.github.com',
       githubRawUrl: 'https://raw.githubusercontent.com',
       githubToken: undefined,

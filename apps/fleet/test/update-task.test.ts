@@ -45,7 +45,7 @@ describe('updateTask', () => {
     scene.update(task, draws(2), { remote_addr: 'elsewhere', country_code: 'XX' });
     assert.equal(task.record.worker_info.remote_addr, 'home');
     scene.fleet.failTask(task, 'over');
-    assert.equal(scene.fleet.stats.addresses, 0);
+    assert.equal(scene.fleet.connections('10.0.0.1'), 0);
     assertInOrder(run);
   });
 

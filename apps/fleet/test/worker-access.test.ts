@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { hashPassword, impossibleHash, matchesPassword } from 'spillway-fleet';
-import { type Answer, FleetSite, info } from './fixtures/fleet-site.ts';
+import { type Answer, FleetSite, info, until } from './fixtures/fleet-site.ts';
 
 const endpoints = [
   ...['request_version', 'request_task', 'update_task', 'beat', 'request_spsa'],
@@ -139,11 +139,53 @@ describe('the worker API, at its door', () => {
     });
   });
 
+  it('checks on when nobody waits any more, and knows the answer then', async () => {
+    const { users } = site.fleet;
+    await users.add({ username: 'impatient', password: 'right', pending: false });
+    const { hashed } = users.stats.passwords;
+    const leaver = new AbortController();
+    const access = { username: 'impatient', password: 'right' };
+    const left = assert.rejects(users.admit(access, leaver), { name: 'AbortError' });
+    await until(() => users.stats.passwords.lane.inside > 0);
+    leaver.abort();
+    await left;
+    assert.equal((await users.admit(access)).username, 'impatient');
+    assert.equal(users.stats.passwords.hashed - hashed, 1);
+  });
+
+  it('lets who tries many passwords keep nobody else out, and says busy in words', async () => {
+    const { users } = site.fleet;
+    await users.find('tester');
+    const tries = (username: string, count: number) =>
+      Array.from({ length: count }, (_, at) => users.admit({ username, password: `try ${at}` }));
+    // These keep the threads busy while the rest is asked.
+    const strangers = Promise.allSettled(tries('stranger', 20));
+    const told = Promise.allSettled(tries('tester', 10));
+    await until(() => users.stats.passwords.lane.waiting >= 20);
+    const body = { password: 'one more', worker_info: info() };
+    const [task, beat] = await Promise.all([
+      site.ask('request_task', body),
+      site.ask('beat', { ...body, password: 'another' }),
+    ]);
+    assert.equal(task.status, 200);
+    assert.deepEqual(Object.keys(task.json), ['task_waiting', 'info', 'duration']);
+    assert.match(task.json.info, /too busy/);
+    assert.deepEqual([beat.status, beat.text], [503, ''], 'a bad line, to a worker');
+    assert.equal((await site.ask('request_version', access)).status, 200, 'who is known comes in');
+    const codes = (await told).map((one) => one.status === 'rejected' && one.reason.code);
+    assert.equal(codes.filter((code) => code === 'ACCESS_REFUSED').length, 4);
+    assert.equal(codes.filter((code) => code === 'LANE_FULL').length, 6);
+    await strangers;
+  });
+
   it('does as much work for a name that nobody has as for a wrong password', async () => {
     const { passwords } = site.fleet.users.stats;
     const worker_info = { username: 'whoever' };
-    await site.ask('request_version', { password: 'x', worker_info });
-    await site.ask('request_version', { password: 'x', worker_info: { username: 'tester' } });
+    for (let again = 0; again < 3; again += 1) {
+      await site.ask('request_version', { password: 'y', worker_info });
+      await site.ask('request_version', { password: 'y', worker_info: { username: 'tester' } });
+    }
+    // A worker that is set up wrongly asks again and again, and costs one hash.
     assert.equal(site.fleet.users.stats.passwords.hashed - passwords.hashed, 2);
     const costOf = (hash: string) => hash.split('$').slice(0, 4);
     assert.deepEqual(costOf(impossibleHash), costOf(await hashPassword('x')));

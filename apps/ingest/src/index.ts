@@ -1,3 +1,5 @@
+export { type BinanceOptions, binance } from './connectors/binance.ts';
+export { coinbase } from './connectors/coinbase.ts';
 export type {
   Connector,
   ConnectorOptions,
@@ -6,7 +8,47 @@ export type {
   TradePosition,
   TradeRange,
 } from './connectors/connector.ts';
+export { kraken } from './connectors/kraken.ts';
 export { type IngestErrorCode, type IngestErrorOptions, ingestError } from './errors.ts';
+export {
+  Exchange,
+  type ExchangeOptions,
+  type ExchangeStats,
+  startExchange,
+} from './exchange/exchange.ts';
+export type { ExchangeRate, Overrun } from './exchange/rate-meter.ts';
+export {
+  SimulatedProduct,
+  type SimulatedProductOptions,
+  type SimulatedTrade,
+} from './exchange/simulated-product.ts';
+export type { ExchangeLatency, ExchangeTrouble, Trouble } from './exchange/trouble.ts';
+export {
+  checkpointRecord,
+  type ProductCheckpoint,
+  readCheckpoint,
+} from './harvesting/checkpoint.ts';
+export { Follower, type FollowerOptions, type FollowerStats } from './harvesting/follower.ts';
+export { Harvester, type HarvesterOptions, type HarvestRequest } from './harvesting/harvester.ts';
+export { type HarvestingErrorCode, harvestingError } from './harvesting/harvesting-error.ts';
+export type { ProductPlan, Wish } from './harvesting/plan-product.ts';
+export {
+  type Generations,
+  ProductBook,
+  type ProductGeneration,
+  sourceName,
+} from './harvesting/product-book.ts';
+export type { ProductOutcome, ProductStatus } from './harvesting/product-outcome.ts';
+export { QuotaBucket } from './harvesting/quota-bucket.ts';
+export { readSeed, type Seed, writeSeed } from './harvesting/seed-file.ts';
+export { type SinkSource, TradeSink, type TradeSinkOptions } from './harvesting/trade-sink.ts';
+export {
+  type Transformed,
+  Transformer,
+  type TransformerOptions,
+  type TransformRequest,
+} from './harvesting/transformer.ts';
+export { type Ingest, type IngestOptions, openIngest } from './open-ingest.ts';
 export type { Assessment, QualityCheck } from './quality/assessment.ts';
 export {
   type DayQuality,
@@ -26,6 +68,14 @@ export {
   type Verification,
   verify,
 } from './quality/verify.ts';
+export type { ExchangeName, SettingName, Settings } from './setting-rules.ts';
+export {
+  readSettings,
+  SettingsError,
+  type SettingsReading,
+  type SettingsSources,
+  shownSettings,
+} from './settings.ts';
 export { BucketFolder, type BucketFolderOptions } from './storage/bucket-folder.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
 export { LocalFolder } from './storage/local-folder.ts';

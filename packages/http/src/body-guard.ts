@@ -29,7 +29,9 @@ const plugin: FastifyPluginAsync<BodyGuardOptions> = async (app, options) => {
   check(Array.isArray(types), 'types', 'an array of media types', types);
   app.addHook('onRequest', (request, _reply, done) => {
     const { method } = request;
-    if (method === 'GET' || method === 'HEAD' || !hasBody(request)) {
+    // What is not there takes no body of whatever kind: that it is not there is the answer.
+    const isUnread = method === 'GET' || method === 'HEAD' || request.is404;
+    if (isUnread || !hasBody(request)) {
       done();
       return;
     }

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, check, checkNumber } from 'spillway';
+import { type Clock, check, checkNumber, wallClock } from 'spillway';
 import { Cookie } from './cookie.ts';
 import { httpError } from './errors.ts';
 import { isSame, Signer, type SigningKeys } from './signer.ts';
-import { wallClock } from './wall-clock.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,4 +1,4 @@
-import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway';
 
 const faults = {
   BODY_INVALID: { status: 400, retryable: false },
@@ -39,10 +39,4 @@ export type HttpErrorCode = keyof typeof faults;
 export const httpErrorCodes: readonly HttpErrorCode[] = Object.keys(faults) as HttpErrorCode[];
 
 /** A deliberate failure of this package, ready to be thrown. */
-export function httpError(
-  code: HttpErrorCode,
-  message: string,
-  options?: SpillwayErrorOptions,
-): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message, options);
-}
+export const httpError: ErrorMaker<HttpErrorCode> = errorMaker(faults);

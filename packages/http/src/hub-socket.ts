@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from '@fastify/websocket';
 import type { FastifyRequest } from 'fastify';
-import { Bucket } from 'spillway';
-import { abortable } from './abort.ts';
+import { Bucket, untilAborted } from 'spillway';
 import type { HubLimits } from './hub-options.ts';
 import { pingFrame, type SocketMessage, socketFrame } from './socket-frame.ts';
 
@@ -132,7 +131,7 @@ export class HubSocket<Data = unknown> {
     const { promise, resolve } = Promise.withResolvers<void>();
     // Nothing, written behind all else: its callback comes when its turn has come, or at the end.
     this.#raw.write('', () => resolve());
-    await abortable(promise, signal);
+    await untilAborted(promise, signal);
   }
 
   /** Says goodbye; the peer has `closeMsMax` to answer. */

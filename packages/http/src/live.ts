@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type {
   FastifyInstance,
   FastifyPluginAsync,
+  FastifyReply,
   FastifyRequest,
   RouteShorthandOptions,
 } from 'fastify';
@@ -19,8 +20,8 @@ export interface LivePageOptions {
   readonly key?: ((request: FastifyRequest) => string) | undefined;
   /** What is shown, found from the states and the key alone; it must not wait. */
   readonly view: (key: string) => Html;
-  /** The page around the view, for one request. */
-  readonly page: (view: Html, request: FastifyRequest) => Html | Promise<Html>;
+  /** The page around the view, for one request; the reply gives it tokens and headers. */
+  readonly page: (view: Html, request: FastifyRequest, reply: FastifyReply) => Html | Promise<Html>;
   /** Hooks, schema and config of the page's route and of the route of its changes. */
   readonly route?: RouteShorthandOptions | undefined;
 }
@@ -76,13 +77,13 @@ function addPage(
     const own = key(request);
     return [`${app.prefix}${path} ${own}`, { states, render: () => view(own) }];
   };
-  app.get(path, route, async (request) => {
+  app.get(path, route, async (request, reply) => {
     const { version, text } = views.render(...wanted(request));
     // Beside its element, so that the marks in the text are the region's own.
     const region = html`<div data-live-url="${changesUrl(request.url)}"
  data-live-version="${version}">${new Raw(text)}</div>
 <script type="module" src="${scriptUrl}"></script>`;
-    return await page(region, request);
+    return await page(region, request, reply);
   });
   const config = { ...route.config, domain: 'stream' as const };
   const changes = { ...route, config, exposeHeadRoute: false };

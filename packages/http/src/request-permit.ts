@@ -62,7 +62,13 @@ export class RequestPermit implements Due, Disposable {
 
   /** Waits for a place; says so by the callback, with the error if there is none. */
   enter(done: (error?: Error) => void): void {
-    const permit = this.lane.pass(this);
+    let permit: Permit | Promise<Permit>;
+    try {
+      permit = this.lane.pass(this);
+    } catch (error) {
+      this.#refuse(error as Error, done);
+      return;
+    }
     if (permit instanceof Promise) {
       permit.then(
         (held) => this.#admit(held, done),

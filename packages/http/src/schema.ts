@@ -14,15 +14,24 @@ interface RouteSchema {
 
 type Validate = (data: unknown) => unknown;
 
+interface Pattern {
+  test(text: string): boolean;
+  toString(): string;
+}
+
 /**
  * A pattern is tried on what strangers send. One with a repetition inside a repetition, which may
  * take for ever on a short text, is refused when the route is declared; any other gets texts of
  * limited length only.
  */
-function pattern(source: string, flags: string): { test(text: string): boolean } {
+function pattern(source: string, flags: string): Pattern {
   check(safeRegex(source), 'pattern', 'free of repetitions inside repetitions', source);
   const expression = new RegExp(source, flags);
-  return { test: (text) => text.length <= patternTextMax && expression.test(text) };
+  return {
+    test: (text) => text.length <= patternTextMax && expression.test(text),
+    // The compiler takes two patterns of the same text for the same pattern.
+    toString: () => String(expression),
+  };
 }
 
 const common: Options = {

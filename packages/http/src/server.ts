@@ -25,6 +25,11 @@ import { checkServerOptions, type ServerLimits, type ServerOptions } from './ser
 import { sessions } from './session.ts';
 import { stopping } from './stopping.ts';
 
+/**
+ * Connections that may wait to be accepted. Node's 511 are gone in a moment's pause of a server
+ * that thousands of clients return to, and whoever is dropped tries again only after a second.
+ */
+const backlog = 4_096;
 /** How often connections are looked at for those that are too slow, in milliseconds. */
 const lookMs = 1_000;
 /**
@@ -54,7 +59,7 @@ export class HttpServer implements Part, AsyncDisposable {
 
   async start(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    await this.app.listen(this.#listen);
+    await this.app.listen({ ...this.#listen, backlog });
   }
 
   ready(): boolean {

@@ -1,11 +1,10 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, check, checkInteger, checkNumber } from 'spillway';
+import { type Clock, check, checkInteger, checkNumber, wallClock } from 'spillway';
 import { Cookie } from './cookie.ts';
 import { httpError } from './errors.ts';
 import { Session, type SessionState } from './session-data.ts';
 import { Signer, type SigningKeys } from './signer.ts';
-import { wallClock } from './wall-clock.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -7,8 +7,8 @@ import {
   type Store,
   systemClock,
   systemRandom,
+  untilAborted,
 } from 'spillway';
-import { abortable } from './abort.ts';
 import type { Channel, ChannelListener } from './channel.ts';
 import { httpError } from './errors.ts';
 import {
@@ -121,7 +121,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     } else {
       queue.push(pending);
     }
-    await abortable(pending.promise, signal);
+    await untilAborted(pending.promise, signal);
   }
 
   async subscribe(

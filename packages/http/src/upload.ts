@@ -3,8 +3,7 @@ import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { check, checkInteger, type SpillwayError } from 'spillway';
-import { abortable } from './abort.ts';
+import { check, checkInteger, type SpillwayError, untilAborted } from 'spillway';
 import { httpError } from './errors.ts';
 
 export interface ReceiveOptions {
@@ -102,7 +101,7 @@ async function drain(
   const chunks = body.iterator();
   let bytes = 0;
   for (;;) {
-    const next: IteratorResult<Buffer> = await abortable(chunks.next(), signal).catch(broken);
+    const next: IteratorResult<Buffer> = await untilAborted(chunks.next(), signal).catch(broken);
     if (next.done) return bytes;
     const chunk = next.value;
     bytes += chunk.length;

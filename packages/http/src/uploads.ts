@@ -1,8 +1,7 @@
 import fastifyMultipart, { type MultipartFile, type MultipartValue } from '@fastify/multipart';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
-import { checkInteger, SpillwayError } from 'spillway';
-import { abortable } from './abort.ts';
+import { checkInteger, SpillwayError, untilAborted } from 'spillway';
 import { httpError } from './errors.ts';
 import { refuseBody } from './unread-body.ts';
 import {
@@ -86,7 +85,7 @@ export async function receiveForm(
   let left = bytesMax;
   try {
     for (;;) {
-      const { value: part, done } = await abortable(parts.next(), signal);
+      const { value: part, done } = await untilAborted(parts.next(), signal);
       if (done) break;
       if (part.type === 'field') {
         fields.push(fieldOf(part));

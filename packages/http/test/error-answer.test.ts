@@ -143,6 +143,8 @@ describe('errorAnswers', () => {
     const wrongType = await fetch(server.url, xml);
     assert.equal(wrongType.status, 415);
     assert.match((await told(wrongType)).error.message, /application\/json/);
+    const nowhere = await fetch(`${server.url}/nowhere`, xml);
+    assert.equal(nowhere.status, 404, 'what is not there takes no type of body');
     // What is text by nature becomes the number that was asked for; nothing else does.
     const paged = await fetch(`${server.url}?page=2`, json('{"user":{}}'));
     assert.deepEqual(await paged.json(), { page: 2 });
@@ -172,6 +174,18 @@ describe('errorAnswers', () => {
     const unsafe = await createServer();
     unsafe.app.post('/', { schema: schema('^(a+)+$') }, async () => 'ok');
     await assert.rejects(async () => await unsafe.app.ready(), /repetitions inside repetitions/);
+  });
+
+  it('tries each text on the pattern of its own route', async () => {
+    const schema = (pattern: string) => ({ body: { type: 'string', pattern } });
+    await using server = await open((app) => {
+      app.post('/a', { schema: schema('^a$') }, async () => 'ok');
+      app.post('/b', { schema: schema('^b$') }, async () => 'ok');
+    });
+    const status = async (path: string, text: string) =>
+      (await fetch(`${server.url}${path}`, json(`"${text}"`))).status;
+    assert.deepEqual([await status('/a', 'a'), await status('/a', 'b')], [200, 422]);
+    assert.deepEqual([await status('/b', 'a'), await status('/b', 'b')], [422, 200]);
   });
 
   it('answers with a page who asks for one, and escapes all in it', async () => {

@@ -137,6 +137,25 @@ describe('a live page', () => {
     assert.throws(() => app.livePage('/a/*', {} as LivePageOptions), /path: must be without/);
   });
 
+  it('has around it what one request needs, such as a token and a header', async () => {
+    const state = new State(1);
+    const { app, url } = await site(
+      {},
+      {
+        states: [state],
+        view: () => html`<p>${state.value}</p>`,
+        page: (view, request, reply) => {
+          void reply.header('x-for', String(request.headers['x-who']));
+          return html`<main>${view}</main>`;
+        },
+      },
+    );
+    await using _app = app;
+    const answer = await fetch(url, { headers: { 'x-who': 'me' } });
+    assert.equal(answer.headers.get('x-for'), 'me');
+    assert.match(await answer.text(), /^<main><div data-live-url/);
+  });
+
   it('gives the permit of its lane back once a browser listens', async () => {
     const held = new Set<string>();
     const onRequest = async (request: FastifyRequest) => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { Lane, seededRandom } from 'spillway';
 import { createServer, type HttpServer, type ServerOptions } from 'spillway-http';
 import { get, post, until, Wire } from './fixtures/wire.ts';
@@ -11,6 +13,11 @@ async function open(options: ServerOptions = {}): Promise<HttpServer> {
   server.app.post('/', async ({ body }) => ({ body }));
   await server.start();
   return server;
+}
+
+function kernelBacklog(): number {
+  if (process.platform !== 'linux') return 100;
+  return Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
 }
 
 describe('createServer', () => {
@@ -66,6 +73,24 @@ describe('createServer', () => {
     using third = await Wire.open(server);
     await third.closed;
     assert.equal(server.app.stopper.connections, 2);
+  });
+
+  it('loses nobody of a crowd that comes while it is busy', async () => {
+    await using server = await open();
+    // The kernel has the last word on how many may wait.
+    const count = Math.min(1_000, kernelBacklog());
+    const connected = new Int32Array(new SharedArrayBuffer(4));
+    const workerData = { port: Number(new URL(server.url).port), count, connected };
+    const crowd = new Worker(new URL('./fixtures/connecting-crowd.ts', import.meta.url), {
+      workerData,
+    });
+    // The event loop stands still until all have come, or were dropped.
+    for (let last = -1; last < count; ) {
+      last = Atomics.load(connected, 0);
+      if (last < count && Atomics.wait(connected, 0, last, 5_000) === 'timed-out') break;
+    }
+    assert.equal(Atomics.load(connected, 0), count);
+    await crowd.terminate();
   });
 
   it('does not wait for headers that come drop by drop', async () => {

@@ -1,8 +1,9 @@
 /**
- * Gives what the work gives, or rejects with the signal's reason as soon as it aborts. The work
- * itself goes on: whoever holds a permit for it holds it until it has really ended.
+ * Gives what the work gives, or rejects with the signal's reason as soon as it aborts, if there is
+ * one. The work itself goes on: whoever holds a permit for it holds it until it has really ended.
  */
-export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const leave = () => reject(signal.reason);
   if (signal.aborted) leave();

@@ -14,6 +14,7 @@ import { checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { SpillwayError } from './errors.ts';
 import { type Random, systemRandom } from './random.ts';
+import { refused } from './refused.ts';
 import type { Task } from './task.ts';
 
 export interface BreakerOptions {
@@ -77,7 +78,7 @@ export class Breaker {
   async tryRun<T>(task: Task<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted();
     const pass = this.#enter();
-    if (pass === undefined) throw this.#refusal();
+    if (pass === undefined) return refused(this.#refusal());
     return this.#call(pass, task, signal);
   }
 
@@ -88,7 +89,7 @@ export class Breaker {
   }
 
   #wait(signal: AbortSignal | undefined): Promise<Pass> {
-    if (this.#line.isFull) throw this.#refusal();
+    if (this.#line.isFull) return refused(this.#refusal());
     const turn = this.#line.wait(signal, this.#letPass);
     this.#letPass();
     return turn;

@@ -11,6 +11,7 @@ import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
 import { LinkedList } from './linked-list.ts';
+import { refused } from './refused.ts';
 import { Waiter } from './wait-queue.ts';
 
 export interface BucketOptions {
@@ -110,9 +111,9 @@ export class Bucket {
     if (this.#takers.size >= this.#queueMax) this.#serve();
     if (this.#takers.size >= this.#queueMax) {
       this.#refused += 1;
-      throw new SpillwayError('BUCKET_FULL', `${this.#takers.size} waiting for tokens`, {
-        retryAfterMs: msUntil(this.#rule, this.#state, this.#wanted + n, this.#clock.now()),
-      });
+      const retryAfterMs = msUntil(this.#rule, this.#state, this.#wanted + n, this.#clock.now());
+      const message = `${this.#takers.size} waiting for tokens`;
+      return refused(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
     }
     const taker: Taker = new Taker(n, signal, () => this.#leave(taker));
     this.#takers.push(taker);

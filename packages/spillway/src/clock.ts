@@ -56,3 +56,12 @@ export const systemClock: Clock = {
     return ms === Infinity ? never : new SystemTimer(ms, callback);
   },
 };
+
+/**
+ * Milliseconds since 1970, for what other processes and later runs must read. It goes on from the
+ * time at which this process began, so that no jump of the machine's clock makes anything expire.
+ */
+export const wallClock: Clock = {
+  now: () => performance.timeOrigin + performance.now(),
+  after: systemClock.after,
+};

@@ -130,7 +130,7 @@ export class Document<T> implements AsyncDisposable {
     this.#checkOpen();
     const loaded = this.#load();
     try {
-      const { text } = await (signal === undefined ? loaded : untilAborted(loaded, signal));
+      const { text } = await untilAborted(loaded, signal);
       return JSON.parse(text);
     } catch (error) {
       if (!this.#setsAside || field(error, 'code') !== 'DOCUMENT_CORRUPT') throw error;

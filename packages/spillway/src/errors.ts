@@ -95,3 +95,17 @@ export class SpillwayError extends Error {
     return { 'retry-after': String(Math.max(1, Math.ceil(this.retryAfterMs / 1000))) };
   }
 }
+
+/** What makes the deliberate failures of one package or app. */
+export type ErrorMaker<Code extends string> = (
+  code: Code,
+  message: string,
+  options?: SpillwayErrorOptions,
+) => SpillwayError;
+
+/** Makes failures with codes of their own, from what is said of each. */
+export function errorMaker<Code extends string>(
+  faults: Readonly<Record<Code, Omit<Fault, 'code'>>>,
+): ErrorMaker<Code> {
+  return (code, message, options) => new SpillwayError({ code, ...faults[code] }, message, options);
+}

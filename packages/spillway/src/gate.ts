@@ -1,5 +1,6 @@
 import { checkInteger } from './check.ts';
 import { SpillwayError } from './errors.ts';
+import { refused } from './refused.ts';
 import { mayGrant, nextTurn } from './turn.ts';
 import { WaitQueue } from './wait-queue.ts';
 
@@ -39,7 +40,7 @@ export class Gate {
 
   /** Waits for a place; rejects with `GATE_FULL` or the signal's reason. */
   enter(signal?: AbortSignal): Promise<Disposable> {
-    if (signal?.aborted) return Promise.reject(signal.reason);
+    if (signal?.aborted) return refused(signal.reason);
     const { limit, queueMax } = this.#options;
     const free = limit - this.#inside;
     if (free > 0 && this.#queue.size === 0 && mayGrant()) return Promise.resolve(this.#take());
@@ -50,7 +51,7 @@ export class Gate {
       return place;
     }
     const message = `${this.#inside} inside and ${this.#queue.size} waiting: the gate is full`;
-    return Promise.reject(new SpillwayError('GATE_FULL', message));
+    return refused(new SpillwayError('GATE_FULL', message));
   }
 
   /** A place at once, or none; nobody who waits is overtaken. */

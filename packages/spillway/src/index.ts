@@ -17,13 +17,15 @@ export type { BreakerStats } from './breaker-line.ts';
 export type { BreakerStatus } from './breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
 export { check, checkInteger, checkNumber } from './check.ts';
-export { type Clock, systemClock } from './clock.ts';
+export { type Clock, systemClock, wallClock } from './clock.ts';
 export type { CloseOptions } from './closing.ts';
 export { type Deadline, deadline } from './deadline.ts';
 export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
 export {
   type ErrorCode,
+  type ErrorMaker,
   errorCodes,
+  errorMaker,
   type Fault,
   SpillwayError,
   type SpillwayErrorOptions,
@@ -53,9 +55,10 @@ export {
 } from './harvest-source.ts';
 export { Histogram, type Quantiles } from './histogram.ts';
 export { inDoubt } from './in-doubt.ts';
-export { Lane, type LaneStats } from './lane.ts';
+export { Lane } from './lane.ts';
 export type { LaneOptions } from './lane-options.ts';
 export type { CodelOptions, Entry } from './lane-queue.ts';
+export type { LaneStats } from './lane-stats.ts';
 export { fenced, Lease, type LeaseOptions, type LeaseStats } from './lease.ts';
 export {
   FixedLimit,

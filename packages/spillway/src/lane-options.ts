@@ -3,6 +3,7 @@ import type { Clock } from './clock.ts';
 import type { Lane } from './lane.ts';
 import type { CodelOptions } from './lane-queue.ts';
 import type { Limit } from './limit.ts';
+import type { Random } from './random.ts';
 
 export interface LaneOptions {
   /** What the lane is called in errors and numbers. */
@@ -23,6 +24,8 @@ export interface LaneOptions {
   readonly codel?: CodelOptions | undefined;
   /** Where time comes from. @default the parent's, or the system's */
   readonly clock?: Clock | undefined;
+  /** Decides which keys share a sub-queue. @default the system's */
+  readonly random?: Random | undefined;
 }
 
 /** Fails on the first option that breaks its rule. */

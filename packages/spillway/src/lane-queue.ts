@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 import { FairQueue, type Ordered } from './fair-queue.ts';
 import type { Permit } from './permit.ts';
-import { systemRandom } from './random.ts';
+import { type Random, systemRandom } from './random.ts';
 import { Waiter } from './wait-queue.ts';
 
 /**
@@ -35,12 +35,10 @@ export interface Entry {
 export class LaneWaiter extends Waiter<Permit> implements Ordered {
   readonly entry: Entry;
   readonly arrivedAt: number;
-  /** Set when the turn has come. */
-  permit: Permit | undefined = undefined;
   readonly #left: (waiter: LaneWaiter) => void;
 
   constructor(entry: Entry, arrivedAt: number, left: (waiter: LaneWaiter) => void) {
-    super(entry.signal);
+    super(undefined);
     this.entry = entry;
     this.arrivedAt = arrivedAt;
     this.#left = left;
@@ -70,7 +68,7 @@ export class LaneQueue {
   readonly #targetMs: number;
   readonly #intervalMs: number;
   readonly #onDue: () => void;
-  readonly #waiters = new FairQueue<LaneWaiter>(systemRandom() * 2 ** 32);
+  readonly #waiters: FairQueue<LaneWaiter>;
   /** When the queue was last empty. */
   #emptyAt = 0;
   /** Goes off when the oldest waiter's time may be over; there is one only while somebody waits. */
@@ -80,8 +78,11 @@ export class LaneQueue {
     readonly clock: Clock;
     readonly deadlineMs: number;
     readonly codel: CodelOptions | undefined;
+    readonly random: Random | undefined;
     readonly onDue: () => void;
   }) {
+    const { random = systemRandom } = options;
+    this.#waiters = new FairQueue(random() * 2 ** 32);
     this.#clock = options.clock;
     this.#deadlineMs = options.deadlineMs;
     this.#targetMs = options.codel ? (options.codel.targetMs ?? 5) : Infinity;

@@ -1,39 +1,25 @@
 import { untilAborted } from './abort.ts';
 import { check, checkInteger } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { type ErrorCode, SpillwayError } from './errors.ts';
+import { SpillwayError } from './errors.ts';
 import { priorityMax } from './fair-queue.ts';
 import { checkLaneOptions, type LaneOptions } from './lane-options.ts';
 import { type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
+import { type LaneRefusal, laneRefusal } from './lane-refusal.ts';
+import type { LaneStats } from './lane-stats.ts';
 import type { Limit } from './limit.ts';
-import { Meter, type MeterStats, type Refusal } from './meter.ts';
+import { Meter } from './meter.ts';
 import { holdDuring, Permit, type PermitGiver } from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
+import { refused } from './refused.ts';
 import type { Task } from './task.ts';
 import { mayGrant, nextTurn } from './turn.ts';
-
-export interface LaneStats extends MeterStats {
-  readonly name: string;
-  readonly limit: number;
-  /** Permits in use now, here and in the lanes inside this one. */
-  readonly inside: number;
-  /** How many wait now, here and in the lanes inside this one. */
-  readonly waiting: number;
-  /** The lanes inside this one; their numbers are part of this one's. */
-  readonly lanes: readonly LaneStats[];
-}
 
 interface LaneClaimant extends Claimant {
   readonly lane: Lane;
 }
 
 const plainEntry: Entry = {};
-const codes: Readonly<Record<Exclude<Refusal, 'aborted'>, ErrorCode>> = {
-  closed: 'LANE_CLOSED',
-  deadline: 'DEADLINE',
-  full: 'LANE_FULL',
-  stale: 'LANE_STALE',
-};
 
 /**
  * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: one
@@ -79,7 +65,8 @@ export class Lane implements AsyncDisposable {
     this.#meter = new Meter(this.#clock.now());
     const times = { clock: this.#clock, deadlineMs: this.deadlineMs };
     this.#giver = { ...times, leave: this.#leave };
-    this.#queue = new LaneQueue({ ...times, codel: options.codel, onDue: this.#expire });
+    const { codel, random } = options;
+    this.#queue = new LaneQueue({ ...times, codel, random, onDue: this.#expire });
     if (parent !== undefined && parent.#closed !== undefined) void this.close();
   }
 
@@ -97,28 +84,44 @@ export class Lane implements AsyncDisposable {
   /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
   enter(entry: Entry = plainEntry): Promise<Permit> {
     const permit = this.#enter(entry, entry.signal?.aborted);
-    return permit instanceof Permit ? Promise.resolve(permit) : permit;
+    if (permit instanceof Permit) return Promise.resolve(permit);
+    return permit instanceof SpillwayError ? refused(permit) : permit;
   }
 
-  /** Like `enter`, but a free permit comes at once; the signal is asked for by who must wait. */
+  /** Like `enter`, but a free permit comes at once, and a refusal is thrown at once. */
   pass(entry: Entry): Permit | Promise<Permit> {
-    return this.#enter(entry, false);
+    const permit = this.#enter(entry, false);
+    if (permit instanceof SpillwayError) throw permit;
+    return permit;
   }
 
-  #enter(entry: Entry, isAborted: boolean | undefined): Permit | Promise<Permit> {
+  #enter(entry: Entry, isAborted: boolean | undefined): Permit | Promise<Permit> | SpillwayError {
     const now = this.#arrive(entry);
     const mayEnter = !(isAborted || this.#closed) && this.#root.#permits.waiting === 0;
     if (mayEnter && mayGrant(now) && this.#permits.tryTake(entry.weight ?? 1)) {
       return this.#begin(entry, now, now);
     }
-    if (entry.signal?.aborted) {
+    if (isAborted) {
       this.#meter.refuse('aborted');
-      return Promise.reject(entry.signal.reason);
+      return refused(entry.signal?.reason);
     }
-    if (this.#closed !== undefined) return Promise.reject(this.#refusal('closed'));
+    if (this.#closed !== undefined) return this.#refusal('closed');
     const waiter = this.#join(entry, now);
     this.#dispatch(now);
     if (!this.#root.#yielding) this.#trim(waiter);
+    const { early } = waiter;
+    if (early === undefined) return this.#wait(waiter);
+    return early.isGranted ? early.value : (early.reason as SpillwayError);
+  }
+
+  /** Only who really waits is asked for its signal, which may have to be made first. */
+  #wait(waiter: LaneWaiter): Promise<Permit> {
+    const { signal } = waiter.entry;
+    if (signal?.aborted) {
+      this.#left(waiter);
+      return refused(signal.reason);
+    }
+    if (signal !== undefined) waiter.listen(signal);
     return waiter.promise;
   }
 
@@ -134,8 +137,7 @@ export class Lane implements AsyncDisposable {
     } else {
       const waiter = this.#join(entry, now);
       this.#dispatch(now, true);
-      if (waiter.permit !== undefined) return waiter.permit;
-      waiter.abandon();
+      if (waiter.early?.isGranted) return waiter.early.value;
       this.#remove(waiter);
     }
     this.#meter.refuse('full');
@@ -248,8 +250,7 @@ export class Lane implements AsyncDisposable {
     this.#queue.take(waiter);
     this.#permits.wait(-1);
     this.#permits.takeTurn(waiter.weight);
-    waiter.permit = this.#begin(waiter.entry, waiter.arrivedAt, now);
-    waiter.grant(waiter.permit);
+    waiter.grant(this.#begin(waiter.entry, waiter.arrivedAt, now));
   }
 
   readonly #resume = (): void => {
@@ -282,12 +283,11 @@ export class Lane implements AsyncDisposable {
     if (this.#closed !== undefined) this.#settleClose();
   };
 
-  #refusal(reason: Exclude<Refusal, 'aborted'>): SpillwayError {
+  #refusal(reason: LaneRefusal): SpillwayError {
     this.#meter.refuse(reason);
     const [waiting, { inside, size }] = [this.#queue.size, this.#permits];
     const retryAfterMs = this.#meter.retryAfterMs(waiting, size);
-    const message = `lane "${this.name}": ${reason} with ${inside} inside, ${waiting} waiting`;
-    return new SpillwayError(codes[reason], message, { retryAfterMs });
+    return laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
   }
 
   #settleClose(): void {

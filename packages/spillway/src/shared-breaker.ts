@@ -5,6 +5,7 @@ import { admit, type BreakerOutcome, type BreakerRule, mayProbeAt } from './brea
 import { type Clock, systemClock } from './clock.ts';
 import type { SpillwayError } from './errors.ts';
 import { type Random, systemRandom } from './random.ts';
+import { refused } from './refused.ts';
 import {
   BreakerRecord,
   learn,
@@ -98,7 +99,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
     this.#use();
     for (let visits = 0; visits < visitsMax && this.#reachable && this.#isStale(); visits += 1) {
       const fresh = this.#sync(false);
-      await (signal ? untilAborted(fresh, signal) : fresh);
+      await untilAborted(fresh, signal);
     }
     if (this.#line.waiting > 0) return undefined;
     if (this.#state.status === 'closed' || !this.#reachable) return this.#admitHere();
@@ -108,7 +109,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
       this.#asking = false;
     });
     try {
-      const pass = await (signal ? untilAborted(asked, signal) : asked);
+      const pass = await untilAborted(asked, signal);
       return pass ?? (this.stats.state === 'closed' ? this.#admitHere() : undefined);
     } catch (error) {
       // The caller left; leave to probe that comes all the same is somebody else's.
@@ -130,7 +131,7 @@ export class SharedBreaker implements Pick<Breaker, 'run' | 'tryRun' | 'stats'>,
   }
 
   #wait(signal: AbortSignal | undefined): Promise<SharedPass> {
-    if (this.#closed || this.#line.isFull) throw this.#refusal();
+    if (this.#closed || this.#line.isFull) return refused(this.#refusal());
     const turn = this.#line.wait(signal);
     this.#arm();
     return turn;

@@ -4,6 +4,7 @@ import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
 import { LinkedList } from './linked-list.ts';
+import { refused } from './refused.ts';
 import { SlotSource } from './shared-bucket-source.ts';
 import type { SharedOptions } from './store-link.ts';
 import { Waiter } from './wait-queue.ts';
@@ -102,9 +103,9 @@ export class SharedBucket
     if (this.tryTake(n)) return;
     if (this.#takers.size >= this.#queueMax) {
       this.#refused += 1;
-      throw new SpillwayError('BUCKET_FULL', `${this.#takers.size} waiting for tokens`, {
-        retryAfterMs: ((this.#wanted + n) / this.#source.ratePerSecond) * 1000,
-      });
+      const retryAfterMs = ((this.#wanted + n) / this.#source.ratePerSecond) * 1000;
+      const message = `${this.#takers.size} waiting for tokens`;
+      return refused(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
     }
     const taker: Taker = new Taker(n, signal, () => {
       this.#wanted -= n;

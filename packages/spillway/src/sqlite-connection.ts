@@ -11,6 +11,10 @@ import type { SqliteStart, SqlResult, SqlStatement, SqlValue } from './sqlite-wi
 const statementsMax = 256;
 const busy = 5;
 const cannotOpen = 14;
+/** From so many pages of its log on, a file is tidied: few, so that each time is short. */
+const logPagesMin = 256;
+/** The writer tidies by itself only where nobody else gets to it in time: 64 MiB. */
+const logPagesMax = 16_384;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 interface Prepared {
@@ -118,6 +122,15 @@ export class SqliteConnection implements Disposable {
     return { rows, changes, lastInsertRowid: exact(rowid) };
   }
 
+  /** Moves what is in the log to its place, without holding up anybody who reads or writes. */
+  tidy(): void {
+    const { log, checkpointed } = this.#database
+      .prepare('PRAGMA wal_checkpoint(NOOP)')
+      .get() as Record<string, number>;
+    const pages = Number(log) - Number(checkpointed);
+    if (pages >= logPagesMin) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)');
+  }
+
   /** Fails if the file is no longer where it was: what is written now would be lost with it. */
   checkInPlace(): void {
     const { dev, ino } = statOf(this.#start.path);
@@ -134,6 +147,7 @@ export class SqliteConnection implements Disposable {
     const mode = this.#database.prepare('PRAGMA journal_mode = WAL').get()?.journal_mode;
     if (mode !== 'wal') throw new Error(`no write-ahead log is possible here, only: ${mode}`);
     this.#database.exec('PRAGMA synchronous = FULL');
+    this.#database.exec(`PRAGMA wal_autocheckpoint = ${logPagesMax}`);
   }
 
   #retry(giveUpAt: number, attempt: () => void): void {

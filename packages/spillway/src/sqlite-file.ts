@@ -13,6 +13,8 @@ import { nextTurn } from './turn.ts';
 
 /** How many transactions share one fsync at most; more would hardly be faster. */
 const groupMax = 256;
+/** How often it is looked whether the log has grown: after so many groups. */
+const tidyGroups = 16;
 /** How many reads go to a thread at once; a slow one delays those behind it. */
 const readsMax = 8;
 
@@ -60,6 +62,9 @@ export class SqliteFile implements AsyncDisposable {
   readonly #writes: SqliteQueue<Write, readonly SqlResult[]>;
   readonly #reads: SqliteQueue<SqlStatement, SqlResult>;
   readonly #writer: SqliteThread;
+  /** Moves what is in the log to its place: that takes some fsyncs, too long for the writer. */
+  readonly #tidier: SqliteThread;
+  #tidying: Promise<unknown> | undefined = undefined;
   readonly #readers: readonly SqliteThread[];
   readonly #idle: SqliteThread[];
   #isWriting = false;
@@ -83,6 +88,7 @@ export class SqliteFile implements AsyncDisposable {
     this.#writes = new SqliteQueue(queue);
     this.#reads = new SqliteQueue(queue);
     this.#writer = new SqliteThread({ ...start, role: 'writer' });
+    this.#tidier = new SqliteThread({ ...start, role: 'tidier' });
     const reader = () => new SqliteThread({ ...start, role: 'reader' });
     this.#readers = Array.from({ length: readers }, reader);
     this.#idle = [...this.#readers];
@@ -102,7 +108,7 @@ export class SqliteFile implements AsyncDisposable {
   }
 
   get stats(): SqliteFileStats {
-    const threads = [this.#writer, ...this.#readers];
+    const threads = [this.#writer, this.#tidier, ...this.#readers];
     return {
       waiting: this.#writes.size,
       readsWaiting: this.#reads.size,
@@ -145,7 +151,7 @@ export class SqliteFile implements AsyncDisposable {
     const transaction = new SqliteTransaction(this.#writer, signal);
     const done = this.#perform(transaction, work);
     try {
-      return await (signal ? untilAborted(done, signal) : done);
+      return await untilAborted(done, signal);
     } catch (error) {
       throw signal?.aborted && transaction.isCommitting ? inDoubt(error) : error;
     }
@@ -161,7 +167,8 @@ export class SqliteFile implements AsyncDisposable {
     this.#closed = Promise.withResolvers();
     this.#schedule();
     await this.#closed.promise;
-    await Promise.all(this.#readers.map((reader) => reader[Symbol.asyncDispose]()));
+    const others = [this.#tidier, ...this.#readers];
+    await Promise.all(others.map((thread) => thread[Symbol.asyncDispose]()));
     // The last connection to close tidies up the log, which only one that writes can do.
     await this.#writer[Symbol.asyncDispose]();
   }
@@ -228,7 +235,18 @@ export class SqliteFile implements AsyncDisposable {
 
   #endWriting(): void {
     this.#isWriting = false;
+    if (this.#groups % tidyGroups === 0) this.#tidy();
     this.#schedule();
+  }
+
+  /** If it fails, the writer will find out why. */
+  #tidy(): void {
+    this.#tidying ??= this.#tidier
+      .call('tidy')
+      .catch(() => {})
+      .finally(() => {
+        this.#tidying = undefined;
+      });
   }
 
   #startReading(): void {

@@ -40,6 +40,9 @@ export class SqliteHost {
         this.#connection?.[Symbol.dispose]();
         this.#connection = undefined;
         return [];
+      case 'tidy':
+        this.#open().tidy();
+        return [];
       case 'group':
         return this.#group(transactions, this.#open().giveUpAt());
       case 'read':

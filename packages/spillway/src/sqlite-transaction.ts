@@ -34,7 +34,7 @@ export class SqliteTransaction {
     await this.#call('begin');
     try {
       signal?.throwIfAborted();
-      const value = await (signal ? untilAborted(work(this), signal) : work(this));
+      const value = await untilAborted(work(this), signal);
       this.#isOpen = false;
       this.#isCommitting = true;
       await this.#call('commit');

@@ -21,13 +21,16 @@ export interface SqlResult {
 /** What a thread needs to open its own connection. */
 export interface SqliteStart {
   readonly path: string;
-  readonly role: 'writer' | 'reader';
+  readonly role: 'writer' | 'reader' | 'tidier';
   readonly busyMsMax: number;
 }
 
 /** What the file asks of a thread; each is answered, in order, by its outcomes. */
 export interface ToSqlite {
-  readonly type: 'open' | 'begin' | 'run' | 'commit' | 'rollback' | 'group' | 'read' | 'close';
+  readonly type:
+    | ('open' | 'close' | 'tidy')
+    | ('group' | 'read')
+    | ('begin' | 'run' | 'commit' | 'rollback');
   /** What to run; empty where there is nothing. */
   readonly transactions: readonly SqlStatements[];
 }

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
 import { isNetworkError, statusOf } from './failure.ts';
 import { type Random, systemRandom } from './random.ts';
+import { refused } from './refused.ts';
 import { addToWindow, emptyWindow, type ShareWindow, windowTotals } from './share-window.ts';
 import type { Task } from './task.ts';
 
@@ -87,7 +88,7 @@ export class Throttle {
     this.#add({ calls: 1, marked: 0 });
     if (drop) {
       this.#dropped += 1;
-      throw new SpillwayError('THROTTLED', 'too few requests are being accepted');
+      return refused(new SpillwayError('THROTTLED', 'too few requests are being accepted'));
     }
     let accepted = true;
     try {

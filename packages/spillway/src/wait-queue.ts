@@ -1,12 +1,17 @@
 import { Link, LinkedList } from './linked-list.ts';
+import { refused } from './refused.ts';
 
-const captured = { resolve: (_: unknown) => {}, reject: (_: unknown) => {} };
+let captured: (value: unknown) => void;
 
 /** Shared by all promises made here: a closure for each would be a tenth of a waiter's cost. */
-function capture(resolve: (value: never) => void, reject: (reason: unknown) => void): void {
-  captured.resolve = resolve as (value: unknown) => void;
-  captured.reject = reject;
+function capture(resolve: (value: never) => void): void {
+  captured = resolve as (value: unknown) => void;
 }
+
+/** How the waiting ended for one who had not begun to wait. */
+export type Early<T> =
+  | { readonly isGranted: true; readonly value: T }
+  | { readonly isGranted: false; readonly reason: unknown };
 
 /**
  * One caller waiting for its turn: the one place in this package where waiting and cancelling meet.
@@ -14,31 +19,47 @@ function capture(resolve: (value: never) => void, reject: (reason: unknown) => v
  * given to one who has left would be lost for good.
  */
 export class Waiter<T> extends Link {
-  readonly promise: Promise<T>;
-  readonly #signal: AbortSignal | undefined;
+  /** Set when it was granted or refused before its promise was asked for. */
+  early: Early<T> | undefined = undefined;
+  #signal: AbortSignal | undefined = undefined;
   readonly #left: (() => void) | undefined;
-  readonly #resolve: (value: T) => void;
-  readonly #reject: (reason: unknown) => void;
+  #resolve: ((value: T | Promise<never>) => void) | undefined = undefined;
 
   /** `left` is called when the waiter has left its list because its signal aborted. */
   constructor(signal: AbortSignal | undefined, left?: () => void) {
     super();
-    this.#signal = signal;
     this.#left = left;
-    this.promise = new Promise<T>(capture);
-    this.#resolve = captured.resolve;
-    this.#reject = captured.reject;
-    signal?.addEventListener('abort', this);
+    if (signal !== undefined) this.listen(signal);
+  }
+
+  /** From now on it leaves when the signal aborts. */
+  listen(signal: AbortSignal): void {
+    this.#signal = signal;
+    signal.addEventListener('abort', this);
+  }
+
+  /** What the caller waits for; to be asked for once, in the turn in which the waiter was made. */
+  get promise(): Promise<T> {
+    const { early } = this;
+    if (early !== undefined) {
+      return early.isGranted ? Promise.resolve(early.value) : refused(early.reason);
+    }
+    const promise = new Promise<T>(capture);
+    this.#resolve = captured;
+    return promise;
   }
 
   grant(value: T): void {
     this.#signal?.removeEventListener('abort', this);
-    this.#resolve(value);
+    if (this.#resolve === undefined) this.early ??= { isGranted: true, value };
+    else this.#resolve(value);
   }
 
   refuse(reason: unknown): void {
     this.#signal?.removeEventListener('abort', this);
-    this.#reject(reason);
+    if (this.#resolve === undefined) this.early ??= { isGranted: false, reason };
+    // The function to reject with, kept for all who wait, would outlive them in the collector.
+    else this.#resolve(refused(reason));
   }
 
   /** Ends the waiting without an answer: the caller has been told otherwise. */
@@ -68,7 +89,7 @@ export class WaitQueue<T = void> {
 
   /** Resolves when {@link wake} reaches this caller; rejects if `signal` aborts first. */
   wait(signal?: AbortSignal): Promise<T> {
-    if (signal?.aborted) return Promise.reject(signal.reason);
+    if (signal?.aborted) return refused(signal.reason);
     const waiter = new Waiter<T>(signal);
     this.#waiters.push(waiter);
     return waiter.promise;

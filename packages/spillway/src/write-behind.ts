@@ -127,7 +127,7 @@ export class WriteBehind<K, V> implements AsyncDisposable {
     record.users += 1;
     try {
       if (record.loading !== undefined) {
-        await (signal === undefined ? record.loading : untilAborted(record.loading, signal));
+        await untilAborted(record.loading, signal);
       }
       return act(record);
     } finally {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import type { SqlStatement } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
@@ -43,6 +45,20 @@ describe('SqliteFile.write', () => {
     await Promise.all(Array.from({ length: 200 }, (_, at) => scene.file.write([insert(at)])));
     assert.equal(scene.file.stats.groups, before + 1);
     assert.equal((await scene.names()).length, 200);
+  });
+
+  it('moves its log into the file meanwhile, long before the writer would', async () => {
+    await using scene = await Scene.open();
+    const page = () => randomBytes(4_096);
+    const bytesMin = 2 * 256 * 4_096;
+    let writes = 0;
+    // The writer itself begins after 64 MiB.
+    for (; statSync(scene.path).size < bytesMin && writes < 500; writes += 1) {
+      await scene.file.write([sql('INSERT INTO item (name) VALUES (?), (?)', page(), page())]);
+    }
+    assert.ok(writes < 500, `after ${writes} writes the file has not grown`);
+    const { rows } = await scene.file.read(sql('SELECT count(*) AS count FROM item'));
+    assert.deepEqual(rows, [{ count: 2 * writes }]);
   });
 
   it('undoes one that fails without hurting its neighbours in the group', async () => {

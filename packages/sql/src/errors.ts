@@ -1,4 +1,4 @@
-import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway';
 
 const faults = {
   DATABASE_MIGRATION: { status: 500, retryable: false },
@@ -10,10 +10,4 @@ export type SqlErrorCode = keyof typeof faults;
 export const sqlErrorCodes: readonly SqlErrorCode[] = Object.keys(faults) as SqlErrorCode[];
 
 /** A deliberate failure of this package, ready to be thrown. */
-export function sqlError(
-  code: SqlErrorCode,
-  message: string,
-  options?: SpillwayErrorOptions,
-): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message, options);
-}
+export const sqlError: ErrorMaker<SqlErrorCode> = errorMaker(faults);

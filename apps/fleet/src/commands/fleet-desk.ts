@@ -1,9 +1,9 @@
 import { join } from 'node:path';
+import { wallClock } from 'spillway';
 import { BookShelf } from '../files/book-shelf.ts';
 import { NetShelf } from '../files/net-shelf.ts';
 import type { Desk } from '../operations/desk.ts';
 import type { Settings } from '../settings.ts';
-import { wallClock } from '../wall-clock.ts';
 
 /** Where a server looks for nets. */
 export function netsFolder({ data }: Settings): string {

@@ -1,9 +1,9 @@
+import { wallClock } from 'spillway';
 import { openDatabase } from 'spillway-sql';
 import { NetShelf } from '../files/net-shelf.ts';
 import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
-import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { netsFolder } from './fleet-desk.ts';
 

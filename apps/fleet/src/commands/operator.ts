@@ -1,4 +1,4 @@
-import { SpillwayError, systemRandom } from 'spillway';
+import { SpillwayError, systemRandom, wallClock } from 'spillway';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from '../claim.ts';
 import type { Desk } from '../operations/desk.ts';
@@ -9,7 +9,6 @@ import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
-import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { openDesk } from './fleet-desk.ts';
 import { type ServerAddress, serverAddress } from './server-address.ts';

@@ -63,7 +63,9 @@ function add(): Command {
       const input = { username, run, trial, approve };
       const added = (await ask(self, 'run-add', input)) as ShownRun;
       const next = approve ? '' : `\nNobody plays it before: fleet run approve ${added.id}`;
-      print(added, options.json, () => `Run ${added.id} was added: ${added.status}.${next}`);
+      const notes = (added.warnings ?? []).map((warning) => `\nNote: ${warning}`).join('');
+      const said = `Run ${added.id} was added: ${added.status}.${notes}${next}`;
+      print(added, options.json, () => said);
     });
 }
 

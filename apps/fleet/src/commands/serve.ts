@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { SpillwayError } from 'spillway';
+import { SpillwayError, wallClock } from 'spillway';
 import { type FleetService, openFleet } from '../open-fleet.ts';
+import type { Desk } from '../operations/desk.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
-import { wallClock } from '../wall-clock.ts';
 import { makeDatabaseFolder } from './data-folder.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
@@ -35,8 +35,13 @@ export async function serve(settings: Settings): Promise<number> {
     leaseMs,
   });
   const { service, server, storage, users, primary, files } = fleet;
-  const { books, nets, github } = files;
-  const desk = { storage, users, primary, books, nets, github, clock: wallClock };
+  const { books, github } = files;
+  const nets: Desk['nets'] = {
+    has: (name, signal) => files.obtainNet(name, signal),
+    noteTest: (name, test) => files.nets.noteTest(name, test),
+  };
+  const { foreignRepos } = settings;
+  const desk = { storage, users, primary, books, nets, github, foreignRepos, clock: wallClock };
   const instance = randomUUID();
   await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
   await service.start().catch((error: unknown) => {

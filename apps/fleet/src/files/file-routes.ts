@@ -4,12 +4,15 @@ import { download } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { apiErrors } from '../read/api-errors.ts';
 import { refuseOtherMethods } from '../read/method-refusal.ts';
+import type { FleetFiles } from './fleet-files.ts';
 import type { NetShelf } from './net-shelf.ts';
 import type { PgnShelf } from './pgn-shelf.ts';
 
 export interface FileRoutesOptions {
   readonly pgns: PgnShelf;
   readonly nets: NetShelf;
+  /** Whether a net is here, or could be brought here. @default whether it is here */
+  readonly obtainNet?: FleetFiles['obtainNet'] | undefined;
   /** Where this server, or one with its nets, is reached. @default as the request says */
   readonly baseUrl?: string | undefined;
   readonly lane: Lane;
@@ -47,10 +50,12 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
   });
 };
 
-function netRoutes(app: FastifyInstance, { nets, baseUrl, lane }: FileRoutesOptions): void {
+function netRoutes(app: FastifyInstance, options: FileRoutesOptions): void {
+  const { nets, baseUrl, lane } = options;
+  const { obtainNet = (name: string, signal?: AbortSignal) => nets.has(name, signal) } = options;
   app.get('/api/nn/:name', { config: { lane } }, async (request, reply) => {
     const { name } = request.params as { name: string };
-    if (!(await nets.has(name, request.permit.signal))) throw noNet(name);
+    if (!(await obtainNet(name, request.permit.signal))) throw noNet(name);
     await nets.count(name).catch((error: unknown) => {
       // A worker that waits for its net matters more than a number.
       request.log.warn({ err: error }, 'a download was not counted');
@@ -60,7 +65,8 @@ function netRoutes(app: FastifyInstance, { nets, baseUrl, lane }: FileRoutesOpti
   const route = { config: { lane, domain: 'stream' } } as const;
   app.get('/nn/:name', route, async (request, reply) => {
     const { name } = request.params as { name: string };
-    const net = await nets.find(name, request.permit.signal);
+    const { signal } = request.permit;
+    const net = (await obtainNet(name, signal)) ? await nets.find(name, signal) : undefined;
     if (net === undefined) throw noNet(name);
     // Another content would have another name.
     reply.header('cache-control', 'public, max-age=31536000, immutable');

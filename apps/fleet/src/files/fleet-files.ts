@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock, Part, Random } from 'spillway';
+import { type Clock, type Part, type Random, untilAborted } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
@@ -8,6 +8,8 @@ import { Github, type GithubOptions } from '../outside/github.ts';
 import { GithubBudget, type GithubBudgetState } from '../outside/github-budget.ts';
 import { OutsideHost } from '../outside/outside-host.ts';
 import { outsideDispatcher, type ProxyVariables } from '../outside/proxy.ts';
+import { patterns } from '../protocol/patterns.ts';
+import { systemUser } from '../scheduling/actions.ts';
 import { periodic } from '../scheduling/periodic.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { BookShelf } from './book-shelf.ts';
@@ -36,6 +38,9 @@ const reload = { periodMs: 60_000 };
 const prune = { periodMs: 3_600_000 };
 const refresh = { periodMs: 900_000, firstMs: 60_000 };
 const netMsMax = 300_000;
+/** For how long a net that is nowhere is not looked for again, and how many such are known. */
+const missingMs = 60_000;
+const missingMax = 1_000;
 const listName = 'books.json';
 
 /** All that lies in files: games, nets and books, and where more of them comes from. */
@@ -49,6 +54,10 @@ export class FleetFiles implements Part {
   readonly #dispatcher: Dispatcher | undefined;
   readonly #netHost: OutsideHost | undefined;
   readonly #budget: GithubBudget;
+  /** Nets that are on their way here; bounded by what the host's lane lets wait. */
+  readonly #coming = new Map<string, Promise<boolean>>();
+  /** When nets were last looked for in vain. */
+  readonly #missing = new Map<string, number>();
   readonly #timers: Disposable[] = [];
 
   constructor(options: FleetFilesOptions) {
@@ -111,6 +120,34 @@ export class FleetFiles implements Part {
       if (answer.statusCode !== 200) throw missing();
       return this.nets.receive(answer.body, { user, name });
     });
+  }
+
+  /** Whether a net is here, or could be brought here; many who ask wait for one call. */
+  async obtainNet(name: string, signal?: AbortSignal): Promise<boolean> {
+    if (await this.nets.has(name, signal)) return true;
+    if (this.#netHost === undefined || !patterns.netName.test(name)) return false;
+    if (this.#options.clock.now() - (this.#missing.get(name) ?? -Infinity) < missingMs)
+      return false;
+    const coming = this.#coming.get(name) ?? this.#bring(name);
+    return signal === undefined ? coming : untilAborted(coming, signal);
+  }
+
+  /** It goes on when nobody waits any more: whoever wants the net will ask again. */
+  #bring(name: string): Promise<boolean> {
+    const coming = this.fetchNet(name, systemUser)
+      .then(() => true)
+      .catch((error: unknown) => {
+        if (!['NOT_FOUND', 'REQUEST_INVALID'].includes(Object(error).code)) throw error;
+        const [oldest] = this.#missing.keys();
+        if (this.#missing.size >= missingMax && oldest !== undefined) this.#missing.delete(oldest);
+        this.#missing.delete(name);
+        this.#missing.set(name, this.#options.clock.now());
+        return false;
+      })
+      .finally(() => this.#coming.delete(name));
+    this.#coming.set(name, coming);
+    coming.catch(() => {});
+    return coming;
   }
 
   /** Books in the folder that are not known yet: a list of them, and books themselves. */

@@ -14,9 +14,11 @@ export interface Desk {
   /** UNIX milliseconds. */
   readonly clock: { now(): number };
   readonly books: Pick<BookShelf, 'books' | 'store'>;
-  readonly nets: Pick<NetShelf, 'has'>;
+  readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
   /** Where commits and benches are looked up. @default nowhere: they are given by hand */
-  readonly github?: Pick<Github, 'branch'> | undefined;
+  readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
+  /** Whether all accounts may test what is no fork of the official engine. @default false */
+  readonly foreignRepos?: boolean | undefined;
 }
 
 /** One thing that an operator can ask for; the answer is plain JSON. */

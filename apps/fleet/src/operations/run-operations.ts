@@ -12,6 +12,7 @@ import { gamesOf } from '../scheduling/stats.ts';
 import { resultText } from '../statistics/result-text.ts';
 import { objectId } from '../storage/object-id.ts';
 import { runRecord } from '../storage/rows.ts';
+import { checkSource } from '../submission/check-source.ts';
 import { completeSubmission } from '../submission/complete-submission.ts';
 import { readSubmission } from '../submission/read-submission.ts';
 import { submissionText } from '../submission/submission-text.ts';
@@ -31,6 +32,8 @@ export interface ShownRun {
   readonly games: string;
   readonly workers: number;
   readonly result: string;
+  /** Of a new run: what people should know. */
+  readonly warnings?: readonly string[];
 }
 
 const listMax = 1_000;
@@ -44,20 +47,29 @@ export const runOperations: Readonly<Record<string, Operation>> = {
     const username = input.text('username', { rule: 'the name of a user', holds: Boolean });
     const trial = input.flag('trial', false);
     const approve = input.flag('approve', false);
-    if ((await desk.users.find(username)) === undefined) {
+    const user = await desk.users.find(username);
+    if (user === undefined) {
       input.fault('username', `must be a user, and ${username} is none; see fleet user add`);
     }
     input.check();
     const sent = await completeSubmission(input.value('run'), desk.github);
     const nets = await knownNets(desk, sent);
     const context = { username, trial, books: desk.books.books, nets };
-    const submission = readSubmission(sent, context);
+    const { submission, warnings } = await checkSource(readSubmission(sent, context), {
+      github: desk.github,
+      registrationTime: user?.registrationTime ?? 0,
+      foreignRepos: desk.foreignRepos ?? false,
+    });
     const { args, rescheduledFrom } = submission;
     const now = desk.clock.now();
     const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
     await desk.primary.change((fleet) => fleet.addRun(run, submissionText(args)));
+    for (const net of new Set([...args.base_nets, ...args.new_nets])) {
+      await desk.nets.noteTest(net, { id: run.id, date: now });
+    }
+    await desk.users.change(username, { testsRepo: args.tests_repo });
     if (approve) await desk.primary.change((fleet) => fleet.approve(run, systemUser));
-    return shown(run);
+    return { ...shown(run), warnings };
   },
 
   'run-approve': (desk, input) =>

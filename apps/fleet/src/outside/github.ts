@@ -55,6 +55,7 @@ export interface GithubStats {
 
 const sha = /^[0-9a-f]{40}$/;
 const repositoryFreshMs = 600_000;
+const benchFreshMs = 60_000;
 
 /** What the fleet asks GitHub. All of it can be given by hand instead. */
 export class Github {
@@ -113,6 +114,22 @@ export class Github {
       parse: (body) => {
         const found = json(body);
         return { sha: shaOf(found.sha), message: text(Object(found.commit).message) };
+      },
+      signal,
+    });
+  }
+
+  /** The newest bench that a branch's commits tell; undefined if none of the latest does. */
+  latestBench(repo: string, ref: string, signal?: AbortSignal): Promise<string | undefined> {
+    return this.#api.ask({
+      path: ['repos', ...ownerAndName(repo), 'commits'],
+      query: { sha: ref, per_page: '100' },
+      freshMs: benchFreshMs,
+      parse: (body) => {
+        const messages = Object.values(json(body)).map((one) =>
+          text(Object(Object(one).commit).message),
+        );
+        return messages.map((message) => commitText(message).signature).find(Boolean);
       },
       signal,
     });

@@ -79,7 +79,14 @@ export class RequestReader {
   read(body: unknown): WorkerRequest {
     demand(this.#schema, body);
     const request = body as WorkerRequest;
-    return { ...request, worker_info: withNumbers(request.worker_info) };
+    const { task_id, stats, spsa } = request;
+    return {
+      ...request,
+      worker_info: withNumbers(request.worker_info),
+      ...(task_id !== undefined && { task_id: Number(task_id) }),
+      ...(stats && { stats: counted(stats) }),
+      ...(spsa && { spsa: counted(spsa) }),
+    };
   }
 }
 
@@ -111,4 +118,12 @@ function withNumbers(info: WorkerInfo): WorkerInfo {
     version: Number(info.version),
     nps: Number(info.nps),
   };
+}
+
+/** The same for counts and lists of counts. */
+function counted<Counts extends object>(counts: Counts): Counts {
+  const entries = Object.entries(counts).map(([key, value]: [string, unknown]) => {
+    return [key, Array.isArray(value) ? value.map(Number) : Number(value)];
+  });
+  return Object.fromEntries(entries) as Counts;
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { failureOf } from 'spillway-http';
+import { durationOf, pathOf } from '../server/worker-answer.ts';
 
 /** What describes the answer that was to be, and not the failure. */
 const headersOfAnswer = [
@@ -30,6 +31,5 @@ export function apiErrors(app: FastifyInstance): void {
 }
 
 function failureBody(reply: FastifyReply, message: string): object {
-  const [path] = reply.request.url.split('?', 1);
-  return { error: `${path}: ${message}`, duration: reply.elapsedTime / 1000 };
+  return { error: `${pathOf(reply.request)}: ${message}`, duration: durationOf(reply) };
 }

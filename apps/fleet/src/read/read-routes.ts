@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply } from 'fastify';
 import { type Lane, SpillwayError } from 'spillway';
+import { failureOf, refuseBody } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import type { GithubBudgetState } from '../outside/github-budget.ts';
 import { patterns } from '../protocol/patterns.ts';
@@ -74,6 +75,13 @@ export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, opt
 function actionsRoute(app: FastifyInstance, source: RunSource, lane: Lane): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error, _request, reply) => {
+    // Of a query, too, that is too long to be read.
+    if (failureOf(error).status !== 413) throw error;
+    refuseBody(reply);
+    openToAll(reply);
+    return reply.code(200).send([]);
+  });
   const config = { lane, bodyTypes: 'any' } as const;
   const route = { config, bodyLimit: actionsBodyBytesMax };
   app.post('/api/actions', route, async (request, reply) => {

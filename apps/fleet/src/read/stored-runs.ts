@@ -5,15 +5,20 @@ import type { ActionRow, RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
 import { actionFilter } from './action-filter.ts';
+import type { Entry } from './entry-match.ts';
 import { type FinishedQuery, ltcFrom } from './finished-query.ts';
+import { type LogSearch, splitQuery } from './log-search.ts';
 import type { RunSource } from './run-source.ts';
 
 export interface StoredRunsOptions {
   readonly primary: Primary;
   readonly storage: FleetStorage;
+  readonly search: LogSearch;
 }
 
 const actionsMax = 200;
+/** Entries that are searched at once. */
+const searchedMax = 500;
 
 /** Runs as they are in memory, on the primary instance; else as they are stored. */
 export class StoredRuns implements RunSource {
@@ -48,7 +53,8 @@ export class StoredRuns implements RunSource {
 
   async task(id: string, number: number): Promise<TaskRecord | undefined> {
     const known = this.#fleet()?.run(id);
-    if (known !== undefined) return known.tasks[number]?.record;
+    const task = known?.tasks[number];
+    if (known !== undefined) return task && { ...task.record, active: task.active };
     return (await this.#options.storage.task(id, number)) ?? undefined;
   }
 
@@ -88,15 +94,35 @@ export class StoredRuns implements RunSource {
   }
 
   async actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]> {
-    const rows = await this.#kysely
-      .selectFrom('actions')
-      .selectAll()
-      .where(actionFilter(query))
-      .orderBy('time', 'desc')
-      .orderBy('id', 'desc')
-      .limit(actionsMax)
-      .execute({ signal });
-    return rows.map(entryOf);
+    const { plain, rest } = splitQuery(query);
+    if (rest === undefined) return (await this.#page(plain, actionsMax, signal)).map(entryOf);
+    let last: ActionRow | undefined;
+    const next = async () => {
+      const page = await this.#page(plain, searchedMax, signal, last);
+      last = page.at(-1) ?? last;
+      return page.map(entryOf);
+    };
+    return this.#options.search.search(rest, next, signal);
+  }
+
+  /** Entries of the log, the newest first, from what comes after `last`. */
+  async #page(
+    query: unknown,
+    limit: number,
+    signal?: AbortSignal,
+    last?: ActionRow,
+  ): Promise<ActionRow[]> {
+    let rows = this.#kysely.selectFrom('actions').selectAll().where(actionFilter(query));
+    if (last !== undefined) {
+      const { time, id } = last;
+      rows = rows.where((build) =>
+        build.or([
+          build('time', '<', time),
+          build.and([build('time', '=', time), build('id', '<', id)]),
+        ]),
+      );
+    }
+    return rows.orderBy('time', 'desc').orderBy('id', 'desc').limit(limit).execute({ signal });
   }
 
   get #kysely(): FleetStorage['database']['kysely'] {
@@ -114,7 +140,7 @@ function records(rows: readonly Pick<RunRow, 'record'>[]): Iterable<RunRecord> {
   return rows.values().map(({ record }) => JSON.parse(record) as RunRecord);
 }
 
-function entryOf({ id, ...row }: ActionRow): object {
+function entryOf({ id, ...row }: ActionRow): Entry {
   const present = Object.entries(row).filter(([, value]) => value !== null);
   return { _id: id, ...Object.fromEntries(present) };
 }

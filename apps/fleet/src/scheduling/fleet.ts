@@ -26,7 +26,6 @@ export type FleetOptions = WorldOptions;
 export interface FleetStats {
   readonly unfinishedRuns: number;
   readonly activeTasks: number;
-  readonly addresses: number;
   readonly blockedWorkers: number;
 }
 
@@ -43,11 +42,12 @@ export class Fleet {
   }
 
   get stats(): FleetStats {
-    const { unfinished, active, connections, blocked } = this.#world;
+    const { unfinished, blocked } = this.#world;
+    let activeTasks = 0;
+    for (const run of unfinished) activeTasks += run.activeTasks.size;
     return {
       unfinishedRuns: unfinished.size,
-      activeTasks: active.size,
-      addresses: connections.size,
+      activeTasks,
       blockedWorkers: blocked.size,
     };
   }
@@ -63,7 +63,7 @@ export class Fleet {
 
   /** The active task of the worker with this short name. */
   taskOf(name: string): Task | undefined {
-    return this.#world.taskByName.get(name);
+    return this.#world.activeTask(name);
   }
 
   /**
@@ -87,6 +87,23 @@ export class Fleet {
     if (known !== undefined) return known;
     this.#world.place(run);
     return run;
+  }
+
+  /** Active tasks at an address. */
+  connections(address: string): number {
+    return this.#world.connections(address);
+  }
+
+  /** Whether {@link settle} has something to do. */
+  get isUnsettled(): boolean {
+    return this.#world.isUnsettled;
+  }
+
+  /** Writes down of some tasks that they ended with their run; call it while it is unsettled. */
+  settle(): Changes {
+    const changes = new Changes();
+    this.#world.settle(changes);
+    return changes;
   }
 
   /** A worker that gets no tasks, by its short name. */

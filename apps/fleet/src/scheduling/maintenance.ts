@@ -37,6 +37,11 @@ export function endDeadTasks(world: World): { readonly changes: Changes; readonl
     if (task === undefined || now - task.record.last_updated <= silentMsMax) {
       return { changes, more: false };
     }
+    if (!task.active) {
+      // It ended with its run, and its turn to be closed comes.
+      world.active.remove(task);
+      continue;
+    }
     const { stats } = task.record;
     if (crashOrTime(stats)) {
       changes.actions.push(taskAction('crash_or_time', task, now, crashOrTimeText(stats)));

@@ -99,7 +99,7 @@ export function modifyRun(
     bold && !by.isApprover ? setApproval(world, run, by.username, false) : new Changes();
   changes.runs.add(run);
   changes.actions.push(runAction('modify_run', run, by.username, now, text));
-  if (record.finished && !run.decided) revive(world, run);
+  if (record.finished && !run.decided) revive(world, run, changes);
   if (!record.finished && run.decided) stopRun(world, run, changes);
   return changes;
 }

@@ -8,7 +8,6 @@ import {
 import { updateSprt } from '../statistics/sprt.ts';
 import type { Changes } from './changes.ts';
 import type { BadTaskMark, Run } from './run.ts';
-import { crashOrTime } from './stats.ts';
 import type { Task } from './task.ts';
 import type { World } from './world.ts';
 
@@ -33,19 +32,23 @@ export function purgeRun(
   if (record.failed) return 'the run has failed';
   const bad = badTasks(run, limits);
   if (bad.size === 0) return 'no bad workers';
+  world.settle(changes, run);
   for (const [task, mark] of bad) {
-    changes.purged.push(run.purgeTask(task, mark));
+    const record = run.purgeTask(task, mark);
+    changes.purged.push({ run, id: run.badTasks.length - 1, record });
     changes.tasks.add(task);
   }
   changes.runs.add(run);
   if (run.args.sprt !== undefined) updateSprt(run.args.sprt, record.results);
   if (run.decided) run.paint();
-  else revive(world, run);
+  else revive(world, run, changes);
   return undefined;
 }
 
 /** Lets a finished run go on. */
-export function revive(world: World, run: Run): void {
+export function revive(world: World, run: Run, changes: Changes): void {
+  // What is stored of a run that goes on must not look as if its old tasks did.
+  world.settle(changes, run);
   const { record } = run;
   record.finished = false;
   record.deleted = false;
@@ -54,21 +57,17 @@ export function revive(world: World, run: Run): void {
   world.place(run);
 }
 
-function badTasks(run: Run, limits: BadWorkerLimits): Map<Task, BadTaskMark> {
-  const bad = new Map<Task, BadTaskMark>();
-  const good = run.tasks.filter((task) => task.record.bad !== true);
-  for (const task of good) {
-    if (!crashOrTime(task.record.stats)) continue;
-    bad.set(task, { residual: crashResidual, residual_color: 'red' });
-  }
-  if (bad.size > 0) return bad;
-  const key = (task: Task) => task.record.worker_info.unique_key;
-  const pairs = (task: Task) => task.record.stats.pentanomial;
-  const found = residuals(good.map((task) => ({ key: key(task), pentanomial: pairs(task) })));
+function badTasks({ sheet }: Run, limits: BadWorkerLimits): Map<Task, BadTaskMark> {
+  const crashed: BadTaskMark = { residual: crashResidual, residual_color: 'red' };
+  if (sheet.troubled.size > 0) return marked(sheet.troubled, crashed);
+  const found = residuals(sheet.rows);
   const worst = worstWorker(found, limits);
-  if (worst === undefined) return bad;
+  if (worst === undefined) return new Map();
   const residual = found.byKey.get(worst) as number;
-  const mark = { residual, residual_color: residualColor(residual, found) };
-  for (const task of good) if (key(task) === worst) bad.set(task, mark);
-  return bad;
+  const residual_color = residualColor(residual, found);
+  return marked(sheet.tasksOf(worst), { residual, residual_color });
+}
+
+function marked(tasks: Iterable<Task>, mark: BadTaskMark): Map<Task, BadTaskMark> {
+  return new Map(Iterator.from(tasks).map((task) => [task, mark] as const));
 }

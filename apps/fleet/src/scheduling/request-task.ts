@@ -43,7 +43,7 @@ export function requestTask(world: World, request: TaskRequest): Decision<Assign
   const name = shortName(info);
   const error = refusal(world, name, request, changes);
   if (error !== undefined) return { reply: { task_waiting: false, error }, changes };
-  const lastRun = world.lastRun.get(name);
+  const lastRun = world.lastRun(name);
   const run = chooseRun(world.unfinished, { name, info, lastRun });
   if (run === undefined) return { reply: { task_waiting: false }, changes };
   const task = assign(world, run, info, changes);
@@ -65,18 +65,18 @@ function refusal(
     changes.blocked.add(name);
     return blockedText(name, blocked.message, baseUrl);
   }
-  const other = world.taskByName.get(name)?.record;
+  const other = world.activeTask(name)?.record;
   if (other !== undefined && other.worker_info.unique_key !== info.unique_key) {
     const silentMs = now - other.last_updated;
     if (silentMs <= duplicateMs) return duplicateText(name, silentMs);
   }
-  const connections = world.connections.get(info.remote_addr) ?? 0;
+  const connections = world.connections(info.remote_addr);
   return connections >= machineLimit ? machineLimitText(machineLimit) : undefined;
 }
 
 function assign(world: World, run: Run, info: StoredWorkerInfo, changes: Changes): Task {
   const now = world.clock.now();
-  const stale = world.taskByName.get(shortName(info));
+  const stale = world.activeTask(shortName(info));
   const task = run.addTask(nextTaskSize(run, info.concurrency), info, now);
   world.admit(task);
   changes.tasks.add(task);

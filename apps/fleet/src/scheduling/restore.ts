@@ -30,7 +30,7 @@ export function restore(world: World, { runs, blocked = [] }: StoredWorld): Chan
     for (const task of run.tasks) tasks.push(task);
   }
   tasks.sort((a, b) => a.record.last_updated - b.record.last_updated);
-  for (const task of tasks) world.lastRun.set(task.name, task.run);
+  for (const task of tasks) world.noteLastRun(task.name, task.run);
   for (const task of tasks) if (task.active) resume(world, task, now, changes);
   for (const run of [...world.unfinished]) if (run.decided) stopRun(world, run, changes);
   return changes;
@@ -47,7 +47,7 @@ function correct(run: Run, now: number, changes: Changes): void {
 
 /** Of two active tasks under one name, which a crash can leave, the newer one stays. */
 function resume(world: World, task: Task, now: number, changes: Changes): void {
-  const older = world.taskByName.get(task.name);
+  const older = world.activeTask(task.name);
   task.record.last_updated = now;
   world.admit(task);
   if (older !== undefined) world.end(older, changes);

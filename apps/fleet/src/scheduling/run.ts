@@ -8,6 +8,7 @@ import { Recent } from './recency.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './run-record.ts';
 import { addDifference, gamesOf, type Stats, zeroStats } from './stats.ts';
 import { Task } from './task.ts';
+import { WorkerSheet } from './worker-sheet.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
 const referenceNps = 628_000;
@@ -21,15 +22,20 @@ export class Run extends Recent {
   readonly name: string;
   readonly tasks: Task[] = [];
   readonly badTasks: BadTaskRecord[];
-  readonly activeTasks: Set<Task> = new Set();
-  /** Short names of workers that had a task of this run while it was unfinished. */
+  /** Short names of workers that had a task of this run. */
   readonly seenBy: Set<string> = new Set();
+  /** How often it has been ended: what was noted of an earlier life is no longer true. */
+  life = 0;
+  readonly sheet: WorkerSheet = new WorkerSheet();
   readonly archFilter: ArchFilter;
   /** Of both engines together, in MiB. */
   readonly hashMiB: number;
   /** When a finished run was last asked for, in UNIX milliseconds. */
   usedAt = 0;
   readonly #gameSeconds: number;
+  #activeTasks = new Set<Task>();
+  /** Active tasks by address. */
+  #connections = new Map<string, number>();
   /** Sums over active tasks: nodes per second, and the same in games played at once. */
   #nps = 0;
   #gameNps = 0;
@@ -46,11 +52,26 @@ export class Run extends Recent {
     this.archFilter = archFilter(record.args.arch_filter);
     this.hashMiB = hashSize(record.args.new_options) + hashSize(record.args.base_options);
     this.#gameSeconds = gameDuration(record.args.tc);
+    this.adopt(tasks);
+  }
+
+  /** Takes up its next stored tasks; those of a large run may come in pages. */
+  adopt(tasks: readonly TaskRecord[]): void {
     for (const one of tasks) {
       const task = this.#append(one);
-      if (task.active) this.activeTasks.add(task);
-      if (task.active) this.#countSpeed(one.worker_info, 1);
+      // A crash may have come before all records of an ended run said so.
+      if (this.record.finished) one.active = false;
+      if (one.active) this.#activate(task);
     }
+  }
+
+  get activeTasks(): ReadonlySet<Task> {
+    return this.#activeTasks;
+  }
+
+  /** How many of its active tasks are at this address. */
+  connections(address: string): number {
+    return this.#connections.get(address) ?? 0;
   }
 
   get id(): string {
@@ -96,6 +117,13 @@ export class Run extends Recent {
     return ((this.#gameNps / referenceNps) * 60) / this.#gameSeconds;
   }
 
+  /** How many games of this run a task's worker plays in an hour. */
+  gamesPerHourOf({ record }: Task): number {
+    const { nps, concurrency } = record.worker_info;
+    const atOnce = Math.floor(concurrency / this.args.threads);
+    return (((nps * atOnce) / referenceNps) * 3600) / this.#gameSeconds;
+  }
+
   /** Gives the next games to a worker; each task starts where the last one's openings end. */
   addTask(numGames: number, info: StoredWorkerInfo, now: number): Task {
     const { record } = this;
@@ -107,8 +135,7 @@ export class Run extends Recent {
       stats: zeroStats(),
       worker_info: info,
     });
-    this.activeTasks.add(task);
-    this.#countSpeed(info, 1);
+    this.#activate(task);
     record.workers += 1;
     record.cores += info.concurrency;
     record.committed_games += numGames;
@@ -119,20 +146,40 @@ export class Run extends Recent {
   /** Ends an active task: what it has not played can be given to others. */
   endTask(task: Task, now: number): void {
     const { record } = this;
-    const { concurrency } = task.record.worker_info;
-    this.activeTasks.delete(task);
+    const { concurrency, remote_addr } = task.record.worker_info;
+    this.#activeTasks.delete(task);
+    const left = this.connections(remote_addr) - 1;
+    if (left > 0) this.#connections.set(remote_addr, left);
+    else this.#connections.delete(remote_addr);
     this.#countSpeed(task.record.worker_info, -1);
     record.workers -= 1;
     record.cores -= concurrency;
     record.committed_games += task.games - task.record.num_games;
-    task.record.last_updated = now;
-    delete task.record.spsa_params;
-    task.record.active = false;
+    task.close(now);
+  }
+
+  /**
+   * Ends all active tasks, which costs the same however many there are; gives them, to be closed
+   * one by one.
+   */
+  endAllTasks(): Set<Task> {
+    const { record } = this;
+    const ended = this.#activeTasks;
+    this.#activeTasks = new Set();
+    this.#connections = new Map();
+    this.#nps = 0;
+    this.#gameNps = 0;
+    record.workers = 0;
+    record.cores = 0;
+    record.committed_games = this.games;
+    this.life += 1;
+    return ended;
   }
 
   /** Takes over a task's new totals and what its worker says about itself now. */
   setStats(task: Task, stats: Stats, info: StoredWorkerInfo): void {
     addDifference(this.record.results, stats, task.record.stats);
+    this.sheet.replace(task, stats);
     task.record.stats = stats;
     this.#countSpeed(task.record.worker_info, -1);
     this.#countSpeed(info, 1);
@@ -152,6 +199,7 @@ export class Run extends Recent {
     this.badTasks.push(bad);
     this.record.committed_games -= task.games;
     addDifference(this.record.results, zeroStats(), task.record.stats);
+    this.sheet.replace(task, zeroStats());
     task.record.stats = zeroStats();
     task.record.bad = true;
     return bad;
@@ -164,9 +212,19 @@ export class Run extends Recent {
     Object.assign(this.record, colours({ finished, results, sprt, spsa }));
   }
 
+  #activate(task: Task): void {
+    const { worker_info } = task.record;
+    this.#activeTasks.add(task);
+    const address = worker_info.remote_addr;
+    this.#connections.set(address, this.connections(address) + 1);
+    this.#countSpeed(worker_info, 1);
+  }
+
   #append(record: TaskRecord): Task {
     const task = new Task(this, this.tasks.length, record);
     this.tasks.push(task);
+    this.seenBy.add(task.name);
+    this.sheet.append(task);
     return task;
   }
 

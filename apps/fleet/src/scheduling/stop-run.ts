@@ -15,12 +15,11 @@ export function stopRun(world: World, run: Run, changes: Changes): void {
 
 /** Ends a run and all its tasks for good. */
 export function endRun(world: World, run: Run, changes: Changes): void {
-  for (const task of run.activeTasks) world.end(task, changes);
+  world.endAll(run, changes);
   const { record } = run;
   record.finished = true;
   record.nps = 0;
   record.games_per_minute = 0;
   run.paint();
   world.place(run);
-  changes.runs.add(run);
 }

@@ -20,8 +20,16 @@ export class Task extends Recent {
     this.name = shortName(record.worker_info);
   }
 
+  /** As its run has it: its record may say so a little later. */
   get active(): boolean {
-    return this.record.active;
+    return this.run.activeTasks.has(this);
+  }
+
+  /** Writes into its record that it has ended. */
+  close(now: number): void {
+    this.record.last_updated = now;
+    delete this.record.spsa_params;
+    this.record.active = false;
   }
 
   /** Games played. */

@@ -22,6 +22,17 @@ export interface Named {
 }
 
 const idleMsMax = 300_000;
+/** Tasks and workers of ended runs that are dealt with in one turn: a millisecond's worth. */
+const settleMax = 256;
+
+/** What an ended run leaves behind. */
+interface Leaving {
+  readonly run: Run;
+  readonly tasks: Set<Task>;
+  readonly names: Iterator<string>;
+  /** When it ended. */
+  readonly at: number;
+}
 
 /** A worker that may not play, by its short name. */
 export interface BlockedWorker {
@@ -41,16 +52,42 @@ export class World {
   readonly active: Recency<Task> = new Recency();
   /** The latest task of each worker, by short name, while it is active. */
   readonly taskByName: Map<string, Task> = new Map();
-  /** Active tasks by address. */
-  readonly connections: Map<string, number> = new Map();
-  /** The run that a worker had its latest task of, while that is unfinished. */
-  readonly lastRun: Map<string, Run> = new Map();
+  readonly #lastRun = new Map<string, { readonly run: Run; readonly life: number }>();
+  readonly #leaving: Leaving[] = [];
   readonly blocked: Map<string, BlockedWorker> = new Map();
 
   constructor({ clock, random, finishedMax = 1000 }: WorldOptions) {
     this.clock = clock;
     this.random = random;
     this.#finishedMax = finishedMax;
+  }
+
+  /** The run that a worker had its latest task of, if that has not ended since. */
+  lastRun(name: string): Run | undefined {
+    const last = this.#lastRun.get(name);
+    return last?.life === last?.run.life ? last?.run : undefined;
+  }
+
+  noteLastRun(name: string, run: Run): void {
+    this.#lastRun.set(name, { run, life: run.life });
+  }
+
+  /** The active task of the worker with this short name. */
+  activeTask(name: string): Task | undefined {
+    const task = this.taskByName.get(name);
+    return task?.active ? task : undefined;
+  }
+
+  /** Active tasks at an address. */
+  connections(address: string): number {
+    let sum = 0;
+    for (const run of this.unfinished) sum += run.connections(address);
+    return sum;
+  }
+
+  /** Whether tasks of ended runs are still to be closed. */
+  get isUnsettled(): boolean {
+    return this.#leaving.length > 0;
   }
 
   run(id: string): Run | undefined {
@@ -79,38 +116,74 @@ export class World {
     this.#runs.set(run.id, run);
     if (run.record.finished) {
       this.unfinished.delete(run);
-      this.#forgetWorkers(run);
       this.#use(run);
       if (this.#finished.size > this.#finishedMax) this.#forget(this.#finished.oldest as Run);
     } else {
       this.#finished.remove(run);
       this.unfinished.add(run);
-      for (const task of run.tasks) run.seenBy.add(task.name);
     }
   }
 
   /** Lists an active task under all that it is looked for by. */
   admit(task: Task): void {
-    const address = task.record.worker_info.remote_addr;
     this.active.touch(task);
     this.taskByName.set(task.name, task);
-    this.connections.set(address, (this.connections.get(address) ?? 0) + 1);
-    task.run.seenBy.add(task.name);
-    this.lastRun.set(task.name, task.run);
+    this.noteLastRun(task.name, task.run);
   }
 
   /** Ends a task, if it is active. */
   end(task: Task, changes: Changes): void {
     if (!task.active) return;
     task.run.endTask(task, this.clock.now());
-    this.active.remove(task);
-    if (this.taskByName.get(task.name) === task) this.taskByName.delete(task.name);
-    const address = task.record.worker_info.remote_addr;
-    const left = (this.connections.get(address) ?? 1) - 1;
-    if (left > 0) this.connections.set(address, left);
-    else this.connections.delete(address);
+    this.#unlist(task);
     changes.tasks.add(task);
     changes.runs.add(task.run);
+  }
+
+  /**
+   * Ends all tasks of a run at once. Nobody sees them active any more; what remains to be done for
+   * each, and may be much, is done by {@link settle}.
+   */
+  endAll(run: Run, changes: Changes): void {
+    const tasks = run.endAllTasks();
+    this.#leaving.push({ run, tasks, names: run.seenBy.values(), at: this.clock.now() });
+    changes.runs.add(run);
+    this.settle(changes);
+  }
+
+  /** Closes some tasks of ended runs, and forgets some of their workers; or all of one run's. */
+  settle(changes: Changes, only?: Run): void {
+    let left = only === undefined ? settleMax : Infinity;
+    for (const leaving of [...this.#leaving]) {
+      if (only !== undefined && leaving.run !== only) continue;
+      left = this.#settle(leaving, changes, left);
+      if (left <= 0) return;
+      this.#leaving.splice(this.#leaving.indexOf(leaving), 1);
+    }
+  }
+
+  /** Gives how many more may be settled in this turn. */
+  #settle({ tasks, names, at }: Leaving, changes: Changes, max: number): number {
+    let left = max;
+    for (const task of tasks) {
+      if (left <= 0) return 0;
+      left -= 1;
+      tasks.delete(task);
+      task.close(at);
+      this.#unlist(task);
+      changes.tasks.add(task);
+    }
+    for (let name = names.next(); !name.done; name = names.next()) {
+      if (this.lastRun(name.value) === undefined) this.#lastRun.delete(name.value);
+      left -= 1;
+      if (left <= 0) return 0;
+    }
+    return left;
+  }
+
+  #unlist(task: Task): void {
+    this.active.remove(task);
+    if (this.taskByName.get(task.name) === task) this.taskByName.delete(task.name);
   }
 
   /** Lets go of finished runs that nobody asked for in a while. */
@@ -130,10 +203,5 @@ export class World {
   #forget(run: Run): void {
     this.#finished.remove(run);
     this.#runs.delete(run.id);
-  }
-
-  #forgetWorkers(run: Run): void {
-    for (const name of run.seenBy) if (this.lastRun.get(name) === run) this.lastRun.delete(name);
-    run.seenBy.clear();
   }
 }

@@ -5,6 +5,8 @@ import type { Endpoint } from '../protocol/read-request.ts';
 export interface FleetLanes {
   readonly process: Lane;
   readonly workers: Readonly<Record<Endpoint | 'request_version', Lane>>;
+  /** Of those that are being given a task; nobody waits for it, and it counts whom it refuses. */
+  readonly giving: Lane;
   /** Of questions that cost little, of queries about the log, and of files. */
   readonly read: Lane;
   readonly queries: Lane;
@@ -16,6 +18,8 @@ export interface FleetLanes {
 /** Workers wait 30 s for an answer. */
 const deadlineMs = 20_000;
 const uploadMs = 300_000;
+/** How many may be given tasks at once; others are told to come back. */
+const givingMax = 5;
 
 /** What keeps tasks alive and brings results in has permits that nobody else can take. */
 export function fleetLanes(clock: Clock): FleetLanes {
@@ -39,6 +43,7 @@ export function fleetLanes(clock: Clock): FleetLanes {
       upload_pgn: lane('upload_pgn', 64, { guaranteed: 1, deadlineMs: uploadMs }),
       worker_log: lane('worker_log', 64),
     },
+    giving: new Lane({ name: 'giving', limit: givingMax, queueMax: 0, deadlineMs, clock }),
     read: lane('read', 32, { queueMax: 256 }),
     queries: lane('queries', 4),
     downloads: lane('downloads', 256),

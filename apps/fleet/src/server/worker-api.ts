@@ -1,5 +1,4 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { Gate } from 'spillway';
 import type { PgnShelf } from '../files/pgn-shelf.ts';
 import type { Primary } from '../primary.ts';
 import { type Endpoint, requireFor } from '../protocol/read-request.ts';
@@ -9,7 +8,12 @@ import type { Fleet } from '../scheduling/fleet.ts';
 import type { AssignedTask, NoTask } from '../scheduling/request-task.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { uploadPgn } from './upload-pgn.ts';
-import { type Asked, WorkerScope, type WorkerScopeOptions } from './worker-scope.ts';
+import {
+  type Asked,
+  type WorkerRouteOptions,
+  WorkerScope,
+  type WorkerScopeOptions,
+} from './worker-scope.ts';
 
 export interface WorkerApiOptions extends WorkerScopeOptions {
   readonly primary: Primary;
@@ -23,8 +27,6 @@ export interface WorkerApiOptions extends WorkerScopeOptions {
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
-/** How many may be given tasks at once; others are told to come back. */
-const givingMax = 5;
 const busyText = 'The server is too busy to give out tasks now; ask again later.';
 
 type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 'stop_run';
@@ -33,7 +35,6 @@ type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 's
 export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, options) => {
   const { primary, storage } = options;
   const scope = new WorkerScope(app, options);
-  const gate = new Gate({ limit: givingMax, queueMax: 0 });
 
   /** Decides about the task that a request names, after the checks that all of them share. */
   const onTask = <Name extends TaskEndpoint, Reply>(
@@ -50,21 +51,28 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
       const asked = requireFor(name, request);
       return work(fleet, task as NonNullable<typeof task>, asked);
     });
-  const route = (name: Endpoint, answer: (asked: Asked) => Promise<object>) =>
-    scope.route(name, async (asked) => {
+  const route = (
+    name: Endpoint,
+    answer: (asked: Asked) => Promise<object>,
+    more?: WorkerRouteOptions,
+  ) => {
+    const work = async (asked: Asked) => {
       const { run_id } = asked.request;
       if (run_id !== undefined) await primary.recall(run_id, asked.http.permit);
       return answer(asked);
-    });
+    };
+    scope.route(name, work, more);
+  };
 
   scope.post('request_version', async (http) => {
     await scope.admit(http);
     return { version: workerVersion };
   });
-  route('request_task', async ({ user, request, http }) => {
+  const busy = { task_waiting: false, info: busyText };
+  const giveTask = async ({ user, request, http }: Asked) => {
     primary.fleet.find(request);
-    using permit = gate.tryEnter();
-    if (permit === undefined) return { task_waiting: false, info: busyText };
+    using permit = options.lanes.giving.tryEnter();
+    if (permit === undefined) return busy;
     const info = storedInfo(request.worker_info, http);
     const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
     const { machineLimit } = user;
@@ -72,7 +80,8 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
       fleet.requestTask({ info, machineLimit, baseUrl }),
     );
     return taskReply(reply, options.bookSri);
-  });
+  };
+  route('request_task', giveTask, { busy });
   route('update_task', (asked) =>
     onTask('update_task', asked, (fleet, task, { worker_info: info, stats, spsa }) =>
       fleet.updateTask(task, { info, stats, spsa }),

@@ -1,4 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { SpillwayError } from 'spillway';
+import { refuseBody } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import {
   type Endpoint,
@@ -31,6 +33,8 @@ export interface WorkerRouteOptions {
   readonly bodyLimit?: number | undefined;
   /** Whether every instance answers, not the primary alone. @default false */
   readonly anywhere?: boolean | undefined;
+  /** What is answered, with 200, while more passwords wait to be checked than may. @default 503 */
+  readonly busy?: object | undefined;
 }
 
 /** The rules that all of a worker's endpoints share, in the order that workers know. */
@@ -73,7 +77,7 @@ export class WorkerScope {
     const work = async (http: FastifyRequest) => {
       return answer({ ...(await this.read(http.body, http.permit)), http });
     };
-    this.post(name, work, options);
+    this.post(name, options.busy === undefined ? work : orBusy(work, options.busy), options);
   }
 
   #admit(body: unknown, waiter: Waiter): Promise<User> {
@@ -111,7 +115,18 @@ export class WorkerScope {
   }
 }
 
+type Work = (http: FastifyRequest) => Promise<object>;
+
+function orBusy(work: Work, busy: object): Work {
+  return (http) =>
+    work(http).catch((error: unknown) => {
+      if (error instanceof SpillwayError && error.code === 'LANE_FULL') return busy;
+      throw error;
+    });
+}
+
 async function refuseMethod(_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  refuseBody(reply);
   return reply.code(405).header('allow', 'POST').send({ detail: 'Method Not Allowed' });
 }
 

@@ -37,9 +37,10 @@ export function calculateElo(query: EloQuery): PlainElo | SprtElo {
 const pairKeys = ['LL', 'LD', 'DDWL', 'WD', 'WW'];
 const gameKeys = ['W', 'D', 'L'];
 
-/** Pairs if all five are there, else games. */
+/** Pairs if all five are there and can be counts, else games. */
 function readResults(query: EloQuery): Results {
-  const given = (keys: readonly string[]) => keys.every((key) => query[key] !== undefined);
+  const given = (keys: readonly string[]) =>
+    keys.every((key) => isCount(Number(query[key] || NaN)));
   const counts = (keys: readonly string[]) => keys.map((key) => readCount(query, key));
   const pentanomial = given(pairKeys) ? counts(pairKeys) : undefined;
   const games = pentanomial === undefined || given(gameKeys) ? counts(gameKeys) : [0, 0, 0];
@@ -52,8 +53,12 @@ function readResults(query: EloQuery): Results {
 
 function readCount(query: EloQuery, key: string): number {
   const number = readNumber(query, key);
-  demand(Number.isSafeInteger(number) && number >= 0, `${key}: must be an integer from 0`);
+  demand(isCount(number), `${key}: must be an integer from 0`);
   return number;
+}
+
+function isCount(number: number): boolean {
+  return Number.isSafeInteger(number) && number >= 0;
 }
 
 function readNumber(query: EloQuery, key: string): number {

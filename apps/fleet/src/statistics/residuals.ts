@@ -1,5 +1,5 @@
 import { chiSquareTail } from './chi-square.ts';
-import { type Counts, sum } from './distribution.ts';
+import type { Counts } from './distribution.ts';
 import { upperQuantile, upperQuantileOfLog } from './normal.ts';
 
 /** What one worker's pairs are told apart by. */
@@ -31,18 +31,19 @@ type Row = readonly [key: string, won: number, lost: number, drawn: number];
 
 /** Compares every worker's results with those of all, by a chi-square test. */
 export function residuals(tasks: Iterable<WorkerPairs>): Residuals {
-  const { rows, expected } = comparable(table(tasks));
+  const { rows, sums } = comparable(table(tasks));
   if (rows.length < 2) return none;
-  const all = sum(rows.map(total));
+  const all = total(sums);
   let chi2 = 0;
   const byKey = new Map<string, number>();
   for (const row of rows) {
-    const off = expected(row).reduce(
-      (square, count, at) => square + ((row[at + 1] as number) - count) ** 2 / count,
-      0,
-    );
+    const share = total(row) / all;
+    const off =
+      excess(row[1], share * sums[1]) +
+      excess(row[2], share * sums[2]) +
+      excess(row[3], share * sums[3]);
     chi2 += off;
-    const logChance = -off / (1 - total(row) / all) / 2;
+    const logChance = -off / (1 - share) / 2;
     byKey.set(row[0], logChance < -Math.LN2 ? upperQuantileOfLog(logChance) : 0);
   }
   const degrees = 2 * (rows.length - 1);
@@ -99,18 +100,24 @@ function table(tasks: Iterable<WorkerPairs>): Row[] {
 }
 
 /** Leaves out workers of whom too little is expected to judge, until all others can be judged. */
-function comparable(rows: readonly Row[]): {
-  rows: readonly Row[];
-  expected: (row: Row) => readonly number[];
-} {
+function comparable(rows: readonly Row[]): { readonly rows: readonly Row[]; readonly sums: Row } {
   for (let left = rows; ; ) {
-    const columns = [1, 2, 3].map((at) => sum(left.map((row) => row[at] as number)));
-    const all = sum(columns);
-    const expected = (row: Row) => columns.map((column) => (column * total(row)) / all);
-    const kept = left.filter((row) => Math.min(...expected(row)) > 5);
-    if (kept.length === left.length) return { rows: kept, expected };
+    let [won, lost, drawn] = [0, 0, 0];
+    for (const row of left) {
+      won += row[1];
+      lost += row[2];
+      drawn += row[3];
+    }
+    const sums: Row = ['', won, lost, drawn];
+    const least = Math.min(won, lost, drawn) / total(sums);
+    const kept = left.filter((row) => least * total(row) > 5);
+    if (kept.length === left.length) return { rows: kept, sums };
     left = kept;
   }
+}
+
+function excess(count: number, expected: number): number {
+  return (count - expected) ** 2 / expected;
 }
 
 function total(row: Row): number {

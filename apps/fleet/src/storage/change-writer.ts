@@ -188,15 +188,15 @@ export class ChangeWriter {
       this.#fence,
       ...this.#runs.queries(plain),
       ...this.#histories.queries(grown),
-      ...this.#badTasks.queries(bad),
       ...this.#actions.queries(actions),
       ...this.#blockedQueries(blocked),
     ];
     // What a task's record holds is replaced, never changed in place.
     const copies = [...tasks].map(({ run, id, record }) => ({ run, id, record: { ...record } }));
-    for (let at = 0; at < copies.length; at += turnMax) {
+    for (let at = 0; at < Math.max(copies.length, bad.length); at += turnMax) {
       if (at > 0) await new Promise<void>(nextTurn);
       queries.push(...this.#tasks.queries(copies.slice(at, at + turnMax).map(taskRow)));
+      queries.push(...this.#badTasks.queries(bad.slice(at, at + turnMax).map(taskRow)));
     }
     return queries;
   }
@@ -238,7 +238,10 @@ function hopeless(cause: unknown): SpillwayError | undefined {
 }
 
 /** Fails the transaction, by a column that may not be null, if there is a newer primary. */
-function fenceQuery({ database, fence }: ChangeWriterOptions): CompiledQuery {
+export function fenceQuery({
+  database,
+  fence,
+}: Pick<ChangeWriterOptions, 'database' | 'fence'>): CompiledQuery {
   const place = database.kind === 'postgres' ? '$1' : '?';
   const text =
     `insert into primary_instance (id, fence) values (1, ${place}) on conflict (id) do update ` +

@@ -11,6 +11,8 @@ export interface FleetSchema {
   readonly books: BookRow;
   readonly primary_instance: { readonly id: number; readonly fence: number };
   readonly contributors: ContributorRow;
+  readonly top_month: ContributorRow;
+  readonly deltas: DeltaRow;
   readonly documents: { readonly name: string; readonly value: string };
 }
 
@@ -100,6 +102,19 @@ export interface BookRow {
   readonly entry: string;
 }
 
+/** What of a finished run was counted for its contributors. */
+export interface DeltaRow {
+  readonly run_id: string;
+  readonly start_time: number;
+  /** The run's, when it was counted. */
+  readonly last_updated: number;
+  /** How many bad tasks it had then. */
+  readonly bad_tasks: number;
+  /** JSON of contributions by user. */
+  readonly counted: string;
+}
+
+/** What a user gave; `record` is JSON of the rest. */
 export interface ContributorRow {
   readonly username: string;
   readonly cpu_hours: number;

@@ -11,8 +11,8 @@ import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { fleetMigrations } from './migrations.ts';
 import { badTaskRecord, runRecord, taskRecord } from './rows.ts';
 
-/** Tasks that are read at once: rows come whole, and a run may have many. */
-const pageSize = 2_000;
+/** Tasks that are read and taken up at once, before the event loop turns: a few milliseconds'. */
+const pageSize = 500;
 
 /** The fleet's tables: all that must outlive the process. */
 export class FleetStorage {
@@ -72,11 +72,16 @@ export class FleetStorage {
     const run_id = runId.toLowerCase();
     const row = await kysely
       .selectFrom('tasks')
-      .selectAll()
-      .where('run_id', '=', run_id)
-      .where('id', '=', Math.min(id, taskIdMax))
+      .innerJoin('runs', 'runs.id', 'tasks.run_id')
+      .select(['tasks.run_id', 'tasks.id', 'tasks.record', 'runs.finished'])
+      .where('tasks.run_id', '=', run_id)
+      .where('tasks.id', '=', Math.min(id, taskIdMax))
       .executeTakeFirst();
-    if (row !== undefined) return taskRecord(row);
+    if (row !== undefined) {
+      const record = taskRecord(row);
+      // The records of an ended run may say so a little later.
+      return { ...record, active: record.active && row.finished === 0 };
+    }
     const run = await kysely
       .selectFrom('runs')
       .select('id')
@@ -120,28 +125,32 @@ export class FleetStorage {
   }
 
   async #runOf(row: RunRow, signal?: AbortSignal): Promise<Run> {
-    const tasks = await this.#rowsOf('tasks', row.id, signal);
-    const bad = await this.#rowsOf('bad_tasks', row.id, signal);
-    return new Run(runRecord(row), tasks.map(taskRecord), bad.map(badTaskRecord));
+    const run = new Run(runRecord(row));
+    for await (const page of this.#pagesOf('bad_tasks', row.id, signal)) {
+      for (const bad of page) run.badTasks.push(badTaskRecord(bad));
+    }
+    for await (const page of this.#pagesOf('tasks', row.id, signal)) {
+      run.adopt(page.map(taskRecord));
+    }
+    return run;
   }
 
-  async #rowsOf(
+  async *#pagesOf(
     table: 'tasks' | 'bad_tasks',
     runId: string,
     signal?: AbortSignal,
-  ): Promise<TaskRow[]> {
-    const rows: TaskRow[] = [];
-    for (;;) {
+  ): AsyncGenerator<TaskRow[]> {
+    for (let next = 0; ; next += pageSize) {
       const page = await this.database.kysely
         .selectFrom(table)
         .selectAll()
         .where('run_id', '=', runId)
-        .where('id', '>=', rows.length)
+        .where('id', '>=', next)
         .orderBy('id')
         .limit(pageSize)
         .execute({ signal });
-      rows.push(...page);
-      if (page.length < pageSize) return rows;
+      yield page;
+      if (page.length < pageSize) return;
     }
   }
 }

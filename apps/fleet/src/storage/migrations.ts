@@ -87,4 +87,15 @@ export const fleetMigrations: readonly Migration[] = [
     ],
   },
   ...fileMigrations,
+  {
+    number: 12,
+    name: 'what contributors gave',
+    statements: [
+      `create table deltas (run_id text primary key, start_time double precision not null,
+       last_updated double precision not null, bad_tasks integer not null, counted text not null)`,
+      'create index deltas_by_start on deltas (start_time)',
+      `create table top_month (username text primary key, cpu_hours double precision not null,
+       record text not null)`,
+    ],
+  },
 ];

@@ -1,15 +1,14 @@
-import type { Changes } from '../scheduling/changes.ts';
+import type { Changes, PurgedTask } from '../scheduling/changes.ts';
 import type { Run } from '../scheduling/run.ts';
 import type { Task } from '../scheduling/task.ts';
 import { actionRow } from './actions-log.ts';
-import type { ActionRow, TaskRow } from './fleet-schema.ts';
-import { badTaskRow } from './rows.ts';
+import type { ActionRow } from './fleet-schema.ts';
 
 /** What is to be written by one transaction. */
 export class Pending {
   readonly runs: Set<Run> = new Set();
   readonly tasks: Set<Task> = new Set();
-  readonly bad: TaskRow[] = [];
+  readonly bad: PurgedTask[] = [];
   readonly actions: ActionRow[] = [];
   readonly blocked: Set<string> = new Set();
   decisions = 0;
@@ -25,10 +24,7 @@ export class Pending {
     for (const task of changes.tasks) this.tasks.add(task);
     for (const name of changes.blocked) this.blocked.add(name);
     for (const entry of changes.actions) this.actions.push(actionRow(entry));
-    for (const bad of changes.purged) {
-      const run = changes.runs.values().find(({ badTasks }) => badTasks.includes(bad)) as Run;
-      this.bad.push(badTaskRow(run, bad));
-    }
+    for (const bad of changes.purged) this.bad.push(bad);
     this.decisions += 1;
   }
 
@@ -37,7 +33,8 @@ export class Pending {
     for (const run of older.runs) this.runs.add(run);
     for (const task of older.tasks) this.tasks.add(task);
     for (const name of older.blocked) this.blocked.add(name);
-    this.bad.unshift(...older.bad);
+    // They are written by their places, so that their order does not matter.
+    for (const bad of older.bad) this.bad.push(bad);
     this.actions.unshift(...older.actions);
   }
 }

@@ -1,3 +1,4 @@
+import type { PurgedTask } from '../scheduling/changes.ts';
 import type { Run } from '../scheduling/run.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from '../scheduling/run-record.ts';
 import type { Task } from '../scheduling/task.ts';
@@ -31,16 +32,17 @@ export function runRecord({ record, param_history }: RunRow): RunRecord {
   return { ...run, args };
 }
 
-export function taskRow({ run, id, record }: Pick<Task, 'run' | 'id' | 'record'>): TaskRow {
+/** A task, or one that was set aside, as a row. */
+export function taskRow({
+  run,
+  id,
+  record,
+}: Pick<Task, 'run' | 'id' | 'record'> | PurgedTask): TaskRow {
   return { run_id: run.id, id, record: JSON.stringify(record) };
 }
 
 export function taskRecord({ record }: TaskRow): TaskRecord {
   return JSON.parse(record) as TaskRecord;
-}
-
-export function badTaskRow(run: Run, bad: BadTaskRecord): TaskRow {
-  return { run_id: run.id, id: run.badTasks.indexOf(bad), record: JSON.stringify(bad) };
 }
 
 export function badTaskRecord({ record }: TaskRow): BadTaskRecord {

@@ -4,8 +4,8 @@ import { readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { CompiledQuery } from 'kysely';
+import { wallClock } from 'spillway';
 import { openDatabase } from 'spillway-sql';
-import { wallClock } from '../wall-clock.ts';
 import {
   type ExportEnd,
   type ExportHeader,

@@ -2,12 +2,11 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CompiledQuery, type Transaction } from 'kysely';
-import { deadline, systemRandom } from 'spillway';
+import { deadline, systemRandom, wallClock } from 'spillway';
 import { type Database, openDatabase } from 'spillway-sql';
 import { type Claim, claim, primaryLockPath } from '../claim.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
-import { wallClock } from '../wall-clock.ts';
 import { byteLines } from './byte-lines.ts';
 import { RowWriter } from './row-writer.ts';
 import {

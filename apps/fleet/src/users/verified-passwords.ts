@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { type Clock, Lane, type LaneStats, untilAborted } from 'spillway';
+import { availableParallelism } from 'node:os';
+import { type Clock, Lane, type LaneStats, SpillwayError, untilAborted } from 'spillway';
 import type { Access } from '../protocol/read-request.ts';
 import { impossibleHash, matchesPassword } from './password.ts';
 
@@ -12,12 +13,18 @@ export function during<T>(work: Promise<T>, waiter: Waiter | undefined): Promise
   return waiter === undefined ? work : untilAborted(work, waiter.signal);
 }
 
-/** Right passwords that are remembered, the longest unused forgotten first. */
+/** Right passwords that are remembered, and wrong ones; the longest unused forgotten first. */
 const rememberedMax = 50_000;
-/** Threads of Node that may hash at once: it has four, and files need some too. */
-const hashesMax = 2;
+const wrongMax = 10_000;
+/** Threads of Node that may hash at once: it has four, and files need one of them too. */
+const hashesMax = Math.min(3, availableParallelism());
 const waitingMax = 1_000;
-const deadlineMs = 20_000;
+/** Checks of one name that may be under way: who tries many passwords keeps nobody else out. */
+const perNameMax = 4;
+/** All whom nobody knows share so many. */
+const strangersMax = 64;
+/** Who waits has a deadline of its own; the check goes on, and is done when it asks again. */
+const deadlineMs = 300_000;
 /** A longer one is wrong without a look. */
 const passwordMax = 1_024;
 
@@ -29,8 +36,12 @@ const passwordMax = 1_024;
 export class VerifiedPasswords {
   readonly #key = randomBytes(32);
   readonly #hashes = new Map<string, string>();
+  /** The same of wrong ones: a worker that is set up wrongly asks again and again. */
+  readonly #wrong = new Map<string, string>();
   /** Checks under way, so that a thousand workers of one user cost one hash. */
   readonly #running = new Map<string, Promise<boolean>>();
+  /** How many of them are of one name. */
+  readonly #ofName = new Map<string, number>();
   readonly #lane: Lane;
   #hashed = 0;
 
@@ -53,23 +64,38 @@ export class VerifiedPasswords {
     if (password.length > passwordMax) return false;
     const digest = this.#digest(username, password);
     if (this.#hashes.get(digest) === hash) {
-      this.#remember(digest, hash);
+      remember(this.#hashes, digest, hash, rememberedMax);
       return true;
     }
-    const name = `${digest} ${hash}`;
-    const running = this.#running.get(name) ?? this.#start(name, password, hash);
-    const isRight = await during(running, waiter);
-    if (isRight) this.#remember(digest, hash);
-    return isRight;
+    if (this.#wrong.get(digest) === hash) return false;
+    const running = this.#running.get(`${digest} ${hash}`);
+    const name = hash === impossibleHash ? '' : username;
+    return during(running ?? this.#start(name, password, digest, hash), waiter);
   }
 
-  #start(name: string, password: string, hash: string): Promise<boolean> {
-    const running = this.#lane.run(() => {
+  #start(name: string, password: string, digest: string, hash: string): Promise<boolean> {
+    const key = `${digest} ${hash}`;
+    const count = this.#ofName.get(name) ?? 0;
+    if (count >= (name === '' ? strangersMax : perNameMax)) {
+      const text = 'too many passwords of one name are being checked';
+      return Promise.reject(new SpillwayError('LANE_FULL', text, { retryAfterMs: 1_000 }));
+    }
+    this.#ofName.set(name, count + 1);
+    const running = this.#lane.run(async () => {
       this.#hashed += 1;
-      return matchesPassword(password, hash);
+      const isRight = await matchesPassword(password, hash);
+      // Here and not where it is waited for: everybody may have left.
+      if (isRight) remember(this.#hashes, digest, hash, rememberedMax);
+      else remember(this.#wrong, digest, hash, wrongMax);
+      return isRight;
     });
-    this.#running.set(name, running);
-    const forget = () => this.#running.delete(name);
+    this.#running.set(key, running);
+    const forget = () => {
+      this.#running.delete(key);
+      const left = (this.#ofName.get(name) ?? 1) - 1;
+      if (left > 0) this.#ofName.set(name, left);
+      else this.#ofName.delete(name);
+    };
     running.then(forget, forget);
     return running;
   }
@@ -79,11 +105,12 @@ export class VerifiedPasswords {
     const text = JSON.stringify([username, password]);
     return createHmac('sha256', this.#key).update(text).digest('base64');
   }
+}
 
-  #remember(digest: string, hash: string): void {
-    this.#hashes.delete(digest);
-    const [oldest] = this.#hashes.keys();
-    if (this.#hashes.size >= rememberedMax && oldest !== undefined) this.#hashes.delete(oldest);
-    this.#hashes.set(digest, hash);
-  }
+/** Puts it last; the first makes room. */
+function remember(map: Map<string, string>, digest: string, hash: string, max: number): void {
+  map.delete(digest);
+  const [oldest] = map.keys();
+  if (map.size >= max && oldest !== undefined) map.delete(oldest);
+  map.set(digest, hash);
 }

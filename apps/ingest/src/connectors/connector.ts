@@ -40,6 +40,8 @@ export interface Connector extends AsyncDisposable {
   readonly rate: { readonly ratePerSecond: number; readonly burst: number };
   /** Where the history of each product begins. */
   readonly start: TradePosition;
+  /** Whether ids grow by one, so that an id that is not there is a trade that is missing. */
+  readonly hasDenseIds: boolean;
   readonly lineSql: LineSql;
   /** All products, sorted. */
   products(signal: AbortSignal): Promise<readonly string[]>;
@@ -62,9 +64,9 @@ export interface ConnectorOptions {
   readonly baseUrl?: string | undefined;
   /** Sent with every request. @default `spillway-ingest` and its version */
   readonly userAgent?: string | undefined;
-  /** How long one request may take in all, in milliseconds, from 1. @default 30,000 */
+  /** How long one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
   readonly requestMsMax?: number | undefined;
-  /** How long an answer may be, unpacked, in bytes, from 1. @default 16 MiB */
+  /** How long an answer may be, unpacked, in bytes, from 1. @default 64 MiB */
   readonly bytesMax?: number | undefined;
   /** How many connections are open at once; an integer from 1. @default 256 */
   readonly connectionsMax?: number | undefined;

@@ -21,6 +21,8 @@ export interface ProductLedger extends ProductName {
   readonly harvested: IdRange;
   /** What is known to be missing. */
   readonly gaps: readonly IdRange[];
+  /** Whether ids grow by one, so that one that is not there is missing. @default true */
+  readonly hasDenseIds?: boolean | undefined;
 }
 
 /** What may be wrong. A gap is known if the ledger has it. */
@@ -225,12 +227,16 @@ class Check {
       const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
       if (known.from >= known.to) continue;
       const before = { from, to: known.from };
-      if (from < known.from) this.note('gap', ledger, `missing: ${said(before)}`, { ids: before });
+      if (from < known.from) this.#gap(ledger, before);
       this.note('known-gap', ledger, `still to be filled: ${said(known)}`, { ids: known });
       from = known.to;
     }
-    const rest = { from, to: hole.to };
-    if (from < hole.to) this.note('gap', ledger, `missing: ${said(rest)}`, { ids: rest });
+    if (from < hole.to) this.#gap(ledger, { from, to: hole.to });
+  }
+
+  #gap(ledger: ProductLedger, ids: IdRange): void {
+    if (ledger.hasDenseIds === false) return;
+    this.note('gap', ledger, `missing: ${said(ids)}`, { ids });
   }
 
   async #rows(sql: string): Promise<readonly Row[]> {

@@ -1,0 +1,206 @@
+import type { CompiledQuery } from 'kysely';
+import type { Database } from 'spillway-sql';
+import type { RunArgs, RunRecord } from '../scheduling/run-record.ts';
+import { fenceQuery } from '../storage/change-writer.ts';
+import type { ContributorRow, FleetSchema } from '../storage/fleet-schema.ts';
+import { taskRecord } from '../storage/rows.ts';
+import { Upsert } from '../storage/upsert.ts';
+import { type Contribution, Contributions } from './contribution.ts';
+
+/** What a user gave, as it is listed. */
+export interface Contributor extends Contribution {
+  readonly username: string;
+  /** What the user's active workers play now. */
+  readonly games_per_hour: number;
+  /** Empty, or the address of a repository. */
+  readonly tests_repo: string;
+}
+
+/** All that was ever finished, or what the last 30 days have seen. */
+export type ContributorTable = 'contributors' | 'top_month';
+
+/** A run, and what of it was counted, if it was. */
+export interface CountedRun {
+  readonly id: string;
+  readonly start_time: number;
+  readonly last_updated: number;
+  readonly bad_tasks: number;
+  /** Null if it was never counted. */
+  readonly counted: string | null;
+  /** Whether it is finished, and not counted as it is now. */
+  readonly isStale: boolean;
+}
+
+/** Rows that are read at once: a millisecond's work for the event loop. */
+const pageSize = 500;
+
+/** The tables of what users gave. Nobody but the primary's one job writes them. */
+export class ContributorTables {
+  readonly #database: Database<FleetSchema>;
+  readonly #deltas: Upsert<FleetSchema['deltas']>;
+  readonly #rows: Readonly<Record<ContributorTable, Upsert<ContributorRow>>>;
+
+  constructor(database: Database<FleetSchema>) {
+    this.#database = database;
+    const { kind } = database;
+    const delta = ['run_id', 'start_time', 'last_updated', 'bad_tasks', 'counted'];
+    this.#deltas = new Upsert({ kind, table: 'deltas', keys: ['run_id'], columns: delta });
+    const columns = ['username', 'cpu_hours', 'record'];
+    const upsert = (table: ContributorTable) =>
+      new Upsert<ContributorRow>({ kind, table, keys: ['username'], columns });
+    this.#rows = { contributors: upsert('contributors'), top_month: upsert('top_month') };
+  }
+
+  /** The most hours first. */
+  async list(table: ContributorTable, signal?: AbortSignal): Promise<Contributor[]> {
+    const rows = await this.#database.kysely
+      .selectFrom(table)
+      .leftJoin('users', 'users.username', `${table}.username`)
+      .select([`${table}.username`, 'cpu_hours', 'record', 'users.tests_repo'])
+      .orderBy('cpu_hours', 'desc')
+      .orderBy(`${table}.username`)
+      .execute({ signal });
+    return rows.map((row) => ({ ...contributorOf(row), tests_repo: row.tests_repo ?? '' }));
+  }
+
+  /** The next runs after an id, and whether what was counted of them is no longer true. */
+  async runs(after: string): Promise<CountedRun[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('runs')
+      .leftJoin('deltas', 'deltas.run_id', 'runs.id')
+      .select(({ selectFrom, fn }) => [
+        'runs.id as id',
+        'runs.finished as finished',
+        'runs.start_time as start_time',
+        'runs.last_updated as last_updated',
+        'deltas.last_updated as counted_at',
+        'deltas.bad_tasks as counted_bad',
+        'deltas.counted as counted',
+        selectFrom('bad_tasks')
+          .select(fn.countAll<number | string>().as('count'))
+          .whereRef('bad_tasks.run_id', '=', 'runs.id')
+          .as('bad_tasks'),
+      ])
+      .where('runs.id', '>', after)
+      .orderBy('runs.id')
+      .limit(pageSize)
+      .execute();
+    return rows.map(({ finished, counted_at, counted_bad, ...row }) => {
+      const bad_tasks = Number(row.bad_tasks);
+      const isChanged = counted_at !== row.last_updated || counted_bad !== bad_tasks;
+      return { ...row, bad_tasks, isStale: finished === 1 && isChanged };
+    });
+  }
+
+  /** What a stored run's tasks say, read a few at a time. */
+  async contributionsOf(runId: string): Promise<Contributions> {
+    const { kysely } = this.#database;
+    const run = await kysely
+      .selectFrom('runs')
+      .select('record')
+      .where('id', '=', runId)
+      .executeTakeFirstOrThrow();
+    const args: RunArgs = (JSON.parse(run.record) as RunRecord).args;
+    const sums = new Contributions();
+    sums.addTest(args.username);
+    for (let next = 0; ; ) {
+      const page = await kysely
+        .selectFrom('tasks')
+        .selectAll()
+        .where('run_id', '=', runId)
+        .where('id', '>=', next)
+        .orderBy('id')
+        .limit(pageSize)
+        .execute();
+      for (const row of page) sums.addTask(args, taskRecord(row));
+      if (page.length < pageSize) return sums;
+      next = (page.at(-1) as { id: number }).id + 1;
+    }
+  }
+
+  /** What was counted of finished runs that began after then; the next after an id. */
+  async countedSince(since: number, after: string): Promise<{ run_id: string; counted: string }[]> {
+    return await this.#database.kysely
+      .selectFrom('deltas')
+      .select(['run_id', 'counted'])
+      .where('start_time', '>', since)
+      .where('run_id', '>', after)
+      .orderBy('run_id')
+      .limit(pageSize)
+      .execute();
+  }
+
+  /** Stores what a run gave, and the new totals with it, as long as this is the primary. */
+  async count(fence: number, run: CountedRun, now: Contributions): Promise<void> {
+    const database = this.#database;
+    const change = new Contributions();
+    for (const [name, one] of now.byUser) change.add(name, one, 1);
+    for (const [name, one] of countedOf(run.counted)) change.add(name, one, -1);
+    const known = await this.#totalsOf([...change.byUser.keys()]);
+    const rows = [...change.byUser].map(([username, more]) => {
+      const before = known.get(username);
+      const sum = new Contributions();
+      if (before !== undefined) sum.add(username, before, 1);
+      sum.add(username, more, 1);
+      const total = sum.byUser.get(username) as Contribution;
+      return rowOf({ username, games_per_hour: before?.games_per_hour ?? 0, ...total });
+    });
+    const { id: run_id, start_time, last_updated, bad_tasks } = run;
+    const counted = JSON.stringify([...now.byUser]);
+    await database.batch([
+      fenceQuery({ database, fence }),
+      ...this.#deltas.queries([{ run_id, start_time, last_updated, bad_tasks, counted }]),
+      ...this.#rows.contributors.queries(rows),
+    ]);
+  }
+
+  async #totalsOf(names: readonly string[]): Promise<Map<string, Omit<Contributor, 'tests_repo'>>> {
+    const rows = await this.#database.kysely
+      .selectFrom('contributors')
+      .selectAll()
+      .where('username', 'in', names)
+      .execute();
+    return new Map(rows.map((row) => [row.username, contributorOf(row)]));
+  }
+
+  /** Replaces the month, and what active workers play now in the totals. */
+  async setMonth(
+    fence: number,
+    month: Contributions,
+    gamesPerHour: ReadonlyMap<string, number>,
+  ): Promise<void> {
+    const database = this.#database;
+    const rate = (username: string) => gamesPerHour.get(username) ?? 0;
+    const rows = [...month.byUser].map(([username, one]) => {
+      return rowOf({ username, games_per_hour: rate(username), ...one });
+    });
+    const totals = (await this.list('contributors')).flatMap((one) => {
+      const games_per_hour = rate(one.username);
+      return games_per_hour === one.games_per_hour ? [] : rowOf({ ...one, games_per_hour });
+    });
+    const queries: CompiledQuery[] = [
+      fenceQuery({ database, fence }),
+      database.kysely.deleteFrom('top_month').compile(),
+      ...this.#rows.top_month.queries(rows),
+      ...this.#rows.contributors.queries(totals),
+    ];
+    await database.batch(queries);
+  }
+}
+
+/** What was counted of a run, by user. */
+export function countedOf(counted: string | null): [string, Contribution][] {
+  return counted === null ? [] : (JSON.parse(counted) as [string, Contribution][]);
+}
+
+function rowOf({ username, cpu_hours, ...rest }: Omit<Contributor, 'tests_repo'>): ContributorRow {
+  const { games, games_per_hour, tests, last_updated } = rest;
+  const record = JSON.stringify({ games, games_per_hour, tests, last_updated });
+  return { username, cpu_hours, record };
+}
+
+function contributorOf(row: ContributorRow): Omit<Contributor, 'tests_repo'> {
+  const { username, cpu_hours } = row;
+  const none = { games: 0, games_per_hour: 0, tests: 0, last_updated: 0 };
+  return { username, cpu_hours, ...none, ...(JSON.parse(row.record) as object) };
+}

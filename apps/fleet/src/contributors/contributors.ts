@@ -1,0 +1,124 @@
+import { type Clock, nextTurn, type Part, type Random } from 'spillway';
+import type { Database } from 'spillway-sql';
+import type { Primary } from '../primary.ts';
+import { periodic } from '../scheduling/periodic.ts';
+import type { Run } from '../scheduling/run.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
+import { Contributions } from './contribution.ts';
+import {
+  type Contributor,
+  type ContributorTable,
+  ContributorTables,
+  countedOf,
+} from './contributor-tables.ts';
+
+export interface ContributorsOptions {
+  readonly database: Database<FleetSchema>;
+  readonly primary: Primary;
+  /** Told of a count that failed; it is done again at its time. */
+  readonly onFailure: (job: string, error: unknown) => void;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+const period = { periodMs: 3_600_000, firstMs: 60_000 };
+const monthMs = 30 * 24 * 60 * 60 * 1000;
+/** Tasks that are looked at in one turn of the event loop: less than a millisecond's worth. */
+const turnMax = 1_000;
+
+/**
+ * What users gave: every finished run is counted once, in one transaction with the note of what was
+ * counted of it; if its games change afterwards, by a purge or a second life, the difference is. So
+ * a crash loses nothing and counts nothing twice. Each hour the primary looks for what is new.
+ */
+export class Contributors implements Part {
+  readonly name = 'contributors';
+  readonly #options: ContributorsOptions;
+  readonly #tables: ContributorTables;
+  #timer: Disposable | undefined;
+  #counting: Promise<void> | undefined;
+  #stopped = false;
+
+  constructor(options: ContributorsOptions) {
+    this.#options = options;
+    this.#tables = new ContributorTables(options.database);
+  }
+
+  start(): void {
+    const { clock, random, onFailure } = this.#options;
+    this.#timer = periodic({ clock, random, ...period }, () => {
+      this.count().catch((error: unknown) => onFailure('count contributors', error));
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#timer?.[Symbol.dispose]();
+    await this.#counting?.catch(() => {});
+  }
+
+  /** The most hours first; as old as the last count. */
+  list(table: ContributorTable, signal?: AbortSignal): Promise<Contributor[]> {
+    return this.#tables.list(table, signal);
+  }
+
+  /** Counts what is new, if this is the primary; joins a count that is under way. */
+  count(): Promise<void> {
+    this.#counting ??= this.#count().finally(() => {
+      this.#counting = undefined;
+    });
+    return this.#counting;
+  }
+
+  async #count(): Promise<void> {
+    const { primary } = this.#options;
+    const { fence } = primary.stats;
+    if (fence === undefined || !primary.isPrimary) return;
+    for (let page = await this.#tables.runs(''); page.length > 0; ) {
+      for (const run of page) {
+        if (this.#stopped) return;
+        if (!run.isStale) continue;
+        await this.#tables.count(fence, run, await this.#tables.contributionsOf(run.id));
+      }
+      page = await this.#tables.runs(page.at(-1)?.id as string);
+    }
+    const month = await this.#finishedMonth();
+    const rates = new Map<string, number>();
+    for (const run of [...primary.fleet.unfinishedRuns]) await addUnfinished(run, month, rates);
+    if (!this.#stopped) await this.#tables.setMonth(fence, month, rates);
+  }
+
+  /** What finished runs of the last 30 days gave, but for those that live again. */
+  async #finishedMonth(): Promise<Contributions> {
+    const { clock, primary } = this.#options;
+    const month = new Contributions();
+    const since = clock.now() - monthMs;
+    for (let page = await this.#tables.countedSince(since, ''); page.length > 0; ) {
+      for (const { run_id, counted } of page) {
+        if (primary.fleet.run(run_id)?.record.finished === false) continue;
+        for (const [name, one] of countedOf(counted)) month.add(name, one, 1);
+      }
+      page = await this.#tables.countedSince(since, page.at(-1)?.run_id as string);
+    }
+    return month;
+  }
+}
+
+async function addUnfinished(
+  run: Run,
+  month: Contributions,
+  rates: Map<string, number>,
+): Promise<void> {
+  const { args } = run;
+  month.addTest(args.username);
+  for (let at = 0; at < run.tasks.length; at += turnMax) {
+    if (at > 0) await new Promise<void>(nextTurn);
+    for (const task of run.tasks.slice(at, at + turnMax)) {
+      month.addTask(args, task.record);
+      if (!task.active) continue;
+      const { username } = task.record.worker_info;
+      rates.set(username, (rates.get(username) ?? 0) + run.gamesPerHourOf(task));
+    }
+  }
+}

@@ -1,0 +1,126 @@
+import { systemClock } from 'spillway';
+import { createServer, type HttpServer, Panel, State } from 'spillway-http';
+import type { Exchange } from '../exchange/exchange.ts';
+import { Follower } from '../harvesting/follower.ts';
+import { type Ingest, openIngest } from '../open-ingest.ts';
+import { qualityPage } from '../quality/quality-page.ts';
+import { QualityWatch } from '../quality/quality-watch.ts';
+import type { Settings } from '../setting-rules.ts';
+import { exitCodes } from './exit-codes.ts';
+import { type FollowView, followPage } from './follow-page.ts';
+import { listenFault } from './listen-fault.ts';
+import { startSimulation } from './simulation.ts';
+
+export interface FollowOptions {
+  readonly settings: Settings;
+  readonly products: readonly string[];
+  /** Follows an exchange that is started with it, and takes no notice of any other. */
+  readonly simulated: boolean;
+  readonly signal: AbortSignal;
+}
+
+const defaultPort = 7070;
+const showMs = 1_000;
+/** A product that is far behind lets the others have their turn after about so long. */
+const sliceMs = 30_000;
+
+/** Follows until the signal aborts, then commits what is complete; gives the exit code. */
+export async function follow(options: FollowOptions): Promise<number> {
+  await using stack = new AsyncDisposableStack();
+  const exchange = options.simulated ? await startSimulation(options.settings.data) : undefined;
+  if (exchange !== undefined) stack.use(exchange);
+  const products = options.products.length > 0 ? options.products : (exchange?.products ?? []);
+  const settings = exchange === undefined ? options.settings : simulatedSettings(options, exchange);
+  const ingest = stack.use(await openIngest({ settings, environment: process.env }));
+  const watch = new QualityWatch({ table: await ingest.table(), clock: ingest.clock });
+  const follower = await followerOf(ingest, products, watch);
+  const server = await serverOf(ingest, follower, watch, exchange);
+  await server.start(options.signal).catch((error: unknown) => {
+    throw listenFault(error, { host: settings.host, port: settings.port ?? defaultPort });
+  });
+  stack.defer(() => server.stop());
+  greet(ingest, server, products, exchange);
+  await follower.run(options.signal);
+  const { trades, requests } = follower.stats;
+  process.stderr.write(`Stopped; ${trades} trades came in ${requests} requests, all committed.\n`);
+  return exitCodes.ok;
+}
+
+function simulatedSettings({ settings }: FollowOptions, { url }: Exchange): Settings {
+  return { ...settings, exchange: 'simulated', baseUrl: url };
+}
+
+async function followerOf(
+  ingest: Ingest,
+  products: readonly string[],
+  watch: QualityWatch,
+): Promise<Follower> {
+  const { clock, bucket } = ingest;
+  const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined, products };
+  const perSlice = (bucket.stats.ratePerSecond * sliceMs) / 1000;
+  const pagesMax = Math.max(10, Math.floor(perSlice / Math.max(1, products.length)));
+  return new Follower({
+    products,
+    harvester: ingest.harvester({ ...wish, fillsGaps: false, pagesMax }),
+    filler: ingest.harvester({ ...wish, fillsGaps: true }),
+    transformer: await ingest.transformer(),
+    onTable: (signal) => watch.look(signal),
+    clock,
+  });
+}
+
+async function serverOf(
+  ingest: Ingest,
+  follower: Follower,
+  watch: QualityWatch,
+  exchange: Exchange | undefined,
+): Promise<HttpServer> {
+  const { settings, bucket, breaker, clock } = ingest;
+  const panel = new Panel();
+  panel.watch('follower', follower);
+  panel.watch('quality', watch);
+  panel.watch('bucket', bucket);
+  panel.watch('breaker', breaker);
+  if (exchange !== undefined) panel.watch('simulated exchange', exchange);
+  const { host, port = defaultPort, operatorToken: token } = settings;
+  const server = await createServer({ host, port, live: {}, operator: { panel, token }, clock });
+  const read = (): FollowView => ({
+    exchange: ingest.connector.name,
+    isSimulated: exchange !== undefined,
+    baseUrl: ingest.connector.baseUrl,
+    follower: follower.stats,
+    permitted: bucket.stats.ratePerSecond,
+    breaker: breaker.stats.state,
+  });
+  const shown = new State(read());
+  server.app.livePage('/', followPage(shown));
+  server.app.get('/report', (_request, reply) => {
+    if (watch.last === undefined) return reply.code(404).send('There is no table yet.\n');
+    // The page is whole in itself, so that it can be kept: its style is in it.
+    const policy = "default-src 'none'; style-src 'unsafe-inline'";
+    void reply.header('content-security-policy', policy).type('text/html; charset=utf-8');
+    return reply.send(qualityPage(watch.last));
+  });
+  let timer: Disposable | undefined;
+  const show = () => {
+    timer = systemClock.after(showMs, () => {
+      void shown.update(read).finally(show);
+    });
+  };
+  server.app.addHook('onReady', async () => show());
+  server.app.addHook('onClose', async () => timer?.[Symbol.dispose]());
+  return server;
+}
+
+function greet(
+  { connector, settings }: Ingest,
+  { url }: HttpServer,
+  products: readonly string[],
+  exchange: Exchange | undefined,
+): void {
+  const what =
+    exchange === undefined ? connector.name : 'a SIMULATED exchange, its trades are made up';
+  process.stdout.write(`Ingest is ready at ${url}, and follows ${products.join(', ')} of ${what}
+(${connector.baseUrl}); its data are in ${settings.data}
+`);
+}

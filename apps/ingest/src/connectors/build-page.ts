@@ -1,0 +1,60 @@
+import type { TradePage } from '../trade-page.ts';
+import type { ScannedTrades } from './trade-scanner.ts';
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+
+/** The trades with `from <= id < to`, in order of id, each id once: the first that was found. */
+export function buildPage(
+  found: ScannedTrades,
+  { from, to }: { readonly from: number; readonly to: number },
+): TradePage {
+  const order = orderById(found, from, to);
+  const { starts, ends, bytes } = found;
+  let length = order.length;
+  for (const at of order) length += (ends[at] as number) - (starts[at] as number);
+  const ids = new Float64Array(order.length);
+  const timesUs = new BigInt64Array(order.length);
+  // Two halves of each time: a bigint for each would cost more than all the rest.
+  const halves = new Uint32Array(timesUs.buffer);
+  const lines = Buffer.allocUnsafeSlow(length);
+  const isPlain = !bytes.includes(newline) && !bytes.includes(carriageReturn);
+  let end = 0;
+  for (let place = 0; place < order.length; place += 1) {
+    const at = order[place] as number;
+    const start = end;
+    end += bytes.copy(lines, end, starts[at], ends[at]);
+    if (!isPlain) oneLine(lines, start, end);
+    lines[end] = newline;
+    end += 1;
+    const timeUs = found.timesUs[at] as number;
+    ids[place] = found.ids[at] as number;
+    halves[2 * place] = timeUs % 2 ** 32;
+    halves[2 * place + 1] = timeUs / 2 ** 32;
+  }
+  return { ids, timesUs, lines };
+}
+
+/** Places in the answer, as a page wants them. */
+function orderById({ ids }: ScannedTrades, from: number, to: number): readonly number[] {
+  const order: number[] = [];
+  for (let at = 0; at < ids.length; at += 1) {
+    const id = ids[at] as number;
+    if (id >= from && id < to) order.push(at);
+  }
+  const idAt = (place: number): number => ids[order[place] as number] as number;
+  if (order.length > 1 && idAt(0) > idAt(1)) order.reverse();
+  for (let place = 1; place < order.length; place += 1) {
+    if (idAt(place) > idAt(place - 1)) continue;
+    order.sort((a, b) => (ids[a] as number) - (ids[b] as number) || a - b);
+    return order.filter((at, i) => i === 0 || ids[at] !== ids[order[i - 1] as number]);
+  }
+  return order;
+}
+
+/** Between values JSON may have new lines as space; within a line it may not. */
+function oneLine(lines: Buffer, start: number, end: number): void {
+  for (let at = start; at < end; at += 1) {
+    if (lines[at] === newline || lines[at] === carriageReturn) lines[at] = 0x20;
+  }
+}

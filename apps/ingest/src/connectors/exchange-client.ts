@@ -1,0 +1,142 @@
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import { type Clock, check, checkInteger, checkNumber, deadline, systemClock } from 'spillway';
+import { type Dispatcher, Pool } from 'undici';
+import { ingestError } from '../errors.ts';
+import type { ConnectorOptions } from './connector.ts';
+
+export interface ExchangeClientOptions extends ConnectorOptions {
+  /** Named in errors. */
+  readonly exchange: string;
+  readonly baseUrl: string;
+  /** Sent with every request. @default none */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Whether a refusal means that there is no such product. */
+  readonly isUnknown: (status: number, text: string) => boolean;
+}
+
+type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
+
+const unzip = promisify(gunzip);
+/** How much of a refusal is read, and how much of that is told. */
+const refusalBytesMax = 65_536;
+const refusalTextMax = 200;
+
+/** Asks one exchange, and says of each failure what it means. */
+export class ExchangeClient implements AsyncDisposable {
+  readonly #options: ExchangeClientOptions;
+  readonly #path: string;
+  readonly #pool: Pool;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #requestMsMax: number;
+  readonly #bytesMax: number;
+  readonly #clock: Clock;
+
+  constructor(options: ExchangeClientOptions) {
+    const { baseUrl, userAgent = 'spillway-ingest/0.1', requestMsMax = 30_000 } = options;
+    const { bytesMax = 64 * 2 ** 20, connectionsMax = 256, clock = systemClock } = options;
+    const isAddress = URL.canParse(baseUrl) && /^https?:$/.test(new URL(baseUrl).protocol);
+    check(isAddress, 'baseUrl', 'an http:// or https:// address', baseUrl);
+    checkNumber('requestMsMax', requestMsMax, 1, 2 ** 31 - 1);
+    checkInteger('bytesMax', bytesMax, 1);
+    checkInteger('connectionsMax', connectionsMax, 1);
+    check(/^[\x20-\x7e]+$/.test(userAgent), 'userAgent', 'plain text, not empty', userAgent);
+    const { origin, pathname } = new URL(baseUrl);
+    this.#options = options;
+    this.#path = pathname.replace(/\/+$/, '');
+    // One deadline holds for all of a request, so undici's own for its parts are not needed.
+    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: requestMsMax };
+    this.#pool = new Pool(origin, { connections: connectionsMax, ...timeouts });
+    this.#headers = { 'user-agent': userAgent, 'accept-encoding': 'gzip', ...options.headers };
+    this.#requestMsMax = requestMsMax;
+    this.#bytesMax = bytesMax;
+    this.#clock = clock;
+  }
+
+  /** The body of the answer, unpacked. */
+  async get(path: string, signal: AbortSignal): Promise<Buffer> {
+    using limit = deadline(this.#clock, this.#requestMsMax, signal);
+    const request = { path: this.#path + path, method: 'GET' as const, headers: this.#headers };
+    try {
+      limit.signal.throwIfAborted();
+      const answer = await this.#pool.request({ ...request, signal: limit.signal });
+      if (answer.statusCode !== 200) throw await this.#refusal(answer, path);
+      const packed = await this.#read(answer, this.#bytesMax);
+      return await this.#unpacked(packed, answer.headers['content-encoding']);
+    } catch (error) {
+      if (limit.signal.aborted) throw limit.signal.reason;
+      if (error instanceof Error && 'retryable' in error) throw error;
+      const why = error instanceof Error ? error.message : String(error);
+      throw ingestError('EXCHANGE_FAILED', `${this.#options.exchange}: ${path}: ${why}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async #read({ body, headers }: Answer, bytesMax: number): Promise<Buffer> {
+    const chunks: Uint8Array[] = [];
+    let bytes = Number(headers['content-length'] ?? 0) > bytesMax ? Infinity : 0;
+    try {
+      for await (const chunk of body as AsyncIterable<Uint8Array>) {
+        bytes += chunk.length;
+        if (bytes > bytesMax) throw this.#tooLong(bytesMax);
+        chunks.push(chunk);
+      }
+    } finally {
+      // Of a body that was read to its end nothing is left to destroy.
+      body.on('error', () => {}).destroy();
+    }
+    return chunks.length === 1 ? Buffer.from(chunks[0] as Uint8Array) : Buffer.concat(chunks);
+  }
+
+  #tooLong(bytesMax: number): Error {
+    const message = `${this.#options.exchange}: an answer has more than ${bytesMax} bytes`;
+    return ingestError('EXCHANGE_CHANGED', message);
+  }
+
+  async #unpacked(bytes: Buffer, coding: string | string[] | undefined): Promise<Buffer> {
+    if (coding === undefined || coding === 'identity') return bytes;
+    const { exchange } = this.#options;
+    if (coding !== 'gzip') {
+      throw ingestError('EXCHANGE_CHANGED', `${exchange}: content-encoding ${String(coding)}`);
+    }
+    try {
+      return await unzip(bytes, { maxOutputLength: this.#bytesMax });
+    } catch (cause) {
+      if (Object(cause).code === 'ERR_BUFFER_TOO_LARGE') throw this.#tooLong(this.#bytesMax);
+      throw ingestError('EXCHANGE_FAILED', `${exchange}: broken gzip`, { cause });
+    }
+  }
+
+  /** What another status than 200 means. */
+  async #refusal(answer: Answer, path: string): Promise<Error> {
+    const { exchange, isUnknown } = this.#options;
+    const { statusCode: status, headers } = answer;
+    const bytes = await this.#read(answer, refusalBytesMax).catch(() => Buffer.alloc(0));
+    const text = bytes.toString('utf8').replace(/\s+/g, ' ').slice(0, refusalTextMax);
+    const message = `${exchange}: ${path}: ${status} ${text}`.trimEnd();
+    const retryAfterMs = retryAfterMsIn(headers);
+    // 418 is a ban by an exchange whose 429s went unheard.
+    if (status === 429 || status === 418) {
+      return ingestError('EXCHANGE_LIMITED', message, { retryAfterMs });
+    }
+    if (status >= 500 || status === 408) {
+      return ingestError('EXCHANGE_FAILED', message, { status, retryAfterMs });
+    }
+    if (isUnknown(status, text)) return ingestError('PRODUCT_UNKNOWN', message);
+    return ingestError('EXCHANGE_REFUSED', message, { status });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
+
+/** Milliseconds from now, as a `Retry-After` header says in seconds or as a date. */
+function retryAfterMsIn(headers: Answer['headers']): number | undefined {
+  const asked = String(headers['retry-after'] ?? '');
+  if (/^\d+(\.\d+)?$/.test(asked)) return Number(asked) * 1000;
+  // A date is compared with the exchange's own, so that no two clocks have to agree.
+  const waitMs = Date.parse(asked) - Date.parse(String(headers.date));
+  return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
+}

@@ -1,0 +1,168 @@
+import { inspect } from 'node:util';
+import { ingestError } from '../errors.ts';
+import { type FieldKind, fieldRules, TradeReader } from './trade-reader.ts';
+
+/** The fields of a trade that are needed: keys of an object, or places in an array. */
+export type TradeFormat = readonly { readonly key: string | number; readonly kind: FieldKind }[];
+
+/** The trades found in an answer, in its order. */
+export interface ScannedTrades {
+  readonly ids: number[];
+  readonly timesUs: number[];
+  /** Where each is written: from a start up to, but not including, an end. */
+  readonly starts: number[];
+  readonly ends: number[];
+  readonly bytes: Buffer;
+  /** Where the list ends in the answer. */
+  readonly end: number;
+}
+
+const comma = 0x2c;
+const colon = 0x3a;
+const listOpen = 0x5b;
+const listClose = 0x5d;
+const objectOpen = 0x7b;
+const objectClose = 0x7d;
+
+/** Finds trades in the bytes of an answer. */
+export class TradeScanner {
+  readonly #exchange: string;
+  readonly #format: TradeFormat;
+  /** Each key as it is written, with its quotes and colon. */
+  readonly #keys: readonly Buffer[];
+  readonly #isObject: boolean;
+  readonly #close: number;
+  readonly #all: number;
+
+  constructor(exchange: string, format: TradeFormat) {
+    this.#exchange = exchange;
+    this.#format = format;
+    this.#keys = format.map(({ key }) => Buffer.from(`"${key}":`));
+    this.#isObject = typeof format[0]?.key === 'string';
+    this.#close = this.#isObject ? objectClose : listClose;
+    this.#all = 2 ** format.length - 1;
+  }
+
+  /**
+   * The list of trades that begins there; undefined where it is not written as expected, which may
+   * be a fault or only another way to write the same: {@link check} tells.
+   */
+  scan(bytes: Buffer, from = 0): ScannedTrades | undefined {
+    const reader = new TradeReader(bytes, from);
+    const found = { ids: [], timesUs: [], starts: [], ends: [] };
+    if (!reader.take(listOpen)) return undefined;
+    if (reader.take(listClose)) return { ...found, bytes, end: reader.at };
+    do {
+      if (!this.#trade(reader, found)) return undefined;
+    } while (reader.take(comma));
+    return reader.take(listClose) ? { ...found, bytes, end: reader.at } : undefined;
+  }
+
+  #trade(reader: TradeReader, found: Omit<ScannedTrades, 'bytes' | 'end'>): boolean {
+    const start = reader.at;
+    if (!reader.take(this.#isObject ? objectOpen : listOpen)) return false;
+    const format = this.#format;
+    let seen = 0;
+    let place = 0;
+    do {
+      const at = this.#isObject ? this.#fieldAt(reader, place) : this.#fieldIn(place);
+      if (at === undefined) return false;
+      place += 1;
+      if (at < 0) {
+        if (!reader.skipValue()) return false;
+        continue;
+      }
+      const { kind } = format[at] as TradeFormat[number];
+      if (!reader.read(kind)) return false;
+      // A key that comes twice has two values: which one counts is not ours to say.
+      if ((seen & (1 << at)) !== 0) return false;
+      seen |= 1 << at;
+      if (kind === 'id') found.ids.push(reader.value);
+      else if (kind === 'iso' || kind === 'epoch' || kind === 'seconds') {
+        found.timesUs.push(reader.value);
+      }
+    } while (reader.take(comma));
+    reader.skipSpace();
+    if (seen !== this.#all || reader.bytes[reader.at] !== this.#close) return false;
+    reader.at += 1;
+    found.starts.push(start);
+    found.ends.push(reader.at);
+    return true;
+  }
+
+  /** Goes past a key: which field follows, -1 for one that is not needed; undefined for no key. */
+  #fieldAt(reader: TradeReader, place: number): number | undefined {
+    const keys = this.#keys;
+    let at = place < keys.length && reader.takeAll(keys[place] as Buffer) ? place : -1;
+    for (let i = 0; at < 0 && i < keys.length; i += 1) {
+      if (reader.takeAll(keys[i] as Buffer)) at = i;
+    }
+    if (at < 0) return this.#spacedFieldAt(reader);
+    reader.skipSpace();
+    return at;
+  }
+
+  /** The same where there is space before the colon, or a key that is not needed. */
+  #spacedFieldAt(reader: TradeReader): number | undefined {
+    const start = reader.at;
+    if (!reader.skipString()) return undefined;
+    const key = reader.bytes.toString('latin1', start + 1, reader.at - 1);
+    return reader.take(colon) ? this.#fieldIn(key) : undefined;
+  }
+
+  #fieldIn(place: string | number): number {
+    return this.#format.findIndex(({ key }) => key === place);
+  }
+
+  /** The same of trades that JSON.parse has read, each checked by itself. */
+  check(trades: unknown): ScannedTrades {
+    if (!Array.isArray(trades)) throw this.#changed('trades', 'a list', trades);
+    const found: Omit<ScannedTrades, 'bytes' | 'end'> = {
+      ids: [],
+      timesUs: [],
+      starts: [],
+      ends: [],
+    };
+    const lines: string[] = [];
+    for (const [at, trade] of trades.entries()) {
+      this.#checkTrade(`trades[${at}]`, trade, found);
+      lines.push(JSON.stringify(trade));
+    }
+    const bytes = Buffer.from(lines.join(''));
+    for (const line of lines) {
+      const start = found.ends.at(-1) ?? 0;
+      found.starts.push(start);
+      found.ends.push(start + Buffer.byteLength(line));
+    }
+    return { ...found, bytes, end: bytes.length };
+  }
+
+  #checkTrade(where: string, trade: unknown, found: Omit<ScannedTrades, 'bytes' | 'end'>): void {
+    const isObject = typeof trade === 'object' && trade !== null && !Array.isArray(trade);
+    if (this.#isObject ? !isObject : !Array.isArray(trade)) {
+      throw this.#changed(where, this.#isObject ? 'an object' : 'a list', trade);
+    }
+    for (const { key, kind } of this.#format) {
+      const value = (trade as Readonly<Record<string | number, unknown>>)[key];
+      const reader = new TradeReader(Buffer.from(JSON.stringify(value) ?? ''));
+      if (!reader.read(kind) || reader.at !== reader.bytes.length) {
+        const name = typeof key === 'number' ? `${where}[${key}]` : `${where}.${key}`;
+        throw this.#changed(name, fieldRules[kind], value);
+      }
+      if (kind === 'id') found.ids.push(reader.value);
+      else if (kind === 'iso' || kind === 'epoch' || kind === 'seconds') {
+        found.timesUs.push(reader.value);
+      }
+    }
+  }
+
+  #changed(name: string, rule: string, value: unknown): Error {
+    return fieldChanged(this.#exchange, name, rule, value);
+  }
+}
+
+/** The error for an API that no longer is what it was. */
+export function fieldChanged(exchange: string, name: string, rule: string, value: unknown): Error {
+  const got = inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+  return ingestError('EXCHANGE_CHANGED', `${exchange}: ${name}: must be ${rule}, got ${got}`);
+}

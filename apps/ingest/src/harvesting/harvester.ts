@@ -1,0 +1,255 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type Clock,
+  Harvest,
+  type HarvestOutcome,
+  type HarvestSource,
+  type HarvestStats,
+  type Random,
+  type SharedBreaker,
+  SpillwayError,
+  type Store,
+} from 'spillway';
+import type { Connector, TradePosition } from '../connectors/connector.ts';
+import type { Folder } from '../storage/folder.ts';
+import type { TradePage } from '../trade-page.ts';
+import { type ProductPlan, planProduct, type Wish } from './plan-product.ts';
+import { type ProductBook, sourceName } from './product-book.ts';
+import { type ProductOutcome, ProductTally } from './product-outcome.ts';
+import type { QuotaBucket } from './quota-bucket.ts';
+import { TradeSink } from './trade-sink.ts';
+
+export interface HarvesterOptions {
+  readonly connector: Connector;
+  readonly store: Store;
+  readonly folder: Folder;
+  readonly book: ProductBook;
+  readonly bucket: QuotaBucket;
+  readonly breaker: Pick<SharedBreaker, 'run' | 'stats'>;
+  readonly mode: 'prefix' | 'strict';
+  /** Products at once. @default 64 */
+  readonly workers?: number | undefined;
+  /** Requests of one product at once. @default as many as it takes */
+  readonly chunkConcurrency?: number | undefined;
+  /** Trades in a request, where pages are cut by id. @default as many as it gives */
+  readonly limit?: number | undefined;
+  readonly leaseMs: number;
+  /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
+  readonly batchMsMax?: number | undefined;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+export interface HarvestRequest extends Wish {
+  readonly products: readonly string[];
+  /** Asks again for what is noted as missing, and for nothing else. */
+  readonly fillsGaps: boolean;
+  /** Pages of a product after which the others come again. @default all of them */
+  readonly pagesMax?: number | undefined;
+}
+
+/** One raw file for about so many pages: a hundred are 13 MB of lines. */
+const batchPages = 100;
+/** Lines of pages that wait for an earlier one stay below about 65 MB. */
+const windowMax = 500;
+const gapsMax = 10_000;
+
+/** Brings products up to date, and tells how each fares. */
+export class Harvester {
+  readonly runId: string = randomUUID();
+  readonly #options: HarvesterOptions;
+  readonly #request: HarvestRequest;
+  readonly #sink: TradeSink;
+  readonly #harvest: Harvest<TradePage, TradePosition>;
+  readonly #bucket: QuotaBucket;
+  readonly #tallies = new Map<string, ProductTally>();
+
+  constructor(options: HarvesterOptions, request: HarvestRequest) {
+    const { connector, store, folder, book, breaker, mode, clock, random } = options;
+    const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000 } = options;
+    const idOf = (position: TradePosition) => connector.idOf(position);
+    this.#options = options;
+    this.#request = request;
+    this.#bucket = options.bucket;
+    this.#sink = new TradeSink({ store, folder, book, idOf, runId: this.runId, clock });
+    this.#harvest = new Harvest<TradePage, TradePosition>({
+      ...{ sink: this.#sink, store, bucket: this.#bucket, breaker, mode, leaseMs, clock, random },
+      ...{ batchPages, batchMsMax, windowMax, gapsMax, fillsGaps: request.fillsGaps },
+      sourcesMax: workers,
+      pagesMax: chunkConcurrency,
+    });
+    for (const product of request.products) this.#tallies.set(product, new ProductTally(product));
+  }
+
+  /** What `Harvest` tells of the round that is under way. */
+  get stats(): HarvestStats<TradePosition> {
+    return this.#harvest.stats;
+  }
+
+  get requests(): number {
+    return this.#bucket.taken;
+  }
+
+  /** Trades committed so far. */
+  get trades(): number {
+    return this.#sink.trades;
+  }
+
+  /** How each product stands, in the order they were asked for. */
+  get outcomes(): readonly ProductOutcome[] {
+    const { connector } = this.#options;
+    return [...this.#tallies.values()].map((tally) => {
+      const { product, status, generation } = tally.outcome;
+      const name = sourceName({ exchange: connector.name, product, generation });
+      const checkpoint = this.#sink.checkpoints.get(name);
+      if (status === 'running' && checkpoint !== undefined) tally.note(checkpoint, connector);
+      return tally.outcome;
+    });
+  }
+
+  /** What would be fetched; nothing is locked or taken down. */
+  async plan(signal: AbortSignal): Promise<readonly ProductPlan[]> {
+    const plans = await Promise.all(
+      this.#request.products.map((product) => this.#plan(product, true, signal)),
+    );
+    return plans.filter((plan) => plan !== undefined);
+  }
+
+  /** Round after round until no product is behind by more than a page. */
+  async run(signal: AbortSignal): Promise<readonly ProductOutcome[]> {
+    let products = this.#request.products;
+    while (products.length > 0 && !signal.aborted && !this.#bucket.isSpent) {
+      products = await this.round(products, signal);
+    }
+    for (const product of products) {
+      this.#tallies.get(product)?.stop(signal.aborted ? 'interrupted' : 'max_requests');
+    }
+    return this.outcomes;
+  }
+
+  /** Harvests what these lack now; gives those that are to be looked at again. */
+  async round(products: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    const plans = new Map<string, ProductPlan>();
+    await Promise.all(
+      products.map(async (product) => {
+        const plan = await this.#plan(product, false, signal);
+        if (plan !== undefined) plans.set(plan.name, plan);
+      }),
+    );
+    const sources: HarvestSource<TradePage, TradePosition>[] = [];
+    for (const plan of plans.values()) {
+      const source = this.#request.fillsGaps ? this.#gapSource(plan) : plan.source;
+      if (source !== undefined) sources.push(this.#prepared(plan, source));
+      else await this.#finish(plan, signal);
+    }
+    const again: string[] = [];
+    for (const outcome of await this.#harvest.run(sources, signal)) {
+      const plan = plans.get(outcome.source) as ProductPlan;
+      if (await this.#settle(plan, outcome, signal)) again.push(plan.product);
+    }
+    return again;
+  }
+
+  async #plan(
+    product: string,
+    isDry: boolean,
+    signal: AbortSignal,
+  ): Promise<ProductPlan | undefined> {
+    const { connector, book } = this.#options;
+    const tally = this.#tallies.get(product) as ProductTally;
+    const options = { connector, book, wish: this.#request, isDry };
+    try {
+      const { pagesMax } = this.#request;
+      const plan = await planProduct(product, { ...options, pagesMax }, signal);
+      tally.begin(plan);
+      return plan;
+    } catch (error) {
+      if (signal.aborted) tally.stop('interrupted');
+      else tally.fail(error);
+      return undefined;
+    }
+  }
+
+  #prepared(
+    plan: ProductPlan,
+    source: HarvestSource<TradePage, TradePosition>,
+  ): HarvestSource<TradePage, TradePosition> {
+    this.#sink.add(plan.name, plan);
+    const { connector, limit = connector.pageSize } = this.#options;
+    const pageAt = (position: TradePosition) => {
+      // With the last request made, what is on its way is still delivered.
+      const page = this.#bucket.isSpent ? undefined : source.pageAt(position);
+      if (typeof page?.from !== 'number' || typeof page.to !== 'number') return page;
+      return { from: page.from, to: Math.min(page.to, page.from + limit) };
+    };
+    return { ...source, pageAt };
+  }
+
+  #gapSource(plan: ProductPlan): HarvestSource<TradePage, TradePosition> | undefined {
+    if (plan.gaps === 0) return undefined;
+    const { connector } = this.#options;
+    const range = { from: plan.begin, to: plan.from };
+    return { ...connector.source(plan.product, range, plan.name), pageAt: () => undefined };
+  }
+
+  /** Whether the product is to be looked at again. */
+  async #settle(
+    plan: ProductPlan,
+    outcome: HarvestOutcome<TradePosition>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const tally = this.#tallies.get(plan.product) as ProductTally;
+    const checkpoint = this.#sink.checkpoints.get(plan.name);
+    if (checkpoint !== undefined) tally.note(checkpoint, this.#options.connector);
+    const code = outcome.error instanceof SpillwayError ? outcome.error.code : undefined;
+    // Another process has ended a full refresh: what it made is to be continued.
+    if (code === 'GENERATION_REPLACED') return true;
+    if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
+    if (code === 'BUDGET_SPENT') tally.stop('max_requests');
+    else if (outcome.status === 'stopped') tally.stop('interrupted');
+    else if (outcome.status === 'skipped') tally.skip();
+    else if (outcome.status === 'failed') tally.fail(outcome.error);
+    else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.stop('max_requests');
+    else if (this.#request.fillsGaps || plan.pages <= 1) await this.#finish(plan, signal);
+    else return true;
+    return false;
+  }
+
+  /** Nothing is left to fetch: a full refresh takes the place of what was there before. */
+  async #finish(plan: ProductPlan, signal: AbortSignal): Promise<void> {
+    const tally = this.#tallies.get(plan.product) as ProductTally;
+    const { book } = this.#options;
+    const checkpoint = await book.checkpoint(plan, signal);
+    if (checkpoint !== undefined) tally.note(checkpoint, this.#options.connector);
+    try {
+      if (this.#request.fullRefresh) await this.#swap(plan, signal);
+      tally.finish();
+    } catch (error) {
+      tally.fail(error);
+    }
+  }
+
+  async #swap(plan: ProductPlan, signal: AbortSignal): Promise<void> {
+    const { book, connector } = this.#options;
+    const { current } = await book.generations(plan.product, signal);
+    const [before, after] = await Promise.all([
+      book.checkpoint({ ...plan, generation: current }, signal),
+      book.checkpoint(plan, signal),
+    ]);
+    const lacks = missing(after?.harvest.gaps ?? [], connector);
+    const lacked = missing(before?.harvest.gaps ?? [], connector);
+    if (before !== undefined && lacks > lacked) {
+      const what = `${sourceName(plan)} lacks ${lacks} ids, what it would replace ${lacked}`;
+      throw new SpillwayError('HARVEST_SHORT', `${what}; nothing was replaced, run it again`);
+    }
+    await book.swap(plan.product, plan.generation, signal);
+  }
+}
+
+function missing(
+  gaps: readonly { readonly from: TradePosition; readonly to: TradePosition }[],
+  { idOf }: Connector,
+): number {
+  return gaps.reduce((sum, { from, to }) => sum + idOf(to) - idOf(from), 0);
+}

@@ -1,0 +1,23 @@
+import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+
+const faults = {
+  BUDGET_SPENT: { status: 429, retryable: false },
+  CHECKPOINT_FUTURE: { status: 409, retryable: false },
+  CHECKPOINT_UNREADABLE: { status: 500, retryable: false },
+  GENERATION_REPLACED: { status: 409, retryable: false },
+  PRODUCT_BEGUN_LATER: { status: 400, retryable: false },
+  SEED_UNREADABLE: { status: 400, retryable: false },
+  TABLE_LOCKED: { status: 409, retryable: true },
+} as const;
+
+/** Every code that harvesting itself throws. */
+export type HarvestingErrorCode = keyof typeof faults;
+
+/** A failure that is told to people, and changes nothing. */
+export function harvestingError(
+  code: HarvestingErrorCode,
+  message: string,
+  options?: SpillwayErrorOptions,
+): SpillwayError {
+  return new SpillwayError({ code, ...faults[code] }, message, options);
+}

@@ -1,0 +1,95 @@
+import type { HarvestSource } from 'spillway';
+import type { Connector, TradePosition } from '../connectors/connector.ts';
+import type { TradePage } from '../trade-page.ts';
+import { harvestingError } from './harvesting-error.ts';
+import { type ProductBook, type ProductGeneration, sourceName } from './product-book.ts';
+
+/** What is wanted of every product. */
+export interface Wish {
+  /** Makes each product anew, beside what is there; the swap comes at the end. */
+  readonly fullRefresh: boolean;
+  /** UNIX time in microseconds: where a product begins that has nothing yet. */
+  readonly sinceUs: bigint | undefined;
+  /** UNIX time in microseconds: trades from then on are left. */
+  readonly untilUs: bigint | undefined;
+}
+
+/** What is to be fetched of one product now. */
+export interface ProductPlan extends ProductGeneration {
+  readonly name: string;
+  readonly begin: TradePosition;
+  /** The first id to fetch, and one above the last; they are the same when there is nothing. */
+  readonly from: number;
+  readonly to: number;
+  /** Requests that this takes, if all go well. */
+  readonly pages: number;
+  /** Parts noted as missing. */
+  readonly gaps: number;
+  /** Trades committed so far. */
+  readonly trades: number;
+  /** Undefined when there is nothing to fetch. */
+  readonly source: HarvestSource<TradePage, TradePosition> | undefined;
+}
+
+export interface PlanOptions {
+  readonly connector: Connector;
+  readonly book: ProductBook;
+  readonly wish: Wish;
+  /** Pages after which another round goes on. @default all */
+  readonly pagesMax?: number | undefined;
+  /** Takes nothing down in the store. */
+  readonly isDry: boolean;
+}
+
+/** Where the product stands and what it lacks, as of now. */
+export async function planProduct(
+  product: string,
+  { connector, book, wish, pagesMax = Infinity, isDry }: PlanOptions,
+  signal: AbortSignal,
+): Promise<ProductPlan> {
+  const { name: exchange, pageSize } = connector;
+  // Asked first: a product that the exchange does not know leaves no trace here.
+  const latest = await connector.latest(product, signal);
+  const generation = await generationOf(product, book, wish, isDry, signal);
+  const of = { exchange, product, generation };
+  const checkpoint = await book.checkpoint(of, signal);
+  const place = async (us: bigint | undefined) =>
+    us === undefined ? undefined : connector.positionAt(product, us, signal);
+  const [since, until] = [await place(wish.sinceUs), await place(wish.untilUs)];
+  if (checkpoint !== undefined && since !== undefined) {
+    checkBegin(product, connector.idOf(since), connector.idOf(checkpoint.begin));
+  }
+  const begin = checkpoint?.begin ?? since ?? connector.start;
+  const at = checkpoint?.harvest.position ?? begin;
+  const from = connector.idOf(at);
+  const end = until === undefined ? Infinity : connector.idOf(until);
+  const last = Math.min((latest ?? 0) + 1, end, from + pagesMax * pageSize);
+  const to = Math.max(from, last);
+  const name = sourceName(of);
+  const source = to > from ? connector.source(product, { from: at, to }, name) : undefined;
+  const pages = Math.ceil((to - from) / pageSize);
+  const gaps = checkpoint?.harvest.gaps.length ?? 0;
+  const trades = checkpoint?.trades ?? 0;
+  return { ...of, name, begin, from, to, pages, gaps, trades, source };
+}
+
+async function generationOf(
+  product: string,
+  book: ProductBook,
+  { fullRefresh }: Wish,
+  isDry: boolean,
+  signal: AbortSignal,
+): Promise<number> {
+  if (!isDry && fullRefresh) return book.beginRefresh(product, signal);
+  const { current, building } = isDry
+    ? await book.generations(product, signal)
+    : await book.begin(product, signal);
+  return fullRefresh ? (building ?? current + 1) : current;
+}
+
+/** A history is only ever continued: what lies before its beginning takes a new one. */
+function checkBegin(product: string, wanted: number, begun: number): void {
+  if (wanted >= begun) return;
+  const message = `${product}: begun at trade ${begun}, and --since asks for ${wanted} on`;
+  throw harvestingError('PRODUCT_BEGUN_LATER', `${message}; add --full-refresh to begin earlier`);
+}

@@ -1,0 +1,161 @@
+import type { Json, Store, StoreChange, StoredRecord } from 'spillway';
+import type { RawEntry, RawFile } from '../storage/raw-file.ts';
+import { type ProductCheckpoint, readCheckpoint } from './checkpoint.ts';
+import { harvestingError } from './harvesting-error.ts';
+
+/** Which generation of a product counts, and which one a full refresh is making. */
+export interface Generations {
+  readonly current: number;
+  readonly building: number | undefined;
+}
+
+/** One generation of a product. */
+export interface ProductGeneration {
+  readonly exchange: string;
+  readonly product: string;
+  readonly generation: number;
+}
+
+const namesMax = 5_000;
+
+/** The name of its source: of its lease and its checkpoint. */
+export function sourceName({ exchange, product, generation }: ProductGeneration): string {
+  return `${exchange}/${product}/${generation}`;
+}
+
+/** All that the store knows of the products of one exchange: generations, checkpoints, ledger. */
+export class ProductBook {
+  readonly #store: Store;
+  readonly exchange: string;
+
+  constructor(store: Store, exchange: string) {
+    this.#store = store;
+    this.exchange = exchange;
+  }
+
+  static generationRecord(exchange: string, product: string): string {
+    return `generation/${exchange}/${product}`;
+  }
+
+  static checkpointName(source: string): string {
+    return `checkpoint/${source}`;
+  }
+
+  static ledgerName(source: string, commit: number): string {
+    return `raw/${source}/${String(commit).padStart(9, '0')}`;
+  }
+
+  /** Every product that anything was ever harvested of, by name. */
+  async products(signal?: AbortSignal): Promise<readonly string[]> {
+    const prefix = `generation/${this.exchange}/`;
+    const records = await this.#store.list(prefix, 10_000, signal);
+    return records.map(({ name }) => name.slice(prefix.length));
+  }
+
+  async generations(product: string, signal?: AbortSignal): Promise<Generations> {
+    return generationsOf(await this.#generationRecord(product, signal));
+  }
+
+  /** Notes that there is such a product, so that a listing shows it. */
+  async begin(product: string, signal?: AbortSignal): Promise<Generations> {
+    return this.#change(product, (now) => now, signal);
+  }
+
+  /** The generation to build by a full refresh: one that was begun goes on. */
+  async beginRefresh(product: string, signal?: AbortSignal): Promise<number> {
+    const next = ({ current, building }: Generations) => building ?? current + 1;
+    const change = (now: Generations) => ({ ...now, building: next(now) });
+    return (await this.#change(product, change, signal)).building as number;
+  }
+
+  /** From now on what was built counts; whoever still writes to the one before is refused. */
+  async swap(product: string, generation: number, signal?: AbortSignal): Promise<void> {
+    await this.#change(
+      product,
+      (now) => {
+        if (now.current === generation) return now;
+        if (now.building === generation) return { current: generation, building: undefined };
+        const message = `${product}: generation ${now.current} has replaced ${generation}`;
+        throw harvestingError('GENERATION_REPLACED', message);
+      },
+      signal,
+    );
+  }
+
+  /** A condition that makes the store refuse a commit once the product has been swapped. */
+  async guard(of: ProductGeneration, signal?: AbortSignal): Promise<StoreChange> {
+    const name = ProductBook.generationRecord(of.exchange, of.product);
+    const record = await this.#generationRecord(of.product, signal);
+    const { current, building } = generationsOf(record);
+    if (of.generation !== current && of.generation !== building) {
+      const message = `${of.product}: generation ${current} has replaced ${of.generation}`;
+      throw harvestingError('GENERATION_REPLACED', message);
+    }
+    return { name, ifVersion: record?.version ?? 0, checkOnly: true };
+  }
+
+  async checkpoint(
+    of: ProductGeneration,
+    signal?: AbortSignal,
+  ): Promise<ProductCheckpoint | undefined> {
+    const name = ProductBook.checkpointName(sourceName(of));
+    const { records } = await this.#store.read([name], signal);
+    return records[0] && readCheckpoint(name, records[0].value);
+  }
+
+  /** The raw files of a generation, by commit; those after `after` only. */
+  async entries(
+    of: ProductGeneration,
+    { after = 0, signal }: { readonly after?: number; readonly signal?: AbortSignal } = {},
+  ): Promise<readonly RawEntry[]> {
+    const source = sourceName(of);
+    const commits = (await this.checkpoint(of, signal))?.harvest.commits ?? 0;
+    const entries: RawEntry[] = [];
+    for (let from = after + 1; from <= commits; from += namesMax) {
+      const numbers = Array.from(
+        { length: Math.min(namesMax, commits + 1 - from) },
+        (_, at) => from + at,
+      );
+      const names = numbers.map((commit) => ProductBook.ledgerName(source, commit));
+      const { records } = await this.#store.read(names, signal);
+      for (const [at, record] of records.entries()) {
+        // A commit that only noted gaps has no file.
+        if (record === undefined) continue;
+        const file = record.value as unknown as RawFile;
+        entries.push({ ...file, ...of, commit: numbers[at] as number });
+      }
+    }
+    return entries;
+  }
+
+  async #generationRecord(
+    product: string,
+    signal?: AbortSignal,
+  ): Promise<StoredRecord | undefined> {
+    const name = ProductBook.generationRecord(this.exchange, product);
+    return (await this.#store.read([name], signal)).records[0];
+  }
+
+  async #change(
+    product: string,
+    change: (now: Generations) => Generations,
+    signal?: AbortSignal,
+  ): Promise<Generations> {
+    const name = ProductBook.generationRecord(this.exchange, product);
+    for (;;) {
+      const record = await this.#generationRecord(product, signal);
+      const before = generationsOf(record);
+      const next = change(before);
+      const isSame = next.current === before.current && next.building === before.building;
+      if (record !== undefined && isSame) return next;
+      const value: Json = { current: next.current, building: next.building ?? null };
+      const changes = [{ name, ifVersion: record?.version ?? 0, value }];
+      if ((await this.#store.commit(changes, signal)) !== undefined) return next;
+    }
+  }
+}
+
+function generationsOf(record: StoredRecord | undefined): Generations {
+  const value = record?.value as { current: number; building: number | null } | undefined;
+  return { current: value?.current ?? 1, building: value?.building ?? undefined };
+}

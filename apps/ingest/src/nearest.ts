@@ -1,0 +1,27 @@
+/** Words of what is known, at the end of a complaint about what is not. */
+export function didYouMean(wrong: string, known: Iterable<string>): string {
+  let best = '';
+  let bestDistance = Infinity;
+  for (const name of known) {
+    const distance = editDistance(wrong.toLowerCase(), name.toLowerCase());
+    if (distance > Math.max(2, name.length / 3) || distance >= bestDistance) continue;
+    [best, bestDistance] = [name, distance];
+  }
+  return best === '' ? '' : `; did you mean ${best}?`;
+}
+
+/** How many letters must be added, removed or replaced to make one word of the other. */
+function editDistance(from: string, to: string): number {
+  // Longer ones are never near, and comparing them costs the product of their lengths.
+  if (Math.max(from.length, to.length) > 100) return Infinity;
+  let row = Array.from({ length: to.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const replaced = (row[j - 1] as number) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] as number;
+}

@@ -1,0 +1,191 @@
+import { mkdir } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import {
+  type Clock,
+  type Random,
+  retry,
+  SharedBreaker,
+  SharedBucket,
+  SpillwayError,
+  SqliteFile,
+  SqliteStore,
+  type Store,
+  systemRandom,
+  type Task,
+} from 'spillway';
+import type { Connector, ConnectorOptions } from './connectors/connector.ts';
+import { Harvester, type HarvestRequest } from './harvesting/harvester.ts';
+import { ProductBook } from './harvesting/product-book.ts';
+import { QuotaBucket } from './harvesting/quota-bucket.ts';
+import type { Transformer } from './harvesting/transformer.ts';
+import { openConnector } from './open-connector.ts';
+import type { Settings } from './setting-rules.ts';
+import { SettingsError } from './settings.ts';
+import type { Folder } from './storage/folder.ts';
+import type { TradeTable } from './storage/trade-table.ts';
+import { wallClock } from './wall-clock.ts';
+
+export interface IngestOptions {
+  readonly settings: Settings;
+  /** Where the keys of a bucket are: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal | undefined;
+  /** Requests to the exchange, in all. @default any number */
+  readonly maxRequests?: number | undefined;
+  /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
+  readonly batchMsMax?: number | undefined;
+  /** How long a lock outlives its process, in milliseconds. @default as it is set */
+  readonly leaseMs?: number | undefined;
+  /** The first pause of the breaker, in milliseconds. @default 10,000 */
+  readonly cooldownMs?: number | undefined;
+  /** Its `now` is UNIX time in milliseconds. @default the system's */
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** All that commands work with. Dispose it at the end. */
+export interface Ingest extends AsyncDisposable {
+  readonly settings: Settings;
+  readonly connector: Connector;
+  readonly store: Store;
+  readonly folder: Folder;
+  readonly book: ProductBook;
+  readonly bucket: QuotaBucket;
+  readonly breaker: SharedBreaker;
+  readonly clock: Clock;
+  harvester(request: HarvestRequest): Harvester;
+  /** Opened when it is first asked for. */
+  table(): Promise<TradeTable>;
+  transformer(): Promise<Transformer>;
+}
+
+/** How often a request that no harvest makes is tried. */
+const attemptsMax = 10;
+/** Waits for the tokens of one process; a harvest has one waiter, plans one for each product. */
+const waitersMax = 10_000;
+
+/** Commits to a SQLite file that may wait, and how long one waits for other processes. */
+const commitsMax = 1_000;
+const busyMsMax = 10_000;
+
+/** Opens the store, the folder and the way to the exchange; nothing is asked of it yet. */
+export async function openIngest(options: IngestOptions): Promise<Ingest> {
+  const { settings, signal, clock = wallClock, random = systemRandom } = options;
+  await using stack = new AsyncDisposableStack();
+  const store = await openStore(settings, stack, signal);
+  // The rate that the guard keeps is the connector's, so that comes first.
+  const guard: Guard = (request, caller) => guarded(request, caller);
+  const connector = stack.use(openConnector(settings, { guard }));
+  const shared = { store, name: `ingest/${connector.name}`, clock, random };
+  const ratePerSecond = settings.ratePerSecond ?? connector.rate.ratePerSecond;
+  const tokens = stack.use(new SharedBucket({ ...shared, ratePerSecond, queueMax: waitersMax }));
+  const { cooldownMs } = options;
+  const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs }));
+  const bucket = new QuotaBucket(tokens, options.maxRequests ?? Infinity);
+  const guarded = guardOf({ bucket, breaker, clock, random });
+  const folder = await openFolder(options, stack);
+  const book = new ProductBook(store, connector.name);
+  const { leaseMs = settings.leaseSeconds * 1000 } = options;
+  const common = { store, book, leaseMs, clock, random };
+  const { mode, workers, chunkConcurrency, limit } = settings;
+  const tuning = { mode, workers, chunkConcurrency, limit, batchMsMax: options.batchMsMax };
+  const harvesting = { ...common, ...tuning, connector, folder, bucket, breaker };
+  let table: Promise<TradeTable> | undefined;
+  const held = stack.move();
+  const theTable = (): Promise<TradeTable> => {
+    table ??= openTable(folder, connector).then((opened) => held.use(opened));
+    return table;
+  };
+  return {
+    ...{ settings, connector, store, folder, book, bucket, breaker, clock },
+    harvester: (request) => new Harvester(harvesting, request),
+    table: theTable,
+    async transformer() {
+      const { Transformer } = await import('./harvesting/transformer.ts');
+      return new Transformer({ ...common, table: await theTable() });
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+/** DuckDB is loaded with it, so only where it is needed. */
+async function openTable(folder: Folder, { name, lineSql }: Connector): Promise<TradeTable> {
+  const { TradeTable } = await import('./storage/trade-table.ts');
+  return await TradeTable.open({ folder, lines: { [name]: lineSql } });
+}
+
+async function openFolder(
+  { settings, environment }: IngestOptions,
+  stack: AsyncDisposableStack,
+): Promise<Folder> {
+  const { s3Bucket, s3Prefix: prefix, s3Endpoint, s3Region, data } = settings;
+  if (s3Bucket === undefined) {
+    const { LocalFolder } = await import('./storage/local-folder.ts');
+    return stack.use(await LocalFolder.open(data));
+  }
+  const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
+    environment;
+  if (accessKeyId === '' || secretAccessKey === '') {
+    const keys = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+    throw new SettingsError(`s3Bucket: its keys must be in the environment, as ${keys}`);
+  }
+  const region = s3Region ?? environment.AWS_REGION ?? 'us-east-1';
+  const server = s3Endpoint ?? `https://s3.${region}.amazonaws.com`;
+  const { BucketFolder } = await import('./storage/bucket-folder.ts');
+  const keys = { accessKeyId, secretAccessKey };
+  const endpoint = `${server}/${s3Bucket}`;
+  return stack.use(await BucketFolder.open({ endpoint, prefix, region, ...keys }));
+}
+
+async function openStore(
+  { store: url }: Settings,
+  stack: AsyncDisposableStack,
+  signal: AbortSignal | undefined,
+): Promise<Store> {
+  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  try {
+    if (path === undefined) {
+      const { openDatabase } = await import('spillway-sql');
+      const database = stack.use(await openDatabase<unknown>(url));
+      return stack.use(await database.store(signal));
+    }
+    await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+    const file = stack.use(
+      await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, busyMsMax }),
+    );
+    return stack.use(new SqliteStore(file));
+  } catch (cause) {
+    const place = path ?? new URL(url).host;
+    const { message } = cause as Error;
+    const fault = { code: 'STORE_UNUSABLE', status: 500, retryable: false };
+    throw new SpillwayError(fault, `the store ${place} cannot be used: ${message}`, { cause });
+  }
+}
+
+type Guard = NonNullable<ConnectorOptions['guard']>;
+
+interface Guards {
+  readonly bucket: QuotaBucket;
+  readonly breaker: SharedBreaker;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** What no harvest asks passes the same breaker and takes the same tokens. */
+function guardOf({ bucket, breaker, clock, random }: Guards): Guard {
+  return <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
+    const attempt: Task<T> = (caller) =>
+      breaker.run(async (limit) => {
+        await bucket.take(1, limit);
+        try {
+          return await request(limit);
+        } catch (error) {
+          if (error instanceof SpillwayError && error.status === 429) {
+            bucket.slow({ retryAfterMs: error.retryAfterMs });
+          }
+          throw error;
+        }
+      }, caller);
+    return retry(attempt, { attemptsMax, backoffMs: 500, signal, clock, random });
+  };
+}

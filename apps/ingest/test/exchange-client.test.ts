@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { VirtualClock } from 'spillway/testing';
+import { coinbase } from 'spillway-ingest';
+import { StandIn } from './fixtures/stand-in.ts';
+
+let site: StandIn;
+const { signal } = new AbortController();
+
+before(async () => {
+  site = await StandIn.open();
+});
+
+after(() => site[Symbol.asyncDispose]());
+
+/** Asks once, with a connector of these options. */
+async function ask(options: Parameters<typeof coinbase>[0] = {}, caller = signal) {
+  await using connector = coinbase({ baseUrl: site.url, ...options });
+  return await connector.products(caller);
+}
+
+const products = '[{"id":"BTC-USD"}]';
+
+describe('a request to an exchange', () => {
+  it('fails for now or for good, as the status says', async () => {
+    const cases: readonly [number, string, number, boolean][] = [
+      [429, 'EXCHANGE_LIMITED', 429, true],
+      [418, 'EXCHANGE_LIMITED', 429, true],
+      [408, 'EXCHANGE_FAILED', 408, true],
+      [500, 'EXCHANGE_FAILED', 500, true],
+      [503, 'EXCHANGE_FAILED', 503, true],
+      [520, 'EXCHANGE_FAILED', 520, true],
+      [404, 'PRODUCT_UNKNOWN', 404, false],
+      [400, 'EXCHANGE_REFUSED', 400, false],
+      [403, 'EXCHANGE_REFUSED', 403, false],
+      [301, 'EXCHANGE_REFUSED', 301, false],
+      [204, 'EXCHANGE_REFUSED', 204, false],
+    ];
+    for (const [answered, code, status, retryable] of cases) {
+      site.tell(answered === 204 ? '' : '{"message":"as it\n is"}', answered);
+      const fault = { code, status, retryable, retryAfterMs: undefined };
+      await assert.rejects(ask(), fault, String(answered));
+    }
+    site.tell('{"message":"as it\n is"}', 400);
+    await assert.rejects(ask(), { message: 'coinbase: /products: 400 {"message":"as it is"}' });
+  });
+
+  it('tells how long to wait, from seconds or from a date', async () => {
+    site.tell('', 429, { 'retry-after': '7' });
+    await assert.rejects(ask(), { retryAfterMs: 7000 });
+    site.tell('', 503, {
+      date: 'Wed, 21 Oct 2015 07:28:00 GMT',
+      'retry-after': 'Wed, 21 Oct 2015 07:28:30 GMT',
+    });
+    await assert.rejects(ask(), { retryAfterMs: 30_000 });
+    site.tell('', 429, { 'retry-after': 'soon' });
+    await assert.rejects(ask(), { retryAfterMs: undefined });
+  });
+
+  it('unpacks gzip, and asks for it', async () => {
+    site.tell(gzipSync(products), 200, { 'content-encoding': 'gzip' });
+    assert.deepEqual(await ask(), ['BTC-USD']);
+    assert.equal(site.headers['accept-encoding'], 'gzip');
+    site.tell(gzipSync(products).subarray(0, 20), 200, { 'content-encoding': 'gzip' });
+    await assert.rejects(ask(), { code: 'EXCHANGE_FAILED', message: /broken gzip/ });
+    site.tell(products, 200, { 'content-encoding': 'br' });
+    await assert.rejects(ask(), { code: 'EXCHANGE_CHANGED', message: /content-encoding br/ });
+  });
+
+  it('reads no more than it may, packed or not, with or without a length', async () => {
+    const fault = { code: 'EXCHANGE_CHANGED', message: /more than 100 bytes/ };
+    const long = `${products}${' '.repeat(200)}`;
+    site.tell(long);
+    await assert.rejects(ask({ bytesMax: 100 }), fault);
+    site.serve = (_request, response) => {
+      response.write(long.slice(0, 90));
+      response.end(long.slice(90));
+    };
+    await assert.rejects(ask({ bytesMax: 100 }), fault);
+    const zipped = gzipSync(long);
+    assert.ok(zipped.length < 100);
+    site.tell(zipped, 200, { 'content-encoding': 'gzip' });
+    await assert.rejects(ask({ bytesMax: 100 }), fault);
+    assert.deepEqual(await ask({ bytesMax: long.length }), ['BTC-USD']);
+  });
+
+  it('that loses its connection before or within the answer may be made again', async () => {
+    const fault = { code: 'EXCHANGE_FAILED', status: 502, retryable: true };
+    site.serve = (request) => request.socket.resetAndDestroy();
+    await assert.rejects(ask(), fault);
+    site.serve = (request, response) => {
+      response.writeHead(200, { 'content-length': '100' });
+      response.write('[', () => request.socket.destroy());
+    };
+    await assert.rejects(ask(), fault);
+    await assert.rejects(ask({ baseUrl: 'http://127.0.0.1:1' }), fault);
+  });
+
+  it('ends at once when its signal aborts, and in time when nothing comes', async () => {
+    const asked = new AbortController();
+    const ends: Promise<unknown>[] = [];
+    site.serve = (request, response) => {
+      ends.push(once(request.socket, 'close'));
+      response.writeHead(200).write('[');
+      asked.abort(new Error('enough'));
+    };
+    await assert.rejects(ask({}, asked.signal), { message: 'enough' });
+    await assert.rejects(ask({}, asked.signal), { message: 'enough' });
+    await Promise.all(ends);
+    assert.equal(ends.length, 1);
+    const clock = new VirtualClock();
+    const arrived = Promise.withResolvers<void>();
+    site.serve = () => arrived.resolve();
+    const late = assert.rejects(ask({ clock, requestMsMax: 5000 }), {
+      code: 'DEADLINE',
+      status: 504,
+      retryable: true,
+    });
+    await arrived.promise;
+    assert.equal(clock.pending, 1);
+    await clock.advance(5000);
+    await late;
+    assert.equal(clock.pending, 0);
+  });
+
+  it('goes to the address it was given, path included, as whom it was told', async () => {
+    site.tell(products);
+    await ask({ baseUrl: `${site.url}/proxy/`, userAgent: 'me/1' });
+    assert.equal(site.asked.at(-1), '/proxy/products');
+    assert.equal(site.headers['user-agent'], 'me/1');
+    for (const [options, message] of [
+      [{ baseUrl: 'ftp://x' }, /baseUrl: must be an http:\/\/ or https:\/\/ address, got 'ftp:/],
+      [{ requestMsMax: 0 }, /requestMsMax: must be a number from 1 to 2147483647, got 0/],
+      [{ bytesMax: 0.5 }, /bytesMax: must be an integer from 1, got 0.5/],
+      [{ connectionsMax: 0 }, /connectionsMax: must be an integer from 1, got 0/],
+      [{ userAgent: 'a\nb' }, /userAgent: must be plain text, not empty/],
+    ] as const) {
+      await assert.rejects(ask(options), message);
+    }
+  });
+});

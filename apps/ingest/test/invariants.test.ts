@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { StoreChange } from 'spillway';
+import { VirtualScene } from './fixtures/virtual-scene.ts';
+
+const { INGEST_SEEDS: seeds = '12' } = process.env;
+const products = { 'A-USD': 437, 'B-USD': 1_000, 'C-USD': 9, 'D-USD': 0 };
+
+function eachSeed(work: (seed: number) => Promise<void>): () => Promise<void> {
+  return async () => {
+    for (let seed = 1; seed <= Number(seeds); seed += 1) {
+      await work(seed).catch((error: unknown) => {
+        throw new Error(`with seed ${seed}: ${String(error)}`, { cause: error });
+      });
+    }
+  };
+}
+
+/** Names of files without what differs between generations. */
+function bare(path: string): string {
+  return path.replace(/^.*\//, '').replace(/\.g\d+/, '');
+}
+
+describe('a harvest from a market with faults', () => {
+  it(
+    'has every trade once and in order, within the rate, and never a checkpoint ahead of its file',
+    eachSeed(async (seed) => {
+      const scene = new VirtualScene(seed, { products, faultShare: 0.2 });
+      const outcomes = await scene.harvest();
+      assert.deepEqual(new Set(outcomes.map(({ status }) => status)), new Set(['done']));
+      // The scene has checked at each commit that the file was there and no position went back.
+      for (const product of Object.keys(products)) await scene.assertComplete(product);
+      scene.assertRate();
+      const [first] = outcomes;
+      assert.equal(first?.trades, 437);
+      assert.equal(first?.nextId, 438);
+    }),
+  );
+
+  it('gives the same trades in the same order, one request at a time or many', async () => {
+    const orders: (readonly number[])[] = [];
+    for (const chunkConcurrency of [1, 25]) {
+      const scene = new VirtualScene(7, { products, faultShare: 0.1 });
+      await scene.harvest({}, { chunkConcurrency });
+      orders.push(await scene.ledgerIds('B-USD'));
+    }
+    assert.deepEqual(orders[0], orders[1]);
+  });
+
+  it(
+    'commits what is complete when it is stopped, and goes on from there',
+    eachSeed(async (seed) => {
+      const scene = new VirtualScene(seed, { products, faultShare: 0.1 });
+      const stop = new AbortController();
+      const first = scene.worker().run(stop.signal);
+      await scene.clock.advance(300 + 40 * seed);
+      stop.abort(new Error('stopped'));
+      const outcomes = await scene.run(first);
+      for (const { product, nextId, status } of outcomes) {
+        const ids = await scene.ledgerIds(product);
+        assert.equal(ids.length, Math.max(0, nextId - 1), `${product} ${status}`);
+      }
+      await scene.harvest();
+      for (const product of Object.keys(products)) await scene.assertComplete(product);
+      scene.assertRate();
+    }),
+  );
+
+  it(
+    'that dies after the file is written and before the checkpoint is, gives the same in the end',
+    eachSeed(async (seed) => {
+      const scene = new VirtualScene(seed, { products });
+      let commits = 0;
+      const isLedger = ({ name }: StoreChange) => name.startsWith('raw/');
+      const beforeCommit = (changes: readonly StoreChange[]) => {
+        if (!changes.some(isLedger)) return;
+        commits += 1;
+        // A process that is gone neither goes on nor says so.
+        if (commits > seed % 5) throw Object.assign(new Error('dead'), { retryable: false });
+      };
+      const outcomes = await scene.harvest({}, { beforeCommit });
+      assert.ok(outcomes.some(({ status }) => status === 'failed'));
+      const written = scene.folder.files.size;
+      assert.ok(written > seed % 5, 'no file was left that no checkpoint knows');
+      await scene.clock.advance(6_000);
+      await scene.harvest();
+      for (const product of Object.keys(products)) await scene.assertComplete(product);
+    }),
+  );
+
+  it('writes the same file for the same range, and other files for other generations', async () => {
+    const scene = new VirtualScene(3, { products: { 'A-USD': 95 } });
+    const beforeCommit = (changes: readonly StoreChange[]) => {
+      const isLedger = changes.some(({ name }) => name.startsWith('raw/'));
+      if (isLedger) throw Object.assign(new Error('dead'), { retryable: false });
+    };
+    await scene.harvest({}, { beforeCommit });
+    await scene.clock.advance(6_000);
+    await scene.harvest();
+    assert.deepEqual([...scene.folder.writes.values()], [2]);
+    const before = [...scene.folder.files.keys()];
+    await scene.harvest({ fullRefresh: true });
+    const added = [...scene.folder.files.keys()].filter((path) => !before.includes(path));
+    assert.deepEqual(added.map(bare), before.map(bare));
+    await scene.assertComplete('A-USD', 1);
+    await scene.assertComplete('A-USD', 2);
+  });
+
+  it('has one writer for a product: the others skip it, and say why', async () => {
+    const scene = new VirtualScene(5, { products: { 'A-USD': 800 } });
+    const signal = new AbortController().signal;
+    const both = [scene.worker(), scene.worker()].map((worker) => worker.run(signal));
+    const outcomes = (await scene.run(Promise.all(both))).flat();
+    const statuses = outcomes.map(({ status }) => status).sort();
+    assert.deepEqual(statuses, ['done', 'skipped']);
+    const skipped = outcomes.find(({ status }) => status === 'skipped');
+    assert.equal(skipped?.reason, 'locked_by_another_worker');
+    await scene.assertComplete('A-USD');
+    scene.assertRate();
+  });
+
+  it('in which one product is broken brings the others up all the same', async () => {
+    const scene = new VirtualScene(11, { products, broken: ['A-USD'], faultShare: 0.05 });
+    const outcomes = await scene.harvest({}, { mode: 'strict' });
+    const statuses = outcomes.map(({ product, status }) => `${product} ${status}`);
+    assert.deepEqual(statuses, ['A-USD failed', 'B-USD done', 'C-USD done', 'D-USD done']);
+    await scene.assertComplete('B-USD');
+    // A batch that fails moves nothing: no file is known, no checkpoint was made.
+    assert.deepEqual(await scene.ledgerIds('A-USD'), []);
+    const of = { exchange: 'virtual', product: 'A-USD', generation: 1 };
+    assert.equal(await scene.book.checkpoint(of), undefined);
+  });
+});

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { startExchange } from 'spillway-ingest';
+import { Child } from './fixtures/child.ts';
+import { postgresUrl } from './fixtures/postgres-process.ts';
+
+const processes = 4;
+const rate = { ratePerSecond: 100, burst: 30 };
+
+async function fourAtOnce(store: string, data: string): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const products = Array.from({ length: 8 }, (_, at) => ({ id: `P${at}-USD`, trades: 400 }));
+  const exchange = stack.use(
+    await startExchange({ products, rate, latency: { meanMs: 60 }, trouble: { error: 0.01 } }),
+  );
+  const children = Array.from({ length: processes }, () => stack.use(new Child()));
+  await Promise.all(children.map((child) => child.ready()));
+  const flags = {
+    ...{ data, store, exchange: 'simulated', baseUrl: exchange.url, limit: '10' },
+    ratePerSecond: String(rate.ratePerSecond),
+  };
+  const ids = products.map(({ id }) => id);
+  const startedAt = performance.now();
+  const reports = await Promise.all(
+    children.map((child, at) => {
+      const own = ids.slice(2 * at, 2 * at + 2);
+      return child.run({ flags, products: own, leaseMs: 30_000 });
+    }),
+  );
+  const statuses = new Set(reports.flatMap((report) => report.statuses));
+  assert.deepEqual([...statuses], ['done']);
+  const tookMs = performance.now() - startedAt;
+  const { requests, refused, mostInSecond } = exchange.stats;
+  assert.equal(refused, 0, `${refused} of ${requests} came too early`);
+  assert.ok(mostInSecond <= rate.ratePerSecond + rate.burst, `${mostInSecond} in one second`);
+  assert.equal(
+    requests,
+    reports.reduce((sum, report) => sum + report.requests, 0),
+  );
+  assert.equal(
+    reports.reduce((sum, report) => sum + report.trades, 0),
+    8 * 400,
+  );
+  // Together they are as fast as one that has the whole rate.
+  const idealMs = (requests * 1000) / rate.ratePerSecond;
+  assert.ok(tookMs < 4 * idealMs + 5_000, `${tookMs} ms for ${requests} requests`);
+}
+
+describe('four processes with one breaker', () => {
+  it('have exactly one among them ask while the exchange is down, and then go on', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-breaker-'));
+    await using stack = new AsyncDisposableStack();
+    const products = Array.from({ length: 4 }, (_, at) => ({ id: `P${at}-USD`, trades: 600 }));
+    const latency = { meanMs: 60, sigma: 0.1 };
+    const exchange = stack.use(await startExchange({ products, latency }));
+    const children = Array.from({ length: processes }, () => stack.use(new Child()));
+    await Promise.all(children.map((child) => child.ready()));
+    const flags = { data: folder.path, exchange: 'simulated', baseUrl: exchange.url, limit: '10' };
+    const reports = Promise.all(
+      children.map((child, at) => {
+        const own = [products[at]?.id ?? ''];
+        const task = { flags: { ...flags, ratePerSecond: '100' }, products: own, leaseMs: 30_000 };
+        return child.run({ ...task, cooldownMs: 100 });
+      }),
+    );
+    while (exchange.stats.requests < 40) await setTimeout(2);
+    exchange.trouble = { error: 1 };
+    // It opens for all when it has opened for one, and what was under way comes to its end.
+    const { error: before } = exchange.stats.troubles;
+    while (exchange.stats.troubles.error < before + 5 || exchange.stats.open > 0) {
+      await setTimeout(2);
+    }
+    await setTimeout(300);
+    const from = exchange.stats.requests;
+    let most = 0;
+    while (exchange.stats.requests < from + 4) {
+      most = Math.max(most, exchange.stats.open);
+      await setTimeout(1);
+    }
+    assert.equal(most, 1, `${most} of them asked at once`);
+    exchange.trouble = {};
+    const statuses = (await reports).flatMap((report) => report.statuses);
+    assert.deepEqual(statuses, ['done', 'done', 'done', 'done']);
+  });
+});
+
+describe('four processes with one rate', () => {
+  it('never exceed it together, on SQLite', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-rate-'));
+    await fourAtOnce(`sqlite:${join(folder.path, 'shared.db')}`, folder.path);
+  });
+
+  it('never exceed it together, on Postgres', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-rate-')));
+    await fourAtOnce(await postgresUrl(stack), folder.path);
+  });
+});

@@ -1,0 +1,77 @@
+import { mkdir } from 'node:fs/promises';
+import { deadline, wallClock } from 'spillway';
+import { openRanker, type RankerService } from '../open-ranker.ts';
+import { rankerOptions } from '../ranker-options.ts';
+import { addSamples } from '../ranking/samples.ts';
+import type { Settings } from '../setting-list.ts';
+import { makeDatabaseFolder } from './data-folder.ts';
+import { StopSignal } from './stop-signal.ts';
+
+const firstUser = 'reader';
+/** How long the first start waits until the samples can be scored. */
+const samplesMs = 20_000;
+
+/** Serves until it is told to stop; gives the exit code. */
+export async function serve(settings: Settings): Promise<number> {
+  // From the first moment: whoever starts a server may end it before it is ready.
+  const stopping = new StopSignal();
+  await mkdir(settings.data, { recursive: true, mode: 0o700 });
+  await makeDatabaseFolder(settings.database);
+  const shutdown = () => process.kill(process.pid, 'SIGTERM');
+  const ranker = await openRanker({ ...rankerOptions(settings), shutdown });
+  const key = await firstKey(ranker);
+  await ranker.service.start().catch((error: unknown) => {
+    throw startFault(error, settings);
+  });
+  if (key !== undefined) {
+    // Samples without a score would puzzle a newcomer; slow machines show them later.
+    using limit = deadline(wallClock, samplesMs);
+    await ranker.embedding.idle(limit.signal).catch(() => {});
+  }
+  greet(ranker, settings, key);
+  return await stopping.stop(ranker.service);
+}
+
+/** At the very first start there is nobody who could ask: a user is made, with samples to read. */
+async function firstKey({ storage }: RankerService): Promise<string | undefined> {
+  if ((await storage.users.list()).length > 0) return undefined;
+  const { user, key } = await storage.users.add(firstUser);
+  await addSamples(storage, user.id, wallClock);
+  return key;
+}
+
+/** Says what to do about a start that failed. */
+function startFault(error: unknown, { host, port, compatPort }: Settings): unknown {
+  const { cause } = Object(error) as { cause?: NodeJS.ErrnoException & { port?: number } };
+  const flag = cause?.port === compatPort && compatPort !== port ? '--compat-port' : '--port';
+  if (cause?.code === 'EADDRINUSE') {
+    const taken = `${host}:${cause.port ?? port}`;
+    return new Error(`port: ${taken} is in use; choose another with ${flag}`, { cause });
+  }
+  if (cause?.code === 'EADDRNOTAVAIL') {
+    return new Error(`host: ${host} is no address of this machine; see --host`, { cause });
+  }
+  return error;
+}
+
+/** Tells where the server is, and once, at the very first start, how to get in. */
+function greet(ranker: RankerService, settings: Settings, key: string | undefined): void {
+  const { server, compat } = ranker;
+  const say = (text: string) => process.stdout.write(`${text}\n`);
+  if (compat !== undefined) say(`It answers as news-score does at ${compat.url}`);
+  if (key !== undefined) {
+    say(`
+This is its first start. The key of the first user, "${firstUser}", shown only now:
+  ${key}
+
+What to do next, in another terminal:
+  export RANKER_URL=${server.url} RANKER_KEY=${key}
+  npx ranker articles                      three samples, and what they are worth to you
+  npx ranker train sample:write-ahead 9    say what you think of one
+  npx ranker articles                      see the order change
+Or read in a browser, with the key: ${server.url}/reader
+`);
+  }
+  // The last line says that it is ready, so that whoever waits for it has seen all the rest.
+  say(`Ranker is ready at ${server.url}, with its data in ${settings.data}`);
+}

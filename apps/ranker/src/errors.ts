@@ -1,0 +1,42 @@
+import { type ErrorMaker, errorMaker, SpillwayError } from 'spillway';
+import type { Unavailable, UnavailableReason } from './fetching/unavailable.ts';
+
+const faults = {
+  ARTICLE_UNAVAILABLE: { status: 502, retryable: false },
+  INPUT_INVALID: { status: 422, retryable: false },
+  KEY_NEEDED: { status: 401, retryable: false },
+  NAME_INVALID: { status: 422, retryable: false },
+  NAME_TAKEN: { status: 409, retryable: false },
+  NOTHING_RATED: { status: 409, retryable: false },
+  NOT_FOUND: { status: 404, retryable: false },
+  RULES_FULL: { status: 409, retryable: false },
+} as const;
+
+/** Every code that the ranker's server itself throws. */
+export type RankerErrorCode = keyof typeof faults;
+
+/** A request that is refused with a status and changes nothing. */
+export const rankerError: ErrorMaker<RankerErrorCode> = errorMaker(faults);
+
+/** Whose fault it is: the asker's, or that of who was asked; a bad gateway by default. */
+const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {
+  invalid_url: 422,
+  private_address: 422,
+  timeout: 504,
+};
+const passing: readonly UnavailableReason[] = ['dns', 'server_error', 'timeout'];
+
+/** Says why a page cannot be had; `reason` is for programs. */
+export class UnavailableArticleError extends SpillwayError {
+  readonly reason: UnavailableReason;
+
+  constructor({ reason, detail }: Unavailable) {
+    const fault = { code: 'ARTICLE_UNAVAILABLE', status: statuses[reason] ?? 502 };
+    super({ ...fault, retryable: passing.includes(reason) }, `${reason}: ${detail}`);
+    this.reason = reason;
+  }
+}
+
+export function unavailableError(answer: Unavailable): UnavailableArticleError {
+  return new UnavailableArticleError(answer);
+}

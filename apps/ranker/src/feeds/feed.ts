@@ -1,0 +1,34 @@
+import type { Unavailable, Validators } from '../fetching/unavailable.ts';
+
+/** One entry of a feed. */
+export interface FeedItem {
+  /** What the feed calls it; the same as long as it is the same entry. */
+  readonly id: string;
+  /** Where it is, absolute, as the feed has it; undefined for an entry without a page. */
+  readonly url: string | undefined;
+  /** Plain text. */
+  readonly title: string;
+  /** Its summary or its whole text, plain; empty if the feed has neither. */
+  readonly text: string;
+  readonly author: string | undefined;
+  /** UNIX time in milliseconds. */
+  readonly published: number | undefined;
+}
+
+/** A feed of any format. */
+export interface Feed {
+  /** Where it was found, after redirects, and the page that named it if a page was asked for. */
+  readonly url: string;
+  readonly title: string;
+  /** The page it belongs to, absolute. */
+  readonly siteUrl: string | undefined;
+  readonly language: string | undefined;
+  /** In the order of the feed; one for each id. */
+  readonly items: readonly FeedItem[];
+}
+
+/** What came of asking for a feed; `unchanged` only if validators were sent. */
+export type FeedAnswer =
+  | { readonly kind: 'feed'; readonly feed: Feed; readonly validators: Validators }
+  | { readonly kind: 'unchanged'; readonly validators: Validators }
+  | Unavailable;

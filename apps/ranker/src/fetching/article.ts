@@ -1,0 +1,28 @@
+import type { Unavailable, Validators } from './unavailable.ts';
+
+/** How the text was found: in the page, in its structured data, or after its scripts had run. */
+export type ArticleSource = 'static' | 'structured' | 'browser';
+
+/** The main text of a page, and what the page says about itself. */
+export interface Article {
+  readonly title: string;
+  /** Plain text; paragraphs are parted by an empty line. */
+  readonly text: string;
+  /** What it is called wherever it is linked from; see `canonicalUrl`. */
+  readonly url: string;
+  /** The host it is from, without `www.`. */
+  readonly source: string;
+  readonly author: string | undefined;
+  /** UNIX time in milliseconds. */
+  readonly published: number | undefined;
+  /** As in `en` or `pt-BR`. */
+  readonly language: string | undefined;
+  readonly how: ArticleSource;
+  readonly validators: Validators;
+}
+
+/** What came of asking for an article; `unchanged` only if validators were sent. */
+export type ArticleAnswer =
+  | { readonly kind: 'article'; readonly article: Article }
+  | { readonly kind: 'unchanged'; readonly validators: Validators }
+  | Unavailable;

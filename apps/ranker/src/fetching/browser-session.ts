@@ -1,0 +1,151 @@
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { AddressGuard } from './address-guard.ts';
+import { webUrl } from './canonical-url.ts';
+import { GuardProxy } from './guard-proxy.ts';
+import { statusFailure } from './status-failure.ts';
+import { UnavailableError } from './unavailable.ts';
+
+export interface BrowserSessionOptions {
+  readonly path: string;
+  readonly guard: AddressGuard;
+}
+
+/** What is not needed to read. */
+const blocked = /^(image|font|media|texttrack|manifest|ping|eventsource)$/;
+const startMsMax = 15_000;
+/** How often the text is looked at, in milliseconds. */
+const pollMs = 250;
+const pollsMax = 60;
+/** A text of some length that stays the same for so many looks is complete. */
+const stillPolls = 3;
+/** So many if there is hardly any: it may still be loading. */
+const emptyPolls = 12;
+const someChars = 250;
+
+const launchArguments = [
+  '--disable-gpu',
+  '--disable-dev-shm-usage',
+  '--disable-quic',
+  // Names are resolved by the proxy and nowhere else, and nothing goes around it.
+  '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
+  '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+];
+
+/** One run of the browser, with its own guarded way out. */
+export class BrowserSession {
+  readonly #browser: Browser;
+  readonly #proxy: GuardProxy;
+  #active = 0;
+  #isRetired = false;
+  #ended: Promise<void> | undefined;
+  pages = 0;
+
+  static async open({ path, guard }: BrowserSessionOptions): Promise<BrowserSession> {
+    // It takes as long to load as all the rest of the program.
+    const { chromium } = await import('playwright-core');
+    const proxy = await GuardProxy.open(guard);
+    try {
+      const browser = await chromium.launch({
+        executablePath: path,
+        proxy: { server: proxy.url },
+        args: launchArguments,
+        // It refuses to run as root otherwise; run the service as somebody else.
+        chromiumSandbox: process.getuid?.() !== 0,
+        timeout: startMsMax,
+        ...{ handleSIGHUP: false, handleSIGINT: false, handleSIGTERM: false },
+      });
+      return new BrowserSession(browser, proxy);
+    } catch (error) {
+      await proxy.close();
+      throw error;
+    }
+  }
+
+  private constructor(browser: Browser, proxy: GuardProxy) {
+    this.#browser = browser;
+    this.#proxy = proxy;
+  }
+
+  get isAlive(): boolean {
+    return this.#browser.isConnected() && !this.#isRetired;
+  }
+
+  /** The page in a fresh context, once its text has come to rest. */
+  async render(
+    url: string,
+    charsMax: number,
+    signal: AbortSignal,
+  ): Promise<{ readonly url: string; readonly html: string }> {
+    this.pages += 1;
+    this.#active += 1;
+    let context: BrowserContext | undefined;
+    const leave = () => void context?.close().catch(() => {});
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      signal.throwIfAborted();
+      context = await this.#browser.newContext({ acceptDownloads: false, serviceWorkers: 'block' });
+      signal.throwIfAborted();
+      return await this.#read(await context.newPage(), url, charsMax);
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof UnavailableError) throw error;
+      const [reason = ''] = (error as Error).message.split('\n');
+      throw new UnavailableError('server_error', `the browser cannot read it: ${reason}`);
+    } finally {
+      signal.removeEventListener('abort', leave);
+      await context?.close().catch(() => {});
+      this.#active -= 1;
+      if (this.#isRetired && this.#active === 0) void this.#end();
+    }
+  }
+
+  /** Takes no more pages, and ends when the last is done. */
+  async retire(): Promise<void> {
+    this.#isRetired = true;
+    if (this.#active === 0) await this.#end();
+  }
+
+  #end(): Promise<void> {
+    this.#ended ??= this.#browser
+      .close()
+      .catch(() => {})
+      .then(() => this.#proxy.close());
+    return this.#ended;
+  }
+
+  async #read(
+    page: Page,
+    url: string,
+    charsMax: number,
+  ): Promise<{ readonly url: string; readonly html: string }> {
+    // The signal ends what takes too long.
+    page.setDefaultTimeout(0);
+    page.on('popup', (popup) => void popup.close().catch(() => {}));
+    await page.route('**/*', (route) => {
+      const isNeeded = !blocked.test(route.request().resourceType());
+      return (isNeeded ? route.continue() : route.abort()).catch(() => {});
+    });
+    const answer = await page.goto(url, { waitUntil: 'domcontentloaded' });
+    const failure = answer && statusFailure(answer.status(), answer.headers());
+    if (failure) throw failure;
+    await settle(page);
+    const html = await page.evaluate<string>(
+      `(() => { const html = document.documentElement.outerHTML;
+        return html.length <= ${charsMax} ? html : ''; })()`,
+    );
+    if (html === '') throw new UnavailableError('too_large', `more than ${charsMax} characters`);
+    return { url: webUrl(page.url())?.href ?? url, html };
+  }
+}
+
+/** Waits until the text of a page stays the same, but not for ever: some never do. */
+async function settle(page: Page): Promise<void> {
+  let [length, still] = [-1, 0];
+  for (let poll = 0; poll < pollsMax; poll += 1) {
+    const now = await page.evaluate<number>('document.body?.innerText.length ?? 0');
+    still = now === length ? still + 1 : 0;
+    length = now;
+    if (still >= (length >= someChars ? stillPolls : emptyPolls)) return;
+    await page.waitForTimeout(pollMs);
+  }
+}

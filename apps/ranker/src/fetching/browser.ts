@@ -1,0 +1,180 @@
+import {
+  type Clock,
+  checkInteger,
+  checkNumber,
+  deadline,
+  Lane,
+  type LaneStats,
+  systemClock,
+  untilAborted,
+} from 'spillway';
+import type { AddressGuard } from './address-guard.ts';
+import { BrowserSession } from './browser-session.ts';
+import { UnavailableError } from './unavailable.ts';
+
+export interface BrowserOptions {
+  /** The program: Chromium or its headless shell. */
+  readonly path: string;
+  readonly guard: AddressGuard;
+  /** From the start of a page to its text, in milliseconds, from 1. @default 45000 */
+  readonly pageMsMax?: number | undefined;
+  /** After so many pages the browser is replaced. An integer from 1. @default 100 */
+  readonly pagesMax?: number | undefined;
+  /** A browser that nobody needs for so long is closed; in ms, from 0. @default 60000 */
+  readonly idleMsMax?: number | undefined;
+  /** The largest page, in characters, from 1. @default 5 million */
+  readonly charsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface BrowserStats {
+  readonly lane: LaneStats;
+  /** Pages that were opened. */
+  readonly pages: number;
+  /** Browsers that were started. */
+  readonly started: number;
+  readonly isRunning: boolean;
+  /** Why the last one could not be started. */
+  readonly lastError: unknown;
+}
+
+/** A page after its scripts have run. */
+export interface RenderedPage {
+  readonly url: string;
+  readonly html: string;
+}
+
+type BrowserSettings = BrowserOptions &
+  Record<'pageMsMax' | 'pagesMax' | 'idleMsMax' | 'charsMax', number>;
+
+const pagesAtOnce = 2;
+const queueMax = 16;
+const waitMsMax = 30_000;
+/** After a failed start nobody tries again for so long. */
+const quietMs = 60_000;
+
+/** One browser for pages that need scripts: started when needed, never left behind. */
+export class Browser implements AsyncDisposable {
+  readonly #settings: BrowserSettings;
+  readonly #clock: Clock;
+  readonly #lane: Lane;
+  readonly #stop = new AbortController();
+  #session: BrowserSession | undefined;
+  #starting: Promise<BrowserSession> | undefined;
+  #idle: Disposable | undefined;
+  #quietUntil = -Infinity;
+  #pages = 0;
+  #started = 0;
+  #lastError: unknown;
+
+  constructor(options: BrowserOptions) {
+    const {
+      pageMsMax = 45_000,
+      pagesMax = 100,
+      idleMsMax = 60_000,
+      charsMax = 5_000_000,
+    } = options;
+    checkNumber('pageMsMax', pageMsMax, 1);
+    checkInteger('pagesMax', pagesMax, 1);
+    checkNumber('idleMsMax', idleMsMax, 0);
+    checkInteger('charsMax', charsMax, 1);
+    this.#settings = { ...options, pageMsMax, pagesMax, idleMsMax, charsMax };
+    this.#clock = options.clock ?? systemClock;
+    const deadlineMs = waitMsMax + pageMsMax;
+    this.#lane = new Lane({
+      ...{ name: 'browser', limit: pagesAtOnce, queueMax, deadlineMs, clock: this.#clock },
+    });
+  }
+
+  get stats(): BrowserStats {
+    return {
+      lane: this.#lane.stats,
+      pages: this.#pages,
+      started: this.#started,
+      isRunning: this.#session !== undefined,
+      lastError: this.#lastError,
+    };
+  }
+
+  /**
+   * Rejects with an `UnavailableError`, when busy, or with the signal's reason. The caller hears of
+   * the end of the time at once; the place is held until the page is really gone.
+   */
+  async render(url: string, signal?: AbortSignal): Promise<RenderedPage> {
+    const { pageMsMax } = this.#settings;
+    const stop = this.#stop.signal;
+    const entry = { signal: signal ? AbortSignal.any([signal, stop]) : stop };
+    const permit = await this.#lane.enter(entry);
+    const limit = deadline(this.#clock, pageMsMax, permit.signal);
+    const page = this.#render(url, limit.signal).finally(() => {
+      limit[Symbol.dispose]();
+      permit[Symbol.dispose]();
+      this.#rest();
+    });
+    try {
+      return await untilAborted(page, limit.signal);
+    } catch (error) {
+      if (!limit.signal.aborted || permit.signal.aborted) throw error;
+      throw new UnavailableError('timeout', `not rendered within ${pageMsMax} ms`);
+    }
+  }
+
+  /** Gives up what is under way, and ends the browser. */
+  async close(): Promise<void> {
+    this.#stop.abort(new UnavailableError('server_error', 'the browser is closed'));
+    await this.#lane.close();
+    this.#idle?.[Symbol.dispose]();
+    await this.#starting?.catch(() => {});
+    await this.#retire();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #render(url: string, signal: AbortSignal): Promise<RenderedPage> {
+    this.#idle?.[Symbol.dispose]();
+    const session = await this.#open();
+    this.#pages += 1;
+    return await session.render(url, this.#settings.charsMax, signal);
+  }
+
+  /** The browser that runs, unless it has served for long enough. */
+  #open(): Promise<BrowserSession> {
+    const session = this.#session;
+    if (session?.isAlive && session.pages < this.#settings.pagesMax)
+      return Promise.resolve(session);
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #start(): Promise<BrowserSession> {
+    const failure = new UnavailableError('too_short', 'the browser it needs does not start');
+    if (this.#clock.now() < this.#quietUntil) throw failure;
+    // What the old one still has to do it finishes.
+    void this.#retire();
+    try {
+      this.#started += 1;
+      this.#session = await BrowserSession.open(this.#settings);
+      return this.#session;
+    } catch (error) {
+      this.#quietUntil = this.#clock.now() + quietMs;
+      this.#lastError = error;
+      throw failure;
+    }
+  }
+
+  #rest(): void {
+    if (this.#lane.stats.inside > 0) return;
+    this.#idle?.[Symbol.dispose]();
+    this.#idle = this.#clock.after(this.#settings.idleMsMax, () => void this.#retire());
+  }
+
+  #retire(): Promise<void> {
+    const session = this.#session;
+    this.#session = undefined;
+    return session?.retire() ?? Promise.resolve();
+  }
+}

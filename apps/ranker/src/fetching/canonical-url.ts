@@ -1,0 +1,73 @@
+const urlCharsMax = 4_096;
+
+/** Parameters that say where a reader came from, and nothing of what is read. */
+const tracking = new RegExp(
+  '^(utm_.*|(fb|g|y|w|tt|d|tw)clid|msclkid|gbraid|wbraid|mc_[ce]id|igsh(id)?|_hs(enc|mi)|mkt_tok|' +
+    'at_(medium|campaign|custom.*|link.*|format|ptr_name|bbc_team)|cmpid|s_?cid|ncid|icid|' +
+    'ref(_src|_url)?|source|smid|spm|vero_id|oly_(anon|enc)_id|_ga|__twitter_.*|' +
+    'guccounter|guce_.*|xtor|wt\\.mc.*|amp|outputtype)$',
+  'i',
+);
+/** Of those, what many sites use for the content itself; it goes only with a telling value. */
+const ambiguous = /^(ref|source|amp|outputtype)$/i;
+const telling =
+  /^(|1|true|amp|rss|feed|(face|insta|linked|twit|tele|what|red|you|mast|goo|bing|hack|news).*)$/i;
+
+/** An address of the web; undefined for anything else, and for one with a password inside. */
+export function webUrl(text: string, base?: string): URL | undefined {
+  const trimmed = text.trim();
+  if (trimmed.length > urlCharsMax || !URL.canParse(trimmed, base)) return undefined;
+  const url = new URL(trimmed, base);
+  const isWeb = url.protocol === 'http:' || url.protocol === 'https:';
+  return isWeb && url.hostname !== '' && url.username + url.password === '' ? url : undefined;
+}
+
+/**
+ * One name for one article, wherever it is linked from: no fragment, no tracking, no AMP. Undefined
+ * if it is not an address of the web.
+ */
+export function canonicalUrl(text: string, base?: string): string | undefined {
+  const given = webUrl(text, base);
+  const url = given && (ampTarget(given) ?? given);
+  if (url === undefined) return undefined;
+  url.hash = '';
+  const kept = url.search.slice(1).split('&').filter(isContent);
+  url.search = kept.join('&');
+  url.pathname = url.pathname.replace(/(?<=.)(\/amp)+\/?$/i, '').replace(/\.amp(?=\.html$|$)/i, '');
+  return url.href;
+}
+
+function isContent(parameter: string): boolean {
+  const [name = '', value = ''] = parameter.split('=');
+  if (parameter === '') return false;
+  return !tracking.test(name) || (ambiguous.test(name) && !telling.test(value));
+}
+
+/** The address inside an AMP viewer's or cache's. */
+function ampTarget(url: URL): URL | undefined {
+  const isViewer = /(^|\.)google\.[a-z.]+$/.test(url.hostname) && url.pathname.startsWith('/amp/');
+  const isCache = url.hostname.endsWith('.cdn.ampproject.org');
+  const [, secure, rest] = /^\/(?:amp|[acv])\/(s\/)?(.+\..+)$/.exec(url.pathname) ?? [];
+  if ((!isViewer && !isCache) || rest === undefined) return undefined;
+  return webUrl(`${secure ? 'https' : 'http'}://${rest}${url.search}`);
+}
+
+/** What a page calls itself, if it may: only its own site's pages, and not all of it. */
+export function claimedUrl(claim: string, page: string): string | undefined {
+  const claimed = webUrl(claim, page);
+  const actual = new URL(page);
+  if (claimed === undefined || !isSameSite(claimed.hostname, actual.hostname)) return undefined;
+  if (claimed.pathname === '/' && claimed.search === '' && actual.pathname !== '/')
+    return undefined;
+  return canonicalUrl(claimed.href);
+}
+
+function isSameSite(one: string, other: string): boolean {
+  const [a, b] = [siteOf(one), siteOf(other)];
+  return a === b || a.endsWith(`.${b}`) || b.endsWith(`.${a}`);
+}
+
+/** A host without the names that stand for another look of the same site. */
+export function siteOf(hostname: string): string {
+  return hostname.replace(/^(?:www|m|mobile|amp)\.(?=[^.]+\.)/, '');
+}

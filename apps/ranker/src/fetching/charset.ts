@@ -1,0 +1,96 @@
+/** Where declarations are looked for, in bytes; twice what the standard asks. */
+const headBytes = 2_048;
+/** How much of a document is looked at to guess, in bytes. */
+const sampleBytes = 131_072;
+/** Above this share of unreadable characters a declaration is not believed. */
+const brokenShareMax = 0.1;
+
+/**
+ * The text of a document in whatever encoding: by its mark, by being UTF-8, by what the header or
+ * the document itself says, by what it looks like.
+ */
+export function decodeText(bytes: Uint8Array, contentType: string): string {
+  const marked = byteOrderMark(bytes) ?? wideEncoding(bytes);
+  if (marked !== undefined) return decode(bytes, marked) ?? '';
+  // No other encoding looks like this by accident, and old declarations outlive their truth.
+  const utf8 = decode(bytes, 'utf-8', true);
+  if (utf8 !== undefined && !isSevenBit(bytes)) return utf8;
+  const header = /charset\s*=\s*["']?([^\s"';,]+)/i.exec(contentType)?.[1];
+  for (const label of [header, declaration(bytes), 'utf-8']) {
+    // A document whose declaration can be read byte by byte is not made of pairs of bytes.
+    if (label === undefined || /^(utf-?16|ucs-?2|unicode$|iso-10646)/i.test(label)) continue;
+    const text = decode(bytes, label);
+    if (text !== undefined && brokenShare(text) <= brokenShareMax) return text;
+  }
+  return utf8 ?? decode(bytes, likelyEncoding(bytes)) ?? '';
+}
+
+function decode(bytes: Uint8Array, label: string, fatal = false): string | undefined {
+  try {
+    return new TextDecoder(label, { fatal }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function byteOrderMark([first, second, third]: Uint8Array): string | undefined {
+  if (first === 0xef && second === 0xbb && third === 0xbf) return 'utf-8';
+  if (first === 0xff && second === 0xfe) return 'utf-16le';
+  return first === 0xfe && second === 0xff ? 'utf-16be' : undefined;
+}
+
+/** Markup in pairs of bytes has a zero in nearly every pair, always on the same side. */
+function wideEncoding(bytes: Uint8Array): string | undefined {
+  const head = bytes.subarray(0, headBytes);
+  let [even, odd] = [0, 0];
+  for (const [at, byte] of head.entries()) {
+    if (byte === 0 && at % 2 === 0) even += 1;
+    else if (byte === 0) odd += 1;
+  }
+  const many = head.length / 8;
+  if (odd > many && even < odd / 8) return 'utf-16le';
+  return even > many && odd < even / 8 ? 'utf-16be' : undefined;
+}
+
+function isSevenBit(bytes: Uint8Array): boolean {
+  // ISO-2022 switches by escapes and has no high bytes at all.
+  return bytes.every((byte) => byte < 0x80) && bytes.includes(0x1b);
+}
+
+function declaration(bytes: Uint8Array): string | undefined {
+  const head = Buffer.from(bytes.subarray(0, headBytes)).toString('latin1');
+  const xml = /^\s*<\?xml[^>]*\bencoding\s*=\s*["']([^"']+)/i.exec(head);
+  return (xml ?? /<meta[^>]*\bcharset\s*=\s*["']?([^\s"'/>;]+)/i.exec(head))?.[1];
+}
+
+function brokenShare(text: string): number {
+  let [broken, other] = [0, 1];
+  for (const char of text) {
+    if (char === '\uFFFD') broken += 1;
+    else if (char > '\u007F') other += 1;
+  }
+  return broken / (broken + other);
+}
+
+/** What is left when nobody says the truth: the script that most of it makes sense in. */
+function likelyEncoding(bytes: Uint8Array): string {
+  const sample = bytes.subarray(0, sampleBytes);
+  const runs =
+    Buffer.from(sample)
+      .toString('latin1')
+      .match(/\P{ASCII}+/gu) ?? [];
+  const high = runs.reduce((sum, run) => sum + run.length, 0);
+  // Accents stand alone among plain letters; other scripts make whole words.
+  if (high < 2 * runs.length) return 'windows-1252';
+  const share = (label: string, letters: RegExp) => {
+    const text = (decode(sample, label) ?? '').replace(/\p{ASCII}+/gu, '');
+    return (text.match(letters)?.length ?? 0) / Math.max(1, text.length);
+  };
+  if (share('windows-1251', /[а-яё]/g) > 0.6) return 'windows-1251';
+  if (share('koi8-r', /[а-яё]/g) > 0.6) return 'koi8-r';
+  if (share('shift_jis', /[ぁ-ん]/g) > 0.2) return 'shift_jis';
+  if (share('euc-jp', /[ぁ-ん]/g) > 0.2) return 'euc-jp';
+  if (share('euc-kr', /[가-힣]/g) > 0.85) return 'euc-kr';
+  if (share('gb18030', /[一-鿿]/g) > 0.6) return 'gb18030';
+  return 'windows-1252';
+}

@@ -1,0 +1,40 @@
+import { decodeEntities } from './entities.ts';
+import { htmlPieces, isBlock, tidyText } from './html-scan.ts';
+
+/** What is never part of a story. */
+const furniture = /^(nav|aside|footer|form|button|select|noscript|dialog|menu)$/;
+/** A block of fewer characters is a label or a caption. */
+const blockCharsMin = 80;
+/** A block with a larger share of its text in links leads elsewhere. */
+const linkShareMax = 0.3;
+
+/** The paragraphs of a page, where nothing better can be had: long blocks with few links. */
+export function denseText(html: string): string {
+  const kept: string[] = [];
+  let [block, linkChars] = ['', 0];
+  // What nests too deep to be right is cut off by the closing tag of any ancestor.
+  let [inFurniture, inLink] = [0, 0];
+  const finish = () => {
+    const text = tidyText(decodeEntities(block));
+    const isStory = text.length >= blockCharsMin && linkChars <= linkShareMax * text.length;
+    if (isStory && /[.!?。！？]/.test(text)) kept.push(text);
+    [block, linkChars] = ['', 0];
+  };
+  for (const piece of htmlPieces(html)) {
+    if (piece.kind === 'raw') continue;
+    if (piece.kind === 'text') {
+      if (inFurniture > 0) continue;
+      const text = piece.text.replace(/\s+/g, ' ');
+      block += text;
+      if (inLink > 0) linkChars += text.length;
+      continue;
+    }
+    const { name, kind } = piece;
+    const step = kind === 'open' ? 1 : -1;
+    if (furniture.test(name)) inFurniture = Math.max(0, inFurniture + step);
+    if (name === 'a') inLink = kind === 'open' ? 1 : 0;
+    if (isBlock(name)) finish();
+  }
+  finish();
+  return kept.join('\n\n');
+}

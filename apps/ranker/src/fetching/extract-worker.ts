@@ -1,0 +1,49 @@
+import type { Feed } from '../feeds/feed.ts';
+import { type OpmlFeed, parseOpml } from '../feeds/opml.ts';
+import { parseFeed } from '../feeds/parse-feed.ts';
+import { decodeText } from './charset.ts';
+import { type Extraction, extractPage } from './extract-page.ts';
+import { pageFacts } from './page-facts.ts';
+import { type Unavailable, UnavailableError } from './unavailable.ts';
+
+/** A body as it came. */
+export interface Document {
+  readonly bytes: Uint8Array;
+  readonly type: string;
+  readonly url: string;
+}
+
+/** The page's text; undefined if it is no text at all. */
+export function page({ bytes, type, url }: Document): Extraction | undefined {
+  const html = decodeText(bytes, type);
+  // Real text has no zero characters; a picture or an archive has many.
+  const zeros = html.slice(0, 4_096).split('\0').length - 1;
+  return zeros > 4 ? undefined : extractPage(html, url);
+}
+
+/** A feed, or what the page that came instead says where feeds are. */
+export function feed({
+  bytes,
+  type,
+  url,
+}: Document): Feed | Unavailable | { readonly elsewhere: readonly string[] } {
+  const text = decodeText(bytes, type);
+  if (/<(!doctype\s+html|html)\b/i.test(text.slice(0, 1_000))) {
+    return { elsewhere: pageFacts(text).feeds };
+  }
+  try {
+    return parseFeed(text, url);
+  } catch (error) {
+    if (error instanceof UnavailableError) return error.answer;
+    throw error;
+  }
+}
+
+/** The feeds of a list, or in words what is wrong with it. */
+export function opml(text: string): OpmlFeed[] | string {
+  try {
+    return parseOpml(text);
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

@@ -1,0 +1,264 @@
+import { type Clock, checkInteger, Pool, type PoolStats, SpillwayError } from 'spillway';
+import type { FeedAnswer } from '../feeds/feed.ts';
+import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
+import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
+import type { Article, ArticleAnswer } from './article.ts';
+import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
+import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
+import type { Extraction } from './extract-page.ts';
+import { findBrowser } from './find-browser.ts';
+import { Politeness, type PolitenessOptions } from './politeness.ts';
+import { UnavailableError, type Validators } from './unavailable.ts';
+import { Web, type WebAnswer } from './web.ts';
+
+/** How the browser is used. */
+export type FetcherBrowser = Partial<Pick<BrowserOptions, 'path' | 'pagesMax' | 'idleMsMax'>>;
+
+export interface FetcherOptions extends AddressGuardOptions {
+  /** For pages that need scripts; without a path one is looked for. @default 'auto' */
+  readonly browser?: 'auto' | 'off' | FetcherBrowser | undefined;
+  /** Threads that read pages and feeds. An integer from 1. @default 2 */
+  readonly workers?: number | undefined;
+  /** How often one host may be asked. */
+  readonly politeness?: Omit<PolitenessOptions, 'clock'> | undefined;
+  /** How long a fetch without browser may take, in milliseconds, from 1. @default 15000 */
+  readonly fetchMsMax?: number | undefined;
+  /** How long a page may take in the browser, in milliseconds, from 1. @default 45000 */
+  readonly pageMsMax?: number | undefined;
+  /** The longest page or feed, in bytes, from 1. @default 5 MiB */
+  readonly bytesMax?: number | undefined;
+  /** An article has at least so many characters. An integer from 1. @default 100 */
+  readonly textCharsMin?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface FetchOptions {
+  /** What an earlier answer came with. @default none */
+  readonly validators?: Validators | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface FetcherStats {
+  readonly web: Web['stats'];
+  readonly pool: PoolStats;
+  /** Undefined if there is none. */
+  readonly browser: BrowserStats | undefined;
+}
+
+type Worker = typeof import('./extract-worker.ts');
+
+interface FetcherParts {
+  readonly web: Web;
+  readonly politeness: Politeness;
+  readonly pool: Pool<Worker>;
+  readonly browser: Browser | undefined;
+  readonly textCharsMin: number;
+}
+
+/** A page that says it needs scripts is believed if it has fewer characters than this. */
+const scriptedChars = 500;
+/** What a subscriber's page shows to others is shorter than this. */
+const teaserChars = 1_000;
+
+/**
+ * The way to pages and feeds of others. Answers say what the world said; it rejects only when busy
+ * (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or with the signal's reason.
+ */
+export class Fetcher implements AsyncDisposable {
+  readonly #parts: FetcherParts;
+
+  /** Starts the threads; the browser starts when it is needed. */
+  static async open(options: FetcherOptions = {}): Promise<Fetcher> {
+    const { workers = 2, textCharsMin = 100, fetchMsMax, bytesMax, clock } = options;
+    const { browser = 'auto', pageMsMax } = options;
+    checkInteger('textCharsMin', textCharsMin, 1);
+    const guard = new AddressGuard(options);
+    const politeness = new Politeness({ ...options.politeness, clock });
+    const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
+    const pages = openBrowser(browser, { guard, pageMsMax, clock });
+    const pool = await Pool.open<Worker>({
+      module: new URL('./extract-worker.ts', import.meta.url),
+      ...{ workers, queueMax: 64, deadlineMs: 20_000, killAfterMs: 1_000, heapMbMax: 512, clock },
+      // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
+      recycle: { tasksMax: 2_000 },
+    });
+    return new Fetcher({ web, politeness, pool, browser: pages, textCharsMin });
+  }
+
+  private constructor(parts: FetcherParts) {
+    this.#parts = parts;
+  }
+
+  get stats(): FetcherStats {
+    return {
+      web: this.#parts.web.stats,
+      pool: this.#parts.pool.stats,
+      browser: this.#parts.browser?.stats,
+    };
+  }
+
+  /** The main text of a page, or why there is none. */
+  async fetchArticle(url: string, options: FetchOptions = {}): Promise<ArticleAnswer> {
+    return answered(async () => {
+      const answer = await this.#parts.web.get({
+        ...{ url: addressOf(url), accept: 'text/html, application/xhtml+xml', checkType: isPage },
+        ...options,
+      });
+      const { body, validators } = answer;
+      if (body === undefined) return { kind: 'unchanged', validators };
+      return await this.#article({ ...answer, body }, options.signal);
+    });
+  }
+
+  /** A feed, also by the address of a page that names one, or why there is none. */
+  async fetchFeed(url: string, options: FetchOptions = {}): Promise<FeedAnswer> {
+    return answered(async () => {
+      const first = await this.#feed(addressOf(url), options);
+      if (first.kind !== 'elsewhere') return first;
+      const named = first.urls.map((one) => webUrl(one, first.base)).find((one) => one);
+      if (named === undefined) throw new UnavailableError('not_feed', 'a page that names no feed');
+      const second = await this.#feed(named, { signal: options.signal });
+      if (second.kind !== 'elsewhere') return second;
+      throw new UnavailableError('not_feed', `${named.href} is a page too`);
+    });
+  }
+
+  /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
+  async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlFeed[]> {
+    const feeds = await this.#parts.pool.run('opml', text, { signal });
+    if (typeof feeds === 'string') throw opmlBroken(feeds);
+    return feeds;
+  }
+
+  /** Gives up what is under way. */
+  async close(): Promise<void> {
+    await Promise.all([this.#parts.web.close(), this.#parts.browser?.close()]);
+    await this.#parts.pool.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #feed(
+    url: URL,
+    options: FetchOptions,
+  ): Promise<FeedAnswer | { kind: 'elsewhere'; urls: readonly string[]; base: string }> {
+    const accept = 'application/rss+xml, application/atom+xml, application/feed+json, */*;q=0.5';
+    const answer = await this.#parts.web.get({ url, accept, checkType: isText, ...options });
+    const { body, type, validators, url: base } = answer;
+    if (body === undefined) return { kind: 'unchanged', validators };
+    const feed = await this.#parts.pool.run(
+      'feed',
+      { bytes: body, type, url: base },
+      { signal: options.signal, transfer: [body.buffer] },
+    );
+    if ('elsewhere' in feed) return { kind: 'elsewhere', urls: feed.elsewhere, base };
+    return 'kind' in feed ? feed : { kind: 'feed', feed, validators };
+  }
+
+  async #article(
+    answer: WebAnswer & { readonly body: Uint8Array<ArrayBuffer> },
+    signal: AbortSignal | undefined,
+  ): Promise<ArticleAnswer> {
+    const found = await this.#extract(answer.body, answer.type, answer.url, signal);
+    const { text } = found;
+    const isPoor = text.length < this.#parts.textCharsMin;
+    const mayHaveMore = isPoor || (found.needsScripts && text.length < scriptedChars);
+    const rendered =
+      mayHaveMore && !found.isChallenge && (await this.#render(answer.url, isPoor, signal));
+    const best = rendered && rendered.text.length > text.length ? rendered : found;
+    const url =
+      (best.canonical && claimedUrl(best.canonical, answer.url)) || canonicalUrl(answer.url);
+    this.#checkText(best);
+    const { title, author, published, language } = best;
+    const how = best === rendered ? 'browser' : best.how;
+    const source = siteOf(new URL(answer.url).hostname);
+    const article: Article = {
+      ...{ title: title || (url ?? ''), text: best.text, url: url ?? answer.url, source },
+      ...{ author, published, language, how, validators: answer.validators },
+    };
+    return { kind: 'article', article };
+  }
+
+  #checkText({ text, isChallenge, isFree }: Extraction): void {
+    if (isChallenge)
+      throw new UnavailableError('blocked', 'it only asks whether its reader is human');
+    if (!isFree && text.length < teaserChars) {
+      throw new UnavailableError('paywall', 'only subscribers can read all of it');
+    }
+    if (text.length < this.#parts.textCharsMin) {
+      throw new UnavailableError('too_short', `${text.length} characters of text`);
+    }
+  }
+
+  async #extract(
+    bytes: Uint8Array<ArrayBuffer>,
+    type: string,
+    url: string,
+    signal: AbortSignal | undefined,
+  ): Promise<Extraction> {
+    const found = await this.#parts.pool.run(
+      'page',
+      { bytes, type, url },
+      { signal, transfer: [bytes.buffer] },
+    );
+    if (found === undefined) throw new UnavailableError('not_html', 'it is no text');
+    return found;
+  }
+
+  /** The same page after its scripts have run; only who has nothing yet hears that it failed. */
+  async #render(
+    url: string,
+    isNeeded: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Extraction | undefined> {
+    if (this.#parts.browser === undefined) return undefined;
+    try {
+      await this.#parts.politeness.take(new URL(url).host, signal);
+      const page = await this.#parts.browser.render(url, signal);
+      const bytes = new TextEncoder().encode(page.html);
+      return await this.#extract(bytes, 'text/html; charset=utf-8', page.url, signal);
+    } catch (error) {
+      const isOurs = error instanceof UnavailableError || error instanceof SpillwayError;
+      if (isOurs && !isNeeded && !signal?.aborted) return undefined;
+      throw error;
+    }
+  }
+}
+
+function openBrowser(
+  wanted: 'auto' | 'off' | FetcherBrowser,
+  base: Omit<BrowserOptions, keyof FetcherBrowser>,
+): Browser | undefined {
+  if (wanted === 'off') return undefined;
+  const settings = wanted === 'auto' ? {} : wanted;
+  const path = settings.path ?? findBrowser();
+  return path === undefined ? undefined : new Browser({ ...settings, ...base, path });
+}
+
+function addressOf(text: string): URL {
+  const url = webUrl(text);
+  if (url === undefined) throw new UnavailableError('invalid_url', 'not an address of the web');
+  return url;
+}
+
+function isPage(type: string): void {
+  if (/^(text\/html|application\/xhtml\+xml)\b|^$/.test(type)) return;
+  throw new UnavailableError('not_html', `it is ${type}`);
+}
+
+function isText(type: string): void {
+  if (/^text\/|xml|json|rss|atom|octet-stream|^$/.test(type)) return;
+  throw new UnavailableError('not_feed', `it is ${type}`);
+}
+
+/** What ends a fetch with a reason is an answer too. */
+async function answered<T>(task: () => Promise<T>): Promise<T | UnavailableError['answer']> {
+  try {
+    return await task();
+  } catch (error) {
+    if (error instanceof UnavailableError) return error.answer;
+    throw error;
+  }
+}

@@ -1,0 +1,158 @@
+import { readDate } from '../feeds/read-date.ts';
+import { decodeEntities } from './entities.ts';
+import { attributes, htmlPieces, tidyText } from './html-scan.ts';
+import { type StructuredData, structuredData } from './structured-data.ts';
+
+/** What a page says about itself outside of its text. */
+export interface PageFacts {
+  readonly title: string;
+  /** The texts of its larger headings, the first few. */
+  readonly headings: ReadonlySet<string>;
+  readonly author: string | undefined;
+  /** UNIX time in milliseconds. */
+  readonly published: number | undefined;
+  readonly language: string | undefined;
+  /** The address it claims, as it is written there. */
+  readonly canonical: string | undefined;
+  /** The feeds it names, as they are written there. */
+  readonly feeds: readonly string[];
+  readonly structured: StructuredData | undefined;
+  /** Whether it says that it is nothing without scripts. */
+  readonly needsScripts: boolean;
+  /** How deep its elements nest. */
+  readonly depth: number;
+}
+
+/** Elements that end without a closing tag, by what comes next or at once: they do not nest. */
+const flat: ReadonlySet<string> = new Set(
+  (
+    'area base br col dd dt embed hr img input li link meta option p param source tbody td th ' +
+    'thead tr track wbr'
+  ).split(' '),
+);
+const feedType = /^application\/((rss|atom|rdf)\+xml|feed\+json|json)$/i;
+const feedsMax = 10;
+const headingsMax = 10;
+
+/** Reads a page once, from its first tag to its last. */
+export function pageFacts(html: string): PageFacts {
+  const found = scan(html);
+  const { meta, links, structured } = found;
+  const published = [
+    structured?.published,
+    meta.get('article:published_time'),
+    meta.get('og:article:published_time'),
+    meta.get('datepublished'),
+    meta.get('date'),
+    meta.get('pubdate'),
+    meta.get('parsely-pub-date'),
+    meta.get('dc.date.issued'),
+    meta.get('dc.date'),
+    found.time,
+  ];
+  const language =
+    found.language ??
+    structured?.language ??
+    meta.get('content-language') ??
+    meta.get('og:locale')?.replace('_', '-');
+  const author = structured?.author ?? meta.get('author') ?? meta.get('article:author');
+  return {
+    title: meta.get('og:title') ?? structured?.title ?? found.title,
+    headings: found.headings,
+    author: author && !/^https?:/.test(author) ? author.slice(0, 200) : undefined,
+    published: firstOf(published, readDate),
+    language: language && /^[a-z]{2,3}(-[a-z\d]{2,8})*$/i.test(language) ? language : undefined,
+    canonical: links.find((link) => /\bcanonical\b/i.test(link.get('rel') ?? ''))?.get('href'),
+    feeds: feedsOf(links),
+    structured,
+    needsScripts: found.needsScripts,
+    depth: found.depth,
+  };
+}
+
+function firstOf<T>(
+  texts: readonly (string | undefined)[],
+  read: (text: string) => T | undefined,
+): T | undefined {
+  for (const text of texts) {
+    const value = text === undefined ? undefined : read(text);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+function feedsOf(links: readonly ReadonlyMap<string, string>[]): string[] {
+  const feeds = links.filter((link) => {
+    return /\balternate\b/i.test(link.get('rel') ?? '') && feedType.test(link.get('type') ?? '');
+  });
+  return feeds.flatMap((link) => link.get('href') ?? []).slice(0, feedsMax);
+}
+
+interface Found {
+  title: string;
+  language: string | undefined;
+  time: string | undefined;
+  depth: number;
+  needsScripts: boolean;
+  readonly headings: Set<string>;
+  readonly meta: Map<string, string>;
+  readonly links: ReadonlyMap<string, string>[];
+  structured: StructuredData | undefined;
+}
+
+function scan(html: string): Found {
+  const meta = new Map<string, string>();
+  const links: ReadonlyMap<string, string>[] = [];
+  const found: Found = {
+    ...{ title: '', language: undefined, time: undefined, depth: 0, needsScripts: false },
+    ...{ meta, links, headings: new Set<string>(), structured: undefined },
+  };
+  const blocks: string[] = [];
+  let [depth, inNoscript] = [0, false];
+  let heading: string | undefined;
+  for (const piece of htmlPieces(html)) {
+    if (piece.kind === 'text') {
+      if (heading !== undefined) heading += piece.text;
+      if (inNoscript && /javascript|enable scripts/i.test(piece.text)) found.needsScripts = true;
+      continue;
+    }
+    const { kind, name } = piece;
+    if (name === 'noscript') inNoscript = kind === 'open';
+    if (/^h[12]$/.test(name)) {
+      const isFull = heading === undefined || found.headings.size >= headingsMax;
+      if (!isFull) found.headings.add(tidyText(decodeEntities(heading ?? '')));
+      heading = kind === 'open' ? '' : undefined;
+    }
+    if (kind === 'raw') {
+      if (name === 'title') found.title ||= tidyText(decodeEntities(piece.text));
+      else if (/ld\+json/i.test(piece.inside)) blocks.push(piece.text);
+      continue;
+    }
+    if (!flat.has(name)) depth = Math.max(0, depth + (kind === 'open' ? 1 : -1));
+    found.depth = Math.max(found.depth, depth);
+    if (kind === 'open') note(found, name, piece.inside);
+  }
+  found.structured = structuredData(blocks);
+  return found;
+}
+
+function note(found: Found, name: string, inside: string): void {
+  if (name === 'meta') {
+    const tag = attributes(inside);
+    const key = tag.get('property') ?? tag.get('name') ?? tag.get('itemprop') ?? '';
+    const value = tag.get('content');
+    const known = (key || (tag.get('http-equiv') ?? '')).toLowerCase();
+    if (known !== '' && value && !found.meta.has(known)) found.meta.set(known, value);
+  } else if (name === 'link') {
+    found.links.push(attributes(inside));
+  } else if (name === 'html') {
+    found.language ??= attributes(inside).get('lang') || undefined;
+  } else if (name === 'time') {
+    found.time ??= attributes(inside).get('datetime') || undefined;
+  } else if (
+    name === 'div' &&
+    /\bid\s*=\s*["']?(root|app|__next|__nuxt|___gatsby)\b/.test(inside)
+  ) {
+    found.needsScripts = true;
+  }
+}

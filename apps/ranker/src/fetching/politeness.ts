@@ -1,0 +1,65 @@
+import { Bucket, type Clock, checkInteger, systemClock } from 'spillway';
+import { UnavailableError } from './unavailable.ts';
+
+export interface PolitenessOptions {
+  /** Requests to one host each second, above 0. @default 2 */
+  readonly ratePerSecond?: number | undefined;
+  /** Requests to one host that may start together. An integer from 1. @default 4 */
+  readonly burst?: number | undefined;
+  /** How many may wait for one host. An integer from 0. @default 16 */
+  readonly queueMax?: number | undefined;
+  /** How many hosts are remembered; more than can be waited for at once. @default 2000 */
+  readonly hostsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** A host that wants to be left alone for longer than this is not waited for. */
+const pauseMsMax = 5_000;
+
+/** Sees that no host is asked more often than is polite. */
+export class Politeness {
+  readonly #options: PolitenessOptions;
+  readonly #hostsMax: number;
+  /** The least recently asked first. */
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor(options: PolitenessOptions = {}) {
+    const { hostsMax = 2_000 } = options;
+    checkInteger('hostsMax', hostsMax, 1);
+    this.#options = options;
+    this.#hostsMax = hostsMax;
+  }
+
+  get stats(): { readonly hosts: number; readonly waiting: number } {
+    const waiting = this.#buckets.values().reduce((sum, { stats }) => sum + stats.waiting, 0);
+    return { hosts: this.#buckets.size, waiting };
+  }
+
+  /** Waits until the host may be asked; rejects with `BUCKET_FULL` or the signal's reason. */
+  async take(host: string, signal: AbortSignal | undefined): Promise<void> {
+    const bucket = this.#bucket(host);
+    const { pausedMs } = bucket.stats;
+    if (pausedMs > pauseMsMax) {
+      const seconds = Math.ceil(pausedMs / 1000);
+      throw new UnavailableError('blocked', `${host} asked to be left alone for ${seconds} s more`);
+    }
+    await bucket.take(1, signal);
+  }
+
+  /** To be told that a host wants fewer requests. */
+  slow(host: string, retryAfterMs: number | undefined): void {
+    this.#bucket(host).slow({ retryAfterMs });
+  }
+
+  #bucket(host: string): Bucket {
+    const { ratePerSecond = 2, burst = 4, queueMax = 16, clock = systemClock } = this.#options;
+    const bucket = this.#buckets.get(host) ?? new Bucket({ ratePerSecond, burst, queueMax, clock });
+    this.#buckets.delete(host);
+    this.#buckets.set(host, bucket);
+    for (const [oldest, { stats }] of this.#buckets) {
+      if (this.#buckets.size <= this.#hostsMax) break;
+      if (stats.waiting === 0 && oldest !== host) this.#buckets.delete(oldest);
+    }
+    return bucket;
+  }
+}

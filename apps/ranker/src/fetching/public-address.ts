@@ -1,0 +1,60 @@
+import { BlockList, isIPv4, isIPv6 } from 'node:net';
+
+/** What IANA has set aside, and what clouds answer on from inside. */
+const reserved = blockList(
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+  '2001::/23',
+  '2001:db8::/32',
+  '2002::/16',
+  '3fff::/20',
+);
+
+/** Outside of this no address of version 6 is routed between networks. */
+const routed = blockList('2000::/3');
+
+/** Whether an address, as a resolver gives it, belongs to the public internet. */
+export function isPublicAddress(address: string): boolean {
+  if (isIPv4(address)) return !reserved.check(address, 'ipv4');
+  if (!isIPv6(address) || address.includes('%')) return false;
+  const inner = innerAddress(address);
+  if (inner !== undefined) return isPublicAddress(inner);
+  return routed.check(address, 'ipv6') && !reserved.check(address, 'ipv6');
+}
+
+/** The version 4 address that a mapped (`::ffff:`) or translated (NAT64) one leads to. */
+function innerAddress(address: string): string | undefined {
+  // In its one canonical form, whatever it was written like.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [, groups] = /^(?:::ffff|64:ff9b:):([\da-f:]*)$/.exec(canonical) ?? [];
+  if (groups === undefined) return undefined;
+  const [low = 0, high = 0, ...more] = groups.split(':').map(hexadecimal).reverse();
+  if (more.length > 0) return undefined;
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+}
+
+function hexadecimal(digits: string): number {
+  return Number.parseInt(digits || '0', 16);
+}
+
+function blockList(...networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = '', bits] = network.split('/');
+    list.addSubnet(address, Number(bits), isIPv4(address) ? 'ipv4' : 'ipv6');
+  }
+  return list;
+}

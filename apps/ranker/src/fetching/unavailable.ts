@@ -1,0 +1,50 @@
+/** Every reason why a page or a feed cannot be had. */
+export const unavailableReasons = [
+  'blocked',
+  'broken_feed',
+  'dns',
+  'invalid_url',
+  'not_feed',
+  'not_found',
+  'not_html',
+  'paywall',
+  'private_address',
+  'redirect_loop',
+  'server_error',
+  'timeout',
+  'too_large',
+  'too_short',
+] as const;
+
+export type UnavailableReason = (typeof unavailableReasons)[number];
+
+/** Why there is nothing to read, for programs and in words. */
+export interface Unavailable {
+  readonly kind: 'unavailable';
+  readonly reason: UnavailableReason;
+  readonly detail: string;
+}
+
+/** What a server gave to ask later whether anything has changed; both as they were sent. */
+export interface Validators {
+  readonly etag?: string | undefined;
+  readonly lastModified?: string | undefined;
+}
+
+/** Ends a fetch with a reason; whoever started the fetch turns it into its answer. */
+export class UnavailableError extends Error {
+  override readonly name = 'UnavailableError';
+  readonly reason: UnavailableReason;
+  /** Whether another try within the same fetch makes sense. */
+  readonly retryable: boolean;
+
+  constructor(reason: UnavailableReason, detail: string, retryable = false) {
+    super(detail);
+    this.reason = reason;
+    this.retryable = retryable;
+  }
+
+  get answer(): Unavailable {
+    return { kind: 'unavailable', reason: this.reason, detail: this.message };
+  }
+}

@@ -1,0 +1,228 @@
+import {
+  type Clock,
+  checkInteger,
+  checkNumber,
+  deadline,
+  Lane,
+  type LaneStats,
+  retry,
+  SpillwayError,
+  systemClock,
+} from 'spillway';
+import { Agent, buildConnector, type Dispatcher, request } from 'undici';
+import type { AddressGuard } from './address-guard.ts';
+import { webUrl } from './canonical-url.ts';
+import type { Politeness } from './politeness.ts';
+import { acceptedEncodings, readBody } from './read-body.ts';
+import { retryAfterMs, statusFailure, wireFailure } from './status-failure.ts';
+import { UnavailableError, type Validators } from './unavailable.ts';
+
+export interface WebOptions {
+  readonly guard: AddressGuard;
+  readonly politeness: Politeness;
+  /** From the request to the last byte, redirects included, in ms, from 1. @default 15000 */
+  readonly fetchMsMax?: number | undefined;
+  /** The longest body, decompressed or not, in bytes, from 1. @default 5 MiB */
+  readonly bytesMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** What is asked for. */
+export interface WebQuestion {
+  readonly url: URL;
+  /** The `Accept` header. */
+  readonly accept: string;
+  /** Fails with a reason if a content type, in small letters, is of no use. */
+  readonly checkType: (type: string) => void;
+  readonly validators?: Validators | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface WebAnswer {
+  /** Where it was in the end. */
+  readonly url: string;
+  /** The `Content-Type` header; empty without one. */
+  readonly type: string;
+  /** Undefined if nothing has changed since the validators were given. */
+  readonly body: Uint8Array<ArrayBuffer> | undefined;
+  readonly validators: Validators;
+}
+
+const redirectsMax = 5;
+const attemptsMax = 2;
+const fetchesMax = 32;
+const queueMax = 256;
+/** Everything but the fetch itself: a place, and the host's own pace. */
+const waitMsMax = 20_000;
+/** Said openly, so that who runs a site can know and refuse it. */
+const userAgent = 'Mozilla/5.0 (compatible; spillway-ranker; personal reader)';
+
+/** Asks servers of others: only public ones, politely, and never for more than can be taken. */
+export class Web implements AsyncDisposable {
+  readonly #guard: AddressGuard;
+  readonly #politeness: Politeness;
+  readonly #fetchMsMax: number;
+  readonly #bytesMax: number;
+  readonly #clock: Clock;
+  readonly #lane: Lane;
+  readonly #agent: Agent;
+  readonly #stop = new AbortController();
+
+  constructor(options: WebOptions) {
+    const { fetchMsMax = 15_000, bytesMax = 5 * 1_048_576, clock = systemClock } = options;
+    checkNumber('fetchMsMax', fetchMsMax, 1);
+    checkInteger('bytesMax', bytesMax, 1);
+    this.#guard = options.guard;
+    this.#politeness = options.politeness;
+    this.#fetchMsMax = fetchMsMax;
+    this.#bytesMax = bytesMax;
+    this.#clock = clock;
+    const deadlineMs = waitMsMax + fetchMsMax;
+    this.#lane = new Lane({ name: 'web', limit: fetchesMax, queueMax, deadlineMs, clock });
+    // The deadline of a fetch ends all that these would.
+    const times = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 4_000 };
+    this.#agent = new Agent({
+      ...times,
+      connections: 4,
+      allowH2: false,
+      connect: this.#connector(),
+    });
+  }
+
+  get stats(): { readonly lane: LaneStats; readonly politeness: Politeness['stats'] } {
+    return { lane: this.#lane.stats, politeness: this.#politeness.stats };
+  }
+
+  /** Rejects with an `UnavailableError`, when busy, or with the signal's reason. */
+  get(question: WebQuestion): Promise<WebAnswer> {
+    const stop = this.#stop.signal;
+    const signal = question.signal ? AbortSignal.any([question.signal, stop]) : stop;
+    return this.#lane.run((held) => this.#get(question, held), { signal });
+  }
+
+  /** Gives up what is under way. */
+  async close(): Promise<void> {
+    this.#stop.abort(new SpillwayError('LANE_CLOSED', 'no more is fetched'));
+    await this.#lane.close();
+    await this.#agent.destroy();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #connector(): buildConnector.connector {
+    const { lookup } = this.#guard;
+    const connect = buildConnector({ lookup, timeout: this.#fetchMsMax, allowH2: false });
+    return (options, callback) => {
+      try {
+        this.#guard.check(options.hostname);
+      } catch (error) {
+        callback(error as Error, null);
+        return;
+      }
+      connect(options, callback);
+    };
+  }
+
+  async #get(question: WebQuestion, signal: AbortSignal): Promise<WebAnswer> {
+    await this.#politeness.take(question.url.host, signal);
+    using limit = deadline(this.#clock, this.#fetchMsMax, signal);
+    try {
+      return await retry((held) => this.#follow(question, held), {
+        attemptsMax,
+        backoffMs: 500,
+        signal: limit.signal,
+        clock: this.#clock,
+        isRetryable: (error) => error instanceof UnavailableError && error.retryable,
+      });
+    } catch (error) {
+      if (limit.signal.aborted && !signal.aborted) {
+        throw new UnavailableError('timeout', `not done within ${this.#fetchMsMax} ms`);
+      }
+      throw error;
+    }
+  }
+
+  async #follow(question: WebQuestion, signal: AbortSignal): Promise<WebAnswer> {
+    const seen = new Set<string>();
+    let { url } = question;
+    for (let hop = 0; hop <= redirectsMax; hop += 1) {
+      if (seen.has(url.href)) break;
+      seen.add(url.href);
+      const next = await this.#ask(url, question, signal);
+      if (!(next instanceof URL)) return next;
+      if (next.host !== url.host) await this.#politeness.take(next.host, signal);
+      url = next;
+    }
+    throw new UnavailableError('redirect_loop', `redirects without end, at last to ${url.href}`);
+  }
+
+  /** One request: its answer, or where it sends. */
+  async #ask(url: URL, question: WebQuestion, signal: AbortSignal): Promise<WebAnswer | URL> {
+    try {
+      const headers = requestHeaders(question);
+      const answer = await request(url, { dispatcher: this.#agent, headers, signal });
+      try {
+        return redirection(answer, url) ?? (await this.#read(answer, url, question));
+      } finally {
+        // Of a body that was read to its end nothing is left to destroy.
+        answer.body.on('error', () => {}).destroy();
+      }
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof UnavailableError || error instanceof SpillwayError) throw error;
+      throw wireFailure(error);
+    }
+  }
+
+  async #read(
+    answer: Dispatcher.ResponseData,
+    url: URL,
+    { checkType, validators: sent = {} }: WebQuestion,
+  ): Promise<WebAnswer> {
+    const { statusCode, headers } = answer;
+    const validators = { ...(statusCode === 304 && sent), ...validatorsOf(headers) };
+    const type = String(headers['content-type'] ?? '');
+    const hasSent = sent.etag !== undefined || sent.lastModified !== undefined;
+    if (statusCode === 304 && hasSent) return { url: url.href, type, body: undefined, validators };
+    const failure = statusFailure(statusCode, headers);
+    if (failure?.reason === 'blocked') this.#politeness.slow(url.host, retryAfterMs(headers));
+    if (failure !== undefined) throw failure;
+    checkType(type.toLowerCase());
+    const body = await readBody(answer, this.#bytesMax);
+    return { url: url.href, type, body, validators };
+  }
+}
+
+function requestHeaders({ accept, validators = {} }: WebQuestion): Record<string, string> {
+  const { etag, lastModified } = validators;
+  return {
+    'user-agent': userAgent,
+    accept,
+    'accept-encoding': acceptedEncodings,
+    'accept-language': '*',
+    ...(etag !== undefined && { 'if-none-match': etag }),
+    ...(lastModified !== undefined && { 'if-modified-since': lastModified }),
+  };
+}
+
+function redirection({ statusCode, headers }: Dispatcher.ResponseData, from: URL): URL | undefined {
+  const { location } = headers;
+  if (![301, 302, 303, 307, 308].includes(statusCode)) return undefined;
+  // Headers come byte by byte; those who do not quote their letters send UTF-8.
+  const place = typeof location === 'string' ? Buffer.from(location, 'latin1').toString() : '';
+  const next = place === '' ? undefined : webUrl(place, from.href);
+  if (next !== undefined) return next;
+  throw new UnavailableError('invalid_url', `${from.href} redirects to ${place || 'nowhere'}`);
+}
+
+function validatorsOf({ etag, 'last-modified': modified }: Dispatcher.ResponseData['headers']): {
+  etag?: string;
+  lastModified?: string;
+} {
+  return {
+    ...(typeof etag === 'string' && { etag }),
+    ...(typeof modified === 'string' && { lastModified: modified }),
+  };
+}

@@ -1,0 +1,126 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Tokenizer } from '@huggingface/tokenizers';
+import { InferenceSession, Tensor } from 'onnxruntime-node';
+import { type Transfer, transfer, type WorkerContext } from 'spillway';
+import type { ArticleText } from './document.ts';
+import { weightFile } from './embedding-model.ts';
+import { chunksOf, countWords, sentencesOf } from './sentences.ts';
+import { normalise } from './vectors.ts';
+
+/** What follows in a longer sentence is not read: cost grows with tokens, meaning hardly. */
+const tokensMax = 128;
+
+interface Model {
+  readonly tokenizer: Tokenizer;
+  readonly session: InferenceSession;
+}
+
+type Context = Pick<WorkerContext<Model>, 'resource' | 'aborted' | 'signal'>;
+
+/** What an article's first task gives: how the rest is to be embedded. */
+export interface Beginning {
+  readonly words: number;
+  readonly sentences: readonly string[];
+  readonly chunks: Uint32Array;
+  /** The title and the first sentences; the title is left out when there is none. */
+  readonly vectors: Float32Array;
+}
+
+/** Loads the model that this worker's address names, and runs it once. */
+export async function setup(): Promise<Model> {
+  const asked = new URL(import.meta.url).searchParams;
+  const folder = asked.get('folder') ?? '';
+  const read = async (name: string): Promise<object> =>
+    JSON.parse(await readFile(join(folder, name), 'utf8'));
+  const tokenizer = new Tokenizer(
+    await read('tokenizer.json'),
+    await read('tokenizer_config.json'),
+  );
+  const weights = join(folder, weightFile(asked.get('precision') ?? ''));
+  // The pool has a thread for each core it may use; a session with more would take others' cores.
+  const session = await InferenceSession.create(weights, {
+    intraOpNumThreads: 1,
+    interOpNumThreads: 1,
+    executionMode: 'sequential',
+  });
+  const model = { tokenizer, session };
+  await vectorOf(model, 'warm');
+  return model;
+}
+
+export async function teardown({ session }: Model): Promise<void> {
+  await session.release();
+}
+
+/** How many numbers a vector of this model has. */
+export async function dimension(_: undefined, { resource }: Context): Promise<number> {
+  return (await vectorOf(resource, 'size')).length;
+}
+
+/** Splits an article and embeds its title and its first sentences. */
+export async function begin(
+  input: ArticleText & { readonly sentencesMax: number; readonly groupSize: number },
+  context: Context,
+): Promise<Transfer<Beginning>> {
+  const { title, text, sentencesMax, groupSize } = input;
+  const sentences = sentencesOf(text, sentencesMax);
+  const first = sentences.slice(0, groupSize);
+  const vectors = await vectorsOf(title === '' ? first : [title, ...first], context);
+  const shape = { words: countWords(text), sentences, chunks: chunksOf(sentences) };
+  return transfer({ ...shape, vectors }, [vectors.buffer]);
+}
+
+/** Embeds each text by itself, and gives the vectors one after another. */
+export async function embed(
+  texts: readonly string[],
+  context: Context,
+): Promise<Transfer<Float32Array>> {
+  const vectors = await vectorsOf(texts, context);
+  return transfer(vectors, [vectors.buffer]);
+}
+
+async function vectorsOf(
+  texts: readonly string[],
+  context: Context,
+): Promise<Float32Array<ArrayBuffer>> {
+  let all = new Float32Array(0);
+  for (const [index, text] of texts.entries()) {
+    if (context.aborted) context.signal.throwIfAborted();
+    const vector = await vectorOf(context.resource, text);
+    if (index === 0) all = new Float32Array(texts.length * vector.length);
+    all.set(vector, index * vector.length);
+  }
+  return all;
+}
+
+/** The mean of what the model says of each token, as a direction. */
+async function vectorOf({ tokenizer, session }: Model, text: string): Promise<Float32Array> {
+  const { ids } = tokenizer.encode(text);
+  if (ids.length > tokensMax) ids.splice(tokensMax - 1, ids.length - tokensMax);
+  const shape = [1, ids.length];
+  const row = (value: (index: number) => number) =>
+    new Tensor(
+      'int64',
+      BigInt64Array.from(ids, (_, index) => BigInt(value(index))),
+      shape,
+    );
+  const inputs = {
+    input_ids: row((index) => ids[index] as number),
+    attention_mask: row(() => 1),
+    token_type_ids: row(() => 0),
+  };
+  const wanted = Object.entries(inputs).filter(([name]) => session.inputNames.includes(name));
+  const outputs = await session.run(Object.fromEntries(wanted));
+  const states = outputs[session.outputNames[0] as string] as Tensor;
+  return direction(states.data as Float32Array, ids.length);
+}
+
+function direction(states: Float32Array, tokens: number): Float32Array {
+  const length = states.length / tokens;
+  const sum = new Float32Array(length);
+  for (let at = 0; at < states.length; at += 1) {
+    sum[at % length] = (sum[at % length] as number) + (states[at] as number);
+  }
+  return normalise(sum);
+}

@@ -1,0 +1,163 @@
+import { availableParallelism } from 'node:os';
+import { check, checkInteger, Lane, type LaneStats, Pool, type PoolStats } from 'spillway';
+import {
+  type ArticleText,
+  type EmbeddedDocument,
+  emptyDocument,
+  type ModelName,
+} from './document.ts';
+import type { Beginning } from './embedder-worker.ts';
+import { defaultModel, type EmbeddingModel, weightFile } from './embedding-model.ts';
+import { sentencesMax as splitMax } from './sentences.ts';
+import { addTo, normalise } from './vectors.ts';
+
+export interface EmbedderOptions {
+  /** The sentence model. @default the one that comes with the app */
+  readonly model?: EmbeddingModel | undefined;
+  /** Threads, each with its own model. From 1. @default one less than there are cores, at most 4 */
+  readonly workers?: number | undefined;
+  /** How many articles may be inside at once; one more is refused. From 1. @default 64 */
+  readonly articlesMax?: number | undefined;
+  /** How many sentences of an article are embedded. From 1 to 400. @default 16 */
+  readonly sentencesMax?: number | undefined;
+  /** Milliseconds that an article may take. @default 30000 */
+  readonly deadlineMs?: number | undefined;
+  /** Replaces a worker that has served for so many milliseconds. @default 600000 */
+  readonly workerAgeMsMax?: number | undefined;
+  /** Replaces a worker whose heap is above so many megabytes. @default 512 */
+  readonly workerHeapMbMax?: number | undefined;
+}
+
+export interface EmbedOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface EmbedderStats {
+  readonly model: ModelName;
+  readonly articles: LaneStats;
+  readonly pool: PoolStats;
+}
+
+type Module = typeof import('./embedder-worker.ts');
+
+/**
+ * Sentences that one task embeds: a task of four takes some 25 ms, which is how long a short
+ * article waits for its turn between those of long ones; what a task costs besides is below 1 %.
+ */
+const groupSize = 4;
+/** Sentences of one article that are asked for together; then others have their turn. */
+const turnSize = 16;
+/** So many sentences are the lead. */
+const leadSentences = 3;
+
+/**
+ * Makes vectors of articles on a pool whose workers have a model each. An article goes out as
+ * several tasks, first come first served in turns of 16 sentences, and its first task goes before
+ * all others: so a long one does not hold up short ones, and equal ones do not hold up each other.
+ */
+export class Embedder implements AsyncDisposable {
+  readonly model: ModelName;
+  readonly #pool: Pool<Module>;
+  readonly #lane: Lane;
+  readonly #sentencesMax: number;
+
+  /** Starts the workers; rejects with `POOL_START` when the model cannot be loaded. */
+  static async open(options: EmbedderOptions = {}): Promise<Embedder> {
+    const { model = defaultModel(), articlesMax = 64, sentencesMax = 16 } = options;
+    const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;
+    const { workerAgeMsMax = 600_000, workerHeapMbMax = 512, deadlineMs = 30_000 } = options;
+    check(model.id !== '', 'model.id', 'a name', model.id);
+    weightFile(model.precision);
+    checkInteger('articlesMax', articlesMax, 1, 10_000);
+    checkInteger('sentencesMax', sentencesMax, 1, splitMax);
+    const module = new URL('./embedder-worker.ts', import.meta.url);
+    module.searchParams.set('folder', model.folder);
+    module.searchParams.set('precision', model.precision);
+    const pool = await Pool.open<Module>({
+      module,
+      workers,
+      // The lane refuses whole articles; no part of one that was let in is refused.
+      queueMax: (articlesMax * turnSize) / groupSize,
+      deadlineMs,
+      recycle: { ageMsMax: workerAgeMsMax, heapMbMax: workerHeapMbMax },
+    });
+    const dimension = await pool.run('dimension', undefined);
+    const name = { id: model.id, precision: model.precision, dimension };
+    const lane = new Lane({ name: 'embed', limit: articlesMax, queueMax: 0, deadlineMs });
+    return new Embedder(name, pool, lane, sentencesMax);
+  }
+
+  private constructor(model: ModelName, pool: Pool<Module>, lane: Lane, sentencesMax: number) {
+    this.model = model;
+    this.#pool = pool;
+    this.#lane = lane;
+    this.#sentencesMax = sentencesMax;
+  }
+
+  get stats(): EmbedderStats {
+    return { model: this.model, articles: this.#lane.stats, pool: this.#pool.stats };
+  }
+
+  /** The article's vectors; rejects with `LANE_FULL`, `DEADLINE` or the signal's reason. */
+  embed(article: ArticleText, options: EmbedOptions = {}): Promise<EmbeddedDocument> {
+    const title = article.title.trim();
+    if (title === '' && article.text.trim() === '') {
+      return Promise.resolve(emptyDocument(this.model));
+    }
+    const work = (signal: AbortSignal) => this.#embed({ title, text: article.text }, signal);
+    return this.#lane.run(work, { signal: options.signal });
+  }
+
+  async close(): Promise<void> {
+    await this.#lane.close();
+    await this.#pool.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #embed(article: ArticleText, signal: AbortSignal): Promise<EmbeddedDocument> {
+    const sizes = { sentencesMax: this.#sentencesMax, groupSize };
+    // Whoever begins goes first: most short articles are done with that.
+    const begun = await this.#pool.run('begin', { ...article, ...sizes }, { signal, priority: 1 });
+    const { sentences } = begun;
+    const rest: Float32Array[] = [];
+    for (let from = groupSize; from < sentences.length; from += turnSize) {
+      const due: Promise<Float32Array>[] = [];
+      const to = Math.min(from + turnSize, sentences.length);
+      for (let at = from; at < to; at += groupSize) {
+        const group = sentences.slice(at, Math.min(at + groupSize, to));
+        due.push(this.#pool.run('embed', group, { signal }));
+      }
+      rest.push(...(await Promise.all(due)));
+    }
+    return this.#assemble(begun, rest, article.title !== '');
+  }
+
+  #assemble(begun: Beginning, rest: Float32Array[], hasTitle: boolean): EmbeddedDocument {
+    const { model } = this;
+    const { dimension } = model;
+    const titleLength = hasTitle ? dimension : 0;
+    const sentences = new Float32Array(begun.sentences.length * dimension);
+    sentences.set(begun.vectors.subarray(titleLength));
+    let at = begun.vectors.length - titleLength;
+    for (const group of rest) {
+      sentences.set(group, at);
+      at += group.length;
+    }
+    const mean = new Float32Array(dimension);
+    const lead = new Float32Array(dimension);
+    addTo(lead, begun.vectors.subarray(0, titleLength), 1);
+    for (let from = 0; from < sentences.length; from += dimension) {
+      const sentence = sentences.subarray(from, from + dimension);
+      addTo(mean, sentence, 1);
+      if (from < leadSentences * dimension) addTo(lead, sentence, 1);
+    }
+    normalise(lead);
+    const title = hasTitle ? begun.vectors.slice(0, dimension) : lead;
+    const { words, chunks } = begun;
+    // An article of which only the title is known is what its title says.
+    return { model, words, sentences, chunks, mean: at > 0 ? normalise(mean) : title, title, lead };
+  }
+}

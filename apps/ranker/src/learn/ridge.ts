@@ -1,0 +1,123 @@
+import { SymmetricSolver } from './conjugate-gradient.ts';
+import {
+  featureCount,
+  featurePenalties,
+  featureWeights,
+  profileOf,
+  rowOf,
+  startScore,
+  trainingFeatures,
+} from './features.ts';
+import { type RatedRows, sharedFloats } from './rated-rows.ts';
+
+/** A reader's linear model: the score is the start and what each feature adds. */
+export interface Ridge {
+  readonly start: number;
+  /** The mean of all rated vectors: topics are seen from here. */
+  readonly centre: Float32Array;
+  /** What each number of an article's vector is worth. */
+  readonly topic: Float32Array;
+  /** What each feature is worth. */
+  readonly weights: Float32Array;
+  readonly profile: Float32Array;
+  readonly titleProfile: Float32Array;
+  /** For each source the sum of its scores, then how many there are. */
+  readonly sources: Float32Array;
+}
+
+/**
+ * The weights with the least squared error, where leaving what was believed before costs: `penalty`
+ * for each point of the topic, and for each feature its own. The equations have 390 rows whatever
+ * the number of ratings, and the largest part of them, the sum of products, is kept up to date.
+ */
+export function fitRidge(rows: RatedRows, penalty: number): Ridge {
+  const { dimension, count } = rows;
+  const start = startScore(rows.scores);
+  const centre = sharedFloats(dimension);
+  for (let at = 0; at < rows.means.length; at += 1) {
+    const column = at % dimension;
+    centre[column] = (centre[column] as number) + (rows.means[at] as number) / count;
+  }
+  const features = trainingFeatures(rows, start);
+  const { matrix, right } = normalEquations(rows, features, { start, centre, penalty });
+  const solution = solverOf(dimension + featureCount).solve(matrix, right);
+  const weights = sharedFloats(featureCount);
+  weights.set(featureWeights.map((before, at) => before + (solution[dimension + at] as number)));
+  const topic = sharedFloats(dimension);
+  topic.set(solution.subarray(0, dimension));
+  const profile = share(profileOf(rows, rows.means, start));
+  const titleProfile = share(profileOf(rows, rows.titles, start));
+  return { start, centre, topic, weights, profile, titleProfile, sources: sourcesOf(rows) };
+}
+
+let solver: { readonly size: number; readonly solver: SymmetricSolver } | undefined;
+
+/** Its memory is used again: a thread has vectors of one size only. */
+function solverOf(size: number): SymmetricSolver {
+  if (solver?.size !== size) solver = { size, solver: new SymmetricSolver(size) };
+  return solver.solver;
+}
+
+function normalEquations(
+  rows: RatedRows,
+  features: Float64Array,
+  about: { readonly start: number; readonly centre: Float32Array; readonly penalty: number },
+) {
+  const { dimension, count, moment } = rows;
+  const { start, centre, penalty } = about;
+  const size = dimension + featureCount;
+  const matrix = new Float64Array(size * size);
+  const right = new Float64Array(size);
+  for (let row = 0; row < dimension; row += 1) {
+    const shift = count * (centre[row] as number);
+    for (let at = 0; at <= row; at += 1) {
+      const product = moment[row * dimension + at] as number;
+      matrix[row * size + at] = product - shift * (centre[at] as number);
+    }
+    matrix[row * size + row] = (matrix[row * size + row] as number) + penalty;
+  }
+  const before = (from: number) =>
+    featureWeights.reduce((sum, weight, at) => sum + weight * (features[from + at] as number), 0);
+  // The row as the equations see it: what sets its vector apart, then its features.
+  const apart = new Float64Array(size);
+  const values = apart.subarray(dimension);
+  for (let row = 0; row < count; row += 1) {
+    const from = row * featureCount;
+    values.set(features.subarray(from, from + featureCount));
+    const rest = (rows.scores[row] as number) - start - before(from);
+    const mean = rowOf(rows.means, row, dimension);
+    for (let at = 0; at < dimension; at += 1) {
+      apart[at] = (mean[at] as number) - (centre[at] as number);
+      right[at] = (right[at] as number) + (apart[at] as number) * rest;
+    }
+    for (let one = 0; one < featureCount; one += 1) {
+      const line = (dimension + one) * size;
+      const value = values[one] as number;
+      right[dimension + one] = (right[dimension + one] as number) + value * rest;
+      for (let at = 0; at < size; at += 1) {
+        matrix[line + at] = (matrix[line + at] as number) + value * (apart[at] as number);
+      }
+    }
+  }
+  for (const [one, own] of featurePenalties.entries()) {
+    const place = (dimension + one) * (size + 1);
+    matrix[place] = (matrix[place] as number) + own;
+  }
+  return { matrix, right };
+}
+
+function sourcesOf(rows: RatedRows): Float32Array {
+  const known = rows.sources.reduce((most, source) => Math.max(most, source + 1), 0);
+  const sums = sharedFloats(2 * known);
+  for (const [row, source] of rows.sources.entries()) {
+    sums[2 * source] = (sums[2 * source] as number) + (rows.scores[row] as number);
+    sums[2 * source + 1] = (sums[2 * source + 1] as number) + 1;
+  }
+  return sums;
+}
+
+function share(vector: Float32Array): Float32Array {
+  const shared = sharedFloats(vector.length);
+  shared.set(vector);
+  return shared;
+}

@@ -1,0 +1,55 @@
+/** No more sentences of one article are looked at. */
+export const sentencesMax = 400;
+/** A chunk takes another sentence only up to so many words. */
+const chunkWordsMax = 500;
+/** Sentences are looked for in so many characters from the start: 400 long ones. */
+const charactersMax = 200_000;
+/** What has fewer words says little by itself and is read with what follows. */
+const wordsMin = 3;
+
+const segmenter = new Intl.Segmenter('en', { granularity: 'sentence' });
+const cjk = '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}';
+const word = new RegExp(`[${cjk}]|[^\\s${cjk}]+`, 'gu');
+/** The segmenter ends a sentence after these; a single capital is an initial. */
+const titles = 'Mrs?|Ms|Drs?|Prof|Gen|Sen|Rep|Gov|Capt|Lt|Sgt|St|Jr|Sr|vs|No|Inc|Ltd|Corp|Co';
+const initials = '\\p{Lu}|(?:\\p{L}\\.)+\\p{L}';
+const abbreviation = new RegExp(`(?:^|[\\s("'])(?:${initials}|${titles})\\.$`, 'u');
+
+/** How many words there are; of scripts without spaces each character counts. */
+export function countWords(text: string): number {
+  let count = 0;
+  word.lastIndex = 0;
+  while (word.test(text)) count += 1;
+  return count;
+}
+
+/** The sentences of a text, at most `max`: what explanations mean by a sentence's number. */
+export function sentencesOf(text: string, max: number = sentencesMax): string[] {
+  const found: string[] = [];
+  let open = '';
+  for (const { segment } of segmenter.segment(text.slice(0, charactersMax))) {
+    if (found.length >= max) return found;
+    const piece = `${open}${open && ' '}${segment.trim().replace(/\s+/g, ' ')}`;
+    const isBreak = /[\n\r\u2029]\s*$/.test(segment);
+    const isShort = countWords(piece) < wordsMin || abbreviation.test(piece);
+    open = isShort && !isBreak ? piece : '';
+    if (open === '' && piece !== '') found.push(piece);
+  }
+  if (open !== '' && found.length < max) found.push(open);
+  return found;
+}
+
+/** The number of the first sentence of each chunk: chunks of 500 words, or of one long sentence. */
+export function chunksOf(sentences: readonly string[]): Uint32Array {
+  const starts: number[] = [];
+  let words = Infinity;
+  for (const [index, sentence] of sentences.entries()) {
+    const more = countWords(sentence);
+    if (words + more > chunkWordsMax) {
+      starts.push(index);
+      words = 0;
+    }
+    words += more;
+  }
+  return Uint32Array.from(starts);
+}

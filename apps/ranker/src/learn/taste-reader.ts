@@ -1,0 +1,154 @@
+import { calibrate } from './calibration.ts';
+import { featureNames, NeighbourWord, sourceFeature } from './features.ts';
+import { NearestRows, neighboursUsed, noRow, samePull, sameScore } from './neighbours.ts';
+import type { RatedRows } from './rated-rows.ts';
+import type { Ridge } from './ridge.ts';
+import { clampScore, type Reason } from './score.ts';
+import type { Trained } from './trained.ts';
+import { VectorIndex } from './vector-index.ts';
+import { dot } from './vectors.ts';
+
+/** One version of what a reader likes; all large numbers are in shared memory. */
+export interface TasteState {
+  readonly rows: RatedRows;
+  readonly ridge: Ridge;
+  readonly trained: Trained;
+}
+
+/** An article as numbers that a taste can judge. */
+export interface Candidate {
+  readonly mean: Float32Array;
+  readonly title: Float32Array;
+  /** The number of its source, or -1 for one that was never rated. */
+  readonly source: number;
+  readonly length: number;
+  readonly age: number;
+}
+
+/** The parts of a score, in the order in which they are added up. */
+export const reasons: readonly Reason[] = [
+  'start',
+  'topic',
+  ...featureNames,
+  'network',
+  'calibration',
+  'nearlySame',
+  'limits',
+];
+
+const featuresAt = 2;
+const [networkAt, calibrationAt, sameAt, limitsAt] = [8, 9, 10, 11];
+
+/** Judges articles by a taste; keeps the rated vectors of the last one where they are read fast. */
+export class TasteReader {
+  /** The points of the last article, by reason. */
+  readonly points: Float64Array = new Float64Array(reasons.length);
+  readonly nearest: NearestRows = new NearestRows(neighboursUsed);
+  word: NeighbourWord = new NeighbourWord();
+  #state: TasteState | undefined;
+  #key = '';
+  readonly #index = new VectorIndex();
+
+  /** Reads this taste from now on; the same key is the same taste. */
+  open(state: TasteState, key: string): void {
+    this.#state = state;
+    if (this.#key === key) return;
+    this.#key = key;
+    this.#index.load(state.rows.means, state.rows.dimension);
+  }
+
+  /** How like the last article is to anything rated, from 0 to 1. */
+  get support(): number {
+    return Math.min(1, Math.max(0, this.nearest.similarities[0] as number));
+  }
+
+  /** What ridge regression says, without limits; the points up to there are known after it. */
+  ridge(candidate: Candidate): number {
+    const { ridge } = this.#opened;
+    this.#findNearest(candidate.mean);
+    const { points } = this;
+    points[0] = ridge.start;
+    points[1] = this.#topicPoints(candidate.mean);
+    const [sum, count] = this.sourceRatings(candidate.source);
+    const values = [
+      dot(ridge.profile, candidate.mean),
+      this.word.feature,
+      sourceFeature(sum, count, ridge.start),
+      candidate.length,
+      candidate.age,
+      dot(ridge.titleProfile, candidate.title),
+    ];
+    let score = points[0] + points[1];
+    for (const [at, value] of values.entries()) {
+      const added = value * (ridge.weights[at] as number);
+      points[featuresAt + at] = added;
+      score += added;
+    }
+    return score;
+  }
+
+  /** The score. What the network says is blended in if it is known; NaN if not. */
+  score(candidate: Candidate, networkSays: number): number {
+    const { trained, rows } = this.#opened;
+    const { points } = this;
+    const says = this.ridge(candidate);
+    const blend = Number.isNaN(networkSays) ? 0 : trained.blend;
+    const raw = says + blend * (networkSays - says || 0);
+    const calibrated = calibrate(trained.calibration, raw);
+    const pull = samePull(this.nearest.similarities[0] as number);
+    const same = pull > 0 ? sameScore(this.nearest, rows.scores) : calibrated;
+    const drawn = calibrated + pull * (same - calibrated);
+    const score = clampScore(drawn);
+    points[networkAt] = raw - says;
+    points[calibrationAt] = calibrated - raw;
+    points[sameAt] = drawn - calibrated;
+    points[limitsAt] = score - drawn;
+    return score;
+  }
+
+  /** The sum and the number of a source's ratings. */
+  sourceRatings(source: number): readonly [sum: number, count: number] {
+    const { sources } = this.#opened.ridge;
+    return [sources[2 * source] ?? 0, sources[2 * source + 1] ?? 0];
+  }
+
+  /** How many points each sentence added by its topic. */
+  topicShares(sentences: Float32Array): Float32Array {
+    const { ridge } = this.#opened;
+    const { dimension } = this.#opened.rows;
+    const count = sentences.length / dimension;
+    const sum = new Float32Array(dimension);
+    for (const [at, value] of sentences.entries()) {
+      sum[at % dimension] = (sum[at % dimension] as number) + value;
+    }
+    const norm = Math.sqrt(dot(sum, sum)) || 1;
+    const shift = dot(ridge.topic, ridge.centre) / count;
+    return Float32Array.from({ length: count }, (_, at) => {
+      const sentence = sentences.subarray(at * dimension, (at + 1) * dimension);
+      return dot(ridge.topic, sentence) / norm - shift;
+    });
+  }
+
+  get #opened(): TasteState {
+    if (this.#state === undefined) throw new Error('no taste is open');
+    return this.#state;
+  }
+
+  /** An article without text has no topic: nothing is added or taken away for that. */
+  #topicPoints(mean: Float32Array): number {
+    const { topic, centre } = this.#opened.ridge;
+    const isEmpty = dot(mean, mean) === 0;
+    return isEmpty ? 0 : dot(topic, mean) - dot(topic, centre);
+  }
+
+  #findNearest(mean: Float32Array): void {
+    const { rows, ridge } = this.#opened;
+    this.nearest.find(this.#index.products(mean));
+    this.word = new NeighbourWord();
+    for (const [at, row] of this.nearest.rows.entries()) {
+      if (row === noRow) break;
+      const above = (rows.scores[row] as number) - ridge.start;
+      this.word.add(this.nearest.similarities[at] as number, above);
+    }
+  }
+}

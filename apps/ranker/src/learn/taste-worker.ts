@@ -1,0 +1,163 @@
+import type { WorkerContext } from 'spillway';
+import { ageFeature, lengthFeature } from './features.ts';
+import { neighboursUsed, noRow } from './neighbours.ts';
+import { Network, type NetworkInput } from './network.ts';
+import { type AddedVectors, growRows, type RatedColumns, type RatedRows } from './rated-rows.ts';
+import { fitRidge } from './ridge.ts';
+import { sentencesMax } from './sentences.ts';
+import type { ShelfList, ShelfRows } from './shelf.ts';
+import { type Candidate, TasteReader, type TasteState } from './taste-reader.ts';
+import type { Trained } from './trained.ts';
+import { VectorIndex } from './vector-index.ts';
+
+interface Desk {
+  readonly reader: TasteReader;
+  readonly index: VectorIndex;
+  network: Network | undefined;
+  /** Which numbers the network has. */
+  networkKey: string;
+}
+
+type Context = Pick<WorkerContext<Desk>, 'resource'>;
+
+/** One version of a reader's taste; the keys name its rows and its network for good. */
+interface OpenTaste {
+  readonly key: string;
+  readonly networkKey: string;
+  readonly state: TasteState;
+}
+
+export interface ScoreTask extends OpenTaste {
+  readonly candidate: Candidate;
+  readonly input: NetworkInput;
+}
+
+/** A score as the worker gives it; rows are numbers of rated articles. */
+export interface ScoreParts {
+  readonly score: number;
+  readonly support: number;
+  readonly points: Float64Array;
+  readonly neighbours: readonly {
+    readonly row: number;
+    readonly similarity: number;
+    readonly weight: number;
+  }[];
+  readonly sentences: readonly { readonly index: number; readonly points: number }[];
+  readonly source: readonly [sum: number, count: number];
+  /** NaN when no network serves. */
+  readonly networkSays: number;
+}
+
+export interface RankTask extends OpenTaste {
+  readonly shelf: ShelfRows;
+  readonly list: Pick<ShelfList, 'rows' | 'stamps'>;
+  /** For each source of the shelf its number in the taste, or -1. */
+  readonly sources: Int32Array;
+  /** What the network said of each row of the shelf, at which stamp. */
+  readonly network: { readonly says: Float32Array; readonly stamps: Int32Array } | undefined;
+  readonly now: number;
+}
+
+/** How many sentences are shown as the strongest. */
+const sentencesShown = 3;
+
+export function setup(): Desk {
+  const [reader, index] = [new TasteReader(), new VectorIndex()];
+  return { reader, index, network: undefined, networkKey: '' };
+}
+
+/** The taste with these ratings: what is known of the rows grows, and ridge is fitted anew. */
+export function update(
+  task: {
+    readonly rows: RatedRows;
+    readonly added: AddedVectors;
+    readonly columns: RatedColumns;
+    readonly trained: Trained;
+  },
+  { resource }: Context,
+): TasteState {
+  const rows = growRows(task.rows, task.added, task.columns, resource.index);
+  return { rows, ridge: fitRidge(rows, task.trained.penalty), trained: task.trained };
+}
+
+/** Scores one article and says why. */
+export function score(task: ScoreTask, { resource }: Context): ScoreParts {
+  const { reader } = resource;
+  const { trained, ridge, rows } = task.state;
+  const network = trained.blend > 0 ? networkOf(resource, task) : undefined;
+  const networkSays = network?.predict(task.input) ?? Number.NaN;
+  reader.open(task.state, task.key);
+  const result = reader.score(task.candidate, networkSays);
+  const shares = network?.shares(task.input);
+  const blend = network === undefined ? 0 : trained.blend;
+  const topics = reader.topicShares(task.input.sentences);
+  const sentences = [...topics].map((topic, index) => {
+    const attended = blend === 0 ? 0 : (shares?.[index] ?? 0) * (networkSays - ridge.start);
+    return { index, points: (1 - blend) * topic + blend * attended };
+  });
+  sentences.sort((one, other) => Math.abs(other.points) - Math.abs(one.points));
+  return {
+    score: result,
+    support: rows.count > 0 ? reader.support : 0,
+    points: reader.points,
+    neighbours: neighboursOf(reader),
+    sentences: sentences.slice(0, sentencesShown),
+    source: reader.sourceRatings(task.candidate.source),
+    networkSays,
+  };
+}
+
+/** Scores articles of the shelf; NaN for those that were changed or taken away meanwhile. */
+export function rank(
+  task: RankTask,
+  { resource }: Context,
+): { readonly scores: Float32Array; readonly support: Float32Array } {
+  const { reader } = resource;
+  const { shelf, list, network } = task;
+  const { dimension } = shelf;
+  const scores = new Float32Array(list.rows.length);
+  const support = new Float32Array(list.rows.length);
+  reader.open(task.state, task.key);
+  for (const [at, row] of list.rows.entries()) {
+    const stamp = list.stamps[at] as number;
+    const publishedAt = shelf.publishedAt[row] as number;
+    const candidate = {
+      mean: shelf.means.subarray(row * dimension, (row + 1) * dimension),
+      title: shelf.titles.subarray(row * dimension, (row + 1) * dimension),
+      source: task.sources[shelf.sources[row] as number] ?? -1,
+      length: lengthFeature(shelf.words[row] as number),
+      age: ageFeature(Number.isNaN(publishedAt) ? undefined : publishedAt, task.now),
+    };
+    const isKnown = network?.stamps[row] === stamp;
+    const says = isKnown ? (network?.says[row] as number) : Number.NaN;
+    const found = reader.score(candidate, says);
+    const isWhole = Atomics.load(shelf.stamps, row) === stamp;
+    scores[at] = isWhole ? found : Number.NaN;
+    support[at] = reader.support;
+  }
+  return { scores, support };
+}
+
+function neighboursOf(reader: TasteReader): ScoreParts['neighbours'] {
+  const found: { row: number; similarity: number; weight: number }[] = [];
+  for (let at = 0; at < neighboursUsed; at += 1) {
+    const row = reader.nearest.rows[at] as number;
+    if (row === noRow) break;
+    const similarity = reader.nearest.similarities[at] as number;
+    found.push({ row, similarity, weight: reader.word.share(similarity) });
+  }
+  return found;
+}
+
+/** The reader's network, as it was when its training ended. */
+function networkOf(desk: Desk, task: ScoreTask): Network | undefined {
+  const { network, shape, profile } = task.state.trained;
+  if (network === undefined || shape === undefined || profile === undefined) return undefined;
+  if (desk.networkKey !== task.networkKey || desk.network === undefined) {
+    desk.network = new Network(shape, sentencesMax);
+    desk.network.parameters.set(network);
+    desk.network.ask(profile);
+    desk.networkKey = task.networkKey;
+  }
+  return desk.network;
+}

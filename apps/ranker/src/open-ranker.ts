@@ -1,0 +1,202 @@
+import { randomBytes } from 'node:crypto';
+import { type Clock, type Part, Service, wallClock } from 'spillway';
+import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
+import { openDatabase } from 'spillway-sql';
+import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
+import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
+import { Housekeeping } from './ranking/housekeeping.ts';
+import type { DocumentEmbedder } from './ranking/library.ts';
+import { type RankingParts, rankingParts } from './ranking/ranking-parts.ts';
+import { Desks } from './reader/desks.ts';
+import { FeedRefresh } from './reader/feed-refresh.ts';
+import { readerPages } from './reader/reader-pages.ts';
+import { compatRoutes } from './server/compat-routes.ts';
+import { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
+import { serverRoutes } from './server/server-routes.ts';
+import { userRoutes } from './server/user-routes.ts';
+import type { RankerSchema } from './storage/ranker-schema.ts';
+import { RankerStorage } from './storage/ranker-storage.ts';
+
+export interface OpenRankerOptions {
+  /** `sqlite:<path>` or `postgres://…`. */
+  readonly database: string;
+  /** @default '127.0.0.1' */
+  readonly host?: string | undefined;
+  /** @default a free one */
+  readonly port?: number | undefined;
+  /** Answers there as news-score does, without keys, for the oldest user. @default it does not */
+  readonly compatPort?: number | undefined;
+  /** Lets operators of other machines in; at least 16 characters. @default none comes in */
+  readonly operatorToken?: string | undefined;
+  /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
+  readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
+  /** Warnings and errors as lines of JSON on stderr. @default false */
+  readonly log?: boolean | undefined;
+  /** How to embed, or an embedder that is open already. @default as it comes with the app */
+  readonly embedder?: EmbedderOptions | DocumentEmbedder | undefined;
+  readonly fetcher?: FetcherOptions | undefined;
+  /** How long an answer may take, in milliseconds. @default 30,000 */
+  readonly rankMs?: number | undefined;
+  /** How long a fetched text is good for, in milliseconds. @default a day */
+  readonly freshMs?: number | undefined;
+  /** How long unrated articles are kept, in milliseconds. @default 90 days */
+  readonly keepMs?: number | undefined;
+  /** How often changed tastes are trained intensively, in milliseconds. @default 2 hours */
+  readonly retrainMs?: number | undefined;
+  /** Tastes in memory. From 1. @default 64 */
+  readonly tastesMax?: number | undefined;
+  /** How often the network sees all articles, at most, in each fold. From 1. @default 40 */
+  readonly epochsMax?: number | undefined;
+  /** The size of the network's layers; a multiple of 16. @default 128 */
+  readonly layerSize?: number | undefined;
+  /** Shown to the operator. @default nothing is */
+  readonly config?: unknown;
+  /** Called when the operator asks for the end. @default stops the service */
+  readonly shutdown?: (() => void) | undefined;
+  /** Its `now` is UNIX time in milliseconds. @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+/** All parts of a ranker. Start the service, then it answers at its server's address. */
+export interface RankerService extends RankingParts {
+  readonly service: Service;
+  readonly server: HttpServer;
+  /** The server that answers as news-score does. */
+  readonly compat: HttpServer | undefined;
+  readonly storage: RankerStorage;
+  readonly fetcher: Fetcher;
+  readonly embedder: DocumentEmbedder;
+  readonly lanes: RankerLanes;
+}
+
+const dayMs = 86_400_000;
+
+/**
+ * Opens the database, brings its tables up to date and starts the threads. Nothing listens before
+ * the service is started; stopping that closes all of it.
+ */
+export async function openRanker(options: OpenRankerOptions): Promise<RankerService> {
+  const { clock = wallClock, rankMs = 30_000 } = options;
+  await using opened = new AsyncDisposableStack();
+  const database = opened.use(await openDatabase<RankerSchema>(options.database));
+  const storage = new RankerStorage({ database, clock });
+  await storage.migrate();
+  const fetcher = opened.use(await Fetcher.open(options.fetcher));
+  const embedder = await openEmbedder(options.embedder);
+  opened.defer(() => embedder.close());
+  const errors = new RecentErrors({ clock });
+  const onFailure = (job: string, error: unknown) => {
+    const message = String(Object(error).message ?? error);
+    errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
+  };
+  const { freshMs, tastesMax, epochsMax, layerSize } = options;
+  const world = { storage, fetcher, embedder, clock, onFailure };
+  const parts = await rankingParts({ ...world, freshMs, tastesMax, epochsMax, layerSize });
+  opened.defer(() => parts.training.close());
+  opened.defer(() => parts.tastes.close());
+  const lanes = rankerLanes(clock, rankMs);
+  const refresh = new FeedRefresh({
+    ...{ store: parts.reader, fetcher, clock },
+    onFailure: (error) => onFailure('feeds', error),
+  });
+  const { keepMs = 90 * dayMs, retrainMs = 7_200_000 } = options;
+  const housekeeping = new Housekeeping({ ...world, ...parts, keepMs, retrainMs });
+  const stop = () => void service.stop().catch(() => {});
+  const { shutdown = stop } = options;
+  const all = { ...options, ...world, ...parts, lanes, errors, refresh, rankMs, shutdown };
+  const server = await openServer(all);
+  const compat = await openCompat(all);
+  const closing: Part[] = [
+    { name: 'database', stop: () => database[Symbol.asyncDispose]() },
+    { name: 'fetcher', stop: () => fetcher.close() },
+    { name: 'embedder', stop: () => embedder.close() },
+    { name: 'tastes', stop: () => parts.tastes.close() },
+    { name: 'training', stop: () => parts.training.close() },
+    { name: 'embedding', start: () => parts.embedding.wake(), stop: () => parts.embedding.close() },
+  ];
+  const service: Service = new Service({
+    parts: [...closing, server, ...(compat === undefined ? [] : [compat]), refresh, housekeeping],
+    clock,
+  });
+  opened.move();
+  return { service, server, compat, ...parts, storage, fetcher, embedder, lanes };
+}
+
+type ServerParts = OpenRankerOptions &
+  RankingParts &
+  Pick<RankerService, 'storage' | 'fetcher' | 'embedder' | 'lanes'> & {
+    readonly errors: RecentErrors;
+    readonly refresh: FeedRefresh;
+    readonly rankMs: number;
+    readonly shutdown: () => void;
+    readonly clock: Clock;
+  };
+
+async function openServer(parts: ServerParts): Promise<HttpServer> {
+  const { host, port, trustProxy, log, errors, clock, lanes, operatorToken: token } = parts;
+  const panel = new Panel();
+  panel.watch('lanes', lanes.process);
+  const { embedder, fetcher, tastes, training, embedding, library, refresh } = parts;
+  const watched = { embedder, fetcher, tastes, training, embedding, library, refresh };
+  for (const [name, part] of Object.entries(watched)) panel.watch(name, part);
+  panel.watch('database', parts.storage.database);
+  const server = await createServer({
+    ...{ host, port, trustProxy, log, errors, clock },
+    lane: lanes.read,
+    operator: { panel, token, config: parts.config },
+    sessions: { keys: [await sessionKey(parts.storage)] },
+    live: {},
+  });
+  await server.app.register(userRoutes, { ...parts, users: parts.storage.users, token });
+  await server.app.register(serverRoutes, { ...parts });
+  const desks = new Desks({ store: parts.reader, clock });
+  panel.watch('desks', desks);
+  server.app.addHook('onClose', async () => desks[Symbol.dispose]());
+  const pages = { store: parts.reader, desks, fetcher, refresh, clock, lane: lanes.read };
+  await server.app.register(readerPages, pages);
+  server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));
+  return server;
+}
+
+/** Nobody needs a key there: it listens to this machine alone unless it is told otherwise. */
+async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
+  const {
+    compatPort: port,
+    host,
+    log,
+    errors,
+    clock,
+    lanes,
+    storage,
+    operatorToken: token,
+  } = parts;
+  if (port === undefined) return undefined;
+  const server = await createServer({
+    ...{ name: 'compat', host, port, log, errors, clock, lane: lanes.read },
+    operator: { token },
+  });
+  const userId = async (): Promise<string> => {
+    const [oldest] = await storage.users.list();
+    if (oldest !== undefined) return oldest.id;
+    return (await storage.users.add('reader')).user.id;
+  };
+  await server.app.register(userRoutes, { ...parts, users: storage.users, token });
+  await server.app.register(compatRoutes, { ...parts, userId });
+  return server;
+}
+
+async function openEmbedder(
+  options: OpenRankerOptions['embedder'] = {},
+): Promise<DocumentEmbedder> {
+  return 'embed' in options ? options : await Embedder.open(options);
+}
+
+/** Signs the sessions of the reader's page; the same one after a restart. */
+async function sessionKey(storage: RankerStorage): Promise<string> {
+  const name = 'session_key';
+  const known = await storage.document(name);
+  if (typeof known === 'string') return known;
+  const key = randomBytes(32).toString('base64url');
+  await storage.setDocument(name, key);
+  return key;
+}

@@ -1,0 +1,43 @@
+import type { Precision } from './learn/embedding-model.ts';
+import type { OpenRankerOptions } from './open-ranker.ts';
+import type { Settings } from './setting-list.ts';
+import { shownSettings } from './settings.ts';
+
+/** What a server is opened with, from its settings. */
+export function rankerOptions(settings: Settings): OpenRankerOptions {
+  const { modelFolder, modelId, workers, browser } = settings;
+  const precision = settings.modelPrecision as Precision;
+  const model = { id: modelId || modelFolder, precision, folder: modelFolder };
+  return {
+    ...{ database: settings.database, host: settings.host, port: settings.port },
+    compatPort: settings.compat ? settings.compatPort : undefined,
+    operatorToken: settings.operatorToken || undefined,
+    trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
+    log: settings.log,
+    rankMs: settings.rankMs,
+    freshMs: settings.freshMs,
+    keepMs: settings.keepDays * 86_400_000,
+    retrainMs: settings.retrainMs,
+    tastesMax: settings.tastesMax,
+    epochsMax: settings.epochsMax,
+    layerSize: settings.layerSize,
+    embedder: {
+      model: modelFolder === '' ? undefined : model,
+      workers: workers === 0 ? undefined : workers,
+      workerAgeMsMax: settings.workerAgeMs,
+      workerHeapMbMax: settings.workerHeapMb,
+      articlesMax: settings.articlesMax,
+      sentencesMax: settings.sentencesMax,
+      deadlineMs: settings.rankMs,
+    },
+    fetcher: {
+      browser: browser === 'auto' || browser === 'off' ? browser : { path: browser },
+      ...(settings.allowPrivate && { allow: () => true }),
+      fetchMsMax: settings.fetchMs,
+      pageMsMax: settings.pageMs,
+      bytesMax: settings.pageBytes,
+      textCharsMin: settings.textCharsMin,
+    },
+    config: shownSettings(settings),
+  };
+}

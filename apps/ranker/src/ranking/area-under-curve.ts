@@ -1,0 +1,25 @@
+/** What was predicted of an article, and what its reader then gave it. */
+export interface Prediction {
+  readonly predicted: number;
+  readonly score: number;
+}
+
+const [liked, disliked] = [8, 3];
+
+/** How often a liked article had a higher score than a disliked one; ties count half. */
+export function areaUnderCurve(predictions: readonly Prediction[]): number | undefined {
+  const judged = predictions
+    .filter(({ score }) => score >= liked || score <= disliked)
+    .toSorted((one, other) => one.predicted - other.predicted);
+  const likes = judged.filter(({ score }) => score >= liked).length;
+  const pairs = likes * (judged.length - likes);
+  if (pairs === 0) return undefined;
+  let [sum, below] = [0, 0];
+  for (const group of Map.groupBy(judged, ({ predicted }) => predicted).values()) {
+    const up = group.filter(({ score }) => score >= liked).length;
+    const down = group.length - up;
+    sum += up * (below + down / 2);
+    below += down;
+  }
+  return sum / pairs;
+}

@@ -1,0 +1,95 @@
+import { Backlog, type BacklogStats, type Clock } from 'spillway';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { DocumentEmbedder } from './library.ts';
+
+export interface EmbeddingBacklogOptions {
+  readonly storage: RankerStorage;
+  readonly embedder: DocumentEmbedder;
+  readonly clock: Clock;
+  /** Told of articles that have vectors from now on. */
+  readonly onEmbedded: (articleIds: readonly string[]) => Promise<void>;
+}
+
+export interface EmbeddingBacklogStats extends BacklogStats {
+  readonly embedded: number;
+  /** Articles that could not be embedded; they are tried again after a restart. */
+  readonly passedOver: number;
+}
+
+const pageSize = 50;
+/** Articles that failed are remembered, so that they do not come up again and again. */
+const failedMax = 10_000;
+
+/**
+ * Makes the vectors that are missing: of articles that came by feeds, and of all of them after a
+ * change of the model. One article at a time, so that whoever waits for an answer has the others.
+ */
+export class EmbeddingBacklog implements AsyncDisposable {
+  readonly #options: EmbeddingBacklogOptions;
+  readonly #backlog: Backlog<'all'>;
+  readonly #failed = new Set<string>();
+  #embedded = 0;
+
+  constructor(options: EmbeddingBacklogOptions) {
+    this.#options = options;
+    const { clock } = options;
+    this.#backlog = new Backlog({
+      ...{ sizeMax: 2, clock, key: () => 'all' },
+      consume: (_all, signal) => this.#embedAll(signal),
+    });
+  }
+
+  get stats(): EmbeddingBacklogStats {
+    const counts = { embedded: this.#embedded, passedOver: this.#failed.size };
+    return { ...this.#backlog.stats, ...counts };
+  }
+
+  /** Looks for articles without vectors soon. */
+  wake(): void {
+    this.#backlog.add('all');
+  }
+
+  idle(signal?: AbortSignal): Promise<void> {
+    return this.#backlog.idle(signal);
+  }
+
+  /** What is not done yet is found again at the next start. */
+  async close(): Promise<void> {
+    await this.#backlog.close({ withinMs: 0 }).catch(() => {});
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #embedAll(signal: AbortSignal): Promise<void> {
+    const { storage, embedder, onEmbedded } = this.#options;
+    for (;;) {
+      const limit = pageSize + this.#failed.size;
+      const found = await storage.vectors.missing(embedder.model, limit, signal);
+      const ids = found.filter((id) => !this.#failed.has(id)).slice(0, pageSize);
+      if (ids.length === 0) return;
+      const done: string[] = [];
+      for (const id of ids) if (await this.#embed(id, signal)) done.push(id);
+      this.#embedded += done.length;
+      if (done.length > 0) await onEmbedded(done);
+    }
+  }
+
+  async #embed(id: string, signal: AbortSignal): Promise<boolean> {
+    const { storage, embedder, clock } = this.#options;
+    const article = await storage.articles.find(id, signal);
+    if (article === undefined) return false;
+    try {
+      const document = await embedder.embed(article, { signal });
+      await storage.vectors.save(id, document, clock.now(), signal);
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      // Busy is no reason to give an article up: the whole is tried again later.
+      if (Object(error).retryable === true || this.#failed.size >= failedMax) throw error;
+      this.#failed.add(id);
+      return false;
+    }
+  }
+}

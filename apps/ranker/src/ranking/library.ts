@@ -1,0 +1,182 @@
+import { type Clock, deadline, untilAborted } from 'spillway';
+import { rankerError, unavailableError } from '../errors.ts';
+import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document.ts';
+import { articleId, type StoredArticle } from '../storage/articles.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { articleOfText, type Item } from './item.ts';
+
+/** Makes vectors of texts; see `Embedder`. */
+export interface DocumentEmbedder {
+  readonly model: ModelName;
+  readonly stats: unknown;
+  embed(
+    article: ArticleText,
+    options?: { readonly signal?: AbortSignal | undefined },
+  ): Promise<EmbeddedDocument>;
+  close(): Promise<void>;
+}
+
+export interface LibraryOptions {
+  readonly storage: RankerStorage;
+  readonly fetcher: Pick<Fetcher, 'fetchArticle'>;
+  readonly embedder: DocumentEmbedder;
+  readonly clock: Clock;
+  /** How long a fetched text is good for, in milliseconds. @default a day */
+  readonly freshMs?: number | undefined;
+  /** How long fetching and embedding one article may take, in milliseconds. @default 90,000 */
+  readonly readMsMax?: number | undefined;
+  /** Told of an article whose vectors are others from now on. */
+  readonly onSaved?: ((articleId: string) => void) | undefined;
+}
+
+/** An article and what it is like. */
+export interface ReadArticle {
+  readonly article: StoredArticle;
+  readonly document: EmbeddedDocument;
+}
+
+/** Gets articles with their vectors: what is stored from there, what is not from where it is. */
+export class Library {
+  readonly #options: LibraryOptions;
+  readonly #freshMs: number;
+  readonly #readMsMax: number;
+  /** What is being read now, by the id of its address; bounded by those who wait for it. */
+  readonly #reading = new Map<string, Promise<ReadArticle>>();
+
+  constructor(options: LibraryOptions) {
+    this.#options = options;
+    this.#freshMs = options.freshMs ?? 86_400_000;
+    this.#readMsMax = options.readMsMax ?? 90_000;
+  }
+
+  get model(): ModelName {
+    return this.#options.embedder.model;
+  }
+
+  get stats(): { readonly reading: number } {
+    return { reading: this.#reading.size };
+  }
+
+  /**
+   * The article with its vectors. One that was met before is not fetched again while it is fresh;
+   * rejects with `INPUT_INVALID` or `ARTICLE_UNAVAILABLE`, and stores nothing then.
+   */
+  async read(item: Item, signal: AbortSignal): Promise<ReadArticle> {
+    if (!('url' in item)) {
+      const article = articleOfText(item, this.#options.clock.now());
+      return { article, document: await this.#document(article, signal, false) };
+    }
+    const url = canonicalUrl(item.url);
+    // Texts and samples are known by addresses that lead nowhere.
+    const id = articleId(url ?? item.url);
+    const known = await this.#options.storage.articles.resolve(id, signal);
+    if (known !== undefined && this.#isFresh(known)) {
+      return { article: known, document: await this.#document(known, signal, true) };
+    }
+    if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
+    return await this.#fetchOnce({ id, url, given: item.url, known }, signal);
+  }
+
+  /** The vectors of an article that is stored, made now if they are missing. */
+  document(article: StoredArticle, signal: AbortSignal): Promise<EmbeddedDocument> {
+    return this.#document(article, signal, true);
+  }
+
+  /** Stores a text that was read, so that it can be rated. */
+  async keep({ article, document }: ReadArticle, signal: AbortSignal): Promise<void> {
+    const { storage, clock } = this.#options;
+    if ((await storage.articles.find(article.id, signal)) !== undefined) return;
+    await storage.articles.save(article, article.id, signal);
+    await storage.vectors.save(article.id, document, clock.now(), signal);
+  }
+
+  #isFresh({ text, fetchedAt = 0, url }: StoredArticle): boolean {
+    if (text === '') return false;
+    return !url.startsWith('http') || this.#options.clock.now() - fetchedAt < this.#freshMs;
+  }
+
+  async #document(
+    article: StoredArticle,
+    signal: AbortSignal,
+    isStored: boolean,
+  ): Promise<EmbeddedDocument> {
+    const { storage, embedder, clock } = this.#options;
+    const { vectors } = storage;
+    const found = await vectors.document(article.id, embedder.model, signal);
+    if (found !== undefined) return found;
+    const document = await embedder.embed(article, { signal });
+    if (isStored) await vectors.save(article.id, document, clock.now(), signal);
+    return document;
+  }
+
+  /** Many who want the same article wait for one fetch; it ends when its own time is over. */
+  #fetchOnce(wanted: Wanted, signal: AbortSignal): Promise<ReadArticle> {
+    const { id } = wanted;
+    let reading = this.#reading.get(id);
+    if (reading === undefined) {
+      reading = this.#fetch(wanted).finally(() => this.#reading.delete(id));
+      // Whoever waits hears of it; nobody may be left.
+      reading.catch(() => {});
+      this.#reading.set(id, reading);
+    }
+    return untilAborted(reading, signal);
+  }
+
+  async #fetch({ id, url, given, known }: Wanted): Promise<ReadArticle> {
+    const { storage, fetcher, clock } = this.#options;
+    using limit = deadline(clock, this.#readMsMax);
+    const { signal } = limit;
+    const hasText = known !== undefined && known.text !== '';
+    const validators = hasText ? { etag: known.etag, lastModified: known.lastModified } : {};
+    const answer = await fetcher.fetchArticle(url, { validators, signal });
+    const now = clock.now();
+    if (answer.kind === 'unavailable') {
+      // An old text is better than none.
+      if (!hasText) throw unavailableError(answer);
+      return { article: known, document: await this.#document(known, signal, true) };
+    }
+    if (answer.kind === 'unchanged' && known !== undefined) {
+      await storage.articles.touch(known.id, now, signal);
+      return { article: known, document: await this.#document(known, signal, true) };
+    }
+    if (answer.kind === 'unchanged') throw rankerError('ARTICLE_UNAVAILABLE', 'nothing was sent');
+    const { article: fetched } = answer;
+    const article: StoredArticle = {
+      ...{ id: articleId(fetched.url), url: fetched.url, givenUrl: given, title: fetched.title },
+      ...{ text: fetched.text, source: fetched.source, publishedAt: fetched.published },
+      ...{ fetchedAt: now, addedAt: known?.addedAt ?? now, unavailable: undefined },
+      ...{ etag: fetched.validators.etag, lastModified: fetched.validators.lastModified },
+    };
+    // What is the same needs no new vectors.
+    if (known?.id === article.id && known.text === article.text && known.title === article.title) {
+      await storage.articles.touch(known.id, now, signal);
+      return { article: known, document: await this.#document(known, signal, true) };
+    }
+    const document = await this.#options.embedder.embed(article, { signal });
+    await storage.articles.save(article, id, signal);
+    await storage.vectors.save(article.id, document, now, signal);
+    this.#options.onSaved?.(article.id);
+    return { article, document };
+  }
+}
+
+/** What is to be fetched. */
+interface Wanted {
+  /** Of the address as it was asked for. */
+  readonly id: string;
+  readonly url: string;
+  readonly given: string;
+  readonly known: StoredArticle | undefined;
+}
+
+function notUrl(text: string): string {
+  const shown = text.length > 80 ? `${text.slice(0, 80)}…` : text;
+  return `url: must be an address like https://example.org/page, got ${JSON.stringify(shown)}`;
+}
+
+/** The host of an address as sources are called. */
+export function sourceOf(url: string): string {
+  return URL.canParse(url) ? siteOf(new URL(url).hostname) : '';
+}

@@ -1,0 +1,58 @@
+import type { Clock } from 'spillway';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { ArticleRanking } from './article-ranking.ts';
+import { EmbeddingBacklog } from './embedding-backlog.ts';
+import { type DocumentEmbedder, Library } from './library.ts';
+import { RankerReader } from './ranker-reader.ts';
+import { Training } from './training.ts';
+import { TrainingSet } from './training-set.ts';
+import { UserChanges } from './user-changes.ts';
+import { UserTastes } from './user-tastes.ts';
+
+export interface RankingPartsOptions {
+  readonly storage: RankerStorage;
+  readonly fetcher: Fetcher;
+  readonly embedder: DocumentEmbedder;
+  readonly clock: Clock;
+  readonly freshMs?: number | undefined;
+  readonly tastesMax?: number | undefined;
+  readonly epochsMax?: number | undefined;
+  readonly layerSize?: number | undefined;
+}
+
+/** All that scores and learns, put together. */
+export interface RankingParts {
+  readonly library: Library;
+  readonly tastes: UserTastes;
+  readonly training: Training;
+  readonly ranking: ArticleRanking;
+  readonly reader: RankerReader;
+  readonly trainingSet: TrainingSet;
+  readonly embedding: EmbeddingBacklog;
+  readonly changes: UserChanges;
+}
+
+export async function rankingParts(options: RankingPartsOptions): Promise<RankingParts> {
+  const { storage, embedder, clock } = options;
+  const changes = new UserChanges();
+  const tell = (userId: string) => changes.tell(userId);
+  const tastes = await UserTastes.open({ ...options, model: embedder.model });
+  const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
+  const training = await Training.open({ ...options, tastes, onChange: tell });
+  const ranking = new ArticleRanking({ storage, library, tastes, training, clock, onChange: tell });
+  const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
+  const embedding = new EmbeddingBacklog({
+    ...{ storage, embedder, clock },
+    onEmbedded: async (articleIds) => {
+      for (const userId of await storage.ratings.ratersOf(articleIds)) {
+        tastes.reload(userId);
+      }
+      for (const { id } of await storage.users.list()) changes.tell(id);
+    },
+  });
+  const onArticles = () => embedding.wake();
+  const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
+  const reader = new RankerReader(parts);
+  return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
+}

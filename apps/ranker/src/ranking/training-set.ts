@@ -1,0 +1,109 @@
+import { type Clock, Gate } from 'spillway';
+import { rankerError, UnavailableArticleError } from '../errors.ts';
+import { canonicalUrl } from '../fetching/canonical-url.ts';
+import { articleId, articleInsert, type StoredArticle } from '../storage/articles.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { type Library, sourceOf } from './library.ts';
+import type { Training } from './training.ts';
+import type { UserTastes } from './user-tastes.ts';
+
+export interface TrainingSetOptions {
+  readonly storage: RankerStorage;
+  readonly library: Library;
+  readonly tastes: UserTastes;
+  readonly training: Training;
+  readonly clock: Clock;
+}
+
+/** An address and what its reader thinks of it. */
+export interface RatedItem {
+  readonly url: string;
+  readonly score: number;
+  /** When it was rated; now if absent. */
+  readonly ratedAt?: number | undefined;
+}
+
+/** How many texts are fetched at once, and how many in one request. */
+const fetchesMax = 4;
+const batchMax = 10_000;
+
+/** Ratings that come in bulk, before anybody has seen the articles. */
+export class TrainingSet {
+  readonly #options: TrainingSetOptions;
+
+  constructor(options: TrainingSetOptions) {
+    this.#options = options;
+  }
+
+  /** Keeps all of the ratings or, if an address is none, nothing; their texts come later. */
+  async add(userId: string, items: readonly RatedItem[], signal: AbortSignal): Promise<number> {
+    const { storage, tastes, training, clock } = this.#options;
+    const now = clock.now();
+    const articles = items.map(({ url }, at) => stubOf(url, at, now));
+    const inserts = articles.map((article) => articleInsert(storage.database.kysely, article));
+    await storage.database.batch(inserts, signal);
+    const corrections = items.map(({ score, ratedAt = now }, at) => {
+      const { id } = articles[at] as StoredArticle;
+      return { userId, articleId: id, score, predicted: undefined, at: ratedAt };
+    });
+    await storage.ratings.record(corrections, signal);
+    tastes.reload(userId);
+    training.request(userId, 'quick');
+    return items.length;
+  }
+
+  /** Fetches the texts of rated articles that have none; says what came of it. */
+  async fetch(
+    userId: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly fetched: number; readonly failed: number }> {
+    const { storage, tastes, training } = this.#options;
+    const ids = await storage.ratings.unfetched(userId, batchMax, signal);
+    const gate = new Gate({ limit: fetchesMax, queueMax: batchMax });
+    let fetched = 0;
+    const one = async (id: string): Promise<void> => {
+      using _place = await gate.enter(signal);
+      if (await this.#fetchOne(userId, id, signal)) fetched += 1;
+    };
+    await Promise.all(ids.map(one));
+    if (fetched > 0) {
+      tastes.reload(userId);
+      training.request(userId, 'quick');
+    }
+    return { fetched, failed: ids.length - fetched };
+  }
+
+  /** A page that calls itself otherwise takes the rating with it. */
+  async #fetchOne(userId: string, id: string, signal: AbortSignal): Promise<boolean> {
+    const { storage, library } = this.#options;
+    const [stub, rating] = await Promise.all([
+      storage.articles.find(id, signal),
+      storage.ratings.find(userId, id, signal),
+    ]);
+    if (stub === undefined || rating === undefined) return false;
+    try {
+      const { article } = await library.read({ url: stub.url }, signal);
+      if (article.id !== id) await storage.ratings.move(userId, id, article.id, signal);
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof UnavailableArticleError) {
+        await storage.articles.note(id, error.reason, signal);
+      }
+      return false;
+    }
+  }
+}
+
+/** An article of which only the address is known. */
+function stubOf(given: string, at: number, now: number): StoredArticle {
+  const url = canonicalUrl(given);
+  if (url === undefined) {
+    throw rankerError('INPUT_INVALID', `body.items.${at}.url: must be an address of the web`);
+  }
+  return {
+    ...{ id: articleId(url), url, givenUrl: given, title: '', text: '', source: sourceOf(url) },
+    ...{ publishedAt: undefined, fetchedAt: undefined, etag: undefined, lastModified: undefined },
+    ...{ unavailable: undefined, addedAt: now },
+  };
+}

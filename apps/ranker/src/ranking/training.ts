@@ -1,0 +1,120 @@
+import type { Clock } from 'spillway';
+import { rankerError } from '../errors.ts';
+import type { RatedArticle } from '../learn/document.ts';
+import type { Evaluation } from '../learn/evaluation.ts';
+import type { TrainingKind, TrainingRecord } from '../learn/training.ts';
+import { TrainingQueue, type TrainingQueueOptions } from '../learn/training-queue.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { UserTastes } from './user-tastes.ts';
+
+export interface TrainingOptions
+  extends Pick<TrainingQueueOptions, 'epochsMax' | 'layerSize' | 'trainingMsMax'> {
+  readonly storage: RankerStorage;
+  readonly tastes: UserTastes;
+  readonly clock: Clock;
+  /** Told of each user whose scores have changed. */
+  readonly onChange: (userId: string) => void;
+}
+
+/** Ratings that an evaluation needs: fewer say nothing. */
+const evaluatedMin = 10;
+/** Users that are remembered to have rated since their last intensive training. */
+const changedMax = 10_000;
+
+/** Trains tastes in the background, and keeps what came of it. */
+export class Training implements AsyncDisposable {
+  readonly #options: TrainingOptions;
+  readonly #queue: TrainingQueue;
+  readonly #changed = new Set<string>();
+  /** Of the training that runs. */
+  #number: number | undefined;
+
+  /** What was cut off by the end of the last process is asked for again. */
+  static async open(options: TrainingOptions): Promise<Training> {
+    const { storage, tastes } = options;
+    const training: { current?: Training } = {};
+    const queue = await TrainingQueue.open({
+      ...{ ...options, tastes: tastes.tastes },
+      rated: (userId) => training.current?.rated(userId) ?? [],
+      record: async (record, trained) => training.current?.record(record, trained),
+    });
+    training.current = new Training(options, queue);
+    for (const userId of await storage.trainings.interrupt()) queue.add(userId, 'intensive');
+    return training.current;
+  }
+
+  private constructor(options: TrainingOptions, queue: TrainingQueue) {
+    this.#options = options;
+    this.#queue = queue;
+  }
+
+  get stats(): TrainingQueue['stats'] & { readonly changed: number } {
+    return { ...this.#queue.stats, changed: this.#changed.size };
+  }
+
+  /** Returns at once; what is asked for again before it begins is done once. */
+  request(userId: string, kind: TrainingKind): void {
+    if (this.#changed.size < changedMax) this.#changed.add(userId);
+    this.#queue.add(userId, kind);
+  }
+
+  /** Asks for an intensive training of all who have rated since their last one. */
+  requestChanged(): void {
+    for (const userId of this.#changed) this.#queue.add(userId, 'intensive');
+    this.#changed.clear();
+  }
+
+  /** Says whether there was anything to cancel. */
+  cancel(userId: string): boolean {
+    return this.#queue.cancel(userId);
+  }
+
+  /** The user's training that runs now, and how far it is. */
+  progress(userId: string): TrainingRecord | undefined {
+    const { running } = this.#queue;
+    return running?.user === userId ? running : undefined;
+  }
+
+  /** How good each model is on the newest ratings, of which it has not learned. */
+  async evaluate(userId: string, signal: AbortSignal): Promise<Evaluation> {
+    const { tastes } = this.#options;
+    const rated = await Array.fromAsync(tastes.rated(userId, { withSentences: true }));
+    if (rated.length < evaluatedMin) {
+      const message = `an evaluation needs ${evaluatedMin} rated articles with their texts`;
+      throw rankerError('NOTHING_RATED', `${message}, there are ${rated.length}`);
+    }
+    return await this.#queue.evaluate(rated, undefined, signal);
+  }
+
+  /** Resolves when nothing runs or waits. */
+  idle(signal?: AbortSignal): Promise<void> {
+    return this.#queue.idle(signal);
+  }
+
+  /** What runs is cancelled: its ratings are stored, and it can be done again. */
+  close(): Promise<void> {
+    return this.#queue.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  rated(userId: string): AsyncIterable<RatedArticle> {
+    const withSentences = this.#queue.running?.kind === 'intensive';
+    return this.#options.tastes.rated(userId, { withSentences });
+  }
+
+  async record(record: TrainingRecord, trained: Uint8Array | undefined): Promise<void> {
+    const { storage, tastes, clock, onChange } = this.#options;
+    const { user } = record;
+    this.#number ??= await storage.trainings.begin(record);
+    if (record.endedAt === undefined) return;
+    const number = this.#number;
+    this.#number = undefined;
+    if (trained !== undefined) await storage.tastes.save(user, tastes.model, trained, clock.now());
+    await storage.trainings.end(number, record);
+    if (record.kind === 'intensive' && record.status === 'completed') this.#changed.delete(user);
+    if (trained !== undefined) onChange(user);
+  }
+}

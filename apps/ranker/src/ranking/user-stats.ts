@@ -1,0 +1,63 @@
+import type { ModelName } from '../learn/document.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { Accuracy } from '../storage/ratings.ts';
+import type { KeptTraining } from '../storage/trainings.ts';
+
+export interface UserStatsOptions {
+  readonly storage: RankerStorage;
+  readonly userId: string;
+  readonly model: ModelName;
+  readonly now: number;
+  /** Whether predictions of what was rated before count, though they have seen the answer. */
+  readonly countsRepeated: boolean;
+}
+
+const weekMs = 7 * 86_400_000;
+const [liked, disliked] = [8, 3];
+
+/** How many ratings a user has given, how good predictions were, and what was trained. */
+export async function userStats(options: UserStatsOptions): Promise<object> {
+  const { storage, userId, model, now, countsRepeated } = options;
+  const { ratings, trainings, vectors } = storage;
+  const filter = { userId, firstOnly: !countsRepeated };
+  const [list, all, recent, [last], total, embedded] = await Promise.all([
+    ratings.list(userId),
+    ratings.accuracy(filter),
+    ratings.accuracy({ ...filter, since: now - weekMs }),
+    trainings.list(userId, 1),
+    trainings.count(userId),
+    vectors.countRated(userId, model),
+  ]);
+  const scores = list.map(({ score }) => score);
+  const sum = scores.reduce((so, one) => so + one, 0);
+  const { count, ...means } = accuracyAnswer(all);
+  return {
+    training_samples: scores.length,
+    with_embeddings: embedded,
+    avg_target_score: scores.length === 0 ? null : sum / scores.length,
+    high_quality_count: scores.filter((score) => score >= liked).length,
+    low_quality_count: scores.filter((score) => score <= disliked).length,
+    accuracy: { total_corrections: count, ...means, recent_7d: accuracyAnswer(recent) },
+    last_training: last === undefined ? null : trainingAnswer(last),
+    total_trainings: total,
+  };
+}
+
+function accuracyAnswer({ count, meanDelta, meanAbsoluteDelta }: Accuracy) {
+  return { count, avg_delta: meanDelta ?? null, avg_abs_delta: meanAbsoluteDelta ?? null };
+}
+
+/** Losses are mean errors by cross-validation, in points of score. */
+export function trainingAnswer(training: KeptTraining): object {
+  const { kind, startedAt, endedAt, samples, epochs, status, errors } = training;
+  return {
+    started_at: new Date(startedAt).toISOString(),
+    completed_at: endedAt === undefined ? null : new Date(endedAt).toISOString(),
+    type: kind,
+    samples,
+    epochs,
+    final_loss: errors?.served ?? null,
+    best_loss: errors === undefined ? null : Math.min(errors.served, errors.constant),
+    status,
+  };
+}

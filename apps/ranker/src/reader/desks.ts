@@ -1,0 +1,101 @@
+import { type Clock, checkInteger, checkNumber } from 'spillway';
+import type { Observable } from 'spillway-http';
+import { Desk, type DeskOptions } from './desk.ts';
+import type { ReaderStore } from './reader-store.ts';
+
+export interface DesksOptions {
+  readonly store: ReaderStore;
+  /** UNIX milliseconds. */
+  readonly clock: Clock;
+  /** After this time an article counts half, in hours; from 1, 36 by default. */
+  readonly halfLifeHours?: number | undefined;
+  /** How much of the list is for unsure articles, from 0 to 0.5; 0.1 by default. */
+  readonly explorationShare?: number | undefined;
+  /** How many of the newest articles are ordered for a user, 10 to 10,000; 1,000 by default. */
+  readonly articlesMax?: number | undefined;
+  /** How many users' lists are kept in memory. From 1; 32 by default. */
+  readonly desksMax?: number | undefined;
+  /** Told when lists could not be brought up to date without anybody waiting for it. */
+  readonly onFailure?: ((error: unknown) => void) | undefined;
+}
+
+export interface DesksStats {
+  readonly desks: number;
+  /** Times that lists were made anew. */
+  readonly changes: number;
+  readonly failures: number;
+}
+
+/** The desks of those who read now, and the sign that something on one of them has changed. */
+export class Desks implements Observable, Disposable {
+  readonly #shared: Omit<DeskOptions, 'userId'>;
+  readonly #desksMax: number;
+  /** By user; the one that was asked for last is the last. */
+  readonly #desks = new Map<string, Desk>();
+  readonly #listeners = new Set<() => void>();
+  readonly #subscription: Disposable;
+  #version = 0;
+  #failures = 0;
+
+  constructor(options: DesksOptions) {
+    const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 1_000 } = options;
+    const { store, clock, desksMax = 32, onFailure = () => {} } = options;
+    checkNumber('halfLifeHours', halfLifeHours, 1);
+    checkNumber('explorationShare', explorationShare, 0, 0.5);
+    checkInteger('articlesMax', articlesMax, 10, 10_000);
+    checkInteger('desksMax', desksMax, 1);
+    this.#desksMax = desksMax;
+    this.#shared = {
+      ...{ store, clock, explorationShare, articlesMax },
+      halfLifeMs: halfLifeHours * 3_600_000,
+      onChange: () => {
+        this.#version += 1;
+        for (const listener of this.#listeners) listener();
+      },
+      onFailure: (error) => {
+        this.#failures += 1;
+        onFailure(error);
+      },
+    };
+    this.#subscription = store.onChange((userId) => this.#desks.get(userId)?.refreshSoon());
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get stats(): DesksStats {
+    return { desks: this.#desks.size, changes: this.#version, failures: this.#failures };
+  }
+
+  /** Calls back when a desk has changed, until it is disposed. */
+  subscribe(listener: () => void): Disposable {
+    const own = () => listener();
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+
+  /** The desk of a user if it is in memory. */
+  find(userId: string): Desk | undefined {
+    return this.#desks.get(userId);
+  }
+
+  /** The desk of a user; that of whom nobody has asked for the longest makes room for it. */
+  open(userId: string): Desk {
+    const desk = this.#desks.get(userId) ?? new Desk({ ...this.#shared, userId });
+    this.#desks.delete(userId);
+    this.#desks.set(userId, desk);
+    for (const [oldest, old] of this.#desks) {
+      if (this.#desks.size <= this.#desksMax) break;
+      this.#desks.delete(oldest);
+      old[Symbol.dispose]();
+    }
+    return desk;
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
+    for (const desk of this.#desks.values()) desk[Symbol.dispose]();
+    this.#desks.clear();
+  }
+}

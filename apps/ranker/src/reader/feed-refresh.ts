@@ -1,0 +1,191 @@
+import {
+  Backlog,
+  type BacklogStats,
+  type Clock,
+  deadline,
+  type Part,
+  type Random,
+  SpillwayError,
+  systemRandom,
+} from 'spillway';
+import type { Feed, FeedItem } from '../feeds/feed.ts';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import { feedTurn } from './feed-turn.ts';
+import type { DueFeed, FeedFetched, NewArticle, ReaderStore } from './reader-store.ts';
+
+export interface FeedRefreshOptions {
+  readonly store: Pick<ReaderStore, 'claimFeeds' | 'saveFetch'>;
+  readonly fetcher: Pick<Fetcher, 'fetchFeed'>;
+  /** UNIX milliseconds. */
+  readonly clock: Clock;
+  readonly random?: Random | undefined;
+  /** Told when looking for due feeds, or keeping what came of one, fails. */
+  readonly onFailure?: ((error: unknown) => void) | undefined;
+}
+
+export interface FeedRefreshStats extends BacklogStats {
+  /** Fetches that gave something new, nothing new, or failed. */
+  readonly outcomes: Readonly<Record<FeedFetched['outcome'], number>>;
+}
+
+/** How often due feeds are looked for, in milliseconds, up to a fifth earlier or later. */
+const lookMs = 30_000;
+const jitter = 0.2;
+/** How many feeds are fetched at once, and how many are taken on. */
+const fetchesMax = 4;
+const feedsMax = 64;
+const fetchMsMax = 60_000;
+const saveMsMax = 30_000;
+/** When a feed comes back whose turn was lost by a crash, in milliseconds. */
+const claimMs = 10 * 60_000;
+/** What is taken of one answer. */
+const articlesMax = 100;
+const textLengthMax = 100_000;
+const titleLengthMax = 300;
+const failureLengthMax = 300;
+
+/** Fetches each feed when its turn comes, a few at a time, and keeps what is new or what failed. */
+export class FeedRefresh implements Part {
+  readonly name = 'feed refresh';
+  readonly #options: FeedRefreshOptions;
+  readonly #random: Random;
+  readonly #backlog: Backlog<DueFeed>;
+  readonly #outcomes = { new: 0, same: 0, failed: 0 };
+  readonly #closing = new AbortController();
+  #timer: Disposable | undefined;
+  #look: Promise<void> | undefined;
+
+  constructor(options: FeedRefreshOptions) {
+    const { clock, random = systemRandom } = options;
+    this.#options = options;
+    this.#random = random;
+    this.#backlog = new Backlog({
+      sizeMax: feedsMax,
+      consumers: fetchesMax,
+      // One that fails comes back when its claim has passed.
+      attemptsMax: 1,
+      key: ({ id }) => id,
+      consume: (feed, signal) => this.#refresh(feed, signal),
+      ...{ clock, random },
+    });
+  }
+
+  get stats(): FeedRefreshStats {
+    return { ...this.#backlog.stats, outcomes: { ...this.#outcomes } };
+  }
+
+  start(): void {
+    this.#arm(0);
+  }
+
+  async stop(signal?: AbortSignal): Promise<void> {
+    this.#closing.abort();
+    this.#timer?.[Symbol.dispose]();
+    await this.#look;
+    await this.#backlog.close(signal === undefined ? {} : { signal });
+  }
+
+  /** Looks for due feeds now, such as one that was just added. */
+  async look(): Promise<void> {
+    this.#look ??= this.#claim().finally(() => {
+      this.#look = undefined;
+    });
+    await this.#look;
+  }
+
+  /** Resolves when all feeds that were found are done. */
+  async idle(signal?: AbortSignal): Promise<void> {
+    await this.#backlog.idle(signal);
+  }
+
+  #arm(ms: number): void {
+    this.#timer = this.#options.clock.after(ms, () => {
+      this.#arm(lookMs * (1 - jitter + 2 * jitter * this.#random()));
+      void this.look();
+    });
+  }
+
+  async #claim(): Promise<void> {
+    const { store, clock, onFailure } = this.#options;
+    const { waiting, running } = this.#backlog.stats;
+    const limit = feedsMax - waiting - running;
+    if (limit <= 0 || this.#closing.signal.aborted) return;
+    try {
+      using time = deadline(clock, saveMsMax, this.#closing.signal);
+      const nowMs = clock.now();
+      const claim = { nowMs, untilMs: nowMs + claimMs, limit };
+      for (const feed of await store.claimFeeds(claim, time.signal)) this.#backlog.add(feed);
+    } catch (error) {
+      if (!this.#closing.signal.aborted) onFailure?.(error);
+    }
+  }
+
+  async #refresh(feed: DueFeed, stopped: AbortSignal): Promise<void> {
+    const { store, clock, onFailure } = this.#options;
+    const signal = AbortSignal.any([stopped, this.#closing.signal]);
+    try {
+      const fetched = await this.#fetch(feed, signal);
+      using time = deadline(clock, saveMsMax, stopped);
+      await store.saveFetch(fetched, time.signal);
+      this.#outcomes[fetched.outcome] += 1;
+    } catch (error) {
+      if (!signal.aborted && !isBusy(error)) onFailure?.(error);
+    }
+  }
+
+  async #fetch(feed: DueFeed, signal: AbortSignal): Promise<FeedFetched> {
+    const { fetcher, clock } = this.#options;
+    const { etag, lastModified } = feed;
+    const random = this.#random;
+    using time = deadline(clock, fetchMsMax, signal);
+    const asked = { validators: { etag, lastModified }, signal: time.signal };
+    const failed = (why: string): FeedFetched => {
+      const nowMs = clock.now();
+      const failures = feed.failures + 1;
+      const nextAt = feedTurn({ nowMs, publishedAt: [], failures, random });
+      const failure = why.slice(0, failureLengthMax);
+      return { feedId: feed.id, outcome: 'failed', fetchedAt: nowMs, nextAt, failure };
+    };
+    try {
+      const answer = await fetcher.fetchFeed(feed.url, asked);
+      const nowMs = clock.now();
+      if (answer.kind === 'unavailable') return failed(`${answer.reason}: ${answer.detail}`);
+      const known = { feedId: feed.id, fetchedAt: nowMs };
+      const turn = (publishedAt: readonly number[]) =>
+        feedTurn({ nowMs, publishedAt, failures: 0, random });
+      if (answer.kind === 'unchanged') {
+        return { ...known, outcome: 'same', nextAt: turn(feed.publishedAt) };
+      }
+      const articles = articlesOf(answer.feed, nowMs);
+      const times = articles.flatMap(({ publishedAt }) => publishedAt ?? []);
+      const { title, siteUrl } = answer.feed;
+      const { validators } = answer;
+      const own = { etag: validators.etag, lastModified: validators.lastModified };
+      const nextAt = turn(times.length > 0 ? times : feed.publishedAt);
+      return { ...known, ...own, outcome: 'new', nextAt, title, siteUrl, articles };
+    } catch (error) {
+      // Busy is our own fault, and being stopped nobody's: neither is kept against the feed.
+      if (signal.aborted || isBusy(error)) throw error;
+      return failed(error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof SpillwayError && (error.status === 503 || error.status === 429);
+}
+
+/** What a feed has that can be read, newest first. */
+function articlesOf(feed: Feed, nowMs: number): NewArticle[] {
+  const found = feed.items.flatMap((item) => articleOf(item, nowMs));
+  const time = ({ publishedAt }: NewArticle) => publishedAt ?? nowMs;
+  return found.sort((one, other) => time(other) - time(one)).slice(0, articlesMax);
+}
+
+function articleOf({ url, title, text, published }: FeedItem, nowMs: number): NewArticle[] {
+  if (url === undefined) return [];
+  const named = (title.trim() || text.trim() || url).slice(0, titleLengthMax);
+  // One from the future would stay on top until then.
+  const publishedAt = published === undefined ? undefined : Math.min(published, nowMs);
+  return [{ url, title: named, text: text.slice(0, textLengthMax), publishedAt }];
+}

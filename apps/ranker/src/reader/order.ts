@@ -1,0 +1,188 @@
+import { check, checkNumber } from 'spillway';
+import { cosineOf, type Groups } from './duplicates.ts';
+import type { ReaderArticle } from './reader-store.ts';
+import type { Verdict } from './rule-book.ts';
+import type { Slices } from './slices.ts';
+
+/** One place of the list: an article, and the others that tell the same story. */
+export interface Place {
+  readonly article: ReaderArticle;
+  readonly others: readonly ReaderArticle[];
+  /** What it is ordered by: the score with boosts, less with age. */
+  readonly value: number;
+  /** The points that rules have added. */
+  readonly boost: number;
+  /** Whether it is here to learn from, because its score is unsure. */
+  readonly isExploration: boolean;
+}
+
+/** Which articles are listed: those that are not done with, those that are rated, or all. */
+export type Listing = 'new' | 'rated' | 'all';
+
+export interface OrderOptions {
+  /** UNIX milliseconds. */
+  readonly nowMs: number;
+  readonly listing: Listing;
+  /** After this time an article counts half, in milliseconds; from 1 h. */
+  readonly halfLifeMs: number;
+  /** How much of the list is for unsure articles, from 0 to 0.5. */
+  readonly explorationShare: number;
+}
+
+/** What counts for an article without a score. */
+const scoreUnknown = 5.5;
+const scoreMin = 0.1;
+/** The expected error of an article of which nothing is known, in points. */
+const uncertaintyUnknown = 3;
+const dayMs = 86_400_000;
+/** A source that is silent for longer than a day ages slower by so much, at most this. */
+const quietFactorMax = 7;
+/** One place in so many is for a source whose articles age at least twice as slow. */
+const quietPeriod = 10;
+const quietTurn = 2;
+/** So far back the list looks for what was just shown. */
+const sourceWindow = 8;
+const topicWindow = 4;
+/** What is left of a value for each article of the same source just before. */
+const sourceFactor = 0.82;
+/** Topics less alike than this do not matter; of the same topic half of the value is left. */
+const topicAlike = 0.55;
+const topicLoss = 0.5;
+/** After so many places nobody looks for variety: the rest is in order of value. */
+const variedMax = 200;
+
+/** All articles that are not muted, best first, each exactly once. */
+export function* order(
+  articles: readonly ReaderArticle[],
+  groups: Groups,
+  verdicts: ReadonlyMap<string, Verdict>,
+  options: OrderOptions,
+): Slices<readonly Place[]> {
+  checkNumber('halfLifeMs', options.halfLifeMs, 3_600_000);
+  checkNumber('explorationShare', options.explorationShare, 0, 0.5);
+  check(Number.isFinite(options.nowMs), 'nowMs', 'a time', options.nowMs);
+  const halfLife = halfLives(articles, options);
+  const stories = Map.groupBy(articles, ({ id }) => groups.get(id) ?? id).values();
+  const places: Scored[] = [];
+  for (const story of stories) {
+    if (isListed(story, options.listing)) {
+      const members = story
+        .filter(({ id }) => verdicts.get(id)?.isMuted !== true)
+        .map((article) => placeOf(article, verdicts, halfLife, options.nowMs))
+        .sort((one, other) => rated(other) - rated(one) || byValue(one, other));
+      const [best, ...others] = members;
+      if (best !== undefined)
+        places.push({ ...best, others: others.map(({ article }) => article) });
+    }
+    yield;
+  }
+  const isQuiet = ({ article: { source }, score }: Scored) =>
+    score >= scoreUnknown && Number(halfLife.get(source)) >= 2 * options.halfLifeMs;
+  return yield* varied(places.sort(byValue), isQuiet, options);
+}
+
+/** A place with its score as the user's rules have it. */
+interface Scored extends Place {
+  readonly score: number;
+}
+
+/** What the user has rated stands for its story: that is the one they know. */
+function rated({ article }: Place): number {
+  return Number(article.vote !== undefined);
+}
+
+/** A story is new until one of its articles is rated or read, and rated when one of them is. */
+function isListed(story: readonly ReaderArticle[], listing: Listing): boolean {
+  if (listing === 'all') return true;
+  const isRated = story.some(({ vote }) => vote !== undefined);
+  return listing === 'rated' ? isRated : !isRated && !story.some(({ isRead }) => isRead);
+}
+
+function placeOf(
+  article: ReaderArticle,
+  verdicts: ReadonlyMap<string, Verdict>,
+  halfLife: ReadonlyMap<string, number>,
+  nowMs: number,
+): Scored {
+  const boost = verdicts.get(article.id)?.points ?? 0;
+  const score = Math.max(scoreMin, (article.vote ?? article.score ?? scoreUnknown) + boost);
+  const ageMs = Math.max(0, nowMs - article.publishedAt);
+  const value = score * 2 ** (-ageMs / (halfLife.get(article.source) as number));
+  return { article, others: [], score, value, boost, isExploration: false };
+}
+
+/** Who posts once a week is worth waiting for: its articles stay until about the next one. */
+function halfLives(
+  articles: readonly ReaderArticle[],
+  { nowMs, halfLifeMs }: OrderOptions,
+): ReadonlyMap<string, number> {
+  const oldest = articles.reduce((least, { publishedAt }) => Math.min(least, publishedAt), nowMs);
+  const spanMs = Math.min(30 * dayMs, nowMs - oldest);
+  const counts = new Map<string, number>();
+  for (const { source } of articles) counts.set(source, (counts.get(source) ?? 0) + 1);
+  const factor = (count: number) => Math.min(quietFactorMax, Math.max(1, spanMs / count / dayMs));
+  return new Map([...counts].map(([source, count]) => [source, halfLifeMs * factor(count)]));
+}
+
+/** The higher value, then the newer one, then the id: so that the order is always the same. */
+function byValue(one: Place, other: Place): number {
+  const byAge = other.article.publishedAt - one.article.publishedAt;
+  return other.value - one.value || byAge || (one.article.id < other.article.id ? -1 : 1);
+}
+
+/** Takes the best again and again, where it counts less the more it is like those just taken. */
+function* varied(
+  places: readonly Scored[],
+  isQuiet: (place: Scored) => boolean,
+  { explorationShare }: OrderOptions,
+): Slices<readonly Place[]> {
+  const period = explorationShare > 0 ? Math.round(1 / explorationShare) : Infinity;
+  const left = [...places];
+  const taken: Scored[] = [];
+  while (left.length > 0 && taken.length < variedMax) {
+    const isTurn = taken.length % period === Math.floor(period / 2);
+    const explored = isTurn ? unsurest(left, period) : undefined;
+    const quiet = taken.length % quietPeriod === quietTurn ? left.findIndex(isQuiet) : -1;
+    const index = explored ?? (quiet === -1 ? best(left, taken) : quiet);
+    const [place] = left.splice(index, 1) as [Scored];
+    taken.push(explored === undefined ? place : { ...place, isExploration: true });
+    yield;
+  }
+  return [...taken, ...left];
+}
+
+/** The one whose score is least sure, of those that would not come soon anyway. */
+function unsurest(left: readonly Place[], period: number): number | undefined {
+  let found: number | undefined;
+  let most = 0;
+  for (let index = period; index < left.length; index += 1) {
+    const { article } = left[index] as Place;
+    const unsure = article.vote === undefined ? (article.uncertainty ?? uncertaintyUnknown) : 0;
+    if (unsure > most) [found, most] = [index, unsure];
+  }
+  return found;
+}
+
+function best(left: readonly Place[], taken: readonly Place[]): number {
+  const sources = taken.slice(-sourceWindow).map(({ article }) => article.source);
+  const topics = taken.slice(-topicWindow).flatMap(({ article }) => article.vector ?? []);
+  let found = 0;
+  let most = -1;
+  for (const [index, { article, value }] of left.entries()) {
+    // Nothing counts more than its value, so none of the rest can be better.
+    if (value <= most) break;
+    const same = sources.filter((source) => source === article.source).length;
+    const counts = value * sourceFactor ** same * topicFactor(article.vector, topics);
+    if (counts > most) [found, most] = [index, counts];
+  }
+  return found;
+}
+
+function topicFactor(vector: Float32Array | undefined, topics: readonly Float32Array[]): number {
+  if (vector === undefined) return 1;
+  let nearest = topicAlike;
+  for (const topic of topics) {
+    if (topic.length === vector.length) nearest = Math.max(nearest, cosineOf(vector, topic));
+  }
+  return 1 - (topicLoss * (nearest - topicAlike)) / (1 - topicAlike);
+}

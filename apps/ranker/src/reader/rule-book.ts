@@ -1,0 +1,173 @@
+import { createContext, Script } from 'node:vm';
+import { safeRegex } from 'safe-regex2';
+import { httpError } from 'spillway-http';
+import type { NewRule, ReaderArticle, ReaderRule } from './reader-store.ts';
+import { wordsOf } from './titles.ts';
+
+/** What the rules say of an article. */
+export interface Verdict {
+  readonly isMuted: boolean;
+  /** What all boosts together add to its score. */
+  readonly points: number;
+}
+
+type Judged = Pick<ReaderArticle, 'id' | 'title' | 'lead' | 'source'>;
+
+/** How long a rule may be, and how much of an article a pattern is tried on, in characters. */
+export const ruleLengthMax = 200;
+const textLengthMax = 800;
+/** How long one pattern may take for all new articles together, in milliseconds. */
+const patternMsMax = 40;
+/** One that took longer so often is given up: once may be the machine's fault. */
+const overrunsMax = 2;
+/** Verdicts that are remembered of one pattern. */
+const rememberedMax = 10_000;
+
+/** The rule if it can be kept; throws `INPUT_INVALID`, which says what is wrong with it. */
+export function checkRule(rule: NewRule): NewRule {
+  const value = rule.value.trim();
+  const isLong = value.length > ruleLengthMax;
+  if (value === '' || isLong) throw refusal(`a rule has 1 to ${ruleLengthMax} characters`);
+  if (rule.field === 'words' && wordsOf(value).length === 0) throw refusal('a rule needs a word');
+  if (rule.field === 'pattern') compile(value);
+  const isWithin = Number.isFinite(rule.points) && Math.abs(rule.points) <= 9;
+  if (rule.kind === 'boost' && !(isWithin && rule.points !== 0)) {
+    throw refusal('a boost adds from -9 to 9 points, and not 0');
+  }
+  const isSource = rule.field === 'source';
+  const points = rule.kind === 'mute' ? 0 : rule.points;
+  return { ...rule, value: isSource ? value.toLowerCase() : value, points };
+}
+
+function refusal(message: string, cause?: unknown): Error {
+  return httpError('INPUT_INVALID', message, { cause });
+}
+
+function compile(source: string): RegExp {
+  if (!safeRegex(source)) {
+    throw refusal('a pattern must be whole and have no repetition inside a repetition');
+  }
+  try {
+    return new RegExp(source, 'iu');
+  } catch (cause) {
+    throw refusal(`not a pattern: ${(cause as Error).message}`, cause);
+  }
+}
+
+/** The rules of one user, ready to be asked. */
+export class RuleBook {
+  readonly #judges: readonly { readonly rule: ReaderRule; readonly judge: Judge }[];
+
+  /** Patterns that the book before has tried are not tried again. */
+  constructor(rules: readonly ReaderRule[], before?: RuleBook) {
+    const old = before === undefined ? [] : before.#judges;
+    this.#judges = rules.map((rule) => {
+      const known = old.find((one) => isSame(one.rule, rule));
+      return { rule, judge: known?.judge ?? judgeOf(rule) };
+    });
+  }
+
+  /** The ids of rules whose pattern takes too long: they are not applied any more. */
+  get tooSlow(): readonly string[] {
+    return this.#judges.flatMap(({ rule, judge }) => (judge.isTooSlow ? [rule.id] : []));
+  }
+
+  /** What the rules say of each article that any of them applies to. */
+  verdicts(articles: readonly Judged[]): ReadonlyMap<string, Verdict> {
+    const found = new Map<string, Verdict>();
+    for (const { rule, judge } of this.#judges) {
+      for (const id of judge.matches(articles)) {
+        const { isMuted, points } = found.get(id) ?? { isMuted: false, points: 0 };
+        const mutes = isMuted || rule.kind === 'mute';
+        found.set(id, { isMuted: mutes, points: points + rule.points });
+      }
+    }
+    return found;
+  }
+}
+
+function isSame(one: ReaderRule, other: ReaderRule): boolean {
+  return one.field === other.field && one.value === other.value;
+}
+
+interface Judge {
+  readonly isTooSlow: boolean;
+  /** The ids of those it applies to. */
+  matches(articles: readonly Judged[]): readonly string[];
+}
+
+function judgeOf({ field, value }: ReaderRule): Judge {
+  if (field === 'pattern') return patternJudge(value);
+  const applies = field === 'source' ? ofSource(value) : withWords(value);
+  return {
+    isTooSlow: false,
+    matches: (articles) => articles.filter(applies).map(({ id }) => id),
+  };
+}
+
+/** One that came in by a way without a check is as good as too slow. */
+function patternJudge(source: string): Judge {
+  try {
+    return new PatternJudge(compile(source));
+  } catch {
+    return { isTooSlow: true, matches: () => [] };
+  }
+}
+
+/** A host and all below it. */
+function ofSource(host: string): (article: Judged) => boolean {
+  return ({ source }) => source === host || source.endsWith(`.${host}`);
+}
+
+function withWords(text: string): (article: Judged) => boolean {
+  const wanted = wordsOf(text);
+  return (article) => {
+    const words = new Set(wordsOf(textOf(article)));
+    return wanted.every((word) => words.has(word));
+  };
+}
+
+function textOf({ title, lead }: Judged): string {
+  return `${title}\n${lead}`.slice(0, textLengthMax);
+}
+
+const script = new Script('for (const text of texts) found.push(pattern.test(text))');
+
+/**
+ * Tries a pattern within a limit of time, since some that look harmless take for ever on a short
+ * text: `(a|a)*b`.
+ */
+class PatternJudge implements Judge {
+  readonly #pattern: RegExp;
+  readonly #known = new Map<string, boolean>();
+  #overruns = 0;
+
+  constructor(pattern: RegExp) {
+    this.#pattern = pattern;
+  }
+
+  get isTooSlow(): boolean {
+    return this.#overruns >= overrunsMax;
+  }
+
+  matches(articles: readonly Judged[]): readonly string[] {
+    const fresh = articles.filter(({ id }) => !this.#known.has(id));
+    if (fresh.length > 0 && !this.isTooSlow) this.#try(fresh);
+    const matching = articles.filter(({ id }) => this.#known.get(id));
+    if (this.#known.size > rememberedMax) this.#known.clear();
+    return matching.map(({ id }) => id);
+  }
+
+  #try(articles: readonly Judged[]): void {
+    const found: boolean[] = [];
+    const texts = articles.map(textOf);
+    try {
+      const context = createContext({ pattern: this.#pattern, texts, found });
+      script.runInContext(context, { timeout: patternMsMax });
+      for (const [index, { id }] of articles.entries()) this.#known.set(id, found[index] === true);
+    } catch (error) {
+      if (Object(error).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+      this.#overruns += 1;
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import type { FastifyPluginAsync } from 'fastify';
+import { httpError } from 'spillway-http';
+import type { Desks } from './desks.ts';
+import { frame } from './frame.ts';
+import { answerForm, backOf, userOf } from './reader-session.ts';
+import type { NewRule, ReaderStore } from './reader-store.ts';
+import { checkRule } from './rule-book.ts';
+import { rulesView, ruleText } from './rules-page.ts';
+
+export interface RuleRoutesOptions {
+  readonly store: ReaderStore;
+  readonly desks: Desks;
+}
+
+const kind = { enum: ['mute', 'boost'] } as const;
+const field = { enum: ['words', 'source', 'pattern'] } as const;
+const rule = {
+  type: 'object',
+  required: ['kind', 'field', 'value'],
+  properties: { kind, field, value: { type: 'string' }, points: { type: 'string' } },
+} as const;
+const quick = {
+  type: 'object',
+  required: ['rule'],
+  properties: { rule: { type: 'string', maxLength: 500 } },
+} as const;
+const params = {
+  type: 'object',
+  properties: { id: { type: 'string', pattern: '^[\\w-]{1,64}$' } },
+} as const;
+
+/** Which of a user's rules is meant, or what a new one says. */
+interface RuleForm extends Pick<NewRule, 'kind' | 'field' | 'value'> {
+  readonly points?: string | undefined;
+}
+
+/** How many rules a user may have: each is tried on every article. */
+const rulesMax = 200;
+
+/** Seeing, adding and removing rules. */
+export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (app, { store, desks }) => {
+  const add = async (userId: string, given: NewRule, signal: AbortSignal): Promise<string> => {
+    const wanted = checkRule(given);
+    const known = await store.rules(userId, signal);
+    if (known.length >= rulesMax) {
+      throw httpError('INPUT_INVALID', `you have ${rulesMax} rules, which is the most`);
+    }
+    await store.addRule(userId, wanted, signal);
+    await desks.open(userId).refresh();
+    return `${ruleText({ ...wanted, id: '' })}: added.`;
+  };
+
+  app.get('/reader/rules', async (request, reply) => {
+    const { id, name } = userOf(request);
+    const rules = await store.rules(id, request.permit.signal);
+    const given = Object(request.query);
+    const slow = desks.find(id)?.slowRules ?? [];
+    const token = reply.csrfToken();
+    const [wanted, value] = [given.field, given.value].map((text) => String(text ?? ''));
+    const form = { field: wanted ?? '', value: (value ?? '').slice(0, 200) };
+    const body = rulesView({ rules, slow, token, ...form });
+    return frame(reply, { title: 'Rules', place: 'Rules', name, body });
+  });
+
+  app.post<{ Body: RuleForm }>('/reader/rules', { schema: { body: rule } }, (request, reply) => {
+    const { id } = userOf(request);
+    const { points = '0', ...rest } = request.body;
+    return answerForm(reply, '/reader/rules', () => {
+      const { kind, field, value } = rest;
+      return add(id, { kind, field, value, points: Number(points) }, request.permit.signal);
+    });
+  });
+
+  app.post<{ Body: { rule: string } }>(
+    '/reader/rules/quick',
+    { schema: { body: quick } },
+    (request, reply) => {
+      const { id } = userOf(request);
+      return answerForm(reply, backOf(request.body), () =>
+        add(id, quickRule(request.body.rule), request.permit.signal),
+      );
+    },
+  );
+
+  app.post<{ Params: { id: string } }>(
+    '/reader/rules/:id/remove',
+    { schema: { params } },
+    (request, reply) => {
+      const { id } = userOf(request);
+      return answerForm(reply, '/reader/rules', async () => {
+        await store.removeRule(id, request.params.id, request.permit.signal);
+        await desks.open(id).refresh();
+        return 'The rule is gone.';
+      });
+    },
+  );
+};
+
+/** A rule about a source, as the buttons of an article say it: `[kind, "source", host, points]`. */
+function quickRule(text: string): NewRule {
+  const said = /^\["(mute|boost)","source","([^"\\]+)",(-?\d+)\]$/.exec(text);
+  if (said === null) throw httpError('INPUT_INVALID', 'not a rule about a source');
+  const [, kind, value = '', points] = said;
+  return { kind: kind as NewRule['kind'], field: 'source', value, points: Number(points) };
+}

@@ -1,0 +1,32 @@
+import { type Clock, nextTurn, systemClock } from 'spillway';
+
+/** Work that can be put down at each `yield` and taken up again later. */
+export type Slices<T> = Generator<void, T>;
+
+/** How long the event loop is held at a stretch, in milliseconds. */
+const sliceMsMax = 1;
+
+/** Does all of the work at once. */
+export function atOnce<T>(work: Slices<T>): T {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
+/** Does the work on the event loop without holding it, until the signal aborts. */
+export async function inSlices<T>(
+  work: Slices<T>,
+  signal?: AbortSignal,
+  clock: Clock = systemClock,
+): Promise<T> {
+  let begun = clock.now();
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+    if (clock.now() - begun < sliceMsMax) continue;
+    await new Promise<void>(nextTurn);
+    signal?.throwIfAborted();
+    begun = clock.now();
+  }
+}

@@ -1,0 +1,45 @@
+import { rankerError } from '../errors.ts';
+import type { Explained, Ranked } from '../ranking/article-ranking.ts';
+import type { Item } from '../ranking/item.ts';
+import type { ItemBody } from './request-schemas.ts';
+
+/** What a request is about; throws if it does not say so, or says two things. */
+export function itemOf({ url, text, title }: ItemBody): Item {
+  if (url !== undefined && text === undefined) return { url };
+  if (text !== undefined && url === undefined) return { text, title };
+  throw rankerError('INPUT_INVALID', 'body: either url or text is needed, and not both');
+}
+
+/** A score as it is told. */
+export function rankAnswer({ article, score, explained }: Ranked): object {
+  return {
+    url: article.url,
+    rank: rounded(score.score),
+    source: 'ok',
+    id: article.id,
+    title: article.title,
+    version: score.version,
+    support: rounded(score.support),
+    ...(explained !== undefined && { explanation: explanationAnswer(explained) }),
+  };
+}
+
+export function explanationAnswer(explained: Explained): object {
+  const { serving, source, nearest, sentences, contributions } = explained;
+  return {
+    serving,
+    nearest: nearest.map(({ similarity, weight, ...one }) => {
+      return { ...one, similarity: rounded(similarity), weight: rounded(weight) };
+    }),
+    sentences: sentences.map(({ text, points }) => ({ text, points: rounded(points) })),
+    source: { ...source, score: rounded(source.score) },
+    contributions: contributions.map(({ reason, points }) => {
+      return { reason, points: rounded(points) };
+    }),
+  };
+}
+
+/** To four digits, which is more than a score means. */
+export function rounded(value: number): number {
+  return Math.round(value * 1e4) / 1e4;
+}

@@ -1,0 +1,136 @@
+import type { FastifyPluginAsync, FastifyReply } from 'fastify';
+import type { Clock } from 'spillway';
+import { failureOf } from 'spillway-http';
+import { UnavailableArticleError } from '../errors.ts';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
+import type { Library } from '../ranking/library.ts';
+import type { TrainingSet } from '../ranking/training-set.ts';
+import { userStats } from '../ranking/user-stats.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { rounded } from './answers.ts';
+import type { RankerLanes } from './ranker-lanes.ts';
+import { bodyBytesMax, urlMax } from './request-schemas.ts';
+
+export interface CompatRoutesOptions {
+  readonly storage: RankerStorage;
+  readonly ranking: ArticleRanking;
+  readonly library: Library;
+  readonly trainingSet: TrainingSet;
+  readonly lanes: RankerLanes;
+  readonly clock: Clock;
+  /** Whose taste it is: the old service had one reader only. */
+  readonly userId: () => Promise<string>;
+}
+
+type Reason = 'unavailable' | 'timeout' | 'error';
+
+/** The eight endpoints of news-score, with its shapes: failures are told inside a 200. */
+export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app, options) => {
+  const { storage, ranking, library, trainingSet, lanes, clock, userId } = options;
+  const config = { lane: lanes.rank, domain: 'thread', csrf: false, bodyTypes: 'any' } as const;
+  const post = { config, bodyLimit: bodyBytesMax } as const;
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) => {
+    done(null, parsed(text as string));
+  });
+  // What fails before a handler begins, overload above all, keeps its honest status.
+  app.setErrorHandler((error, _request, reply) => {
+    const { status, message, headers } = failureOf(error);
+    reply.code(status).headers(headers).send({ detail: message });
+  });
+
+  app.get('/rank', { config }, async ({ query, permit }, reply) => {
+    const { url } = Object(query) as { url?: unknown };
+    if (typeof url !== 'string') return missing(reply, ['query', 'url']);
+    if (url.length === 0 || url.length > urlMax) return tooShort(reply, ['query', 'url'], url);
+    try {
+      const item = { url };
+      const { score } = await ranking.rank(await userId(), item, { signal: permit.signal });
+      return { url, rank: rounded(score.score), source: 'ok' };
+    } catch (error) {
+      return { url, rank: 0, source: reasonOf(error) };
+    }
+  });
+  app.post('/correct_rank', post, async ({ body, permit }, reply) => {
+    const { url, score } = Object(body) as { url?: unknown; score?: unknown };
+    if (typeof url !== 'string') return missing(reply, ['body', 'url']);
+    if (typeof score !== 'number') return missing(reply, ['body', 'score']);
+    if (score < 1 || score > 10) {
+      return { status: 'error', message: `score must be from 1 to 10, got ${score}` };
+    }
+    try {
+      await ranking.correct(await userId(), { url }, score, permit.signal);
+      return { status: 'accepted', message: `Training queued for ${url}` };
+    } catch (error) {
+      const { message } = failureOf(error);
+      return { status: reasonOf(error) === 'unavailable' ? 'skipped' : 'error', message };
+    }
+  });
+  app.post('/train_bulk', post, async ({ body, permit }, reply) => {
+    const { items } = Object(body) as { items?: unknown };
+    if (!Array.isArray(items)) return missing(reply, ['body', 'items']);
+    const rated = items.filter(isRated).map(({ url, score }) => ({ url, score }));
+    try {
+      if (rated.length > 0) await trainingSet.add(await userId(), rated, permit.signal);
+      const message = `${rated.length} items were added`;
+      return { status: 'accepted', count: rated.length, message };
+    } catch (error) {
+      return { status: 'error', count: 0, message: failureOf(error).message };
+    }
+  });
+  app.post('/fetch_training', { config: { ...config, lane: lanes.long } }, async ({ permit }) => {
+    const { fetched, failed } = await trainingSet.fetch(await userId(), permit.signal);
+    const message = `${fetched} texts were fetched, ${failed} could not be`;
+    return { status: 'completed', fetched, failed, message };
+  });
+  app.post('/retrain', post, async () => {
+    try {
+      const samples = await ranking.retrain(await userId(), 'intensive');
+      return { status: 'queued', training_samples: samples, message: 'Training is queued' };
+    } catch (error) {
+      return { status: 'error', training_samples: 0, message: failureOf(error).message };
+    }
+  });
+  app.get('/stats', { config: { lane: lanes.read } }, async () => {
+    const who = { storage, userId: await userId(), model: library.model };
+    return await userStats({ ...who, now: clock.now(), countsRepeated: true });
+  });
+  app.get('/training_set', { config: { lane: lanes.read } }, async ({ permit }) => {
+    const items = await storage.ratings.listUrls(await userId(), permit.signal);
+    return { items: items.map(({ url, score }) => ({ url, score })), count: items.length };
+  });
+};
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isRated(item: unknown): item is { readonly url: string; readonly score: number } {
+  const { url, score } = Object(item) as { url?: unknown; score?: unknown };
+  const isScore = typeof score === 'number' && score >= 1 && score <= 10;
+  return typeof url === 'string' && URL.canParse(url) && isScore;
+}
+
+function reasonOf(error: unknown): Reason {
+  const { code, status } = failureOf(error);
+  if (code === 'DEADLINE') return 'timeout';
+  const isOut = error instanceof UnavailableArticleError || status === 422;
+  return isOut ? 'unavailable' : 'error';
+}
+
+function missing(reply: FastifyReply, loc: readonly string[]): FastifyReply {
+  return refusal(reply, { type: 'missing', loc, msg: 'Field required', input: null });
+}
+
+function tooShort(reply: FastifyReply, loc: readonly string[], input: string): FastifyReply {
+  const msg = `String should have 1 to ${urlMax} characters`;
+  return refusal(reply, { type: 'string_too_short', loc, msg, input: input.slice(0, 80) });
+}
+
+function refusal(reply: FastifyReply, detail: object): FastifyReply {
+  return reply.code(422).send({ detail: [detail] });
+}

@@ -1,0 +1,123 @@
+import type { FastifyPluginAsync } from 'fastify';
+import { rankerError } from '../errors.ts';
+import { formatOpml } from '../feeds/opml.ts';
+import { webUrl } from '../fetching/canonical-url.ts';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import type { RankerReader } from '../ranking/ranker-reader.ts';
+import type { NewRule } from '../reader/reader-store.ts';
+import { checkRule } from '../reader/rule-book.ts';
+import type { RankerLanes } from './ranker-lanes.ts';
+import { bodyBytesMax, idSchema, titleMax, urlSchema } from './request-schemas.ts';
+
+export interface FeedRoutesOptions {
+  readonly reader: RankerReader;
+  readonly fetcher: Pick<Fetcher, 'parseOpml'>;
+  readonly lanes: RankerLanes;
+}
+
+type Named = { Params: { readonly id: string } };
+
+const feed = {
+  type: 'object',
+  required: ['url'],
+  properties: {
+    url: urlSchema,
+    title: { type: 'string', maxLength: titleMax, default: '' },
+    folder: { type: 'string', maxLength: 200, default: '' },
+  },
+  additionalProperties: false,
+};
+const rule = {
+  type: 'object',
+  required: ['kind', 'field', 'value'],
+  properties: {
+    kind: { enum: ['mute', 'boost'] },
+    field: { enum: ['source', 'words', 'pattern'] },
+    value: { type: 'string', minLength: 1, maxLength: 200 },
+    points: { type: 'number', minimum: -9, maximum: 9, default: 0 },
+  },
+  additionalProperties: false,
+};
+
+/** What a user reads, for programs. */
+export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
+  const { reader, fetcher, lanes } = options;
+  const reading = { lane: lanes.read, domain: 'thread' } as const;
+  const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
+
+  app.get('/feeds', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
+    return { feeds: await reader.feeds(rankerUser.id, signal) };
+  });
+  app.post<{ Body: { readonly url: string; readonly title: string; readonly folder: string } }>(
+    '/feeds',
+    { config: changing, schema: { body: feed } },
+    async ({ rankerUser, body, permit: { signal } }, reply) => {
+      const url = webUrl(body.url)?.href;
+      if (url === undefined) throw rankerError('INPUT_INVALID', 'body.url: no address of the web');
+      await reader.subscribe(rankerUser.id, [{ ...body, url }], signal);
+      reply.code(201);
+      return { url };
+    },
+  );
+  app.delete<Named>(
+    '/feeds/:id',
+    { config: changing, schema: { params: idSchema } },
+    async ({ rankerUser, params: { id }, permit: { signal } }) => {
+      await reader.unsubscribe(rankerUser.id, id, signal);
+      return { removed: id };
+    },
+  );
+  app.get('/feeds/opml', { config: reading }, async ({ rankerUser, permit }, reply) => {
+    reply.type('text/x-opml; charset=utf-8');
+    const feeds = await reader.feeds(rankerUser.id, permit.signal);
+    const listed = feeds.map(({ folder, ...one }) => {
+      return { ...one, folders: folder === '' ? [] : folder.split(' / ') };
+    });
+    return formatOpml(`Feeds of ${rankerUser.name}`, listed);
+  });
+  await app.register(async (scope) => {
+    scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) =>
+      done(null, text),
+    );
+    scope.post(
+      '/feeds/opml',
+      { config: { ...changing, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
+      async ({ rankerUser, body, permit: { signal } }, reply) => {
+        const found = await fetcher.parseOpml(String(body ?? ''), signal);
+        const feeds = found.map(({ url, title, folders }) => {
+          return { url, title, folder: folders.join(' / ') };
+        });
+        await reader.subscribe(rankerUser.id, feeds, signal);
+        reply.code(201);
+        return { feeds: feeds.length };
+      },
+    );
+  });
+};
+
+/** What a user mutes and boosts, for programs. */
+export const ruleRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
+  const { reader, lanes } = options;
+  const reading = { lane: lanes.read } as const;
+  const changing = { lane: lanes.corrections, csrf: false } as const;
+  app.get('/rules', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
+    return { rules: await reader.rules(rankerUser.id, signal) };
+  });
+  app.post<{ Body: NewRule }>(
+    '/rules',
+    { config: changing, schema: { body: rule } },
+    async ({ rankerUser, body, permit: { signal } }, reply) => {
+      await reader.addRule(rankerUser.id, checkRule(body), signal);
+      reply.code(201);
+      return { rules: await reader.rules(rankerUser.id, signal) };
+    },
+  );
+  app.delete<Named>(
+    '/rules/:id',
+    { config: changing, schema: { params: idSchema } },
+    async ({ rankerUser, params: { id }, permit: { signal } }) => {
+      await reader.removeRule(rankerUser.id, id, signal);
+      return { removed: id };
+    },
+  );
+};

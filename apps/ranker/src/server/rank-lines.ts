@@ -1,0 +1,53 @@
+import { type Clock, deadline } from 'spillway';
+import { failureOf } from 'spillway-http';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
+import type { Item } from '../ranking/item.ts';
+import { rankAnswer } from './answers.ts';
+
+/** Many articles of one user. */
+export interface RankBatch {
+  readonly ranking: ArticleRanking;
+  readonly userId: string;
+  readonly items: readonly Item[];
+  readonly clock: Clock;
+  /** How long each may take, in milliseconds. */
+  readonly rankMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** How many articles of a batch are worked on before their lines are wanted. */
+const aheadMax = 8;
+
+/** A line of JSON for each article, in order; what fails is told in its line. */
+export async function* rankLines(batch: RankBatch): AsyncGenerator<string> {
+  const ended = new AbortController();
+  const signal = AbortSignal.any([batch.signal, ended.signal]);
+  const ahead: Promise<string>[] = [];
+  let next = 0;
+  try {
+    while (next < batch.items.length || ahead.length > 0) {
+      while (ahead.length < aheadMax && next < batch.items.length) {
+        ahead.push(lineOf(batch, next, signal));
+        next += 1;
+      }
+      yield (await ahead.shift()) as string;
+    }
+  } finally {
+    // Nobody reads on: what was begun ahead is given up.
+    ended.abort();
+  }
+}
+
+async function lineOf(batch: RankBatch, at: number, parent: AbortSignal): Promise<string> {
+  const { ranking, userId, items, clock, rankMs } = batch;
+  const item = items[at] as Item;
+  const named = 'url' in item ? { url: item.url } : {};
+  using limit = deadline(clock, rankMs, parent);
+  try {
+    const ranked = await ranking.rank(userId, item, { signal: limit.signal });
+    return `${JSON.stringify({ index: at, ...rankAnswer(ranked) })}\n`;
+  } catch (error) {
+    const { code, message } = failureOf(error);
+    return `${JSON.stringify({ index: at, ...named, rank: null, error: { code, message } })}\n`;
+  }
+}

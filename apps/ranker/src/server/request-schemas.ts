@@ -1,0 +1,52 @@
+/** The longest address, title and text that are taken, in characters. */
+export const urlMax = 4_096;
+export const titleMax = 1_000;
+export const textMax = 1_000_000;
+/** The longest body of many items, in bytes, and how many there may be. */
+export const bodyBytesMax: number = 4 * 1_048_576;
+export const itemsMax = 1_000;
+
+/** A rule for one value of a request, in the words of JSON Schema. */
+export type ValueSchema = Readonly<Record<string, unknown>>;
+
+/** A rule for an object of a request. */
+export interface ObjectSchema {
+  readonly type: 'object';
+  readonly required?: readonly string[];
+  readonly properties: Readonly<Record<string, ValueSchema>>;
+  readonly additionalProperties: false;
+}
+
+export const urlSchema: ValueSchema = { type: 'string', minLength: 1, maxLength: urlMax };
+export const scoreSchema: ValueSchema = { type: 'number', minimum: 1, maximum: 10 };
+
+/** An address, or a text with or without a title. */
+export const itemSchema: ObjectSchema = {
+  type: 'object',
+  properties: {
+    url: urlSchema,
+    text: { type: 'string', minLength: 1, maxLength: textMax },
+    title: { type: 'string', maxLength: titleMax },
+  },
+  additionalProperties: false,
+};
+
+/** The same with what its reader thinks of it. */
+export const ratedItemSchema: ObjectSchema = {
+  ...itemSchema,
+  required: ['score'],
+  properties: { ...itemSchema.properties, score: scoreSchema },
+};
+
+/** What the body of a request for one article may say of it. */
+export interface ItemBody {
+  readonly url?: string;
+  readonly text?: string;
+  readonly title?: string;
+}
+
+/** What a path names. */
+export const idSchema: ValueSchema = {
+  type: 'object',
+  properties: { id: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' } },
+};

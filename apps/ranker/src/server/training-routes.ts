@@ -1,0 +1,118 @@
+import type { FastifyPluginAsync } from 'fastify';
+import type { Clock } from 'spillway';
+import type { TrainingKind } from '../learn/training.ts';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
+import type { Library } from '../ranking/library.ts';
+import type { Training } from '../ranking/training.ts';
+import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
+import { trainingAnswer, userStats } from '../ranking/user-stats.ts';
+import type { UserTastes } from '../ranking/user-tastes.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { itemOf, rounded } from './answers.ts';
+import type { RankerLanes } from './ranker-lanes.ts';
+import {
+  bodyBytesMax,
+  type ItemBody,
+  itemsMax,
+  ratedItemSchema,
+  scoreSchema,
+  urlSchema,
+} from './request-schemas.ts';
+
+export interface TrainingRoutesOptions {
+  readonly storage: RankerStorage;
+  readonly ranking: ArticleRanking;
+  readonly library: Library;
+  readonly tastes: UserTastes;
+  readonly training: Training;
+  readonly trainingSet: TrainingSet;
+  readonly lanes: RankerLanes;
+  readonly clock: Clock;
+}
+
+const rated = {
+  type: 'object',
+  required: ['url', 'score'],
+  properties: { url: urlSchema, score: scoreSchema },
+  additionalProperties: false,
+};
+const bulk = {
+  type: 'object',
+  required: ['items'],
+  properties: { items: { type: 'array', minItems: 1, maxItems: itemsMax, items: rated } },
+  additionalProperties: false,
+};
+const kindSchema = {
+  type: 'object',
+  properties: { kind: { enum: ['quick', 'intensive'] } },
+  additionalProperties: false,
+};
+const historyMax = 50;
+
+/** Judgements, what is learned from them, and how well that goes. */
+export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (app, options) => {
+  const { storage, ranking, library, tastes, training, trainingSet, lanes, clock } = options;
+  const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
+  const long = { lane: lanes.long, domain: 'thread', csrf: false } as const;
+  const reading = { lane: lanes.read } as const;
+
+  app.post<{ Body: ItemBody & { readonly score: number } }>(
+    '/correct_rank',
+    { config: changing, schema: { body: ratedItemSchema }, bodyLimit: bodyBytesMax },
+    async ({ rankerUser, body, permit }) => {
+      const { score, ...item } = body;
+      const done = await ranking.correct(rankerUser.id, itemOf(item), score, permit.signal);
+      const { article, predicted } = done;
+      return {
+        ...{ status: 'accepted', message: `${article.title || article.url} is ${score} to you` },
+        ...{ url: article.url, id: article.id, predicted: rounded(predicted) },
+        ...{ rank: rounded(done.score.score), version: done.score.version },
+      };
+    },
+  );
+  app.post<{ Body: { readonly items: readonly RatedItem[] } }>(
+    '/train_bulk',
+    { config: changing, schema: { body: bulk }, bodyLimit: bodyBytesMax },
+    async ({ rankerUser, body, permit }, reply) => {
+      const count = await trainingSet.add(rankerUser.id, body.items, permit.signal);
+      reply.code(202);
+      return { status: 'accepted', count, message: 'texts are fetched by POST /fetch_training' };
+    },
+  );
+  app.post('/fetch_training', { config: long }, async ({ rankerUser, permit }) => {
+    const { fetched, failed } = await trainingSet.fetch(rankerUser.id, permit.signal);
+    const message = `${fetched} texts were fetched, ${failed} could not be`;
+    return { status: 'completed', fetched, failed, message };
+  });
+  app.post<{ Body: { readonly kind?: TrainingKind } | undefined }>(
+    '/retrain',
+    { config: changing, schema: { body: { anyOf: [kindSchema, { type: 'null' }] } } },
+    async ({ rankerUser, body }, reply) => {
+      const kind = body?.kind ?? 'intensive';
+      const samples = await ranking.retrain(rankerUser.id, kind);
+      reply.code(202);
+      return { status: 'queued', training_samples: samples, message: `${kind} training is queued` };
+    },
+  );
+  app.delete('/retrain', { config: changing }, async ({ rankerUser }) => {
+    return { cancelled: training.cancel(rankerUser.id) };
+  });
+  app.get('/training', { config: reading }, async ({ rankerUser, permit }) => {
+    const history = await storage.trainings.list(rankerUser.id, historyMax, permit.signal);
+    const running = training.progress(rankerUser.id);
+    return { running: running ?? null, history: history.map(trainingAnswer) };
+  });
+  app.get('/stats', { config: reading }, async ({ rankerUser, permit }) => {
+    const { id: userId } = rankerUser;
+    const { model } = library;
+    const stats = { storage, userId, model, now: clock.now(), countsRepeated: false };
+    return { ...(await userStats(stats)), taste: await tastes.describe(userId, permit.signal) };
+  });
+  app.get('/training_set', { config: reading }, async ({ rankerUser, permit }) => {
+    const items = await storage.ratings.listUrls(rankerUser.id, permit.signal);
+    return { items: items.map(({ url, score }) => ({ url, score })), count: items.length };
+  });
+  app.get('/evaluation', { config: long }, async ({ rankerUser, permit }) => {
+    return await training.evaluate(rankerUser.id, permit.signal);
+  });
+};

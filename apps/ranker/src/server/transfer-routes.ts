@@ -1,0 +1,57 @@
+import { Readable } from 'node:stream';
+import type { FastifyPluginAsync } from 'fastify';
+import type { Clock } from 'spillway';
+import { download } from 'spillway-http';
+import type { Training } from '../ranking/training.ts';
+import { exportLines, importLines, type TransferLine } from '../ranking/transfer.ts';
+import type { UserTastes } from '../ranking/user-tastes.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { ndjsonBodies, ndjsonType } from './ndjson.ts';
+import type { RankerLanes } from './ranker-lanes.ts';
+
+export interface TransferRoutesOptions {
+  readonly storage: RankerStorage;
+  readonly tastes: UserTastes;
+  readonly training: Training;
+  readonly lanes: RankerLanes;
+  readonly clock: Clock;
+  /** Called when there may be articles without vectors. */
+  readonly onArticles: () => void;
+}
+
+/** Larger ones are sent in pieces: each line stands for itself. */
+const importBytesMax = 8 * 1_048_576;
+
+/** `GET /export` and `POST /import`: a JSON value a line. */
+export const transferRoutes: FastifyPluginAsync<TransferRoutesOptions> = async (app, options) => {
+  const { storage, tastes, training, lanes, clock, onArticles } = options;
+  ndjsonBodies(app);
+  app.get(
+    '/export',
+    { config: { lane: lanes.long, domain: 'stream' } },
+    async ({ rankerUser, permit: { signal } }, reply) => {
+      const lines = exportLines(storage, rankerUser, signal);
+      const body = Readable.from(texts(lines), { objectMode: false });
+      return download(reply, { body, type: ndjsonType, name: `ranker-${rankerUser.name}.ndjson` });
+    },
+  );
+  app.post<{ Body: { readonly items: readonly unknown[] } }>(
+    '/import',
+    {
+      config: { lane: lanes.long, domain: 'thread', csrf: false, bodyTypes: [ndjsonType] },
+      bodyLimit: importBytesMax,
+    },
+    async ({ rankerUser, body, permit: { signal } }) => {
+      const { id: userId } = rankerUser;
+      const done = await importLines({ storage, userId, lines: body.items, clock }, signal);
+      onArticles();
+      tastes.reload(userId);
+      if (done.ratings > 0) training.request(userId, 'quick');
+      return done;
+    },
+  );
+};
+
+async function* texts(lines: AsyncIterable<TransferLine>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${JSON.stringify(line)}\n`;
+}

@@ -1,0 +1,219 @@
+import { createHash } from 'node:crypto';
+import type { CompiledQuery, Kysely } from 'kysely';
+import type { Database } from 'spillway-sql';
+import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
+
+/** Something to read. */
+export interface StoredArticle {
+  /** Made of the canonical URL. */
+  readonly id: string;
+  /** Canonical; `text:<hash>` for a text that has none. */
+  readonly url: string;
+  readonly givenUrl: string;
+  readonly title: string;
+  /** Empty until it has been fetched. */
+  readonly text: string;
+  /** The host it comes from; empty for a bare text. */
+  readonly source: string;
+  readonly publishedAt: number | undefined;
+  /** When its text was last fetched or found unchanged. */
+  readonly fetchedAt: number | undefined;
+  readonly etag: string | undefined;
+  readonly lastModified: string | undefined;
+  /** Why there is no text. */
+  readonly unavailable: string | undefined;
+  readonly addedAt: number;
+}
+
+export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
+
+/** How many names go into one query. */
+export const namesMax = 500;
+
+/** The id of the article at a canonical URL. */
+export function articleId(url: string): string {
+  return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
+}
+
+/** All articles that anybody has met. */
+export class Articles {
+  readonly #database: Database<RankerSchema>;
+
+  constructor(database: Database<RankerSchema>) {
+    this.#database = database;
+  }
+
+  async find(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
+    const row = await this.#database.kysely
+      .selectFrom('articles')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirst({ signal });
+    return row === undefined ? undefined : articleOf(row);
+  }
+
+  /** Those that there are, in whatever order. */
+  async list(ids: readonly string[], signal?: AbortSignal): Promise<StoredArticle[]> {
+    const found: StoredArticle[] = [];
+    for (let at = 0; at < ids.length; at += namesMax) {
+      const rows = await this.#database.kysely
+        .selectFrom('articles')
+        .selectAll()
+        .where('id', 'in', ids.slice(at, at + namesMax))
+        .execute({ signal });
+      found.push(...rows.map(articleOf));
+    }
+    return found;
+  }
+
+  /** What scores need to know of these articles besides their vectors. */
+  async facts(ids: readonly string[], signal?: AbortSignal): Promise<Map<string, ArticleFacts>> {
+    const found = new Map<string, ArticleFacts>();
+    for (let at = 0; at < ids.length; at += namesMax) {
+      const rows = await this.#database.kysely
+        .selectFrom('articles')
+        .select(['id', 'source', 'published_at'])
+        .where('id', 'in', ids.slice(at, at + namesMax))
+        .execute({ signal });
+      for (const { id, source, published_at } of rows) {
+        found.set(id, { source, publishedAt: published_at ?? undefined });
+      }
+    }
+    return found;
+  }
+
+  /** The article that an address leads to, by the id that one of that address would have. */
+  async resolve(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
+    const found = await this.find(id, signal);
+    if (found !== undefined) return found;
+    const row = await this.#database.kysely
+      .selectFrom('aliases')
+      .innerJoin('articles', 'articles.id', 'aliases.article_id')
+      .selectAll('articles')
+      .where('aliases.id', '=', id)
+      .executeTakeFirst({ signal });
+    return row === undefined ? undefined : articleOf(row);
+  }
+
+  /** Stores an article whole; vectors of an older text go. The alias leads to it from now on. */
+  async save(
+    article: StoredArticle,
+    alias: string = article.id,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { kysely } = this.#database;
+    const row = rowOf(article);
+    const { id, ...rest } = row;
+    const upsert = kysely
+      .insertInto('articles')
+      .values(row)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(rest));
+    const stale = (['vectors', 'sentences'] as const).map((table) =>
+      kysely.deleteFrom(table).where('article_id', '=', id).compile(),
+    );
+    const link = { id: alias, article_id: id };
+    const other = kysely
+      .insertInto('aliases')
+      .values(link)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet(link))
+      .compile();
+    const aliases = alias === id ? [] : [other];
+    await this.#database.batch([upsert.compile(), ...stale, ...aliases], signal);
+  }
+
+  /** Keeps that the text is still what it was. */
+  async touch(id: string, fetchedAt: number, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('articles')
+      .set({ fetched_at: fetchedAt })
+      .where('id', '=', id)
+      .execute({ signal });
+  }
+
+  /** Keeps why an article has no text. */
+  async note(id: string, unavailable: string, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('articles')
+      .set({ unavailable })
+      .where('id', '=', id)
+      .where('text', '=', '')
+      .execute({ signal });
+  }
+
+  /** Drops what is older than a time and what nobody has rated; tells how many articles went. */
+  async prune(before: number, signal?: AbortSignal): Promise<number> {
+    const { kysely } = this.#database;
+    const old = kysely
+      .selectFrom('articles')
+      .select('id')
+      .where('added_at', '<', before)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('ratings')
+              .select('article_id')
+              .whereRef('ratings.article_id', '=', 'articles.id'),
+          ),
+        ),
+      );
+    const rest = (
+      ['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf', 'reads'] as const
+    ).map((table) =>
+      kysely
+        .deleteFrom(table as 'reads')
+        .where('article_id', 'in', old)
+        .compile(),
+    );
+    const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
+    const results = await this.#database.batch([...rest, articles], signal);
+    return Number(results.at(-1)?.numAffectedRows ?? 0n);
+  }
+}
+
+export function articleOf(row: ArticleRow): StoredArticle {
+  return {
+    id: row.id,
+    url: row.url,
+    givenUrl: row.given_url,
+    title: row.title,
+    text: row.text,
+    source: row.source,
+    publishedAt: row.published_at ?? undefined,
+    fetchedAt: row.fetched_at ?? undefined,
+    etag: row.etag ?? undefined,
+    lastModified: row.last_modified ?? undefined,
+    unavailable: row.unavailable ?? undefined,
+    addedAt: row.added_at,
+  };
+}
+
+/** Postgres takes neither a NUL nor half a character. */
+function clean(text: string): string {
+  return text.replaceAll('\0', '').toWellFormed();
+}
+
+function rowOf(article: StoredArticle): ArticleRow {
+  return {
+    id: article.id,
+    url: article.url,
+    given_url: clean(article.givenUrl),
+    title: clean(article.title),
+    text: clean(article.text),
+    source: article.source,
+    published_at: article.publishedAt ?? null,
+    fetched_at: article.fetchedAt ?? null,
+    etag: article.etag ?? null,
+    last_modified: article.lastModified ?? null,
+    unavailable: article.unavailable ?? null,
+    added_at: article.addedAt,
+  };
+}
+
+/** Stores an article that nobody knew; one that is there stays as it is. */
+export function articleInsert(kysely: Kysely<RankerSchema>, article: StoredArticle): CompiledQuery {
+  return kysely
+    .insertInto('articles')
+    .values(rowOf(article))
+    .onConflict((conflict) => conflict.doNothing())
+    .compile();
+}

@@ -1,0 +1,196 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Database } from 'spillway-sql';
+import type {
+  DueFeed,
+  FeedClaim,
+  FeedFetched,
+  NewFeed,
+  ReaderFeed,
+} from '../reader/reader-store.ts';
+import { articleInsert, type StoredArticle } from './articles.ts';
+import type { RankerSchema } from './ranker-schema.ts';
+
+/** What came of a fetch, with its articles as they are stored. */
+export type StoredFetch =
+  | Exclude<FeedFetched, { readonly outcome: 'new' }>
+  | (Omit<Extract<FeedFetched, { readonly outcome: 'new' }>, 'articles'> & {
+      readonly articles: readonly StoredArticle[];
+    });
+
+/** How many times of articles a feed's next turn is guessed from. */
+const timesMax = 20;
+
+/** Feeds, who reads them, and which articles came by them. */
+export class Feeds {
+  readonly #database: Database<RankerSchema>;
+
+  constructor(database: Database<RankerSchema>) {
+    this.#database = database;
+  }
+
+  /** The feeds that a user has subscribed to, by title. */
+  async list(userId: string, signal?: AbortSignal): Promise<ReaderFeed[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('subscriptions')
+      .innerJoin('feeds', 'feeds.id', 'subscriptions.feed_id')
+      .selectAll('feeds')
+      .select('subscriptions.folder')
+      .select(({ selectFrom }) =>
+        selectFrom('feed_articles')
+          .select(sql<number>`cast(count(*) as integer)`.as('count'))
+          .whereRef('feed_articles.feed_id', '=', 'feeds.id')
+          .as('articles'),
+      )
+      .where('subscriptions.user_id', '=', userId)
+      .orderBy('feeds.title')
+      .orderBy('feeds.id')
+      .execute({ signal });
+    return rows.map((row) => ({
+      ...{ id: row.id, url: row.url, title: row.title, folder: row.folder },
+      siteUrl: row.site_url ?? undefined,
+      fetchedAt: row.fetched_at ?? undefined,
+      nextAt: row.next_at,
+      failure: row.failure ?? undefined,
+      failures: row.failures,
+      articles: row.articles ?? 0,
+    }));
+  }
+
+  /** Subscribes; a feed that nobody had is made, due at once. Known subscriptions stay. */
+  async subscribe(
+    userId: string,
+    feeds: readonly NewFeed[],
+    at: number,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    if (feeds.length === 0) return;
+    const { kysely } = this.#database;
+    const queries = feeds.flatMap(({ url, title, folder }) => {
+      const id = feedId(url);
+      const feed = { id, url, title, next_at: at, failures: 0, failure: null, site_url: null };
+      const made = { ...feed, etag: null, last_modified: null, fetched_at: null };
+      const subscription = { user_id: userId, feed_id: id, folder, added_at: at };
+      return [
+        kysely
+          .insertInto('feeds')
+          .values(made)
+          .onConflict((conflict) => conflict.doNothing())
+          .compile(),
+        kysely
+          .insertInto('subscriptions')
+          .values(subscription)
+          .onConflict((conflict) => conflict.doNothing())
+          .compile(),
+      ];
+    });
+    await this.#database.batch(queries, signal);
+  }
+
+  /** Says whether there was such a subscription. */
+  async unsubscribe(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
+    const { numDeletedRows } = await this.#database.kysely
+      .deleteFrom('subscriptions')
+      .where('user_id', '=', userId)
+      .where('feed_id', '=', id)
+      .executeTakeFirst({ signal });
+    return numDeletedRows > 0n;
+  }
+
+  /** Takes what is due and puts it off in the same statement, so that nobody else takes it. */
+  async claim({ nowMs, untilMs, limit }: FeedClaim, signal?: AbortSignal): Promise<DueFeed[]> {
+    const { kysely } = this.#database;
+    const due = kysely
+      .selectFrom('feeds')
+      .select('feeds.id')
+      .where('next_at', '<=', nowMs)
+      .where(({ exists, selectFrom }) =>
+        exists(
+          selectFrom('subscriptions')
+            .select('feed_id')
+            .whereRef('subscriptions.feed_id', '=', 'feeds.id'),
+        ),
+      )
+      .orderBy('next_at')
+      .orderBy('feeds.id')
+      .limit(limit);
+    const rows = await kysely
+      .updateTable('feeds')
+      .set({ next_at: untilMs })
+      .where('id', 'in', due)
+      .where('next_at', '<=', nowMs)
+      .returning(['id', 'url', 'etag', 'last_modified', 'failures'])
+      .execute({ signal });
+    const feeds: DueFeed[] = [];
+    for (const { id, url, failures, ...row } of rows) {
+      const publishedAt = await this.#times(id, signal);
+      const etag = row.etag ?? undefined;
+      const lastModified = row.last_modified ?? undefined;
+      feeds.push({ id, url, failures, etag, lastModified, publishedAt });
+    }
+    return feeds;
+  }
+
+  async #times(id: string, signal?: AbortSignal): Promise<number[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('feed_articles')
+      .innerJoin('articles', 'articles.id', 'feed_articles.article_id')
+      .select('articles.published_at')
+      .where('feed_articles.feed_id', '=', id)
+      .where('articles.published_at', 'is not', null)
+      .orderBy('articles.published_at', 'desc')
+      .limit(timesMax)
+      .execute({ signal });
+    return rows.map(({ published_at }) => published_at as number);
+  }
+
+  /** Keeps what came of a fetch in one step. */
+  async save(fetched: StoredFetch, signal?: AbortSignal): Promise<void> {
+    const { kysely } = this.#database;
+    const { feedId: id, fetchedAt, nextAt } = fetched;
+    const update = kysely.updateTable('feeds').where('id', '=', id);
+    if (fetched.outcome === 'failed') {
+      const { failure } = fetched;
+      const set = update.set(({ eb }) => {
+        return { next_at: nextAt, failure, failures: eb('failures', '+', 1) };
+      });
+      await set.execute({ signal });
+      return;
+    }
+    const well = { next_at: nextAt, fetched_at: fetchedAt, failure: null, failures: 0 };
+    if (fetched.outcome === 'same') {
+      await update.set(well).execute({ signal });
+      return;
+    }
+    const { title, siteUrl, etag, lastModified, articles } = fetched;
+    const validators = { etag: etag ?? null, last_modified: lastModified ?? null };
+    const links = articles.map((article) => {
+      const link = { feed_id: id, article_id: article.id, found_at: fetchedAt };
+      return kysely
+        .insertInto('feed_articles')
+        .values(link)
+        .onConflict((conflict) => conflict.doNothing())
+        .compile();
+    });
+    const queries = [
+      ...articles.map((article) => articleInsert(kysely, article)),
+      ...links,
+      update.set({ ...well, ...validators, title, site_url: siteUrl ?? null }).compile(),
+    ];
+    await this.#database.batch(queries, signal);
+  }
+
+  /** Whoever reads the feed. */
+  async subscribers(id: string, signal?: AbortSignal): Promise<string[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('subscriptions')
+      .select('user_id')
+      .where('feed_id', '=', id)
+      .execute({ signal });
+    return rows.map(({ user_id }) => user_id);
+  }
+}
+
+function feedId(url: string): string {
+  return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
+}

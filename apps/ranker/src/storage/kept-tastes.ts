@@ -1,0 +1,54 @@
+import type { Database } from 'spillway-sql';
+import type { ModelName } from '../learn/document.ts';
+import { checksumOf, modelText } from './article-vectors.ts';
+import type { RankerSchema } from './ranker-schema.ts';
+
+/** What training has found for each user, and which numbers their tastes may have. */
+export class KeptTastes {
+  readonly #database: Database<RankerSchema>;
+
+  constructor(database: Database<RankerSchema>) {
+    this.#database = database;
+  }
+
+  /** Sets numbers aside that no version had, also before a crash; gives the last of them. */
+  async reserve(userId: string, count: number, signal?: AbortSignal): Promise<number> {
+    const none = new Uint8Array(0);
+    const unknown = { model: '', data: none, checksum: checksumOf(none), saved_at: 0 };
+    const { reserved } = await this.#database.kysely
+      .insertInto('tastes')
+      .values({ user_id: userId, reserved: count, ...unknown })
+      .onConflict((conflict) =>
+        conflict.column('user_id').doUpdateSet(({ eb }) => {
+          return { reserved: eb('tastes.reserved', '+', count) };
+        }),
+      )
+      .returning('reserved')
+      .executeTakeFirstOrThrow({ signal });
+    return reserved;
+  }
+
+  /** Keeps what was trained on vectors of a model, for a user whose numbers were set aside. */
+  async save(userId: string, model: ModelName, bytes: Uint8Array, at: number): Promise<void> {
+    await this.#database.kysely
+      .updateTable('tastes')
+      .set({ model: modelText(model), data: bytes, checksum: checksumOf(bytes), saved_at: at })
+      .where('user_id', '=', userId)
+      .execute();
+  }
+
+  /** Undefined if there is nothing of this model, or nothing whole: it can be trained again. */
+  async find(
+    userId: string,
+    model: ModelName,
+    signal?: AbortSignal,
+  ): Promise<Uint8Array | undefined> {
+    const row = await this.#database.kysely
+      .selectFrom('tastes')
+      .select(['data', 'checksum'])
+      .where('user_id', '=', userId)
+      .where('model', '=', modelText(model))
+      .executeTakeFirst({ signal });
+    return row === undefined || row.checksum !== checksumOf(row.data) ? undefined : row.data;
+  }
+}

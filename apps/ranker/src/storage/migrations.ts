@@ -1,0 +1,95 @@
+import type { Migration } from 'spillway-sql';
+
+/** Two lists that differ only in how a column counts by itself and what bytes are called. */
+function forBoth(...statements: readonly string[]): Migration['statements'] {
+  const written = (identity: string, bytes: string) =>
+    statements.map((text) => text.replaceAll('$identity', identity).replaceAll('$bytes', bytes));
+  return {
+    sqlite: written('integer primary key autoincrement', 'blob'),
+    postgres: written('integer generated always as identity primary key', 'bytea'),
+  };
+}
+
+/** Times are UNIX milliseconds in `double precision`; truth values are 0 and 1. */
+export const rankerMigrations: readonly Migration[] = [
+  {
+    number: 1,
+    name: 'users and articles',
+    statements: [
+      `create table users (id text primary key, name text not null unique,
+       key_hash text not null unique, created_at double precision not null)`,
+      `create table articles (id text primary key, url text not null unique,
+       given_url text not null, title text not null, text text not null, source text not null,
+       published_at double precision, fetched_at double precision, etag text, last_modified text,
+       unavailable text, added_at double precision not null)`,
+      'create index articles_by_age on articles (added_at, id)',
+      'create table aliases (id text primary key, article_id text not null)',
+      'create index aliases_by_article on aliases (article_id)',
+    ],
+  },
+  {
+    number: 2,
+    name: 'vectors',
+    statements: forBoth(
+      `create table vectors (article_id text primary key, model text not null,
+       precision text not null, dimension integer not null, words integer not null,
+       sentence_count integer not null, data $bytes not null, checksum text not null,
+       made_at double precision not null)`,
+      `create table sentences (article_id text primary key, chunks text not null,
+       data $bytes not null)`,
+    ),
+  },
+  {
+    number: 3,
+    name: 'ratings',
+    statements: forBoth(
+      `create table ratings (user_id text not null, article_id text not null,
+       score double precision not null, rated_at double precision not null,
+       primary key (user_id, article_id))`,
+      `create table corrections (id $identity, user_id text not null, article_id text not null,
+       score double precision not null, predicted double precision, is_first integer not null,
+       created_at double precision not null)`,
+      'create index corrections_by_user on corrections (user_id, id)',
+    ),
+  },
+  {
+    number: 4,
+    name: 'tastes and trainings',
+    statements: forBoth(
+      `create table tastes (user_id text primary key, reserved double precision not null,
+       model text not null, data $bytes not null, checksum text not null,
+       saved_at double precision not null)`,
+      `create table trainings (id $identity, user_id text not null, kind text not null,
+       started_at double precision not null, ended_at double precision,
+       samples integer not null, epochs integer not null, status text not null, errors text,
+       version double precision, error text)`,
+      'create index trainings_by_user on trainings (user_id, id)',
+    ),
+  },
+  {
+    number: 5,
+    name: 'feeds and rules',
+    statements: [
+      `create table feeds (id text primary key, url text not null unique, title text not null,
+       site_url text, etag text, last_modified text, fetched_at double precision,
+       next_at double precision not null, failure text, failures integer not null)`,
+      'create index feeds_by_turn on feeds (next_at, id)',
+      `create table subscriptions (user_id text not null, feed_id text not null,
+       folder text not null, added_at double precision not null,
+       primary key (user_id, feed_id))`,
+      'create index subscriptions_by_feed on subscriptions (feed_id)',
+      `create table feed_articles (feed_id text not null, article_id text not null,
+       found_at double precision not null, primary key (feed_id, article_id))`,
+      'create index feed_articles_by_article on feed_articles (article_id)',
+      `create table shelf (user_id text not null, article_id text not null,
+       added_at double precision not null, primary key (user_id, article_id))`,
+      `create table reads (user_id text not null, article_id text not null,
+       read_at double precision not null, primary key (user_id, article_id))`,
+      `create table rules (id text primary key, user_id text not null, kind text not null,
+       field text not null, value text not null, points double precision not null,
+       created_at double precision not null)`,
+      'create index rules_by_user on rules (user_id, created_at, id)',
+      'create table documents (name text primary key, value text not null)',
+    ],
+  },
+];

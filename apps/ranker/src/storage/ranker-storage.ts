@@ -1,0 +1,69 @@
+import type { Clock } from 'spillway';
+import type { Database } from 'spillway-sql';
+import { Articles } from './articles.ts';
+import { Feeds } from './feeds.ts';
+import { KeptTastes } from './kept-tastes.ts';
+import { rankerMigrations } from './migrations.ts';
+import type { RankerSchema } from './ranker-schema.ts';
+import { Ratings } from './ratings.ts';
+import { Rules } from './rules.ts';
+import { Shelves } from './shelves.ts';
+import { Trainings } from './trainings.ts';
+import { Users } from './users.ts';
+import { Vectors } from './vectors.ts';
+
+export interface RankerStorageOptions {
+  readonly database: Database<RankerSchema>;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+}
+
+/** All that must outlive the process. */
+export class RankerStorage {
+  readonly database: Database<RankerSchema>;
+  readonly users: Users;
+  readonly articles: Articles;
+  readonly vectors: Vectors;
+  readonly ratings: Ratings;
+  readonly tastes: KeptTastes;
+  readonly trainings: Trainings;
+  readonly feeds: Feeds;
+  readonly shelves: Shelves;
+  readonly rules: Rules;
+
+  constructor({ database, clock }: RankerStorageOptions) {
+    this.database = database;
+    this.users = new Users({ database, clock });
+    this.articles = new Articles(database);
+    this.vectors = new Vectors(database);
+    this.ratings = new Ratings(database);
+    this.tastes = new KeptTastes(database);
+    this.trainings = new Trainings(database);
+    this.feeds = new Feeds(database);
+    this.shelves = new Shelves(database);
+    this.rules = new Rules(database);
+  }
+
+  migrate(signal?: AbortSignal): Promise<number> {
+    return this.database.migrate(rankerMigrations, signal);
+  }
+
+  /** A JSON value that is kept under a name. */
+  async document(name: string): Promise<unknown> {
+    const row = await this.database.kysely
+      .selectFrom('documents')
+      .select('value')
+      .where('name', '=', name)
+      .executeTakeFirst();
+    return row === undefined ? undefined : JSON.parse(row.value);
+  }
+
+  async setDocument(name: string, document: unknown): Promise<void> {
+    const value = JSON.stringify(document);
+    await this.database.kysely
+      .insertInto('documents')
+      .values({ name, value })
+      .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+      .execute();
+  }
+}

@@ -1,0 +1,235 @@
+import { sql } from 'kysely';
+import type { Database } from 'spillway-sql';
+import type { RankerSchema } from './ranker-schema.ts';
+
+/** A user's judgement of an article. */
+export interface Correction {
+  readonly userId: string;
+  readonly articleId: string;
+  /** From 1 to 10. */
+  readonly score: number;
+  /** What the ranker said before it knew; undefined if it could say nothing. */
+  readonly predicted: number | undefined;
+  readonly at: number;
+}
+
+/** What a user thinks of an article now. */
+export interface Rating {
+  readonly articleId: string;
+  readonly score: number;
+  readonly ratedAt: number;
+}
+
+/** A rating with the address of its article. */
+export interface RatedUrl {
+  readonly url: string;
+  readonly title: string;
+  readonly score: number;
+  readonly ratedAt: number;
+}
+
+/** How good predictions were; delta is corrected minus predicted. */
+export interface Accuracy {
+  readonly count: number;
+  /** The bias; undefined if nothing was predicted. */
+  readonly meanDelta: number | undefined;
+  /** The error. */
+  readonly meanAbsoluteDelta: number | undefined;
+}
+
+export interface AccuracyFilter {
+  readonly userId: string;
+  /** Counts from this time on. @default ever */
+  readonly since?: number | undefined;
+  /** Leaves out articles that the user had rated before. @default true */
+  readonly firstOnly?: boolean | undefined;
+}
+
+/** How many predictions accuracy is measured by at most. */
+const predictionsMax = 10_000;
+
+/** What users think of articles: each judgement as it was given, and the last one of each. */
+export class Ratings {
+  readonly #database: Database<RankerSchema>;
+
+  constructor(database: Database<RankerSchema>) {
+    this.#database = database;
+  }
+
+  /** Stores the corrections whole or not at all; when it resolves, no crash can undo them. */
+  async record(corrections: readonly Correction[], signal?: AbortSignal): Promise<void> {
+    const { kysely } = this.#database;
+    const queries = corrections.flatMap(({ userId, articleId, score, predicted, at }) => {
+      const correction = sql`insert into corrections
+        (user_id, article_id, score, predicted, is_first, created_at)
+        values (${userId}, ${articleId}, ${score}, ${predicted ?? null},
+          case when exists (select 1 from ratings where user_id = ${userId}
+            and article_id = ${articleId}) then 0 else 1 end, ${at})`;
+      const rating = { user_id: userId, article_id: articleId, score, rated_at: at };
+      const upsert = kysely
+        .insertInto('ratings')
+        .values(rating)
+        .onConflict((conflict) => conflict.columns(['user_id', 'article_id']).doUpdateSet(rating));
+      return [correction.compile(kysely), upsert.compile()];
+    });
+    await this.#database.batch(queries, signal);
+  }
+
+  /** Takes a rating back; its corrections stay. */
+  async remove(userId: string, articleId: string, signal?: AbortSignal): Promise<boolean> {
+    const { numDeletedRows } = await this.#database.kysely
+      .deleteFrom('ratings')
+      .where('user_id', '=', userId)
+      .where('article_id', '=', articleId)
+      .executeTakeFirst({ signal });
+    return numDeletedRows > 0n;
+  }
+
+  /** A rating becomes that of another article, unless the user has rated that one too. */
+  async move(userId: string, from: string, to: string, signal?: AbortSignal): Promise<void> {
+    const { kysely } = this.#database;
+    const taken = kysely
+      .selectFrom('ratings')
+      .select('article_id')
+      .where('user_id', '=', userId)
+      .where('article_id', '=', to);
+    const own = kysely
+      .updateTable('ratings')
+      .set({ article_id: to })
+      .where('user_id', '=', userId)
+      .where('article_id', '=', from)
+      .where(({ not, exists }) => not(exists(taken)));
+    const corrections = kysely
+      .updateTable('corrections')
+      .set({ article_id: to })
+      .where('user_id', '=', userId)
+      .where('article_id', '=', from);
+    const rest = kysely
+      .deleteFrom('ratings')
+      .where('user_id', '=', userId)
+      .where('article_id', '=', from);
+    await this.#database.batch([own.compile(), corrections.compile(), rest.compile()], signal);
+  }
+
+  /** All ratings of a user, oldest first. */
+  async list(userId: string, signal?: AbortSignal): Promise<Rating[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('ratings')
+      .select(['article_id', 'score', 'rated_at'])
+      .where('user_id', '=', userId)
+      .orderBy('rated_at')
+      .orderBy('article_id')
+      .execute({ signal });
+    return rows.map(({ article_id, score, rated_at }) => {
+      return { articleId: article_id, score, ratedAt: rated_at };
+    });
+  }
+
+  async find(userId: string, articleId: string, signal?: AbortSignal): Promise<Rating | undefined> {
+    const row = await this.#database.kysely
+      .selectFrom('ratings')
+      .select(['score', 'rated_at'])
+      .where('user_id', '=', userId)
+      .where('article_id', '=', articleId)
+      .executeTakeFirst({ signal });
+    return row && { articleId, score: row.score, ratedAt: row.rated_at };
+  }
+
+  /** All ratings of a user with the articles' addresses, oldest first. */
+  async listUrls(userId: string, signal?: AbortSignal): Promise<RatedUrl[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('ratings')
+      .innerJoin('articles', 'articles.id', 'ratings.article_id')
+      .select(['articles.url', 'articles.title', 'ratings.score', 'ratings.rated_at'])
+      .where('ratings.user_id', '=', userId)
+      .orderBy('ratings.rated_at')
+      .orderBy('ratings.article_id')
+      .execute({ signal });
+    return rows.map(({ rated_at, ...row }) => ({ ...row, ratedAt: rated_at }));
+  }
+
+  /** Rated articles whose text was never fetched, oldest first. */
+  async unfetched(userId: string, limit: number, signal?: AbortSignal): Promise<string[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('ratings')
+      .innerJoin('articles', 'articles.id', 'ratings.article_id')
+      .select('articles.id')
+      .where('ratings.user_id', '=', userId)
+      .where('articles.text', '=', '')
+      .orderBy('ratings.rated_at')
+      .orderBy('articles.id')
+      .limit(limit)
+      .execute({ signal });
+    return rows.map(({ id }) => id);
+  }
+
+  async accuracy({ userId, since, firstOnly = true }: AccuracyFilter): Promise<Accuracy> {
+    const delta = sql<number | null>`avg(score - predicted)`;
+    const absolute = sql<number | null>`avg(abs(score - predicted))`;
+    let query = this.#database.kysely
+      .selectFrom('corrections')
+      .select([
+        sql<number>`cast(count(*) as integer)`.as('count'),
+        delta.as('delta'),
+        absolute.as('absolute'),
+      ])
+      .where('user_id', '=', userId)
+      .where('predicted', 'is not', null);
+    if (since !== undefined) query = query.where('created_at', '>=', since);
+    if (firstOnly) query = query.where('is_first', '=', 1);
+    const row = await query.executeTakeFirstOrThrow();
+    const { count, delta: mean, absolute: error } = row;
+    return { count, meanDelta: mean ?? undefined, meanAbsoluteDelta: error ?? undefined };
+  }
+
+  /** Honest predictions and what became of them: of first ratings, the newest of them. */
+  async predictions(
+    userId: string,
+    signal?: AbortSignal,
+  ): Promise<{ readonly predicted: number; readonly score: number }[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('corrections')
+      .select(['predicted', 'score'])
+      .where('user_id', '=', userId)
+      .where('is_first', '=', 1)
+      .where('predicted', 'is not', null)
+      .orderBy('id', 'desc')
+      .limit(predictionsMax)
+      .execute({ signal });
+    return rows.map(({ predicted, score }) => ({ predicted: predicted as number, score }));
+  }
+
+  /** Whose ratings any of these articles has. */
+  async ratersOf(articleIds: readonly string[], signal?: AbortSignal): Promise<string[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('ratings')
+      .select('user_id')
+      .distinct()
+      .where('article_id', 'in', articleIds)
+      .execute({ signal });
+    return rows.map(({ user_id }) => user_id);
+  }
+
+  /** Each correction as it was given, oldest first. */
+  async corrections(userId: string, signal?: AbortSignal): Promise<(Correction & RatedFirst)[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('corrections')
+      .selectAll()
+      .where('user_id', '=', userId)
+      .orderBy('id')
+      .execute({ signal });
+    return rows.map((row) => ({
+      userId,
+      articleId: row.article_id,
+      score: row.score,
+      predicted: row.predicted ?? undefined,
+      at: row.created_at,
+      isFirst: row.is_first === 1,
+    }));
+  }
+}
+
+/** Whether the user had not rated the article before. */
+export interface RatedFirst {
+  readonly isFirst: boolean;
+}

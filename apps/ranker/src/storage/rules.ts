@@ -1,0 +1,62 @@
+import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Database } from 'spillway-sql';
+import { rankerError } from '../errors.ts';
+import type { NewRule, ReaderRule } from '../reader/reader-store.ts';
+import type { RankerSchema } from './ranker-schema.ts';
+
+/** How many rules a user may have: each is tried on every article of a list. */
+const rulesMax = 500;
+
+/** What users mute and boost. */
+export class Rules {
+  readonly #database: Database<RankerSchema>;
+
+  constructor(database: Database<RankerSchema>) {
+    this.#database = database;
+  }
+
+  /** In the order in which they were made. */
+  async list(userId: string, signal?: AbortSignal): Promise<ReaderRule[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('rules')
+      .selectAll()
+      .where('user_id', '=', userId)
+      .orderBy('created_at')
+      .orderBy('id')
+      .execute({ signal });
+    return rows.map(({ id, kind, field, value, points }) => {
+      const known = { kind, field } as Pick<ReaderRule, 'kind' | 'field'>;
+      return { id, ...known, value, points };
+    });
+  }
+
+  async add(userId: string, rule: NewRule, at: number, signal?: AbortSignal): Promise<string> {
+    const { kysely } = this.#database;
+    const { count } = await kysely
+      .selectFrom('rules')
+      .select(sql<number>`cast(count(*) as integer)`.as('count'))
+      .where('user_id', '=', userId)
+      .executeTakeFirstOrThrow({ signal });
+    if (count >= rulesMax) {
+      throw rankerError('RULES_FULL', `there are ${rulesMax} rules, and no more can be kept`);
+    }
+    const { kind, field, value, points } = rule;
+    const id = randomUUID();
+    await kysely
+      .insertInto('rules')
+      .values({ id, user_id: userId, kind, field, value, points, created_at: at })
+      .execute({ signal });
+    return id;
+  }
+
+  /** Says whether there was such a rule. */
+  async remove(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
+    const { numDeletedRows } = await this.#database.kysely
+      .deleteFrom('rules')
+      .where('user_id', '=', userId)
+      .where('id', '=', id)
+      .executeTakeFirst({ signal });
+    return numDeletedRows > 0n;
+  }
+}

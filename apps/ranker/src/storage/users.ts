@@ -1,0 +1,112 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import type { Clock } from 'spillway';
+import type { Database } from 'spillway-sql';
+import { rankerError } from '../errors.ts';
+import type { RankerSchema, UserRow } from './ranker-schema.ts';
+
+/** Somebody with a taste of their own. */
+export interface User {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: number;
+}
+
+export interface UsersOptions {
+  readonly database: Database<RankerSchema>;
+  readonly clock: Clock;
+}
+
+/** How many keys are remembered, so that not each request asks the database. */
+const knownMax = 1_000;
+const namePattern = /^[\w.@-]{1,64}$/;
+
+/** Who may ask, and by which key. Only the hash of a key is kept. */
+export class Users {
+  readonly #database: Database<RankerSchema>;
+  readonly #clock: Clock;
+  /** By the hash of the key; the first one is the longest unused. */
+  readonly #known = new Map<string, User>();
+
+  constructor({ database, clock }: UsersOptions) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  /** A new user and the key, which nobody can be told again. */
+  async add(name: string): Promise<{ readonly user: User; readonly key: string }> {
+    if (!namePattern.test(name)) {
+      throw rankerError('NAME_INVALID', 'name: 1 to 64 letters, digits or any of _ . @ -');
+    }
+    const key = newKey();
+    const createdAt = this.#clock.now();
+    const row: UserRow = { id: randomUUID(), name, key_hash: hashOf(key), created_at: createdAt };
+    const added = await this.#database.kysely
+      .insertInto('users')
+      .values(row)
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst();
+    if (added.numInsertedOrUpdatedRows === 0n) {
+      throw rankerError('NAME_TAKEN', `name: there is a user ${name} already`);
+    }
+    return { user: userOf(row), key };
+  }
+
+  /** A new key for a user; the old one is of no use any more. */
+  async renewKey(name: string): Promise<string> {
+    const key = newKey();
+    const { numUpdatedRows } = await this.#database.kysely
+      .updateTable('users')
+      .set({ key_hash: hashOf(key) })
+      .where('name', '=', name)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) throw rankerError('NOT_FOUND', `there is no user ${name}`);
+    this.#known.clear();
+    return key;
+  }
+
+  /** Whose key it is. Looked up by its hash, so the time it takes tells nothing about keys. */
+  async byKey(key: string, signal?: AbortSignal): Promise<User | undefined> {
+    const hash = hashOf(key);
+    const known = this.#known.get(hash);
+    if (known !== undefined) {
+      this.#known.delete(hash);
+      this.#known.set(hash, known);
+      return known;
+    }
+    const row = await this.#database.kysely
+      .selectFrom('users')
+      .selectAll()
+      .where('key_hash', '=', hash)
+      .executeTakeFirst({ signal });
+    if (row === undefined) return undefined;
+    const user = userOf(row);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size >= knownMax && oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(hash, user);
+    return user;
+  }
+
+  /** All of them, oldest first. */
+  async list(): Promise<User[]> {
+    const rows = await this.#database.kysely
+      .selectFrom('users')
+      .selectAll()
+      .orderBy('created_at')
+      .orderBy('id')
+      .execute();
+    return rows.map(userOf);
+  }
+}
+
+/** 256 bits: nobody guesses one, so that a plain hash keeps it safe. */
+function newKey(): string {
+  return `rk_${randomBytes(32).toString('base64url')}`;
+}
+
+function hashOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex');
+}
+
+function userOf({ id, name, created_at }: UserRow): User {
+  return { id, name, createdAt: created_at };
+}

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { FetchedArticle, Fetcher } from 'spillway-ranker';
+import { html, openFetcher, openSite, type Site, sentence, story } from './fetch-scene.ts';
+import { sitePages } from './site-pages.ts';
+
+/** What is said, as all runs of four words within a paragraph. */
+function runs(paragraphs: readonly string[]): Set<string> {
+  const words = paragraphs.map((one) => one.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
+  const fours = words.map((all) => all.slice(3).map((_, at) => all.slice(at, at + 4).join(' ')));
+  return new Set(fours.flat());
+}
+
+describe('the text of a page', () => {
+  let site: Site;
+  let fetcher: Fetcher;
+  before(async () => {
+    site = await openSite();
+    fetcher = await openFetcher();
+  });
+  after(async () => {
+    await fetcher.close();
+    await site[Symbol.asyncDispose]();
+  });
+
+  const fetched = async (body: string, path = '/2024/story'): Promise<FetchedArticle | string> => {
+    site.pages.set(path, html(body));
+    const answer = await fetcher.fetchArticle(site.url + path);
+    if (answer.kind === 'article') return answer.article;
+    return answer.kind === 'unavailable' ? answer.reason : answer.kind;
+  };
+  const article = async (body: string, path?: string): Promise<FetchedArticle> => {
+    const found = await fetched(body, path);
+    assert.ok(typeof found === 'object', `${found}`);
+    return found;
+  };
+
+  for (const [name, make] of Object.entries(sitePages)) {
+    it(`is told from all around it on ${name}`, async () => {
+      const { page, paragraphs, title, precisionMin = 0.9 } = make();
+      const found = await article(page);
+      const [said, wanted] = [runs(found.text.split('\n\n')), runs(paragraphs)];
+      const both = said.intersection(wanted).size;
+      const [recall, precision] = [both / wanted.size, both / said.size];
+      assert.ok(recall >= 0.95, `recall ${recall}: ${found.text}`);
+      assert.ok(precision >= precisionMin, `precision ${precision}: ${found.text}`);
+      assert.equal(found.title, title);
+    });
+  }
+
+  it('comes from structured data where the page shows less of it', async () => {
+    const { text } = story(8);
+    const data = JSON.stringify({
+      '@context': 'https://schema.org',
+      '@graph': [
+        { '@type': 'WebSite', name: 'Site' },
+        {
+          '@type': ['NewsArticle', 'Thing'],
+          headline: 'From data',
+          articleBody: text.join('\n\n'),
+          datePublished: '2024-03-04T05:06:07+01:00',
+          author: [{ '@type': 'Person', name: 'Ann Author' }, { name: 'Bob Writer' }],
+          inLanguage: 'en-GB',
+        },
+      ],
+    });
+    const found = await article(
+      `<html><head><script type="application/ld+json">${data}</script></head>
+       <body><p>${text[0]}</p><button>Read on</button></body></html>`,
+    );
+    assert.equal(found.how, 'structured');
+    assert.equal(found.text, text.join('\n\n'));
+    assert.equal(found.author, 'Ann Author, Bob Writer');
+    assert.equal(found.published, Date.UTC(2024, 2, 4, 4, 6, 7));
+    assert.equal(found.language, 'en-GB');
+  });
+
+  it('is found by its length and its few links where nothing else helps', async () => {
+    const { text } = story(4);
+    // Deeper than any real page, which would take the parser by the square of it.
+    const deep = 3_000;
+    const found = await article(
+      `<nav>${'<a href="/">Section of the site, which is long. </a>'.repeat(20)}</nav>
+       ${'<div>'.repeat(deep)}${text.map((one) => `<span></span>${one}<br>`).join('')}
+       ${'</div>'.repeat(deep)}<footer>${sentence(99)}</footer>`,
+    );
+    assert.equal(found.text, text.join('\n\n'));
+  });
+
+  it('is missing from a page that is short, a challenge or for subscribers', async () => {
+    const { text } = story(1);
+    const paid = '{"@type":"NewsArticle","headline":"x","isAccessibleForFree":"False"}';
+    const pages = {
+      '': 'too_short',
+      '<html></html>': 'too_short',
+      '<p>Hello, world.</p>': 'too_short',
+      '<title>Just a moment...</title><p>Checking your browser before you continue.</p>': 'blocked',
+      [`<script type="application/ld+json">${paid}</script><p>${text[0]}</p>`]: 'paywall',
+      [`<script>${'var words = "never text";'.repeat(50)}</script><style>p{}</style>`]: 'too_short',
+    };
+    for (const [page, reason] of Object.entries(pages))
+      assert.equal(await fetched(page), reason, page);
+  });
+
+  it('has the address that the page claims, if the claim is to be believed', async () => {
+    const { markup } = story(4);
+    const claim = async (href: string, path?: string) =>
+      (await article(`<head><link rel="canonical" href="${href}"></head>${markup}`, path)).url;
+    const own = `${site.url}/2024/story`;
+    assert.equal(await claim('/real?utm_medium=x&amp;b=2'), `${site.url}/real?b=2`);
+    assert.equal(await claim('https://elsewhere.example/stolen'), own);
+    assert.equal(await claim('/'), own);
+    assert.equal(await claim('javascript:alert(1)'), own);
+    assert.equal(await claim('http://[broken'), own);
+    assert.equal(await claim('', '/2024/story/amp/'), own);
+  });
+
+  it('comes with a date in whatever way the page tells it', async () => {
+    const { markup } = story(4);
+    const published = async (head: string) =>
+      (await article(`<head>${head}</head>${markup}`)).published;
+    const day = Date.UTC(2024, 4, 6, 7, 8, 9);
+    const meta = (name: string, value: string) => `<meta ${name} content="${value}">`;
+    const ways = [
+      meta('property="article:published_time"', '2024-05-06T09:08:09+02:00'),
+      meta("name='date'", '2024-05-06 07:08:09'),
+      meta('name="pubdate"', 'Mon, 06 May 2024 03:08:09 EDT'),
+      meta('itemprop=datePublished', '20240506T070809Z'),
+      '<time class=x datetime="2024-05-06T07:08:09.123Z">May 6</time>',
+    ];
+    for (const way of ways) assert.equal(await published(way), day, way);
+    assert.equal(await published(meta('name="date"', 'last Tuesday')), undefined);
+  });
+
+  it('survives pages that are made to hurt', async () => {
+    const nasty = [
+      '<'.repeat(20_000),
+      '<a '.repeat(10_000),
+      '<!--'.repeat(10_000),
+      `<p>${'&amp;'.repeat(10_000)}`,
+      `${'<b>'.repeat(100_000)}${sentence(1).repeat(20)}`,
+      `<table>${'<tr><td>'.repeat(3_000)}${sentence(1).repeat(20)}`,
+      `<div title="${'x'.repeat(1_000_000)}">${story(4).markup}`,
+      `<script type="application/ld+json">${'['.repeat(100_000)}</script>${story(4).markup}`,
+      '<script type="application/ld+json">{"@type":"Article","articleBody":5,"author":[]}</script>',
+      `<title>\uD800</title><p>${'\uDC00 lone halves of characters. '.repeat(50)}</p>`,
+    ];
+    for (const page of nasty) {
+      assert.ok(await fetched(page), page.slice(0, 50));
+      // The thread that read it is as good as before.
+      const good = await article(`<article>${story(4).markup}</article>`, '/good');
+      assert.equal(good.text, story(4).text.join('\n\n'));
+    }
+    assert.equal(fetcher.stats.pool.lost, 0);
+  });
+});

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { html, openFetcher, openSite, story } from './fetch-scene.ts';
+
+const page = `<article>${story(6).markup}</article>`;
+
+describe('politeness', () => {
+  it('asks one host no more often than is right, and others meanwhile', async () => {
+    await using one = await openSite();
+    await using other = await openSite();
+    one.pages.set('/', html(page));
+    other.pages.set('/', html(page));
+    const politeness = { ratePerSecond: 10, burst: 1, queueMax: 2 };
+    await using fetcher = await openFetcher({ politeness });
+    const startedAt = performance.now();
+    const kinds = [one, one, one, other].map(async ({ url }) => {
+      const { kind } = await fetcher.fetchArticle(`${url}/`);
+      return [kind, performance.now() - startedAt] as const;
+    });
+    await assert.rejects(fetcher.fetchArticle(`${one.url}/`), { code: 'BUCKET_FULL', status: 429 });
+    const [, , third = ['', 0], apart = ['', 0]] = await Promise.all(kinds);
+    assert.equal(third[0], 'article');
+    assert.ok(third[1] >= 199, `the third came after ${third[1]} ms`);
+    assert.ok(apart[1] < third[1], 'another host had to wait');
+  });
+
+  it('leaves a host alone that asks for it', async () => {
+    await using site = await openSite();
+    site.pages.set('/', (response) => response.writeHead(429, { 'retry-after': '120' }).end());
+    await using fetcher = await openFetcher();
+    const first = await fetcher.fetchArticle(`${site.url}/`);
+    const second = await fetcher.fetchArticle(`${site.url}/other`);
+    assert.ok(first.kind === 'unavailable' && second.kind === 'unavailable');
+    assert.deepEqual([first.reason, second.reason], ['blocked', 'blocked']);
+    assert.match(second.detail, /left alone for 1[12]\d s/);
+    assert.deepEqual(site.asked, ['/']);
+  });
+
+  it('remembers no more hosts than it may', async () => {
+    await using site = await openSite();
+    site.pages.set('/', html(page));
+    const politeness = { ratePerSecond: 1_000, burst: 10, hostsMax: 3 };
+    const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+    await using fetcher = await openFetcher({ politeness, resolve });
+    for (let n = 0; n < 9; n += 1) {
+      await fetcher.fetchArticle(`http://host-${n}.example:${site.port}/`);
+    }
+    assert.equal(fetcher.stats.web.politeness.hosts, 3);
+  });
+});

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { SpillwayError } from 'spillway';
+import { storyOf } from './fixtures/news-site.ts';
+import { RankerSite } from './fixtures/ranker-site.ts';
+import { temporaryFolder } from './fixtures/stored-ranker.ts';
+import { WordEmbedder } from './fixtures/word-embedder.ts';
+
+const tech = storyOf('kernel', 'compiler', 'database');
+const gossip = storyOf('star', 'singer', 'wedding');
+
+/** Is too busy for as long as it is told so. */
+class BusyEmbedder extends WordEmbedder {
+  isBusy = false;
+
+  override async embed(article: Parameters<WordEmbedder['embed']>[0]) {
+    if (this.isBusy) throw new SpillwayError('LANE_FULL', 'busy', { retryAfterMs: 2_000 });
+    return super.embed(article);
+  }
+}
+
+describe('a ranker service', () => {
+  const stack = new AsyncDisposableStack();
+  let database = '';
+
+  before(async () => {
+    database = `sqlite:${join(await temporaryFolder(stack), 'ranker.db')}`;
+  });
+
+  after(() => stack.disposeAsync());
+
+  it('goes on after a restart, and embeds all anew when its model is another', async () => {
+    let [version, id] = [0, ''];
+    {
+      await using site = await RankerSite.open({ database });
+      const body = { text: tech, title: 'Tech', score: 9 };
+      id = (await site.ask('/correct_rank', { body })).json.id;
+      const second = { text: gossip, title: 'Gossip', score: 2 };
+      version = (await site.ask('/correct_rank', { body: second })).json.version;
+    }
+    {
+      await using again = await RankerSite.open({ database });
+      const { json } = await again.ask(`/articles/${id}/explanation`);
+      assert.equal(json.rank, 9);
+      assert.ok(json.version > version, 'a version has one meaning, also after a restart');
+      version = json.version;
+    }
+    const embedder = new WordEmbedder('other words');
+    await using other = await RankerSite.open({ database, embedder });
+    const { storage, embedding } = other.ranker;
+    await embedding.idle();
+    assert.deepEqual(await storage.vectors.missing(embedder.model, 10), []);
+    assert.equal(embedder.count, 2);
+    const { json } = await other.ask(`/articles/${id}/explanation`);
+    assert.deepEqual([json.rank, json.version > version], [9, true]);
+    assert.equal(embedder.count, 2, 'what was embedded in the background serves');
+  });
+
+  it('keeps few tastes in memory, and never answers with half of one', async () => {
+    await using site = await RankerSite.open({ tastesMax: 1 });
+    const { users } = site.ranker.storage;
+    const keys = [site.key, (await users.add('b')).key, (await users.add('c')).key];
+    for (const [at, key] of keys.entries()) {
+      const body = { text: tech, score: 1 + 4 * at };
+      assert.equal((await site.ask('/correct_rank', { key, body })).json.rank, 1 + 4 * at);
+    }
+    const rounds = Array.from({ length: 30 }, (_, at) => at % 3);
+    const answers = await Promise.all(
+      rounds.map((at) => site.ask('/rank', { key: keys[at], body: { text: tech } })),
+    );
+    const said = answers.map(({ json }) => json.rank);
+    assert.deepEqual(
+      said,
+      rounds.map((at) => 1 + 4 * at),
+    );
+    assert.ok(site.ranker.tastes.stats.readers <= 3);
+  });
+
+  it('says at once when it is too busy, and shows the operator what it is made of', async () => {
+    const embedder = new BusyEmbedder();
+    const config = { port: 1, operatorToken: 'secret' };
+    await using site = await RankerSite.open({ embedder, config });
+    const body = { text: tech, score: 5 };
+    assert.equal((await site.ask('/correct_rank', { body })).status, 200);
+    embedder.isBusy = true;
+    const busy = await site.ask('/rank', { body: { text: gossip } });
+    assert.deepEqual([busy.status, busy.json.error.code], [503, 'LANE_FULL']);
+    assert.equal(busy.headers.get('retry-after'), '2');
+    const refused = await site.ask('/correct_rank', { body: { text: gossip, score: 3 } });
+    assert.equal(refused.status, 503);
+    assert.equal((await site.ask('/training_set')).json.count, 1, 'nothing was stored');
+    const known = await site.ask('/correct_rank', { body: { ...body, score: 8 } });
+    assert.deepEqual([known.status, known.json.rank], [200, 8], 'what is stored needs no model');
+    const { json: shown } = await site.ask('/-/config', { key: undefined });
+    assert.equal(shown.port, 1);
+    assert.notEqual(shown.operatorToken, 'secret');
+    const { json: stats } = await site.ask('/-/stats', { key: undefined });
+    const parts = ['embedder', 'fetcher', 'tastes', 'training', 'embedding', 'refresh', 'database'];
+    for (const part of parts) assert.ok(part in stats.parts, part);
+    assert.equal((await site.ask('/-/stats')).status, 403, 'a user is no operator');
+    const root = await fetch(site.url, { redirect: 'manual' });
+    assert.deepEqual([root.status, root.headers.get('location')], [303, '/reader']);
+  });
+});

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { readSettings, settingRules, shownSettings } from 'spillway-ranker';
+import { temporaryFolder } from './fixtures/stored-ranker.ts';
+
+describe('the settings of the ranker', () => {
+  it('takes a flag before the environment, that before the file', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const file = { port: 1, workers: 1, rankMs: 1_000, compat: true };
+    writeFileSync(join(data, 'ranker.json'), JSON.stringify(file));
+    const environment = { RANKER_DATA: data, RANKER_PORT: '2', RANKER_WORKERS: '2' };
+    const { settings, origins } = readSettings({ flags: { port: '3' }, environment });
+    assert.deepEqual(
+      [settings.port, settings.workers, settings.rankMs, settings.compat, settings.tastesMax],
+      [3, 2, 1_000, true, 64],
+    );
+    assert.equal(origins.port, 'flag --port');
+    assert.equal(origins.workers, 'environment RANKER_WORKERS');
+    assert.equal(origins.rankMs, `file ${join(data, 'ranker.json')}`);
+    assert.equal(origins.tastesMax, 'default');
+    assert.equal(settings.database, `sqlite:${join(data, 'ranker.db')}`);
+  });
+
+  it('says what is wrong, where it came from and what the rule is', () => {
+    const wrong: readonly (readonly [Parameters<typeof readSettings>[0], RegExp])[] = [
+      [{ flags: { port: '99999' }, environment: {} }, /port \(flag --port\): must be an integer/],
+      [{ flags: { compat: 'maybe' }, environment: {} }, /compat .*: must be true or false/],
+      [{ flags: {}, environment: { RANKER_PROT: '1' } }, /RANKER_PROT: is not known/],
+      [{ flags: { config: 'none.json' }, environment: {} }, /none\.json: cannot be read as JSON/],
+      [{ flags: { operatorToken: 'short' }, environment: {} }, /got something else/],
+    ];
+    for (const [sources, words] of wrong) {
+      assert.throws(() => readSettings(sources), { name: 'SettingsError', message: words });
+    }
+  });
+
+  it('hides secrets, and takes its own defaults', () => {
+    const database = 'postgres://me:secret@host/db';
+    const operatorToken = 'a-very-secret-token';
+    const { settings } = readSettings({ flags: { database, operatorToken }, environment: {} });
+    assert.doesNotMatch(JSON.stringify(shownSettings(settings)), /secret@|very-secret/);
+    for (const [name, { read, absent, rule }] of Object.entries(settingRules)) {
+      const isUnset = absent === '';
+      assert.ok(isUnset || read(absent as never) !== undefined, `${name}: ${rule}`);
+    }
+  });
+});

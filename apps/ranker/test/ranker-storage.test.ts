@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { articleId, type RankerStorage } from 'spillway-ranker';
+import { postgresUrl } from './fixtures/postgres-process.ts';
+import {
+  openStorage,
+  smallDocument,
+  smallModel,
+  storedArticle,
+  temporaryFolder,
+} from './fixtures/stored-ranker.ts';
+
+const kinds: Readonly<Record<string, (stack: AsyncDisposableStack) => Promise<string>>> = {
+  SQLite: async (stack) => `sqlite:${join(await temporaryFolder(stack), 'ranker.db')}`,
+  Postgres: postgresUrl,
+};
+
+for (const [kind, urlOf] of Object.entries(kinds)) {
+  describe(`the ranker's storage, on ${kind}`, () => {
+    const stack = new AsyncDisposableStack();
+    let storage: RankerStorage;
+
+    before(async () => {
+      storage = await openStorage(await urlOf(stack), stack);
+    });
+
+    after(() => stack.disposeAsync());
+
+    /** A user of each test's own. */
+    const newUser = async (name: string): Promise<string> => {
+      return (await storage.users.add(name)).user.id;
+    };
+
+    it('knows a user by the key alone, of which it keeps only a hash', async () => {
+      const { user, key } = await storage.users.add('ada');
+      assert.deepEqual(await storage.users.byKey(key), user);
+      assert.equal(await storage.users.byKey(`${key}x`), undefined);
+      const rows = await storage.database.kysely.selectFrom('users').selectAll().execute();
+      assert.doesNotMatch(JSON.stringify(rows), new RegExp(key));
+      await assert.rejects(storage.users.add('ada'), { code: 'NAME_TAKEN' });
+      await assert.rejects(storage.users.add('a b'), { code: 'NAME_INVALID' });
+      const renewed = await storage.users.renewKey('ada');
+      assert.equal(await storage.users.byKey(key), undefined);
+      assert.deepEqual(await storage.users.byKey(renewed), user);
+    });
+
+    it('keeps one article for a URL, and lets go of the vectors of an older text', async () => {
+      const article = storedArticle('https://example.org/one', { text: 'a\0b\ud800', etag: '"1"' });
+      await storage.articles.save(article);
+      await storage.vectors.save(article.id, smallDocument(1), 5);
+      assert.deepEqual(await storage.articles.find(article.id), { ...article, text: 'ab\ufffd' });
+      assert.deepEqual(await storage.vectors.document(article.id, smallModel), smallDocument(1));
+      await storage.articles.save({ ...article, text: 'new' });
+      assert.equal((await storage.articles.find(article.id))?.text, 'new');
+      assert.equal(await storage.vectors.document(article.id, smallModel), undefined);
+      assert.equal(articleId(article.url), article.id);
+    });
+
+    it('never gives vectors of another model, nor damaged ones', async () => {
+      const article = storedArticle('https://example.org/two');
+      await storage.articles.save(article);
+      await storage.vectors.save(article.id, smallDocument(2), 5);
+      const other = { ...smallModel, precision: 'int8' };
+      assert.equal(await storage.vectors.document(article.id, other), undefined);
+      assert.ok((await storage.vectors.missing(other, 10)).includes(article.id));
+      assert.ok(!(await storage.vectors.missing(smallModel, 10)).includes(article.id));
+      const { mean } = smallDocument(2);
+      const summaries = await storage.vectors.summaries([article.id, 'none'], smallModel);
+      assert.deepEqual(
+        [...summaries].map(([id, one]) => [id, one.mean]),
+        [[article.id, mean]],
+      );
+      await storage.database.kysely
+        .updateTable('sentences')
+        .set({ data: new Uint8Array(32) })
+        .where('article_id', '=', article.id)
+        .execute();
+      assert.equal(await storage.vectors.document(article.id, smallModel), undefined);
+    });
+
+    it('keeps every correction, the last rating, and whether it was the first', async () => {
+      const userId = await newUser('bob');
+      const [one, two] = [articleId('one'), articleId('two')];
+      await storage.ratings.record([
+        { userId, articleId: one, score: 9, predicted: 5.5, at: 1_000 },
+        { userId, articleId: two, score: 2, predicted: undefined, at: 2_000 },
+      ]);
+      await storage.ratings.record([{ userId, articleId: one, score: 8, predicted: 9, at: 3_000 }]);
+      const list = await storage.ratings.list(userId);
+      assert.deepEqual(
+        list.map(({ articleId: id, score }) => [id, score]),
+        [
+          [two, 2],
+          [one, 8],
+        ],
+      );
+      const corrections = await storage.ratings.corrections(userId);
+      assert.deepEqual(
+        corrections.map(({ score, isFirst }) => [score, isFirst]),
+        [
+          [9, true],
+          [2, true],
+          [8, false],
+        ],
+      );
+      const first = { count: 1, meanDelta: 3.5, meanAbsoluteDelta: 3.5 };
+      assert.deepEqual(await storage.ratings.accuracy({ userId }), first);
+      const all = { count: 2, meanDelta: 1.25, meanAbsoluteDelta: 2.25 };
+      assert.deepEqual(await storage.ratings.accuracy({ userId, firstOnly: false }), all);
+      const none = { count: 0, meanDelta: undefined, meanAbsoluteDelta: undefined };
+      assert.deepEqual(await storage.ratings.accuracy({ userId, since: 4_000 }), none);
+    });
+
+    it('never gives a number of a version twice, and keeps no taste that is damaged', async () => {
+      const userId = await newUser('carol');
+      const numbers = await Promise.all([1, 2, 3].map(() => storage.tastes.reserve(userId, 100)));
+      assert.deepEqual(
+        numbers.toSorted((a, b) => a - b),
+        [100, 200, 300],
+      );
+      await storage.tastes.save(userId, smallModel, Uint8Array.of(1, 2, 3), 1);
+      const kept = await storage.tastes.find(userId, smallModel);
+      assert.deepEqual([...(kept ?? [])], [1, 2, 3]);
+      const other = { ...smallModel, precision: 'int8' };
+      assert.equal(await storage.tastes.find(userId, other), undefined);
+      await storage.database.kysely
+        .updateTable('tastes')
+        .set({ data: Uint8Array.of(1, 2) })
+        .where('user_id', '=', userId)
+        .execute();
+      assert.equal(await storage.tastes.find(userId, smallModel), undefined);
+    });
+
+    it('says of a training that was cut off that it was', async () => {
+      const user = await newUser('dora');
+      const begun = { user, kind: 'quick', status: 'running', startedAt: 1, samples: 3 } as const;
+      const unknown = { endedAt: undefined, epochs: 0, progress: 0, errors: undefined } as const;
+      const training = { ...begun, ...unknown, version: undefined, error: undefined };
+      const done = await storage.trainings.begin(training);
+      const errors = { constant: 2, neighbours: 1.5, ridge: 1, network: 1.2, served: 0.9 };
+      const end = { ...training, status: 'completed', endedAt: 9, errors, version: 4 } as const;
+      await storage.trainings.end(done, end);
+      await storage.trainings.begin(training);
+      assert.deepEqual(await storage.trainings.interrupt(), [user]);
+      const list = await storage.trainings.list(user, 10);
+      assert.deepEqual(
+        list.map(({ status }) => status),
+        ['interrupted', 'completed'],
+      );
+      assert.deepEqual(list[1]?.errors, errors);
+      assert.equal(await storage.trainings.count(user), 2);
+    });
+
+    it('gives a due feed to one taker only, and keeps what came of it in one step', async () => {
+      const userId = await newUser('eve');
+      const feed = { url: 'https://example.org/feed', title: 'Feed', folder: 'News' };
+      await storage.feeds.subscribe(userId, [feed, feed], 100);
+      const claim = { nowMs: 200, untilMs: 500, limit: 5 };
+      const claims = await Promise.all([storage.feeds.claim(claim), storage.feeds.claim(claim)]);
+      assert.equal(claims.flat().length, 1);
+      const [due] = claims.flat();
+      assert.ok(due !== undefined);
+      const article = storedArticle('https://example.org/from-feed', { publishedAt: 150 });
+      await storage.feeds.save({
+        ...{ feedId: due.id, fetchedAt: 210, nextAt: 900, outcome: 'new', title: 'Its name' },
+        ...{ siteUrl: undefined, etag: '"e"', lastModified: undefined, articles: [article] },
+      });
+      const [listed] = await storage.feeds.list(userId);
+      assert.deepEqual([listed?.title, listed?.folder, listed?.articles], ['Its name', 'News', 1]);
+      const shelf = await storage.shelves.list({ userId, limit: 10 });
+      assert.deepEqual(
+        shelf.map(({ id }) => id),
+        [article.id],
+      );
+      assert.deepEqual(await storage.feeds.claim(claim), []);
+      const [later] = await storage.feeds.claim({ ...claim, nowMs: 950, untilMs: 2_000 });
+      assert.deepEqual([later?.etag, later?.publishedAt], ['"e"', [150]]);
+      const failed = { feedId: due.id, fetchedAt: 960, nextAt: 990, outcome: 'failed' } as const;
+      await storage.feeds.save({ ...failed, failure: 'timeout' });
+      assert.deepEqual(
+        (await storage.feeds.list(userId)).map(({ failure, failures }) => [failure, failures]),
+        [['timeout', 1]],
+      );
+      assert.equal(await storage.feeds.unsubscribe(userId, due.id), true);
+      assert.deepEqual(await storage.feeds.claim({ ...claim, nowMs: 9_000 }), []);
+    });
+
+    it('finds articles of a user by all words, and knows what was read and rated', async () => {
+      const userId = await newUser('frank');
+      const articles = ['Alpha 100% beta', 'alpha gamma'].map((title, at) =>
+        storedArticle(`https://example.org/s${at}`, { title, addedAt: at }),
+      );
+      await storage.shelves.add(userId, articles, 5);
+      await storage.shelves.add(
+        await newUser('greta'),
+        [storedArticle('https://example.org/x')],
+        5,
+      );
+      const found = (words: readonly string[]) =>
+        storage.shelves.list({ userId, words, limit: 10 });
+      assert.deepEqual(
+        (await found(['alpha'])).map(({ title }) => title),
+        ['alpha gamma', 'Alpha 100% beta'],
+      );
+      assert.equal((await found(['alpha', 'beta'])).length, 1);
+      assert.equal((await found(['0% b'])).length, 1);
+      assert.equal((await found(['l%a'])).length, 0);
+      const id = articles[0]?.id as string;
+      await storage.shelves.markRead(userId, id, 6);
+      await storage.ratings.record([{ userId, articleId: id, score: 10, predicted: 4, at: 7 }]);
+      const [seen] = await found(['beta']);
+      assert.deepEqual([seen?.isRead, seen?.vote], [true, 10]);
+    });
+
+    it('drops old articles that nobody rated', async () => {
+      const userId = await newUser('henry');
+      const [rated, old] = ['rated', 'old'].map((name) => storedArticle(`https://o.test/${name}`));
+      assert.ok(rated !== undefined && old !== undefined);
+      await storage.shelves.add(userId, [rated, old], 1);
+      await storage.ratings.record([
+        { userId, articleId: rated.id, score: 5, predicted: undefined, at: 1 },
+      ]);
+      assert.ok((await storage.articles.prune(50)) > 0);
+      assert.deepEqual(
+        (await storage.articles.list([rated.id, old.id])).map(({ id }) => id),
+        [rated.id],
+      );
+    });
+  });
+}

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { RankerSite } from './fixtures/ranker-site.ts';
+
+const topics = {
+  liked: ['The compiler removes dead code.', 'A kernel schedules its threads fairly.'],
+  disliked: ['The singer wore a silver dress.', 'Fans wait for the wedding of the star.'],
+};
+
+/** A short text about one or the other, each a little different. */
+function textOf(kind: keyof typeof topics, number: number): string {
+  const [first = '', second = ''] = topics[kind];
+  return `${first} ${second} This is story number ${number} of ${(number * 7) % 31}.`;
+}
+
+describe('a ranker with its real model, while it trains and replaces workers', () => {
+  const stack = new AsyncDisposableStack();
+  let site: RankerSite;
+
+  before(async () => {
+    // Workers live for a moment only, so that they are replaced again and again meanwhile.
+    const embedder = { workers: 1, workerAgeMsMax: 1_000, sentencesMax: 4 };
+    site = stack.use(await RankerSite.open({ embedder, epochsMax: 2, layerSize: 16 }));
+  });
+
+  after(() => stack.disposeAsync());
+
+  it('answers every request, each by one version that was published', async () => {
+    const { training, embedder } = site.ranker;
+    const recycled = (): number => (embedder.stats as { pool: { recycled: number } }).pool.recycled;
+    /** What each text got by each version: by one version it can only get one score. */
+    const said = new Map<string, number>();
+    const versions = new Set<number>();
+    let [answers, trainings] = [0, 0];
+    let isOver = false;
+    const asker = async (kind: keyof typeof topics, number: number): Promise<void> => {
+      while (!isOver) {
+        const text = textOf(kind, number);
+        const { status, json, text: told } = await site.ask('/rank', { body: { text } });
+        assert.equal(status, 200, told);
+        const key = `${json.version} ${text}`;
+        assert.equal(
+          said.get(key) ?? json.rank,
+          json.rank,
+          `version ${json.version} said two things`,
+        );
+        said.set(key, json.rank);
+        versions.add(json.version);
+        answers += 1;
+      }
+    };
+    const askers = [asker('liked', 1), asker('disliked', 2), asker('liked', 3)];
+    const acknowledged: number[] = [];
+    // At least a dozen ratings, until two trainings have ended and a worker has been replaced.
+    for (let number = 0; number < 12 || trainings < 2 || recycled() < 1; number += 1) {
+      const kind = number % 2 === 0 ? 'liked' : 'disliked';
+      const score = kind === 'liked' ? 9 : 2;
+      const body = { text: textOf(kind, 100 + (number % 40)), score };
+      const { status, json, text } = await site.ask('/correct_rank', { body });
+      assert.equal(status, 200, text);
+      acknowledged.push(json.version);
+      if (number === 11) assert.equal((await site.ask('/retrain', { method: 'POST' })).status, 202);
+      const history = await site.ranker.storage.trainings.list(site.userId, 10);
+      assert.ok(history.every(({ status: how }) => how === 'completed' || how === 'running'));
+      trainings = history.filter(({ kind: one }) => one === 'intensive').length;
+      trainings += history.filter(({ kind: one }) => one === 'quick').length > 0 ? 1 : 0;
+    }
+    await training.idle();
+    isOver = true;
+    await Promise.all(askers);
+    assert.deepEqual(
+      acknowledged,
+      acknowledged.toSorted((one, other) => one - other),
+    );
+    assert.ok(versions.size > 5 && answers > 20, `${versions.size} versions, ${answers} answers`);
+    const liked = await site.ask('/rank', { body: { text: textOf('liked', 500) } });
+    const disliked = await site.ask('/rank', { body: { text: textOf('disliked', 500) } });
+    assert.ok(liked.json.rank > 6 && liked.json.rank > disliked.json.rank, liked.text);
+    assert.deepEqual(site.ranker.server.app.recentErrors.list(), []);
+  });
+});

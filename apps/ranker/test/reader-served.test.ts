@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from './fixtures/browser.ts';
+import { NewsSite } from './fixtures/news-site.ts';
+import { RankerSite } from './fixtures/ranker-site.ts';
+
+const titlesIn = (tab: Page): Promise<string[]> =>
+  tab.locator('li[data-article] h2').allInnerTexts();
+const item = (tab: Page, title: string) => tab.locator('li[data-article]', { hasText: title });
+
+describe('the reader on the real server, with the real model', () => {
+  const stack = new AsyncDisposableStack();
+  let browser: Browser;
+  let site: RankerSite;
+  let news: NewsSite;
+
+  before(async () => {
+    browser = await openBrowser();
+    stack.defer(() => browser.close());
+    news = stack.use(await NewsSite.open());
+    site = stack.use(await RankerSite.open({ embedder: { workers: 1 } }));
+  });
+
+  after(() => stack.disposeAsync());
+
+  it('learns from three votes on samples, shows it at once and says why', async (test) => {
+    await using context = await browser.newContext();
+    const tab = await context.newPage();
+    await tab.goto(site.url);
+    await tab.getByLabel('API key').fill(site.key);
+    await tab.getByRole('button', { name: 'Log in' }).click();
+    await tab.getByRole('button', { name: 'Add sample articles' }).click();
+    // Scores come by themselves, once the texts are embedded.
+    await tab.locator('li[data-article] .score[data-score]').nth(8).waitFor();
+    assert.equal((await titlesIn(tab)).length, 9, 'ten articles, of which two tell the same');
+    const vote = async (title: string, score: number) => {
+      const begun = performance.now();
+      await item(tab, title)
+        .getByRole('button', { name: `${score} of 10`, exact: true })
+        .click();
+      await item(tab, title).waitFor({ state: 'detached' });
+      test.diagnostic(`from click to the new order: ${Math.round(performance.now() - begun)} ms`);
+    };
+    await vote('Why a full queue should say no', 10);
+    await vote('Red carpet surprise', 1);
+    await vote('What a worker thread costs', 9);
+    const order = await titlesIn(tab);
+    const place = (title: string) => order.findIndex((shown) => shown.includes(title));
+    assert.equal(order.length, 6);
+    assert.equal(place('One index made the nightly report'), 0, order.join('\n'));
+    assert.ok(place('The television chefs') > place('One index'), order.join('\n'));
+    assert.match(await tab.locator('.footer').innerText(), /Accuracy over 3 first ratings: \d/);
+    await item(tab, 'One index').getByRole('link', { name: 'Why?' }).click();
+    const why = tab.getByRole('dialog', { name: 'Why this score' });
+    const text = await why.innerText();
+    assert.match(text, /most similar that you rated\s+\d+\s+W[\s\S]*% alike/);
+    assert.match(text, /(raises|lowers) it/);
+    await tab.keyboard.press('Escape');
+    await tab.goto(`${site.url}/reader?list=rated`);
+    assert.equal((await titlesIn(tab)).length, 3);
+    await tab.getByRole('searchbox').fill('cracks arches');
+    await tab.keyboard.press('Enter');
+    await tab.getByRole('heading', { name: '1 story with “cracks arches”' }).waitFor();
+  });
+
+  it('shows the articles of a feed as soon as they have come, and what fails', async () => {
+    const { key } = await site.ranker.storage.users.add('follower');
+    await using context = await browser.newContext();
+    const tab = await context.newPage();
+    await tab.goto(`${site.url}/reader`);
+    await tab.getByLabel('API key').fill(key);
+    await tab.getByRole('button', { name: 'Log in' }).click();
+    await tab.getByText('Nothing here yet').waitFor();
+    const list = await context.newPage();
+    await list.goto(`${site.url}/reader`);
+    await tab.goto(`${site.url}/reader/feeds`);
+    const add = async (url: string) => {
+      await tab.getByLabel('Address of a feed').fill(url);
+      await tab.getByRole('button', { name: 'Add', exact: true }).click();
+    };
+    await add(news.article('/page.html', 'No feed', 'Nothing but text.'));
+    await tab.locator('.flash-error', { hasText: 'not_feed' }).waitFor();
+    const link = `${news.url}/story`;
+    const text = 'Swifts sleep on the wing. Tiny recorders show how long they rest at night.';
+    const feed = `<rss version="2.0"><channel><title>Birds</title><link>${news.url}</link><item>
+<title>Swifts at night</title><link>${link}</link><description>${text}</description></item>
+</channel></rss>`;
+    const address = news.page('/feed', (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
+    });
+    await add(address);
+    await tab.locator('.flash', { hasText: 'Birds: added' }).waitFor();
+    await list.getByRole('link', { name: 'Swifts at night' }).waitFor();
+    await list.locator('.score[data-score]').waitFor();
+    await tab.goto(`${site.url}/reader/feeds`);
+    assert.match(await tab.locator('.feeds li').innerText(), /Birds\s+1 article/);
+  });
+});

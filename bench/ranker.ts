@@ -1,0 +1,151 @@
+import { join } from 'node:path';
+import { atMost, type Bench, type Contestant, type Figure, median } from './contest.ts';
+import { Served } from './ranker/served.ts';
+
+const here = import.meta.dirname;
+const ownServer = join(here, '..', 'apps', 'ranker', 'test', 'fixtures', 'ranker-server.ts');
+const peerServer = join(here, 'ranker', 'peer-server.ts');
+
+const one = '600 words, 1 client';
+const many = '600 words, 16 clients';
+const calm = 'while it trains and replaces workers';
+const learning = 'with 1,000 ratings';
+const memory = 'memory';
+
+const less = (name: string, unit: string, ...targets: Figure['targets']): Figure => {
+  return { name, unit, better: 'less', targets };
+};
+const stretch: readonly Figure[] = [
+  less('p50', 'ms'),
+  less('p95', 'ms'),
+  { name: 'requests', unit: '/s', better: 'more', targets: [] },
+  less('CPU per article', 's'),
+];
+const trainingTimes = 'p95 while training, times idle';
+const replacingTimes = 'p95 while replacing, times idle';
+const visible = 'correction to visible effect';
+const listed = '10,000 stored articles ranked again';
+
+/**
+ * What a text of 600 words costs, from the request to the score, each a new one: against the same
+ * model on the event loop and in piscina, which only embed.
+ */
+export const ranker: Bench = {
+  contenders: { ours, 'one model on the loop': () => peer('loop'), piscina: () => peer('piscina') },
+  yardsticks: [],
+  runs: [
+    { name: one, rounds: 3, figures: stretch },
+    { name: many, rounds: 3, figures: stretch },
+    // Before anything is stocked: what a reader with a few ratings has.
+    { name: memory, rounds: 1, figures: [less('idle', 'MB'), less('steady', 'MB')] },
+    {
+      name: calm,
+      rounds: 3,
+      figures: [
+        less(trainingTimes, 'x', atMost(1.1, 'x')),
+        less(replacingTimes, 'x', atMost(1.1, 'x')),
+      ],
+    },
+    {
+      name: learning,
+      rounds: 3,
+      figures: [less(visible, 'ms', atMost(100, 'ms')), less(listed, 'ms', atMost(1_000, 'ms'))],
+    },
+  ],
+};
+
+async function peer(kind: string): Promise<Contestant> {
+  const served = await Served.start(peerServer, [kind]);
+  await served.rank(1, 3);
+  return async (run, quick) => {
+    if (run === one || run === many) return await figuresOf(served, run, quick);
+    return run === memory ? { steady: (await served.usage()).rssBytes / 1e6 } : {};
+  };
+}
+
+async function ours(): Promise<Contestant> {
+  const served = await Served.start(ownServer, []);
+  await served.rank(1, 3);
+  const idleMb = (await served.usage()).rssBytes / 1e6;
+  let isStocked = false;
+  const stock = async (): Promise<void> => {
+    if (isStocked) return;
+    isStocked = true;
+    await served.ask({ do: 'stock', articles: 1_000, isRated: true });
+    await served.ask({ do: 'stock', articles: 10_000, isRated: false });
+  };
+  return async (run, quick) => {
+    if (run === one || run === many) return await figuresOf(served, run, quick);
+    if (run === memory) {
+      await served.rank(4, quick ? 50 : 500);
+      return { idle: idleMb, steady: (await served.usage()).rssBytes / 1e6 };
+    }
+    await stock();
+    return run === calm ? await disturbed(served, quick) : await learned(served);
+  };
+}
+
+async function figuresOf(served: Served, run: string, quick: boolean) {
+  const { p50, p95, perSecond, cpuSeconds } = await served.rank(
+    run === one ? 1 : 16,
+    quick ? 32 : 160,
+  );
+  return { p50, p95, requests: perSecond, 'CPU per article': cpuSeconds };
+}
+
+/** The same requests with nothing else to do, then beside a training, then beside replacements. */
+async function disturbed(served: Served, quick: boolean): Promise<Record<string, number>> {
+  const count = quick ? 30 : 100;
+  const idle = await served.rank(1, count);
+  const { done } = (await served.usage()).training;
+  await served.ask({ do: 'train' });
+  for (let hasBegun = false; !hasBegun; ) {
+    await pause();
+    const { training } = await served.usage();
+    hasBegun = training.isRunning || training.done > done;
+  }
+  const training = await served.rank(1, count);
+  const lasted = (await served.usage()).training.isRunning;
+  const workerAgeMsMax = 2_000;
+  const restless = await Served.start(ownServer, [], { workerAgeMsMax });
+  const calmer = await Served.start(ownServer, []);
+  await restless.rank(1, 3);
+  const quiet = await calmer.rank(1, count);
+  const before = (await restless.usage()).recycled;
+  const replacing = await restless.rank(1, count);
+  const recycled = (await restless.usage()).recycled - before;
+  if (!lasted) console.error('the training was over before the last request');
+  if (recycled === 0) console.error('no worker was replaced meanwhile');
+  await Promise.all([restless.end(), calmer.end()]);
+  return {
+    [trainingTimes]: training.p95 / idle.p95,
+    [replacingTimes]: replacing.p95 / quiet.p95,
+  };
+}
+
+/** Each text is embedded before it is corrected: what counts is how fast a vote shows. */
+async function learned(served: Served): Promise<Record<string, number>> {
+  const taken: number[] = [];
+  for (let at = 0; at < 10; at += 1) {
+    const { articles } = (await served.call(`/articles?limit=100&search=${at}`)) as {
+      articles: { id: string; vote: number | null }[];
+    };
+    const article = articles.find(({ vote }) => vote === null)?.id;
+    const startedAt = performance.now();
+    // The answer comes when every score that is asked for knows of the vote.
+    await served.call('/votes', { article, score: 1 + (at % 10) });
+    taken.push(performance.now() - startedAt);
+  }
+  await served.call('/articles?limit=10000');
+  const lists: number[] = [];
+  for (let at = 0; at < 3; at += 1) {
+    const startedAt = performance.now();
+    await served.call('/articles?limit=10000');
+    lists.push(performance.now() - startedAt);
+  }
+  return { [visible]: median(taken), [listed]: median(lists) };
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 20));
+}

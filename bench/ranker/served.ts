@@ -1,0 +1,83 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { Texts } from './texts.ts';
+
+/** What a stretch of requests came to; times in milliseconds. */
+export interface Stretch {
+  readonly p50: number;
+  readonly p95: number;
+  readonly perSecond: number;
+  readonly cpuSeconds: number;
+}
+
+export interface Usage {
+  readonly cpuUs: number;
+  readonly rssBytes: number;
+  readonly recycled: number;
+  readonly training: { readonly isRunning: boolean; readonly done: number };
+}
+
+/** A server in a process of its own, and those who ask it. */
+export class Served {
+  readonly #child: ChildProcess;
+  readonly #texts = new Texts();
+  #place = { url: '', key: '' };
+
+  static async start(program: string, words: readonly string[], more = {}): Promise<Served> {
+    const served = new Served(fork(program, words));
+    served.#place = await served.ask({ do: 'serve', ...more });
+    return served;
+  }
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  async ask<Answer>(order: object): Promise<Answer> {
+    this.#child.send(order);
+    const [{ answer }] = (await once(this.#child, 'message')) as [{ answer: Answer }];
+    return answer;
+  }
+
+  /** Lets the process go. */
+  async end(): Promise<void> {
+    this.#child.disconnect();
+    await once(this.#child, 'exit');
+  }
+
+  usage(): Promise<Usage> {
+    return this.ask<Usage>({ do: 'usage' });
+  }
+
+  async call(path: string, body?: object): Promise<unknown> {
+    const { url, key } = this.#place;
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+    const response = await fetch(`${url}${path}`, { headers, ...sent });
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    return await response.json();
+  }
+
+  /** Clients that ask for one text after another, until so many were answered. */
+  async rank(clients: number, count: number): Promise<Stretch> {
+    const taken: number[] = [];
+    let begun = 0;
+    const client = async (): Promise<void> => {
+      while (begun < count) {
+        begun += 1;
+        const text = this.#texts.next();
+        const startedAt = performance.now();
+        await this.call('/rank', { text });
+        taken.push(performance.now() - startedAt);
+      }
+    };
+    const before = await this.usage();
+    const startedAt = performance.now();
+    await Promise.all(Array.from({ length: clients }, client));
+    const seconds = (performance.now() - startedAt) / 1_000;
+    const cpuSeconds = ((await this.usage()).cpuUs - before.cpuUs) / 1e6 / count;
+    const sorted = taken.toSorted((one, other) => one - other);
+    const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
+    return { p50: at(0.5), p95: at(0.95), perSecond: count / seconds, cpuSeconds };
+  }
+}
