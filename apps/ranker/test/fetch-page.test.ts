@@ -4,17 +4,7 @@ import { createServer } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
-
-<<<<<<< HEAD
-
-import type { FetchedArticle as Article, Fetcher, FetchOptions } from 'spillway-ranker';
-
-=======
-
 import type { FetchedArticle, Fetcher, FetchOptions } from 'spillway-ranker';
-
->>>>>>> main
-
 import { html, openFetcher, openSite, type Reply, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);
