@@ -91,7 +91,7 @@ describe('verify', () => {
     assert.ok(fewer.issues.some(({ message }) => /280 trades were read, .* has 180/.test(message)));
   });
 
-  it('finds repeats and disorder in a file, though it is the one that the manifest names', async () => {
+  it('finds repeats in a file, though it is one that the manifest names', async () => {
     const [file] = table.manifest.files;
     const path = join(folder.place, file?.path ?? '');
     const kept = join(folder.scratch, 'kept.parquet');

@@ -125,7 +125,8 @@ export class Merge {
   async #checkStage(piece: readonly RawEntry[]): Promise<void> {
     const counts = columns.map((column) => `count(${column}) AS ${column}`).join();
     const [row = {}] = await this.#rows(
-      `SELECT count(*) AS lines, min(trade_id) AS first, max(trade_id) AS last, ${counts} FROM stage`,
+      `SELECT count(*) AS lines, min(trade_id) AS first, max(trade_id) AS last, ${counts}
+        FROM stage`,
     );
     const trades = piece.reduce((sum, entry) => sum + entry.trades, 0);
     if (Number(row.lines) !== trades)
