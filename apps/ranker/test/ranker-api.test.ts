@@ -47,7 +47,8 @@ describe('the API of the ranker', () => {
     const near = await site.ask('/rank', { key, body: { text, title: 'New', explain: true } });
     const far = await site.ask('/rank', { key, body: { text: storyOf('singer', 'dress') } });
     assert.ok(near.json.rank > 6 && near.json.rank > far.json.rank, near.text);
-    assert.equal(near.json.version, wrong.json.version);
+    // A quick training may have published one more meanwhile.
+    assert.ok(near.json.version >= wrong.json.version);
     const { explanation } = near.json;
     assert.equal(explanation.nearest[0].url, one);
     assert.match(explanation.sentences[0].text, /met again\.$/);
