@@ -176,9 +176,10 @@ describe('the API of the ranker', () => {
     const vote = await site.ask('/votes', { key, body: { article: rated.id, score: 1 } });
     assert.deepEqual([vote.status, vote.json.predicted > 6, vote.json.rank], [200, true, 1]);
     const { json: now } = await site.ask('/articles?search=STARS', { key });
-    assert.deepEqual([now.articles.length, now.version], [1, vote.json.version]);
+    // A training in the background may have published another since.
+    assert.ok(now.articles.length === 1 && now.version >= vote.json.version);
     const why = await site.ask(`/articles/${rated.id}/explanation`, { key });
-    assert.equal(why.json.version, vote.json.version);
+    assert.ok(why.json.version >= now.version);
     assert.equal((await site.ask('/articles/none/explanation', { key })).status, 404);
     const unknown = { article: 'none', score: 5 };
     assert.equal((await site.ask('/votes', { key, body: unknown })).status, 404);
