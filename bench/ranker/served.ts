@@ -14,7 +14,7 @@ export interface Usage {
   readonly cpuUs: number;
   readonly rssBytes: number;
   readonly recycled: number;
-  readonly training: boolean;
+  readonly training: { readonly isRunning: boolean; readonly done: number };
 }
 
 /** A server in a process of its own, and those who ask it. */

@@ -173,7 +173,7 @@ describe('BucketFolder', () => {
     }
     assert.ok(signed.length >= 4);
     const shape =
-      /^AWS4-HMAC-SHA256 Credential=test\/\d{8}\/us-east-1\/s3\/aws4_request, .*Signature=[\da-f]{64}$/;
+      /^AWS4-HMAC-SHA256 Credential=test\/\d{8}\/us-east-1\/s3\/.*Signature=[\da-f]{64}$/;
     for (const header of signed) assert.match(header ?? 'none', shape);
   });
 

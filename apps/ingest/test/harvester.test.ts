@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Json } from 'spillway';
+import { type Json, Lease } from 'spillway';
+import { TradeSink } from 'spillway-ingest';
+import { virtualPage } from './fixtures/virtual-market.ts';
 import { VirtualScene } from './fixtures/virtual-scene.ts';
 
 const none = new AbortController().signal;
@@ -177,8 +179,11 @@ describe('a full refresh', () => {
     const work = scene.worker().run(none);
     await scene.clock.advance(700);
     await scene.book.swap('A-USD', 2);
+    const old = { exchange: 'virtual', product: 'A-USD', generation: 1 };
+    const before = await scene.book.checkpoint(old);
     const [outcome] = await scene.run(work);
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 2]);
+    assert.deepEqual(await scene.book.checkpoint(old), before, 'the old one was still written to');
     await scene.assertComplete('A-USD', 2);
   });
 
@@ -189,5 +194,34 @@ describe('a full refresh', () => {
     const [outcome] = await scene.harvest({ fullRefresh: true });
     assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'HARVEST_SHORT']);
     assert.equal((await scene.book.generations('A-USD')).current, 1);
+  });
+});
+
+describe('a sink', () => {
+  it('takes nothing under a lease that another has taken over', async () => {
+    const scene = new VirtualScene(16, { products: { 'A-USD': 10 } });
+    const { store, clock, folder, book } = scene;
+    const name = 'harvest/virtual/A-USD/1';
+    const options = { store, name, ttlMs: 1_000, queueMax: 0, clock };
+    const first = await Lease.acquire(options);
+    await first[Symbol.asyncDispose]();
+    const second = await Lease.acquire(options);
+    const idOf = Number;
+    const sink = new TradeSink({ store, folder, book, idOf, runId: 'a', clock });
+    const source = 'virtual/A-USD/1';
+    sink.add(source, { exchange: 'virtual', product: 'A-USD', generation: 1, begin: 1 });
+    const pages = [{ from: 1, rows: [virtualPage('A-USD', [1, 2, 3])] }];
+    const batch = { source, from: 1, to: 4, isGap: false, pages };
+    const moved = { source, position: 4, isEnd: false, gaps: [], commits: 1, rows: 1 };
+    const commit = ({ fence }: Lease) =>
+      sink.commit(batch, { ...moved, fence }, { name, fence }, none);
+    await assert.rejects(commit(first), { code: 'HARVEST_STALE' });
+    assert.deepEqual(await scene.ledgerIds('A-USD'), []);
+    await commit(second);
+    assert.deepEqual(await scene.ledgerIds('A-USD'), [1, 2, 3]);
+    // An answer that was lost makes it come again: it is not stored twice.
+    await commit(second);
+    assert.deepEqual(await scene.ledgerIds('A-USD'), [1, 2, 3]);
+    await second[Symbol.asyncDispose]();
   });
 });

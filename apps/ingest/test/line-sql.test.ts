@@ -31,8 +31,8 @@ async function table({ lineSql }: Connector, lines: Uint8Array): Promise<unknown
   const file = join(folder, 'lines.jsonl');
   await writeFile(file, lines);
   const result = await duckdb.runAndReadAll(
-    `SELECT trade_id::VARCHAR, epoch_us(trade_ts)::VARCHAR, price::VARCHAR, quantity::VARCHAR,
-       maker_side, taker_side, typeof(trade_id), typeof(trade_ts), typeof(price), typeof(quantity)
+    `SELECT trade_id::VARCHAR, epoch_us(trade_ts)::VARCHAR,
+       price::DECIMAL(38, 18)::VARCHAR, quantity::DECIMAL(38, 18)::VARCHAR, maker_side, taker_side, typeof(trade_id), typeof(trade_ts), typeof(price), typeof(quantity)
      FROM (SELECT ${lineSql.select} FROM read_json('${file}', ${lineSql.options}))`,
   );
   return result.getRows();
@@ -53,7 +53,7 @@ async function tableOf(connector: Connector, body: string): Promise<unknown[][]>
   return rows;
 }
 
-const types = ['BIGINT', 'TIMESTAMP', 'DECIMAL(38,18)', 'DECIMAL(38,18)'];
+const types = ['BIGINT', 'TIMESTAMP', 'VARCHAR', 'VARCHAR'];
 
 describe('the line SQL', () => {
   it('of Coinbase keeps every digit, and knows that the side is the maker’s', async () => {

@@ -183,21 +183,13 @@ describe('TradeTable', () => {
     await using table = await TradeTable.open({ folder, lines });
     const good = await entryOf(folder, tradesOf(range(1, 10)), { commit: 1 });
     await table.merge([good], fenceOf(1));
+    const time = '"time":"2024-03-01T00:00:00Z"';
     const wrong = [
-      [
-        '{"trade_id":11,"side":"buy","size":"1","price":"abc","time":"2024-03-01T00:00:00Z"}',
-        /abc/,
-      ],
-      [
-        '{"trade_id":11,"side":"buy","size":"0.1234567890123456789","price":"1","time":"2024-03-01T00:00:00Z"}',
-        /18 decimals/,
-      ],
+      [`{"trade_id":11,"side":"buy","size":"1","price":"abc",${time}}`, /abc/],
+      [`{"trade_id":11,"side":"buy","size":"0.${'1'.repeat(19)}","price":"1",${time}}`, /18 decim/],
       ['{"trade_id":11,"side":"buy","size":"1","price":"1"}', /trade_ts: .*without/],
-      ['{"trade_id":"x","side":"buy","size":"1","price":"1","time":"2024-03-01T00:00:00Z"}', /"x"/],
-      [
-        '{"trade_id":12,"side":"buy","size":"1","price":"1","time":"2024-03-01T00:00:00Z"}',
-        /ledger/,
-      ],
+      [`{"trade_id":"x","side":"buy","size":"1","price":"1",${time}}`, /"x"/],
+      [`{"trade_id":12,"side":"buy","size":"1","price":"1",${time}}`, /ledger/],
     ] as const;
     for (const [line, why] of wrong) {
       const page = { ...pageOf(tradesOf([11])), lines: Buffer.from(`${line}\n`) };

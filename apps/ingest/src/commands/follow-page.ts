@@ -12,6 +12,7 @@ export interface FollowView {
   readonly breaker: string;
 }
 
+const madeUp = 'A simulated exchange: its trades are made up.';
 const count = (value: number): string => value.toLocaleString('en-US');
 
 /** The page at `/`: how far each product is, as it changes. */
@@ -22,8 +23,8 @@ export function followPage(shown: State<FollowView>): LivePageOptions {
       const { exchange, isSimulated, baseUrl, follower, permitted, breaker } = shown.value;
       const { products, trades, requests, transformed, error } = follower;
       return html`<h1>Ingest: ${exchange}</h1>
-        ${isSimulated && html`<p><strong>A simulated exchange: its trades are made up.</strong></p>`}
-        <p>${baseUrl}: ${permitted} requests a second permitted, breaker ${breaker}.
+        ${isSimulated && html`<p><strong>${madeUp}</strong></p>`}
+        <p class="muted">${baseUrl}: ${permitted} requests a second permitted, breaker ${breaker}.
           ${count(trades)} trades in ${count(requests)} requests since the start.</p>
         ${error !== undefined && html`<p role="alert">${error}</p>`}
         <table><thead><tr><th>product</th><th>trades</th><th>up to id</th><th>of</th>
@@ -36,9 +37,10 @@ export function followPage(shown: State<FollowView>): LivePageOptions {
                 <td>${one.gaps}</td><td>${one.status} ${one.reason ?? ''}</td></tr>`,
             ),
           )}</tbody></table>
-        <p>Table: version ${transformed?.version ?? 'none yet'}.
-          <a href="/report">Quality</a>, <a href="/-/stats">all numbers</a>, <a href="/-/metrics">metrics</a>.</p>`;
+        <p>Table: version ${transformed?.version ?? 'none yet'}. <a href="/report">Quality</a>,
+          <a href="/-/stats">all numbers</a>, <a href="/-/metrics">metrics</a>.</p>`;
     },
-    page: (view) => page({ title: 'Ingest', body: html`<main>${view}</main>` }),
+    page: (view) =>
+      page({ title: 'Ingest', styles: ['/style.css'], body: html`<main>${view}</main>` }),
   };
 }

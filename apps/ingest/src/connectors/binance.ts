@@ -23,7 +23,7 @@ const lineSql = {
     qty: 'VARCHAR', time: 'BIGINT', isBuyerMaker: 'BOOLEAN'}`,
   select: `id AS trade_id,
     make_timestamp(CASE WHEN time < 100000000000000 THEN time * 1000 ELSE time END) AS trade_ts,
-    CAST(price AS DECIMAL(38, 18)) AS price, CAST(qty AS DECIMAL(38, 18)) AS quantity,
+    price, qty AS quantity,
     CASE WHEN isBuyerMaker THEN 'buy' ELSE 'sell' END AS maker_side,
     CASE WHEN isBuyerMaker THEN 'sell' ELSE 'buy' END AS taker_side`,
 };

@@ -21,8 +21,7 @@ const scanner = new TradeScanner(name, [
 const lineSql = {
   options: `format = 'newline_delimited', columns = {trade_id: 'BIGINT', side: 'VARCHAR',
     size: 'VARCHAR', price: 'VARCHAR', time: 'TIMESTAMP'}`,
-  select: `trade_id, time AS trade_ts, CAST(price AS DECIMAL(38, 18)) AS price,
-    CAST(size AS DECIMAL(38, 18)) AS quantity, side AS maker_side,
+  select: `trade_id, time AS trade_ts, price, size AS quantity, side AS maker_side,
     CASE side WHEN 'buy' THEN 'sell' ELSE 'buy' END AS taker_side`,
 };
 

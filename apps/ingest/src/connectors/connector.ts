@@ -24,7 +24,10 @@ export interface TradeRange {
 export interface LineSql {
   /** What `read_json` is told besides the files: `format`, `records` and `columns`. */
   readonly options: string;
-  /** The select list: trade_id, trade_ts, price, quantity, maker_side, taker_side. */
+  /**
+   * The select list: trade_id, trade_ts, price, quantity, maker_side, taker_side. Price and
+   * quantity are the text that the exchange wrote: the table makes exact decimals of it.
+   */
   readonly select: string;
 }
 

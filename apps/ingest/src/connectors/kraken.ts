@@ -22,8 +22,7 @@ const lineSql = {
   options: `format = 'newline_delimited', records = false, columns = {trade: 'JSON'}`,
   select: `CAST(trade ->> '$[6]' AS BIGINT) AS trade_id,
     make_timestamp(CAST(round(CAST(trade ->> '$[2]' AS DOUBLE) * 1000000) AS BIGINT)) AS trade_ts,
-    CAST(trade ->> '$[0]' AS DECIMAL(38, 18)) AS price,
-    CAST(trade ->> '$[1]' AS DECIMAL(38, 18)) AS quantity,
+    trade ->> '$[0]' AS price, trade ->> '$[1]' AS quantity,
     CASE trade ->> '$[3]' WHEN 'b' THEN 'sell' ELSE 'buy' END AS maker_side,
     CASE trade ->> '$[3]' WHEN 'b' THEN 'buy' ELSE 'sell' END AS taker_side`,
 };

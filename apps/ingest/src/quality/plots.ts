@@ -34,7 +34,8 @@ export function rowsPlot(bars: readonly Bar[], max: number, options: PlotOptions
     return html`<g>
       <text x="${labelWidth - 10}" y="${middle}" text-anchor="end">${label}</text>
       <rect x="${labelWidth}" y="${y + 4}" width="${room}" height="18" rx="3" class="track"></rect>
-      <rect x="${labelWidth}" y="${y + 4}" width="${length}" height="18" rx="3" class="${tone}"></rect>
+      <rect x="${labelWidth}" y="${y + 4}" width="${length}" height="18" rx="3"
+        class="${tone}"></rect>
       <text x="${labelWidth + room + 10}" y="${middle}">${text}</text>
     </g>`;
   });

@@ -1,4 +1,4 @@
-/** Gaps in time that are longer than that are outages of the market, and say nothing of the data. */
+/** Longer gaps in time are outages of the market, and say nothing of the data. */
 const ignoredUs = '7 * 86400000000';
 
 /** One row for each product: how many, from when to when, which ids, and what cannot be. */
@@ -27,7 +27,10 @@ export const gapsSql: string = `WITH gaps AS (
     count(*) FILTER (us <= ${ignoredUs} AND us > mean + 5 * deviation) AS sigma5
   FROM gaps JOIN usual USING (exchange, product) GROUP BY ALL ORDER BY exchange, product`;
 
-/** Hours of the 30 days up to that time with far fewer trades than usual; none counts as 0. */
+/**
+ * Hours of the 30 days up to that time with far fewer trades than usual; none counts as 0. The
+ * first hour is left out, because it did not begin with its first trade.
+ */
 export function quietHoursSql(nowUs: number): string {
   const hour = 'epoch_us(trade_ts) // 3600000000';
   const last = Math.floor(nowUs / 3_600_000_000);
@@ -35,7 +38,7 @@ export function quietHoursSql(nowUs: number): string {
       SELECT exchange, product, ${hour} AS hour, count(*) AS trades FROM trades
       WHERE ${hour} >= ${last - 720} AND ${hour} < ${last} GROUP BY ALL),
     spans AS (
-      SELECT exchange, product, unnest(range(min(hour), max(hour) + 1)) AS hour
+      SELECT exchange, product, unnest(range(min(hour) + 1, max(hour) + 1)) AS hour
       FROM counted GROUP BY exchange, product),
     hours AS (
       SELECT exchange, product, coalesce(trades, 0) AS trades

@@ -209,7 +209,7 @@ class Check {
     }
     const outside = files.filter(({ firstId, lastId }) => firstId < from || lastId >= to);
     for (const { path: file, firstId, lastId } of outside) {
-      const message = `trades ${firstId} to ${lastId} go beyond what was harvested, ${from} to ${to}`;
+      const message = `${firstId} to ${lastId} go beyond what was harvested, ${from} to ${to}`;
       this.note('count', ledger, message, { file });
     }
     const holes = await this.#rows(

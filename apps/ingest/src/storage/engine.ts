@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { systemClock } from 'spillway';
 import { storageError } from './storage-error.ts';
 
 export interface EngineOptions {
@@ -14,6 +15,8 @@ export interface EngineOptions {
 
 /** A row as JSON has it: decimals and whole numbers of 64 bits are text, to the last digit. */
 export type Row = Readonly<Record<string, unknown>>;
+
+const interruptMs = 20;
 
 /**
  * DuckDB in memory, with bounds. Its work is done on threads of its own; one call at a time, as a
@@ -51,18 +54,23 @@ export class Engine implements AsyncDisposable {
   }
 
   async run(sql: string, signal?: AbortSignal): Promise<void> {
-    await this.#within(signal, () => this.connection.run(sql));
+    await this.within(signal, () => this.connection.run(sql));
   }
 
   async rows(sql: string, signal?: AbortSignal): Promise<readonly Row[]> {
-    const read = await this.#within(signal, () => this.connection.runAndReadAll(sql));
+    const read = await this.within(signal, () => this.connection.runAndReadAll(sql));
     return read.getRowObjectsJson();
   }
 
   /** Runs what uses the connection, and interrupts it when the signal aborts. */
-  async #within<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  async within<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     signal?.throwIfAborted();
-    const interrupt = () => this.connection.interrupt();
+    let again: Disposable | undefined;
+    const interrupt = (): void => {
+      // Again and again, because an interruption between two statements has no effect.
+      this.connection.interrupt();
+      again = systemClock.after(interruptMs, interrupt);
+    };
     signal?.addEventListener('abort', interrupt);
     try {
       return await work();
@@ -71,6 +79,7 @@ export class Engine implements AsyncDisposable {
       throw error;
     } finally {
       signal?.removeEventListener('abort', interrupt);
+      again?.[Symbol.dispose]();
     }
   }
 

@@ -107,15 +107,9 @@ export class Merge {
     const list = held.paths.map(quoted).join();
     const source = `SELECT ${lines.select} FROM read_json([${list}], ${lines.options},
       compression = 'zstd', maximum_object_size = 1048576)`;
-    const types = await this.#rows(`DESCRIBE ${source}`);
-    const decimal = (column: string): string => {
-      const type = types.find(({ column_name }) => column_name === column)?.column_type;
-      return type === 'VARCHAR' ? `exact_decimal(${column})` : column;
-    };
     await this.#run(`CREATE OR REPLACE TEMP TABLE stage AS SELECT
       CAST(trade_id AS BIGINT) AS trade_id, make_timestamptz(epoch_us(trade_ts)) AS trade_ts,
-      CAST(${decimal('price')} AS DECIMAL(38,18)) AS price,
-      CAST(${decimal('quantity')} AS DECIMAL(38,18)) AS quantity,
+      exact_decimal(price) AS price, exact_decimal(quantity) AS quantity,
       CAST(maker_side AS VARCHAR) AS maker_side, CAST(taker_side AS VARCHAR) AS taker_side
       FROM (${source})`);
     await this.#checkStage(piece);
@@ -125,7 +119,8 @@ export class Merge {
   async #checkStage(piece: readonly RawEntry[]): Promise<void> {
     const counts = columns.map((column) => `count(${column}) AS ${column}`).join();
     const [row = {}] = await this.#rows(
-      `SELECT count(*) AS lines, min(trade_id) AS first, max(trade_id) AS last, ${counts} FROM stage`,
+      `SELECT count(*) AS lines, min(trade_id) AS first, max(trade_id) AS last, ${counts}
+        FROM stage`,
     );
     const trades = piece.reduce((sum, entry) => sum + entry.trades, 0);
     if (Number(row.lines) !== trades)

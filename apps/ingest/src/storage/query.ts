@@ -36,13 +36,12 @@ export async function runQuery(
   rowsMax: number,
   signal?: AbortSignal,
 ): Promise<QueryResult> {
-  const { connection } = view.engine;
-  const interrupt = () => connection.interrupt();
-  signal?.throwIfAborted();
-  signal?.addEventListener('abort', interrupt);
+  const { engine } = view;
   try {
-    const statement = await prepared(connection, sql);
-    return await collected(await statement.stream(), rowsMax);
+    return await engine.within(signal, async () => {
+      const statement = await prepared(engine.connection, sql);
+      return await collected(await statement.stream(), rowsMax);
+    });
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof Error && error.message.startsWith('Permission Error')) {
@@ -50,8 +49,6 @@ export async function runQuery(
       throw storageError('QUERY_REFUSED', `${why}: ${error.message}`, { cause: error });
     }
     throw engineError('QUERY_FAILED', 'the query failed', error);
-  } finally {
-    signal?.removeEventListener('abort', interrupt);
   }
 }
 

@@ -84,10 +84,10 @@ export async function writeRawFile(
   const extent = new Extent(range);
   const hash = createHash('sha256');
   const chunks: Uint8Array[] = [];
-  // Page by page, as 100,000 trades at once would hold up the event loop for milliseconds.
-  const lines = Readable.from(extent.lines(pages), { objectMode: false });
+  // Piece by piece, as 100,000 trades at once would hold up the event loop for milliseconds; and in
+  // equal pieces, as the bytes that zstd makes depend on how its input is cut.
   await pipeline(
-    lines,
+    Readable.from(pieces(extent.lines(pages)), { objectMode: false }),
     createZstdCompress(level),
     async (compressed: AsyncIterable<Uint8Array>) => {
       for await (const chunk of compressed) {
@@ -105,6 +105,27 @@ export async function writeRawFile(
   const { from, to } = range;
   const sha256 = hash.digest('hex');
   return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
+}
+
+const pieceBytes = 2 ** 17;
+
+/** The same bytes, cut anew: only the last piece is smaller than the others. */
+function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let piece = Buffer.allocUnsafe(pieceBytes);
+  let used = 0;
+  for (const page of lines) {
+    for (let at = 0; at < page.length; ) {
+      const part = page.subarray(at, at + pieceBytes - used);
+      piece.set(part, used);
+      at += part.length;
+      used += part.length;
+      if (used < pieceBytes) continue;
+      yield piece;
+      piece = Buffer.allocUnsafe(pieceBytes);
+      used = 0;
+    }
+  }
+  if (used > 0) yield piece.subarray(0, used);
 }
 
 /** What the pages hold, counted while they pass. */
