@@ -31,17 +31,16 @@ describe('a process that changes the table and is killed', () => {
     for (let round = 1; round <= rounds; round += 1) {
       const args = [child, folder.place, ledger, String(round)];
       const running = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+      const closed = once(running, 'close');
       const said = createInterface({ input: running.stdout });
       said.on('line', (line) => {
         acknowledged = Math.max(acknowledged, Number(line.split(' ')[1] ?? 0));
       });
-      const begun = new AbortController();
-      await Promise.race([once(said, 'line', begun), once(running, 'exit', begun)]);
-      begun.abort();
+      await Promise.race([new Promise((begun) => said.once('line', begun)), closed]);
       // A moment of real time, because the process that is killed lives in real time.
       await pause(random() * 300);
       running.kill('SIGKILL');
-      await once(running, 'close');
+      await closed;
       const table = await TradeTable.open({ folder, lines });
       const { mergedTo = 0, rows = 0 } = table.manifest.products[0] ?? {};
       assert.ok(mergedTo >= acknowledged, `${acknowledged} was acknowledged, ${mergedTo} is there`);

@@ -84,10 +84,11 @@ describe('TradeTable', () => {
     await using folder = await temporaryFolder();
     await using table = await TradeTable.open({ folder, lines });
     const trades = tradesOf(range(1, 4 * 1440 - 1));
+    const late = [2000, 10, 5000];
     const entries = [
       await entryOf(
         folder,
-        trades.filter(({ id }) => id !== 2000),
+        trades.filter(({ id }) => !late.includes(id)),
         { commit: 1 },
       ),
       await entryOf(
@@ -104,6 +105,21 @@ describe('TradeTable', () => {
     assert.equal(after.length, 4);
     assert.deepEqual(before.filter((path) => !after.includes(path)).length, 1);
     assert.match(after.find((path) => !before.includes(path)) ?? '', /date=2024-02-29/);
+    // Far apart, and nothing between them is read.
+    const ends = [
+      await entryOf(
+        folder,
+        trades.filter(({ id }) => id === 10),
+        { commit: 3 },
+      ),
+      await entryOf(
+        folder,
+        trades.filter(({ id }) => id === 5000),
+        { commit: 4 },
+      ),
+    ];
+    const filled = await table.merge(ends, fenceOf(1));
+    assert.deepEqual([filled.added, filled.partitions], [2, 2]);
   });
 
   it('has a trade once, at its later time, even if that is another day', async () => {
