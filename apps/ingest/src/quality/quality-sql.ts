@@ -13,10 +13,14 @@ export const productsSql = `SELECT exchange, product, count(*) AS trades,
     OR maker_side IS NULL OR taker_side IS NULL) AS incomplete
   FROM trades GROUP BY ALL ORDER BY ALL`;
 
-/** Times between neighbours, against what is usual for the product. */
-export const gapsSql: string = `WITH gaps AS (
-    SELECT exchange, product, epoch_us(trade_ts) - lag(epoch_us(trade_ts))
-      OVER (PARTITION BY exchange, product ORDER BY trade_ts) AS us FROM trades),
+/**
+ * Times between neighbours, against what is usual for the product. The trades come as they lie in
+ * the files, by product and id: to sort them would take as much memory as they take.
+ */
+export const gapsSql: string = `WITH gaps AS NOT MATERIALIZED (
+    SELECT exchange, product, CASE WHEN product = lag(product) OVER ()
+      AND exchange = lag(exchange) OVER ()
+      THEN epoch_us(trade_ts) - lag(epoch_us(trade_ts)) OVER () END AS us FROM trades),
   usual AS (
     SELECT exchange, product, avg(us) AS mean, stddev_pop(us) AS deviation FROM gaps
     WHERE us <= ${ignoredUs} GROUP BY ALL)
