@@ -2,7 +2,7 @@ import type { Row } from '../storage/engine.ts';
 import { keyOf, type ProductName } from '../storage/table-draft.ts';
 import type { TradeTable } from '../storage/trade-table.ts';
 import { type Assessment, assess } from './assessment.ts';
-import { daysSql, gapsSql, productsSql, quietHoursSql } from './quality-sql.ts';
+import { daysSql, gapsSql, perDaySql, productsSql, quietHoursSql } from './quality-sql.ts';
 
 /** How old the newest trade of a product is: under 1 h, 3 h, 24 h, or more. */
 export type Freshness = 'fresh' | 'recent' | 'aging' | 'stale';
@@ -80,6 +80,7 @@ export async function quality(
   await using view = await table.view({ signal });
   const { engine, manifest } = view;
   const rows = async (sql: string) => await engine.rows(sql, signal);
+  await engine.run(perDaySql, signal);
   const gaps = byProduct(await rows(gapsSql));
   const quiet = byProduct(await rows(quietHoursSql(nowMs * 1000)));
   const products = (await rows(productsSql)).map((row) => {

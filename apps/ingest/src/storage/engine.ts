@@ -44,6 +44,7 @@ export class Engine implements AsyncDisposable {
       allocator_flush_threshold: '8MB',
       allocator_bulk_deallocation_flush_threshold: '8MB',
       write_buffer_row_group_count: '1',
+      enable_external_file_cache: 'false',
       autoinstall_known_extensions: 'false',
     });
     const engine = new Engine(instance, await instance.connect(), spill);
