@@ -1,4 +1,5 @@
 import { type Json, MemoryStore, type SharedOptions, type Store, StoreLink } from 'spillway';
+import type { BodyPrint } from './body-print.ts';
 import { httpError } from './errors.ts';
 
 /** An answer as it is kept. */
@@ -7,6 +8,8 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** In base64; absent if it could not be kept. */
   readonly body?: string | undefined;
+  /** What was asked for, if that was a stream and all of it was read. */
+  readonly asked?: BodyPrint | undefined;
 }
 
 /** What the store holds for a key. */

@@ -1,8 +1,10 @@
 import { createHash, hash } from 'node:crypto';
+import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, check, checkInteger, checkNumber, type Random, type Store } from 'spillway';
 import { addressKey } from './address-key.ts';
+import { type BodyPrint, isSame, overhear } from './body-print.ts';
 import { httpError } from './errors.ts';
 import { isStream, keptHeaders, recorded, wholeBody } from './idempotency-answer.ts';
 import {
@@ -15,6 +17,14 @@ import {
 import { routeOf, type UserOf } from './rate-key.ts';
 import type { RequestPermit } from './request-permit.ts';
 
+/** What a request does that is the first with its key. */
+interface IdempotencyClaim {
+  readonly claim: Claim;
+  isHandled: boolean;
+  /** What it asked for, where that was a stream that has been read. */
+  readonly asked: () => BodyPrint | undefined;
+}
+
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** True: each change needs a key. False: keys mean nothing. @default the plugin's `required` */
@@ -25,7 +35,7 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** The right to do what the request's key stands for, until it is answered. */
-    idempotencyClaim: { readonly claim: Claim; isHandled: boolean } | null;
+    idempotencyClaim: IdempotencyClaim | null;
   }
 }
 
@@ -88,8 +98,16 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
       const key = request.headers['idempotency-key'];
       if (key === undefined && !(setting ?? required)) return;
       const found = await ledger.claim(scope(request, readKey(key), user), fingerprint(request));
-      if (found.kind !== 'first') return giveAgain(reply, found, mode);
-      if (mode === 'answer') request.idempotencyClaim = { claim: found.claim, isHandled: false };
+      const source = streamOf(request);
+      if (found.kind !== 'first') {
+        const asked = found.kind === 'done' && mode === 'answer' ? found.answer.asked : undefined;
+        const isOther =
+          asked !== undefined && source !== undefined && !(await isSame(source, asked));
+        return giveAgain(reply, isOther ? { kind: 'other' } : found, mode);
+      }
+      if (mode === 'refuse') return;
+      const asked = source === undefined ? () => undefined : overhear(source);
+      request.idempotencyClaim = { claim: found.claim, isHandled: false, asked };
     });
 
     app.addHook('preHandler', async ({ idempotencyClaim }) => {
@@ -98,7 +116,7 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
 
     app.addHook('onSend', async (request, reply, payload) => {
       if (request.idempotencyClaim === null) return payload;
-      const { claim, isHandled } = request.idempotencyClaim;
+      const { claim, isHandled, asked } = request.idempotencyClaim;
       request.idempotencyClaim = null;
       const { statusCode: status } = reply;
       // The answer is given even if it cannot be kept: the client must learn what was done.
@@ -119,7 +137,8 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
       const keep = (body: Buffer | undefined): Promise<void> => {
         const isKept = body !== undefined && body.length <= answerBytesMax;
         const answer = isKept ? { status, headers, body: body.toString('base64') } : undefined;
-        return ledger.finish(claim, answer ?? { status, headers: {} }).catch(tell);
+        const kept = { ...(answer ?? { status, headers: {} }), asked: asked() };
+        return ledger.finish(claim, kept).catch(tell);
       };
       if (isStream(payload)) return recorded(payload, answerBytesMax, keep);
       await keep(wholeBody(payload));
@@ -161,11 +180,18 @@ function scope(request: FastifyRequest, key: string, userOf: UserOf | undefined)
   return hash('sha256', JSON.stringify([who, routeOf(request), key]), 'base64url');
 }
 
-/** What is asked for. A body that is read as a stream counts by its length only. */
-function fingerprint({ method, url, headers, body }: FastifyRequest): string {
+/** A body that its handler will read. */
+function streamOf({ raw, headers, body }: FastifyRequest): Readable | undefined {
+  if (isStream(body)) return body;
+  return headers['content-type']?.startsWith('multipart/') ? raw : undefined;
+}
+
+/** What is asked for. A body that is read as a stream counts by its length until it was read. */
+function fingerprint(request: FastifyRequest): string {
+  const { method, url, headers, body } = request;
   const all = createHash('sha256').update(JSON.stringify([method, url]));
-  const isParts = headers['content-type']?.startsWith('multipart/') || isStream(body);
-  if (isParts || body === undefined) all.update(headers['content-length'] ?? '');
+  const isUnread = streamOf(request) !== undefined || body === undefined;
+  if (isUnread) all.update(headers['content-length'] ?? '');
   else all.update(Buffer.isBuffer(body) ? body : JSON.stringify(body));
   return all.digest('base64url');
 }

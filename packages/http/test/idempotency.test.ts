@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { idempotency, receiveForm, uploads } from 'spillway-http';
 import { barrier, Shop } from './fixtures/shop.ts';
-import { crowd, tally } from './fixtures/site.ts';
+import { crowd, Site, tally } from './fixtures/site.ts';
 
 describe('idempotency', () => {
   it('does a thing once and gives its answer again, with status, headers and body', async () => {
@@ -70,6 +76,49 @@ describe('idempotency', () => {
       assert.equal(refused.json.code, 'IDEMPOTENCY_MISMATCH');
     }
     assert.equal(shop.done, 1);
+  });
+
+  it('tells bodies apart that are read as a stream, though they are of one length', async () => {
+    await using site = await Site.open(async (app) => {
+      await app.register(idempotency, {});
+      app.addContentTypeParser('text/plain', (_request, payload, done) => done(null, payload));
+      app.post('/upload', async ({ body }) => ({ read: (await text(body as Readable)).length }));
+    });
+    const send = (body: string) =>
+      site.ask('/upload', {
+        method: 'POST',
+        headers: { 'idempotency-key': 'k', 'content-type': 'text/plain' },
+        body,
+      });
+    const [long, other] = ['a', 'b'].map((end) => 'x'.repeat(300_000) + end) as [string, string];
+    assert.deepEqual((await send(long)).json, { read: 300_001 });
+    assert.equal((await send(long)).headers['idempotency-replayed'], 'true');
+    assert.equal((await send(other)).json.code, 'IDEMPOTENCY_MISMATCH');
+    assert.equal((await send(long)).headers['idempotency-replayed'], 'true');
+  });
+
+  it('tells forms apart that differ in one letter of a file', async () => {
+    await using site = await Site.open(async (app) => {
+      await app.register(uploads);
+      await app.register(idempotency, {});
+      app.post('/form', async (request) => {
+        const place = () => join(tmpdir(), `form-${randomUUID()}`);
+        const { files } = await receiveForm(request, { bytesMax: 1_000_000, place });
+        await Promise.all(files.map(({ path }) => rm(path)));
+        return { bytes: files[0]?.bytes };
+      });
+    });
+    const send = (letter: string) => {
+      const head = '--b\r\ncontent-disposition: form-data; name="f"; filename="f"\r\n\r\n';
+      return site.ask('/form', {
+        method: 'POST',
+        headers: { 'idempotency-key': 'k', 'content-type': 'multipart/form-data; boundary=b' },
+        body: `${head}${'x'.repeat(200_000)}${letter}\r\n--b--\r\n`,
+      });
+    };
+    assert.deepEqual((await send('a')).json, { bytes: 200_001 });
+    assert.equal((await send('a')).headers['idempotency-replayed'], 'true');
+    assert.equal((await send('b')).json.code, 'IDEMPOTENCY_MISMATCH');
   });
 
   it('keeps the keys of routes, methods and users apart', async () => {
