@@ -94,6 +94,7 @@ describe('the published packages', () => {
     const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--install-links'];
     await run(project, 'npm', ['install', ...flags, cache]);
     await place(project, join(folder.path, 'http'), cache);
+    await place(project, join(folder.path, 'cli'), cache);
     await writeJson(join(project, 'tsconfig.json'), {
       compilerOptions: {
         module: 'nodenext',
@@ -109,6 +110,7 @@ describe('the published packages', () => {
     assert.match(await run(project, process.execPath, ['main.ts']), /the packed package works/);
     assert.match(await run(project, process.execPath, ['database.ts']), /packed database works/);
     assert.match(await run(project, process.execPath, ['server.ts']), /packed server works/);
+    assert.match(await run(project, process.execPath, ['program.ts', 'config']), /port +1234/);
     const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
     const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));

@@ -199,6 +199,10 @@ describe('the repository', () => {
     assert.equal(mayDepend('packages/http', 'packages/spillway'), true);
     assert.equal(mayDepend('packages/spillway', 'packages/http'), false);
     assert.equal(mayDepend('packages/sql', 'packages/http'), false);
+    assert.equal(mayDepend('packages/cli', 'packages/spillway'), true);
+    assert.equal(mayDepend('packages/cli', 'packages/sql'), false);
+    assert.equal(mayDepend('packages/http', 'packages/cli'), false);
+    assert.equal(mayDepend('apps/fleet', 'packages/cli'), true);
     assert.equal(mayDepend('apps/fleet', 'packages/sql'), true);
     assert.equal(mayDepend('apps/fleet', 'apps/console'), false);
     assert.equal(mayImport('packages/spillway/src/gate.ts', '../../http/src/index.ts'), false);

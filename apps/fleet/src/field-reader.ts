@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { SpillwayError } from 'spillway';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from 'spillway-cli';
 
 /** What is wrong with one field of what a person sent. */
 export interface FieldFault {

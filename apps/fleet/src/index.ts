@@ -20,7 +20,6 @@ export {
 export { type ReceivePgnOptions, receivePgn } from './files/receive-pgn.ts';
 export { UploadBody } from './files/upload-body.ts';
 export { Jobs, type JobsOptions } from './jobs.ts';
-export { didYouMean, nearest } from './nearest.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
 export type { Desk, Operation } from './operations/desk.ts';
 export { operate, operations } from './operations/operations.ts';
@@ -130,14 +129,9 @@ export {
   type WorkerScopeOptions,
 } from './server/worker-scope.ts';
 export {
-  flagOf,
   readSettings,
   type SettingName,
   type Settings,
-  SettingsError,
-  type SettingsReading,
-  type SettingsSources,
-  settingHelp,
   settingNames,
   shownSettings,
   variableOf,

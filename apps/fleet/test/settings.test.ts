@@ -3,11 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { flagOf, SettingsError } from 'spillway-cli';
 import {
-  flagOf,
   readSettings,
   type SettingName,
-  SettingsError,
   settingNames,
   shownSettings,
   variableOf,

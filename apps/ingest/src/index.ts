@@ -69,13 +69,7 @@ export {
   verify,
 } from './quality/verify.ts';
 export type { ExchangeName, SettingName, Settings } from './setting-rules.ts';
-export {
-  readSettings,
-  SettingsError,
-  type SettingsReading,
-  type SettingsSources,
-  shownSettings,
-} from './settings.ts';
+export { readSettings, shownSettings } from './settings.ts';
 export { BucketFolder, type BucketFolderOptions } from './storage/bucket-folder.ts';
 export type { Folder, FolderFile, HeldFile } from './storage/folder.ts';
 export { LocalFolder } from './storage/local-folder.ts';

@@ -12,7 +12,9 @@ import {
   type Store,
   systemRandom,
   type Task,
+  wallClock,
 } from 'spillway';
+import { SettingsError } from 'spillway-cli';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { Harvester, type HarvestRequest } from './harvesting/harvester.ts';
 import { ProductBook } from './harvesting/product-book.ts';
@@ -20,10 +22,8 @@ import { QuotaBucket } from './harvesting/quota-bucket.ts';
 import type { Transformer } from './harvesting/transformer.ts';
 import { openConnector } from './open-connector.ts';
 import type { Settings } from './setting-rules.ts';
-import { SettingsError } from './settings.ts';
 import type { Folder } from './storage/folder.ts';
 import type { TradeTable } from './storage/trade-table.ts';
-import { wallClock } from './wall-clock.ts';
 
 export interface IngestOptions {
   readonly settings: Settings;

@@ -32,8 +32,8 @@ async function table({ lineSql }: Connector, lines: Uint8Array): Promise<unknown
   await writeFile(file, lines);
   const result = await duckdb.runAndReadAll(
     `SELECT trade_id::VARCHAR, epoch_us(trade_ts)::VARCHAR,
-       price::DECIMAL(38, 18)::VARCHAR, quantity::DECIMAL(38, 18)::VARCHAR, maker_side,
-       taker_side, typeof(trade_id), typeof(trade_ts), typeof(price), typeof(quantity)
+       price::DECIMAL(38, 18)::VARCHAR, quantity::DECIMAL(38, 18)::VARCHAR, maker_side, taker_side,
+       typeof(trade_id), typeof(trade_ts), typeof(price), typeof(quantity)
      FROM (SELECT ${lineSql.select} FROM read_json('${file}', ${lineSql.options}))`,
   );
   return result.getRows();

@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { readSettings, SettingsError, shownSettings } from 'spillway-ingest';
+import { SettingsError } from 'spillway-cli';
+import { readSettings, shownSettings } from 'spillway-ingest';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-settings-'));
 after(() => rm(folder, { recursive: true }));

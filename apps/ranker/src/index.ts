@@ -146,7 +146,7 @@ export { type RankBatch, rankLines } from './server/rank-lines.ts';
 export { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
 export { type TrainingRoutesOptions, trainingRoutes } from './server/training-routes.ts';
 export { type Settings, settingRules } from './setting-list.ts';
-export { readSettings, SettingsError, shownSettings } from './settings.ts';
+export { readSettings, shownSettings } from './settings.ts';
 export { modelText, type VectorSummary, VectorsCorruptError } from './storage/article-vectors.ts';
 export { Articles, articleId, type StoredArticle } from './storage/articles.ts';
 export { Feeds, type StoredFetch } from './storage/feeds.ts';

@@ -1,4 +1,5 @@
-import { flag, number, type SettingRule, text, words } from './setting-rules.ts';
+import { join } from 'node:path';
+import { flag, number, type SettingRules, text, words } from 'spillway-cli';
 
 /** All that can be set when a server or a command starts; times are milliseconds. */
 export interface Settings {
@@ -37,73 +38,115 @@ export interface Settings {
 const dayMs = 86_400_000;
 
 /** Each setting in the order in which it is shown. */
-export const settingRules: { readonly [Name in keyof Settings]: SettingRule<Settings[Name]> } = {
-  data: text('where everything is kept (default ./data)', 'data', {
-    ...{ value: '<folder>', rule: 'the path of a folder', pattern: /./ },
+export const settingRules: SettingRules<Settings> = {
+  data: text('where everything is kept (default ./data)', {
+    absent: 'data',
+    ...{ value: '<folder>', rule: 'the path of a folder', pattern: /./, isPath: true },
   }),
-  database: {
-    ...text('sqlite:<file> or postgres://… (default sqlite:<data>/ranker.db)', '', {
-      value: '<url>',
-      rule: 'sqlite:<file> or postgres://user:password@host:port/database',
-      pattern: /^sqlite:.|^postgres(ql)?:\/\/./,
-    }),
-    isSecret: true,
-  },
-  host: text('address to listen at (default 127.0.0.1)', '127.0.0.1', {
+  database: text('sqlite:<file> or postgres://… (default sqlite:<data>/ranker.db)', {
+    absent: '',
+    value: '<url>',
+    rule: 'sqlite:<file> or postgres://user:password@host:port/database',
+    pattern: /^sqlite:.|^postgres(ql)?:\/\/./,
+    absentIn: (data) => `sqlite:${join(data, 'ranker.db')}`,
+    hides: 'password',
+  }),
+  host: text('address to listen at (default 127.0.0.1)', {
+    absent: '127.0.0.1',
     ...{ value: '<address>', rule: 'an address or a name', pattern: /^[\w.:-]+$/ },
   }),
-  port: number('port to listen at, 0 for a free one', 19_090, { min: 0, max: 65_535 }),
+  port: number('port to listen at, 0 for a free one', { absent: 19_090, min: 0, max: 65_535 }),
   compat: flag('whether to answer on a second port exactly as news-score does', false),
-  compatPort: number('that port, 0 for a free one', 19_091, { min: 0, max: 65_535 }),
-  operatorToken: {
-    ...text('lets operators of other machines in (default: none comes in)', '', {
-      ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^(\S{16,1024})?$/ },
-    }),
-    isSecret: true,
-  },
+  compatPort: number('that port, 0 for a free one', { absent: 19_091, min: 0, max: 65_535 }),
+  operatorToken: text('lets operators of other machines in (default: none comes in)', {
+    absent: '',
+    ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^(\S{16,1024})?$/ },
+    hides: 'all',
+  }),
   trustProxy: words('proxies whose X-Forwarded-For is believed, with commas (default: none)', {
     value: '<addresses>',
     rule: 'addresses or nets like 10.0.0.0/8',
     pattern: /^[0-9a-f.:/]+$|^loopback$/,
   }),
   log: flag('warnings as lines of JSON on stderr', false),
-  modelFolder: text('folder of another sentence model (default: the one shipped)', '', {
+  modelFolder: text('folder of another sentence model (default: the one shipped)', {
+    absent: '',
     ...{ value: '<folder>', rule: 'the path of a folder', pattern: /^/ },
   }),
-  modelId: text('the name kept with that model’s vectors', '', {
+  modelId: text('the name kept with that model’s vectors', {
+    absent: '',
     ...{ value: '<name>', rule: 'a name', pattern: /^\S*$/ },
   }),
-  modelPrecision: text('how its weights are stored (default int8)', 'int8', {
+  modelPrecision: text('how its weights are stored (default int8)', {
+    absent: 'int8',
     ...{ value: '<precision>', rule: 'fp16, fp32 or int8', pattern: /^(fp16|fp32|int8)$/ },
   }),
-  workers: number('threads that embed; 0: one less than cores, at most 4', 0, { min: 0, max: 64 }),
-  workerAgeMs: number('a worker is replaced after this', 600_000, { min: 1_000, max: dayMs }),
-  workerHeapMb: number('a worker is replaced above this heap', 512, { min: 32, max: 65_536 }),
-  articlesMax: number('articles being embedded at once; one more gets 503', 64, {
+  workers: number('threads that embed; 0: one less than cores, at most 4', {
+    absent: 0,
+    min: 0,
+    max: 64,
+  }),
+  workerAgeMs: number('a worker is replaced after this', {
+    absent: 600_000,
+    min: 1_000,
+    max: dayMs,
+  }),
+  workerHeapMb: number('a worker is replaced above this heap', {
+    absent: 512,
+    min: 32,
+    max: 65_536,
+  }),
+  articlesMax: number('articles being embedded at once; one more gets 503', {
+    absent: 64,
     ...{ min: 1, max: 10_000 },
   }),
-  sentencesMax: number('sentences of an article that are embedded', 16, { min: 1, max: 400 }),
-  rankMs: number('how long an answer may take', 30_000, { min: 100, max: 600_000 }),
-  browser: text('for pages that need scripts: auto, off or a path (default auto)', 'auto', {
+  sentencesMax: number('sentences of an article that are embedded', {
+    absent: 16,
+    min: 1,
+    max: 400,
+  }),
+  rankMs: number('how long an answer may take', { absent: 30_000, min: 100, max: 600_000 }),
+  browser: text('for pages that need scripts: auto, off or a path (default auto)', {
+    absent: 'auto',
     ...{ value: '<auto|off|path>', rule: 'auto, off or a path', pattern: /./ },
   }),
   allowPrivate: flag('whether pages of this machine and its networks may be fetched', false),
-  fetchMs: number('how long a fetch may take', 15_000, { min: 100, max: 600_000 }),
-  pageMs: number('how long a fetch by the browser may take', 45_000, { min: 100, max: 600_000 }),
-  pageBytes: number('the longest page or feed, in bytes', 5_242_880, {
+  fetchMs: number('how long a fetch may take', { absent: 15_000, min: 100, max: 600_000 }),
+  pageMs: number('how long a fetch by the browser may take', {
+    absent: 45_000,
+    min: 100,
+    max: 600_000,
+  }),
+  pageBytes: number('the longest page or feed, in bytes', {
+    absent: 5_242_880,
     ...{ min: 1_024, max: 104_857_600 },
   }),
-  textCharsMin: number('an article has at least so many characters', 100, { min: 1, max: 10_000 }),
-  freshMs: number('how long a fetched text is good for', dayMs, { min: 0, max: 365 * dayMs }),
-  keepDays: number('unrated articles go after so many days', 90, { min: 1, max: 36_500 }),
-  tastesMax: number('tastes in memory; others are loaded when asked for', 64, {
+  textCharsMin: number('an article has at least so many characters', {
+    absent: 100,
+    min: 1,
+    max: 10_000,
+  }),
+  freshMs: number('how long a fetched text is good for', {
+    absent: dayMs,
+    min: 0,
+    max: 365 * dayMs,
+  }),
+  keepDays: number('unrated articles go after so many days', { absent: 90, min: 1, max: 36_500 }),
+  tastesMax: number('tastes in memory; others are loaded when asked for', {
+    absent: 64,
     ...{ min: 1, max: 10_000 },
   }),
-  retrainMs: number('changed tastes are trained intensively this often', 7_200_000, {
+  retrainMs: number('changed tastes are trained intensively this often', {
+    absent: 7_200_000,
     ...{ min: 60_000, max: 365 * dayMs },
   }),
-  epochsMax: number('how often the network sees all articles, in each fold', 40, {
+  epochsMax: number('how often the network sees all articles, in each fold', {
+    absent: 40,
     ...{ min: 1, max: 10_000 },
   }),
-  layerSize: number('size of the network’s layers; a multiple of 16', 128, { min: 16, max: 1_024 }),
+  layerSize: number('size of the network’s layers; a multiple of 16', {
+    absent: 128,
+    min: 16,
+    max: 1_024,
+  }),
 };

@@ -25,13 +25,11 @@ function browsersAlive(): number {
 describe('a page that needs scripts', async () => {
   let site: Site;
   let fetcher: Fetcher;
-  const probe = await openFetcher({ browser: 'auto' });
-  const skip = probe.stats.browser === undefined && 'no browser on this machine';
-  await probe.close();
 
   before(async () => {
     site = await openSite();
     fetcher = await openFetcher({ browser: 'auto' });
+    assert.ok(fetcher.stats.browser, 'these tests need chromium-headless-shell or chromium');
     site.pages.set('/app', html(scripted));
     site.pages.set('/data', html(markup));
   });
@@ -41,7 +39,7 @@ describe('a page that needs scripts', async () => {
     assert.equal(browsersAlive(), 0);
   });
 
-  it('is read by a browser, once its text has come to rest', { skip }, async () => {
+  it('is read by a browser, once its text has come to rest', async () => {
     const answer = await fetcher.fetchArticle(`${site.url}/app`);
     assert.ok(answer.kind === 'article', JSON.stringify(answer));
     assert.equal(answer.article.how, 'browser');
@@ -51,7 +49,7 @@ describe('a page that needs scripts', async () => {
     assert.equal(fetcher.stats.browser?.started, 1);
   });
 
-  it('is given up when it never ends, and its place is free again', { skip }, async () => {
+  it('is given up when it never ends, and its place is free again', async () => {
     const clock = new VirtualClock();
     await using patient = await openFetcher({ browser: 'auto', clock });
     const loop = html('<title>Loop</title><script>for (;;);</script>');
@@ -72,7 +70,7 @@ describe('a page that needs scripts', async () => {
     assert.equal((await patient.fetchArticle(`${site.url}/app`)).kind, 'article');
   });
 
-  it('is too short if it stays empty, or if nobody can run its scripts', { skip }, async () => {
+  it('is too short if it stays empty, or if nobody can run its scripts', async () => {
     await using plain = await openFetcher();
     site.pages.set('/idle', html('<title>Idle</title><div id="app"></div>'));
     const answers = await Promise.all([
@@ -83,7 +81,7 @@ describe('a page that needs scripts', async () => {
     assert.deepEqual(reasons, ['too_short', 'too_short']);
   });
 
-  it('reaches nothing that is not public, by whatever way', { skip }, async () => {
+  it('reaches nothing that is not public, by whatever way', async () => {
     await using inner = await openSite('127.0.0.2');
     const packets: Buffer[] = [];
     const datagrams = createSocket('udp4', (packet) => packets.push(packet));
@@ -134,9 +132,7 @@ describe('a page that needs scripts', async () => {
     assert.deepEqual(packets, []);
   });
 
-  it('is told apart from one with a text of its own, which costs no browser', {
-    skip,
-  }, async () => {
+  it('is told apart from one with a text of its own, which costs no browser', {}, async () => {
     const before = fetcher.stats.browser?.pages;
     site.pages.set('/static', html(`<div id="root"><article>${markup}</article></div>`));
     const answer = await fetcher.fetchArticle(`${site.url}/static`);
@@ -144,7 +140,7 @@ describe('a page that needs scripts', async () => {
     assert.equal(fetcher.stats.browser?.pages, before);
   });
 
-  it('stops at once when its caller does', { skip }, async () => {
+  it('stops at once when its caller does', async () => {
     const asked = Promise.withResolvers<void>();
     site.pages.set('/slow', html('<div id="root"></div><script src="/never.js"></script>'));
     site.pages.set('/never.js', () => asked.resolve());
@@ -171,17 +167,13 @@ describe('a browser', () => {
     assert.equal(fetcher.stats.browser?.started, 1);
   });
 
-  it('is replaced after some pages, and closed when nobody needs it', async (context) => {
+  it('is replaced after some pages, and closed when nobody needs it', async () => {
     await using site = await openSite();
     site.pages.set('/app', html(scripted));
     site.pages.set('/data', html(markup));
     const clock = new VirtualClock();
     const fetcher = await openFetcher({ browser: { pagesMax: 1, idleMsMax: 5_000 }, clock });
     try {
-      if (fetcher.stats.browser === undefined) {
-        context.skip('no browser on this machine');
-        return;
-      }
       for (let page = 1; page <= 2; page += 1) {
         const { kind } = await fetcher.fetchArticle(`${site.url}/app`);
         assert.deepEqual([kind, fetcher.stats.browser?.started], ['article', page]);

@@ -47,7 +47,8 @@ describe('the API of the ranker', () => {
     const near = await site.ask('/rank', { key, body: { text, title: 'New', explain: true } });
     const far = await site.ask('/rank', { key, body: { text: storyOf('singer', 'dress') } });
     assert.ok(near.json.rank > 6 && near.json.rank > far.json.rank, near.text);
-    assert.equal(near.json.version, wrong.json.version);
+    // A quick training may have published one more meanwhile.
+    assert.ok(near.json.version >= wrong.json.version);
     const { explanation } = near.json;
     assert.equal(explanation.nearest[0].url, one);
     assert.match(explanation.sentences[0].text, /met again\.$/);
@@ -175,9 +176,10 @@ describe('the API of the ranker', () => {
     const vote = await site.ask('/votes', { key, body: { article: rated.id, score: 1 } });
     assert.deepEqual([vote.status, vote.json.predicted > 6, vote.json.rank], [200, true, 1]);
     const { json: now } = await site.ask('/articles?search=STARS', { key });
-    assert.deepEqual([now.articles.length, now.version], [1, vote.json.version]);
+    // A training in the background may have published another since.
+    assert.ok(now.articles.length === 1 && now.version >= vote.json.version);
     const why = await site.ask(`/articles/${rated.id}/explanation`, { key });
-    assert.equal(why.json.version, vote.json.version);
+    assert.ok(why.json.version >= now.version);
     assert.equal((await site.ask('/articles/none/explanation', { key })).status, 404);
     const unknown = { article: 'none', score: 5 };
     assert.equal((await site.ask('/votes', { key, body: unknown })).status, 404);

@@ -7,7 +7,7 @@ import { seededRandom } from 'spillway';
 import { openStorage, temporaryFolder } from './fixtures/stored-ranker.ts';
 
 /** Each round kills one process; set `RANKER_KILLS` to 200 for the whole proof. */
-const rounds = Number(process.env.RANKER_KILLS ?? 40);
+const rounds = Number(process.env.RANKER_KILLS ?? 15);
 const clients = 6;
 
 describe('a ranker that is killed while it learns', () => {

@@ -1,11 +1,12 @@
 import { Link, LinkedList } from './linked-list.ts';
 import { refused } from './refused.ts';
 
-let captured: (value: unknown) => void;
+const captured = { resolve: (_: unknown) => {}, reject: (_: unknown) => {} };
 
 /** Shared by all promises made here: a closure for each would be a tenth of a waiter's cost. */
-function capture(resolve: (value: never) => void): void {
-  captured = resolve as (value: unknown) => void;
+function capture(resolve: (value: never) => void, reject: (reason: unknown) => void): void {
+  captured.resolve = resolve as (value: unknown) => void;
+  captured.reject = reject;
 }
 
 /** How the waiting ended for one who had not begun to wait. */
@@ -23,7 +24,8 @@ export class Waiter<T> extends Link {
   early: Early<T> | undefined = undefined;
   #signal: AbortSignal | undefined = undefined;
   readonly #left: (() => void) | undefined;
-  #resolve: ((value: T | Promise<never>) => void) | undefined = undefined;
+  #resolve: ((value: T) => void) | undefined = undefined;
+  #reject: ((reason: unknown) => void) | undefined = undefined;
 
   /** `left` is called when the waiter has left its list because its signal aborted. */
   constructor(signal: AbortSignal | undefined, left?: () => void) {
@@ -45,7 +47,8 @@ export class Waiter<T> extends Link {
       return early.isGranted ? Promise.resolve(early.value) : refused(early.reason);
     }
     const promise = new Promise<T>(capture);
-    this.#resolve = captured;
+    this.#resolve = captured.resolve;
+    this.#reject = captured.reject;
     return promise;
   }
 
@@ -57,9 +60,8 @@ export class Waiter<T> extends Link {
 
   refuse(reason: unknown): void {
     this.#signal?.removeEventListener('abort', this);
-    if (this.#resolve === undefined) this.early ??= { isGranted: false, reason };
-    // The function to reject with, kept for all who wait, would outlive them in the collector.
-    else this.#resolve(refused(reason));
+    if (this.#reject === undefined) this.early ??= { isGranted: false, reason };
+    else this.#reject(reason);
   }
 
   /** Ends the waiting without an answer: the caller has been told otherwise. */

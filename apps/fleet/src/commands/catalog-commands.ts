@@ -1,10 +1,10 @@
 import { Command } from 'commander';
+import { print, table } from 'spillway-cli';
 import type { NetShelf } from '../files/net-shelf.ts';
 import type { ShownBook } from '../operations/book-operations.ts';
 import { systemUser } from '../scheduling/actions.ts';
-import { ask, print, settingsOf, table, withSettings } from './command-line.ts';
+import { ask, examplesOf, settingsOf, withSettings } from './command-line.ts';
 import { readJson } from './read-json.ts';
-import { examplesOf } from './user-commands.ts';
 
 interface CatalogOptions {
   readonly json?: boolean;

@@ -1,21 +1,19 @@
 import type { Command } from 'commander';
-import { Option } from 'commander';
-import { flagOf, readSettings, type Settings, settingHelp, settingNames } from '../settings.ts';
+import * as cli from 'spillway-cli';
+import { type Settings, settingsReader } from '../settings.ts';
 import type { Operator } from './operator.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
 export function withSettings(command: Command, shown: 'all' | 'few' = 'few'): Command {
-  for (const name of settingNames) {
-    const { value, about } = settingHelp[name];
-    const option = new Option(`${flagOf(name)} ${value}`, about).helpGroup('Settings:');
-    command.addOption(shown === 'all' || name === 'data' ? option : option.hideHelp());
-  }
-  const config = new Option('--config <file>', 'settings as JSON (default <data>/fleet.json)');
-  return command.addOption(config.helpGroup('Settings:'));
+  return cli.withSettings(command, settingsReader, shown === 'all' ? 'all' : ['data']);
+}
+
+export function examplesOf(...lines: readonly string[]): string {
+  return cli.examplesOf('fleet', lines);
 }
 
 export function settingsOf(command: Command): Settings {
-  return readSettings({ flags: command.opts(), environment: process.env }).settings;
+  return cli.settingsOf(command, settingsReader).settings;
 }
 
 /** Loaded when it is needed: help and complaints come at once without. */
@@ -46,33 +44,6 @@ export async function called(
     const hint = `(fleet ${pathOf(command)} --help tells what there is)`;
     throw Object.assign(new Error([...lines, hint].join('\n')), { code, cause: error });
   }
-}
-
-/** What a command gives to programs, or to people. */
-export function print(value: unknown, json: boolean | undefined, text: () => string): void {
-  process.stdout.write(`${json ? JSON.stringify(value, null, 2) : text()}\n`);
-}
-
-/** Rows of the same keys, one below the other; a title for each key. */
-export function table(rows: readonly object[], none: string): string {
-  const [first] = rows;
-  if (first === undefined) return none;
-  const titles = Object.keys(first);
-  const cells = rows.map((row) => Object.values(row).map(cell));
-  const widths = titles.map((title, at) =>
-    Math.max(title.length, ...cells.map((line) => (line[at] ?? '').length)),
-  );
-  const line = (texts: readonly string[]) =>
-    texts
-      .map((text, at) => text.padEnd(widths[at] ?? 0))
-      .join('  ')
-      .trimEnd();
-  return [line(titles), ...cells.map(line)].join('\n');
-}
-
-function cell(value: unknown): string {
-  if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  return String(value) || '-';
 }
 
 /** A complaint about `new_tag` is one about `--new-tag` to who typed that. */

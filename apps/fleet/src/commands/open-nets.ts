@@ -1,10 +1,10 @@
 import { wallClock } from 'spillway';
+import { makeDatabaseFolder } from 'spillway-cli';
 import { openDatabase } from 'spillway-sql';
 import { NetShelf } from '../files/net-shelf.ts';
 import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
-import { makeDatabaseFolder } from './data-folder.ts';
 import { netsFolder } from './fleet-desk.ts';
 
 /** A server has nothing about nets in memory that a net put beside it could make wrong. */

@@ -1,4 +1,5 @@
 import { SpillwayError, systemRandom, wallClock } from 'spillway';
+import { makeDatabaseFolder } from 'spillway-cli';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from '../claim.ts';
 import type { Desk } from '../operations/desk.ts';
@@ -9,7 +10,6 @@ import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
-import { makeDatabaseFolder } from './data-folder.ts';
 import { openDesk } from './fleet-desk.ts';
 import { type ServerAddress, serverAddress } from './server-address.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { UsageError } from './errors.ts';
+import { UsageError } from 'spillway-cli';
 
 /** A JSON file, or standard input if it is called `-`. */
 export function readJson(path: string): unknown {

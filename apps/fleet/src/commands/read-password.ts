@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { UsageError } from './errors.ts';
+import { UsageError } from 'spillway-cli';
 
 export interface PasswordOptions {
   /** Read the first line of standard input. */
@@ -52,8 +52,9 @@ async function typed(question: string): Promise<string> {
     stdin.pause();
     if (rest !== '') stdin.unshift(Buffer.from(rest));
   };
-  stderr.write(question);
+  // First: whoever answers at once must not see the answer.
   stdin.setRawMode(true);
+  stderr.write(question);
   stdin
     .on('data', take)
     .once('end', () => resolve(line.text))

@@ -1,11 +1,10 @@
 import { Command } from 'commander';
+import { print, table, UsageError } from 'spillway-cli';
 import type { ShownRun } from '../operations/run-operations.ts';
 import { presets } from '../submission/presets.ts';
-import { ask, print, table, withSettings } from './command-line.ts';
-import { UsageError } from './errors.ts';
+import { ask, examplesOf, withSettings } from './command-line.ts';
 import { readJson } from './read-json.ts';
 import { submissionFlags, submissionOf } from './submission-flags.ts';
-import { examplesOf } from './user-commands.ts';
 
 interface RunOptions {
   readonly approve?: boolean;

@@ -1,9 +1,9 @@
 import { Command } from 'commander';
+import { print } from 'spillway-cli';
 import type { ShownRun } from '../operations/run-operations.ts';
 import type { ShownUser } from '../operations/user-operations.ts';
-import { called, operatorOf, print, withSettings } from './command-line.ts';
+import { called, examplesOf, operatorOf, withSettings } from './command-line.ts';
 import { randomPassword } from './read-password.ts';
-import { examplesOf } from './user-commands.ts';
 
 interface SeedOptions {
   readonly json?: boolean;

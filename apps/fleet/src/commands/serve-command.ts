@@ -1,6 +1,5 @@
 import { Command } from 'commander';
-import { settingsOf, withSettings } from './command-line.ts';
-import { examplesOf } from './user-commands.ts';
+import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
 /** `fleet serve`: the server itself. */
 export function serveCommand(): Command {

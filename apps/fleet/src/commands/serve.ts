@@ -1,23 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { SpillwayError, wallClock } from 'spillway';
+import { listenFault, makeDatabaseFolder, ServiceStop } from 'spillway-cli';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import type { Desk } from '../operations/desk.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
-import { makeDatabaseFolder } from './data-folder.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
 import { noteServerAddress } from './server-address.ts';
-import { StopSignal } from './stop-signal.ts';
 
 const firstUser = 'admin';
 
 /** Serves until it is told to stop; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
-  const stopping = new StopSignal();
+  const stopping = new ServiceStop();
   await mkdir(settings.data, { recursive: true, mode: 0o700 });
   await makeDatabaseFolder(settings.database);
   const fleet = await openFleet({
@@ -45,7 +44,7 @@ export async function serve(settings: Settings): Promise<number> {
   const instance = randomUUID();
   await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
   await service.start().catch((error: unknown) => {
-    throw startFault(error, settings);
+    throw listenFault(error, { host: settings.host, ports: { '--port': settings.port } });
   });
   const note = await announce(fleet, instance);
   try {
@@ -60,18 +59,6 @@ function githubOf(settings: Settings): Parameters<typeof openFleet>[0]['github']
   if (!settings.github) return undefined;
   const { githubUrl: apiUrl, githubRawUrl: rawUrl, githubToken: token } = settings;
   return { apiUrl, rawUrl, token };
-}
-
-/** Says what to do about a start that failed. */
-function startFault(error: unknown, { host, port }: Settings): unknown {
-  const { cause } = Object(error) as { cause?: NodeJS.ErrnoException };
-  if (cause?.code === 'EADDRINUSE') {
-    return new Error(`port: ${host}:${port} is in use; choose another with --port`, { cause });
-  }
-  if (cause?.code === 'EADDRNOTAVAIL') {
-    return new Error(`host: ${host} is no address of this machine; see --host`, { cause });
-  }
-  return error;
 }
 
 const lookMs = 1_000;

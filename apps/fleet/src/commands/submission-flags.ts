@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { UsageError } from './errors.ts';
+import { UsageError } from 'spillway-cli';
 
 type Flags = Readonly<Record<string, unknown>>;
 

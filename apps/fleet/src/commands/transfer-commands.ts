@@ -2,10 +2,8 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
-import { settingsOf, withSettings } from './command-line.ts';
-import { makeDatabaseFolder } from './data-folder.ts';
-import { UsageError } from './errors.ts';
-import { examplesOf } from './user-commands.ts';
+import { makeDatabaseFolder, UsageError } from 'spillway-cli';
+import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
 /** `fleet export`: everything as lines of JSON. */
 export function exportCommand(): Command {

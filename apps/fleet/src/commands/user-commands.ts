@@ -1,6 +1,7 @@
 import { Command } from 'commander';
+import { print, table } from 'spillway-cli';
 import type { ShownUser } from '../operations/user-operations.ts';
-import { ask, print, table, withSettings } from './command-line.ts';
+import { ask, examplesOf, withSettings } from './command-line.ts';
 import { randomPassword, readPassword } from './read-password.ts';
 
 interface UserOptions {
@@ -125,9 +126,4 @@ function tell(user: unknown, options: UserOptions, said: string, secret?: string
     const line = `${username} ${said}.`;
     return options.passwordRandom ? `${line} Password, shown only now: ${secret}` : line;
   });
-}
-
-/** Lines for the end of a command's help. */
-export function examplesOf(...lines: readonly string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ fleet ${line}`).join('\n')}\n`;
 }

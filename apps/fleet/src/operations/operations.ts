@@ -1,6 +1,6 @@
+import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
 import { FieldReader } from '../field-reader.ts';
-import { didYouMean } from '../nearest.ts';
 import { bookOperations } from './book-operations.ts';
 import type { Desk, Operation } from './desk.ts';
 import { runOperations } from './run-operations.ts';

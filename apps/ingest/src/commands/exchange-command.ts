@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
+import { listenFault } from 'spillway-cli';
 import type { ExchangeOptions } from '../exchange/exchange.ts';
 import { simulatedPort } from '../simulated-port.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
@@ -46,10 +47,9 @@ export function exchangeCommand(): Command {
       const { host, port = simulatedPort } = settingsOf(self);
       using stop = new Interruption();
       const { startExchange } = await import('../exchange/exchange.ts');
-      const { listenFault } = await import('./listen-fault.ts');
       const options = { ...exchangeOptions(products, flags), host, port };
       await using exchange = await startExchange(options).catch((error: unknown) => {
-        throw listenFault(error, { host, port });
+        throw listenFault(error, { host, ports: { '--port': port } });
       });
       process.stdout.write(exchangeText(exchange.url, products, flags));
       await new Promise((resolve) => stop.signal.addEventListener('abort', resolve));

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
+import { UsageError } from 'spillway-cli';
 import { examplesOf, productsOf, settingsOf, withSettings } from './command-line.ts';
-import { UsageError } from './exit-codes.ts';
 import { Interruption } from './interruption.ts';
 
 interface FollowOptions {

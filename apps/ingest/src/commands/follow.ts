@@ -1,4 +1,5 @@
 import { systemClock } from 'spillway';
+import { listenFault } from 'spillway-cli';
 import { createServer, type HttpServer, Panel, State } from 'spillway-http';
 import type { Exchange } from '../exchange/exchange.ts';
 import { Follower } from '../harvesting/follower.ts';
@@ -9,7 +10,6 @@ import { QualityWatch } from '../quality/quality-watch.ts';
 import type { Settings } from '../setting-rules.ts';
 import { exitCodes } from './exit-codes.ts';
 import { type FollowView, followPage } from './follow-page.ts';
-import { listenFault } from './listen-fault.ts';
 import { startSimulation } from './simulation.ts';
 
 export interface FollowOptions {
@@ -37,7 +37,8 @@ export async function follow(options: FollowOptions): Promise<number> {
   const follower = await followerOf(ingest, products, watch);
   const server = await serverOf(ingest, follower, watch, exchange);
   await server.start(options.signal).catch((error: unknown) => {
-    throw listenFault(error, { host: settings.host, port: settings.port ?? defaultPort });
+    const { host, port = defaultPort } = settings;
+    throw listenFault(error, { host, ports: { '--port': port } });
   });
   stack.defer(() => server.stop());
   greet(ingest, server, products, exchange);

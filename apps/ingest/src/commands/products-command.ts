@@ -1,6 +1,6 @@
 import { Command } from 'commander';
-import { examplesOf, openFor, print, settingsOf, withSettings } from './command-line.ts';
-import { UsageError } from './exit-codes.ts';
+import { print, UsageError } from 'spillway-cli';
+import { examplesOf, openFor, settingsOf, withSettings } from './command-line.ts';
 
 interface ProductsOptions {
   readonly path?: string;

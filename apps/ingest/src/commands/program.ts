@@ -1,8 +1,9 @@
-import { Command, CommanderError } from 'commander';
-import { SettingsError } from '../settings.ts';
-import { configCommand } from './config-command.ts';
+import type { Command } from 'commander';
+import { configCommand, makeProgram, runProgram as run } from 'spillway-cli';
+import { settingsReader } from '../settings.ts';
+import { tableStyle } from './command-line.ts';
 import { exchangeCommand } from './exchange-command.ts';
-import { exitCodes, UsageError } from './exit-codes.ts';
+import { exitCodes } from './exit-codes.ts';
 import { followCommand } from './follow-command.ts';
 import { gapsCommands } from './gaps-commands.ts';
 import { productsCommand } from './products-command.ts';
@@ -12,10 +13,15 @@ import { statusCommand } from './status-command.ts';
 import { transformCommand } from './transform-command.ts';
 import { verifyCommand } from './verify-command.ts';
 
-/** What commander throws when it has only shown what was asked for. */
-const shownCodes = ['commander.helpDisplayed', 'commander.version'];
-/** Codes of errors that are about what was asked, so that nothing was begun. */
-const usageCodes = ['PRODUCT_BEGUN_LATER', 'SEED_UNREADABLE', 'QUERY_FAILED', 'QUERY_REFUSED'];
+/** What is not just a failure: wrong use, so that nothing was begun, a lock, Ctrl-C. */
+const errorExitCodes = {
+  AbortError: exitCodes.interrupted,
+  PRODUCT_BEGUN_LATER: exitCodes.usage,
+  QUERY_FAILED: exitCodes.usage,
+  QUERY_REFUSED: exitCodes.usage,
+  SEED_UNREADABLE: exitCodes.usage,
+  TABLE_LOCKED: exitCodes.locked,
+};
 
 const examples = `
 Examples, all on this machine:
@@ -33,55 +39,30 @@ It exits with 0 if all went well, 1 if something failed or is not right, 2 if th
 wrong, 3 if other processes hold the lock of all that was asked for, 130 after Ctrl-C.
 `;
 
+const configExamples = ['config', 'config --exchange kraken --json'];
+
 /** All commands. */
 export function ingestProgram(): Command {
-  const program = new Command('ingest')
-    .description('Every trade of an exchange, at the edge of its rate limit, into exact Parquet.')
-    .addHelpText('after', examples)
-    .showHelpAfterError('(add --help to see what there is)')
-    .configureHelp({ helpWidth: 100 })
-    .exitOverride();
-  for (const command of [
-    productsCommand(),
-    runCommand(),
-    followCommand(),
-    transformCommand(),
-    verifyCommand(),
-    statusCommand(),
-    queryCommand(),
-    gapsCommands(),
-    exchangeCommand(),
-    configCommand(),
-  ]) {
-    program.addCommand(command.copyInheritedSettings(program));
-    for (const inner of command.commands) inner.copyInheritedSettings(program);
-  }
-  return program;
+  return makeProgram({
+    name: 'ingest',
+    about: 'Every trade of an exchange, at the edge of its rate limit, into exact Parquet.',
+    help: examples,
+    commands: [
+      productsCommand(),
+      runCommand(),
+      followCommand(),
+      transformCommand(),
+      verifyCommand(),
+      statusCommand(),
+      queryCommand(),
+      gapsCommands(),
+      exchangeCommand(),
+      configCommand(settingsReader, { examples: configExamples, style: tableStyle }),
+    ],
+  });
 }
 
 /** Runs the command that the words make; gives the exit code. */
-export async function runProgram(words: readonly string[]): Promise<number> {
-  try {
-    await ingestProgram().parseAsync(words, { from: 'user' });
-    return typeof process.exitCode === 'number' ? process.exitCode : exitCodes.ok;
-  } catch (error) {
-    return report(error);
-  }
-}
-
-/** Tells what went wrong, unless that has been told. */
-function report(error: unknown): number {
-  if (error instanceof CommanderError) {
-    return shownCodes.includes(error.code) ? exitCodes.ok : exitCodes.usage;
-  }
-  const {
-    message = String(error),
-    code,
-    name,
-  } = Object(error) as Partial<Error & { code: string }>;
-  if (name === 'AbortError') return exitCodes.interrupted;
-  process.stderr.write(`ingest: ${message}\n`);
-  if (code === 'TABLE_LOCKED') return exitCodes.locked;
-  const isWrongUse = error instanceof SettingsError || error instanceof UsageError;
-  return isWrongUse || usageCodes.includes(code ?? '') ? exitCodes.usage : exitCodes.failed;
+export function runProgram(words: readonly string[]): Promise<number> {
+  return run(ingestProgram(), words, errorExitCodes);
 }

@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { examplesOf, openFor, print, table, withSettings } from './command-line.ts';
+import { print } from 'spillway-cli';
+import { examplesOf, openFor, table, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
 
 interface QueryCommandOptions {

@@ -1,10 +1,10 @@
 import { Command, Option } from 'commander';
+import { print, UsageError } from 'spillway-cli';
 import type { Harvester, HarvestRequest } from '../harvesting/harvester.ts';
 import type { ProductPlan } from '../harvesting/plan-product.ts';
 import type { Transformed } from '../harvesting/transformer.ts';
 import type { Ingest } from '../open-ingest.ts';
-import { examplesOf, openFor, print, productsOf, table, withSettings } from './command-line.ts';
-import { UsageError } from './exit-codes.ts';
+import { examplesOf, openFor, productsOf, table, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
 import { duration, Progress } from './progress.ts';
 import { integerFrom1 } from './query-command.ts';

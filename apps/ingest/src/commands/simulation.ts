@@ -1,7 +1,7 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { wallClock } from 'spillway';
 import { type Exchange, startExchange } from '../exchange/exchange.ts';
-import { wallClock } from '../wall-clock.ts';
 
 const ids = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const stepUs = 250_000;

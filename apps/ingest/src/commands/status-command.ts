@@ -1,6 +1,7 @@
 import { Command } from 'commander';
+import { print } from 'spillway-cli';
 import type { Ingest } from '../open-ingest.ts';
-import { examplesOf, openFor, print, table, withSettings } from './command-line.ts';
+import { examplesOf, openFor, table, withSettings } from './command-line.ts';
 
 /** `ingest status`: how far each product is, without asking the exchange. */
 export function statusCommand(): Command {

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
+import { print } from 'spillway-cli';
 import type { Transformed } from '../harvesting/transformer.ts';
-import { examplesOf, openFor, print, withSettings } from './command-line.ts';
+import { examplesOf, openFor, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
 
 interface TransformOptions {

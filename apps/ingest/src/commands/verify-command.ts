@@ -1,10 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { print, UsageError } from 'spillway-cli';
 import type { Ingest } from '../open-ingest.ts';
 import type { Verification } from '../quality/verify.ts';
-import { examplesOf, openFor, print, withSettings } from './command-line.ts';
-import { exitCodes, UsageError } from './exit-codes.ts';
+import { examplesOf, openFor, withSettings } from './command-line.ts';
+import { exitCodes } from './exit-codes.ts';
 import { Interruption } from './interruption.ts';
 
 interface VerifyOptions {

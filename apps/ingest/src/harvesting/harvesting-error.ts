@@ -1,4 +1,4 @@
-import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway';
 
 const faults = {
   BUDGET_SPENT: { status: 429, retryable: false },
@@ -14,10 +14,4 @@ const faults = {
 export type HarvestingErrorCode = keyof typeof faults;
 
 /** A failure that is told to people, and changes nothing. */
-export function harvestingError(
-  code: HarvestingErrorCode,
-  message: string,
-  options?: SpillwayErrorOptions,
-): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message, options);
-}
+export const harvestingError: ErrorMaker<HarvestingErrorCode> = errorMaker(faults);

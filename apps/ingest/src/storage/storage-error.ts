@@ -1,4 +1,4 @@
-import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway';
 
 const faults = {
   FOLDER_FAILED: { status: 500, retryable: false },
@@ -20,10 +20,4 @@ const faults = {
 export type StorageErrorCode = keyof typeof faults;
 
 /** A failure of the folder or of the table in it; the message names the file. */
-export function storageError(
-  code: StorageErrorCode,
-  message: string,
-  options?: SpillwayErrorOptions,
-): SpillwayError {
-  return new SpillwayError({ code, ...faults[code] }, message, options);
-}
+export const storageError: ErrorMaker<StorageErrorCode> = errorMaker(faults);

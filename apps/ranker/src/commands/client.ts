@@ -1,4 +1,4 @@
-import { UsageError } from './errors.ts';
+import { UsageError } from 'spillway-cli';
 
 /** What a server said. */
 interface Failure {

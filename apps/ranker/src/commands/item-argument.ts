@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { UsageError } from './errors.ts';
+import { UsageError } from 'spillway-cli';
 
 /** An address as it is, a file's text, or standard input if it is called `-`. */
 export function itemOf(word: string): { readonly url: string } | { text: string; title: string } {

@@ -1,7 +1,6 @@
-import { Command, CommanderError } from 'commander';
-import { SettingsError } from '../settings.ts';
-import { configCommand } from './config-command.ts';
-import { UsageError } from './errors.ts';
+import type { Command } from 'commander';
+import { configCommand, exitCodes, makeProgram, runProgram as run } from 'spillway-cli';
+import { settingsReader } from '../settings.ts';
 import { articlesCommand, rankCommand, trainCommand } from './rank-commands.ts';
 import { serveCommand } from './serve-command.ts';
 import {
@@ -14,9 +13,6 @@ import {
 } from './training-commands.ts';
 import { exportCommand, importCommand } from './transfer-commands.ts';
 import { userCommands } from './user-commands.ts';
-
-/** What commander throws when it has only shown what was asked for. */
-const shownCodes = ['commander.helpDisplayed', 'commander.help', 'commander.version'];
 
 const examples = `
 Examples:
@@ -33,48 +29,30 @@ It exits with 0 if all went well, 1 if something failed, 2 if the command was wr
 
 /** All commands. */
 export function rankerProgram(): Command {
-  const program = new Command('ranker')
-    .description('Scores articles by your taste, and learns from what you say.')
-    .addHelpText('after', examples)
-    .showHelpAfterError('(add --help to see what there is)')
-    .configureHelp({ helpWidth: 100 })
-    .exitOverride();
-  for (const command of [
-    serveCommand(),
-    articlesCommand(),
-    rankCommand(),
-    trainCommand(),
-    trainBulkCommand(),
-    fetchTrainingCommand(),
-    retrainCommand(),
-    statsCommand(),
-    monitorCommand(),
-    evaluateCommand(),
-    exportCommand(),
-    importCommand(),
-    userCommands(),
-    configCommand(),
-  ]) {
-    program.addCommand(command.copyInheritedSettings(program));
-    for (const inner of command.commands) inner.copyInheritedSettings(program);
-  }
-  return program;
+  return makeProgram({
+    name: 'ranker',
+    about: 'Scores articles by your taste, and learns from what you say.',
+    help: examples,
+    commands: [
+      serveCommand(),
+      articlesCommand(),
+      rankCommand(),
+      trainCommand(),
+      trainBulkCommand(),
+      fetchTrainingCommand(),
+      retrainCommand(),
+      statsCommand(),
+      monitorCommand(),
+      evaluateCommand(),
+      exportCommand(),
+      importCommand(),
+      userCommands(),
+      configCommand(settingsReader, { examples: ['config', 'config --port 8000 --json'] }),
+    ],
+  });
 }
 
 /** Runs the command that the words make; gives the exit code. */
-export async function runProgram(words: readonly string[]): Promise<number> {
-  try {
-    await rankerProgram().parseAsync(words, { from: 'user' });
-    return 0;
-  } catch (error) {
-    return report(error);
-  }
-}
-
-/** Tells what went wrong, unless that has been told; wrong use is 2, any other failure 1. */
-function report(error: unknown): number {
-  if (error instanceof CommanderError) return shownCodes.includes(error.code) ? 0 : 2;
-  const { message = String(error) } = Object(error) as { message?: string };
-  process.stderr.write(`ranker: ${message}\n`);
-  return error instanceof SettingsError || error instanceof UsageError ? 2 : 1;
+export function runProgram(words: readonly string[]): Promise<number> {
+  return run(rankerProgram(), words, { 'commander.help': exitCodes.ok });
 }

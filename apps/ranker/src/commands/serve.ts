@@ -1,11 +1,10 @@
 import { mkdir } from 'node:fs/promises';
 import { deadline, wallClock } from 'spillway';
+import { listenFault, makeDatabaseFolder, ServiceStop } from 'spillway-cli';
 import { openRanker, type RankerService } from '../open-ranker.ts';
 import { rankerOptions } from '../ranker-options.ts';
 import { addSamples } from '../ranking/samples.ts';
 import type { Settings } from '../setting-list.ts';
-import { makeDatabaseFolder } from './data-folder.ts';
-import { StopSignal } from './stop-signal.ts';
 
 const firstUser = 'reader';
 /** How long the first start waits until the samples can be scored. */
@@ -14,14 +13,15 @@ const samplesMs = 20_000;
 /** Serves until it is told to stop; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
-  const stopping = new StopSignal();
+  const stopping = new ServiceStop();
   await mkdir(settings.data, { recursive: true, mode: 0o700 });
   await makeDatabaseFolder(settings.database);
   const shutdown = () => process.kill(process.pid, 'SIGTERM');
   const ranker = await openRanker({ ...rankerOptions(settings), shutdown });
   const key = await firstKey(ranker);
   await ranker.service.start().catch((error: unknown) => {
-    throw startFault(error, settings);
+    const { host, port, compatPort } = settings;
+    throw listenFault(error, { host, ports: { '--port': port, '--compat-port': compatPort } });
   });
   if (key !== undefined) {
     // Samples without a score would puzzle a newcomer; slow machines show them later.
@@ -38,20 +38,6 @@ async function firstKey({ storage }: RankerService): Promise<string | undefined>
   const { user, key } = await storage.users.add(firstUser);
   await addSamples(storage, user.id, wallClock);
   return key;
-}
-
-/** Says what to do about a start that failed. */
-function startFault(error: unknown, { host, port, compatPort }: Settings): unknown {
-  const { cause } = Object(error) as { cause?: NodeJS.ErrnoException & { port?: number } };
-  const flag = cause?.port === compatPort && compatPort !== port ? '--compat-port' : '--port';
-  if (cause?.code === 'EADDRINUSE') {
-    const taken = `${host}:${cause.port ?? port}`;
-    return new Error(`port: ${taken} is in use; choose another with ${flag}`, { cause });
-  }
-  if (cause?.code === 'EADDRNOTAVAIL') {
-    return new Error(`host: ${host} is no address of this machine; see --host`, { cause });
-  }
-  return error;
 }
 
 /** Tells where the server is, and once, at the very first start, how to get in. */

@@ -1,15 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
-import {
-  clientOf,
-  examplesOf,
-  print,
-  type ServerFlags,
-  table,
-  withServer,
-} from './command-line.ts';
-import { UsageError } from './errors.ts';
+import { print, UsageError } from 'spillway-cli';
+import { clientOf, examplesOf, type ServerFlags, table, withServer } from './command-line.ts';
 import { scoreOf } from './item-argument.ts';
 
 const itemsMax = 1_000;

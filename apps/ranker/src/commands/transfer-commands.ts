@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
 import { Command } from 'commander';
-import { clientOf, examplesOf, print, type ServerFlags, withServer } from './command-line.ts';
-import { UsageError } from './errors.ts';
+import { print, UsageError } from 'spillway-cli';
+import { clientOf, examplesOf, type ServerFlags, withServer } from './command-line.ts';
 
 const type = 'application/x-ndjson';
 /** Lines are sent in pieces of about this many characters. */

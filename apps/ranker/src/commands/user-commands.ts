@@ -1,12 +1,6 @@
 import { Command } from 'commander';
-import {
-  clientOf,
-  examplesOf,
-  print,
-  type ServerFlags,
-  table,
-  withServer,
-} from './command-line.ts';
+import { print } from 'spillway-cli';
+import { clientOf, examplesOf, type ServerFlags, table, withServer } from './command-line.ts';
 
 interface Keyed {
   readonly name: string;

@@ -62,6 +62,8 @@ export class Browser implements AsyncDisposable {
   #session: BrowserSession | undefined;
   #starting: Promise<BrowserSession> | undefined;
   #idle: Disposable | undefined;
+  /** Until those that were replaced, or were not needed, have ended. */
+  #retiring: Promise<void> = Promise.resolve();
   #quietUntil = -Infinity;
   #pages = 0;
   #started = 0;
@@ -172,9 +174,12 @@ export class Browser implements AsyncDisposable {
     this.#idle = this.#clock.after(this.#settings.idleMsMax, () => void this.#retire());
   }
 
+  /** Resolves when no browser is left but one that was started since. */
   #retire(): Promise<void> {
     const session = this.#session;
     this.#session = undefined;
-    return session?.retire() ?? Promise.resolve();
+    const before = this.#retiring;
+    this.#retiring = (session?.retire() ?? Promise.resolve()).finally(() => before);
+    return this.#retiring;
   }
 }

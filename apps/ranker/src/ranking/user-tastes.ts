@@ -172,8 +172,7 @@ export class UserTastes {
    * is no await, since a taste may go at any time for one that is used more.
    */
   async #with<T>(userId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const isThere = () => this.tastes.has(userId) && !this.#loading.has(userId);
-    while (!isThere()) await this.#load(userId, signal);
+    while (!this.tastes.has(userId)) await this.#load(userId, signal);
     return await work();
   }
 
@@ -206,11 +205,7 @@ export class UserTastes {
       }
     }
     const version = last - versionsReserved + 1;
-    await this.tastes.load(userId, { rated, trained, version }).catch((error: unknown) => {
-      // What is half there must not be taken for a taste.
-      this.tastes.forget(userId);
-      throw error;
-    });
+    await this.tastes.load(userId, { rated, trained, version });
   }
 
   async #fillShelf(articles: readonly ShelvedArticle[], signal: AbortSignal): Promise<void> {

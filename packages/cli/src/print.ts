@@ -1,0 +1,41 @@
+/** What a command gives to programs, or to people. */
+export function print(value: unknown, json: boolean | undefined, text: () => string): void {
+  process.stdout.write(`${json ? JSON.stringify(value, null, 2) : text()}\n`);
+}
+
+export interface TableStyle {
+  /** How a value is written, if not as {@link cell} does. */
+  readonly cell?: ((value: unknown) => string) | undefined;
+  /** Whether columns of numbers stand at their right edge (default false). */
+  readonly alignsNumbers?: boolean | undefined;
+}
+
+/** Rows of the same keys, one below the other; a title for each key. */
+export function table(rows: readonly object[], none: string, style: TableStyle = {}): string {
+  const [first] = rows;
+  if (first === undefined) return none;
+  const titles = Object.keys(first);
+  const cells = rows.map((row) => Object.values(row).map(style.cell ?? cell));
+  const isRight = titles.map((title) => style.alignsNumbers === true && isNumbers(rows, title));
+  const widths = titles.map((title, at) =>
+    Math.max(title.length, ...cells.map((line) => (line[at] ?? '').length)),
+  );
+  const line = (texts: readonly string[]) =>
+    texts
+      .map((each, at) =>
+        isRight[at] ? each.padStart(widths[at] ?? 0) : each.padEnd(widths[at] ?? 0),
+      )
+      .join('  ')
+      .trimEnd();
+  return [line(titles), ...cells.map(line)].join('\n');
+}
+
+/** A value as people read it: yes and no, and a dash for nothing. */
+export function cell(value: unknown): string {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  return String(value ?? '') || '-';
+}
+
+function isNumbers(rows: readonly object[], title: string): boolean {
+  return rows.every((row) => typeof (row as Record<string, unknown>)[title] === 'number');
+}
