@@ -12,7 +12,7 @@ import {
   tradesOf,
 } from './fixtures/trades.ts';
 
-const seeds = Number(process.env.TABLE_SEEDS ?? 3);
+const seeds = Number(process.env.TABLE_SEEDS ?? 2);
 const from = Number(process.env.TABLE_SEED ?? 1);
 const products = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 

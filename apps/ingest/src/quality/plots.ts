@@ -22,7 +22,7 @@ export interface PlotOptions {
 const width = 720;
 const rowHeight = 26;
 const labelWidth = 190;
-const valueWidth = 130;
+const valueWidth = 190;
 
 /** One bar below the other: for things with names. */
 export function rowsPlot(bars: readonly Bar[], max: number, options: PlotOptions): Html {

@@ -110,7 +110,7 @@ function completenessPlot(products: readonly ProductQuality[]): Html {
     const { completenessPct: value, missing } = product;
     const low = value < 90 ? 'critical' : value < 95 ? 'warning' : 'attention';
     const shown = missing > 0 && value > 99.99 ? '< 100' : value.toFixed(2);
-    const text = `${shown} %, ${count(missing)} off`;
+    const text = `${shown} %, ${count(missing)} missing`;
     return { label: product.product, value, text, tone: value < 99 ? low : 'good' };
   });
   return rowsPlot(bars, 100, {
