@@ -178,8 +178,8 @@ export class Browser implements AsyncDisposable {
   #retire(): Promise<void> {
     const session = this.#session;
     this.#session = undefined;
-    const before = this.#retiring;
-    this.#retiring = (session?.retire() ?? Promise.resolve()).finally(() => before);
+    const both = [this.#retiring, session?.retire()];
+    this.#retiring = Promise.all(both).then(() => {});
     return this.#retiring;
   }
 }
