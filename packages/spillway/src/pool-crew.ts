@@ -162,8 +162,9 @@ export class PoolCrew {
     this.#restart?.[Symbol.dispose]();
     this.#wear?.[Symbol.dispose]();
     for (const member of this.#members) {
-      if (member.state === 'starting') member.terminate();
-      else this.retire(member);
+      // One that starts is let be until it is ready: native code that a module loads meanwhile may
+      // end the whole process if its thread is ended under it, as onnxruntime does.
+      this.retire(member);
       this.settle(member);
     }
     this.#settleClose();
@@ -210,6 +211,11 @@ export class PoolCrew {
     member.timer = undefined;
     member.readyAt = this.#options.clock.now();
     member.state = 'ready';
+    if (this.#isClosing) {
+      this.retire(member);
+      this.settle(member);
+      return;
+    }
     const old = this.serving[member.seat];
     this.serving[member.seat] = member;
     if (old !== undefined) {

@@ -112,4 +112,21 @@ describe('closing a pool', () => {
     const { stdout, stderr } = await promisify(execFile)(process.execPath, [file], options);
     assert.deepEqual([stdout, stderr], ['1\nclosed\n', '']);
   });
+
+  it('lets a worker that is about to replace another finish its setup', async () => {
+    const pool = await Pool.open<typeof import('./fixtures/starting-worker.ts')>({
+      module: new URL('./fixtures/starting-worker.ts', import.meta.url),
+      workers: 1,
+      queueMax: 1,
+      deadlineMs: 20_000,
+      recycle: { tasksMax: 1, intervalMs: 0 },
+    });
+    const log = newLog();
+    pool.publish(log);
+    await pool.run('noop', undefined);
+    const begun = Atomics.waitAsync(log, 0, 0, 10_000);
+    if (begun.async) await begun.value;
+    await pool.close();
+    assert.deepEqual([...log.slice(0, 2)], [1, 1]);
+  });
 });
