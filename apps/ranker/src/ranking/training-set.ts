@@ -39,7 +39,7 @@ export class TrainingSet {
   async add(userId: string, items: readonly RatedItem[], signal: AbortSignal): Promise<number> {
     const { storage, tastes, training, clock } = this.#options;
     const now = clock.now();
-    const articles = items.map(({ url }, at) => stubOf(url, at, now));
+    const articles = items.map(({ url }, at) => unreadArticle(url, at, now));
     const inserts = articles.map((article) => articleInsert(storage.database.kysely, article));
     await storage.database.batch(inserts, signal);
     const corrections = items.map(({ score, ratedAt = now }, at) => {
@@ -76,13 +76,13 @@ export class TrainingSet {
   /** A page that calls itself otherwise takes the rating with it. */
   async #fetchOne(userId: string, id: string, signal: AbortSignal): Promise<boolean> {
     const { storage, library } = this.#options;
-    const [stub, rating] = await Promise.all([
+    const [unread, rating] = await Promise.all([
       storage.articles.find(id, signal),
       storage.ratings.find(userId, id, signal),
     ]);
-    if (stub === undefined || rating === undefined) return false;
+    if (unread === undefined || rating === undefined) return false;
     try {
-      const { article } = await library.read({ url: stub.url }, signal);
+      const { article } = await library.read({ url: unread.url }, signal);
       if (article.id !== id) await storage.ratings.move(userId, id, article.id, signal);
       return true;
     } catch (error) {
@@ -96,7 +96,7 @@ export class TrainingSet {
 }
 
 /** An article of which only the address is known. */
-function stubOf(given: string, at: number, now: number): StoredArticle {
+function unreadArticle(given: string, at: number, now: number): StoredArticle {
   const url = canonicalUrl(given);
   if (url === undefined) {
     throw rankerError('INPUT_INVALID', `body.items.${at}.url: must be an address of the web`);
