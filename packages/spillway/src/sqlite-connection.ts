@@ -124,6 +124,7 @@ export class SqliteConnection implements Disposable {
 
   /** Moves what is in the log to its place, without holding up anybody who reads or writes. */
   tidy(): void {
+    this.checkInPlace();
     const { log, checkpointed } = this.#database
       .prepare('PRAGMA wal_checkpoint(NOOP)')
       .get() as Record<string, number>;
