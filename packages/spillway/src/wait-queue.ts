@@ -1,13 +1,15 @@
 import { Link, LinkedList } from './linked-list.ts';
 import { refused } from './refused.ts';
 
-const captured = { resolve: (_: unknown) => {}, reject: (_: unknown) => {} };
+let captured: (value: unknown) => void;
 
 /** Shared by all promises made here: a closure for each would be a tenth of a waiter's cost. */
-function capture(resolve: (value: never) => void, reject: (reason: unknown) => void): void {
-  captured.resolve = resolve as (value: unknown) => void;
-  captured.reject = reject;
+function capture(resolve: (value: never) => void): void {
+  captured = resolve as (value: unknown) => void;
 }
+
+/** What a waiter that has had its answer holds instead of a way to answer. */
+function answered(): void {}
 
 /** How the waiting ended for one who had not begun to wait. */
 export type Early<T> =
@@ -24,8 +26,8 @@ export class Waiter<T> extends Link {
   early: Early<T> | undefined = undefined;
   #signal: AbortSignal | undefined = undefined;
   readonly #left: (() => void) | undefined;
-  #resolve: ((value: T) => void) | undefined = undefined;
-  #reject: ((reason: unknown) => void) | undefined = undefined;
+  /** Refusals go this way, too: with 10,000 waiting, a second function each cost 4 to 20 %. */
+  #resolve: ((value: T | Promise<never>) => void) | undefined = undefined;
 
   /** `left` is called when the waiter has left its list because its signal aborted. */
   constructor(signal: AbortSignal | undefined, left?: () => void) {
@@ -47,21 +49,25 @@ export class Waiter<T> extends Link {
       return early.isGranted ? Promise.resolve(early.value) : refused(early.reason);
     }
     const promise = new Promise<T>(capture);
-    this.#resolve = captured.resolve;
-    this.#reject = captured.reject;
+    this.#resolve = captured;
     return promise;
   }
 
   grant(value: T): void {
     this.#signal?.removeEventListener('abort', this);
     if (this.#resolve === undefined) this.early ??= { isGranted: true, value };
-    else this.#resolve(value);
+    else this.#answer(value);
   }
 
   refuse(reason: unknown): void {
     this.#signal?.removeEventListener('abort', this);
-    if (this.#reject === undefined) this.early ??= { isGranted: false, reason };
-    else this.#reject(reason);
+    if (this.#resolve === undefined) this.early ??= { isGranted: false, reason };
+    else if (this.#resolve !== answered) this.#answer(refused(reason));
+  }
+
+  #answer(answer: T | Promise<never>): void {
+    this.#resolve?.(answer);
+    this.#resolve = answered;
   }
 
   /** Ends the waiting without an answer: the caller has been told otherwise. */
