@@ -1,45 +1,5 @@
 #!/usr/bin/env node
-import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import module from 'node:module';
-import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { launch } from '../../launch.js';
 
-// Plain JavaScript, so that any Node can run it: it finds one that runs the rest.
-const here = dirname(fileURLToPath(import.meta.url));
-const main = join(here, '..', 'src', 'commands', 'main.ts');
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-
-if (major > 24 || (major === 24 && minor >= 12)) {
-  // Saves the next command a third of its start; in a folder that no other user can write to.
-  module.enableCompileCache(join(here, '..', 'node_modules', '.cache'));
-  await import(main);
-} else {
-  runWith(installedNode());
-}
-
-/** The Node that `npm ci` has put into a `node_modules` above, if there is one. */
-function installedNode() {
-  for (let folder = here; folder !== dirname(folder); folder = dirname(folder)) {
-    const node = join(folder, 'node_modules', 'node', 'bin', 'node');
-    if (existsSync(node)) return node;
-  }
-  return undefined;
-}
-
-/** @param {string | undefined} node */
-function runWith(node) {
-  if (node === undefined) {
-    console.error(`fleet: needs Node 24.12 or newer, and this is ${process.versions.node}.`);
-    console.error('Install it from https://nodejs.org, or run "npm ci" at the root of the clone.');
-    process.exit(1);
-  }
-  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: 'inherit' });
-  // A terminal tells both of them when Ctrl-C is pressed; anybody else tells only this one.
-  process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'));
-  process.on('SIGTERM', () => child.kill('SIGTERM'));
-  child.on('exit', (code, signal) => {
-    process.exitCode = code ?? 1;
-    if (signal !== null) process.kill(process.pid, signal);
-  });
-}
+await launch('fleet', fileURLToPath(new URL('..', import.meta.url)));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fleetProgram } from 'spillway-fleet';
@@ -184,9 +184,12 @@ describe('the command line', { concurrency: 2 }, () => {
     const found = run(fleetFile);
     assert.equal(found.status, 0, found.stderr);
     assert.match(found.stdout, /^Usage: fleet/);
-    const alone = join(await temporaryFolder(stack), 'fleet.mjs');
-    copyFileSync(fleetFile, alone);
-    const { status, stdout, stderr } = run(alone);
+    const clone = await temporaryFolder(stack);
+    const apps = join(import.meta.dirname, '..', '..');
+    for (const file of ['launch.js', 'fleet/package.json', 'fleet/bin/fleet.js']) {
+      cpSync(join(apps, file), join(clone, file));
+    }
+    const { status, stdout, stderr } = run(join(clone, 'fleet', 'bin', 'fleet.js'));
     assert.deepEqual([status, stdout], [1, '']);
     assert.match(stderr, /needs Node 24\.12 or newer, and this is 20\.11\.0[\s\S]*npm ci/);
   });

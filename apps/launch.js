@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import module from 'node:module';
+import { dirname, join } from 'node:path';
+
+/**
+ * Runs an app's `src/commands/main.ts`. Plain JavaScript that needs nothing installed, so that any
+ * Node can run it: it finds one that runs the rest.
+ * @param {string} name
+ * @param {string} app its folder
+ */
+export async function launch(name, app) {
+  const main = join(app, 'src', 'commands', 'main.ts');
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (major > 24 || (major === 24 && minor >= 12)) {
+    // Saves the next command a third of its start; in a folder that no other user can write to.
+    module.enableCompileCache(join(app, 'node_modules', '.cache'));
+    await import(main);
+    return;
+  }
+  const node = installedNode(app);
+  if (node === undefined) {
+    console.error(`${name}: needs Node 24.12 or newer, and this is ${process.versions.node}.`);
+    console.error('Install it from https://nodejs.org, or run "npm ci" at the root of the clone.');
+    process.exit(1);
+  }
+  runWith(node, main);
+}
+
+/**
+ * The Node that `npm ci` has put into a `node_modules` above, if there is one.
+ * @param {string} app
+ */
+function installedNode(app) {
+  for (let folder = app; folder !== dirname(folder); folder = dirname(folder)) {
+    const node = join(folder, 'node_modules', 'node', 'bin', 'node');
+    if (existsSync(node)) return node;
+  }
+  return undefined;
+}
+
+/**
+ * @param {string} node
+ * @param {string} main
+ */
+function runWith(node, main) {
+  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: 'inherit' });
+  // A terminal tells both of them when Ctrl-C is pressed; anybody else tells only this one.
+  process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'));
+  process.on('SIGTERM', () => child.kill('SIGTERM'));
+  child.on('exit', (code, signal) => {
+    process.exitCode = code ?? 1;
+    if (signal !== null) process.kill(process.pid, signal);
+  });
+}
