@@ -30,7 +30,10 @@ const windowMs = 10_000;
 class Window {
   startedAt = 0;
   arrived = 0;
-  /** The integral of how many were inside over time. */
+  /**
+   * The integral of how many were inside over time. While the window is the current one, those who
+   * are inside now are to be added, each from its beginning on: so a start or an end is one sum.
+   */
   insideMs = 0;
   readonly waits = new Histogram();
   readonly services = new Histogram();
@@ -60,10 +63,8 @@ export class Meter {
     stale: 0,
   };
   #inside = 0;
-  #changedAt: number;
 
   constructor(now: number) {
-    this.#changedAt = now;
     this.#current.begin(now);
     this.#previous.begin(now);
   }
@@ -73,23 +74,25 @@ export class Meter {
   }
 
   start(now: number, waitMs: number): void {
-    this.#advance(now);
+    const window = this.#windowAt(now);
+    window.insideMs -= now - window.startedAt;
+    window.waits.record(waitMs);
     this.#inside += 1;
-    this.#current.waits.record(waitMs);
   }
 
   finish(now: number, serviceMs: number): void {
-    this.#advance(now);
+    const window = this.#windowAt(now);
+    window.insideMs += now - window.startedAt;
+    window.services.record(serviceMs);
     this.#inside -= 1;
-    this.#current.services.record(serviceMs);
   }
 
   /** Counts work that is over, when its start and its length are known only then. */
   pass(now: number, times: { readonly waitMs: number; readonly serviceMs: number }): void {
-    this.#advance(now);
-    this.#current.waits.record(times.waitMs);
-    this.#current.insideMs += times.serviceMs;
-    this.#current.services.record(times.serviceMs);
+    const window = this.#windowAt(now);
+    window.waits.record(times.waitMs);
+    window.insideMs += times.serviceMs;
+    window.services.record(times.serviceMs);
   }
 
   refuse(reason: Refusal): void {
@@ -102,11 +105,9 @@ export class Meter {
     return count === 0 ? 1000 : ((waiting + 1) * sum) / count / permits;
   }
 
-  #advance(now: number): void {
-    const current = this.#current;
-    current.insideMs += this.#inside * (now - this.#changedAt);
-    this.#changedAt = now;
-    if (now - current.startedAt >= windowMs) this.#rotate(now);
+  #windowAt(now: number): Window {
+    if (now - this.#current.startedAt >= windowMs) this.#rotate(now);
+    return this.#current;
   }
 
   #rotate(now: number): void {
@@ -114,6 +115,7 @@ export class Meter {
     this.#arrived += old.arrived;
     this.#started += old.waits.count;
     this.#finished += old.services.count;
+    this.#current.insideMs += this.#insideNowMs(now);
     this.#previous = this.#current;
     this.#current = old;
     old.begin(now);
@@ -121,9 +123,14 @@ export class Meter {
     if (now - this.#previous.startedAt >= 2 * windowMs) this.#rotate(now);
   }
 
+  /** What those who are inside now add to the current window. */
+  #insideNowMs(now: number): number {
+    return this.#inside * (now - this.#current.startedAt);
+  }
+
   /** Reads several meters as if all had been one: a lane together with the lanes inside it. */
   static stats(meters: readonly Meter[], now: number): MeterStats {
-    for (const meter of meters) meter.#advance(now);
+    for (const meter of meters) meter.#windowAt(now);
     const windows = meters.flatMap((meter) => [meter.#previous, meter.#current]);
     const sum = (value: (window: Window) => number): number =>
       windows.reduce((total, window) => total + value(window), 0);
@@ -134,6 +141,7 @@ export class Meter {
     const serviceMs = Histogram.quantiles(windows.map((window) => window.services));
     const waitMs = Histogram.quantiles(windows.map((window) => window.waits));
     const arrived = sum((window) => window.arrived);
+    const insideMs = sum((window) => window.insideMs) + total((meter) => meter.#insideNowMs(now));
     return {
       arrived: total((meter) => meter.#arrived) + arrived,
       started: total((meter) => meter.#started) + waitMs.count,
@@ -148,7 +156,7 @@ export class Meter {
       arrivalsPerSecond: (arrived * 1000) / spanMs,
       waitMs,
       serviceMs,
-      insideMean: sum((window) => window.insideMs) / spanMs,
+      insideMean: insideMs / spanMs,
       insideByLittle: (waitMs.count * serviceMs.mean) / spanMs,
     };
   }

@@ -1,9 +1,12 @@
 /**
  * Promises that wake each other run before any I/O, however long the chain. So each turn of the
- * event loop has a budget of grants; what is over it is put off until the loop has turned.
+ * event loop has a budget of grants; what is over it is put off until the loop has turned. A turn
+ * costs some microseconds: with 256 grants in each, a pass that needs no waiting was 5 % dearer.
  */
-const grantsMax = 256;
+const grantsMax = 1_024;
 const turnMsMax = 2;
+/** Who does not know the time has a quarter of the grants, as nothing else bounds its turn. */
+const untimedCost = 4;
 
 let granted = 0;
 let since = 0;
@@ -11,15 +14,16 @@ let probing = false;
 let deferred: (() => void)[] = [];
 
 /**
- * True while this turn may grant one more. A probe is left for the next turn of the loop once in
- * 256 grants or 2 ms; only when that much again passes before the probe runs is it a chain.
+ * True while this turn may grant one more. A probe is left for the next turn of the loop once the
+ * grants or 2 ms are spent; only when that much again passes before the probe runs is it a chain.
  */
-export function mayGrant(now: number = since): boolean {
-  granted += 1;
-  if (granted < grantsMax && now - since < turnMsMax) return true;
+export function mayGrant(now?: number): boolean {
+  granted += now === undefined ? untimedCost : 1;
+  const isLong = now !== undefined && now - since >= turnMsMax;
+  if (granted < grantsMax && !isLong) return true;
   if (probing) return false;
   probe();
-  since = now;
+  since = now ?? since;
   return true;
 }
 
