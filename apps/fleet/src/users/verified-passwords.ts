@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { type Clock, Lane, type LaneStats, SpillwayError, untilAborted } from 'spillway';
 import type { Access } from '../protocol/read-request.ts';
@@ -34,7 +34,8 @@ const passwordMax = 1_024;
  * what a worker sends with each request is hashed slowly only once.
  */
 export class VerifiedPasswords {
-  readonly #key = randomBytes(32);
+  /** Made once: as plain bytes it would be made anew for each digest, at ten times the price. */
+  readonly #key = createSecretKey(randomBytes(32));
   readonly #hashes = new Map<string, string>();
   /** The same of wrong ones: a worker that is set up wrongly asks again and again. */
   readonly #wrong = new Map<string, string>();
