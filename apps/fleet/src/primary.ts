@@ -4,7 +4,7 @@ import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import type { Changes, Decision } from './scheduling/changes.ts';
 import { Fleet, type FleetStats } from './scheduling/fleet.ts';
 import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
-import type { Waiter } from './users/verified-passwords.ts';
+import { during, type Waiter } from './users/verified-passwords.ts';
 
 export type PrimaryOptions = ClaimOptions;
 
@@ -20,6 +20,8 @@ interface Term {
   readonly claim: Claim;
   readonly fleet: Fleet;
   readonly writer: ChangeWriter;
+  /** Finished runs that are on their way back into memory; bounded by who may ask at once. */
+  readonly recalls: Map<string, Promise<void>>;
 }
 
 const retryMs = 1_000;
@@ -95,10 +97,22 @@ export class Primary implements Part {
 
   /** Brings a finished run back into memory, if there is such a one and it is not there. */
   async recall(id: string, waiter?: Waiter): Promise<void> {
-    const { fleet } = this.#current();
-    if (fleet.run(id) !== undefined) return;
-    const run = await this.#options.storage.run(id, waiter?.signal);
-    if (run?.record.finished) fleet.recall(run);
+    const term = this.#current();
+    if (term.fleet.run(id) !== undefined) return;
+    const key = id.toLowerCase();
+    await during(term.recalls.get(key) ?? this.#recall(term, key), waiter);
+  }
+
+  /** Once for all who ask: a run that ended may have had thousands of workers. */
+  #recall({ fleet, recalls }: Term, id: string): Promise<void> {
+    const recall = this.#options.storage
+      .run(id)
+      .then((run) => void (run?.record.finished && fleet.recall(run)))
+      .finally(() => recalls.delete(id));
+    recalls.set(id, recall);
+    // Everybody who waits may leave before it fails.
+    recall.catch(() => {});
+    return recall;
   }
 
   /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
@@ -162,7 +176,7 @@ export class Primary implements Part {
       await writer.store(fleet.restore(await storage.load()));
       await writer.store(fleet.shareThroughput());
       mine.signal.throwIfAborted();
-      this.#term = { claim: mine, fleet, writer };
+      this.#term = { claim: mine, fleet, writer, recalls: new Map() };
       this.#first.resolve();
       await aborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
       if (mine.held) await writer.flush();

@@ -209,6 +209,30 @@ describe('a fleet service', () => {
     assert.deepEqual([json.task_alive, /not active/.test(json.info)], [false, true]);
   });
 
+  it('brings a finished run back once, however many of its workers ask together', async () => {
+    await using stack = new AsyncDisposableStack();
+    const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;
+    const tasks: object[] = [];
+    {
+      await using site = await FleetSite.open({ database });
+      const id = await site.run({ num_games: 1_000_000 });
+      for (let at = 0; at < 12; at += 1) tasks.push(await site.task({ unique_key: uniqueKey(at) }));
+      const { primary } = site.fleet;
+      await primary.change((fleet) => fleet.stop(fleet.run(id) as Run, 'author', 'enough'));
+    }
+    await using site = await FleetSite.open({ database });
+    const { storage } = site.fleet;
+    let loads = 0;
+    const load = storage.run.bind(storage);
+    storage.run = (...asked) => {
+      loads += 1;
+      return load(...asked);
+    };
+    const replies = await Promise.all(tasks.map((task) => site.ask('beat', task)));
+    for (const { json } of replies) assert.equal(json.task_alive, false);
+    assert.equal(loads, 1);
+  });
+
   it('takes users whose names are older than the rule for names', async () => {
     await using stack = new AsyncDisposableStack();
     const database = `sqlite:${join(await temporaryFolder(stack), 'fleet.db')}`;

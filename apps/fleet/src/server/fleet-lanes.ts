@@ -21,9 +21,13 @@ const uploadMs = 300_000;
 /** How many may be given tasks at once; others are told to come back. */
 const givingMax = 5;
 
-/** What keeps tasks alive and brings results in has permits that nobody else can take. */
+/**
+ * What keeps tasks alive and brings results in has permits that nobody else can take. After a
+ * start, beats of 10,000 workers wait inside until their users' passwords are checked: so many fit
+ * in that those of users who are known by then need not wait behind them.
+ */
 export function fleetLanes(clock: Clock): FleetLanes {
-  const process = new Lane({ name: 'process', limit: 2_048, queueMax: 0, deadlineMs, clock });
+  const process = new Lane({ name: 'process', limit: 8_192, queueMax: 0, deadlineMs, clock });
   const lane = (
     name: string,
     limit: number,
@@ -35,7 +39,7 @@ export function fleetLanes(clock: Clock): FleetLanes {
       request_version: lane('request_version', 512),
       request_task: lane('request_task', 256),
       update_task: lane('update_task', 1_024, { guaranteed: 256 }),
-      beat: lane('beat', 1_024, { guaranteed: 256 }),
+      beat: lane('beat', 4_096, { guaranteed: 256 }),
       request_spsa: lane('request_spsa', 256, { guaranteed: 32 }),
       failed_task: lane('failed_task', 128),
       stop_run: lane('stop_run', 32),

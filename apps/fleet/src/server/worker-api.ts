@@ -27,6 +27,10 @@ export interface WorkerApiOptions extends WorkerScopeOptions {
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
+/** Beats are held by the thousand, so that each must be small. */
+const beatBytesMax = 262_144;
+/** A worker that fails tells all that a compiler said; the log keeps how it begins. */
+const failureBytesMax = 4 * 1_048_576;
 const busyText = 'The server is too busy to give out tasks now; ask again later.';
 
 type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 'stop_run';
@@ -87,13 +91,14 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
       fleet.updateTask(task, { info, stats, spsa }),
     ),
   );
-  route('beat', (asked) => onTask('beat', asked, (fleet, task) => fleet.beat(task)));
+  const beat = (asked: Asked) => onTask('beat', asked, (fleet, task) => fleet.beat(task));
+  route('beat', beat, { bodyLimit: beatBytesMax });
   route('request_spsa', (asked) =>
     onTask('request_spsa', asked, (fleet, task) => fleet.requestSpsa(task)),
   );
-  route('failed_task', (asked) =>
-    onTask('failed_task', asked, (fleet, task, { message = '' }) => fleet.failTask(task, message)),
-  );
+  const fail = (asked: Asked) =>
+    onTask('failed_task', asked, (fleet, task, { message = '' }) => fleet.failTask(task, message));
+  route('failed_task', fail, { bodyLimit: failureBytesMax });
   route('stop_run', async (asked) => {
     const cpuHours = await storage.cpuHours(asked.user.username);
     const { refused } = await onTask('stop_run', asked, (fleet, task, { message = '' }) =>

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it } from 'node:test';
+import { lightPost } from './fixtures/light-wire.ts';
+import { ServedScene } from './fixtures/served-scene.ts';
+
+/** Beats of 10,000 workers within a check's 20 s, and some more. */
+const waiting = 2_000;
+/** A hash names its cost: this one keeps a thread busy for longer than anybody waits. */
+const endlessHash = `scrypt$32768$8$1000$${'A'.repeat(22)}==$${'A'.repeat(43)}=`;
+
+describe('beats while passwords are checked', () => {
+  it('do not wait for those of other users', async () => {
+    await using scene = await ServedScene.open();
+    await scene.server.ask({ do: 'add user', username: 'slow' });
+    const database = new DatabaseSync(join(scene.folder, 'fleet.db'), { timeout: 10_000 });
+    database
+      .prepare('update users set password_hash = ? where username = ?')
+      .run(endlessHash, 'slow');
+    database.close();
+    const known = scene.worker();
+    await known.call('request_version');
+    const body = JSON.stringify({ password: 'secret', worker_info: { username: 'slow' } });
+    let answered = 0;
+    for (let count = 0; count < waiting; count += 1) {
+      const address = `127.0.0.${2 + (count % 50)}`;
+      void lightPost(scene.server.port, '/api/beat', body, address).then(() => {
+        answered += 1;
+      });
+    }
+    const { status, reply } = await known.send('beat', known.body());
+    assert.deepEqual([status, reply.error], [400, '/api/beat: Missing run_id']);
+    assert.equal(answered, 0, 'the others still wait');
+  });
+});
