@@ -37,11 +37,16 @@ export interface RawEntry extends RawFile {
   readonly commit: number;
 }
 
-/** What names a raw file: nothing of the run that writes it, so that a retry meets its own file. */
+/**
+ * What names a raw file. A retry under the same lease meets its own file; whoever has slept through
+ * its lease meets nobody's.
+ */
 export interface RawRange {
   readonly exchange: string;
   readonly product: string;
   readonly generation: number;
+  /** The number of the lease under which it is written; an integer from 0. */
+  readonly fence: number;
   readonly from: number;
   readonly to: number;
   readonly firstUs: number;
@@ -58,12 +63,12 @@ export function dayOf(us: number): string {
   return new Date(us / 1000).toISOString().slice(0, 10);
 }
 
-/** `raw/exchange=…/product=…/date=…/<from>-<to>.jsonl.zst`, where `to` is the last id asked for. */
+/** `raw/exchange=…/product=…/date=…/<from>-<last>.g<generation>.f<fence>.jsonl.zst` */
 export function rawFileName(range: RawRange): string {
-  const { exchange, product, generation, from, to, firstUs } = range;
+  const { exchange, product, generation, fence, from, to, firstUs } = range;
   checkInteger('generation', generation, 1);
-  const refreshed = generation === 1 ? '' : `.g${generation}`;
-  const name = `${from}-${to - 1}${refreshed}.jsonl.zst`;
+  checkInteger('fence', fence, 0);
+  const name = `${from}-${to - 1}.g${generation}.f${fence}.jsonl.zst`;
   return `raw/${dayFolder(exchange, product, dayOf(firstUs))}/${name}`;
 }
 
