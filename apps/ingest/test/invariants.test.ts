@@ -76,11 +76,12 @@ describe('a harvest from a market with faults', () => {
       };
       const outcomes = await scene.harvest({}, { beforeCommit });
       assert.ok(outcomes.some(({ status }) => status === 'failed'));
-      const written = scene.folder.files.size;
-      assert.ok(written > seed % 5, 'no file was left that no checkpoint knows');
       await scene.clock.advance(6_000);
       await scene.harvest();
       for (const product of Object.keys(products)) await scene.assertComplete(product);
+      assert.ok((await scene.clean()) > 0, 'no file was left that no checkpoint knows');
+      for (const product of Object.keys(products)) await scene.assertComplete(product);
+      assert.equal(await scene.clean(), 0);
     }),
   );
 
@@ -126,6 +127,7 @@ describe('a harvest from a market with faults', () => {
     scene.market.missing = { 'A-USD': [17] };
     const sleeper = scene.worker({}, { folder, beforeCommit }).run(new AbortController().signal);
     await scene.run(sleep.promise);
+    await assert.rejects(scene.clean(), { code: 'LEASE_HELD' });
     const [lost] = await scene.run(sleeper);
     assert.equal(lost?.code, 'LEASE_LOST');
     scene.market.missing = {};
@@ -133,6 +135,8 @@ describe('a harvest from a market with faults', () => {
     await scene.harvest();
     wake.resolve();
     await written.promise;
+    await scene.assertComplete('A-USD');
+    assert.equal(await scene.clean(), 1, 'what the sleeper wrote');
     await scene.assertComplete('A-USD');
   });
 

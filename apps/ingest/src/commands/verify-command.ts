@@ -77,12 +77,16 @@ async function writeReport(
 }
 
 function verificationText(verification: Verification, report: string | undefined): string {
-  const { products, trades, rawFiles, tableFiles, version, issues, issuesFound } = verification;
+  const { products, trades, rawFiles, tableFiles, version, issues, issuesFound, orphans } =
+    verification;
   const count = (value: number) => value.toLocaleString('en-US');
   const lines = issues.slice(0, shownMax).map(({ flaw, product, file, message }) => {
     return `${flaw}: ${[product, file, message].filter(Boolean).join(': ')}`;
   });
   if (issuesFound > lines.length) lines.push(`… and ${count(issuesFound - lines.length)} more`);
+  if (orphans > 0) {
+    lines.push(`(${count(orphans)} raw files are in no checkpoint, and do no harm: ingest clean)`);
+  }
   const looked = `${count(trades)} trades of ${products} products in ${tableFiles} files`;
   const from = `(version ${version}, from ${rawFiles} raw files)`;
   const verdict = issuesFound === 0 ? 'nothing is missing, nothing is twice, all is in order' : '';

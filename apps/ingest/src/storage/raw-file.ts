@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import { checkInteger } from 'spillway';
 import type { TradePage } from '../trade-page.ts';
-import type { Folder } from './folder.ts';
+import type { Folder, FolderFile } from './folder.ts';
 import { storageError } from './storage-error.ts';
 
 /** What the ledger keeps about one raw file. */
@@ -54,8 +54,11 @@ export interface RawRange {
 
 /** The directory of one day of one product, below `raw` or below the table. */
 export function dayFolder(exchange: string, product: string, date: string): string {
-  const [first, second] = [encodeURIComponent(exchange), encodeURIComponent(product)];
-  return `exchange=${first}/product=${second}/date=${date}`;
+  return `${productFolder(exchange, product)}/date=${date}`;
+}
+
+function productFolder(exchange: string, product: string): string {
+  return `exchange=${encodeURIComponent(exchange)}/product=${encodeURIComponent(product)}`;
 }
 
 /** The day in UTC, as `2026-01-28`. */
@@ -70,6 +73,21 @@ export function rawFileName(range: RawRange): string {
   checkInteger('fence', fence, 0);
   const name = `${from}-${to - 1}.g${generation}.f${fence}.jsonl.zst`;
   return `raw/${dayFolder(exchange, product, dayOf(firstUs))}/${name}`;
+}
+
+const leaseOf = /\/\d+-\d+\.g(\d+)\.f(\d+)\.jsonl\.zst$/;
+
+/** The raw files of a generation that are there, whether anybody knows of them or not. */
+export async function rawFilesOf(
+  folder: Folder,
+  of: Pick<RawRange, 'exchange' | 'product' | 'generation'>,
+  signal?: AbortSignal,
+): Promise<readonly (FolderFile & { readonly fence: number })[]> {
+  const files = await folder.list(`raw/${productFolder(of.exchange, of.product)}`, signal);
+  return files.flatMap((file) => {
+    const [, generation, fence] = leaseOf.exec(file.path) ?? [];
+    return Number(generation) === of.generation ? [{ ...file, fence: Number(fence) }] : [];
+  });
 }
 
 const level = {
