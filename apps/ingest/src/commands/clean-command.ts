@@ -39,7 +39,8 @@ export function cleanCommand(): Command {
       for (const product of named.length > 0 ? named : known) {
         rows.push(await clean(ingest, product, dryRun, stop.signal));
       }
-      print(rows, json, () => table(rows, 'Nothing was harvested yet.'));
+      const found = rows.filter(({ files, status }) => files > 0 || status === 'locked');
+      print(rows, json, () => table(found, 'There is nothing to clean.'));
       const isLocked = rows.every(({ status }) => status === 'locked');
       if (isLocked && rows.length > 0) process.exitCode = exitCodes.locked;
     });

@@ -4,9 +4,9 @@ import type { Harvester, HarvestRequest } from '../harvesting/harvester.ts';
 import type { ProductPlan } from '../harvesting/plan-product.ts';
 import type { Transformed } from '../harvesting/transformer.ts';
 import type { Ingest } from '../open-ingest.ts';
-import { examplesOf, openFor, productsOf, table, withSettings } from './command-line.ts';
+import { counted, examplesOf, openFor, productsOf, table, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
-import { duration, Progress } from './progress.ts';
+import { duration, Progress, tellWork } from './progress.ts';
 import { integerFrom1 } from './query-command.ts';
 import { exitCodeOf, outcomesText, runStatus } from './run-report.ts';
 import { transformedText } from './transform-command.ts';
@@ -21,7 +21,8 @@ interface RunOptions {
   readonly json?: boolean;
 }
 
-const shown = ['baseUrl', 'ratePerSecond', 'limit', 'workers', 'chunkConcurrency', 'mode', 'store'];
+const pace = ['ratePerSecond', 'limit', 'workers', 'chunkConcurrency'];
+const shown = ['baseUrl', ...pace, 'mode', 'store', 'seedPath', 's3Bucket', 's3Endpoint'];
 
 /** `ingest run`: brings products up to date. */
 export function runCommand(): Command {
@@ -115,7 +116,7 @@ async function harvest(
 ): Promise<void> {
   const startedAt = ingest.clock.now();
   {
-    using _progress = new Progress(harvester, ingest);
+    using _progress = new Progress(harvester, ingest, signal);
     await harvester.run(signal);
   }
   const { outcomes, requests, trades, runId } = harvester;
@@ -125,7 +126,7 @@ async function harvest(
   const peakMb = Math.round(process.resourceUsage().maxRSS / 1024);
   const result = { pipeline: 'ingest', status, runId, requests, trades, tookMs, peakMb };
   print({ ...result, products: outcomes, table }, options.json, () => {
-    const sum = `${trades.toLocaleString('en-US')} trades in ${requests} requests and`;
+    const sum = `${counted(trades, 'trade')} in ${counted(requests, 'request')} and`;
     const last = table === undefined ? [] : [transformedText(table)];
     return [outcomesText(outcomes), `${sum} ${duration(tookMs)}.`, ...last].join('\n');
   });
@@ -139,6 +140,7 @@ async function bringUp(
   signal: AbortSignal,
 ): Promise<Transformed | undefined> {
   if (!transform || signal.aborted || !(isNews || fullRefresh)) return undefined;
+  using _told = tellWork('Bringing the table up to date …');
   const transformer = await ingest.transformer();
-  return transformer.run({ rebuild: false, waits: true }, signal);
+  return await transformer.run({ rebuild: false, waits: true }, signal);
 }

@@ -168,6 +168,7 @@ export class Harvester {
       return plan;
     } catch (error) {
       if (signal.aborted) tally.stop('interrupted');
+      else if (Object(error).code === 'BUDGET_SPENT') tally.stop('max_requests');
       else tally.fail(error);
       return undefined;
     }
