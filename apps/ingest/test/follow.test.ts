@@ -15,7 +15,7 @@ describe('ingest follow', () => {
     const place = ['--data', folder.path, '--exchange', 'simulated'];
     const pace = ['--base-url', exchange.url, '--rate-per-second', '50'];
     const command = new IngestCommand(['follow', 'A-USD', '--port', '0', ...place, ...pace]);
-    const enough = AbortSignal.timeout(60_000);
+    const enough = AbortSignal.timeout(240_000);
     const ask = async (path: string) => {
       const [url] = /http:\/\/\S+:\d+/.exec(command.stdout) ?? assert.fail(command.stderr);
       const answer = await fetch(url + path);

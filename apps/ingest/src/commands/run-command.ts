@@ -121,7 +121,9 @@ async function harvest(
   }
   const { outcomes, requests, trades, runId } = harvester;
   const tookMs = ingest.clock.now() - startedAt;
-  const table = await bringUp(ingest, options, trades > 0, signal);
+  // Also what an earlier run has left, because it was killed or its disk was full.
+  const isAnything = outcomes.some(({ tradesInAll }) => tradesInAll > 0);
+  const table = isAnything ? await bringUp(ingest, options, signal) : undefined;
   const status = runStatus(outcomes);
   const peakMb = Math.round(process.resourceUsage().maxRSS / 1024);
   const result = { pipeline: 'ingest', status, runId, requests, trades, tookMs, peakMb };
@@ -135,11 +137,10 @@ async function harvest(
 
 async function bringUp(
   ingest: Ingest,
-  { transform, fullRefresh }: RunOptions,
-  isNews: boolean,
+  { transform }: RunOptions,
   signal: AbortSignal,
 ): Promise<Transformed | undefined> {
-  if (!transform || signal.aborted || !(isNews || fullRefresh)) return undefined;
+  if (!transform || signal.aborted) return undefined;
   using _told = tellWork('Bringing the table up to date …');
   const transformer = await ingest.transformer();
   return await transformer.run({ rebuild: false, waits: true }, signal);
