@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import type { Json } from 'spillway';
 import { openIngest, readSettings, startExchange } from 'spillway-ingest';
-import { type Ended, ingest } from './fixtures/ingest-command.ts';
+import { type Ended, ingest, plainEnvironment } from './fixtures/ingest-command.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-bad-'));
 const exchange = await startExchange({
@@ -46,13 +46,12 @@ const canMount = spawnSync('unshare', ['-rm', 'true']).status === 0;
 async function onSmallDisk(name: string, script: string): Promise<string> {
   const disk = join(folder, name);
   await mkdir(disk);
-  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
   const words = place(name).join(' ');
   const lines = `mount -t tmpfs -o size=1m none "$disk"
     ingest() { echo "> $*"; "${process.execPath}" "${program}" "$@" ${words} 2>&1; echo "exit $?"; }
     ${script}`;
   const child = spawn('unshare', ['-rm', 'sh', '-c', lines], {
-    env: { ...env, disk },
+    env: { ...plainEnvironment(), disk },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   return Buffer.concat(await child.stdout.toArray()).toString();

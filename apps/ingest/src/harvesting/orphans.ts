@@ -12,6 +12,9 @@ export interface OrphansOptions {
   readonly random: Random;
 }
 
+/** A disk that is busy with our own files is slow, not gone. */
+const storeMsMax = 10_000;
+
 /**
  * Raw files that no line of the ledger names and none ever will: what crashes left. It takes the
  * lease of the product for a moment, and rejects with `LEASE_HELD` if somebody else has it.
@@ -23,7 +26,7 @@ export async function orphansOf(
   signal: AbortSignal,
 ): Promise<readonly FolderFile[]> {
   const name = `harvest/${sourceName(of)}`;
-  const options = { store, name, ttlMs, queueMax: 0, clock, random };
+  const options = { store, name, ttlMs, storeMsMax, queueMax: 0, clock, random };
   await using lease = await Lease.acquire(options, signal);
   const named = new Set((await book.entries(of, { signal })).map(({ file }) => file));
   const files = await rawFilesOf(folder, of, signal);
