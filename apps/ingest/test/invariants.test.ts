@@ -85,7 +85,7 @@ describe('a harvest from a market with faults', () => {
     }),
   );
 
-  it('writes one file for a range however often it tries, and another under each lease', async () => {
+  it('writes one file for a range in many attempts, and another under each lease', async () => {
     const scene = new VirtualScene(3, { products: { 'A-USD': 95 } });
     let refusals = 0;
     const isLedger = ({ name }: StoreChange) => name.startsWith('raw/');
@@ -106,7 +106,7 @@ describe('a harvest from a market with faults', () => {
     await scene.assertComplete('A-USD', 2);
   });
 
-  it('that sleeps through its lease before it writes a file replaces none that counts', async () => {
+  it('that sleeps through its lease and then writes replaces no file that counts', async () => {
     const scene = new VirtualScene(4, { products: { 'A-USD': 95 } });
     const sleep = Promise.withResolvers<void>();
     const wake = Promise.withResolvers<void>();

@@ -82,7 +82,7 @@ async function step(ingest: Ingest, books: Books, random: Random): Promise<void>
 
 describe('what is harvested with faults and brought into the table, in any order', () => {
   for (let seed = 1; seed <= Number(seeds); seed += 1) {
-    it(`is read once, added once, there once, and the same when made anew (seed ${seed})`, async () => {
+    it(`is read, added and there once, and the same when made anew (seed ${seed})`, async () => {
       await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-pipeline-'));
       const random = seededRandom(seed);
       const [first, second] = products as [string, string];

@@ -12,7 +12,7 @@ const products = [
 ];
 
 describe('ingest run on a terminal', () => {
-  it('shows how far each product is, the bucket and the breaker, then only what counts', async () => {
+  it('shows each product, the bucket and the breaker, then only what counts', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-terminal-'));
     await using exchange = await startExchange({ products, latency: { meanMs: 20 } });
     const place = ['--data', folder.path, '--exchange', 'simulated', '--base-url', exchange.url];

@@ -29,6 +29,7 @@ export function followPage(shown: State<FollowView>): LivePageOptions {
     view: () => {
       const { exchange, isSimulated, baseUrl, follower, permitted, tokens, breaker } = shown.value;
       const { products, trades, requests, transformed, error } = follower;
+      const state = transformed && `version ${transformed.version}`;
       return html`<h1>Ingest: ${exchange}</h1>
         ${isSimulated && html`<p><strong>${madeUp}</strong></p>`}
         <p class="muted">${baseUrl}: ${count(permitted)} requests a second permitted, bucket
@@ -48,8 +49,7 @@ export function followPage(shown: State<FollowView>): LivePageOptions {
                 <td class="number">${count(one.gaps)}</td><td>${stateOf(one)}</td></tr>`,
             ),
           )}</tbody></table>
-        <p>Table: ${transformed === undefined ? 'to be looked at' : `version ${transformed.version}`}.
-          <a href="/report">Quality</a>,
+        <p>Table: ${state ?? 'to be looked at'}. <a href="/report">Quality</a>,
           <a href="/-/stats">all numbers</a>, metrics of <a href="/-/metrics">the
           service</a> and of <a href="/quality/metrics">the data</a>.</p>`;
     },
