@@ -31,6 +31,7 @@ export {
 export { Follower, type FollowerOptions, type FollowerStats } from './harvesting/follower.ts';
 export { Harvester, type HarvesterOptions, type HarvestRequest } from './harvesting/harvester.ts';
 export { type HarvestingErrorCode, harvestingError } from './harvesting/harvesting-error.ts';
+export { type OrphansOptions, orphansOf } from './harvesting/orphans.ts';
 export type { ProductPlan, Wish } from './harvesting/plan-product.ts';
 export {
   type Generations,

@@ -173,19 +173,27 @@ interface Guards {
 
 /** What no harvest asks passes the same breaker and takes the same tokens. */
 function guardOf({ bucket, breaker, clock, random }: Guards): Guard {
-  return <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
+  return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
+    let failure: unknown;
     const attempt: Task<T> = (caller) =>
       breaker.run(async (limit) => {
         await bucket.take(1, limit);
         try {
           return await request(limit);
         } catch (error) {
+          failure = error;
           if (error instanceof SpillwayError && error.status === 429) {
             bucket.slow({ retryAfterMs: error.retryAfterMs });
           }
           throw error;
         }
       }, caller);
-    return retry(attempt, { attemptsMax, backoffMs: 500, signal, clock, random });
+    try {
+      return await retry(attempt, { attemptsMax, backoffMs: 500, signal, clock, random });
+    } catch (error) {
+      // Why it was asked no more matters less than what it had answered.
+      const isOurs = ['BREAKER_OPEN', 'BUDGET_SPENT'].includes(Object(error).code);
+      throw isOurs && failure !== undefined ? failure : error;
+    }
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Json, Lease } from 'spillway';
+import { type Json, Lease, type StoreChange } from 'spillway';
 import { TradeSink } from 'spillway-ingest';
 import { virtualPage } from './fixtures/virtual-market.ts';
 import { VirtualScene } from './fixtures/virtual-scene.ts';
@@ -176,10 +176,10 @@ describe('a full refresh', () => {
     );
     assert.deepEqual(await scene.book.generations('A-USD'), { current: 1, building: 2 });
     scene.market.counts['A-USD'] = 900;
+    const old = { exchange: 'virtual', product: 'A-USD', generation: 1 };
     const work = scene.worker().run(none);
     await scene.clock.advance(700);
-    await scene.book.swap('A-USD', 2);
-    const old = { exchange: 'virtual', product: 'A-USD', generation: 1 };
+    await scene.book.swap({ ...old, generation: 2 }, () => {});
     const before = await scene.book.checkpoint(old);
     const [outcome] = await scene.run(work);
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 2]);
@@ -192,8 +192,51 @@ describe('a full refresh', () => {
     await scene.harvest();
     scene.market.missing = { 'A-USD': [17] };
     const [outcome] = await scene.harvest({ fullRefresh: true });
-    assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'HARVEST_SHORT']);
+    assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'REFRESH_SHORT']);
     assert.equal((await scene.book.generations('A-USD')).current, 1);
+  });
+
+  it('that sleeps before it takes its place first fetches what came beside it', async () => {
+    const scene = new VirtualScene(17, { products: { 'A-USD': 300 } });
+    await scene.harvest();
+    let hasSlept = false;
+    const beforeCommit = async (changes: readonly StoreChange[]) => {
+      const { building } = Object(changes[0]?.value) as { building?: null };
+      if (building !== null || hasSlept) return;
+      hasSlept = true;
+      // It has compared, and while it sleeps another process goes on with the old one.
+      scene.market.counts['A-USD'] = 640;
+      const [beside] = await scene.worker().run(none);
+      assert.deepEqual([beside?.generation, beside?.nextId], [1, 641]);
+    };
+    const [outcome] = await scene.harvest({ fullRefresh: true }, { beforeCommit });
+    assert.ok(hasSlept);
+    assert.deepEqual([outcome?.status, outcome?.nextId], ['done', 641]);
+    assert.equal((await scene.book.generations('A-USD')).current, 2);
+    await scene.assertComplete('A-USD', 2);
+  });
+
+  it('of an exchange that has less than before replaces nothing', async () => {
+    const scene = new VirtualScene(18, { products: { 'A-USD': 300 } });
+    await scene.harvest();
+    scene.market.counts['A-USD'] = 100;
+    const [outcome] = await scene.harvest({ fullRefresh: true });
+    assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'REFRESH_BEHIND']);
+    assert.match(outcome?.reason ?? '', /ends before trade 101, what it would replace at 301/);
+    assert.equal((await scene.book.generations('A-USD')).current, 1);
+  });
+
+  it('is the remedy for a checkpoint that is damaged', async () => {
+    const scene = new VirtualScene(19, { products: { 'A-USD': 50 } });
+    await scene.harvest();
+    await scene.store.commit([
+      { name: 'checkpoint/virtual/A-USD/1', value: { harvest: { position: 51 } } },
+    ]);
+    const [damaged] = await scene.harvest();
+    assert.match(damaged?.reason ?? '', /--full-refresh/);
+    const [outcome] = await scene.harvest({ fullRefresh: true });
+    assert.equal(outcome?.status, 'done', outcome?.reason);
+    await scene.assertComplete('A-USD', 2);
   });
 });
 

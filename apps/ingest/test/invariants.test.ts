@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { basename } from 'node:path';
 import { describe, it } from 'node:test';
 import type { StoreChange } from 'spillway';
 import { VirtualScene } from './fixtures/virtual-scene.ts';
@@ -14,11 +15,6 @@ function eachSeed(work: (seed: number) => Promise<void>): () => Promise<void> {
       });
     }
   };
-}
-
-/** Names of files without what differs between generations. */
-function bare(path: string): string {
-  return path.replace(/^.*\//, '').replace(/\.g\d+/, '');
 }
 
 describe('a harvest from a market with faults', () => {
@@ -80,30 +76,68 @@ describe('a harvest from a market with faults', () => {
       };
       const outcomes = await scene.harvest({}, { beforeCommit });
       assert.ok(outcomes.some(({ status }) => status === 'failed'));
-      const written = scene.folder.files.size;
-      assert.ok(written > seed % 5, 'no file was left that no checkpoint knows');
       await scene.clock.advance(6_000);
       await scene.harvest();
       for (const product of Object.keys(products)) await scene.assertComplete(product);
+      assert.ok((await scene.clean()) > 0, 'no file was left that no checkpoint knows');
+      for (const product of Object.keys(products)) await scene.assertComplete(product);
+      assert.equal(await scene.clean(), 0);
     }),
   );
 
-  it('writes the same file for the same range, and other files for other generations', async () => {
+  it('writes one file for a range in many attempts, and another under each lease', async () => {
     const scene = new VirtualScene(3, { products: { 'A-USD': 95 } });
+    let refusals = 0;
+    const isLedger = ({ name }: StoreChange) => name.startsWith('raw/');
     const beforeCommit = (changes: readonly StoreChange[]) => {
-      const isLedger = changes.some(({ name }) => name.startsWith('raw/'));
-      if (isLedger) throw Object.assign(new Error('dead'), { retryable: false });
+      if (!changes.some(isLedger)) return;
+      refusals += 1;
+      throw Object.assign(new Error('lost'), { retryable: refusals < 3 });
     };
     await scene.harvest({}, { beforeCommit });
+    assert.deepEqual([...scene.folder.writes.values()], [3]);
     await scene.clock.advance(6_000);
     await scene.harvest();
-    assert.deepEqual([...scene.folder.writes.values()], [2]);
-    const before = [...scene.folder.files.keys()];
     await scene.harvest({ fullRefresh: true });
-    const added = [...scene.folder.files.keys()].filter((path) => !before.includes(path));
-    assert.deepEqual(added.map(bare), before.map(bare));
+    const names = [...scene.folder.writes.keys()].map((path) => basename(path));
+    const bare = names.map((name) => name.replace(/\.f\d+/, ''));
+    assert.deepEqual(bare, ['1-95.g1.jsonl.zst', '1-95.g1.jsonl.zst', '1-95.g2.jsonl.zst']);
     await scene.assertComplete('A-USD', 1);
     await scene.assertComplete('A-USD', 2);
+  });
+
+  it('that sleeps through its lease and then writes replaces no file that counts', async () => {
+    const scene = new VirtualScene(4, { products: { 'A-USD': 95 } });
+    const sleep = Promise.withResolvers<void>();
+    const wake = Promise.withResolvers<void>();
+    const written = Promise.withResolvers<void>();
+    let isAsleep = false;
+    const write: typeof scene.folder.write = async (path, bytes) => {
+      isAsleep = true;
+      sleep.resolve();
+      await wake.promise;
+      await scene.folder.write(path, bytes);
+      written.resolve();
+    };
+    const folder = Object.create(scene.folder, { write: { value: write } });
+    const beforeCommit = () => {
+      if (isAsleep) throw new Error('whoever sleeps renews no lease');
+    };
+    // What it has got is not what the next one gets, so the files are not the same.
+    scene.market.missing = { 'A-USD': [17] };
+    const sleeper = scene.worker({}, { folder, beforeCommit }).run(new AbortController().signal);
+    await scene.run(sleep.promise);
+    await assert.rejects(scene.clean(), { code: 'LEASE_HELD' });
+    const [lost] = await scene.run(sleeper);
+    assert.equal(lost?.code, 'LEASE_LOST');
+    scene.market.missing = {};
+    await scene.clock.advance(6_000);
+    await scene.harvest();
+    wake.resolve();
+    await written.promise;
+    await scene.assertComplete('A-USD');
+    assert.equal(await scene.clean(), 1, 'what the sleeper wrote');
+    await scene.assertComplete('A-USD');
   });
 
   it('has one writer for a product: the others skip it, and say why', async () => {

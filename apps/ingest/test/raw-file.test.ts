@@ -5,7 +5,8 @@ import { zstdDecompressSync } from 'node:zlib';
 import { rawFileName, type TradePage, writeRawFile } from 'spillway-ingest';
 import { pageOf, range, start, type Trade, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
-const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1, from: 1, to: 1001 };
+const product = { exchange: 'coinbase', product: 'BTC-USD', generation: 1 };
+const of = { ...product, fence: 4, from: 1, to: 1001 };
 
 function pagesOf(trades: readonly Trade[], size: number): readonly TradePage[] {
   return Array.from({ length: Math.ceil(trades.length / size) }, (_, at) => {
@@ -32,7 +33,7 @@ describe('a raw file', () => {
     const first = await writeRawFile(folder, of, pagesOf(trades, 100));
     assert.equal(
       first?.file,
-      'raw/exchange=coinbase/product=BTC-USD/date=2024-02-28/1-1000.jsonl.zst',
+      'raw/exchange=coinbase/product=BTC-USD/date=2024-02-28/1-1000.g1.f4.jsonl.zst',
     );
     const bytes = await folder.read(first?.file ?? '');
     assert.equal(bytes.length, first?.bytes);
@@ -65,9 +66,10 @@ describe('a raw file', () => {
     assert.deepEqual(await folder.list('raw'), []);
   });
 
-  it('has a name of its own in each generation', () => {
+  it('has a name of its own in each generation, and under each lease', () => {
     const name = { ...of, product: 'A/B', firstUs: start };
-    assert.match(rawFileName(name), /product=A%2FB\/date=2024-02-28\/1-1000\.jsonl\.zst$/);
-    assert.match(rawFileName({ ...name, generation: 2 }), /\/1-1000\.g2\.jsonl\.zst$/);
+    assert.match(rawFileName(name), /product=A%2FB\/date=2024-02-28\/1-1000\.g1\.f4\.jsonl\.zst$/);
+    assert.match(rawFileName({ ...name, generation: 2 }), /\/1-1000\.g2\.f4\.jsonl\.zst$/);
+    assert.match(rawFileName({ ...name, fence: 5 }), /\/1-1000\.g1\.f5\.jsonl\.zst$/);
   });
 });

@@ -209,13 +209,13 @@ describe('TradeTable', () => {
     ] as const;
     for (const [line, why] of wrong) {
       const page = { ...pageOf(tradesOf([11])), lines: Buffer.from(`${line}\n`) };
-      const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1, from: 11, to: 12 };
-      const file = await writeRawFile(folder, of, [page]);
+      const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1 };
+      const file = await writeRawFile(folder, { ...of, fence: 1, from: 11, to: 12 }, [page]);
       assert.ok(file !== undefined);
       const entry = { ...file, ...of, commit: 3 };
       const fine = await entryOf(folder, tradesOf([20]), { commit: 2 });
       await assert.rejects(table.merge([fine, entry], fenceOf(1)), (error: Error) => {
-        assert.match(error.message, /11-11\.jsonl\.zst/);
+        assert.match(error.message, /11-11\.g1\.f1\.jsonl\.zst/);
         assert.match(error.message, why);
         assert.equal('code' in error && error.code, 'RAW_INVALID');
         return true;

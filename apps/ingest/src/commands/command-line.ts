@@ -41,6 +41,11 @@ export function examplesOf(...lines: readonly string[]): string {
   return cli.examplesOf('ingest', lines);
 }
 
+/** How many there are, in words. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** Numbers as people read them, each below the other. */
 export const tableStyle: cli.TableStyle = { cell, alignsNumbers: true };
 
@@ -51,5 +56,8 @@ export function table(rows: readonly object[], none: string): string {
 
 function cell(value: unknown): string {
   if (typeof value === 'number') return value.toLocaleString('en-US', { maximumFractionDigits: 3 });
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : cli.cell(value);
+  if (typeof value === 'object' && value !== null) return JSON.stringify(value);
+  // A price has 18 decimals in the table, and most of them are zeros.
+  const isDecimal = typeof value === 'string' && /^-?\d+\.\d{18}$/.test(value);
+  return isDecimal ? value.replace(/\.?0+$/, '') : cli.cell(value);
 }

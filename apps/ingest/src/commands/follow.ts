@@ -1,9 +1,10 @@
 import { systemClock } from 'spillway';
 import { listenFault } from 'spillway-cli';
-import { createServer, type HttpServer, Panel, State } from 'spillway-http';
+import { createServer, exposition, type HttpServer, Panel, State } from 'spillway-http';
 import type { Exchange } from '../exchange/exchange.ts';
 import { Follower } from '../harvesting/follower.ts';
 import { type Ingest, openIngest } from '../open-ingest.ts';
+import { qualityMetrics } from '../quality/quality-metrics.ts';
 import { qualityPage } from '../quality/quality-page.ts';
 import { qualityStyle } from '../quality/quality-style.ts';
 import { QualityWatch } from '../quality/quality-watch.ts';
@@ -92,6 +93,7 @@ async function serverOf(
     baseUrl: ingest.connector.baseUrl,
     follower: follower.stats,
     permitted: bucket.stats.ratePerSecond,
+    tokens: bucket.stats.tokens,
     breaker: breaker.stats.state,
   });
   const shown = new State(read());
@@ -103,6 +105,10 @@ async function serverOf(
     const policy = "default-src 'none'; style-src 'unsafe-inline'";
     void reply.header('content-security-policy', policy).type('text/html; charset=utf-8');
     return reply.send(qualityPage(watch.last));
+  });
+  server.app.get('/quality/metrics', (_request, reply) => {
+    const families = watch.last === undefined ? [] : qualityMetrics(watch.last);
+    return reply.type('text/plain; version=0.0.4; charset=utf-8').send(exposition(families));
   });
   let timer: Disposable | undefined;
   const show = () => {

@@ -49,7 +49,7 @@ async function fillGaps(
   const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined };
   const harvester = ingest.harvester({ ...wish, products, fillsGaps: true });
   {
-    using _progress = new Progress(harvester, ingest);
+    using _progress = new Progress(harvester, ingest, stop.signal);
     await harvester.run(stop.signal);
   }
   const { outcomes, requests, trades } = harvester;

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
 import { examplesOf, openFor, settingsOf, withSettings } from './command-line.ts';
+import { Interruption } from './interruption.ts';
 
 interface ProductsOptions {
   readonly path?: string;
@@ -28,9 +29,13 @@ export function productsCommand(): Command {
       const path = options.path ?? settingsOf(self).seedPath;
       const { readSeed, writeSeed } = await import('../harvesting/seed-file.ts');
       const old = await readSeed(path);
-      await using ingest = await openFor(self);
+      using stop = new Interruption();
+      await using ingest = await openFor(self, { signal: stop.signal });
       const { connector, clock } = ingest;
-      const found = await connector.products(new AbortController().signal);
+      const found = await connector.products(stop.signal).catch((error: Error) => {
+        stop.signal.throwIfAborted();
+        throw new UsageError(`the products cannot be had: ${error.message}; nothing was written`);
+      });
       const wanted = found.filter((id) => pattern.test(id));
       const all = new Set(options.merge ? [...old.productIds, ...wanted] : wanted);
       const productIds = [...all].sort();

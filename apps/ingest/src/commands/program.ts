@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { configCommand, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
+import { cleanCommand } from './clean-command.ts';
 import { tableStyle } from './command-line.ts';
 import { exchangeCommand } from './exchange-command.ts';
 import { exitCodes } from './exit-codes.ts';
@@ -56,6 +57,7 @@ export function ingestProgram(): Command {
       statusCommand(),
       queryCommand(),
       gapsCommands(),
+      cleanCommand(),
       exchangeCommand(),
       configCommand(settingsReader, { examples: configExamples, style: tableStyle }),
     ],

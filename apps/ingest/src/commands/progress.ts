@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from 'spillway';
 import type { Harvester } from '../harvesting/harvester.ts';
+import { sourceName } from '../harvesting/product-book.ts';
 import type { ProductOutcome } from '../harvesting/product-outcome.ts';
 import type { Ingest } from '../open-ingest.ts';
 
@@ -15,9 +16,12 @@ const liveMs = 500;
 const logMs = 10_000;
 const productsMax = 20;
 
+/** Characters of a bar. */
+const barWidth = 20;
+
 interface Pace {
   readonly at: number;
-  readonly nextId: number;
+  readonly id: number;
 }
 
 /** Tells how a harvest gets on, until it is disposed. */
@@ -26,6 +30,7 @@ export class Progress implements Disposable {
   readonly #ingest: Ingest;
   readonly #stream: ProgressStream;
   readonly #clock: Clock;
+  readonly #signal: AbortSignal;
   #timer: Disposable | undefined;
   /** Lines on the screen that the next ones replace. */
   #shown = 0;
@@ -35,6 +40,7 @@ export class Progress implements Disposable {
   constructor(
     harvester: Harvester,
     ingest: Ingest,
+    signal: AbortSignal,
     stream: ProgressStream = process.stderr,
     clock: Clock = systemClock,
   ) {
@@ -42,13 +48,21 @@ export class Progress implements Disposable {
     this.#ingest = ingest;
     this.#stream = stream;
     this.#clock = clock;
+    this.#signal = signal;
+    signal.addEventListener('abort', this.#leave);
     this.#arm();
   }
 
   [Symbol.dispose](): void {
+    this.#signal.removeEventListener('abort', this.#leave);
     this.#timer?.[Symbol.dispose]();
     if (this.#shown > 0) this.#draw([]);
   }
+
+  /** Whoever asked to stop has been told so below what is shown: the next lines come after it. */
+  readonly #leave = (): void => {
+    this.#shown = 0;
+  };
 
   #arm(): void {
     this.#timer = this.#clock.after(this.#stream.isTTY ? liveMs : logMs, () => {
@@ -85,32 +99,44 @@ export class Progress implements Disposable {
   }
 
   #rows(running: readonly ProductOutcome[]): readonly string[] {
-    const width = Math.max(0, ...running.map(({ product }) => product.length));
-    const share = ({ nextId, toId }: ProductOutcome) => nextId / Math.max(1, toId);
-    const sorted = running.toSorted((a, b) => share(a) - share(b));
+    const share = (outcome: ProductOutcome) => this.#fetchedTo(outcome) / outcome.toId;
     const room = Math.min(productsMax, Math.max(1, (this.#stream.rows ?? 24) - 3));
-    const rows = sorted.slice(0, room).map((outcome) => this.#row(outcome, width));
-    const rest = sorted.length - rows.length;
+    // In an order that stays while all can be seen, else those that are least far.
+    const isCut = running.length > room;
+    const shown = isCut ? running.toSorted((a, b) => share(a) - share(b)) : running;
+    const rows = inColumns(shown.slice(0, room).map((outcome) => this.#row(outcome)));
+    const rest = running.length - rows.length;
     return rest > 0 ? [...rows, `… and ${rest} more, further on`] : rows;
   }
 
-  #row(outcome: ProductOutcome, width: number): string {
-    const { product, nextId, toId, gaps } = outcome;
+  /** What has come is shown before it is committed: a commit takes many pages together. */
+  #fetchedTo({ product, generation, nextId, toId }: ProductOutcome): number {
+    const { connector, settings } = this.#ingest;
+    const name = sourceName({ exchange: connector.name, product, generation });
+    const source = this.#harvester.stats.sources.find((one) => one.name === name);
+    const pages = (source?.window ?? 0) - (source?.inFlight ?? 0);
+    const fetched = nextId - 1 + pages * (settings.limit ?? connector.pageSize);
+    return Math.min(fetched, toId - 1);
+  }
+
+  #row(outcome: ProductOutcome): readonly string[] {
+    const { product, toId, gaps } = outcome;
+    const [id, last] = [this.#fetchedTo(outcome), Math.max(1, toId - 1)];
     const now = this.#clock.now();
-    const begun = this.#begun.get(product) ?? { at: now, nextId };
+    const begun = this.#begun.get(product) ?? { at: now, id };
     this.#begun.set(product, begun);
-    const perSecond = ((nextId - begun.nextId) * 1000) / Math.max(1, now - begun.at);
-    const etaMs = ((toId - nextId) * 1000) / perSecond;
-    const percent = Math.floor((100 * nextId) / Math.max(1, toId));
-    const parts = [
-      product.padEnd(width),
-      `${String(percent).padStart(3)} %`,
-      `${count(nextId)} of ${count(toId)}`,
+    const perSecond = ((id - begun.id) * 1000) / Math.max(1, now - begun.at);
+    const etaMs = ((last - id) * 1000) / perSecond;
+    const full = Math.floor((barWidth * id) / last);
+    return [
+      product,
+      `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`,
+      `${Math.floor((100 * id) / last)} %`,
+      `${count(id)} of ${count(last)}`,
       `${count(perSecond)} trades/s`,
       `ETA ${duration(etaMs)}`,
-      ...(gaps > 0 ? [`${gaps} gaps`] : []),
+      gaps > 0 ? `${gaps} gaps` : '',
     ];
-    return parts.join('  ');
   }
 
   #summary(): string {
@@ -122,7 +148,7 @@ export class Progress implements Disposable {
       `${inFlight} of ${limit} in flight`,
       `bucket ${round(tokens)}`,
       `breaker ${breaker.stats.state}`,
-      `${retries} retries, ${throttled} of them 429`,
+      `${retries} retries, ${throttled} for 429`,
     ].join(' · ');
   }
 
@@ -132,6 +158,29 @@ export class Progress implements Disposable {
     this.#stream.write(`${up}${lines.map((line) => `${line.slice(0, width - 1)}\n`).join('')}`);
     this.#shown = lines.length;
   }
+}
+
+/** Names at their left edge, what comes after them at its right. */
+function inColumns(rows: readonly (readonly string[])[]): readonly string[] {
+  return rows.map((row) => {
+    const cells = row.map((cell, at) => {
+      const width = Math.max(...rows.map((other) => other[at]?.length ?? 0));
+      return at === 0 ? cell.padEnd(width) : cell.padStart(width);
+    });
+    return cells.join('  ').trimEnd();
+  });
+}
+
+/** Says on a terminal what takes a while; the line is gone when it is disposed. */
+export function tellWork(text: string, stream: ProgressStream = process.stderr): Disposable {
+  if (stream.isTTY) stream.write(text);
+  let isTold = stream.isTTY === true;
+  return {
+    [Symbol.dispose]() {
+      if (isTold) stream.write('\r\x1b[2K');
+      isTold = false;
+    },
+  };
 }
 
 function round(value: number): number {

@@ -4,9 +4,9 @@ import type { Harvester, HarvestRequest } from '../harvesting/harvester.ts';
 import type { ProductPlan } from '../harvesting/plan-product.ts';
 import type { Transformed } from '../harvesting/transformer.ts';
 import type { Ingest } from '../open-ingest.ts';
-import { examplesOf, openFor, productsOf, table, withSettings } from './command-line.ts';
+import { counted, examplesOf, openFor, productsOf, table, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
-import { duration, Progress } from './progress.ts';
+import { duration, Progress, tellWork } from './progress.ts';
 import { integerFrom1 } from './query-command.ts';
 import { exitCodeOf, outcomesText, runStatus } from './run-report.ts';
 import { transformedText } from './transform-command.ts';
@@ -21,7 +21,8 @@ interface RunOptions {
   readonly json?: boolean;
 }
 
-const shown = ['baseUrl', 'ratePerSecond', 'limit', 'workers', 'chunkConcurrency', 'mode', 'store'];
+const pace = ['ratePerSecond', 'limit', 'workers', 'chunkConcurrency'];
+const shown = ['baseUrl', ...pace, 'mode', 'store', 'seedPath', 's3Bucket', 's3Endpoint'];
 
 /** `ingest run`: brings products up to date. */
 export function runCommand(): Command {
@@ -115,17 +116,19 @@ async function harvest(
 ): Promise<void> {
   const startedAt = ingest.clock.now();
   {
-    using _progress = new Progress(harvester, ingest);
+    using _progress = new Progress(harvester, ingest, signal);
     await harvester.run(signal);
   }
   const { outcomes, requests, trades, runId } = harvester;
   const tookMs = ingest.clock.now() - startedAt;
-  const table = await bringUp(ingest, options, trades > 0, signal);
+  // Also what an earlier run has left, because it was killed or its disk was full.
+  const isAnything = outcomes.some(({ tradesInAll }) => tradesInAll > 0);
+  const table = isAnything ? await bringUp(ingest, options, signal) : undefined;
   const status = runStatus(outcomes);
   const peakMb = Math.round(process.resourceUsage().maxRSS / 1024);
   const result = { pipeline: 'ingest', status, runId, requests, trades, tookMs, peakMb };
   print({ ...result, products: outcomes, table }, options.json, () => {
-    const sum = `${trades.toLocaleString('en-US')} trades in ${requests} requests and`;
+    const sum = `${counted(trades, 'trade')} in ${counted(requests, 'request')} and`;
     const last = table === undefined ? [] : [transformedText(table)];
     return [outcomesText(outcomes), `${sum} ${duration(tookMs)}.`, ...last].join('\n');
   });
@@ -134,11 +137,11 @@ async function harvest(
 
 async function bringUp(
   ingest: Ingest,
-  { transform, fullRefresh }: RunOptions,
-  isNews: boolean,
+  { transform }: RunOptions,
   signal: AbortSignal,
 ): Promise<Transformed | undefined> {
-  if (!transform || signal.aborted || !(isNews || fullRefresh)) return undefined;
+  if (!transform || signal.aborted) return undefined;
+  using _told = tellWork('Bringing the table up to date …');
   const transformer = await ingest.transformer();
-  return transformer.run({ rebuild: false, waits: true }, signal);
+  return await transformer.run({ rebuild: false, waits: true }, signal);
 }

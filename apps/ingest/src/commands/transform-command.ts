@@ -1,8 +1,9 @@
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
 import type { Transformed } from '../harvesting/transformer.ts';
-import { examplesOf, openFor, withSettings } from './command-line.ts';
+import { counted, examplesOf, openFor, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
+import { tellWork } from './progress.ts';
 
 interface TransformOptions {
   readonly rebuild?: boolean;
@@ -21,8 +22,10 @@ export function transformCommand(): Command {
       using stop = new Interruption();
       await using ingest = await openFor(self, { signal: stop.signal });
       const products = named.length > 0 ? named : undefined;
+      using told = tellWork('Bringing the table up to date …');
       const transformer = await ingest.transformer();
       const done = await transformer.run({ products, rebuild, waits: false }, stop.signal);
+      told[Symbol.dispose]();
       print(done, json, () => transformedText(done));
     });
   return withSettings(command, ['s3Bucket']);
@@ -30,7 +33,7 @@ export function transformCommand(): Command {
 
 export function transformedText({ files, read, added, partitions, version }: Transformed): string {
   if (files === 0) return `The table has all raw files already; it is at version ${version}.`;
-  const count = (value: number) => value.toLocaleString('en-US');
-  const what = `${count(read)} lines of ${count(files)} raw files read`;
-  return `${what}, ${count(added)} trades added in ${partitions} partitions: version ${version}.`;
+  const what = `${counted(read, 'line')} of ${counted(files, 'raw file')} read`;
+  const news = `${counted(added, 'trade')} added in ${counted(partitions, 'partition')}`;
+  return `${what}, ${news}: version ${version}.`;
 }

@@ -4,9 +4,10 @@ import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
 import type { Ingest } from '../open-ingest.ts';
 import type { Verification } from '../quality/verify.ts';
-import { examplesOf, openFor, withSettings } from './command-line.ts';
+import { counted, examplesOf, openFor, withSettings } from './command-line.ts';
 import { exitCodes } from './exit-codes.ts';
 import { Interruption } from './interruption.ts';
+import { tellWork } from './progress.ts';
 
 interface VerifyOptions {
   readonly report?: string;
@@ -54,7 +55,12 @@ async function verifyAll(
   const all = await productLedgers(ingest, signal);
   const unknown = named.find((name) => !all.some(({ product }) => product === name));
   if (unknown !== undefined) throw new UsageError(`${unknown}: nothing was harvested of it yet`);
-  const found = await verify(await ingest.table(), all, signal);
+  const table = await ingest.table();
+  if (all.length === 0 && table.manifest.version === 0) {
+    throw new UsageError(`${ingest.folder.place}: nothing was harvested yet; see ingest run`);
+  }
+  using _told = tellWork('Looking at every trade …');
+  const found = await verify(table, all, signal);
   if (named.length === 0) return found;
   const issues = found.issues.filter(({ product }) => named.includes(product) || product === '');
   return { ...found, issues, issuesFound: issues.length };
@@ -77,17 +83,24 @@ async function writeReport(
 }
 
 function verificationText(verification: Verification, report: string | undefined): string {
-  const { products, trades, rawFiles, tableFiles, version, issues, issuesFound } = verification;
+  const { products, trades, rawFiles, tableFiles, version, issues, issuesFound, orphans } =
+    verification;
   const count = (value: number) => value.toLocaleString('en-US');
   const lines = issues.slice(0, shownMax).map(({ flaw, product, file, message }) => {
     return `${flaw}: ${[product, file, message].filter(Boolean).join(': ')}`;
   });
   if (issuesFound > lines.length) lines.push(`… and ${count(issuesFound - lines.length)} more`);
-  const looked = `${count(trades)} trades of ${products} products in ${tableFiles} files`;
-  const from = `(version ${version}, from ${rawFiles} raw files)`;
+  if (orphans > 0) {
+    lines.push(`(${count(orphans)} raw files are in no checkpoint, and do no harm: ingest clean)`);
+  }
+  const looked = `${counted(trades, 'trade')} of ${counted(products, 'product')}`;
+  const files = `in ${counted(tableFiles, 'file')}`;
+  const from = `(version ${version}, from ${counted(rawFiles, 'raw file')})`;
   const verdict = issuesFound === 0 ? 'nothing is missing, nothing is twice, all is in order' : '';
-  const sum = verdict || `${count(issuesFound)} issues`;
-  return [...lines, `${looked} ${from}: ${sum}.`, ...(report ? [`Report: ${report}`] : [])].join(
-    '\n',
-  );
+  const sum = verdict || counted(issuesFound, 'issue');
+  return [
+    ...lines,
+    `${looked} ${files} ${from}: ${sum}.`,
+    ...(report ? [`Report: ${report}`] : []),
+  ].join('\n');
 }

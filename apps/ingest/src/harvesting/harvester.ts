@@ -13,6 +13,8 @@ import {
 import type { Connector, TradePosition } from '../connectors/connector.ts';
 import type { Folder } from '../storage/folder.ts';
 import type { TradePage } from '../trade-page.ts';
+import type { ProductCheckpoint } from './checkpoint.ts';
+import { harvestingError } from './harvesting-error.ts';
 import { type ProductPlan, planProduct, type Wish } from './plan-product.ts';
 import { type ProductBook, sourceName } from './product-book.ts';
 import { type ProductOutcome, ProductTally } from './product-outcome.ts';
@@ -138,12 +140,12 @@ export class Harvester {
       }),
     );
     const sources: HarvestSource<TradePage, TradePosition>[] = [];
+    const again: string[] = [];
     for (const plan of plans.values()) {
       const source = this.#request.fillsGaps ? this.#gapSource(plan) : plan.source;
       if (source !== undefined) sources.push(this.#prepared(plan, source));
-      else await this.#finish(plan, signal);
+      else if (await this.#finish(plan, signal)) again.push(plan.product);
     }
-    const again: string[] = [];
     for (const outcome of await this.#harvest.run(sources, signal)) {
       const plan = plans.get(outcome.source) as ProductPlan;
       if (await this.#settle(plan, outcome, signal)) again.push(plan.product);
@@ -166,6 +168,7 @@ export class Harvester {
       return plan;
     } catch (error) {
       if (signal.aborted) tally.stop('interrupted');
+      else if (Object(error).code === 'BUDGET_SPENT') tally.stop('max_requests');
       else tally.fail(error);
       return undefined;
     }
@@ -211,40 +214,51 @@ export class Harvester {
     else if (outcome.status === 'skipped') tally.skip();
     else if (outcome.status === 'failed') tally.fail(outcome.error);
     else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.stop('max_requests');
-    else if (this.#request.fillsGaps || plan.pages <= 1) await this.#finish(plan, signal);
+    else if (this.#request.fillsGaps || plan.pages <= 1) return this.#finish(plan, signal);
     else return true;
     return false;
   }
 
-  /** Nothing is left to fetch: a full refresh takes the place of what was there before. */
-  async #finish(plan: ProductPlan, signal: AbortSignal): Promise<void> {
+  /**
+   * Nothing is left to fetch: a full refresh takes the place of what was there before. Whether the
+   * product is to be looked at again.
+   */
+  async #finish(plan: ProductPlan, signal: AbortSignal): Promise<boolean> {
     const tally = this.#tallies.get(plan.product) as ProductTally;
-    const { book } = this.#options;
-    const checkpoint = await book.checkpoint(plan, signal);
-    if (checkpoint !== undefined) tally.note(checkpoint, this.#options.connector);
+    const { book, connector } = this.#options;
     try {
-      if (this.#request.fullRefresh) await this.#swap(plan, signal);
+      const checkpoint = await book.checkpoint(plan, signal);
+      if (checkpoint !== undefined) tally.note(checkpoint, connector);
+      const compare: Parameters<typeof book.swap>[1] = (built, before) =>
+        compareRefresh(plan, built, before, connector);
+      if (this.#request.fullRefresh) await book.swap(plan, compare, signal);
       tally.finish();
     } catch (error) {
+      // The harvest beside it is a little further on.
+      if (Object(error).code === 'REFRESH_BEHIND' && tally.tryAgain()) return true;
       tally.fail(error);
     }
+    return false;
   }
+}
 
-  async #swap(plan: ProductPlan, signal: AbortSignal): Promise<void> {
-    const { book, connector } = this.#options;
-    const { current } = await book.generations(plan.product, signal);
-    const [before, after] = await Promise.all([
-      book.checkpoint({ ...plan, generation: current }, signal),
-      book.checkpoint(plan, signal),
-    ]);
-    const lacks = missing(after?.harvest.gaps ?? [], connector);
-    const lacked = missing(before?.harvest.gaps ?? [], connector);
-    if (before !== undefined && lacks > lacked) {
-      const what = `${sourceName(plan)} lacks ${lacks} ids, what it would replace ${lacked}`;
-      throw new SpillwayError('HARVEST_SHORT', `${what}; nothing was replaced, run it again`);
-    }
-    await book.swap(plan.product, plan.generation, signal);
+/** What is there is replaced by no less. */
+function compareRefresh(
+  plan: ProductPlan,
+  built: ProductCheckpoint,
+  before: ProductCheckpoint,
+  connector: Connector,
+): void {
+  const [end, endBefore] = [built, before].map((one) => connector.idOf(one.harvest.position));
+  if ((end as number) < (endBefore as number)) {
+    const what = `${plan.name} ends before trade ${end}, what it would replace at ${endBefore}`;
+    throw harvestingError('REFRESH_BEHIND', `${what}; nothing was replaced`);
   }
+  const lacks = missing(built.harvest.gaps, connector);
+  const lacked = missing(before.harvest.gaps, connector);
+  if (lacks <= lacked) return;
+  const what = `${plan.name} lacks ${lacks} ids, what it would replace ${lacked}`;
+  throw harvestingError('REFRESH_SHORT', `${what}; nothing was replaced, run it again`);
 }
 
 function missing(

@@ -6,6 +6,8 @@ const faults = {
   CHECKPOINT_UNREADABLE: { status: 500, retryable: false },
   GENERATION_REPLACED: { status: 409, retryable: false },
   PRODUCT_BEGUN_LATER: { status: 400, retryable: false },
+  REFRESH_BEHIND: { status: 409, retryable: false },
+  REFRESH_SHORT: { status: 409, retryable: false },
   SEED_UNREADABLE: { status: 400, retryable: false },
   TABLE_LOCKED: { status: 409, retryable: true },
 } as const;

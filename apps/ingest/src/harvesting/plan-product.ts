@@ -1,5 +1,6 @@
 import type { HarvestSource } from 'spillway';
 import type { Connector, TradePosition } from '../connectors/connector.ts';
+import { ingestError } from '../errors.ts';
 import type { TradePage } from '../trade-page.ts';
 import { harvestingError } from './harvesting-error.ts';
 import { type ProductBook, type ProductGeneration, sourceName } from './product-book.ts';
@@ -49,7 +50,7 @@ export async function planProduct(
 ): Promise<ProductPlan> {
   const { name: exchange, pageSize } = connector;
   // Asked first: a product that the exchange does not know leaves no trace here.
-  const latest = await connector.latest(product, signal);
+  const latest = await latestOf(product, connector, signal);
   const generation = await generationOf(product, book, wish, isDry, signal);
   const of = { exchange, product, generation };
   const checkpoint = await book.checkpoint(of, signal);
@@ -71,6 +72,22 @@ export async function planProduct(
   const gaps = checkpoint?.harvest.gaps.length ?? 0;
   const trades = checkpoint?.trades ?? 0;
   return { ...of, name, begin, from, to, pages, gaps, trades, source };
+}
+
+/** The newest id; for a name that it does not know, what to do about it. */
+async function latestOf(
+  product: string,
+  connector: Connector,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  try {
+    return await connector.latest(product, signal);
+  } catch (cause) {
+    if (Object(cause).code !== 'PRODUCT_UNKNOWN') throw cause;
+    const message = `${product}: ${connector.name} has no such product`;
+    const remedy = '"ingest products --dry-run" shows those it has';
+    throw ingestError('PRODUCT_UNKNOWN', `${message}; ${remedy}`, { cause });
+  }
 }
 
 async function generationOf(

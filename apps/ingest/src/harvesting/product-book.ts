@@ -68,18 +68,37 @@ export class ProductBook {
     return (await this.#change(product, change, signal)).building as number;
   }
 
-  /** From now on what was built counts; whoever still writes to the one before is refused. */
-  async swap(product: string, generation: number, signal?: AbortSignal): Promise<void> {
-    await this.#change(
-      product,
-      (now) => {
-        if (now.current === generation) return now;
-        if (now.building === generation) return { current: generation, building: undefined };
-        const message = `${product}: generation ${now.current} has replaced ${generation}`;
-        throw harvestingError('GENERATION_REPLACED', message);
-      },
-      signal,
-    );
+  /**
+   * From now on what was built counts; whoever still writes to the one before is refused. It is
+   * compared with what it replaces in the same commit: neither can change before it is done.
+   */
+  async swap(
+    of: ProductGeneration,
+    compare: (built: ProductCheckpoint, before: ProductCheckpoint) => void,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { exchange, product, generation } = of;
+    const name = ProductBook.generationRecord(exchange, product);
+    for (;;) {
+      const { current } = await this.generations(product, signal);
+      if (current === generation) return;
+      const [old, built] = [current, generation].map((one) =>
+        ProductBook.checkpointName(sourceName({ ...of, generation: one })),
+      ) as [string, string];
+      const { records } = await this.#store.read([name, old, built], signal);
+      const [now, ...[oldRecord, builtRecord]] = records;
+      if (generationsOf(now).current !== current) continue;
+      if (generationsOf(now).building !== generation) throw replaced(of, current);
+      const before = oldRecord && readable(old, oldRecord.value);
+      const after = builtRecord && readCheckpoint(built, builtRecord.value);
+      if (before !== undefined && after !== undefined) compare(after, before);
+      const changes = [
+        { name, ifVersion: now?.version ?? 0, value: { current: generation, building: null } },
+        { name: old, ifVersion: oldRecord?.version ?? 0, checkOnly: true },
+        { name: built, ifVersion: builtRecord?.version ?? 0, checkOnly: true },
+      ];
+      if ((await this.#store.commit(changes, signal)) !== undefined) return;
+    }
   }
 
   /** A condition that makes the store refuse a commit once the product has been swapped. */
@@ -88,8 +107,7 @@ export class ProductBook {
     const record = await this.#generationRecord(of.product, signal);
     const { current, building } = generationsOf(record);
     if (of.generation !== current && of.generation !== building) {
-      const message = `${of.product}: generation ${current} has replaced ${of.generation}`;
-      throw harvestingError('GENERATION_REPLACED', message);
+      throw replaced(of, current);
     }
     return { name, ifVersion: record?.version ?? 0, checkOnly: true };
   }
@@ -152,6 +170,21 @@ export class ProductBook {
       const changes = [{ name, ifVersion: record?.version ?? 0, value }];
       if ((await this.#store.commit(changes, signal)) !== undefined) return next;
     }
+  }
+}
+
+function replaced({ product, generation }: ProductGeneration, by: number): Error {
+  const message = `${product}: generation ${by} has replaced ${generation}`;
+  return harvestingError('GENERATION_REPLACED', message);
+}
+
+/** Undefined for one that is damaged: to be replaced is what is left to it. */
+function readable(name: string, record: Json): ProductCheckpoint | undefined {
+  try {
+    return readCheckpoint(name, record);
+  } catch (error) {
+    if (Object(error).code !== 'CHECKPOINT_UNREADABLE') throw error;
+    return undefined;
   }
 }
 

@@ -35,8 +35,9 @@ export interface SinkSource extends ProductGeneration {
 
 /**
  * Makes a batch one raw file, and then, in one fenced commit, the checkpoint and the line of the
- * ledger that names the file. A crash in between leaves a file that nobody knows of, which the
- * next attempt at the same range replaces.
+ * ledger that names the file. A crash in between leaves a file that nobody knows of, until
+ * somebody cleans. The number of the lease is in the name of the file, so that whoever has slept
+ * through its lease replaces nothing that counts.
  */
 export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   readonly #options: TradeSinkOptions;
@@ -89,7 +90,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
         return;
       }
       if ((stored?.harvest.commits ?? 0) !== commits - 1) break;
-      file ??= await this.#write(batch, of, signal);
+      file ??= await this.#write(batch, { ...of, fence: fence.fence }, signal);
       const next = this.#next(stored, of, checkpoint, file);
       const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
       const changes = [guard, change, ...ledgerLine(batch.source, commits, file)];
@@ -121,11 +122,12 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
 
   async #write(
     batch: HarvestBatch<TradePage, TradePosition>,
-    { exchange, product, generation }: SinkSource,
+    { exchange, product, generation, fence }: SinkSource & { readonly fence: number },
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
     const { folder, idOf } = this.#options;
-    const range = { exchange, product, generation, from: idOf(batch.from), to: idOf(batch.to) };
+    const ids = { from: idOf(batch.from), to: idOf(batch.to) };
+    const range = { exchange, product, generation, fence, ...ids };
     const pages = batch.pages.flatMap(({ rows }) => rows);
     return pages.length === 0 ? undefined : await writeRawFile(folder, range, pages, signal);
   }

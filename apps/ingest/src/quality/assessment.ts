@@ -52,7 +52,7 @@ function checksOf(products: readonly ProductQuality[]): readonly QualityCheck[] 
   const gappy = products.filter(({ gapsOverHour }) => gapsOverHour > 0).length;
   const silent = products.filter(({ ageMinutes }) => ageMinutes > 120).length;
   const critical = products.filter(({ health }) => health === 'critical').length;
-  const age = products.length === 0 ? 'no trades' : `newest ${Math.round(newest)} min old`;
+  const age = products.length === 0 ? 'no trades' : `newest ${ageText(newest)} old`;
   const none = (name: string, count: number, what: string): QualityCheck => {
     return { name, passed: count === 0, isGate: false, found: `${count} ${what}` };
   };
@@ -61,7 +61,7 @@ function checksOf(products: readonly ProductQuality[]): readonly QualityCheck[] 
       found: `${total(products, 'incomplete')} trades without`,
     }),
     gate('at most 5 % of trades are repeats', duplicates <= 0.05 * trades, {
-      found: `${duplicates} of ${trades}`,
+      found: `${duplicates.toLocaleString('en-US')} of ${trades.toLocaleString('en-US')}`,
     }),
     gate('the newest trade is under 4 hours old', newest <= 240, { found: age }),
     {
@@ -79,6 +79,13 @@ function checksOf(products: readonly ProductQuality[]): readonly QualityCheck[] 
     atMost('at most 5 products are silent for 2 hours', silent, 5),
     none('no product is critical', critical, 'products'),
   ];
+}
+
+/** Minutes, hours or days, whichever is short. */
+export function ageText(minutes: number): string {
+  if (minutes < 120) return `${Math.round(minutes)} min`;
+  if (minutes < 2880) return `${Math.round(minutes / 60)} h`;
+  return `${Math.round(minutes / 1440).toLocaleString('en-US')} days`;
 }
 
 function gate(name: string, passed: boolean, { found }: { readonly found: string }): QualityCheck {

@@ -42,6 +42,8 @@ export function rowsPlot(bars: readonly Bar[], max: number, options: PlotOptions
   return figure(height, rows, options);
 }
 
+/** A few days do not fill the page. */
+const columnWidthMax = 40;
 const columnsHeight = 220;
 const columnsTop = 24;
 const columnsFoot = 24;
@@ -50,7 +52,7 @@ const columnsFoot = 24;
 export function columnsPlot(bars: readonly Bar[], options: PlotOptions): Html {
   const max = Math.max(1, ...bars.map(({ value }) => value));
   const room = columnsHeight - columnsTop - columnsFoot;
-  const step = width / Math.max(1, bars.length);
+  const step = Math.min(columnWidthMax, width / Math.max(1, bars.length));
   const foot = columnsHeight - columnsFoot;
   const top = bars.find(({ value }) => value === max);
   const columns = bars.map(({ label, value, text, tone }, at) => {
@@ -67,7 +69,8 @@ export function columnsPlot(bars: readonly Bar[], options: PlotOptions): Html {
       html`<text x="0" y="${columnsTop - 8}">at most ${top?.text ?? 'none'}</text>`,
       ...columns,
       html`<text x="0" y="${columnsHeight - 6}">${bars[0]?.label ?? ''}</text>`,
-      html`<text x="${width}" y="${columnsHeight - 6}" text-anchor="end">${last}</text>`,
+      html`<text x="${Math.max(200, step * bars.length)}" y="${columnsHeight - 6}"
+        text-anchor="end">${last}</text>`,
     ],
     options,
   );

@@ -1,4 +1,5 @@
 import { type Html, html, Raw } from 'spillway-http';
+import { ageText } from './assessment.ts';
 import { type Bar, columnsPlot, rowsPlot } from './plots.ts';
 import type { DayQuality, ProductQuality, Quality } from './quality.ts';
 import { qualityStyle } from './quality-style.ts';
@@ -49,7 +50,7 @@ function headline(quality: Quality): Html {
   const figures: readonly (readonly [string, string])[] = [
     ['trades', count(trades)],
     ['products', count(products.length)],
-    ['days from first to last', count(Math.round(spanDays))],
+    ['days from first to last', count(Math.round(spanDays * 10) / 10)],
     ['Parquet', size(bytes)],
     ['volume', count(Math.round(volume))],
   ];
@@ -131,7 +132,7 @@ function agePlot(products: readonly ProductQuality[]): Html {
     stale: 'critical',
   } as const;
   const bars = oldest.slice(0, drawnMax).map(({ product, ageMinutes, freshness }): Bar => {
-    const text = `${age(ageMinutes)}, ${freshness}`;
+    const text = `${ageText(ageMinutes)}, ${freshness}`;
     return { label: product, value: scale(ageMinutes), text, tone: tones[freshness] };
   });
   return rowsPlot(bars, Math.max(scale(1440), ...bars.map(({ value }) => value)), {
@@ -145,7 +146,7 @@ const numbers: readonly (readonly [string, (product: ProductQuality) => string])
   ['Trades', ({ trades }) => count(trades)],
   ['Missing', ({ missing }) => count(missing)],
   ['Repeats', ({ duplicates }) => count(duplicates)],
-  ['Longest gap', ({ longestGapMinutes }) => age(longestGapMinutes)],
+  ['Longest gap', ({ longestGapMinutes }) => ageText(longestGapMinutes)],
   ['Gaps > 1 h', ({ gapsOverHour }) => count(gapsOverHour)],
   ['Gaps > 3σ / 4σ / 5σ', (one) => `${one.gapsSigma3} / ${one.gapsSigma4} / ${one.gapsSigma5}`],
   ['Quiet hours', ({ quietHours }) => count(quietHours)],
@@ -173,11 +174,6 @@ function size(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return `${(bytes / 1000 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
-}
-
-function age(minutes: number): string {
-  if (minutes < 120) return `${Math.round(minutes)} min`;
-  return minutes < 2880 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} days`;
 }
 
 function moment(iso: string): string {

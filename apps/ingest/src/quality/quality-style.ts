@@ -19,6 +19,7 @@ h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 10
 .figures .score { border-width: 2px; }
 .score.good { border-color: var(--good); } .score.warning { border-color: var(--warning); }
 .score.critical { border-color: var(--critical); }
+progress { width: 150px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--rule);
   white-space: nowrap; font-weight: normal; }

@@ -1,7 +1,7 @@
 import { quoted, type Row } from '../storage/engine.ts';
 import type { MergedProduct, TableFile } from '../storage/manifest.ts';
 import { hashOf, lateCount } from '../storage/merge.ts';
-import type { RawEntry } from '../storage/raw-file.ts';
+import { type RawEntry, rawFilesOf } from '../storage/raw-file.ts';
 import { keyOf, type ProductName } from '../storage/table-draft.ts';
 import type { TableView } from '../storage/table-view.ts';
 import type { TradeTable } from '../storage/trade-table.ts';
@@ -54,6 +54,8 @@ export interface Verification {
   readonly version: number;
   readonly products: number;
   readonly rawFiles: number;
+  /** Raw files that no checkpoint names: a crash left them, or they are being written. */
+  readonly orphans: number;
   readonly tableFiles: number;
   readonly trades: number;
   /** At most 1,000; nothing is wrong when it is empty. */
@@ -85,6 +87,7 @@ export async function verify(
     version: view.manifest.version,
     products: ledgers.length,
     rawFiles: ledgers.reduce((sum, { entries }) => sum + entries.length, 0),
+    orphans: check.orphans,
     tableFiles: files.length,
     trades: products.reduce((sum, { rows }) => sum + rows, 0),
     issues: check.issues,
@@ -95,6 +98,7 @@ export async function verify(
 class Check {
   readonly issues: Issue[] = [];
   found = 0;
+  orphans = 0;
   readonly #table: TradeTable;
   readonly #view: TableView;
   readonly #signal: AbortSignal | undefined;
@@ -125,6 +129,9 @@ class Check {
 
   async product(ledger: ProductLedger): Promise<void> {
     for (const entry of ledger.entries) await this.#raw(entry);
+    const named = new Set(ledger.entries.map(({ file }) => file));
+    const there = await rawFilesOf(this.#table.folder, ledger, this.#signal);
+    this.orphans += there.filter(({ path }) => !named.has(path)).length;
     const { files, products } = this.#view.manifest;
     const key = keyOf(ledger);
     const ofProduct = files.filter((file) => keyOf(file) === key);

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import { checkInteger } from 'spillway';
 import type { TradePage } from '../trade-page.ts';
-import type { Folder } from './folder.ts';
+import type { Folder, FolderFile } from './folder.ts';
 import { storageError } from './storage-error.ts';
 
 /** What the ledger keeps about one raw file. */
@@ -37,11 +37,16 @@ export interface RawEntry extends RawFile {
   readonly commit: number;
 }
 
-/** What names a raw file: nothing of the run that writes it, so that a retry meets its own file. */
+/**
+ * What names a raw file. A retry under the same lease meets its own file; whoever has slept through
+ * its lease meets nobody's.
+ */
 export interface RawRange {
   readonly exchange: string;
   readonly product: string;
   readonly generation: number;
+  /** The number of the lease under which it is written; an integer from 0. */
+  readonly fence: number;
   readonly from: number;
   readonly to: number;
   readonly firstUs: number;
@@ -49,8 +54,11 @@ export interface RawRange {
 
 /** The directory of one day of one product, below `raw` or below the table. */
 export function dayFolder(exchange: string, product: string, date: string): string {
-  const [first, second] = [encodeURIComponent(exchange), encodeURIComponent(product)];
-  return `exchange=${first}/product=${second}/date=${date}`;
+  return `${productFolder(exchange, product)}/date=${date}`;
+}
+
+function productFolder(exchange: string, product: string): string {
+  return `exchange=${encodeURIComponent(exchange)}/product=${encodeURIComponent(product)}`;
 }
 
 /** The day in UTC, as `2026-01-28`. */
@@ -58,13 +66,28 @@ export function dayOf(us: number): string {
   return new Date(us / 1000).toISOString().slice(0, 10);
 }
 
-/** `raw/exchange=…/product=…/date=…/<from>-<to>.jsonl.zst`, where `to` is the last id asked for. */
+/** `raw/exchange=…/product=…/date=…/<from>-<last>.g<generation>.f<fence>.jsonl.zst` */
 export function rawFileName(range: RawRange): string {
-  const { exchange, product, generation, from, to, firstUs } = range;
+  const { exchange, product, generation, fence, from, to, firstUs } = range;
   checkInteger('generation', generation, 1);
-  const refreshed = generation === 1 ? '' : `.g${generation}`;
-  const name = `${from}-${to - 1}${refreshed}.jsonl.zst`;
+  checkInteger('fence', fence, 0);
+  const name = `${from}-${to - 1}.g${generation}.f${fence}.jsonl.zst`;
   return `raw/${dayFolder(exchange, product, dayOf(firstUs))}/${name}`;
+}
+
+const leaseOf = /\/\d+-\d+\.g(\d+)\.f(\d+)\.jsonl\.zst$/;
+
+/** The raw files of a generation that are there, whether anybody knows of them or not. */
+export async function rawFilesOf(
+  folder: Folder,
+  of: Pick<RawRange, 'exchange' | 'product' | 'generation'>,
+  signal?: AbortSignal,
+): Promise<readonly (FolderFile & { readonly fence: number })[]> {
+  const files = await folder.list(`raw/${productFolder(of.exchange, of.product)}`, signal);
+  return files.flatMap((file) => {
+    const [, generation, fence] = leaseOf.exec(file.path) ?? [];
+    return Number(generation) === of.generation ? [{ ...file, fence: Number(fence) }] : [];
+  });
 }
 
 const level = {

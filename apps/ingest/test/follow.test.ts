@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { startExchange } from 'spillway-ingest';
+import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
+
+describe('ingest follow', () => {
+  it('keeps up, shows how far it is, how good the data are, and stops at Ctrl-C', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-follow-'));
+    const products = [{ id: 'A-USD', trades: 2_000, growthPerSecond: 200 }];
+    await using exchange = await startExchange({ products });
+    const place = ['--data', folder.path, '--exchange', 'simulated'];
+    const pace = ['--base-url', exchange.url, '--rate-per-second', '50'];
+    const command = new IngestCommand(['follow', 'A-USD', '--port', '0', ...place, ...pace]);
+    const enough = AbortSignal.timeout(240_000);
+    const ask = async (path: string) => {
+      const [url] = /http:\/\/\S+:\d+/.exec(command.stdout) ?? assert.fail(command.stderr);
+      const answer = await fetch(url + path);
+      return { status: answer.status, text: (await answer.text()).replace(/<!--.*?-->/g, '') };
+    };
+    const pause = () => setTimeout(50, undefined, { signal: enough });
+    while (!command.stdout.includes('ready at')) await pause();
+    // More than it had at first: it goes on.
+    const trades = async () => {
+      const { text } = await ask('/quality/metrics');
+      return Number(/^ingest_quality_trades (\d+)$/m.exec(text)?.[1] ?? 0);
+    };
+    while ((await trades()) < 2_000) await pause();
+    const upTo = async () => {
+      const row = /A-USD<\/td>\s*<td class="number">([\d,]+)/.exec((await ask('/')).text);
+      return Number(row?.[1]?.replaceAll(',', ''));
+    };
+    while (!((await upTo()) > 2_500)) await pause();
+    assert.match((await ask('/')).text, /bucket\s+\d+, breaker closed/);
+    const report = await ask('/report');
+    assert.equal(report.status, 200);
+    assert.match(report.text, /Quality of the trades/);
+    assert.match((await ask('/quality/metrics')).text, /^ingest_quality_health_score \d+$/m);
+    command.signal('SIGINT');
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 0, stderr);
+    await ingest('transform', ...place);
+    assert.match((await ingest('verify', ...place)).stdout, /nothing is missing/);
+  });
+});
