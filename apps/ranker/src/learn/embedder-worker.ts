@@ -6,7 +6,7 @@ import { type Transfer, transfer, type WorkerContext } from 'spillway';
 import type { ArticleText } from './document.ts';
 import { weightFile } from './embedding-model.ts';
 import { chunksOf, countWords, sentencesOf } from './sentences.ts';
-import { normalise } from './vectors.ts';
+import { addTo, normalise } from './vectors.ts';
 
 /** What follows in a longer sentence is not read: cost grows with tokens, meaning hardly. */
 const tokensMax = 128;
@@ -119,8 +119,8 @@ async function vectorOf({ tokenizer, session }: Model, text: string): Promise<Fl
 function direction(states: Float32Array, tokens: number): Float32Array {
   const length = states.length / tokens;
   const sum = new Float32Array(length);
-  for (let at = 0; at < states.length; at += 1) {
-    sum[at % length] = (sum[at % length] as number) + (states[at] as number);
+  for (let from = 0; from < states.length; from += length) {
+    addTo(sum, states.subarray(from, from + length), 1);
   }
   return normalise(sum);
 }

@@ -16,7 +16,7 @@ interface Given {
   readonly inside: Int32Array;
 }
 
-/** Progress is told each time so much more is done. */
+/** Progress is told each time so much more is done, and after each epoch. */
 const progressStep = 0.01;
 
 export function setup(): void {
@@ -31,7 +31,7 @@ export async function* train(
 ): AsyncGenerator<TrainingNews> {
   const background = new Background(inside, systemClock);
   const learning = learnTaste(articles, plan);
-  let told = -1;
+  let told: LearningProgress = { progress: -1, epochs: 0 };
   for (;;) {
     const step = learning.next();
     if (step.done) {
@@ -40,9 +40,10 @@ export async function* train(
     }
     background.makeWay();
     if (context.aborted) await stop(context);
-    if (step.value.progress - told < progressStep) continue;
-    told = step.value.progress;
-    yield step.value;
+    const isNews = step.value.progress - told.progress >= progressStep;
+    if (!isNews && step.value.epochs === told.epochs) continue;
+    told = step.value;
+    yield told;
   }
 }
 
