@@ -27,7 +27,11 @@ export interface Beginning {
   readonly vectors: Float32Array;
 }
 
-/** Loads the model that this worker's address names, and runs it once. */
+/** An article like many: whoever comes first shall not wait for code that runs for the first time. */
+const warmUp =
+  'It was late when the last train left the old station, and nobody saw it go. '.repeat(8);
+
+/** Loads the model that this worker's address names, and embeds an article with it. */
 export async function setup(): Promise<Model> {
   const asked = new URL(import.meta.url).searchParams;
   const folder = asked.get('folder') ?? '';
@@ -44,9 +48,10 @@ export async function setup(): Promise<Model> {
     interOpNumThreads: 1,
     executionMode: 'sequential',
   });
-  const model = { tokenizer, session };
-  await vectorOf(model, 'warm');
-  return model;
+  const resource = { tokenizer, session };
+  const context = { resource, aborted: false, signal: new AbortController().signal };
+  await begin({ title: '', text: warmUp, sentencesMax: 8, groupSize: 8 }, context);
+  return resource;
 }
 
 export async function teardown({ session }: Model): Promise<void> {
