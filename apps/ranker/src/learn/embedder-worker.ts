@@ -27,7 +27,7 @@ export interface Beginning {
   readonly vectors: Float32Array;
 }
 
-/** An article like many: whoever comes first shall not wait for code that runs for the first time. */
+/** An article like many: whoever comes first shall not wait for code that never ran before. */
 const warmUp =
   'It was late when the last train left the old station, and nobody saw it go. '.repeat(8);
 

@@ -46,7 +46,7 @@ interface Tile {
   readonly rows: number;
 }
 
-/** Queries that `products` takes at once: each row is then read from memory once for all of them. */
+/** Queries that are taken at once: each row is then read from memory once for all of them. */
 export const queriesAtOnce = 4;
 
 /**
@@ -114,9 +114,9 @@ function total(local: number): number[] {
 }
 
 /**
- * `addProducts(targets, targetCount, rows, rowCount, bytes, factors)`: adds to each target all rows,
- * each times its factor; the factors of a row stand together, one for each target. A part of a
- * target is in registers until all rows are added.
+ * `addProducts(targets, targetCount, rows, rowCount, bytes, factors)`: adds to each target all
+ * rows, each times its factor; the factors of a row stand together, one for each target. A part of
+ * a target is in registers until all rows are added.
  */
 function addProductsCode(): number[] {
   const [targets, targetCount, rows, rowCount, bytes, factors] = [0, 1, 2, 3, 4, 5];
