@@ -4,6 +4,7 @@ import { Texts } from './texts.ts';
 
 /** What a stretch of requests came to; times in milliseconds. */
 export interface Stretch {
+  readonly taken: readonly number[];
   readonly p50: number;
   readonly p95: number;
   readonly perSecond: number;
@@ -14,7 +15,15 @@ export interface Usage {
   readonly cpuUs: number;
   readonly rssBytes: number;
   readonly recycled: number;
-  readonly training: { readonly isRunning: boolean; readonly done: number };
+  readonly training: {
+    readonly isRunning: boolean;
+    /** Trainings that have ended. */
+    readonly done: number;
+    /** Of the one that runs, in all folds. */
+    readonly epochs: number;
+    /** What the thread that trains has used so far. */
+    readonly cpuMs: number;
+  };
 }
 
 /** A server in a process of its own, and those who ask it. */
@@ -78,6 +87,6 @@ export class Served {
     const cpuSeconds = ((await this.usage()).cpuUs - before.cpuUs) / 1e6 / count;
     const sorted = taken.toSorted((one, other) => one - other);
     const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
-    return { p50: at(0.5), p95: at(0.95), perSecond: count / seconds, cpuSeconds };
+    return { taken, p50: at(0.5), p95: at(0.95), perSecond: count / seconds, cpuSeconds };
   }
 }

@@ -24,6 +24,7 @@ export {
   type Validators,
 } from './fetching/unavailable.ts';
 export { Arena } from './learn/arena.ts';
+export { Background } from './learn/background.ts';
 export {
   type Calibration,
   calibrate,
@@ -60,6 +61,7 @@ export {
   lengthFeature,
   trainingFeatures,
 } from './learn/features.ts';
+export { Foreground } from './learn/foreground.ts';
 export { type Learned, type LearningPlan, learnTaste } from './learn/learning.ts';
 export { Network, type NetworkInput, type NetworkShape, networkSize } from './learn/network.ts';
 export { foldOf, type PackedArticles, packArticles } from './learn/packed-articles.ts';

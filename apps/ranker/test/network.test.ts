@@ -10,25 +10,50 @@ describe('the arena', () => {
   it('multiplies and adds as plain loops do', () => {
     const random = seededRandom(4);
     const arena = new Arena(4_000);
-    const [query, rows] = [arena.take(48), arena.take(48 * 7)];
-    const [out, sum] = [arena.take(7), arena.take(48)];
-    for (const array of [query, rows, sum])
+    // Neither queries nor rows come out even, whatever is taken at once.
+    const [queries, rows] = [arena.take(48 * 6), arena.take(48 * 7)];
+    const [out, sums] = [arena.take(6 * 7), arena.take(48 * 6)];
+    for (const array of [queries, rows, sums])
       for (const at of array.keys()) array[at] = random() - 0.5;
-    const before = sum.slice();
-    arena.dots(query, rows, out);
-    arena.addTo(sum, query, 0.7);
-    for (const [row, product] of out.entries()) {
-      const plain = query.reduce(
-        (total, value, at) => total + value * (rows[row * 48 + at] as number),
-        0,
-      );
-      assert.ok(Math.abs(product - plain) < 1e-5);
+    const before = sums.slice();
+    arena.products(queries, rows, 48, out);
+    for (const [at, product] of out.entries()) {
+      const [query, row] = [Math.floor(at / 7), at % 7].map((number) => number * 48) as [
+        number,
+        number,
+      ];
+      let plain = 0;
+      for (let place = 0; place < 48; place += 1) {
+        plain += (queries[query + place] as number) * (rows[row + place] as number);
+      }
+      assert.ok(Math.abs(product - plain) < 1e-5, `product ${at}`);
     }
-    for (const [at, value] of sum.entries()) {
-      assert.ok(Math.abs(value - (before[at] as number) - 0.7 * (query[at] as number)) < 1e-6);
+    arena.addTo(sums, queries, 0.7);
+    const factors = out.slice(0, 6 * 7);
+    arena.addProducts(sums, rows, 48, out);
+    for (const [at, value] of sums.entries()) {
+      let plain = (before[at] as number) + 0.7 * (queries[at] as number);
+      for (let row = 0; row < 7; row += 1) {
+        const factor = factors[row * 6 + Math.floor(at / 48)] as number;
+        plain += factor * (rows[row * 48 + (at % 48)] as number);
+      }
+      assert.ok(Math.abs(value - plain) < 1e-5, `sum ${at}`);
     }
-    assert.throws(() => arena.dots(query.subarray(0, 10), rows, out), /vector: must be/);
+    assert.throws(() => arena.products(queries, rows, 10, out), /vector: must be/);
     assert.throws(() => arena.take(1e6), /length: must be what the arena has room for/);
+  });
+
+  it('gives two vectors the same product alone and among others', () => {
+    const random = seededRandom(5);
+    const arena = new Arena(4_000);
+    const [queries, rows] = [arena.take(64 * 5), arena.take(64 * 7)];
+    const [together, alone] = [arena.take(5 * 7), arena.take(7)];
+    for (const array of [queries, rows]) for (const at of array.keys()) array[at] = random() - 0.5;
+    arena.products(queries, rows, 64, together);
+    for (let query = 0; query < 5; query += 1) {
+      arena.products(queries.subarray(query * 64, (query + 1) * 64), rows, 64, alone);
+      assert.deepEqual(together.subarray(query * 7, (query + 1) * 7), alone);
+    }
   });
 });
 

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';
-import { type RatedArticle, Tastes, TrainingQueue, type TrainingRecord } from 'spillway-ranker';
+import {
+  Foreground,
+  type RatedArticle,
+  Tastes,
+  TrainingQueue,
+  type TrainingRecord,
+} from 'spillway-ranker';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 const clock = { ...systemClock, now: () => now };
@@ -12,6 +18,7 @@ describe('the training queue', () => {
   const records: TrainingRecord[] = [];
   const stored = new Map<string, Uint8Array>();
   let told: (record: TrainingRecord) => void = () => {};
+  const foreground = new Foreground();
   let queue: TrainingQueue;
 
   before(async () => {
@@ -19,6 +26,7 @@ describe('the training queue', () => {
     queue = await TrainingQueue.open({
       tastes,
       clock,
+      foreground,
       epochsMax: 8,
       layerSize: 16,
       rated: (user) => rated.get(user) ?? [],
@@ -112,6 +120,23 @@ describe('the training queue', () => {
       ['long running', 'long cancelled'],
     );
     assert.equal(tastes.version('long'), 1);
+  });
+
+  it('comes to its end, and can be cancelled, while others are always served first', async () => {
+    using _inside = foreground.enter();
+    await begin('patient', new VectorScene(8).all(40));
+    queue.add('patient', 'intensive');
+    await queue.idle();
+    assert.equal(records.at(-1)?.status, 'completed');
+    await begin('cancelled', new VectorScene(9).all(400));
+    const running = new Promise<void>((resolve) => {
+      told = () => resolve();
+    });
+    queue.add('cancelled', 'intensive');
+    await running;
+    assert.equal(queue.cancel('cancelled'), true);
+    await queue.idle();
+    assert.equal(records.at(-1)?.status, 'cancelled');
   });
 
   it('tells of a training that failed, and goes on', async () => {

@@ -1,8 +1,27 @@
 import { check, checkInteger } from 'spillway';
-import { simdModule, simdStep } from './simd-code.ts';
+import { queriesAtOnce, simdModule, simdStep } from './simd-code.ts';
+
+/** Works on `count` rows; the others are addresses and sizes in bytes. */
+type DotsKernel = (
+  queries: number,
+  rows: number,
+  count: number,
+  bytes: number,
+  out: number,
+  stride: number,
+) => void;
 
 interface Kernels {
-  dots(query: number, rows: number, count: number, bytes: number, out: number): void;
+  readonly dots: DotsKernel;
+  readonly dotsAtOnce: DotsKernel;
+  addProducts(
+    targets: number,
+    targetCount: number,
+    rows: number,
+    rowCount: number,
+    bytes: number,
+    factors: number,
+  ): void;
   addTo(target: number, vector: number, bytes: number, factor: number): void;
 }
 
@@ -43,20 +62,48 @@ export class Arena {
     return new Float32Array(this.#memory.buffer, at, length);
   }
 
-  /** The product of the query and of each row, as many as `out` has room for. */
-  dots(query: Float32Array, rows: Float32Array, out: Float32Array): void {
-    const bytes = this.#bytesOf(query);
-    this.#kernels.dots(query.byteOffset, rows.byteOffset, out.length, bytes, out.byteOffset);
+  /**
+   * The product of each query and each row of `width` numbers: those of the first query with all
+   * rows, then those of the next. What two vectors give does not depend on the others.
+   */
+  products(queries: Float32Array, rows: Float32Array, width: number, out: Float32Array): void {
+    const bytes = this.#bytesOf(width);
+    const [count, end] = [rows.length / width, queries.byteOffset + queries.byteLength];
+    let [query, place] = [queries.byteOffset, out.byteOffset];
+    while (query < end) {
+      const isMany = query + queriesAtOnce * bytes <= end;
+      const kernel = isMany ? this.#kernels.dotsAtOnce : this.#kernels.dots;
+      kernel(query, rows.byteOffset, count, bytes, place, count * 4);
+      query += isMany ? queriesAtOnce * bytes : bytes;
+      place += isMany ? queriesAtOnce * count * 4 : count * 4;
+    }
+  }
+
+  /**
+   * Adds to each target of `width` numbers all rows, each times its factor for that target; the
+   * factors of a row stand together.
+   */
+  addProducts(
+    targets: Float32Array,
+    rows: Float32Array,
+    width: number,
+    factors: Float32Array,
+  ): void {
+    const [targetCount, rowCount] = [targets.length / width, rows.length / width];
+    if (rowCount === 0) return;
+    const sizes = [targetCount, rows.byteOffset, rowCount, this.#bytesOf(width)] as const;
+    this.#kernels.addProducts(targets.byteOffset, ...sizes, factors.byteOffset);
   }
 
   /** Adds `factor` times a vector to another. */
   addTo(target: Float32Array, vector: Float32Array, factor: number): void {
-    this.#kernels.addTo(target.byteOffset, vector.byteOffset, this.#bytesOf(vector), factor);
+    const bytes = this.#bytesOf(vector.length);
+    this.#kernels.addTo(target.byteOffset, vector.byteOffset, bytes, factor);
   }
 
-  #bytesOf(vector: Float32Array): number {
-    const isWhole = vector.length > 0 && vector.length % simdStep === 0;
-    check(isWhole, 'vector', `one of a multiple of ${simdStep} numbers`, vector.length);
-    return vector.byteLength;
+  #bytesOf(width: number): number {
+    const isWhole = width > 0 && width % simdStep === 0;
+    check(isWhole, 'vector', `one of a multiple of ${simdStep} numbers`, width);
+    return width * 4;
   }
 }

@@ -20,9 +20,10 @@ export class Attention {
   readonly #gradients: AttentionNumbers;
   readonly #query: Float32Array;
   readonly #queryGradient: Float32Array;
-  /** What each row is compared with the query as. */
+  /** What each row is compared with the query as; on the way back, the gradients of that. */
   readonly #keys: Float32Array;
-  readonly #key: Float32Array;
+  /** The gradients of the answers that the rows gave. */
+  readonly #gains: Float32Array;
   readonly #size: number;
   readonly #dimension: number;
 
@@ -39,8 +40,8 @@ export class Attention {
     this.#dimension = numbers.map.length / this.#size;
     this.#query = arena.take(this.#size);
     this.#queryGradient = arena.take(this.#size);
-    this.#key = arena.take(this.#size);
     this.#keys = arena.take(rowsMax * this.#size);
+    this.#gains = arena.take(rowsMax);
     this.shares = arena.take(rowsMax);
   }
 
@@ -52,7 +53,7 @@ export class Attention {
       this.#query.set(query);
       return;
     }
-    this.#arena.dots(profile, queryMap, this.#query);
+    this.#arena.products(profile, queryMap, this.#dimension, this.#query);
     this.#arena.addTo(this.#query, queryBias, 1);
   }
 
@@ -61,16 +62,19 @@ export class Attention {
     const { queryMap, queryBias, query } = this.#gradients;
     const gradient = this.#queryGradient;
     this.#arena.addTo(profile === undefined ? query : queryBias, gradient, 1);
-    if (profile !== undefined) this.#addProduct(queryMap, gradient, profile);
+    if (profile === undefined) return;
+    this.#arena.addProducts(queryMap, profile, this.#dimension, gradient);
   }
 
   /** Adds to `pooled` the rows from one number up to another, each times its share. */
   forward(rows: Float32Array, from: number, to: number, pooled: Float32Array): void {
-    const shares = this.shares;
+    const { shares } = this;
+    const asked = this.#some(rows, from, to);
+    const keys = this.#keys.subarray(from * this.#size, to * this.#size);
+    this.#arena.products(asked, this.#numbers.map, this.#dimension, keys);
     let most = -Infinity;
     for (let row = from; row < to; row += 1) {
       const key = this.#keyOf(row);
-      this.#arena.dots(this.#rowOf(rows, row), this.#numbers.map, key);
       let answer = 0;
       for (let at = 0; at < this.#size; at += 1) {
         const value = Math.tanh((key[at] as number) + (this.#numbers.bias[at] as number));
@@ -85,10 +89,8 @@ export class Attention {
       shares[row] = Math.exp((shares[row] as number) - most);
       sum += shares[row] as number;
     }
-    for (let row = from; row < to; row += 1) {
-      shares[row] = (shares[row] as number) / sum;
-      this.#arena.addTo(pooled, this.#rowOf(rows, row), shares[row] as number);
-    }
+    for (let row = from; row < to; row += 1) shares[row] = (shares[row] as number) / sum;
+    this.#arena.addProducts(pooled, asked, this.#dimension, shares.subarray(from, to));
   }
 
   /** Adds the gradients of what `forward` did; those of the rows too, if they are wanted. */
@@ -99,43 +101,36 @@ export class Attention {
     pooledGradient: Float32Array,
     rowGradients: Float32Array | undefined,
   ): void {
-    const product = this.#key.subarray(0, 1);
-    const gains = new Float64Array(to - from);
-    let mean = 0;
-    for (let row = from; row < to; row += 1) {
-      this.#arena.dots(this.#rowOf(rows, row), pooledGradient, product);
-      gains[row - from] = product[0] as number;
-      mean += (this.shares[row] as number) * (product[0] as number);
+    const { shares } = this;
+    const width = this.#dimension;
+    const asked = this.#some(rows, from, to);
+    const gains = this.#gains.subarray(from, to);
+    this.#arena.products(pooledGradient, asked, width, gains);
+    const mean = gains.reduce((sum, gain, at) => sum + gain * (shares[from + at] as number), 0);
+    for (const [at, gain] of gains.entries()) {
+      gains[at] = (shares[from + at] as number) * (gain - mean);
     }
+    const keys = this.#keys.subarray(from * this.#size, to * this.#size);
+    this.#arena.addProducts(this.#queryGradient, keys, this.#size, gains);
     for (let row = from; row < to; row += 1) {
-      const share = this.shares[row] as number;
-      const answerGradient = share * ((gains[row - from] as number) - mean);
       const key = this.#keyOf(row);
-      this.#arena.addTo(this.#queryGradient, key, answerGradient);
+      const answerGradient = gains[row - from] as number;
       for (let at = 0; at < this.#size; at += 1) {
         const value = key[at] as number;
-        this.#key[at] = answerGradient * (this.#query[at] as number) * (1 - value * value);
+        key[at] = answerGradient * (this.#query[at] as number) * (1 - value * value);
       }
-      this.#arena.addTo(this.#gradients.bias, this.#key, 1);
-      this.#addProduct(this.#gradients.map, this.#key, this.#rowOf(rows, row));
+      this.#arena.addTo(this.#gradients.bias, key, 1);
       if (rowGradients === undefined) continue;
-      const target = this.#rowOf(rowGradients, row);
-      this.#arena.addTo(target, pooledGradient, share);
-      for (let at = 0; at < this.#size; at += 1) {
-        this.#arena.addTo(target, this.#rowOf(this.#numbers.map, at), this.#key[at] as number);
-      }
+      const target = this.#some(rowGradients, row, row + 1);
+      this.#arena.addTo(target, pooledGradient, shares[row] as number);
+      this.#arena.addProducts(target, this.#numbers.map, width, key);
     }
+    this.#arena.addProducts(this.#gradients.map, asked, width, keys);
   }
 
-  /** Adds the product of each number of a column with a vector to the rows of a matrix. */
-  #addProduct(matrix: Float32Array, column: Float32Array, vector: Float32Array): void {
-    for (let at = 0; at < this.#size; at += 1) {
-      this.#arena.addTo(this.#rowOf(matrix, at), vector, column[at] as number);
-    }
-  }
-
-  #rowOf(matrix: Float32Array, row: number): Float32Array {
-    return matrix.subarray(row * this.#dimension, (row + 1) * this.#dimension);
+  /** The rows from one number up to another. */
+  #some(rows: Float32Array, from: number, to: number): Float32Array {
+    return rows.subarray(from * this.#dimension, to * this.#dimension);
   }
 
   #keyOf(row: number): Float32Array {

@@ -38,7 +38,7 @@ export class SymmetricSolver {
     let left = product(rest, scaled);
     const enough = left * tolerance * tolerance;
     for (let round = 0; round < roundsMax && left > enough; round += 1) {
-      this.#arena.dots(this.#direction, this.#matrix, this.#product);
+      this.#arena.products(this.#direction, this.#matrix, this.#width, this.#product);
       const step = left / product(this.#direction, this.#product);
       for (let at = 0; at < size; at += 1) {
         solution[at] = (solution[at] as number) + step * (this.#direction[at] as number);

@@ -6,7 +6,7 @@ import { type Transfer, transfer, type WorkerContext } from 'spillway';
 import type { ArticleText } from './document.ts';
 import { weightFile } from './embedding-model.ts';
 import { chunksOf, countWords, sentencesOf } from './sentences.ts';
-import { normalise } from './vectors.ts';
+import { addTo, normalise } from './vectors.ts';
 
 /** What follows in a longer sentence is not read: cost grows with tokens, meaning hardly. */
 const tokensMax = 128;
@@ -27,7 +27,11 @@ export interface Beginning {
   readonly vectors: Float32Array;
 }
 
-/** Loads the model that this worker's address names, and runs it once. */
+/** An article like many: whoever comes first shall not wait for code that never ran before. */
+const warmUp =
+  'It was late when the last train left the old station, and nobody saw it go. '.repeat(8);
+
+/** Loads the model that this worker's address names, and embeds an article with it. */
 export async function setup(): Promise<Model> {
   const asked = new URL(import.meta.url).searchParams;
   const folder = asked.get('folder') ?? '';
@@ -44,9 +48,10 @@ export async function setup(): Promise<Model> {
     interOpNumThreads: 1,
     executionMode: 'sequential',
   });
-  const model = { tokenizer, session };
-  await vectorOf(model, 'warm');
-  return model;
+  const resource = { tokenizer, session };
+  const context = { resource, aborted: false, signal: new AbortController().signal };
+  await begin({ title: '', text: warmUp, sentencesMax: 8, groupSize: 8 }, context);
+  return resource;
 }
 
 export async function teardown({ session }: Model): Promise<void> {
@@ -119,8 +124,8 @@ async function vectorOf({ tokenizer, session }: Model, text: string): Promise<Fl
 function direction(states: Float32Array, tokens: number): Float32Array {
   const length = states.length / tokens;
   const sum = new Float32Array(length);
-  for (let at = 0; at < states.length; at += 1) {
-    sum[at % length] = (sum[at % length] as number) + (states[at] as number);
+  for (let from = 0; from < states.length; from += length) {
+    addTo(sum, states.subarray(from, from + length), 1);
   }
   return normalise(sum);
 }

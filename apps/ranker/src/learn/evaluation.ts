@@ -37,7 +37,10 @@ export function* evaluateTaste(
   );
   const split = Math.round(byTime.length * (1 - plan.share));
   const [older, newer] = [byTime.slice(0, split), byTime.slice(split)];
-  const model = new LearnedRows(packed, older);
+  const picking = LearnedRows.of(packed, older);
+  let picked = picking.next();
+  for (; !picked.done; picked = picking.next()) yield 0;
+  const model = picked.value;
   const learning = learnTaste(packed, { ...plan, kind: 'intensive' }, older);
   let step = learning.next();
   for (; !step.done; step = learning.next()) yield step.value.progress * 0.8;

@@ -1,7 +1,8 @@
 import { type Calibration, calibrate, fitCalibration, type Said } from './calibration.ts';
+import { profileOf, startScore } from './features.ts';
 import { Network, type NetworkShape } from './network.ts';
 import { networkInput, type PackedArticles } from './packed-articles.ts';
-import { foldCount, growRows, noRows, type RatedRows } from './rated-rows.ts';
+import { foldCount, growing, noRows, type RatedRows, sharedFloats } from './rated-rows.ts';
 import { fitRidge } from './ridge.ts';
 import { clampScore } from './score.ts';
 import { type Candidate, TasteReader, type TasteState } from './taste-reader.ts';
@@ -62,10 +63,11 @@ export function* learnTaste(
   for (let fold = 0; fold < foldCount; fold += 1) {
     const rows = all.filter((row) => packed.folds[row] !== fold);
     const asked = all.filter((row) => packed.folds[row] === fold);
-    yield { progress: fold / parts, epochs };
+    const begun = { progress: fold / parts, epochs };
+    yield begun;
     if (asked.length === 0) continue;
-    const model = new LearnedRows(packed, rows);
-    model.answer(asked, unseen);
+    const model = yield* withBreaks(LearnedRows.of(packed, rows), begun);
+    yield* withBreaks(model.answer(asked, unseen), begun);
     if (plan.kind === 'quick') continue;
     epochs += yield* networkAnswers(model, plan, asked, unseen.network, { fold, epochs });
   }
@@ -76,11 +78,24 @@ export function* learnTaste(
     return { trained: { ...before, penalty: trained.penalty }, errors, epochs };
   }
   if (trained.blend === 0) return { trained, errors, epochs };
-  const model = new LearnedRows(packed, all);
+  const last = { progress: foldCount / parts, epochs };
+  const model = yield* withBreaks(LearnedRows.of(packed, all), last);
   const { parameters, run } = yield* model.train(plan, { fold: foldCount, epochs });
   const { shape } = plan;
   const network = { network: parameters, shape, profile: model.profile };
   return { trained: { ...trained, ...network }, errors, epochs: epochs + run };
+}
+
+/** Does the work and gives the same at each of its breaks. */
+function* withBreaks<Break, Result>(
+  work: Generator<void, Result>,
+  given: Break,
+): Generator<Break, Result> {
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+    yield given;
+  }
 }
 
 function* networkAnswers(
@@ -92,7 +107,11 @@ function* networkAnswers(
 ): Generator<LearningProgress, number> {
   const { parameters, run } = yield* model.train(plan, before);
   const network = model.networkOf(plan.shape, parameters);
-  for (const row of asked) answers[row] = network.predict(networkInput(model.packed, row));
+  const progress = (before.fold + 1) / (foldCount + 1);
+  for (const row of asked) {
+    answers[row] = network.predict(networkInput(model.packed, row));
+    yield { progress, epochs: before.epochs + run };
+  }
   return run;
 }
 
@@ -103,18 +122,24 @@ export class LearnedRows {
   readonly #rated: RatedRows;
   readonly #reader = new TasteReader();
 
-  constructor(packed: PackedArticles, rows: readonly number[]) {
+  /** Takes some time, with breaks. */
+  static *of(packed: PackedArticles, rows: readonly number[]): Generator<void, LearnedRows> {
+    return new LearnedRows(packed, rows, yield* picking(packed, rows));
+  }
+
+  private constructor(packed: PackedArticles, rows: readonly number[], rated: RatedRows) {
     this.packed = packed;
     this.#rows = rows;
-    this.#rated = pick(packed, rows);
+    this.#rated = rated;
   }
 
   /** What constant, neighbours and ridge regression with each penalty say of these articles. */
-  answer(asked: readonly number[], answers: Omit<Unseen, 'network'>): void {
+  *answer(asked: readonly number[], answers: Omit<Unseen, 'network'>): Generator<void> {
     for (const [at, penalty] of penalties.entries()) {
       const state = this.state({ ...untrained, penalty });
       this.#reader.open(state, 'these');
       for (const row of asked) {
+        yield;
         (answers.ridges[at] as Float64Array)[row] = this.#reader.ridge(candidate(this.packed, row));
         answers.constant[row] = state.ridge.start;
         answers.neighbours[row] = state.ridge.start + this.#reader.word.feature;
@@ -152,7 +177,10 @@ export class LearnedRows {
   }
 
   get profile(): Float32Array {
-    return this.state(untrained).ridge.profile;
+    const { dimension, means, scores } = this.#rated;
+    const profile = sharedFloats(dimension);
+    profile.set(profileOf(this.#rated, means, startScore(scores)));
+    return profile;
   }
 }
 
@@ -207,7 +235,7 @@ function choose(packed: PackedArticles, all: readonly number[], unseen: Unseen) 
   return { trained, errors };
 }
 
-function pick(packed: PackedArticles, rows: readonly number[]): RatedRows {
+function picking(packed: PackedArticles, rows: readonly number[]): Generator<void, RatedRows> {
   const { dimension } = packed;
   const vectors = (all: Float32Array) => {
     const some = new Float32Array(rows.length * dimension);
@@ -225,7 +253,7 @@ function pick(packed: PackedArticles, rows: readonly number[]): RatedRows {
     sources: Uint32Array.from(rows, (row) => packed.sources[row] as number),
     folds: Uint8Array.from(rows, (row) => packed.folds[row] as number),
   };
-  return growRows(noRows(dimension), added, columns, new VectorIndex());
+  return growing(noRows(dimension), added, columns, new VectorIndex());
 }
 
 function emptyUnseen(count: number): Unseen {

@@ -133,7 +133,7 @@ export class Network {
       this.#sentence.forward(this.#rows, from, to, pooled);
     }
     if (chunks.length > 0) this.#chunk.forward(this.#chunkRows, 0, chunks.length, this.#article);
-    this.#arena.dots(this.#article, this.#numbers.hidden, this.#layer);
+    this.#arena.products(this.#article, this.#numbers.hidden, dimension, this.#layer);
     let score = this.#numbers.outBias[0] as number;
     for (let at = 0; at < hidden; at += 1) {
       const value = (this.#layer[at] as number) + (this.#numbers.hiddenBias[at] as number);
@@ -161,15 +161,16 @@ export class Network {
     const { out, outBias, hiddenBias, hidden: hiddenGradient } = this.#gradients;
     outBias[0] = (outBias[0] as number) + error;
     this.#arena.addTo(out, this.#layer, error);
-    this.#articleGradient.fill(0);
+    // From here on what the layer should have been more.
+    const layer = this.#layer;
     for (let at = 0; at < hidden; at += 1) {
-      if (this.#layer[at] === 0) continue;
-      const gradient = error * (this.#numbers.out[at] as number) * (dropout?.[at] ?? 1);
-      const row = (matrix: Float32Array) => matrix.subarray(at * dimension, (at + 1) * dimension);
-      hiddenBias[at] = (hiddenBias[at] as number) + gradient;
-      this.#arena.addTo(row(hiddenGradient), this.#article, gradient);
-      this.#arena.addTo(this.#articleGradient, row(this.#numbers.hidden), gradient);
+      const slope = layer[at] === 0 ? 0 : (dropout?.[at] ?? 1);
+      layer[at] = error * (this.#numbers.out[at] as number) * slope;
     }
+    this.#arena.addTo(hiddenBias, layer, 1);
+    this.#arena.addProducts(hiddenGradient, this.#article, dimension, layer);
+    this.#articleGradient.fill(0);
+    this.#arena.addProducts(this.#articleGradient, this.#numbers.hidden, dimension, layer);
     const chunks = this.#chunksOf(input);
     this.#chunkGradients.fill(0, 0, chunks.length * dimension);
     const whole = [this.#chunkRows, 0, chunks.length, this.#articleGradient] as const;

@@ -56,12 +56,21 @@ export function noRows(dimension: number): RatedRows {
  * The same rows and more after them; all columns are given anew, since scores change. What the
  * index held is lost.
  */
-export function growRows(
+export function growRows(...[old, added, columns, index]: Parameters<typeof growing>): RatedRows {
+  const work = growing(old, added, columns, index);
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** As {@link growRows}, with a break after each row. */
+export function* growing(
   old: RatedRows,
   added: AddedVectors,
   columns: RatedColumns,
   index: VectorIndex,
-): RatedRows {
+): Generator<void, RatedRows> {
   const { dimension } = old;
   if (added.means.length === 0) return { ...old, ...shareColumns(columns) };
   const count = columns.scores.length;
@@ -86,6 +95,7 @@ export function growRows(
       const neighbour = { row, similarity: products[other] as number };
       insertNeighbour(nearest, similarities, neighbour, other * neighboursKept, neighboursKept);
     }
+    yield;
   }
   const shape = { count, dimension, means, titles, nearest, similarities, moment };
   return { ...shape, ...shareColumns(columns) };

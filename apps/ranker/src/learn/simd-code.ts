@@ -40,31 +40,111 @@ const advance = (local: number, bytes: readonly number[]): number[] => [
 export const simdStep = 16;
 const bytesPerRound = simdStep * 4;
 
+/** A tile of products: so many queries with so many rows, each pair in a sum of its own. */
+interface Tile {
+  readonly queries: number;
+  readonly rows: number;
+}
+
+/** Queries that are taken at once: each row is then read from memory once for all of them. */
+export const queriesAtOnce = 4;
+
 /**
- * `dots(query, rows, count, bytes, out)`: the product of the query and each row. Four sums side by
- * side, since an addition takes four cycles and two can begin in each.
+ * `dots(queries, rows, count, bytes, out, stride)`: the products of the tile's queries and each of
+ * `count` rows; those of a query are `stride` bytes behind those of the one before. An addition
+ * takes several cycles and two can begin in each, so there are some eight sums side by side. Every
+ * pair is added up in the same order in every tile: the same two vectors have the same product.
  */
-function dotsCode(): number[] {
-  const [query, rows, count, bytes, out, at, sums] = [0, 1, 2, 3, 4, 5, 6];
-  const terms = [0, 1, 2, 3].flatMap((lane) => [
-    ...[...get(query), ...get(at), ...op.add, ...vLoad(lane * 16)],
-    ...[...get(rows), ...get(at), ...op.add, ...vLoad(lane * 16)],
-    ...[...op.vMultiply, ...get(sums + lane), ...op.vAdd, ...set(sums + lane)],
-  ]);
-  const total = [0, 1, 2, 3].flatMap((lane) => [...get(sums), ...vLane(lane)]);
+function dotsCode(tile: Tile): number[] {
+  const [query, rows, count, bytes, out, stride] = [0, 1, 2, 3, 4, 5];
+  const [end, from] = [6, 7];
+  const [queryAt, rowAt] = [8, 8 + tile.queries];
+  const place = rowAt + tile.rows;
+  const [sums, loaded] = [place + 1, place + 1 + tile.queries * tile.rows];
+  const index = (length: number) => Array.from({ length }, (_, at) => at);
+  const round = (height: number) => {
+    const pairs = index(tile.queries).flatMap((q) => index(height).map((r) => [q, r] as const));
+    const sum = (q: number, r: number) => sums + q * tile.rows + r;
+    const terms = [0, 1, 2, 3].flatMap((lane) => [
+      ...index(height).flatMap((r) => [...get(rowAt + r), ...vLoad(lane * 16), ...set(loaded + r)]),
+      ...index(tile.queries).flatMap((q) => [
+        ...[...get(queryAt + q), ...vLoad(lane * 16), ...set(loaded + tile.rows)],
+        ...index(height).flatMap((r) => [
+          ...[...get(loaded + tile.rows), ...get(loaded + r), ...op.vMultiply],
+          ...[...get(sum(q, r)), ...op.vAdd, ...set(sum(q, r))],
+        ]),
+      ]),
+    ]);
+    const pointers = [...index(tile.queries).map((q) => queryAt + q)];
+    for (const r of index(height)) pointers.push(rowAt + r);
+    const step = number(bytesPerRound);
+    return [
+      ...[...op.block, ...op.loop, ...get(count), ...number(height), ...op.lessThan, ...op.brOutIf],
+      ...[...get(query), ...set(from)],
+      ...index(tile.queries).flatMap((q) => [
+        ...[...get(from), ...set(queryAt + q), ...advance(from, get(bytes))],
+      ]),
+      ...index(height).flatMap((r) => [
+        ...[...get(rows), ...set(rowAt + r), ...advance(rows, get(bytes))],
+      ]),
+      ...pairs.flatMap(([q, r]) => [...op.vZero, ...set(sum(q, r))]),
+      ...[...get(query), ...get(bytes), ...op.add, ...set(end)],
+      ...[...op.loop, ...terms, ...pointers.flatMap((local) => advance(local, step))],
+      ...[...get(queryAt), ...get(end), ...op.lessThan, ...op.brIf, ...op.end],
+      ...[...get(out), ...set(place)],
+      ...index(tile.queries).flatMap((q) => [
+        ...index(height).flatMap((r) => [...[...get(place), ...total(sum(q, r)), 0x38, 2, 4 * r]]),
+        ...advance(place, get(stride)),
+      ]),
+      ...advance(out, number(4 * height)),
+      ...[...get(count), ...number(height), ...op.subtract, ...set(count), ...op.br],
+      ...[...op.end, ...op.end],
+    ];
+  };
+  // What is left when the rows do not come out even is done one by one.
+  const code = [...round(tile.rows), ...round(1), ...op.end];
+  const vectors = tile.queries * tile.rows + tile.rows + 1;
+  return [2, 2 + tile.queries + tile.rows + 1, i32, vectors, v128, ...code];
+}
+
+/** The sum of the four floats of a local. */
+function total(local: number): number[] {
+  const lanes = [0, 1, 2, 3].flatMap((lane) => [...get(local), ...vLane(lane)]);
+  return [...lanes, ...op.floatAdd, ...op.floatAdd, ...op.floatAdd];
+}
+
+/**
+ * `addProducts(targets, targetCount, rows, rowCount, bytes, factors)`: adds to each target all
+ * rows, each times its factor; the factors of a row stand together, one for each target. A part of
+ * a target is in registers until all rows are added.
+ */
+function addProductsCode(): number[] {
+  const [targets, targetCount, rows, rowCount, bytes, factors] = [0, 1, 2, 3, 4, 5];
+  const [left, row, factor, stride, part, end] = [6, 7, 8, 9, 10, 11];
+  const [sums, scale] = [12, 16];
+  const lanes = [0, 1, 2, 3];
   const code = [
-    ...[...op.block, ...op.loop, ...get(count), ...op.eqz, ...op.brOutIf],
-    ...[0, 1, 2, 3].flatMap((lane) => [...op.vZero, ...set(sums + lane)]),
-    ...[...number(0), ...set(at), ...op.loop, ...terms, ...advance(at, number(bytesPerRound))],
-    ...[...get(at), ...get(bytes), ...op.lessThan, ...op.brIf, ...op.end],
-    ...[...get(sums), ...get(sums + 1), ...op.vAdd, ...get(sums + 2), ...op.vAdd],
-    ...[...get(sums + 3), ...op.vAdd, ...set(sums)],
-    ...[...get(out), ...total, ...op.floatAdd, ...op.floatAdd, ...op.floatAdd, ...op.floatStore],
-    ...[...advance(rows, get(bytes)), ...advance(out, number(4))],
-    ...[...get(count), ...number(1), ...op.subtract, ...set(count), ...op.br],
+    ...[...get(targetCount), ...number(4), 0x6c, ...set(stride)],
+    ...[...op.block, ...op.loop, ...get(targetCount), ...op.eqz, ...op.brOutIf],
+    ...[...get(rows), ...set(part), ...get(rows), ...get(bytes), ...op.add, ...set(end)],
+    ...op.loop,
+    ...lanes.flatMap((lane) => [...get(targets), ...vLoad(lane * 16), ...set(sums + lane)]),
+    ...[...get(part), ...set(row), ...get(factors), ...set(factor), ...get(rowCount), ...set(left)],
+    ...[...op.loop, ...get(factor), 0x2a, 2, 0, ...op.vSplat, ...set(scale)],
+    ...lanes.flatMap((lane) => [
+      ...[...get(row), ...vLoad(lane * 16), ...get(scale), ...op.vMultiply],
+      ...[...get(sums + lane), ...op.vAdd, ...set(sums + lane)],
+    ]),
+    ...[...advance(row, get(bytes)), ...advance(factor, get(stride))],
+    ...[...get(left), ...number(1), ...op.subtract, 0x22, left, ...op.brIf, ...op.end],
+    ...lanes.flatMap((lane) => [...get(targets), ...get(sums + lane), 0xfd, 0x0b, 2, lane * 16]),
+    ...[...advance(targets, number(bytesPerRound)), ...advance(part, number(bytesPerRound))],
+    ...[...get(part), ...get(end), ...op.lessThan, ...op.brIf, ...op.end],
+    ...advance(factors, number(4)),
+    ...[...get(targetCount), ...number(1), ...op.subtract, ...set(targetCount), ...op.br],
     ...[...op.end, ...op.end, ...op.end],
   ];
-  return [2, 1, i32, 4, v128, ...code];
+  return [2, 6, i32, 5, v128, ...code];
 }
 
 /** `addTo(target, vector, bytes, factor)`: adds `factor` times the vector to the target. */
@@ -91,13 +171,20 @@ export function simdModule(): Uint8Array<ArrayBuffer> {
     return [id, ...unsigned(body.length), ...body];
   };
   const body = (code: readonly number[]) => [...unsigned(code.length), ...code];
+  const six = [i32, i32, i32, i32, i32, i32];
+  const codes: readonly (readonly [name: string, type: number, code: number[]])[] = [
+    ['dots', 0, dotsCode({ queries: 1, rows: 4 })],
+    ['dotsAtOnce', 0, dotsCode({ queries: queriesAtOnce, rows: 2 })],
+    ['addProducts', 0, addProductsCode()],
+    ['addTo', 1, addToCode()],
+  ];
   return Uint8Array.from([
     ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-    ...section(1, [0x60, 5, i32, i32, i32, i32, i32, 0], [0x60, 4, i32, i32, i32, f32, 0]),
+    ...section(1, [0x60, 6, ...six, 0], [0x60, 4, i32, i32, i32, f32, 0]),
     ...section(2, [...name('arena'), ...name('memory'), 2, 0, 0]),
-    ...section(3, [0], [1]),
-    ...section(7, [...name('dots'), 0, 0], [...name('addTo'), 0, 1]),
-    ...section(10, body(dotsCode()), body(addToCode())),
+    ...section(3, ...codes.map(([, type]) => [type])),
+    ...section(7, ...codes.map(([own], at) => [...name(own), 0, at])),
+    ...section(10, ...codes.map(([, , code]) => body(code))),
   ]);
 }
 

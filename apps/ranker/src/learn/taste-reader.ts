@@ -6,7 +6,7 @@ import type { Ridge } from './ridge.ts';
 import { clampScore, type Reason } from './score.ts';
 import type { Trained } from './trained.ts';
 import { VectorIndex } from './vector-index.ts';
-import { dot } from './vectors.ts';
+import { addTo, dot } from './vectors.ts';
 
 /** One version of what a reader likes; all large numbers are in shared memory. */
 export interface TasteState {
@@ -47,11 +47,14 @@ export class TasteReader {
   word: NeighbourWord = new NeighbourWord();
   #state: TasteState | undefined;
   #key = '';
+  /** What the topic says of the mean of all rated vectors. */
+  #centrePoints = 0;
   readonly #index = new VectorIndex();
 
   /** Reads this taste from now on; the same key is the same taste. */
   open(state: TasteState, key: string): void {
     this.#state = state;
+    this.#centrePoints = dot(state.ridge.topic, state.ridge.centre);
     if (this.#key === key) return;
     this.#key = key;
     this.#index.load(state.rows.means, state.rows.dimension);
@@ -62,10 +65,18 @@ export class TasteReader {
     return Math.min(1, Math.max(0, this.nearest.similarities[0] as number));
   }
 
-  /** What ridge regression says, without limits; the points up to there are known after it. */
-  ridge(candidate: Candidate): number {
+  /** How like each of these is to all that is rated; good until the next call. */
+  similarities(means: readonly Float32Array[]): Float32Array[] {
+    return this.#index.productsOfAll(means);
+  }
+
+  /**
+   * What ridge regression says, without limits; the points up to there are known after it. The
+   * similarities are made if they are not given.
+   */
+  ridge(candidate: Candidate, similarities?: Float32Array): number {
     const { ridge } = this.#opened;
-    this.#findNearest(candidate.mean);
+    this.#findNearest(similarities ?? this.#index.products(candidate.mean));
     const { points } = this;
     points[0] = ridge.start;
     points[1] = this.#topicPoints(candidate.mean);
@@ -88,10 +99,10 @@ export class TasteReader {
   }
 
   /** The score. What the network says is blended in if it is known; NaN if not. */
-  score(candidate: Candidate, networkSays: number): number {
+  score(candidate: Candidate, networkSays: number, similarities?: Float32Array): number {
     const { trained, rows } = this.#opened;
     const { points } = this;
-    const says = this.ridge(candidate);
+    const says = this.ridge(candidate, similarities);
     const blend = Number.isNaN(networkSays) ? 0 : trained.blend;
     const raw = says + blend * (networkSays - says || 0);
     const calibrated = calibrate(trained.calibration, raw);
@@ -117,16 +128,14 @@ export class TasteReader {
     const { ridge } = this.#opened;
     const { dimension } = this.#opened.rows;
     const count = sentences.length / dimension;
+    const each = Array.from({ length: count }, (_, at) =>
+      sentences.subarray(at * dimension, (at + 1) * dimension),
+    );
     const sum = new Float32Array(dimension);
-    for (const [at, value] of sentences.entries()) {
-      sum[at % dimension] = (sum[at % dimension] as number) + value;
-    }
+    for (const sentence of each) addTo(sum, sentence, 1);
     const norm = Math.sqrt(dot(sum, sum)) || 1;
-    const shift = dot(ridge.topic, ridge.centre) / count;
-    return Float32Array.from({ length: count }, (_, at) => {
-      const sentence = sentences.subarray(at * dimension, (at + 1) * dimension);
-      return dot(ridge.topic, sentence) / norm - shift;
-    });
+    const shift = this.#centrePoints / count;
+    return Float32Array.from(each, (sentence) => dot(ridge.topic, sentence) / norm - shift);
   }
 
   get #opened(): TasteState {
@@ -136,14 +145,13 @@ export class TasteReader {
 
   /** An article without text has no topic: nothing is added or taken away for that. */
   #topicPoints(mean: Float32Array): number {
-    const { topic, centre } = this.#opened.ridge;
-    const isEmpty = dot(mean, mean) === 0;
-    return isEmpty ? 0 : dot(topic, mean) - dot(topic, centre);
+    const isEmpty = mean.every((value) => value === 0);
+    return isEmpty ? 0 : dot(this.#opened.ridge.topic, mean) - this.#centrePoints;
   }
 
-  #findNearest(mean: Float32Array): void {
+  #findNearest(similarities: Float32Array): void {
     const { rows, ridge } = this.#opened;
-    this.nearest.find(this.#index.products(mean));
+    this.nearest.find(similarities);
     this.word = new NeighbourWord();
     for (const [at, row] of this.nearest.rows.entries()) {
       if (row === noRow) break;

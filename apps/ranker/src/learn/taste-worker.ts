@@ -6,6 +6,7 @@ import { type AddedVectors, growRows, type RatedColumns, type RatedRows } from '
 import { fitRidge } from './ridge.ts';
 import { sentencesMax } from './sentences.ts';
 import type { ShelfList, ShelfRows } from './shelf.ts';
+import { queriesAtOnce } from './simd-code.ts';
 import { type Candidate, TasteReader, type TasteState } from './taste-reader.ts';
 import type { Trained } from './trained.ts';
 import { VectorIndex } from './vector-index.ts';
@@ -118,22 +119,30 @@ export function rank(
   const scores = new Float32Array(list.rows.length);
   const support = new Float32Array(list.rows.length);
   reader.open(task.state, task.key);
-  for (const [at, row] of list.rows.entries()) {
-    const stamp = list.stamps[at] as number;
-    const publishedAt = shelf.publishedAt[row] as number;
-    const candidate = {
-      mean: shelf.means.subarray(row * dimension, (row + 1) * dimension),
-      title: shelf.titles.subarray(row * dimension, (row + 1) * dimension),
-      source: task.sources[shelf.sources[row] as number] ?? -1,
-      length: lengthFeature(shelf.words[row] as number),
-      age: ageFeature(Number.isNaN(publishedAt) ? undefined : publishedAt, task.now),
-    };
-    const isKnown = network?.stamps[row] === stamp;
-    const says = isKnown ? (network?.says[row] as number) : Number.NaN;
-    const found = reader.score(candidate, says);
-    const isWhole = Atomics.load(shelf.stamps, row) === stamp;
-    scores[at] = isWhole ? found : Number.NaN;
-    support[at] = reader.support;
+  const vectorOf = (all: Float32Array, row: number) =>
+    all.subarray(row * dimension, (row + 1) * dimension);
+  for (let from = 0; from < list.rows.length; from += queriesAtOnce) {
+    const together = list.rows.subarray(from, from + queriesAtOnce);
+    const means = Array.from(together, (row) => vectorOf(shelf.means, row));
+    const similarities = reader.similarities(means);
+    for (const [place, row] of together.entries()) {
+      const at = from + place;
+      const stamp = list.stamps[at] as number;
+      const publishedAt = shelf.publishedAt[row] as number;
+      const candidate = {
+        mean: means[place] as Float32Array,
+        title: vectorOf(shelf.titles, row),
+        source: task.sources[shelf.sources[row] as number] ?? -1,
+        length: lengthFeature(shelf.words[row] as number),
+        age: ageFeature(Number.isNaN(publishedAt) ? undefined : publishedAt, task.now),
+      };
+      const isKnown = network?.stamps[row] === stamp;
+      const says = isKnown ? (network?.says[row] as number) : Number.NaN;
+      const found = reader.score(candidate, says, similarities[place]);
+      const isWhole = Atomics.load(shelf.stamps, row) === stamp;
+      scores[at] = isWhole ? found : Number.NaN;
+      support[at] = reader.support;
+    }
   }
   return { scores, support };
 }

@@ -42,7 +42,7 @@ export function sentencesIn({ sentenceStarts }: PackedArticles): number {
 
 /**
  * Trains a fresh network and keeps the numbers that did best on articles kept back. Gives the
- * epoch's number after each batch, so that whoever drives it can stop it there.
+ * epoch's number after each article, so that whoever drives it can stop or rest there.
  */
 export function* trainNetwork(
   packed: PackedArticles,
@@ -72,13 +72,17 @@ export function* trainNetwork(
           dropout[at] = random() < dropoutRate ? 0 : 1 / (1 - dropoutRate);
         }
         network.learn(networkInput(packed, row), packed.scores[row] as number, dropout);
+        yield epoch;
       }
       network.learnQueries();
       adam.step(batch.length);
-      yield epoch;
     }
     network.ask(profile);
-    const error = squaredError(network, packed, judges);
+    let error = 0;
+    for (const row of judges) {
+      error += (network.predict(networkInput(packed, row)) - (packed.scores[row] as number)) ** 2;
+      yield epoch;
+    }
     if (error < best.error) {
       best.parameters.set(network.parameters);
       best.error = error;
@@ -86,14 +90,6 @@ export function* trainNetwork(
     }
   }
   return { parameters: best.parameters, epochs: epoch };
-}
-
-function squaredError(network: Network, packed: PackedArticles, rows: readonly number[]): number {
-  let sum = 0;
-  for (const row of rows) {
-    sum += (network.predict(networkInput(packed, row)) - (packed.scores[row] as number)) ** 2;
-  }
-  return sum / rows.length;
 }
 
 function shuffle(items: number[], random: () => number): number[] {

@@ -1,5 +1,6 @@
 import { setPriority } from 'node:os';
-import { nextTurn, type WorkerContext } from 'spillway';
+import { nextTurn, systemClock, type WorkerContext } from 'spillway';
+import { Background } from './background.ts';
 import { type Evaluation, evaluateTaste } from './evaluation.ts';
 import { type Learned, type LearningPlan, type LearningProgress, learnTaste } from './learning.ts';
 import type { PackedArticles } from './packed-articles.ts';
@@ -9,7 +10,13 @@ export type TrainingNews = LearningProgress | Learned;
 
 type Context = Pick<WorkerContext, 'aborted' | 'signal'>;
 
-/** Progress is told each time so much more is done. */
+/** What every task is given: the articles, and who is in the foreground meanwhile. */
+interface Given {
+  readonly articles: PackedArticles;
+  readonly inside: Int32Array;
+}
+
+/** Progress is told each time so much more is done, and after each epoch. */
 const progressStep = 0.01;
 
 export function setup(): void {
@@ -17,23 +24,26 @@ export function setup(): void {
   if (process.platform === 'linux') setPriority(19);
 }
 
-/** Learns a taste; stops between two batches when it is told to. */
+/** Learns a taste; makes way, or stops when it is told to, between two articles. */
 export async function* train(
-  { articles, plan }: { readonly articles: PackedArticles; readonly plan: LearningPlan },
+  { articles, inside, plan }: Given & { readonly plan: LearningPlan },
   context: Context,
 ): AsyncGenerator<TrainingNews> {
+  const background = new Background(inside, systemClock);
   const learning = learnTaste(articles, plan);
-  let told = -1;
+  let told: LearningProgress = { progress: -1, epochs: 0 };
   for (;;) {
     const step = learning.next();
     if (step.done) {
       yield step.value;
       return;
     }
-    await stopIfTold(context);
-    if (step.value.progress - told < progressStep) continue;
-    told = step.value.progress;
-    yield step.value;
+    background.makeWay();
+    if (context.aborted) await stop(context);
+    const isNews = step.value.progress - told.progress >= progressStep;
+    if (!isNews && step.value.epochs === told.epochs) continue;
+    told = step.value;
+    yield told;
   }
 }
 
@@ -41,24 +51,23 @@ export async function* train(
 export async function evaluate(
   {
     articles,
+    inside,
     plan,
-  }: {
-    readonly articles: PackedArticles;
-    readonly plan: Omit<LearningPlan, 'kind'> & { readonly share: number };
-  },
+  }: Given & { readonly plan: Omit<LearningPlan, 'kind'> & { readonly share: number } },
   context: Context,
 ): Promise<Evaluation> {
+  const background = new Background(inside, systemClock);
   const evaluation = evaluateTaste(articles, plan);
   for (;;) {
     const step = evaluation.next();
     if (step.done) return step.value;
-    await stopIfTold(context);
+    background.makeWay();
+    if (context.aborted) await stop(context);
   }
 }
 
 /** Its reason comes by a message, for which the thread's loop must turn. */
-async function stopIfTold(context: Context): Promise<void> {
-  if (!context.aborted) return;
+async function stop(context: Context): Promise<never> {
   await new Promise<void>((resolve) => nextTurn(resolve));
   context.signal.throwIfAborted();
   throw new Error('it was told to stop');

@@ -1,6 +1,7 @@
 import { Backlog, type BacklogStats, type Clock, checkInteger, Pool } from 'spillway';
 import type { RatedArticle } from './document.ts';
 import type { Evaluation } from './evaluation.ts';
+import { Foreground } from './foreground.ts';
 import type { Learned, LearningPlan } from './learning.ts';
 import { packArticles } from './packed-articles.ts';
 import type { Tastes } from './tastes.ts';
@@ -20,6 +21,8 @@ export interface TrainingQueueOptions {
    * the training is over when it resolves.
    */
   readonly record: (record: TrainingRecord, trained?: Uint8Array) => Promise<void> | void;
+  /** What trainings make way for. @default nothing */
+  readonly foreground?: Foreground | undefined;
   /** Milliseconds since 1970, for the records. */
   readonly clock: Clock;
   /** How many readers may wait; one more is dropped. From 1. @default 1000 */
@@ -53,6 +56,7 @@ export class TrainingQueue implements AsyncDisposable {
   readonly #pool: Pool<Module>;
   readonly #backlog: Backlog<Request>;
   readonly #plan: Omit<LearningPlan, 'kind'>;
+  readonly #inside: Int32Array;
   /** Readers whose request waits and is still wanted. */
   readonly #wanted = new Set<string>();
   #running: Running | undefined;
@@ -68,7 +72,9 @@ export class TrainingQueue implements AsyncDisposable {
 
   private constructor(options: TrainingQueueOptions, pool: Pool<Module>) {
     const { tastes, epochsMax = 200, layerSize = 128, waitingMax = 1_000 } = options;
+    const { foreground = new Foreground() } = options;
     const { dimension } = tastes.model;
+    this.#inside = foreground.inside;
     this.#options = options;
     this.#pool = pool;
     this.#plan = { epochsMax, shape: { dimension, attention: layerSize, hidden: layerSize } };
@@ -114,7 +120,8 @@ export class TrainingQueue implements AsyncDisposable {
   /** Compares all ways of scoring on the newest share of the ratings, which they have not seen. */
   async evaluate(rated: RatedSource, share = 0.3, signal?: AbortSignal): Promise<Evaluation> {
     const articles = await packArticles(rated, this.#options.tastes.model);
-    return this.#pool.run('evaluate', { articles, plan: { ...this.#plan, share } }, { signal });
+    const plan = { ...this.#plan, share };
+    return this.#pool.run('evaluate', { articles, inside: this.#inside, plan }, { signal });
   }
 
   /** Drops what waits and cancels what runs. */
@@ -157,7 +164,8 @@ export class TrainingQueue implements AsyncDisposable {
     await record(running.record);
     const plan = { ...this.#plan, kind, before: tastes.trained(user) };
     let learned: Learned | undefined;
-    for await (const news of this.#pool.stream('train', { articles, plan }, { signal })) {
+    const task = { articles, inside: this.#inside, plan };
+    for await (const news of this.#pool.stream('train', task, { signal })) {
       if ('trained' in news) learned = news;
       else running.record = { ...running.record, ...news };
     }

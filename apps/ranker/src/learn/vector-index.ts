@@ -1,10 +1,12 @@
 import { Arena } from './arena.ts';
+import { queriesAtOnce } from './simd-code.ts';
 
-/** Vectors kept where the product of all of them with another is made fast. */
+/** Vectors kept where the product of all of them with others is made fast. */
 export class VectorIndex {
   #arena: Arena | undefined;
   #capacity = 0;
-  #query = new Float32Array(0);
+  #dimension = 0;
+  #queries = new Float32Array(0);
   #vectors = new Float32Array(0);
   #products = new Float32Array(0);
   #count = 0;
@@ -15,22 +17,31 @@ export class VectorIndex {
     if (
       this.#arena === undefined ||
       this.#count > this.#capacity ||
-      this.#query.length !== dimension
+      this.#dimension !== dimension
     ) {
       this.#capacity = Math.ceil(1.5 * this.#count) + 16;
-      this.#arena = new Arena((this.#capacity + 1) * dimension + this.#capacity + 64);
-      this.#query = this.#arena.take(dimension);
+      this.#dimension = dimension;
+      const [queries, products] = [queriesAtOnce * dimension, queriesAtOnce * this.#capacity];
+      this.#arena = new Arena(this.#capacity * dimension + queries + products + 64);
+      this.#queries = this.#arena.take(queries);
       this.#vectors = this.#arena.take(this.#capacity * dimension);
-      this.#products = this.#arena.take(this.#capacity);
+      this.#products = this.#arena.take(products);
     }
     this.#vectors.set(vectors);
   }
 
   /** The product of the query and each vector; good until the next call. */
   products(query: Float32Array): Float32Array {
-    const products = this.#products.subarray(0, this.#count);
-    this.#query.set(query);
-    if (this.#count > 0) this.#arena?.dots(this.#query, this.#vectors, products);
-    return products;
+    return this.productsOfAll([query])[0] as Float32Array;
+  }
+
+  /** The same of several at once, at most {@link queriesAtOnce}: it takes much less time. */
+  productsOfAll(queries: readonly Float32Array[]): Float32Array[] {
+    const [width, count] = [this.#dimension, this.#count];
+    for (const [at, query] of queries.entries()) this.#queries.set(query, at * width);
+    const asked = this.#queries.subarray(0, queries.length * width);
+    const vectors = this.#vectors.subarray(0, count * width);
+    this.#arena?.products(asked, vectors, width, this.#products);
+    return queries.map((_, at) => this.#products.subarray(at * count, (at + 1) * count));
   }
 }

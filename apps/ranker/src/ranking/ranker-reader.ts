@@ -196,7 +196,10 @@ function readerArticle(article: ShelvedArticle, { scores, meanOf }: ScoredShelf)
     uncertainty: found && guessError * (1 - found.support),
     vote: article.vote,
     isRead: article.isRead,
-    vector: meanOf(article.id),
+    // Most who list articles do not look at it, and a list of thousands would copy megabytes.
+    get vector() {
+      return meanOf(article.id);
+    },
     unavailable: article.unavailable,
   };
 }

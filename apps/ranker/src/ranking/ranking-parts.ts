@@ -1,5 +1,6 @@
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
+import { Foreground } from '../learn/foreground.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
@@ -37,9 +38,10 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const { storage, embedder, clock } = options;
   const changes = new UserChanges();
   const tell = (userId: string) => changes.tell(userId);
-  const tastes = await UserTastes.open({ ...options, model: embedder.model });
-  const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
-  const training = await Training.open({ ...options, tastes, onChange: tell });
+  const foreground = new Foreground();
+  const tastes = await UserTastes.open({ ...options, foreground, model: embedder.model });
+  const library = new Library({ ...options, foreground, onSaved: (id) => tastes.changed(id) });
+  const training = await Training.open({ ...options, foreground, tastes, onChange: tell });
   const ranking = new ArticleRanking({ storage, library, tastes, training, clock, onChange: tell });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({

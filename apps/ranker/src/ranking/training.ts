@@ -8,7 +8,7 @@ import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { UserTastes } from './user-tastes.ts';
 
 export interface TrainingOptions
-  extends Pick<TrainingQueueOptions, 'epochsMax' | 'layerSize' | 'trainingMsMax'> {
+  extends Pick<TrainingQueueOptions, 'epochsMax' | 'foreground' | 'layerSize' | 'trainingMsMax'> {
   readonly storage: RankerStorage;
   readonly tastes: UserTastes;
   readonly clock: Clock;

@@ -1,5 +1,6 @@
 import { type Clock, untilAborted } from 'spillway';
 import type { Article, ModelName, RatedArticle } from '../learn/document.ts';
+import type { Foreground } from '../learn/foreground.ts';
 import type { Score } from '../learn/score.ts';
 import { Tastes } from '../learn/tastes.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -9,6 +10,8 @@ export interface UserTastesOptions {
   readonly storage: RankerStorage;
   readonly model: ModelName;
   readonly clock: Clock;
+  /** Where it is while somebody waits for a score. */
+  readonly foreground: Foreground;
   /** How many users' tastes are in memory; others are loaded when asked for. @default 64 */
   readonly tastesMax?: number | undefined;
 }
@@ -172,6 +175,7 @@ export class UserTastes {
    * is no await, since a taste may go at any time for one that is used more.
    */
   async #with<T>(userId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    using _inside = this.#options.foreground.enter();
     while (!this.tastes.has(userId)) await this.#load(userId, signal);
     return await work();
   }

@@ -1,0 +1,69 @@
+import type { Served, Usage } from './served.ts';
+
+/** What the same requests took with nothing beside them, and with something. */
+export interface Compared {
+  /** How many times the idle p95. */
+  readonly times: number;
+  /** How much of the other thing there was while they were answered. */
+  readonly meanwhile: number;
+}
+
+/** Stretches in turns, so that a noisy second of the machine hits both sides. */
+const turns = 6;
+/** Requests before anything counts: code that is new to the machine is slow on both sides. */
+const warmUps = 20;
+
+/**
+ * Requests of one client, alone and beside a training that lasts for all of its stretch; what there
+ * was of it is its share of a core, in percent.
+ */
+export async function besideTraining(served: Served, count: number): Promise<Compared> {
+  const [idle, training]: [number[], number[]] = [[], []];
+  let [cpuMs, tookMs] = [0, 0];
+  await served.rank(1, warmUps);
+  for (let turn = 0; turn < turns; turn += 1) {
+    idle.push(...(await served.rank(1, count)).taken);
+    await served.ask({ do: 'train' });
+    // Until the network is being trained: before that, ratings are read and ridge is fitted.
+    const before = await until(served, (usage) => usage.training.epochs > 0);
+    const startedAt = performance.now();
+    training.push(...(await served.rank(1, count)).taken);
+    const after = await served.usage();
+    const lasted = after.training.isRunning && after.training.done === before.training.done;
+    if (!lasted) throw new Error('the training was over before the last request');
+    cpuMs += after.training.cpuMs - before.training.cpuMs;
+    tookMs += performance.now() - startedAt;
+    await served.ask({ do: 'cancel' });
+  }
+  return { times: p95(training) / p95(idle), meanwhile: (100 * cpuMs) / tookMs };
+}
+
+/** The same beside the replacing of workers, which one of two servers does all the time. */
+export async function besideReplacing(
+  [calm, restless]: readonly [Served, Served],
+  count: number,
+): Promise<Compared> {
+  const [idle, replacing]: [number[], number[]] = [[], []];
+  let recycled = 0;
+  for (const served of [calm, restless]) await served.rank(1, warmUps);
+  for (let turn = 0; turn < turns; turn += 1) {
+    idle.push(...(await calm.rank(1, count)).taken);
+    const before = await restless.usage();
+    replacing.push(...(await restless.rank(1, count)).taken);
+    recycled += (await restless.usage()).recycled - before.recycled;
+  }
+  return { times: p95(replacing) / p95(idle), meanwhile: recycled };
+}
+
+async function until(served: Served, isSo: (usage: Usage) => boolean): Promise<Usage> {
+  for (;;) {
+    const usage = await served.usage();
+    if (isSo(usage)) return usage;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function p95(taken: readonly number[]): number {
+  const sorted = taken.toSorted((one, other) => one - other);
+  return sorted[Math.floor(sorted.length * 0.95)] ?? Number.NaN;
+}
