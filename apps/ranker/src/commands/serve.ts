@@ -3,7 +3,7 @@ import { deadline, wallClock } from 'spillway';
 import { listenFault, makeDatabaseFolder, ServiceStop } from 'spillway-cli';
 import { openRanker, type RankerService } from '../open-ranker.ts';
 import { rankerOptions } from '../ranker-options.ts';
-import { addSamples } from '../ranking/samples.ts';
+import { sampleArticles } from '../ranking/samples.ts';
 import type { Settings } from '../setting-list.ts';
 
 const firstUser = 'reader';
@@ -36,7 +36,8 @@ export async function serve(settings: Settings): Promise<number> {
 async function firstKey({ storage }: RankerService): Promise<string | undefined> {
   if ((await storage.users.list()).length > 0) return undefined;
   const { user, key } = await storage.users.add(firstUser);
-  await addSamples(storage, user.id, wallClock);
+  const now = wallClock.now();
+  await storage.shelves.add(user.id, sampleArticles(now), now);
   return key;
 }
 
@@ -52,8 +53,8 @@ This is its first start. The key of the first user, "${firstUser}", shown only n
 
 What to do next, in another terminal:
   export RANKER_URL=${server.url} RANKER_KEY=${key}
-  npx ranker articles                      three samples, and what they are worth to you
-  npx ranker train sample:write-ahead 9    say what you think of one
+  npx ranker articles                      ten samples, and what they are worth to you
+  npx ranker train sample:queues 9         say what you think of one
   npx ranker articles                      see the order change
 Or read in a browser, with the key: ${server.url}/reader
 `);

@@ -23,8 +23,8 @@ export interface ReaderStore {
   vote(userId: string, vote: ReaderVote, signal?: AbortSignal): Promise<void>;
   /** Keeps that the user is done with an article without rating it. */
   markRead(userId: string, articleId: string, signal?: AbortSignal): Promise<void>;
-  /** Adds articles with their text to those of the user; known ones (by URL) are left alone. */
-  addArticles(userId: string, articles: readonly NewArticle[], signal?: AbortSignal): Promise<void>;
+  /** Adds the articles that come with the app to those of the user; known ones are left alone. */
+  addSamples(userId: string, signal?: AbortSignal): Promise<void>;
   /** How well the scores did before the user rated. */
   accuracy(userId: string, signal?: AbortSignal): Promise<ReaderAccuracy>;
 
