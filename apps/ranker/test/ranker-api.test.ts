@@ -183,6 +183,12 @@ describe('the API of the ranker', () => {
     assert.equal((await site.ask('/articles/none/explanation', { key })).status, 404);
     const unknown = { article: 'none', score: 5 };
     assert.equal((await site.ask('/votes', { key, body: unknown })).status, 404);
+    const takeBack = () => site.ask(`/votes/${rated.id}`, { key, method: 'DELETE' });
+    assert.equal((await takeBack()).status, 200);
+    const after = await site.ask('/rank', { key, body });
+    assert.ok(after.json.rank > 1.1 && after.json.version > vote.json.version, after.text);
+    assert.equal((await site.ask('/training_set', { key })).json.count, 1);
+    assert.equal((await takeBack()).status, 404);
   });
 
   it('takes out what was put in: feeds, rules and ratings', async () => {

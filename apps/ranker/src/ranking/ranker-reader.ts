@@ -93,6 +93,10 @@ export class RankerReader implements ReaderStore {
     await this.#options.ranking.vote(userId, id, score, signal);
   }
 
+  async unvote(userId: string, id: string, signal: AbortSignal = never): Promise<void> {
+    await this.#options.ranking.unvote(userId, id, signal);
+  }
+
   async markRead(userId: string, id: string, signal?: AbortSignal): Promise<void> {
     const { storage, clock, changes } = this.#options;
     await storage.shelves.markRead(userId, id, clock.now(), signal);

@@ -45,6 +45,15 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
     },
   );
 
+  app.post<Article>('/reader/articles/:id/unvote', { schema: { params } }, (request, reply) => {
+    const { id } = userOf(request);
+    return answerForm(reply, backOf(request.body), async () => {
+      await store.unvote(id, request.params.id, request.permit.signal);
+      await desks.open(id).refresh();
+      return 'Your rating is taken back.';
+    });
+  });
+
   app.post<Article>('/reader/articles/:id/done', { schema: { params } }, (request, reply) => {
     const { id } = userOf(request);
     return answerForm(reply, backOf(request.body), async () => {

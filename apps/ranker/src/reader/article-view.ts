@@ -83,12 +83,12 @@ function othersView(others: readonly ReaderArticle[], nowMs: number): Html {
   )}</ul></details>`;
 }
 
-/** Ten buttons that rate at once; a pressed one is what the user gave. */
+/** Ten buttons that rate at once; a pressed one is what the user gave, and takes it back. */
 function scaleView({ id, title, vote }: ReaderArticle): Html {
   return html`<div class="scale" role="group" aria-label="Rate: ${title}">
 ${scores.map(
-  (score) => html`<button form="${actionForm}" formaction="/reader/articles/${id}/vote"
- name="score" value="${score}" aria-pressed="${score === vote ? 'true' : 'false'}"
+  (score) => html`<button form="${actionForm}"
+ formaction="/reader/articles/${id}/${score === vote ? 'unvote' : 'vote'}" name="score" value="${score}" aria-pressed="${score === vote ? 'true' : 'false'}"
  aria-label="${score} of 10">${score}</button>`,
 )}</div>`;
 }
