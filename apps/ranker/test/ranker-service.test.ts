@@ -105,7 +105,7 @@ describe('a ranker service', () => {
     assert.deepEqual([root.status, root.headers.get('location')], [303, '/reader']);
   });
 
-  it('makes the lists of its readers as it was told, and tells the operator when it cannot', async () => {
+  it('makes the lists as it was told, and tells the operator when it cannot', async () => {
     await using site = await RankerSite.open({ desks: { articlesMax: 10 } });
     const { storage, changes, server } = site.ranker;
     const articles = Array.from({ length: 12 }, (_, at) =>
