@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { rankerProgram } from 'spillway-ranker';
 import { ranker } from './fixtures/ranker-command.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
-import { temporaryFolder } from './fixtures/stored-ranker.ts';
+import { openStorage, temporaryFolder } from './fixtures/stored-ranker.ts';
 
 type Command = ReturnType<typeof rankerProgram>;
 
@@ -28,7 +28,6 @@ describe('the command line of the ranker', () => {
     folder = await temporaryFolder(stack);
     site = stack.use(await RankerSite.open());
     await site.ranker.reader.addSamples(site.userId);
-    site.ranker.embedding.wake();
     await site.ranker.embedding.idle();
     own = { RANKER_URL: site.url, RANKER_KEY: site.key };
   });
@@ -86,6 +85,15 @@ describe('the command line of the ranker', () => {
     writeFileSync(file, 'A queue\n\nA server with a full queue refuses what it cannot do.');
     const why = await ranker(['rank', file, '--explain'], own);
     assert.match(why.stdout, /A queue[\s\S]*like "Why a full queue/);
+  });
+
+  it('makes no first user at a start that fails, since nobody would see the key', async () => {
+    const data = join(folder, 'taken');
+    const told = await ranker(['serve', '--data', data, '--port', new URL(site.url).port]);
+    assert.deepEqual([told.code, told.stdout], [1, '']);
+    assert.match(told.stderr, /is in use; choose another with --port/);
+    const storage = await openStorage(`sqlite:${join(data, 'ranker.db')}`, stack);
+    assert.deepEqual(await storage.users.list(), []);
   });
 
   it('takes ratings in bulk, and moves them elsewhere', async () => {
