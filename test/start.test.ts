@@ -91,7 +91,7 @@ describe('npm start', () => {
     const { articles } = (await (await fetch(`${ranker}/articles`, { headers })).json()) as {
       readonly articles: readonly { readonly title: string; readonly rank: number | null }[];
     };
-    assert.equal(articles.length, 3);
+    assert.equal(articles.length, 10);
     await first.interrupt();
     await first.ended();
     assert.equal(first.text.match(/Stopped; nothing was left\.\n/g)?.length, 2);

@@ -105,7 +105,7 @@ export { areaUnderCurve } from './ranking/area-under-curve.ts';
 export { ArticleRanking, type ArticleRankingOptions } from './ranking/article-ranking.ts';
 export { type DocumentEmbedder, Library } from './ranking/library.ts';
 export { RankerReader } from './ranking/ranker-reader.ts';
-export { addSamples } from './ranking/samples.ts';
+export { sampleArticles } from './ranking/samples.ts';
 export { UserTastes } from './ranking/user-tastes.ts';
 export { Desks, type DesksOptions, type DesksStats } from './reader/desks.ts';
 export { duplicateMsMax, type Groups, groupDuplicates, isDuplicate } from './reader/duplicates.ts';
@@ -141,7 +141,6 @@ export type {
   ReaderVote,
 } from './reader/reader-store.ts';
 export { checkRule, RuleBook, ruleLengthMax, type Verdict } from './reader/rule-book.ts';
-export { sampleArticles } from './reader/samples.ts';
 export { atOnce, inSlices, type Slices } from './reader/slices.ts';
 export { requireKey } from './server/access.ts';
 export { type RankBatch, rankLines } from './server/rank-lines.ts';

@@ -7,7 +7,7 @@ import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
 import { Housekeeping } from './ranking/housekeeping.ts';
 import type { DocumentEmbedder } from './ranking/library.ts';
 import { type RankingParts, rankingParts } from './ranking/ranking-parts.ts';
-import { Desks } from './reader/desks.ts';
+import { Desks, type DesksOptions } from './reader/desks.ts';
 import { FeedRefresh } from './reader/feed-refresh.ts';
 import { readerPages } from './reader/reader-pages.ts';
 import { compatRoutes } from './server/compat-routes.ts';
@@ -49,6 +49,8 @@ export interface OpenRankerOptions {
   readonly epochsMax?: number | undefined;
   /** The size of the network's layers; a multiple of 16. @default 128 */
   readonly layerSize?: number | undefined;
+  /** How the lists of the reader page are made. */
+  readonly desks?: Omit<DesksOptions, 'store' | 'clock' | 'onFailure'> | undefined;
   /** Shown to the operator. @default nothing is */
   readonly config?: unknown;
   /** Called when the operator asks for the end. @default stops the service */
@@ -127,6 +129,7 @@ type ServerParts = OpenRankerOptions &
   Pick<RankerService, 'storage' | 'fetcher' | 'embedder' | 'lanes'> & {
     readonly errors: RecentErrors;
     readonly refresh: FeedRefresh;
+    readonly onFailure: (job: string, error: unknown) => void;
     readonly rankMs: number;
     readonly shutdown: () => void;
     readonly clock: Clock;
@@ -149,7 +152,11 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   });
   await server.app.register(userRoutes, { ...parts, users: parts.storage.users, token });
   await server.app.register(serverRoutes, { ...parts });
-  const desks = new Desks({ store: parts.reader, clock });
+  const desks = new Desks({
+    ...parts.desks,
+    ...{ store: parts.reader, clock },
+    onFailure: (error) => parts.onFailure('lists', error),
+  });
   panel.watch('desks', desks);
   server.app.addHook('onClose', async () => desks[Symbol.dispose]());
   const pages = { store: parts.reader, desks, fetcher, refresh, clock, lane: lanes.read };

@@ -21,6 +21,11 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     tastesMax: settings.tastesMax,
     epochsMax: settings.epochsMax,
     layerSize: settings.layerSize,
+    desks: {
+      halfLifeHours: settings.halfLifeHours,
+      explorationShare: settings.explorationShare,
+      articlesMax: settings.listMax,
+    },
     embedder: {
       model: modelFolder === '' ? undefined : model,
       workers: workers === 0 ? undefined : workers,
@@ -37,6 +42,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
       pageMsMax: settings.pageMs,
       bytesMax: settings.pageBytes,
       textCharsMin: settings.textCharsMin,
+      politeness: { ratePerSecond: settings.hostPerSecond },
     },
     config: shownSettings(settings),
   };

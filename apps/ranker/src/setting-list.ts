@@ -28,11 +28,15 @@ export interface Settings {
   readonly pageBytes: number;
   readonly textCharsMin: number;
   readonly freshMs: number;
+  readonly hostPerSecond: number;
   readonly keepDays: number;
   readonly tastesMax: number;
   readonly retrainMs: number;
   readonly epochsMax: number;
   readonly layerSize: number;
+  readonly halfLifeHours: number;
+  readonly explorationShare: number;
+  readonly listMax: number;
 }
 
 const dayMs = 86_400_000;
@@ -131,6 +135,10 @@ export const settingRules: SettingRules<Settings> = {
     min: 0,
     max: 365 * dayMs,
   }),
+  hostPerSecond: number('requests to one host each second', {
+    absent: 2,
+    ...{ min: 0.01, max: 100, isWhole: false },
+  }),
   keepDays: number('unrated articles go after so many days', { absent: 90, min: 1, max: 36_500 }),
   tastesMax: number('tastes in memory; others are loaded when asked for', {
     absent: 64,
@@ -148,5 +156,17 @@ export const settingRules: SettingRules<Settings> = {
     absent: 128,
     min: 16,
     max: 1_024,
+  }),
+  halfLifeHours: number('on the reader page an article counts half after so many hours', {
+    absent: 36,
+    ...{ min: 1, max: 8_760, isWhole: false },
+  }),
+  explorationShare: number('how much of that page is for articles of unsure score', {
+    absent: 0.1,
+    ...{ min: 0, max: 0.5, isWhole: false },
+  }),
+  listMax: number('how many articles that page orders, newest first', {
+    absent: 1_000,
+    ...{ min: 10, max: 10_000 },
   }),
 };

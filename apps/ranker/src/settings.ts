@@ -6,8 +6,7 @@ export type SettingName = keyof Settings;
 export const settingsReader: SettingsReader<Settings> = new SettingsReader({
   program: 'ranker',
   rules: settingRules,
-  // RANKER_KILLS sizes a proof.
-  otherVariables: ['RANKER_KEY', 'RANKER_KILLS', 'RANKER_URL'],
+  otherVariables: ['RANKER_KEY', 'RANKER_URL'],
 });
 
 export function readSettings(sources: SettingsSources<SettingName>): SettingsReading<Settings> {

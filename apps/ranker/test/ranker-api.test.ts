@@ -183,12 +183,22 @@ describe('the API of the ranker', () => {
     assert.equal((await site.ask('/articles/none/explanation', { key })).status, 404);
     const unknown = { article: 'none', score: 5 };
     assert.equal((await site.ask('/votes', { key, body: unknown })).status, 404);
+    const takeBack = () => site.ask(`/votes/${rated.id}`, { key, method: 'DELETE' });
+    assert.equal((await takeBack()).status, 200);
+    const after = await site.ask('/rank', { key, body });
+    assert.ok(after.json.rank > 1.1 && after.json.version > vote.json.version, after.text);
+    assert.equal((await site.ask('/training_set', { key })).json.count, 1);
+    assert.equal((await takeBack()).status, 404);
   });
 
   it('takes out what was put in: feeds, rules and ratings', async () => {
     const [key, other] = [await newUser('giver'), await newUser('taker')];
-    const feed = { url: 'https://example.org/feed', title: 'A & B', folder: 'News' };
-    assert.equal((await site.ask('/feeds', { key, body: feed })).status, 201);
+    const rss = '<rss version="2.0"><channel><title>A &amp; B</title></channel></rss>';
+    const url = news.page('/feed', (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(rss);
+    });
+    const made = await site.ask('/feeds', { key, body: { url, folder: 'News' } });
+    assert.deepEqual([made.status, made.json], [201, { url, title: 'A & B' }]);
     const rule = { kind: 'boost', field: 'words', value: 'peat', points: 2 };
     assert.equal((await site.ask('/rules', { key, body: rule })).status, 201);
     await site.ask('/correct_rank', { key, body: { text: tech, title: 'T', score: 7 } });

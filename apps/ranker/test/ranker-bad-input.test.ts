@@ -78,7 +78,7 @@ describe('what a ranker refuses', () => {
       ['/votes', correct({ article: 'x', score: 50 }), 422, /body\.score/],
       ['/retrain', { method: 'POST' }, 409, /NOTHING_RATED/],
       ['/retrain', correct({ kind: 'endless' }), 422, /body/],
-      ['/feeds', correct({ url: 'file:///etc/passwd' }), 422, /body\.url/],
+      ['/feeds', correct({ url: 'file:///etc/passwd' }), 422, /INPUT_INVALID url/],
       ['/feeds/opml', { body: '<opml><body>', type: 'text/xml' }, 400, /OPML_BROKEN/],
       ['/feeds/none', { method: 'DELETE' }, 404, /NOT_FOUND/],
       ['/rules', correct({ kind: 'mute', field: 'pattern', value: '(a+)+$' }), 422, /pattern/],
@@ -120,6 +120,18 @@ describe('what a ranker refuses', () => {
       return [`/rank?url=${encodeURIComponent(url)}`, {}, status, words];
     });
     await assertRefused(paths);
+    const feeds: typeof urls = [
+      ['http://10.1.2.3/feed', 422, /private_address/],
+      [`${news.url}/bomb`, 502, /too_large/],
+      [`${news.url}/picture`, 502, /not_feed/],
+      [news.article('/page', 'A page', 'That names no feed.'), 502, /not_feed/],
+      [page('/broken', 'text/xml', '<rss><channel><item>'), 502, /broken_feed/],
+      [page('/other', 'text/xml', '<svg></svg>'), 502, /not_feed/],
+    ];
+    const subscriptions = feeds.map(([url, status, words]): Case => {
+      return ['/feeds', { body: { url } }, status, words];
+    });
+    await assertRefused(subscriptions);
     const [inside] = urls;
     const body = { url: inside?.[0], score: 5 };
     await assertRefused([['/correct_rank', { body }, 422, /private_address/]]);

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { systemClock } from 'spillway';
-import { addSamples, rankerProgram } from 'spillway-ranker';
+import { rankerProgram } from 'spillway-ranker';
 import { ranker } from './fixtures/ranker-command.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
-import { temporaryFolder } from './fixtures/stored-ranker.ts';
+import { openStorage, temporaryFolder } from './fixtures/stored-ranker.ts';
 
 type Command = ReturnType<typeof rankerProgram>;
 
@@ -28,8 +27,7 @@ describe('the command line of the ranker', () => {
   before(async () => {
     folder = await temporaryFolder(stack);
     site = stack.use(await RankerSite.open());
-    await addSamples(site.ranker.storage, site.userId, systemClock);
-    site.ranker.embedding.wake();
+    await site.ranker.reader.addSamples(site.userId);
     await site.ranker.embedding.idle();
     own = { RANKER_URL: site.url, RANKER_KEY: site.key };
   });
@@ -55,7 +53,7 @@ describe('the command line of the ranker', () => {
       [['rnk'], 2, /unknown command 'rnk'[\s\S]*Did you mean rank\?/],
       [['rank'], 2, /missing required argument 'url\|file'/],
       [['rank', 'none'], 2, /none: is neither an address .* nor a file/],
-      [['train', 'sample:write-ahead', '50'], 2, /score: must be a number from 1 to 10, got 50/],
+      [['train', 'sample:queues', '50'], 2, /score: must be a number from 1 to 10, got 50/],
       [['stats'], 1, /no server can be reached at http:\/\/127\.0\.0\.1:1; start it/, nowhere],
       [['stats', '--key', 'wrong'], 2, /send your key/, own],
       [['rank', 'http://10.0.0.1/'], 1, /ARTICLE_UNAVAILABLE: private_address/, own],
@@ -76,17 +74,26 @@ describe('the command line of the ranker', () => {
       const told = await ranker(['rank', url, '--json'], own);
       return JSON.parse(told.stdout).rank;
     };
-    assert.equal(await rankOf('sample:write-ahead'), 5.5);
-    const trained = await ranker(['train', 'sample:write-ahead', '9'], own);
+    assert.equal(await rankOf('sample:queues'), 5.5);
+    const trained = await ranker(['train', 'sample:queues', '9'], own);
     assert.match(trained.stdout, /is 9 to you: 5\.5 before, 9\.0 now/);
     await ranker(['train', 'sample:red-carpet', '1'], own);
     const list = await ranker(['articles', '--json'], own);
     const titles = JSON.parse(list.stdout).articles.map(({ url }: { url: string }) => url);
-    assert.deepEqual([titles[0], titles.at(-1)], ['sample:write-ahead', 'sample:red-carpet']);
+    assert.deepEqual([titles[0], titles.at(-1)], ['sample:queues', 'sample:red-carpet']);
     const file = join(folder, 'note.txt');
-    writeFileSync(file, 'A log of a database\n\nA database writes a log to its disk.');
+    writeFileSync(file, 'A queue\n\nA server with a full queue refuses what it cannot do.');
     const why = await ranker(['rank', file, '--explain'], own);
-    assert.match(why.stdout, /A log of a database[\s\S]*like "Why a database/);
+    assert.match(why.stdout, /A queue[\s\S]*like "Why a full queue/);
+  });
+
+  it('makes no first user at a start that fails, since nobody would see the key', async () => {
+    const data = join(folder, 'taken');
+    const told = await ranker(['serve', '--data', data, '--port', new URL(site.url).port]);
+    assert.deepEqual([told.code, told.stdout], [1, '']);
+    assert.match(told.stderr, /is in use; choose another with --port/);
+    const storage = await openStorage(`sqlite:${join(data, 'ranker.db')}`, stack);
+    assert.deepEqual(await storage.users.list(), []);
   });
 
   it('takes ratings in bulk, and moves them elsewhere', async () => {

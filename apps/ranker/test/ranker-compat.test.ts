@@ -29,7 +29,8 @@ describe('a ranker that answers as news-score does', () => {
     assert.deepEqual((await rank('nonsense')).json.source, 'unavailable');
     const { status, json } = await ask('/rank');
     assert.deepEqual([status, json.detail[0].loc], [422, ['query', 'url']]);
-    assert.equal((await ask('/rank?url=')).status, 422);
+    const short = await ask('/rank?url=');
+    assert.deepEqual([short.status, short.json.detail[0].type], [422, 'string_too_short']);
   });
 
   it('takes corrections, in bulk too, and leaves out items that lack a field', async () => {
@@ -41,9 +42,19 @@ describe('a ranker that answers as news-score does', () => {
     assert.deepEqual([skipped.status, skipped.json.status], [200, 'skipped']);
     const wrong = await ask('/correct_rank', { body: { url, score: 50 } });
     assert.deepEqual([wrong.status, wrong.json.status], [200, 'error']);
-    assert.equal((await ask('/correct_rank', { body: { score: 9 } })).status, 422);
+    const told = async (body: unknown) => {
+      const { status, json } = await ask('/correct_rank', { body });
+      return [status, json.detail[0].type, json.detail[0].loc.join('.')];
+    };
+    assert.deepEqual(await told({ score: 9 }), [422, 'missing', 'body.url']);
+    assert.deepEqual(await told({ url }), [422, 'missing', 'body.score']);
+    assert.deepEqual(await told({ url, score: [] }), [422, 'float_type', 'body.score']);
+    assert.deepEqual(await told('{'), [422, 'json_invalid', 'body.0']);
+    const text = await ask('/correct_rank', { body: { url, score: '9' } });
+    assert.equal(text.json.status, 'accepted', 'a number may be a text');
     assert.equal((await rank(url)).json.rank, 9);
     const items = [{ url: `${news.url}/c`, score: 2 }, { url: 'x' }, { score: 3 }, null];
+    items.push({ url: 'x:y', score: 3 });
     const bulk = await ask('/train_bulk', { body: { items } });
     assert.deepEqual([bulk.json.status, bulk.json.count], ['accepted', 1]);
     const fetched = await ask('/fetch_training', { method: 'POST' });
@@ -73,6 +84,8 @@ describe('a ranker that answers as news-score does', () => {
       'avg_abs_delta',
       'recent_7d',
     ]);
+    assert.equal(json.last_training.type, 'continuous');
+    assert.match(json.last_training.status, /^(running|completed|interrupted)$/);
   });
 
   it('ends for this machine only', async () => {

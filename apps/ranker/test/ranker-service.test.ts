@@ -4,9 +4,11 @@ import { after, before, describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
 import { storyOf } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
-import { temporaryFolder } from './fixtures/stored-ranker.ts';
+import { storedArticle, temporaryFolder } from './fixtures/stored-ranker.ts';
+import { Visitor } from './fixtures/visitor.ts';
 import { WordEmbedder } from './fixtures/word-embedder.ts';
 
+const weekMs = 7 * 86_400_000;
 const tech = storyOf('kernel', 'compiler', 'database');
 const gossip = storyOf('star', 'singer', 'wedding');
 
@@ -101,5 +103,22 @@ describe('a ranker service', () => {
     assert.equal((await site.ask('/-/stats')).status, 403, 'a user is no operator');
     const root = await fetch(site.url, { redirect: 'manual' });
     assert.deepEqual([root.status, root.headers.get('location')], [303, '/reader']);
+  });
+
+  it('makes the lists as it was told, and tells the operator when it cannot', async () => {
+    await using site = await RankerSite.open({ desks: { articlesMax: 10 } });
+    const { storage, changes, server } = site.ranker;
+    const articles = Array.from({ length: 12 }, (_, at) =>
+      storedArticle(`https://example.org/${at}`, { publishedAt: at * weekMs }),
+    );
+    await storage.shelves.add(site.userId, articles, 1);
+    const visitor = new Visitor(site.url);
+    await visitor.logIn(site.key);
+    assert.match(await visitor.page('/reader'), /10 stories to read/);
+    storage.shelves.list = () => Promise.reject(new Error('no list today'));
+    changes.tell(site.userId);
+    const told = () => server.app.recentErrors.list().map(({ route, message }) => [route, message]);
+    while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.deepEqual(told(), [['job lists', 'no list today']]);
   });
 });

@@ -188,7 +188,8 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
 
     it('finds articles of a user by all words, and knows what was read and rated', async () => {
       const userId = await newUser('frank');
-      const articles = ['Alpha 100% beta', 'alpha gamma'].map((title, at) =>
+      const titles = ['Alpha 100% beta', 'alpha gamma', 'Снег: МОСКВА ждёт', 'Ärger in Ölstadt'];
+      const articles = titles.map((title, at) =>
         storedArticle(`https://example.org/s${at}`, { title, addedAt: at }),
       );
       await storage.shelves.add(userId, articles, 5);
@@ -206,6 +207,9 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.equal((await found(['alpha', 'beta'])).length, 1);
       assert.equal((await found(['0% b'])).length, 1);
       assert.equal((await found(['l%a'])).length, 0);
+      for (const words of [['москва', 'снег'], ['ждёт'], ['ärger'], ['ölstadt']]) {
+        assert.equal((await found(words)).length, 1, words.join());
+      }
       const id = articles[0]?.id as string;
       await storage.shelves.markRead(userId, id, 6);
       await storage.ratings.record([{ userId, articleId: id, score: 10, predicted: 4, at: 7 }]);

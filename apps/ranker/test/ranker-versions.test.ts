@@ -36,8 +36,12 @@ describe('a ranker with its real model, while it trains and replaces workers', (
     const asker = async (kind: keyof typeof topics, number: number): Promise<void> => {
       while (!isOver) {
         const text = textOf(kind, number);
-        const { status, json, text: told } = await site.ask('/rank', { body: { text } });
+        const body = { text, explain: true };
+        const { status, json, text: told } = await site.ask('/rank', { body });
         assert.equal(status, 200, told);
+        const points = json.explanation.contributions.map((one: { points: number }) => one.points);
+        const sum = points.reduce((so: number, one: number) => so + one, 0);
+        assert.ok(Math.abs(sum - json.rank) < 0.01, `its reasons add up to ${sum}: ${told}`);
         const key = `${json.version} ${text}`;
         assert.equal(
           said.get(key) ?? json.rank,
@@ -59,6 +63,7 @@ describe('a ranker with its real model, while it trains and replaces workers', (
       const { status, json, text } = await site.ask('/correct_rank', { body });
       assert.equal(status, 200, text);
       acknowledged.push(json.version);
+      assert.ok(Math.abs(json.rank - score) < 0.01, `what was just rated is known: ${text}`);
       if (number === 11) assert.equal((await site.ask('/retrain', { method: 'POST' })).status, 202);
       const history = await site.ranker.storage.trainings.list(site.userId, 10);
       assert.ok(history.every(({ status: how }) => how === 'completed' || how === 'running'));
@@ -72,6 +77,12 @@ describe('a ranker with its real model, while it trains and replaces workers', (
       acknowledged,
       acknowledged.toSorted((one, other) => one - other),
     );
+    const asked = textOf('liked', 1);
+    const { json: grown } = await site.ask('/rank', { body: { text: asked } });
+    site.ranker.tastes.reload(site.userId);
+    const { json: loaded } = await site.ask('/rank', { body: { text: asked } });
+    assert.ok(loaded.version > grown.version);
+    assert.ok(Math.abs(loaded.rank - grown.rank) < 0.01, 'as if made at once from all ratings');
     assert.ok(versions.size > 5 && answers > 20, `${versions.size} versions, ${answers} answers`);
     const liked = await site.ask('/rank', { body: { text: textOf('liked', 500) } });
     const disliked = await site.ask('/rank', { body: { text: textOf('disliked', 500) } });

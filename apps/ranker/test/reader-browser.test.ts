@@ -76,6 +76,24 @@ describe('the reader in a browser', () => {
     await tab.context().close();
   });
 
+  it('takes a rating back by one key, or by the button that is pressed', async () => {
+    await using site = await ReaderSite.open();
+    const tab = await entered(site);
+    for (const key of 'j7') await tab.keyboard.press(key);
+    await counts(tab, 8);
+    await tab.keyboard.press('u');
+    await says(tab, 'Taken back: ');
+    await tab.locator('li[data-article]').nth(8).waitFor();
+    assert.equal(site.store.votes.size, 0);
+    await tab.keyboard.press('u');
+    await says(tab, 'There is no rating of this page to take back.');
+    await site.store.vote('u1', { articleId: 'a0', score: 3 });
+    await tab.goto(`${site.url}/reader?list=rated`);
+    await tab.getByRole('button', { name: '3 of 10', pressed: true }).click();
+    await tab.getByText('You have rated nothing yet').waitFor();
+    assert.equal(site.store.votes.size, 0);
+  });
+
   it('says why in place, and gives the focus back', async () => {
     await using site = await ReaderSite.open();
     await site.store.vote('u1', { articleId: 'a0', score: 9 });

@@ -12,9 +12,11 @@ async function entered(options: { readonly samples?: boolean } = {}) {
 }
 
 const titlesOf = (page: string): string[] =>
-  [...page.matchAll(/<h2 id="t-[^"]+"><a[^>]*>\s*([^<]+)<\/a>/g)].map(([, title = '']) => title);
+  [...page.matchAll(/<h2 id="t-[^"]+"><(?:a|span)[^>]*>\s*([^<]+)</g)].map(
+    ([, title = '']) => title,
+  );
 const idOf = (page: string, title: string): string => {
-  const found = [...page.matchAll(/<h2 id="t-([^"]+)"><a[^>]*>\s*([^<]+)<\/a>/g)];
+  const found = [...page.matchAll(/<h2 id="t-([^"]+)"><(?:a|span)[^>]*>\s*([^<]+)</g)];
   return String(found.find(([, , own]) => own?.includes(title))?.[1]);
 };
 

@@ -74,17 +74,16 @@ export function articlesCommand(): Command {
     .description('list the newest articles, best first')
     .option('--search <words>', 'only those with all of these words')
     .option('--limit <number>', 'how many of the newest', '30')
-    .addHelpText('after', examplesOf('articles', 'articles --search peat --json'))
+    .addHelpText('after', examplesOf('articles', 'articles --search bridge --json'))
     .action(async (options: ServerFlags & { search?: string; limit: string }) => {
       const query = new URLSearchParams({ limit: options.limit, search: options.search ?? '' });
       const answer = await clientOf(options).call<{ articles: Listed[] }>(`/articles?${query}`);
-      const rows = answer.articles.map(({ rank, vote, title, url }) => ({
-        rank,
-        vote,
-        title,
-        url,
-      }));
-      print(answer, options.json, () => table(rows, 'There is nothing to read yet.'));
+      const rows = answer.articles.map(({ rank, vote, title, url }) => {
+        return { rank: rank?.toFixed(1), vote, title, url };
+      });
+      const none =
+        options.search === undefined ? 'There is nothing to read yet.' : 'None is found.';
+      print(answer, options.json, () => table(rows, none));
     });
   return withServer(command);
 }

@@ -3,7 +3,6 @@ import { deadline, wallClock } from 'spillway';
 import { listenFault, makeDatabaseFolder, ServiceStop } from 'spillway-cli';
 import { openRanker, type RankerService } from '../open-ranker.ts';
 import { rankerOptions } from '../ranker-options.ts';
-import { addSamples } from '../ranking/samples.ts';
 import type { Settings } from '../setting-list.ts';
 
 const firstUser = 'reader';
@@ -18,11 +17,12 @@ export async function serve(settings: Settings): Promise<number> {
   await makeDatabaseFolder(settings.database);
   const shutdown = () => process.kill(process.pid, 'SIGTERM');
   const ranker = await openRanker({ ...rankerOptions(settings), shutdown });
-  const key = await firstKey(ranker);
   await ranker.service.start().catch((error: unknown) => {
     const { host, port, compatPort } = settings;
     throw listenFault(error, { host, ports: { '--port': port, '--compat-port': compatPort } });
   });
+  // Only now: who hears that a port is taken would never see the key.
+  const key = await firstKey(ranker);
   if (key !== undefined) {
     // Samples without a score would puzzle a newcomer; slow machines show them later.
     using limit = deadline(wallClock, samplesMs);
@@ -33,10 +33,10 @@ export async function serve(settings: Settings): Promise<number> {
 }
 
 /** At the very first start there is nobody who could ask: a user is made, with samples to read. */
-async function firstKey({ storage }: RankerService): Promise<string | undefined> {
+async function firstKey({ storage, reader }: RankerService): Promise<string | undefined> {
   if ((await storage.users.list()).length > 0) return undefined;
   const { user, key } = await storage.users.add(firstUser);
-  await addSamples(storage, user.id, wallClock);
+  await reader.addSamples(user.id);
   return key;
 }
 
@@ -52,8 +52,8 @@ This is its first start. The key of the first user, "${firstUser}", shown only n
 
 What to do next, in another terminal:
   export RANKER_URL=${server.url} RANKER_KEY=${key}
-  npx ranker articles                      three samples, and what they are worth to you
-  npx ranker train sample:write-ahead 9    say what you think of one
+  npx ranker articles                      ten samples, and what they are worth to you
+  npx ranker train sample:queues 9         say what you think of one
   npx ranker articles                      see the order change
 Or read in a browser, with the key: ${server.url}/reader
 `);

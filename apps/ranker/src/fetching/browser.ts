@@ -22,7 +22,7 @@ export interface BrowserOptions {
   readonly pagesMax?: number | undefined;
   /** A browser that nobody needs for so long is closed; in ms, from 0. @default 60000 */
   readonly idleMsMax?: number | undefined;
-  /** The largest page, in characters, from 1. @default 5 million */
+  /** The largest page, in characters, from 1. @default 5 Mi */
   readonly charsMax?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -74,7 +74,7 @@ export class Browser implements AsyncDisposable {
       pageMsMax = 45_000,
       pagesMax = 100,
       idleMsMax = 60_000,
-      charsMax = 5_000_000,
+      charsMax = 5 * 1_048_576,
     } = options;
     checkNumber('pageMsMax', pageMsMax, 1);
     checkInteger('pagesMax', pagesMax, 1);

@@ -75,7 +75,7 @@ export class Fetcher implements AsyncDisposable {
     const guard = new AddressGuard(options);
     const politeness = new Politeness({ ...options.politeness, clock });
     const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
-    const pages = openBrowser(browser, { guard, pageMsMax, clock });
+    const pages = openBrowser(browser, { guard, pageMsMax, charsMax: bytesMax, clock });
     const pool = await Pool.open<Worker>({
       module: new URL('./extract-worker.ts', import.meta.url),
       ...{ workers, queueMax: 64, deadlineMs: 20_000, killAfterMs: 1_000, heapMbMax: 512, clock },

@@ -108,6 +108,16 @@ export class ArticleRanking {
     return await this.#learn(userId, { article, document }, score, signal);
   }
 
+  /** Takes a judgement back; once it resolves, scores do not know of it. */
+  async unvote(userId: string, articleId: string, signal: AbortSignal): Promise<void> {
+    const { storage, tastes, training, onChange } = this.#options;
+    const isGone = await storage.ratings.remove(userId, articleId, signal);
+    if (!isGone) throw rankerError('NOT_FOUND', `there is no vote on ${articleId}`);
+    await tastes.unlearn(userId, articleId, signal);
+    training.request(userId, 'quick');
+    onChange?.(userId);
+  }
+
   /** Puts training off to the background; says how many ratings it will learn from. */
   async retrain(userId: string, kind: TrainingKind): Promise<number> {
     const samples = (await this.#options.storage.ratings.list(userId)).length;

@@ -28,11 +28,12 @@ export interface LibraryOptions {
   readonly foreground: Foreground;
   /** How long a fetched text is good for, in milliseconds. @default a day */
   readonly freshMs?: number | undefined;
-  /** How long fetching and embedding one article may take, in milliseconds. @default 90,000 */
-  readonly readMsMax?: number | undefined;
   /** Told of an article whose vectors are others from now on. */
   readonly onSaved?: ((articleId: string) => void) | undefined;
 }
+
+/** How long fetching and embedding one article may take. */
+const readMsMax = 90_000;
 
 /** An article and what it is like. */
 export interface ReadArticle {
@@ -44,14 +45,12 @@ export interface ReadArticle {
 export class Library {
   readonly #options: LibraryOptions;
   readonly #freshMs: number;
-  readonly #readMsMax: number;
   /** What is being read now, by the id of its address; bounded by those who wait for it. */
   readonly #reading = new Map<string, Promise<ReadArticle>>();
 
   constructor(options: LibraryOptions) {
     this.#options = options;
     this.#freshMs = options.freshMs ?? 86_400_000;
-    this.#readMsMax = options.readMsMax ?? 90_000;
   }
 
   get model(): ModelName {
@@ -135,7 +134,7 @@ export class Library {
 
   async #fetch({ id, url, given, known }: Wanted): Promise<ReadArticle> {
     const { storage, fetcher, clock } = this.#options;
-    using limit = deadline(clock, this.#readMsMax);
+    using limit = deadline(clock, readMsMax);
     const { signal } = limit;
     const hasText = known !== undefined && known.text !== '';
     const validators = hasText ? { etag: known.etag, lastModified: known.lastModified } : {};

@@ -25,6 +25,7 @@ import type { ShelvedArticle } from '../storage/shelves.ts';
 import { areaUnderCurve } from './area-under-curve.ts';
 import type { ArticleRanking } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
+import { sampleArticles } from './samples.ts';
 import type { UserChanges } from './user-changes.ts';
 import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 
@@ -92,20 +93,20 @@ export class RankerReader implements ReaderStore {
     await this.#options.ranking.vote(userId, id, score, signal);
   }
 
+  async unvote(userId: string, id: string, signal: AbortSignal = never): Promise<void> {
+    await this.#options.ranking.unvote(userId, id, signal);
+  }
+
   async markRead(userId: string, id: string, signal?: AbortSignal): Promise<void> {
     const { storage, clock, changes } = this.#options;
     await storage.shelves.markRead(userId, id, clock.now(), signal);
     changes.tell(userId);
   }
 
-  async addArticles(
-    userId: string,
-    articles: readonly NewArticle[],
-    signal?: AbortSignal,
-  ): Promise<void> {
+  async addSamples(userId: string, signal?: AbortSignal): Promise<void> {
     const { storage, clock, changes, onArticles } = this.#options;
     const now = clock.now();
-    await storage.shelves.add(userId, storedArticles(articles, now), now, signal);
+    await storage.shelves.add(userId, sampleArticles(now), now, signal);
     onArticles();
     changes.tell(userId);
   }

@@ -15,8 +15,26 @@ export interface UserStatsOptions {
 const weekMs = 7 * 86_400_000;
 const [liked, disliked] = [8, 3];
 
+/** One training, as it is told. */
+export interface TrainingAnswer {
+  readonly started_at: string;
+  readonly completed_at: string | null;
+  readonly type: string;
+  readonly samples: number;
+  readonly epochs: number;
+  readonly final_loss: number | null;
+  readonly best_loss: number | null;
+  readonly status: string;
+}
+
+/** What is told of a user's ratings and of what was learned from them. */
+export interface StatsAnswer {
+  readonly last_training: TrainingAnswer | null;
+  readonly [number: string]: unknown;
+}
+
 /** How many ratings a user has given, how good predictions were, and what was trained. */
-export async function userStats(options: UserStatsOptions): Promise<object> {
+export async function userStats(options: UserStatsOptions): Promise<StatsAnswer> {
   const { storage, userId, model, now, countsRepeated } = options;
   const { ratings, trainings, vectors } = storage;
   const filter = { userId, firstOnly: !countsRepeated };
@@ -48,7 +66,7 @@ function accuracyAnswer({ count, meanDelta, meanAbsoluteDelta }: Accuracy) {
 }
 
 /** Losses are mean errors by cross-validation, in points of score. */
-export function trainingAnswer(training: KeptTraining): object {
+export function trainingAnswer(training: KeptTraining): TrainingAnswer {
   const { kind, startedAt, endedAt, samples, epochs, status, errors } = training;
   return {
     started_at: new Date(startedAt).toISOString(),

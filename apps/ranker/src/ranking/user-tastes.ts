@@ -99,6 +99,16 @@ export class UserTastes {
     return { predicted, score: await this.score(userId, rated, signal) };
   }
 
+  /** Forgets a judgement that was taken back in storage. */
+  async unlearn(userId: string, articleId: string, signal: AbortSignal): Promise<void> {
+    try {
+      if (this.#isWorn(userId)) this.reload(userId);
+      await this.#with(userId, signal, () => this.tastes.unrate(userId, [articleId], signal));
+    } catch {
+      this.reload(userId);
+    }
+  }
+
   /** Lets go of a taste, so that it is loaded with all that is stored by then. */
   reload(userId: string): void {
     this.tastes.forget(userId);

@@ -1,17 +1,13 @@
 import type { FastifyPluginAsync } from 'fastify';
-import type { Clock } from 'spillway';
 import type { Desks } from './desks.ts';
 import { frame } from './frame.ts';
 import { answerForm, backOf, userOf } from './reader-session.ts';
 import type { ReaderStore } from './reader-store.ts';
-import { sampleArticles } from './samples.ts';
 import { whyView } from './why-page.ts';
 
 export interface ArticleRoutesOptions {
   readonly store: ReaderStore;
   readonly desks: Desks;
-  /** UNIX milliseconds. */
-  readonly clock: Clock;
 }
 
 const params = {
@@ -31,7 +27,7 @@ interface Article {
 
 /** Rating an article, being done with it, and asking why it has its score. */
 export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (app, options) => {
-  const { store, desks, clock } = options;
+  const { store, desks } = options;
 
   app.post<Article & { Body: { score: string } }>(
     '/reader/articles/:id/vote',
@@ -48,6 +44,15 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
       });
     },
   );
+
+  app.post<Article>('/reader/articles/:id/unvote', { schema: { params } }, (request, reply) => {
+    const { id } = userOf(request);
+    return answerForm(reply, backOf(request.body), async () => {
+      await store.unvote(id, request.params.id, request.permit.signal);
+      await desks.open(id).refresh();
+      return 'Your rating is taken back.';
+    });
+  });
 
   app.post<Article>('/reader/articles/:id/done', { schema: { params } }, (request, reply) => {
     const { id } = userOf(request);
@@ -69,7 +74,7 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
   app.post('/reader/samples', (request, reply) => {
     const { id } = userOf(request);
     return answerForm(reply, '/reader', async () => {
-      await store.addArticles(id, sampleArticles(clock.now()), request.permit.signal);
+      await store.addSamples(id, request.permit.signal);
       await desks.open(id).refresh();
       return 'Sample articles are here: rate three of them and see the order change.';
     });

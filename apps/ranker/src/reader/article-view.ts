@@ -8,6 +8,8 @@ export const actionForm = 'act';
 
 const scores = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] as const;
 const leadLengthMax = 240;
+/** Of what can be read nowhere else. */
+const ownLengthMax = 490;
 
 /** One place of the list. */
 export function articleView(place: Place, nowMs: number): Html {
@@ -28,7 +30,7 @@ export function articleView(place: Place, nowMs: number): Html {
     vote !== undefined && html`<span class="mark yours">you gave ${vote}</span>`,
     unavailable !== undefined && html`<span class="mark">no text: ${unavailable}</span>`,
   ]}</p>
-<p class="lead">${shortened(article.lead)}</p>
+<p class="lead">${shortened(article.lead, hrefOf(article) ? leadLengthMax : ownLengthMax)}</p>
 ${others.length > 0 && othersView(others, nowMs)}
 <div class="acts">${scaleView(article)}
 <a class="act why" href="/reader/articles/${id}/why">Why?</a>
@@ -51,8 +53,13 @@ function scoreView({ score, uncertainty }: ReaderArticle): Html {
 }
 
 /** A text without an address, or with one that could run code, has no link. */
-function titleView({ url, title }: ReaderArticle): Html {
-  const href = /^https?:/i.test(url) ? safeUrl(url) : undefined;
+function hrefOf({ url }: ReaderArticle): string | undefined {
+  return /^https?:/i.test(url) ? safeUrl(url) : undefined;
+}
+
+function titleView(article: ReaderArticle): Html {
+  const { title } = article;
+  const href = hrefOf(article);
   if (href === undefined) return html`<span>${title}</span>`;
   return html`<a class="title" href="${href}" rel="noopener noreferrer" target="_blank">
 ${title}</a>`;
@@ -76,12 +83,12 @@ function othersView(others: readonly ReaderArticle[], nowMs: number): Html {
   )}</ul></details>`;
 }
 
-/** Ten buttons that rate at once; a pressed one is what the user gave. */
+/** Ten buttons that rate at once; a pressed one is what the user gave, and takes it back. */
 function scaleView({ id, title, vote }: ReaderArticle): Html {
   return html`<div class="scale" role="group" aria-label="Rate: ${title}">
 ${scores.map(
-  (score) => html`<button form="${actionForm}" formaction="/reader/articles/${id}/vote"
- name="score" value="${score}" aria-pressed="${score === vote ? 'true' : 'false'}"
+  (score) => html`<button form="${actionForm}"
+ formaction="/reader/articles/${id}/${score === vote ? 'unvote' : 'vote'}" name="score" value="${score}" aria-pressed="${score === vote ? 'true' : 'false'}"
  aria-label="${score} of 10">${score}</button>`,
 )}</div>`;
 }
@@ -101,10 +108,10 @@ function moreView({ title, source }: ReaderArticle): Html {
 </details>`;
 }
 
-function shortened(text: string): string {
+function shortened(text: string, lengthMax: number): string {
   const plain = text.replace(/\s+/g, ' ').trim();
-  if (plain.length <= leadLengthMax) return plain;
-  const cut = plain.slice(0, leadLengthMax);
-  const whole = cut.slice(0, Math.max(cut.lastIndexOf(' '), leadLengthMax / 2));
+  if (plain.length <= lengthMax) return plain;
+  const cut = plain.slice(0, lengthMax);
+  const whole = cut.slice(0, Math.max(cut.lastIndexOf(' '), lengthMax / 2));
   return `${whole.replace(/[\s.,;:!?]+$/, '')}…`;
 }

@@ -13,11 +13,12 @@ export interface DesksOptions {
   readonly explorationShare?: number | undefined;
   /** How many of the newest articles are ordered for a user, 10 to 10,000; 1,000 by default. */
   readonly articlesMax?: number | undefined;
-  /** How many users' lists are kept in memory. From 1; 32 by default. */
-  readonly desksMax?: number | undefined;
   /** Told when lists could not be brought up to date without anybody waiting for it. */
-  readonly onFailure?: ((error: unknown) => void) | undefined;
+  readonly onFailure: (error: unknown) => void;
 }
+
+/** How many users' lists are kept in memory. */
+const desksMax = 32;
 
 export interface DesksStats {
   readonly desks: number;
@@ -29,7 +30,6 @@ export interface DesksStats {
 /** The desks of those who read now, and the sign that something on one of them has changed. */
 export class Desks implements Observable, Disposable {
   readonly #shared: Omit<DeskOptions, 'userId'>;
-  readonly #desksMax: number;
   /** By user; the one that was asked for last is the last. */
   readonly #desks = new Map<string, Desk>();
   readonly #listeners = new Set<() => void>();
@@ -39,12 +39,10 @@ export class Desks implements Observable, Disposable {
 
   constructor(options: DesksOptions) {
     const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 1_000 } = options;
-    const { store, clock, desksMax = 32, onFailure = () => {} } = options;
+    const { store, clock, onFailure } = options;
     checkNumber('halfLifeHours', halfLifeHours, 1);
     checkNumber('explorationShare', explorationShare, 0, 0.5);
     checkInteger('articlesMax', articlesMax, 10, 10_000);
-    checkInteger('desksMax', desksMax, 1);
-    this.#desksMax = desksMax;
     this.#shared = {
       ...{ store, clock, explorationShare, articlesMax },
       halfLifeMs: halfLifeHours * 3_600_000,
@@ -86,7 +84,7 @@ export class Desks implements Observable, Disposable {
     this.#desks.delete(userId);
     this.#desks.set(userId, desk);
     for (const [oldest, old] of this.#desks) {
-      if (this.#desks.size <= this.#desksMax) break;
+      if (this.#desks.size <= desksMax) break;
       this.#desks.delete(oldest);
       old[Symbol.dispose]();
     }

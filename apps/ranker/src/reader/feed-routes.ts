@@ -1,15 +1,14 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
-import { httpError } from 'spillway-http';
-import { unavailableError } from '../errors.ts';
 import { formatOpml } from '../feeds/opml.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Desks } from './desks.ts';
 import type { FeedRefresh } from './feed-refresh.ts';
 import { feedsView } from './feeds-page.ts';
 import { frame } from './frame.ts';
+import { findFeed, listedFeeds } from './new-feeds.ts';
 import { answerForm, userOf } from './reader-session.ts';
-import type { NewFeed, ReaderStore } from './reader-store.ts';
+import type { ReaderStore } from './reader-store.ts';
 
 export interface FeedRoutesOptions {
   readonly store: ReaderStore;
@@ -28,9 +27,6 @@ const oneField = (name: string) => {
   return { type: 'object', required: [name], properties: { [name]: { type: 'string' } } } as const;
 };
 
-/** How many feeds one list may bring, and how long names may be. */
-const feedsMax = 1_000;
-const nameLengthMax = 200;
 const opmlBytesMax = 4_194_304;
 
 /** Seeing, adding, removing, importing and exporting feeds. */
@@ -68,7 +64,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
       const { id } = userOf(request);
       return answerForm(reply, '/reader/feeds', async () => {
         const { signal } = request.permit;
-        const feed = await findFeed(fetcher, request.body.url.trim(), signal);
+        const feed = await findFeed(fetcher, request.body.url, signal);
         await store.subscribe(id, [feed], signal);
         void refresh.look();
         return `${feed.title || feed.url}: added.`;
@@ -83,17 +79,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
       const { id } = userOf(request);
       return answerForm(reply, '/reader/feeds', async () => {
         const { signal } = request.permit;
-        const found = await fetcher.parseOpml(request.body.opml, signal);
-        if (found.length > feedsMax) {
-          throw httpError(
-            'INPUT_INVALID',
-            `a list may have ${feedsMax} feeds, not ${found.length}`,
-          );
-        }
-        const feeds = found.map(({ url, title, folders }): NewFeed => {
-          const folder = folders.join(' / ').slice(0, nameLengthMax);
-          return { url, title: title.slice(0, nameLengthMax), folder };
-        });
+        const feeds = listedFeeds(await fetcher.parseOpml(request.body.opml, signal));
         await store.subscribe(id, feeds, signal);
         void refresh.look();
         return feeds.length === 1 ? '1 feed imported.' : `${feeds.length} feeds imported.`;
@@ -114,18 +100,3 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
     },
   );
 };
-
-/** Asked for before it is kept, so that nothing is kept that is no feed. */
-async function findFeed(
-  fetcher: FeedRoutesOptions['fetcher'],
-  url: string,
-  signal: AbortSignal,
-): Promise<NewFeed> {
-  const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
-  if (!isWeb) throw httpError('INPUT_INVALID', 'the address of a feed begins with https://');
-  const answer = await fetcher.fetchFeed(url, { signal });
-  if (answer.kind === 'unavailable') throw unavailableError(answer);
-  if (answer.kind === 'unchanged') return { url, title: '', folder: '' };
-  const { feed } = answer;
-  return { url: feed.url, title: feed.title.slice(0, nameLengthMax), folder: '' };
-}

@@ -15,6 +15,7 @@ const keys = [
   ['o', 'open'],
   ['w', 'why'],
   ['x', 'done'],
+  ['u', 'take the last rating back'],
   ['/', 'search'],
 ] as const;
 

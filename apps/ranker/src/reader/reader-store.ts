@@ -21,10 +21,12 @@ export interface ReaderStore {
   ): Promise<ReaderExplanation | undefined>;
   /** Keeps a rating from 1 to 10; once it resolves, `articles` gives scores that know of it. */
   vote(userId: string, vote: ReaderVote, signal?: AbortSignal): Promise<void>;
+  /** Takes a rating back; once it resolves, `articles` gives scores that do not know of it. */
+  unvote(userId: string, articleId: string, signal?: AbortSignal): Promise<void>;
   /** Keeps that the user is done with an article without rating it. */
   markRead(userId: string, articleId: string, signal?: AbortSignal): Promise<void>;
-  /** Adds articles with their text to those of the user; known ones (by URL) are left alone. */
-  addArticles(userId: string, articles: readonly NewArticle[], signal?: AbortSignal): Promise<void>;
+  /** Adds the articles that come with the app to those of the user; known ones are left alone. */
+  addSamples(userId: string, signal?: AbortSignal): Promise<void>;
   /** How well the scores did before the user rated. */
   accuracy(userId: string, signal?: AbortSignal): Promise<ReaderAccuracy>;
 

@@ -67,6 +67,14 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
       return { ...told, rank: rounded(score.score), version: score.version };
     },
   );
+  app.delete<Named>(
+    '/votes/:id',
+    { config: changing, schema: { params: idSchema } },
+    async ({ rankerUser, params: { id }, permit: { signal } }) => {
+      await ranking.unvote(rankerUser.id, id, signal);
+      return { removed: id };
+    },
+  );
 };
 
 function articleAnswer(article: ReaderArticle): object {

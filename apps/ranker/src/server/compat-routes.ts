@@ -2,10 +2,11 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import type { Clock } from 'spillway';
 import { failureOf } from 'spillway-http';
 import { UnavailableArticleError } from '../errors.ts';
+import { canonicalUrl } from '../fetching/canonical-url.ts';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Library } from '../ranking/library.ts';
-import type { TrainingSet } from '../ranking/training-set.ts';
-import { userStats } from '../ranking/user-stats.ts';
+import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
+import { type TrainingAnswer, userStats } from '../ranking/user-stats.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { rounded } from './answers.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
@@ -24,6 +25,9 @@ export interface CompatRoutesOptions {
 
 type Reason = 'unavailable' | 'timeout' | 'error';
 
+/** Stands for a body that cannot be read. */
+const notJson = Symbol('not JSON');
+
 /** The eight endpoints of news-score, with its shapes: failures are told inside a 200. */
 export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app, options) => {
   const { storage, ranking, library, trainingSet, lanes, clock, userId } = options;
@@ -33,6 +37,11 @@ export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app,
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) => {
     done(null, parsed(text as string));
   });
+  app.addHook('preHandler', async ({ body }, reply) => {
+    if (body !== notJson) return;
+    const loc = ['body', 0];
+    await refusal(reply, { type: 'json_invalid', loc, msg: 'JSON decode error', input: {} });
+  });
   // What fails before a handler begins, overload above all, keeps its honest status.
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = failureOf(error);
@@ -41,8 +50,9 @@ export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app,
 
   app.get('/rank', { config }, async ({ query, permit }, reply) => {
     const { url } = Object(query) as { url?: unknown };
-    if (typeof url !== 'string') return missing(reply, ['query', 'url']);
-    if (url.length === 0 || url.length > urlMax) return tooShort(reply, ['query', 'url'], url);
+    const loc = ['query', 'url'];
+    if (typeof url !== 'string') return wrong(reply, loc, url, 'string');
+    if (url.length === 0 || url.length > urlMax) return wrongLength(reply, loc, url);
     try {
       const item = { url };
       const { score } = await ranking.rank(await userId(), item, { signal: permit.signal });
@@ -52,9 +62,10 @@ export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app,
     }
   });
   app.post('/correct_rank', post, async ({ body, permit }, reply) => {
-    const { url, score } = Object(body) as { url?: unknown; score?: unknown };
-    if (typeof url !== 'string') return missing(reply, ['body', 'url']);
-    if (typeof score !== 'number') return missing(reply, ['body', 'score']);
+    const { url, score: given } = Object(body) as { url?: unknown; score?: unknown };
+    const score = numberOf(given);
+    if (typeof url !== 'string') return wrong(reply, ['body', 'url'], url, 'string');
+    if (score === undefined) return wrong(reply, ['body', 'score'], given, 'number');
     if (score < 1 || score > 10) {
       return { status: 'error', message: `score must be from 1 to 10, got ${score}` };
     }
@@ -68,8 +79,8 @@ export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app,
   });
   app.post('/train_bulk', post, async ({ body, permit }, reply) => {
     const { items } = Object(body) as { items?: unknown };
-    if (!Array.isArray(items)) return missing(reply, ['body', 'items']);
-    const rated = items.filter(isRated).map(({ url, score }) => ({ url, score }));
+    if (!Array.isArray(items)) return wrong(reply, ['body', 'items'], items, 'list');
+    const rated = items.flatMap(ratedOf);
     try {
       if (rated.length > 0) await trainingSet.add(await userId(), rated, permit.signal);
       const message = `${rated.length} items were added`;
@@ -93,7 +104,8 @@ export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app,
   });
   app.get('/stats', { config: { lane: lanes.read } }, async () => {
     const who = { storage, userId: await userId(), model: library.model };
-    return await userStats({ ...who, now: clock.now(), countsRepeated: true });
+    const stats = await userStats({ ...who, now: clock.now(), countsRepeated: true });
+    return { ...stats, last_training: stats.last_training && oneKind(stats.last_training) };
   });
   app.get('/training_set', { config: { lane: lanes.read } }, async ({ permit }) => {
     const items = await storage.ratings.listUrls(await userId(), permit.signal);
@@ -105,14 +117,29 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    return notJson;
   }
 }
 
-function isRated(item: unknown): item is { readonly url: string; readonly score: number } {
-  const { url, score } = Object(item) as { url?: unknown; score?: unknown };
-  const isScore = typeof score === 'number' && score >= 1 && score <= 10;
-  return typeof url === 'string' && URL.canParse(url) && isScore;
+/** Numbers may come as texts. */
+function numberOf(value: unknown): number | undefined {
+  const isText = typeof value === 'string' && value.trim() !== '';
+  const found = isText ? Number(value) : value;
+  return typeof found === 'number' && Number.isFinite(found) ? found : undefined;
+}
+
+/** An item that lacks something is left out. */
+function ratedOf(item: unknown): RatedItem[] {
+  const { url, score: given } = Object(item) as { url?: unknown; score?: unknown };
+  const score = numberOf(given) ?? 0;
+  const isAddress = typeof url === 'string' && canonicalUrl(url) !== undefined;
+  return isAddress && score >= 1 && score <= 10 ? [{ url, score }] : [];
+}
+
+/** The old service knew one kind of training, and three ways it could be. */
+function oneKind(training: TrainingAnswer): TrainingAnswer {
+  const isKnown = training.status === 'running' || training.status === 'completed';
+  return { ...training, type: 'continuous', status: isKnown ? training.status : 'interrupted' };
 }
 
 function reasonOf(error: unknown): Reason {
@@ -122,13 +149,23 @@ function reasonOf(error: unknown): Reason {
   return isOut ? 'unavailable' : 'error';
 }
 
-function missing(reply: FastifyReply, loc: readonly string[]): FastifyReply {
-  return refusal(reply, { type: 'missing', loc, msg: 'Field required', input: null });
+function wrong(
+  reply: FastifyReply,
+  loc: readonly string[],
+  input: unknown,
+  kind: 'list' | 'number' | 'string',
+): FastifyReply {
+  const isMissing = input === undefined;
+  const type = isMissing ? 'missing' : `${kind === 'number' ? 'float' : kind}_type`;
+  const msg = isMissing ? 'Field required' : `Input should be a valid ${kind}`;
+  return refusal(reply, { type, loc, msg, input: input ?? null });
 }
 
-function tooShort(reply: FastifyReply, loc: readonly string[], input: string): FastifyReply {
-  const msg = `String should have 1 to ${urlMax} characters`;
-  return refusal(reply, { type: 'string_too_short', loc, msg, input: input.slice(0, 80) });
+function wrongLength(reply: FastifyReply, loc: readonly string[], url: string): FastifyReply {
+  const isShort = url === '';
+  const most = isShort ? 'at least 1 character' : `at most ${urlMax} characters`;
+  const type = isShort ? 'string_too_short' : 'string_too_long';
+  return refusal(reply, { type, loc, msg: `String should have ${most}`, input: url.slice(0, 80) });
 }
 
 function refusal(reply: FastifyReply, detail: object): FastifyReply {

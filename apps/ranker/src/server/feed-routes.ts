@@ -1,9 +1,9 @@
 import type { FastifyPluginAsync } from 'fastify';
-import { rankerError } from '../errors.ts';
 import { formatOpml } from '../feeds/opml.ts';
-import { webUrl } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { RankerReader } from '../ranking/ranker-reader.ts';
+import type { FeedRefresh } from '../reader/feed-refresh.ts';
+import { findFeed, listedFeeds } from '../reader/new-feeds.ts';
 import type { NewRule } from '../reader/reader-store.ts';
 import { checkRule } from '../reader/rule-book.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
@@ -11,7 +11,8 @@ import { bodyBytesMax, idSchema, titleMax, urlSchema } from './request-schemas.t
 
 export interface FeedRoutesOptions {
   readonly reader: RankerReader;
-  readonly fetcher: Pick<Fetcher, 'parseOpml'>;
+  readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
+  readonly refresh: Pick<FeedRefresh, 'look'>;
   readonly lanes: RankerLanes;
 }
 
@@ -41,7 +42,7 @@ const rule = {
 
 /** What a user reads, for programs. */
 export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
-  const { reader, fetcher, lanes } = options;
+  const { reader, fetcher, refresh, lanes } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
 
@@ -50,13 +51,15 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
   });
   app.post<{ Body: { readonly url: string; readonly title: string; readonly folder: string } }>(
     '/feeds',
-    { config: changing, schema: { body: feed } },
+    { config: { ...changing, lane: lanes.rank }, schema: { body: feed } },
     async ({ rankerUser, body, permit: { signal } }, reply) => {
-      const url = webUrl(body.url)?.href;
-      if (url === undefined) throw rankerError('INPUT_INVALID', 'body.url: no address of the web');
-      await reader.subscribe(rankerUser.id, [{ ...body, url }], signal);
+      const found = await findFeed(fetcher, body.url, signal);
+      const { url } = found;
+      const title = body.title || found.title;
+      await reader.subscribe(rankerUser.id, [{ url, title, folder: body.folder }], signal);
+      void refresh.look();
       reply.code(201);
-      return { url };
+      return { url, title };
     },
   );
   app.delete<Named>(
@@ -83,11 +86,9 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
       '/feeds/opml',
       { config: { ...changing, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
       async ({ rankerUser, body, permit: { signal } }, reply) => {
-        const found = await fetcher.parseOpml(String(body ?? ''), signal);
-        const feeds = found.map(({ url, title, folders }) => {
-          return { url, title, folder: folders.join(' / ') };
-        });
+        const feeds = listedFeeds(await fetcher.parseOpml(String(body ?? ''), signal));
         await reader.subscribe(rankerUser.id, feeds, signal);
+        void refresh.look();
         reply.code(201);
         return { feeds: feeds.length };
       },

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { RankingParts } from '../ranking/ranking-parts.ts';
+import type { FeedRefresh } from '../reader/feed-refresh.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { requireKey } from './access.ts';
 import { articleRoutes } from './article-routes.ts';
@@ -13,7 +14,8 @@ import { transferRoutes } from './transfer-routes.ts';
 
 export interface ServerRoutesOptions extends RankingParts {
   readonly storage: RankerStorage;
-  readonly fetcher: Pick<Fetcher, 'parseOpml'>;
+  readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
+  readonly refresh: Pick<FeedRefresh, 'look'>;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
   readonly rankMs: number;

@@ -27,6 +27,7 @@ export interface ShelfQuery {
 
 /** How many characters of a text are shown in a list. */
 const leadMax = 500;
+const isAscii = /^[ -~]*$/;
 
 /** Which articles each user has: by their feeds, or of their own. */
 export class Shelves {
@@ -118,9 +119,18 @@ export class Shelves {
   }
 }
 
-/** The words come in small letters; `like` knows the case of ASCII in SQLite only if told so. */
+/**
+ * The words come in small letters. Databases make only those of ASCII small, or not all of them, so
+ * other words are looked for in the ways they are written: small, with a capital, or all capitals.
+ */
 function hasWord(word: string) {
-  const pattern = `%${word.replaceAll(/[\\%_]/g, '\\$&')}%`;
-  return sql<SqlBool>`(lower(articles.title) like ${pattern} escape '\\'
-    or lower(articles.text) like ${pattern} escape '\\')`;
+  const [first = ''] = word;
+  const capital = first.toUpperCase() + word.slice(first.length);
+  const ways = new Set(isAscii.test(word) ? [word] : [word, capital, word.toUpperCase()]);
+  const found = [...ways].map((way) => {
+    const pattern = `%${way.replaceAll(/[\\%_]/g, '\\$&')}%`;
+    return sql`lower(articles.title) like ${pattern} escape '\\'
+      or lower(articles.text) like ${pattern} escape '\\'`;
+  });
+  return sql<SqlBool>`(${sql.join(found, sql` or `)})`;
 }

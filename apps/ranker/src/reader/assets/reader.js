@@ -8,6 +8,8 @@ const here = { id: undefined, index: 0 };
 
 const items = () => [...document.querySelectorAll('li[data-article]')];
 
+/** The last rating of this page, which can be taken back by a key. */
+let lastVote;
 let sayTimer;
 
 function say(text, isFailure = false) {
@@ -68,14 +70,20 @@ async function post(action, name, value, isRepeated = false) {
 async function press(button) {
   const item = button.closest('li[data-article]');
   const title = item?.querySelector('h2')?.textContent.trim() ?? '';
+  const id = item?.dataset.article;
   if (item) {
-    here.id = item.dataset.article;
+    here.id = id;
     here.index = items().indexOf(item);
     item.classList.add('busy');
   }
-  const done = { score: `Rated ${button.value}: ${title}`, rule: 'Rule added' }[button.name];
+  const isBack = button.formAction.endsWith('/unvote');
+  const rated = isBack
+    ? `Taken back: ${title}`
+    : `Rated ${button.value}: ${title} (u takes it back)`;
+  const done = { score: rated, rule: 'Rule added' }[button.name];
   try {
     await post(button.formAction, button.name, button.value);
+    if (button.name === 'score') lastVote = isBack ? undefined : { id, title };
     say(done ?? `Done: ${title}`);
     const menu = button.closest('details');
     if (menu) menu.open = false;
@@ -83,6 +91,21 @@ async function press(button) {
     say(`${title}: not done. ${error.message}`, true);
   } finally {
     item?.classList.remove('busy');
+  }
+}
+
+async function takeBack() {
+  if (lastVote === undefined) {
+    say('There is no rating of this page to take back.', true);
+    return;
+  }
+  const { id, title } = lastVote;
+  lastVote = undefined;
+  try {
+    await post(`/reader/articles/${id}/unvote`, '', '');
+    say(`Taken back: ${title}`);
+  } catch (error) {
+    say(`${title}: not taken back. ${error.message}`, true);
   }
 }
 
@@ -118,6 +141,7 @@ const keys = {
   o: () => current()?.querySelector('a.title')?.click(),
   w: () => current()?.querySelector('a.why')?.click(),
   x: () => current()?.querySelector('button[formaction$="/done"]')?.click(),
+  u: () => void takeBack(),
   '+': () => vote('9'),
   '-': () => vote('2'),
   '/': () => document.querySelector('#q')?.focus(),
@@ -135,7 +159,8 @@ document.addEventListener('keydown', (event) => {
   const isTyping = event.target.closest('input, textarea, select, dialog') !== null;
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const act = keys[event.key];
-  if (act === undefined || items().length === 0) return;
+  const isUseful = items().length > 0 || event.key === 'u';
+  if (act === undefined || !isUseful) return;
   event.preventDefault();
   act();
 });
