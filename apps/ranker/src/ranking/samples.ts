@@ -12,7 +12,7 @@ interface Sample {
 const file = new URL('../../samples/articles.json', import.meta.url);
 const hourMs = 3_600_000;
 
-/** Articles that come with the app, as if they had just been found: to vote on without a network. */
+/** Articles that come with the app, as if just found: to vote on without a network. */
 export function sampleArticles(now: number): StoredArticle[] {
   const samples = JSON.parse(readFileSync(file, 'utf8')) as Sample[];
   return samples.map(({ url, source, title, hoursAgo, text }) => {

@@ -88,7 +88,8 @@ function scaleView({ id, title, vote }: ReaderArticle): Html {
   return html`<div class="scale" role="group" aria-label="Rate: ${title}">
 ${scores.map(
   (score) => html`<button form="${actionForm}"
- formaction="/reader/articles/${id}/${score === vote ? 'unvote' : 'vote'}" name="score" value="${score}" aria-pressed="${score === vote ? 'true' : 'false'}"
+ formaction="/reader/articles/${id}/${score === vote ? 'unvote' : 'vote'}"
+ name="score" value="${score}" aria-pressed="${score === vote ? 'true' : 'false'}"
  aria-label="${score} of 10">${score}</button>`,
 )}</div>`;
 }
