@@ -108,9 +108,13 @@ export async function writeRawFile(
   return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
 }
 
-/** The same bytes, cut anew: only the last piece is smaller than the others. */
+/**
+ * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until the
+ * one after the next is asked for.
+ */
 function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
-  let piece = Buffer.allocUnsafe(pieceBytes);
+  let piece = Buffer.allocUnsafeSlow(pieceBytes);
+  let other = Buffer.alloc(0);
   let used = 0;
   for (const page of lines) {
     for (let at = 0; at < page.length; ) {
@@ -120,7 +124,8 @@ function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
       used += part.length;
       if (used < pieceBytes) continue;
       yield piece;
-      piece = Buffer.allocUnsafe(pieceBytes);
+      if (other.length === 0) other = Buffer.allocUnsafeSlow(pieceBytes);
+      [piece, other] = [other, piece];
       used = 0;
     }
   }
