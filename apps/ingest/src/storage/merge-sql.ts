@@ -20,8 +20,7 @@ export const extent: string = `min(trade_id) AS "firstId", max(trade_id) AS "las
  * Delta encodings halve the size: 3.4 bytes a trade instead of 6.9. Groups of twice the size took
  * 150 MB more to write (2026-11, made-up trades).
  */
-export const parquet: string =
-  'FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 61440';
+const parquet = 'FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 61440';
 
 /** The columns of the table, from lines of an exchange. */
 export function linesSql(paths: readonly string[], { select, options }: LineSql): string {
@@ -31,6 +30,10 @@ export function linesSql(paths: readonly string[], { select, options }: LineSql)
     CAST(maker_side AS VARCHAR) AS maker_side, CAST(taker_side AS VARCHAR) AS taker_side
     FROM (SELECT ${select} FROM read_json([${paths.map(quoted).join()}], ${options},
       compression = 'zstd', maximum_object_size = 1048576))`;
+}
+
+export function copySql(select: string, path: string): string {
+  return `COPY (${select}) TO ${quoted(path)} (${parquet})`;
 }
 
 /** A condition on trades. */

@@ -9,17 +9,17 @@ import type { TableFile } from './manifest.ts';
 import { dataPath } from './manifest-chain.ts';
 import {
   columns,
+  copySql,
   extent,
   isOf,
   lateCount,
   linesSql,
   newest,
-  parquet,
   written,
 } from './merge-sql.ts';
 import { dayFolder, dayOf, type RawEntry } from './raw-file.ts';
 import { storageError } from './storage-error.ts';
-import { type DayEntries, daysOf, dayUs, straightRuns, tradesIn } from './straight-run.ts';
+import { daysOf, dayUs, straightRuns, tradesIn } from './straight-run.ts';
 import type { ProductName, TableDraft } from './table-draft.ts';
 
 /** Lines that are in work at once: some 80 bytes of memory each. */
@@ -63,10 +63,18 @@ export class Merge {
     run: readonly RawEntry[],
     lines: LineSql,
   ): Promise<boolean> {
-    const copies: string[] = [];
+    const days = daysOf(run);
+    const copies = days.map(() => this.#scratchFile());
     let rows: readonly Row[] | undefined;
     try {
-      for (const day of daysOf(run)) copies.push(await this.#copyLines(day, lines));
+      await using held = await holdAll(this.#folder, run, this.#signal);
+      const pathOf = new Map(run.map((entry, at) => [entry, held.paths[at] as string]));
+      const statements = days.map(({ date, entries }, at) => {
+        const paths = entries.map((entry) => pathOf.get(entry) as string);
+        const select = `SELECT ${written} FROM (${linesSql(paths, lines)}) WHERE ${isOf(date)}`;
+        return copySql(select, copies[at] as string);
+      });
+      await this.#engine.runEach(statements, this.#signal);
       rows = await this.#checkCopies(run, copies);
     } catch {
       this.#signal.throwIfAborted();
@@ -74,12 +82,6 @@ export class Merge {
     if (rows !== undefined) this.#draft.replace(name, [], await this.#adoptAll(name, rows));
     for (const copy of copies) await rm(copy, { force: true });
     return rows !== undefined;
-  }
-
-  async #copyLines({ date, entries }: DayEntries, lines: LineSql): Promise<string> {
-    await using held = await holdAll(this.#folder, entries, this.#signal);
-    const sql = linesSql(held.paths, lines);
-    return await this.#copy(`SELECT ${written} FROM (${sql}) WHERE ${isOf(date)}`);
   }
 
   /** What is in each; undefined unless all are as they should be. */
@@ -216,9 +218,13 @@ export class Merge {
   }
 
   async #copy(sql: string): Promise<string> {
-    const path = join(this.#folder.scratch, `${randomUUID()}.parquet`);
-    await this.#run(`COPY (${sql}) TO ${quoted(path)} (${parquet})`);
+    const path = this.#scratchFile();
+    await this.#run(copySql(sql, path));
     return path;
+  }
+
+  #scratchFile(): string {
+    return join(this.#folder.scratch, `${randomUUID()}.parquet`);
   }
 
   /** Some at once, because most of the time goes into waiting for the disk. */
