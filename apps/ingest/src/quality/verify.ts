@@ -1,6 +1,6 @@
 import { quoted, type Row } from '../storage/engine.ts';
+import { hashOf } from '../storage/hash-of.ts';
 import type { MergedProduct, TableFile } from '../storage/manifest.ts';
-import { hashOf } from '../storage/merge.ts';
 import { lateCount } from '../storage/merge-sql.ts';
 import type { RawEntry } from '../storage/raw-file.ts';
 import { keyOf, type ProductName } from '../storage/table-draft.ts';

@@ -1,10 +1,10 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { randomUUID } from 'node:crypto';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LineSql } from '../connectors/connector.ts';
 import { type Engine, engineError, quoted, type Row } from './engine.ts';
 import { type Folder, type HeldFiles, holdAll } from './folder.ts';
+import { hashOf } from './hash-of.ts';
 import type { TableFile } from './manifest.ts';
 import { dataPath } from './manifest-chain.ts';
 import {
@@ -292,12 +292,4 @@ function hullEnd(piece: readonly RawEntry[]): number {
 
 function rowsOf(files: readonly TableFile[]): number {
   return files.reduce((sum, { rows }) => sum + rows, 0);
-}
-
-/** Of a file of this machine, in hex. */
-export async function hashOf(path: string, signal?: AbortSignal): Promise<string> {
-  const hash = createHash('sha256');
-  const stream = createReadStream(path, signal === undefined ? {} : { signal });
-  for await (const chunk of stream) hash.update(chunk as Uint8Array);
-  return hash.digest('hex');
 }
