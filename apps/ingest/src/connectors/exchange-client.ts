@@ -31,7 +31,8 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #requestMsMax: number;
   readonly #bytesMax: number;
   readonly #clock: Clock;
-  #buffer: Buffer = Buffer.alloc(0);
+  /** Large enough for pages of trades; what is longer gets its own. */
+  readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
   constructor(options: ExchangeClientOptions) {
     const { baseUrl, userAgent = 'spillway-ingest/0.1', requestMsMax = 30_000 } = options;
@@ -100,7 +101,7 @@ export class ExchangeClient implements AsyncDisposable {
 
   #joined(chunks: readonly Uint8Array[]): Buffer {
     const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
-    if (length > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(2 * length);
+    if (length > this.#buffer.length) return Buffer.concat(chunks);
     let end = 0;
     for (const chunk of chunks) {
       this.#buffer.set(chunk, end);
