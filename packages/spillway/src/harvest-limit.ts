@@ -16,9 +16,10 @@ const slowerMax = 2;
 
 /**
  * Finds how many fetches belong in flight: by Little's law, the rate times the latency. With the
- * first few answers it leaps to twice that, or as far as is prudent. From there it doubles while what it allows is used up, for then the rate is not; with room to spare the bucket alone
- * sets the pace, and the number in flight is right by itself. If doubling only makes calls slower,
- * the other side is full before the rate is, and a {@link GradientLimit} goes on from there.
+ * first few answers it leaps to twice that, or as far as is prudent. From there it doubles while
+ * what it allows is used up, for then the rate is not; with room to spare the bucket alone sets the
+ * pace, and the number in flight is right by itself. If doubling only makes calls slower, the other
+ * side is full before the rate is, and a {@link GradientLimit} goes on from there.
  */
 export class HarvestLimit implements Limit {
   readonly sizeMax: number;

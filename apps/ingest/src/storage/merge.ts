@@ -90,10 +90,11 @@ export class Merge {
     copies: readonly string[],
   ): Promise<readonly Row[] | undefined> {
     const list = `[${copies.map(quoted).join()}]`;
-    const [whole = {}] = await this.#rows(`SELECT ${lateCount(`read_parquet(${list})`)} AS late,
+    const source = `read_parquet(${list}, hive_partitioning = false, filename = true)`;
+    const [whole = {}] = await this.#rows(`SELECT ${lateCount(source)} AS late,
       (SELECT sum(stats_null_count) FROM parquet_metadata(${list})) AS nulls`);
     const rows = await this.#rows(`SELECT filename AS copy, count(*) AS rows, ${extent}
-      FROM read_parquet(${list}, filename = true) GROUP BY filename ORDER BY "firstUs"`);
+      FROM ${source} GROUP BY filename ORDER BY "firstUs"`);
     const count = rows.reduce((sum, row) => sum + Number(row.rows), 0);
     const isRight =
       Number(whole.late) === 0 &&
