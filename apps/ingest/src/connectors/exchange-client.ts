@@ -56,9 +56,9 @@ export class ExchangeClient implements AsyncDisposable {
   }
 
   /**
-   * What `read` makes of the answer, unpacked. The bytes are its only for the call: answers that are
-   * not packed take turns in one buffer, since one for each had the garbage collector run for a
-   * quarter of all processor time (2026-11).
+   * What `read` makes of the answer, unpacked. The bytes are good during the call only: answers
+   * take turns in one buffer, unless they are packed or long. With one for each, collecting
+   * garbage took a quarter of all processor time (2026-11).
    */
   async get<T>(path: string, signal: AbortSignal, read: (bytes: Buffer) => T): Promise<T> {
     using limit = deadline(this.#clock, this.#requestMsMax, signal);

@@ -55,8 +55,8 @@ export class Merge {
 
   /**
    * Each day straight from the lines to its file: half the work of {@link #addPieces}, and nothing
-   * is left to be joined. False, with nothing changed, if the lines are not what the ledger says, or
-   * not in order: the other way puts that right, or says what is wrong.
+   * is left to be joined. False, with nothing changed, if the lines are not in order, or not what
+   * the ledger says: the other way puts that right, or says what is wrong.
    */
   async #addStraight(
     name: ProductName,

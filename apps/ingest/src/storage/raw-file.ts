@@ -109,8 +109,8 @@ export async function writeRawFile(
 }
 
 /**
- * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until the
- * one after the next is asked for.
+ * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until
+ * the one after the next is asked for.
  */
 function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
   let piece = Buffer.allocUnsafeSlow(pieceBytes);

@@ -15,7 +15,7 @@ const readsMax = 2;
 
 /**
  * Entries by ascending id that can go into the table as they are, in runs that make files of a fair
- * size; undefined where the table has ids between theirs, or they overlap, or have few trades a day.
+ * size; undefined where the table has ids between theirs, they overlap, or have few trades a day.
  */
 export function straightRuns(
   entries: readonly RawEntry[],
