@@ -66,7 +66,7 @@ export class Harvest<Row, Position extends Json = number> {
     const { clock, random, inFlightMax } = this.#settings;
     this.#bucket = options.bucket;
     this.#breaker = options.breaker ?? new Breaker({ clock, random });
-    this.#limit = new HarvestLimit(inFlightMax);
+    this.#limit = new HarvestLimit(inFlightMax, () => this.#bucket?.stats.ratePerSecond ?? 0);
     const bounds = { limit: this.#limit, queueMax: 1, deadlineMs: Infinity };
     this.#lane = new Lane({ name: 'harvest', ...bounds, clock });
   }

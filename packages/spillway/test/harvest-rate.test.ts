@@ -6,7 +6,12 @@ interface Played {
   readonly uses: Readonly<
     Record<
       string,
-      { readonly share: number; readonly throttled: number; readonly windowMax: number }
+      {
+        readonly share: number;
+        readonly soon: number;
+        readonly throttled: number;
+        readonly windowMax: number;
+      }
     >
   >;
   readonly slowed: { readonly share: number };
@@ -26,6 +31,12 @@ describe('Harvest, with nothing tuned', () => {
     const uses = Object.entries(played.uses);
     assert.equal(uses.length, 18);
     for (const [name, { share }] of uses) assert.ok(share >= 0.99, `${name}: ${share}`);
+  });
+
+  it('does so within five seconds where a few dozen in flight are enough', () => {
+    const uses = Object.entries(played.uses).filter(([name]) => name.includes(' 10/s'));
+    assert.equal(uses.length, 12);
+    for (const [name, { soon }] of uses) assert.ok(soon >= 0.99, `${name}: ${soon}`);
   });
 
   it('does so again a minute after answers have become sixty times as slow', () => {

@@ -50,7 +50,9 @@ export function binance(options: BinanceOptions = {}): Connector {
   ): Promise<TradePage> {
     const symbol = encodeURIComponent(product);
     const path = `/api/v3/historicalTrades?symbol=${symbol}&${query}`;
-    return buildPage(readTrades(name, await client.get(path, signal), scanner), range);
+    return await client.get(path, signal, (answer) => {
+      return buildPage(readTrades(name, answer, scanner), range);
+    });
   }
   const all = { from: 0, to: Infinity };
 
@@ -65,8 +67,8 @@ export function binance(options: BinanceOptions = {}): Connector {
     lineSql,
     async products(signal) {
       const path = '/api/v3/exchangeInfo?showPermissionSets=false';
-      const answer = parseAnswer(name, await guard((caller) => client.get(path, caller), signal));
-      const { symbols: value } = Object(answer);
+      const read = (answer: Buffer) => Object(parseAnswer(name, answer));
+      const { symbols: value } = await guard((caller) => client.get(path, caller, read), signal);
       return productIds(name, { list: 'symbols', key: 'symbol', value });
     },
     async latest(product, signal) {

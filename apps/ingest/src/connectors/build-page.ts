@@ -13,14 +13,17 @@ export function buildPage(
   const { starts, ends, bytes } = found;
   let length = order.length;
   for (const at of order) length += (ends[at] as number) - (starts[at] as number);
-  const ids = new Float64Array(order.length);
-  const timesUs = new BigInt64Array(order.length);
+  const count = order.length;
+  // One block for all of a page: three are more work for the collector of garbage.
+  const block = Buffer.allocUnsafeSlow(16 * count + length);
+  const ids = new Float64Array(block.buffer, 0, count);
+  const timesUs = new BigInt64Array(block.buffer, 8 * count, count);
   // Two halves of each time: a bigint for each would cost more than all the rest.
-  const halves = new Uint32Array(timesUs.buffer);
-  const lines = Buffer.allocUnsafeSlow(length);
+  const halves = new Uint32Array(block.buffer, 8 * count, 2 * count);
+  const lines = block.subarray(16 * count);
   const isPlain = !bytes.includes(newline) && !bytes.includes(carriageReturn);
   let end = 0;
-  for (let place = 0; place < order.length; place += 1) {
+  for (let place = 0; place < count; place += 1) {
     const at = order[place] as number;
     const start = end;
     end += bytes.copy(lines, end, starts[at], ends[at]);

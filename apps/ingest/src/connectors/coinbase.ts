@@ -40,8 +40,9 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
     signal: AbortSignal,
   ): Promise<TradePage> {
     const path = `/products/${encodeURIComponent(product)}/trades?${query}`;
-    const bytes = await client.get(path, signal);
-    return buildPage(readTrades(name, bytes, scanner), range);
+    return await client.get(path, signal, (answer) => {
+      return buildPage(readTrades(name, answer, scanner), range);
+    });
   }
   const all = { from: 0, to: Infinity };
 
@@ -55,8 +56,8 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
     hasDenseIds: true,
     lineSql,
     async products(signal) {
-      const answer = await guard((caller) => client.get('/products', caller), signal);
-      const value = parseAnswer(name, answer);
+      const read = (answer: Buffer) => parseAnswer(name, answer);
+      const value = await guard((caller) => client.get('/products', caller, read), signal);
       return productIds(name, { list: 'products', key: 'id', value });
     },
     async latest(product, signal) {

@@ -38,9 +38,14 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     isUnknown: () => false,
   });
 
-  async function ask(product: string, query: string, signal: AbortSignal): Promise<KrakenTrades> {
+  async function ask<T>(
+    product: string,
+    query: string,
+    signal: AbortSignal,
+    read: (trades: KrakenTrades) => T,
+  ): Promise<T> {
     const path = `/0/public/Trades?pair=${encodeURIComponent(product)}&${query}`;
-    return readKraken(await client.get(path, signal));
+    return await client.get(path, signal, (answer) => read(readKraken(answer)));
   }
 
   const connector: Connector = {
@@ -55,25 +60,29 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     lineSql,
     async products(signal) {
       const path = '/0/public/AssetPairs';
-      const answer = await guard((caller) => client.get(path, caller), signal);
-      return Object.keys(krakenResult(parseAnswer(name, answer))).sort(byText);
+      const read = (answer: Buffer) => krakenResult(parseAnswer(name, answer));
+      return Object.keys(await guard((caller) => client.get(path, caller, read), signal)).sort(
+        byText,
+      );
     },
     async latest(product, signal) {
-      const { found } = await guard((caller) => ask(product, 'count=1', caller), signal);
-      return found.ids.length === 0 ? undefined : Math.max(...found.ids);
+      const newest = ({ found }: KrakenTrades) =>
+        found.ids.length === 0 ? undefined : Math.max(...found.ids);
+      return await guard((caller) => ask(product, 'count=1', caller, newest), signal);
     },
     async positionAt(product, timeUs, signal) {
       const since = String(timeUs > 0n ? timeUs * 1000n - 1n : 0n);
       const query = `count=1&since=${since}`;
-      const { found } = await guard((caller) => ask(product, query, caller), signal);
-      const id = found.ids[0] ?? ((await connector.latest(product, signal)) ?? 0) + 1;
+      const first = ({ found }: KrakenTrades) => found.ids[0];
+      const found = await guard((caller) => ask(product, query, caller, first), signal);
+      const id = found ?? ((await connector.latest(product, signal)) ?? 0) + 1;
       return { id, since };
     },
     idOf: (position) => (position as Cursor).id,
     source(product, range, sourceName = `${name}/${product}`) {
       const fetch = async (cursor: Cursor, signal: AbortSignal): Promise<CursorAnswer> => {
         const query = `count=${pageSize}&since=${cursor.since}`;
-        return answerOf(await ask(product, query, signal), cursor, range.to);
+        return await ask(product, query, signal, (trades) => answerOf(trades, cursor, range.to));
       };
       return cursorPages(sourceName, range, fetch);
     },

@@ -5,13 +5,13 @@ import { type FieldKind, fieldRules, TradeReader } from './trade-reader.ts';
 /** The fields of a trade that are needed: keys of an object, or places in an array. */
 export type TradeFormat = readonly { readonly key: string | number; readonly kind: FieldKind }[];
 
-/** The trades found in an answer, in its order. */
+/** The trades found in an answer, in its order; good until the same scanner reads the next. */
 export interface ScannedTrades {
-  readonly ids: number[];
-  readonly timesUs: number[];
+  readonly ids: Float64Array;
+  readonly timesUs: Float64Array;
   /** Where each is written: from a start up to, but not including, an end. */
-  readonly starts: number[];
-  readonly ends: number[];
+  readonly starts: Float64Array;
+  readonly ends: Float64Array;
   readonly bytes: Buffer;
   /** Where the list ends in the answer. */
   readonly end: number;
@@ -33,6 +33,7 @@ export class TradeScanner {
   readonly #isObject: boolean;
   readonly #close: number;
   readonly #all: number;
+  readonly #columns = new TradeColumns();
 
   constructor(exchange: string, format: TradeFormat) {
     this.#exchange = exchange;
@@ -49,17 +50,20 @@ export class TradeScanner {
    */
   scan(bytes: Buffer, from = 0): ScannedTrades | undefined {
     const reader = new TradeReader(bytes, from);
-    const found = { ids: [], timesUs: [], starts: [], ends: [] };
+    const columns = this.#columns;
+    columns.count = 0;
     if (!reader.take(listOpen)) return undefined;
-    if (reader.take(listClose)) return { ...found, bytes, end: reader.at };
+    if (reader.take(listClose)) return columns.trades(bytes, reader.at);
     do {
-      if (!this.#trade(reader, found)) return undefined;
+      if (!this.#trade(reader)) return undefined;
     } while (reader.take(comma));
-    return reader.take(listClose) ? { ...found, bytes, end: reader.at } : undefined;
+    return reader.take(listClose) ? columns.trades(bytes, reader.at) : undefined;
   }
 
-  #trade(reader: TradeReader, found: Omit<ScannedTrades, 'bytes' | 'end'>): boolean {
+  #trade(reader: TradeReader): boolean {
     const start = reader.at;
+    let id = 0;
+    let timeUs = 0;
     if (!reader.take(this.#isObject ? objectOpen : listOpen)) return false;
     const format = this.#format;
     let seen = 0;
@@ -77,16 +81,13 @@ export class TradeScanner {
       // A key that comes twice has two values: which one counts is not ours to say.
       if ((seen & (1 << at)) !== 0) return false;
       seen |= 1 << at;
-      if (kind === 'id') found.ids.push(reader.value);
-      else if (kind === 'iso' || kind === 'epoch' || kind === 'seconds') {
-        found.timesUs.push(reader.value);
-      }
+      if (kind === 'id') id = reader.value;
+      else if (kind === 'iso' || kind === 'epoch' || kind === 'seconds') timeUs = reader.value;
     } while (reader.take(comma));
     reader.skipSpace();
     if (seen !== this.#all || reader.bytes[reader.at] !== this.#close) return false;
     reader.at += 1;
-    found.starts.push(start);
-    found.ends.push(reader.at);
+    this.#columns.add(id, timeUs, start, reader.at);
     return true;
   }
 
@@ -117,31 +118,27 @@ export class TradeScanner {
   /** The same of trades that JSON.parse has read, each checked by itself. */
   check(trades: unknown): ScannedTrades {
     if (!Array.isArray(trades)) throw this.#changed('trades', 'a list', trades);
-    const found: Omit<ScannedTrades, 'bytes' | 'end'> = {
-      ids: [],
-      timesUs: [],
-      starts: [],
-      ends: [],
-    };
+    const columns = this.#columns;
+    columns.count = 0;
     const lines: string[] = [];
+    let end = 0;
     for (const [at, trade] of trades.entries()) {
-      this.#checkTrade(`trades[${at}]`, trade, found);
-      lines.push(JSON.stringify(trade));
+      const { id, timeUs } = this.#checkTrade(`trades[${at}]`, trade);
+      const line = JSON.stringify(trade);
+      const start = end;
+      end += Buffer.byteLength(line);
+      columns.add(id, timeUs, start, end);
+      lines.push(line);
     }
-    const bytes = Buffer.from(lines.join(''));
-    for (const line of lines) {
-      const start = found.ends.at(-1) ?? 0;
-      found.starts.push(start);
-      found.ends.push(start + Buffer.byteLength(line));
-    }
-    return { ...found, bytes, end: bytes.length };
+    return columns.trades(Buffer.from(lines.join('')), end);
   }
 
-  #checkTrade(where: string, trade: unknown, found: Omit<ScannedTrades, 'bytes' | 'end'>): void {
+  #checkTrade(where: string, trade: unknown): { readonly id: number; readonly timeUs: number } {
     const isObject = typeof trade === 'object' && trade !== null && !Array.isArray(trade);
     if (this.#isObject ? !isObject : !Array.isArray(trade)) {
       throw this.#changed(where, this.#isObject ? 'an object' : 'a list', trade);
     }
+    let [id, timeUs] = [0, 0];
     for (const { key, kind } of this.#format) {
       const value = (trade as Readonly<Record<string | number, unknown>>)[key];
       const reader = new TradeReader(Buffer.from(JSON.stringify(value) ?? ''));
@@ -149,11 +146,10 @@ export class TradeScanner {
         const name = typeof key === 'number' ? `${where}[${key}]` : `${where}.${key}`;
         throw this.#changed(name, fieldRules[kind], value);
       }
-      if (kind === 'id') found.ids.push(reader.value);
-      else if (kind === 'iso' || kind === 'epoch' || kind === 'seconds') {
-        found.timesUs.push(reader.value);
-      }
+      if (kind === 'id') id = reader.value;
+      else if (kind === 'iso' || kind === 'epoch' || kind === 'seconds') timeUs = reader.value;
     }
+    return { id, timeUs };
   }
 
   #changed(name: string, rule: string, value: unknown): Error {
@@ -165,4 +161,47 @@ export class TradeScanner {
 export function fieldChanged(exchange: string, name: string, rule: string, value: unknown): Error {
   const got = inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
   return ingestError('EXCHANGE_CHANGED', `${exchange}: ${name}: must be ${rule}, got ${got}`);
+}
+
+/** What is noted of trades, in arrays that serve one answer after the other. */
+class TradeColumns {
+  count = 0;
+  #ids = new Float64Array(1024);
+  #timesUs = new Float64Array(1024);
+  #starts = new Float64Array(1024);
+  #ends = new Float64Array(1024);
+
+  add(id: number, timeUs: number, start: number, end: number): void {
+    const at = this.count;
+    if (at === this.#ids.length) this.#grow();
+    this.#ids[at] = id;
+    this.#timesUs[at] = timeUs;
+    this.#starts[at] = start;
+    this.#ends[at] = end;
+    this.count = at + 1;
+  }
+
+  trades(bytes: Buffer, end: number): ScannedTrades {
+    const { count } = this;
+    return {
+      ids: this.#ids.subarray(0, count),
+      timesUs: this.#timesUs.subarray(0, count),
+      starts: this.#starts.subarray(0, count),
+      ends: this.#ends.subarray(0, count),
+      bytes,
+      end,
+    };
+  }
+
+  #grow(): void {
+    const doubled = (column: Float64Array<ArrayBuffer>): Float64Array<ArrayBuffer> => {
+      const longer = new Float64Array(2 * column.length);
+      longer.set(column);
+      return longer;
+    };
+    this.#ids = doubled(this.#ids);
+    this.#timesUs = doubled(this.#timesUs);
+    this.#starts = doubled(this.#starts);
+    this.#ends = doubled(this.#ends);
+  }
 }

@@ -1,6 +1,7 @@
 import { quoted, type Row } from '../storage/engine.ts';
+import { hashOf } from '../storage/hash-of.ts';
 import type { MergedProduct, TableFile } from '../storage/manifest.ts';
-import { hashOf, lateCount } from '../storage/merge.ts';
+import { lateCount } from '../storage/merge-sql.ts';
 import { type RawEntry, rawFilesOf } from '../storage/raw-file.ts';
 import { keyOf, type ProductName } from '../storage/table-draft.ts';
 import type { TableView } from '../storage/table-view.ts';

@@ -18,18 +18,22 @@ export type Row = Readonly<Record<string, unknown>>;
 
 const interruptMs = 20;
 
-/**
- * DuckDB in memory, with bounds. Its work is done on threads of its own; one call at a time, as a
- * call that is aborted interrupts the connection.
- */
+/** DuckDB in memory, with bounds. Its work is done on threads of its own; one call at a time. */
 export class Engine implements AsyncDisposable {
   readonly connection: DuckDBConnection;
   readonly #instance: DuckDBInstance;
+  readonly #threads: number;
   readonly #spill: string;
 
-  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, spill: string) {
+  private constructor(
+    instance: DuckDBInstance,
+    connection: DuckDBConnection,
+    threads: number,
+    spill: string,
+  ) {
     this.#instance = instance;
     this.connection = connection;
+    this.#threads = threads;
     this.#spill = spill;
   }
 
@@ -47,15 +51,36 @@ export class Engine implements AsyncDisposable {
       enable_external_file_cache: 'false',
       autoinstall_known_extensions: 'false',
     });
-    const engine = new Engine(instance, await instance.connect(), spill);
+    const engine = new Engine(instance, await instance.connect(), threads, spill);
     // Days are those of UTC, whatever the machine's zone is.
-    await engine.run("SET TimeZone = 'UTC'");
+    await engine.run("SET GLOBAL TimeZone = 'UTC'");
     await engine.run(exactDecimal);
     return engine;
   }
 
   async run(sql: string, signal?: AbortSignal): Promise<void> {
     await this.within(signal, () => this.connection.run(sql));
+  }
+
+  /**
+   * Runs statements side by side, each on one thread. Rows keep their order then, and it takes a
+   * third of the memory, and less time, than to have all threads on one after the other (2026-11).
+   */
+  async runEach(statements: readonly string[], signal: AbortSignal): Promise<void> {
+    await this.run('SET threads = 1', signal);
+    const rest = statements.values();
+    const work = Array.from({ length: this.#threads }, async () => {
+      const connection = await this.#instance.connect();
+      try {
+        for (const sql of rest) await within(connection, signal, () => connection.run(sql));
+      } finally {
+        connection.closeSync();
+      }
+    });
+    // Also when one fails: none may go on behind the back of the caller.
+    await Promise.allSettled(work);
+    await this.run(`SET threads = ${this.#threads}`);
+    await Promise.all(work);
   }
 
   async rows(sql: string, signal?: AbortSignal): Promise<readonly Row[]> {
@@ -65,29 +90,37 @@ export class Engine implements AsyncDisposable {
 
   /** Runs what uses the connection, and interrupts it when the signal aborts. */
   async within<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    signal?.throwIfAborted();
-    let again: Disposable | undefined;
-    const interrupt = (): void => {
-      // Again and again, because an interruption between two statements has no effect.
-      this.connection.interrupt();
-      again = systemClock.after(interruptMs, interrupt);
-    };
-    signal?.addEventListener('abort', interrupt);
-    try {
-      return await work();
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw error;
-    } finally {
-      signal?.removeEventListener('abort', interrupt);
-      again?.[Symbol.dispose]();
-    }
+    return await within(this.connection, signal, work);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.connection.closeSync();
     this.#instance.closeSync();
     await rm(this.#spill, { recursive: true, force: true });
+  }
+}
+
+async function within<T>(
+  connection: DuckDBConnection,
+  signal: AbortSignal | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  signal?.throwIfAborted();
+  let again: Disposable | undefined;
+  const interrupt = (): void => {
+    // Again and again, because an interruption between two statements has no effect.
+    connection.interrupt();
+    again = systemClock.after(interruptMs, interrupt);
+  };
+  signal?.addEventListener('abort', interrupt);
+  try {
+    return await work();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', interrupt);
+    again?.[Symbol.dispose]();
   }
 }
 

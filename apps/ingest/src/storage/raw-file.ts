@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { constants, createZstdCompress } from 'node:zlib';
+import { promisify } from 'node:util';
+import { constants, zstdCompress } from 'node:zlib';
 import { checkInteger } from 'spillway';
 import type { TradePage } from '../trade-page.ts';
 import type { Folder, FolderFile } from './folder.ts';
@@ -90,8 +89,13 @@ export async function rawFilesOf(
   });
 }
 
-const level = {
-  params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 },
+const compress = promisify(zstdCompress);
+/** What is compressed by itself: as small in the end as all at once, and it needs less memory. */
+const pieceBytes = 2 ** 20;
+/** Level 1 makes 17.7 bytes of a trade in 0.28 µs, level 3 made 19.9 in 0.73 (2026-11). */
+const packing = {
+  chunkSize: 2 ** 18,
+  params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
 };
 
 /**
@@ -105,36 +109,35 @@ export async function writeRawFile(
   signal?: AbortSignal,
 ): Promise<RawFile | undefined> {
   const extent = new Extent(range);
-  const hash = createHash('sha256');
   const chunks: Uint8Array[] = [];
+  let packed: Promise<Uint8Array> | undefined;
   // Piece by piece, as 100,000 trades at once would hold up the event loop for milliseconds; and in
   // equal pieces, as the bytes that zstd makes depend on how its input is cut.
-  await pipeline(
-    Readable.from(pieces(extent.lines(pages)), { objectMode: false }),
-    createZstdCompress(level),
-    async (compressed: AsyncIterable<Uint8Array>) => {
-      for await (const chunk of compressed) {
-        chunks.push(chunk);
-        hash.update(chunk);
-      }
-    },
-    signal === undefined ? {} : { signal },
-  );
+  for (const piece of pieces(extent.lines(pages))) {
+    signal?.throwIfAborted();
+    const before = packed;
+    packed = compress(piece, packing);
+    // Two at once, each on a thread.
+    if (before !== undefined) chunks.push(await before);
+  }
+  if (packed !== undefined) chunks.push(await packed);
   if (extent.trades === 0) return undefined;
   const { trades, firstId, lastId, firstUs, lastUs } = extent;
   const file = rawFileName({ ...range, firstUs });
   const bytes = Buffer.concat(chunks);
   await folder.write(file, bytes, signal);
   const { from, to } = range;
-  const sha256 = hash.digest('hex');
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
   return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
 }
 
-const pieceBytes = 2 ** 17;
-
-/** The same bytes, cut anew: only the last piece is smaller than the others. */
+/**
+ * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until
+ * the one after the next is asked for.
+ */
 function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
-  let piece = Buffer.allocUnsafe(pieceBytes);
+  let piece = Buffer.allocUnsafeSlow(pieceBytes);
+  let other = Buffer.alloc(0);
   let used = 0;
   for (const page of lines) {
     for (let at = 0; at < page.length; ) {
@@ -144,7 +147,8 @@ function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
       used += part.length;
       if (used < pieceBytes) continue;
       yield piece;
-      piece = Buffer.allocUnsafe(pieceBytes);
+      if (other.length === 0) other = Buffer.allocUnsafeSlow(pieceBytes);
+      [piece, other] = [other, piece];
       used = 0;
     }
   }

@@ -8,6 +8,7 @@ import { Merge } from './merge.ts';
 import { type QueryOptions, type QueryResult, runQuery } from './query.ts';
 import type { RawEntry } from './raw-file.ts';
 import { storageError } from './storage-error.ts';
+import { joinedRows } from './straight-run.ts';
 import { keyOf, TableDraft } from './table-draft.ts';
 import { TableView } from './table-view.ts';
 
@@ -41,9 +42,6 @@ export interface Merged {
   /** Days of products that were written. */
   readonly partitions: number;
 }
-
-/** Files of a day are joined up to so many trades. */
-const joinedRows = 4_000_000;
 
 /**
  * The curated trades: Parquet files by exchange, product and day, and a manifest that names them.

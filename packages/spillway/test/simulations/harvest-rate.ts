@@ -21,6 +21,8 @@ function longTail(random: Random, meanMs: number): () => number {
 interface Use {
   /** Of the permitted rate, after the warm-up. */
   share: number;
+  /** Of the permitted rate, from the fifth second to the end of the warm-up. */
+  soon: number;
   throttled: number;
   windowMax: number;
   inFlightMax: number;
@@ -86,9 +88,13 @@ async function use(
   stop.abort();
   await clock.run(run);
   const warmAt = slowAt + warmUpMs;
-  const used = server.arrivals.filter((at) => at >= warmAt && at < endMs).length;
-  const share = used / ((ratePerSecond * (endMs - warmAt)) / 1000);
-  return { share, throttled: server.throttled, windowMax, inFlightMax: server.inFlightMax };
+  const shareOf = (from: number, to: number): number => {
+    const used = server.arrivals.filter((at) => at >= from && at < to).length;
+    return used / ((ratePerSecond * (to - from)) / 1000);
+  };
+  const share = shareOf(warmAt, endMs);
+  const soon = shareOf(slowAt + 5_000, warmAt);
+  return { share, soon, throttled: server.throttled, windowMax, inFlightMax: server.inFlightMax };
 }
 
 /** One source whose fetches all hang beside three that are quick: who gets how much, per second. */
