@@ -48,7 +48,14 @@ describe('new trades in order', () => {
     assert.ok(one && two && three && four);
     const said = pageOf([one, two, three, four]);
     const page = { ...said, lines: pageOf([one, two, { ...two, us: four.us - 1 }, four]).lines };
-    const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1, from: 1, to: 5 };
+    const of = {
+      exchange: 'coinbase',
+      product: 'BTC-USD',
+      generation: 1,
+      fence: 1,
+      from: 1,
+      to: 5,
+    };
     const file = await writeRawFile(folder, of, [page]);
     assert.ok(file !== undefined);
     const { added } = await table.merge([{ ...file, ...of, commit: 1 }], fenceOf(1));
