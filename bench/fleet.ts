@@ -9,6 +9,7 @@ import { type Endpoint, endpoints, Workers } from './fleet/workers.ts';
 
 const published = 'fishtest, as published at 9,423 workers';
 const few = 'with 1,000 tasks';
+const bare = 'a bare commit of one row';
 const seed = { users: 20, runs: 40 };
 /** Requests a second when times are measured: four times those of 9,423 workers. */
 const pacedPerSecond = 500;
@@ -45,12 +46,13 @@ export const fleet: Bench = {
     'with 100,000 tasks': () => contestant(100_000),
     'with 10,000 tasks': () => contestant(10_000),
     [few]: () => contestant(1_000),
+    [bare]: async () => (await import('./fleet/bare-commit.ts')).contestant,
     [published]: async () => async () => {
       const entries = Object.entries(publishedUs);
       return Object.fromEntries(entries.map(([name, us]) => [`p50 of ${name}`, us]));
     },
   },
-  yardsticks: ['with 10,000 tasks', few],
+  yardsticks: ['with 10,000 tasks', few, bare],
   runs: [
     { name: `${pacedPerSecond} requests a second`, rounds: 3, figures: endpoints.flatMap(figures) },
     {

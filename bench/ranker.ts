@@ -56,7 +56,7 @@ export const ranker: Bench = {
       rounds: 1,
       figures: [
         less(trainingTimes, 'x', atMost(1.1, 'x')),
-        // It may have a tenth; of a machine that does other things too it gets less.
+        // It may have a twentieth, and all that is between two requests; on a busy machine less.
         atLeast(trainedMeanwhile, 1, '%'),
         less(replacingTimes, 'x', atMost(1.1, 'x')),
         atLeast(replacedMeanwhile, 1, ''),

@@ -29,12 +29,12 @@ describe('work in the background', () => {
     assert.equal(foreground.inside[0], 0);
   });
 
-  it('has a tenth of the time when somebody is always in the foreground', () => {
+  it('has a twentieth of the time when somebody is always in the foreground', () => {
     const foreground = new Foreground();
     using _inside = foreground.enter();
-    // A piece of 2 ms: it looks at 2, at 19 and at 20, when its time has come.
+    // A piece of 2 ms: it looks at 2, at 39 and at 40, when its time has come.
     const seen: number[] = [];
-    const clock = clockOf(0, 2, 19, 20);
+    const clock = clockOf(0, 2, 39, 40);
     const background = new Background(foreground.inside, {
       ...clock,
       now: () => {
@@ -43,7 +43,7 @@ describe('work in the background', () => {
       },
     });
     background.makeWay();
-    assert.deepEqual(seen, [0, 2, 19, 20, 20]);
+    assert.deepEqual(seen, [0, 2, 39, 40, 40]);
   });
 
   it('goes on when the last one has left, on another thread', async () => {

@@ -1,7 +1,7 @@
 import type { Clock } from 'spillway';
 
 /** However much there is to do in the foreground, the background has one part in so many. */
-const parts = 10;
+const parts = 20;
 
 /**
  * Work that nobody waits for, on a thread of its own, done in pieces. A low priority alone is not
@@ -21,7 +21,7 @@ export class Background {
 
   /**
    * To be called between two pieces: holds up the thread while anybody is in the foreground, at
-   * most nine times as long as the last piece took.
+   * most nineteen times as long as the last piece took.
    */
   makeWay(): void {
     const endedAt = this.#clock.now();
