@@ -12,6 +12,11 @@ class Connection {
     socket.setEncoding('latin1').on('data', (chunk: string) => this.#hear(chunk));
   }
 
+  /** False once the server has closed it, as it does when nothing comes for a while. */
+  get isOpen(): boolean {
+    return this.socket.readable && this.socket.writable;
+  }
+
   post(path: string, body: string): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#answered = resolve;
@@ -47,7 +52,9 @@ export class Connections implements Disposable {
 
   /** The answer's text; throws if its status is not 200. */
   async post(path: string, body: string): Promise<string> {
-    const connection = this.#idle.pop() ?? (await this.#open());
+    let connection = this.#idle.pop();
+    while (connection?.isOpen === false) connection = this.#idle.pop();
+    connection ??= await this.#open();
     const answer = await connection.post(path, body);
     this.#idle.push(connection);
     return answer;
