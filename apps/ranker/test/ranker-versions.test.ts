@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { RankerSite } from './fixtures/ranker-site.ts';
 
 const topics = {
   liked: ['The compiler removes dead code.', 'A kernel schedules its threads fairly.'],
   disliked: ['The singer wore a silver dress.', 'Fans wait for the wedding of the star.'],
 };
+
+const restMs = 300;
 
 /** A short text about one or the other, each a little different. */
 function textOf(kind: keyof typeof topics, number: number): string {
@@ -51,6 +54,8 @@ describe('a ranker with its real model, while it trains and replaces workers', (
         said.set(key, json.rank);
         versions.add(json.version);
         answers += 1;
+        // Training makes way for askers: with no pause at all it would take minutes.
+        await pause(restMs);
       }
     };
     const askers = [asker('liked', 1), asker('disliked', 2), asker('liked', 3)];
