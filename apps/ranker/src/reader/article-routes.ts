@@ -25,6 +25,8 @@ interface Article {
   readonly Params: { readonly id: string };
 }
 
+type ArticleChange = ReaderStore['unvote'];
+
 /** Rating an article, being done with it, and asking why it has its score. */
 export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (app, options) => {
   const { store, desks } = options;
@@ -45,23 +47,18 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
     },
   );
 
-  app.post<Article>('/reader/articles/:id/unvote', { schema: { params } }, (request, reply) => {
-    const { id } = userOf(request);
-    return answerForm(reply, backOf(request.body), async () => {
-      await store.unvote(id, request.params.id, request.permit.signal);
-      await desks.open(id).refresh();
-      return 'Your rating is taken back.';
+  const change = (name: string, done: string, work: ArticleChange): void => {
+    app.post<Article>(`/reader/articles/:id/${name}`, { schema: { params } }, (request, reply) => {
+      const { id } = userOf(request);
+      return answerForm(reply, backOf(request.body), async () => {
+        await work(id, request.params.id, request.permit.signal);
+        await desks.open(id).refresh();
+        return done;
+      });
     });
-  });
-
-  app.post<Article>('/reader/articles/:id/done', { schema: { params } }, (request, reply) => {
-    const { id } = userOf(request);
-    return answerForm(reply, backOf(request.body), async () => {
-      await store.markRead(id, request.params.id, request.permit.signal);
-      await desks.open(id).refresh();
-      return 'Done with it.';
-    });
-  });
+  };
+  change('unvote', 'Your rating is taken back.', (...asked) => store.unvote(...asked));
+  change('done', 'Done with it.', (...asked) => store.markRead(...asked));
 
   app.get<Article>('/reader/articles/:id/why', { schema: { params } }, async (request, reply) => {
     const { id, name } = userOf(request);
