@@ -4,6 +4,7 @@ import type { Harvester, HarvestRequest } from '../harvesting/harvester.ts';
 import type { ProductPlan } from '../harvesting/plan-product.ts';
 import type { Transformed } from '../harvesting/transformer.ts';
 import type { Ingest } from '../open-ingest.ts';
+import { collectGarbage } from './collect-garbage.ts';
 import { counted, examplesOf, openFor, productsOf, table, withSettings } from './command-line.ts';
 import { Interruption } from './interruption.ts';
 import { duration, Progress, tellWork } from './progress.ts';
@@ -142,6 +143,7 @@ async function bringUp(
 ): Promise<Transformed | undefined> {
   if (!transform || signal.aborted) return undefined;
   using _told = tellWork('Bringing the table up to date …');
+  collectGarbage();
   const transformer = await ingest.transformer();
   return await transformer.run({ rebuild: false, waits: true }, signal);
 }

@@ -1,7 +1,6 @@
 import { type Clock, Lease, type Random, SpillwayError, type Store } from 'spillway';
 import type { RawEntry } from '../storage/raw-file.ts';
 import type { TradeTable } from '../storage/trade-table.ts';
-import { collectGarbage } from './collect-garbage.ts';
 import { harvestingError } from './harvesting-error.ts';
 import type { ProductBook, ProductGeneration } from './product-book.ts';
 
@@ -58,7 +57,6 @@ export class Transformer {
     const fence = { fence: lease.fence, signal: limit };
     await table.refresh(limit);
     const before = table.manifest.version;
-    collectGarbage();
     const products = request.products ?? (await book.products(limit));
     const sum = { products: products.length, files: 0, read: 0, added: 0, partitions: 0 };
     const add = (one: Omit<Transformed, 'products' | 'version'>): void => {
