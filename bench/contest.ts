@@ -22,8 +22,10 @@ export interface Run {
   readonly figures: readonly Figure[];
   /** All contenders at the same time: for runs that mostly wait. */
   readonly together?: boolean;
-  /** How often each contender does it, one after the other; the median counts. */
+  /** How often each contender does it, one after the other. */
   readonly rounds: number;
+  /** Which of the rounds counts: the best where noise can only add. @default 'median' */
+  readonly counts?: 'median' | 'best';
 }
 
 /** Does a run with one contender, until its process is ended, and gives back figures by name. */
@@ -65,7 +67,7 @@ export function atMost(most: number, unit: string): Target {
 
 /**
  * Every contender does every run, in turns (A B C, A B C), so that a noisy minute of the machine
- * hits all of them; the median of the rounds counts.
+ * hits all of them.
  */
 export async function contest(name: string, bench: Bench, quick: boolean): Promise<Row[]> {
   await using stack = new AsyncDisposableStack();
@@ -77,11 +79,13 @@ export async function contest(name: string, bench: Bench, quick: boolean): Promi
   for (const run of bench.runs) {
     const results = await rounds(run, corners, quick);
     for (const figure of run.figures) {
-      const medians = new Map<string, number>();
+      const counting = new Map<string, number>();
       for (const [contender, all] of results) {
-        medians.set(contender, median(all.map((result) => result[figure.name] ?? Number.NaN)));
+        const values = all.map((result) => result[figure.name] ?? Number.NaN);
+        const best = figure.better === 'more' ? Math.max : Math.min;
+        counting.set(contender, run.counts === 'best' ? best(...values) : median(values));
       }
-      rows.push(...compare(`${name}: ${run.name}: ${figure.name}`, figure, medians, bench));
+      rows.push(...compare(`${name}: ${run.name}: ${figure.name}`, figure, counting, bench));
     }
   }
   return rows;
@@ -105,11 +109,11 @@ async function rounds(run: Run, corners: Map<string, Corner>, quick: boolean): P
 function compare(
   name: string,
   { unit, better, targets }: Figure,
-  medians: ReadonlyMap<string, number>,
+  counting: ReadonlyMap<string, number>,
   { contenders, yardsticks }: Bench,
 ): Row[] {
   const [us = '', ...others] = Object.keys(contenders);
-  const value = (contender: string): number => medians.get(contender) ?? Number.NaN;
+  const value = (contender: string): number => counting.get(contender) ?? Number.NaN;
   const sign = better === 'more' ? -1 : 1;
   // Published figures are not complete.
   const measured = others.filter((other) => !Number.isNaN(value(other)));

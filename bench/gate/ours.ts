@@ -17,6 +17,18 @@ export async function gate(work: () => Promise<void>, count: number): Promise<vo
 
 export async function lane(work: () => Promise<void>, count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) {
+    const entering = full.pass();
+    const permit = entering instanceof Promise ? await entering : entering;
+    try {
+      await work();
+    } finally {
+      permit[Symbol.dispose]();
+    }
+  }
+}
+
+export async function awaited(work: () => Promise<void>, count: number): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
     const permit = await full.enter();
     try {
       await work();

@@ -2,8 +2,8 @@ import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type CloseOptions, Closing } from './closing.ts';
 import { SpillwayError } from './errors.ts';
-import { Link, LinkedList } from './linked-list.ts';
 import { type Random, systemRandom } from './random.ts';
+import { Ring, type RingMember } from './ring.ts';
 import { mayGrant, nextTurn } from './turn.ts';
 import { WaitQueue } from './wait-queue.ts';
 
@@ -73,14 +73,15 @@ function settings<T>(options: BacklogOptions<T>) {
   return { ...limits, consume, key, merge, onDrop, clock, random };
 }
 
-class Entry<T> extends Link {
+class Entry<T> implements RingMember {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
   item: T;
   readonly key: string | undefined;
   attempts = 0;
   retry: Disposable | undefined = undefined;
 
   constructor(item: T, key: string | undefined) {
-    super();
     this.item = item;
     this.key = key;
   }
@@ -92,7 +93,7 @@ class Entry<T> extends Link {
  */
 export class Backlog<T> implements AsyncDisposable {
   readonly #settings: ReturnType<typeof settings<T>>;
-  readonly #waiting = new LinkedList<Entry<T>>();
+  readonly #waiting = new Ring<Entry<T>>();
   readonly #running = new Set<Entry<T>>();
   readonly #retrying = new Set<Entry<T>>();
   /** The one entry of each key that waits, for its turn or for its retry. */
@@ -217,11 +218,10 @@ export class Backlog<T> implements AsyncDisposable {
   /** The oldest whose key is free; passes over one entry at most for each running one. */
   #next(): Entry<T> | undefined {
     if (this.#running.size >= this.#settings.consumers) return undefined;
-    let entry = this.#waiting.first;
-    while (entry?.key !== undefined && this.#busyKeys.has(entry.key)) {
-      entry = entry.next as Entry<T> | undefined;
+    for (const entry of this.#waiting) {
+      if (entry.key === undefined || !this.#busyKeys.has(entry.key)) return entry;
     }
-    return entry;
+    return undefined;
   }
 
   async #run(entry: Entry<T>): Promise<void> {

@@ -4,7 +4,7 @@ import type { Clock } from './clock.ts';
 import { deadline } from './deadline.ts';
 import { SpillwayError } from './errors.ts';
 import { isAbort, isTimeout, statusOf } from './failure.ts';
-import { LinkedList } from './linked-list.ts';
+import { Ring } from './ring.ts';
 import type { Task } from './task.ts';
 import { Waiter } from './wait-queue.ts';
 
@@ -40,7 +40,7 @@ interface Call<P> {
 export class BreakerLine<P extends Pass> {
   readonly #queueMax: number;
   readonly #isFailure: (error: unknown) => boolean;
-  readonly #waiters = new LinkedList<Waiter<P>>();
+  readonly #waiters = new Ring<Waiter<P>>();
   #lastFailure: unknown;
   #failures = 0;
   #refused = 0;

@@ -10,8 +10,8 @@ import {
 import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
-import { LinkedList } from './linked-list.ts';
 import { refused } from './refused.ts';
+import { Ring } from './ring.ts';
 import { Waiter } from './wait-queue.ts';
 
 export interface BucketOptions {
@@ -61,7 +61,7 @@ export class Bucket {
   readonly #queueMax: number;
   readonly #clock: Clock;
   readonly #state: BucketState;
-  readonly #takers = new LinkedList<Taker>();
+  readonly #takers = new Ring<Taker>();
   #timer: Disposable | undefined;
   /** Tokens that those in the queue wait for. */
   #wanted = 0;

@@ -7,8 +7,8 @@ import { SpillwayError } from './errors.ts';
 import { field } from './failure.ts';
 import { FileLock } from './file-lock.ts';
 import { inDoubt } from './in-doubt.ts';
-import { LinkedList } from './linked-list.ts';
 import type { Random } from './random.ts';
+import { Ring } from './ring.ts';
 import { mayGrant, nextTurn } from './turn.ts';
 import { Waiter } from './wait-queue.ts';
 
@@ -73,7 +73,7 @@ export class Document<T> implements AsyncDisposable {
   readonly #queueMax: number;
   readonly #deadlineMs: number;
   readonly #setsAside: boolean;
-  readonly #queue = new LinkedList<Transaction<T>>();
+  readonly #queue = new Ring<Transaction<T>>();
   #nobodyWaits = new AbortController();
   #working: Promise<void> | undefined;
   #closed = false;

@@ -1,4 +1,4 @@
-import { Link, LinkedList } from './linked-list.ts';
+import { Ring, type RingMember } from './ring.ts';
 
 /** Priorities are few, so that finding the highest is a short walk. */
 export const priorityMax = 7;
@@ -16,17 +16,22 @@ export interface Ordered {
   readonly arrivedAt: number;
 }
 
-class SubQueue<Member extends Link> extends Link {
-  readonly members = new LinkedList<Member>();
+class SubQueue<Member extends RingMember> implements RingMember {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
+  readonly members = new Ring<Member>();
   /** What this key may still take before the others have their turn. */
   deficit = 0;
 }
 
 /** Those with the same priority: keys take turns by deficit round robin. */
-class Level<Member extends Link & Ordered> {
-  readonly subQueues = new Map<number, SubQueue<Member>>();
+class Level<Member extends RingMember & Ordered> {
+  /** Of those without a key. */
+  readonly keyless = new SubQueue<Member>();
+  /** Of the others, by the hash of the key. */
+  readonly keyed = new Map<number, SubQueue<Member>>();
   /** The sub-queues with somebody in them; the first has the turn. */
-  readonly turns = new LinkedList<SubQueue<Member>>();
+  readonly turns = new Ring<SubQueue<Member>>();
 }
 
 /**
@@ -34,7 +39,7 @@ class Level<Member extends Link & Ordered> {
  * Keys are hashed into 256 sub-queues with a seed of the queue's own, so that nobody can choose to
  * collide with another's key.
  */
-export class FairQueue<Member extends Link & Ordered> {
+export class FairQueue<Member extends RingMember & Ordered> {
   readonly #levels: (Level<Member> | undefined)[] = [];
   readonly #seed: number;
   #size = 0;
@@ -50,16 +55,11 @@ export class FairQueue<Member extends Link & Ordered> {
 
   /** Puts the member last among those of its key, or first if it was taken out and comes back. */
   push(member: Member, comesBack = false): void {
-    this.#levels[member.priority] ??= new Level<Member>();
-    const level = this.#levels[member.priority] as Level<Member>;
-    const slot = this.#slotOf(member.key);
-    let subQueue = level.subQueues.get(slot);
-    if (subQueue === undefined) {
-      subQueue = new SubQueue<Member>();
-      level.subQueues.set(slot, subQueue);
-    }
-    this.#quantum = Math.max(this.#quantum, member.weight);
-    if (subQueue.list === undefined) {
+    const { priority, key, weight } = member;
+    const level = this.#levels[priority] ?? this.#addLevel(priority);
+    const subQueue = key === undefined ? level.keyless : this.#subQueueOf(level, key);
+    if (weight > this.#quantum) this.#quantum = weight;
+    if (subQueue.ring === undefined) {
       level.turns.push(subQueue);
       subQueue.deficit = this.#quantum;
     }
@@ -70,8 +70,8 @@ export class FairQueue<Member extends Link & Ordered> {
 
   /** Takes the member out, wherever it stands; false when it is not here. */
   remove(member: Member): boolean {
-    const list = member.list as LinkedList<Member> | undefined;
-    if (list === undefined || !list.remove(member)) return false;
+    const ring = member.ring as Ring<Member> | undefined;
+    if (ring === undefined || !ring.remove(member)) return false;
     this.#size -= 1;
     return true;
   }
@@ -121,12 +121,12 @@ export class FairQueue<Member extends Link & Ordered> {
    */
   surplus(newcomer?: Member): Member | undefined {
     for (const level of this.#levels) {
-      let longest: LinkedList<Member> | undefined;
+      let longest: Ring<Member> | undefined;
       for (const { members } of level?.turns ?? []) {
         if (members.size > (longest?.size ?? 0)) longest = members;
       }
       if (longest?.last === undefined) continue;
-      const rival = newcomer?.priority === longest.last.priority ? newcomer.list : undefined;
+      const rival = newcomer?.priority === longest.last.priority ? newcomer.ring : undefined;
       return rival !== undefined && rival.size >= longest.size ? newcomer : longest.last;
     }
     return undefined;
@@ -147,8 +147,19 @@ export class FairQueue<Member extends Link & Ordered> {
     return undefined;
   }
 
-  #slotOf(key: string | undefined): number {
-    return key === undefined ? -1 : hashOf(key, this.#seed) % subQueueMax;
+  #addLevel(priority: number): Level<Member> {
+    const level = new Level<Member>();
+    this.#levels[priority] = level;
+    return level;
+  }
+
+  #subQueueOf({ keyed }: Level<Member>, key: string): SubQueue<Member> {
+    const hash = hashOf(key, this.#seed) % subQueueMax;
+    const known = keyed.get(hash);
+    if (known !== undefined) return known;
+    const subQueue = new SubQueue<Member>();
+    keyed.set(hash, subQueue);
+    return subQueue;
   }
 }
 
@@ -161,7 +172,7 @@ export function hashOf(key: string, seed: number): number {
   return (hash ^ (hash >>> 15)) >>> 0;
 }
 
-function candidateOf<Member extends Link>(
+function candidateOf<Member extends RingMember>(
   subQueue: SubQueue<Member>,
   newestFirst: boolean,
 ): Member | undefined {

@@ -1,8 +1,7 @@
 import type { Clock } from './clock.ts';
-import { FairQueue, type Ordered } from './fair-queue.ts';
-import type { Permit } from './permit.ts';
+import { FairQueue } from './fair-queue.ts';
+import type { LanePermit } from './permit.ts';
 import { type Random, systemRandom } from './random.ts';
-import { Waiter } from './wait-queue.ts';
 
 /**
  * Under lasting overload a full queue serves only work that is nearly dead. With this rule, once
@@ -28,39 +27,6 @@ export interface Entry {
   readonly key?: string | undefined;
 }
 
-/**
- * One who waits for a permit. With 10,000 waiting the time goes into memory: without fields of its
- * own for what its entry says anyway, a pass was a seventh cheaper (2026-11).
- */
-export class LaneWaiter extends Waiter<Permit> implements Ordered {
-  readonly entry: Entry;
-  readonly arrivedAt: number;
-  readonly #left: (waiter: LaneWaiter) => void;
-
-  constructor(entry: Entry, arrivedAt: number, left: (waiter: LaneWaiter) => void) {
-    super(undefined);
-    this.entry = entry;
-    this.arrivedAt = arrivedAt;
-    this.#left = left;
-  }
-
-  get weight(): number {
-    return this.entry.weight ?? 1;
-  }
-
-  get priority(): number {
-    return this.entry.priority ?? 0;
-  }
-
-  get key(): string | undefined {
-    return this.entry.key;
-  }
-
-  protected override leave(): void {
-    this.#left(this);
-  }
-}
-
 /** Those who wait in a lane: in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
   readonly #clock: Clock;
@@ -68,7 +34,7 @@ export class LaneQueue {
   readonly #targetMs: number;
   readonly #intervalMs: number;
   readonly #onDue: () => void;
-  readonly #waiters: FairQueue<LaneWaiter>;
+  readonly #waiters: FairQueue<LanePermit>;
   /** When the queue was last empty. */
   #emptyAt = 0;
   /** Goes off when the oldest waiter's time may be over; there is one only while somebody waits. */
@@ -94,38 +60,38 @@ export class LaneQueue {
     return this.#waiters.size;
   }
 
-  push(waiter: LaneWaiter): void {
+  push(waiter: LanePermit): void {
     if (this.#waiters.size === 0) this.#emptyAt = waiter.arrivedAt;
     this.#waiters.push(waiter);
     if (this.#timer === undefined) this.#arm(waiter.arrivedAt);
   }
 
-  remove(waiter: LaneWaiter): boolean {
+  remove(waiter: LanePermit): boolean {
     const removed = this.#waiters.remove(waiter);
     if (this.#waiters.size === 0) this.#disarm();
     return removed;
   }
 
   /** Takes out the one that `next` has just given. */
-  take(waiter: LaneWaiter): void {
+  take(waiter: LanePermit): void {
     this.#waiters.take(waiter);
     if (this.#waiters.size === 0) this.#disarm();
   }
 
-  next(now: number): LaneWaiter | undefined {
+  next(now: number): LanePermit | undefined {
     return this.#waiters.next(this.#isStanding(now));
   }
 
-  oldest(): LaneWaiter | undefined {
+  oldest(): LanePermit | undefined {
     return this.#waiters.oldest();
   }
 
-  surplus(newcomer: LaneWaiter | undefined): LaneWaiter | undefined {
+  surplus(newcomer: LanePermit | undefined): LanePermit | undefined {
     return this.#waiters.surplus(newcomer);
   }
 
   /** Why this waiter's time is over, if it is. */
-  lateness(waiter: LaneWaiter, now: number): 'deadline' | 'stale' | undefined {
+  lateness(waiter: LanePermit, now: number): 'deadline' | 'stale' | undefined {
     const waitMs = now - waiter.arrivedAt;
     if (waitMs >= this.#deadlineMs) return 'deadline';
     return waitMs >= this.#targetMs && this.#isStanding(now) ? 'stale' : undefined;

@@ -1,15 +1,15 @@
 import { untilAborted } from './abort.ts';
 import { check, checkInteger } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { SpillwayError } from './errors.ts';
+import type { SpillwayError } from './errors.ts';
 import { priorityMax } from './fair-queue.ts';
 import { checkLaneOptions, type LaneOptions } from './lane-options.ts';
-import { type Entry, LaneQueue, LaneWaiter } from './lane-queue.ts';
+import { type Entry, LaneQueue } from './lane-queue.ts';
 import { type LaneRefusal, laneRefusal } from './lane-refusal.ts';
 import type { LaneStats } from './lane-stats.ts';
 import type { Limit } from './limit.ts';
 import { Meter } from './meter.ts';
-import { holdDuring, Permit, type PermitGiver } from './permit.ts';
+import { holdDuring, LanePermit, type Permit, type PermitGiver } from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
 import { refused } from './refused.ts';
 import type { Task } from './task.ts';
@@ -43,7 +43,7 @@ export class Lane implements AsyncDisposable {
   /** In the root: true while grants are put off until the event loop has turned. */
   #yielding = false;
   /** Whom `nextWeight` has just found. */
-  #next: LaneWaiter | undefined;
+  #next: LanePermit | undefined;
   #closed: PromiseWithResolvers<void> | undefined;
 
   constructor(options: LaneOptions) {
@@ -64,7 +64,7 @@ export class Lane implements AsyncDisposable {
     this.#permits = new Permits(claimant, { size, guaranteed, share, parent: above });
     this.#meter = new Meter(this.#clock.now());
     const times = { clock: this.#clock, deadlineMs: this.deadlineMs };
-    this.#giver = { ...times, leave: this.#leave };
+    this.#giver = { ...times, leave: this.#leave, abandon: this.#abandon };
     const { codel, random } = options;
     this.#queue = new LaneQueue({ ...times, codel, random, onDue: this.#expire });
     if (parent !== undefined && parent.#closed !== undefined) void this.close();
@@ -83,46 +83,46 @@ export class Lane implements AsyncDisposable {
 
   /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
   enter(entry: Entry = plainEntry): Promise<Permit> {
-    const permit = this.#enter(entry, entry.signal?.aborted);
-    if (permit instanceof Permit) return Promise.resolve(permit);
-    return permit instanceof SpillwayError ? refused(permit) : permit;
+    const now = this.#arrive(entry);
+    if (entry.signal?.aborted) {
+      this.#meter.refuse('aborted');
+      return refused(entry.signal.reason);
+    }
+    const permit = this.#enterAtOnce(entry, now) ?? this.#queueUp(entry, now);
+    if (permit.ring !== undefined) return this.#wait(permit);
+    return permit.refusal === undefined ? Promise.resolve(permit) : refused(permit.refusal);
   }
 
   /** Like `enter`, but a free permit comes at once, and a refusal is thrown at once. */
-  pass(entry: Entry): Permit | Promise<Permit> {
-    const permit = this.#enter(entry, false);
-    if (permit instanceof SpillwayError) throw permit;
+  pass(entry: Entry = plainEntry): Permit | Promise<Permit> {
+    const now = this.#arrive(entry);
+    const permit = this.#enterAtOnce(entry, now) ?? this.#queueUp(entry, now);
+    if (permit.ring !== undefined) return this.#wait(permit);
+    if (permit.refusal !== undefined) throw permit.refusal;
     return permit;
   }
 
-  #enter(entry: Entry, isAborted: boolean | undefined): Permit | Promise<Permit> | SpillwayError {
-    const now = this.#arrive(entry);
-    const mayEnter = !(isAborted || this.#closed) && this.#root.#permits.waiting === 0;
-    if (mayEnter && mayGrant(now) && this.#permits.tryTake(entry.weight ?? 1)) {
-      return this.#begin(entry, now, now);
-    }
-    if (isAborted) {
-      this.#meter.refuse('aborted');
-      return refused(entry.signal?.reason);
-    }
-    if (this.#closed !== undefined) return this.#refusal('closed');
-    const waiter = this.#join(entry, now);
-    this.#dispatch(now);
-    if (!this.#root.#yielding) this.#trim(waiter);
-    const { early } = waiter;
-    if (early === undefined) return this.#wait(waiter);
-    return early.isGranted ? early.value : (early.reason as SpillwayError);
+  #enterAtOnce(entry: Entry, now: number): LanePermit | undefined {
+    const mayEnter = this.#closed === undefined && this.#root.#permits.waiting === 0;
+    if (!mayEnter || !mayGrant(now) || !this.#permits.tryTake(entry.weight ?? 1)) return undefined;
+    this.#meter.start(now, 0);
+    return new LanePermit(this.#giver, entry, now);
+  }
+
+  /** Stands in the queue, unless its turn came after all or it was refused. */
+  #queueUp(entry: Entry, now: number): LanePermit {
+    const permit = new LanePermit(this.#giver, entry, now);
+    if (this.#closed !== undefined) permit.refuse(this.#refusal('closed'));
+    else this.#join(permit, now);
+    return permit;
   }
 
   /** Only who really waits is asked for its signal, which may have to be made first. */
-  #wait(waiter: LaneWaiter): Promise<Permit> {
-    const { signal } = waiter.entry;
-    if (signal?.aborted) {
-      this.#left(waiter);
-      return refused(signal.reason);
-    }
-    if (signal !== undefined) waiter.listen(signal);
-    return waiter.promise;
+  #wait(permit: LanePermit): Promise<Permit> {
+    const { signal } = permit.entry;
+    if (!signal?.aborted) return permit.wait();
+    this.#abandon(permit);
+    return refused(signal.reason);
   }
 
   /** A permit at once, or none; nobody who waits is overtaken. */
@@ -132,13 +132,16 @@ export class Lane implements AsyncDisposable {
       this.#meter.refuse(this.#closed === undefined ? 'aborted' : 'closed');
       return undefined;
     }
+    const permit = new LanePermit(this.#giver, entry, now);
     if (this.#root.#permits.waiting === 0) {
-      if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now, now);
+      if (this.#permits.tryTake(entry.weight ?? 1)) {
+        this.#meter.start(now, 0);
+        return permit;
+      }
     } else {
-      const waiter = this.#join(entry, now);
-      this.#dispatch(now, true);
-      if (waiter.early?.isGranted) return waiter.early.value;
-      this.#remove(waiter);
+      this.#join(permit, now, true);
+      if (permit.ring === undefined && permit.refusal === undefined) return permit;
+      this.#remove(permit);
     }
     this.#meter.refuse('full');
     return undefined;
@@ -180,7 +183,7 @@ export class Lane implements AsyncDisposable {
   };
 
   /** A permit comes back, and passes straight on to whoever is next. */
-  readonly #leave = (permit: Permit): void => {
+  readonly #leave = (permit: LanePermit): void => {
     const now = this.#clock.now();
     const { weight, startedAt, outcome } = permit;
     this.#meter.finish(now, now - startedAt);
@@ -202,23 +205,18 @@ export class Lane implements AsyncDisposable {
     return this.#clock.now();
   }
 
-  #begin(entry: Entry, arrivedAt: number, startedAt: number): Permit {
-    this.#meter.start(startedAt, startedAt - arrivedAt);
-    return new Permit(this.#giver, entry, arrivedAt, startedAt);
-  }
-
-  #join(entry: Entry, now: number): LaneWaiter {
-    const waiter = new LaneWaiter(entry, now, this.#left);
-    this.#queue.push(waiter);
+  #join(permit: LanePermit, now: number, regardless = false): void {
+    this.#queue.push(permit);
     this.#permits.wait(1);
-    return waiter;
+    this.#dispatch(now, regardless);
+    if (!(regardless || this.#root.#yielding)) this.#trim(permit);
   }
 
-  #remove(waiter: LaneWaiter): void {
+  #remove(waiter: LanePermit): void {
     if (this.#queue.remove(waiter)) this.#permits.wait(-1);
   }
 
-  readonly #left = (waiter: LaneWaiter): void => {
+  readonly #abandon = (waiter: LanePermit): void => {
     this.#meter.refuse('aborted');
     this.#remove(waiter);
     // One that needed many permits may have kept those behind it waiting.
@@ -226,7 +224,7 @@ export class Lane implements AsyncDisposable {
     if (this.#closed !== undefined) this.#settleClose();
   };
 
-  #drop(waiter: LaneWaiter, reason: 'deadline' | 'full' | 'stale'): void {
+  #drop(waiter: LanePermit, reason: 'deadline' | 'full' | 'stale'): void {
     this.#remove(waiter);
     waiter.refuse(this.#refusal(reason));
   }
@@ -246,11 +244,11 @@ export class Lane implements AsyncDisposable {
   }
 
   #grantNext(now: number): void {
-    const waiter = this.#next as LaneWaiter;
+    const waiter = this.#next as LanePermit;
     this.#queue.take(waiter);
-    this.#permits.wait(-1);
     this.#permits.takeTurn(waiter.weight);
-    waiter.grant(this.#begin(waiter.entry, waiter.arrivedAt, now));
+    this.#meter.start(now, now - waiter.arrivedAt);
+    waiter.grant(now);
   }
 
   readonly #resume = (): void => {
@@ -265,7 +263,7 @@ export class Lane implements AsyncDisposable {
   }
 
   /** Sends one away if one too many waits. */
-  #trim(newcomer?: LaneWaiter): boolean {
+  #trim(newcomer?: LanePermit): boolean {
     if (this.#queue.size <= this.#queueMax) return false;
     const surplus = this.#queue.surplus(newcomer);
     if (surplus !== undefined) this.#drop(surplus, 'full');

@@ -103,10 +103,13 @@ export class Permits<Owner extends Claimant> {
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       if (borrowing > 0 && node.#children.length > 0) node.#passTurn(turn);
-      borrowing = node.#overflow(borrowing);
+      const above = node.parent === undefined ? 0 : node.#overflow(borrowing);
+      node.#inside += weight;
+      node.#borrowed += borrowing;
+      node.#waiting -= 1;
+      borrowing = above;
       turn = node.#index;
     }
-    this.#take(weight);
   }
 
   give(weight: number): void {
@@ -132,27 +135,27 @@ export class Permits<Owner extends Claimant> {
     // A promise made below has to be kept above as well, or it is none.
     let promised = child.#guaranteed;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
-      const before = node.#overflowing;
+      const before = node.#overflowing();
       node.#guaranteedToChildren += promised;
       promised = Math.max(0, node.#guaranteedToChildren - node.#guaranteed);
       node.#guaranteed += promised;
-      if (node.parent !== undefined) node.parent.#borrowed += node.#overflowing - before;
+      if (node.parent !== undefined) node.parent.#borrowed += node.#overflowing() - before;
     }
   }
 
   /** How many of its free permits this one may use without borrowing from its parent. */
-  get #covered(): number {
+  #covered(): number {
     return this.#guaranteed - this.#guaranteedToChildren;
   }
 
   /** What this one has borrowed from its parent. */
-  get #overflowing(): number {
-    return Math.max(0, this.#borrowed - this.#covered);
+  #overflowing(): number {
+    return Math.max(0, this.#borrowed - this.#covered());
   }
 
   /** How much of the next free permits taken here would be borrowed from the parent. */
   #overflow(taking: number): number {
-    return Math.max(0, taking - Math.max(0, this.#covered - this.#borrowed));
+    return Math.max(0, taking - Math.max(0, this.#covered() - this.#borrowed));
   }
 
   #hasFree(weight: number): boolean {

@@ -1,8 +1,8 @@
 import { misuse } from './check.ts';
-import { LinkedList } from './linked-list.ts';
 import type { PoolTask } from './pool-task.ts';
 import type { Thread } from './pool-thread.ts';
 import { postError, SharedSlots, slotCount, slotOf, ticketOf } from './pool-wire.ts';
+import { Ring } from './ring.ts';
 import type { Snapshot, View } from './snapshot.ts';
 
 /**
@@ -35,7 +35,7 @@ export interface WorkerStats {
 export class PoolMember {
   readonly seat: number;
   readonly slots: SharedSlots = new SharedSlots();
-  readonly dispatched: LinkedList<PoolTask> = new LinkedList<PoolTask>();
+  readonly dispatched: Ring<PoolTask> = new Ring<PoolTask>();
   readonly startedAt: number;
   state: WorkerState = 'starting';
   readyAt: number = Infinity;
@@ -190,10 +190,9 @@ export class PoolMember {
   /** Takes back, newest first, up to so many of those that may and that have not begun. */
   revoke(count: number, may: (task: PoolTask) => boolean): PoolTask[] {
     const taken: PoolTask[] = [];
-    for (let task = this.dispatched.last; task !== undefined && taken.length < count; ) {
-      const older = task.previous as PoolTask | undefined;
+    for (const task of [...this.dispatched].reverse()) {
+      if (taken.length === count) break;
       if (may(task) && this.takeBack(task)) taken.push(task);
-      task = older;
     }
     return taken;
   }

@@ -1,17 +1,17 @@
 import { FairQueue, hashOf } from './fair-queue.ts';
-import { LinkedList } from './linked-list.ts';
 import type { PoolTask } from './pool-task.ts';
+import { Ring } from './ring.ts';
 
 /** The tasks that no worker has yet: those for any worker, and for each seat those bound to it. */
 export class PoolQueue {
   readonly #seed: number;
   readonly #free: FairQueue<PoolTask>;
-  readonly #bound: readonly LinkedList<PoolTask>[];
+  readonly #bound: readonly Ring<PoolTask>[];
 
   constructor(seats: number, seed: number) {
     this.#seed = seed;
     this.#free = new FairQueue<PoolTask>(seed);
-    this.#bound = Array.from({ length: seats }, () => new LinkedList<PoolTask>());
+    this.#bound = Array.from({ length: seats }, () => new Ring<PoolTask>());
   }
 
   /** The seat whose worker runs all tasks of this affinity. */
@@ -46,7 +46,7 @@ export class PoolQueue {
   }
 
   /** Those bound to the seat, in order. */
-  boundTo(seat: number): LinkedList<PoolTask> | undefined {
+  boundTo(seat: number): Ring<PoolTask> | undefined {
     return this.#bound[seat];
   }
 

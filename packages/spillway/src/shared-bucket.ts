@@ -3,8 +3,8 @@ import type { BucketRule } from './bucket-state.ts';
 import { check, checkInteger, checkNumber } from './check.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
-import { LinkedList } from './linked-list.ts';
 import { refused } from './refused.ts';
+import { Ring } from './ring.ts';
 import { SlotSource } from './shared-bucket-source.ts';
 import type { SharedOptions } from './store-link.ts';
 import { Waiter } from './wait-queue.ts';
@@ -48,7 +48,7 @@ export class SharedBucket
   readonly #queueMax: number;
   readonly #source: SlotSource;
   readonly #clock: Clock;
-  readonly #takers = new LinkedList<Taker>();
+  readonly #takers = new Ring<Taker>();
   #timer: Disposable | undefined;
   #fetching: Promise<void> | undefined;
   #closing: Promise<void> | undefined;

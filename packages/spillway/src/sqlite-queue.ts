@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 import { SpillwayError } from './errors.ts';
-import { LinkedList } from './linked-list.ts';
+import { Ring } from './ring.ts';
 import { Waiter } from './wait-queue.ts';
 
 /** Work that waits for a thread. */
@@ -19,7 +19,7 @@ export class SqliteJob<Work, T> extends Waiter<T> {
 /** Jobs in the order they came; whoever waits too long, or finds no room, is refused. */
 export class SqliteQueue<Work, T> {
   readonly #options: { readonly max: number; readonly waitMsMax: number; readonly clock: Clock };
-  readonly #jobs = new LinkedList<SqliteJob<Work, T>>();
+  readonly #jobs = new Ring<SqliteJob<Work, T>>();
   #timer: Disposable | undefined = undefined;
 
   constructor(options: {

@@ -1,12 +1,6 @@
-import { Link, LinkedList } from './linked-list.ts';
+import { captureResolve, lastResolve } from './last-resolve.ts';
 import { refused } from './refused.ts';
-
-let captured: (value: unknown) => void;
-
-/** Shared by all promises made here: a closure for each would be a tenth of a waiter's cost. */
-function capture(resolve: (value: never) => void): void {
-  captured = resolve as (value: unknown) => void;
-}
+import { Ring, type RingMember } from './ring.ts';
 
 /** What a waiter that has had its answer holds instead of a way to answer. */
 function answered(): void {}
@@ -17,11 +11,13 @@ export type Early<T> =
   | { readonly isGranted: false; readonly reason: unknown };
 
 /**
- * One caller waiting for its turn: the one place in this package where waiting and cancelling meet.
- * Granting, refusing and aborting are each a single step, and whichever comes first wins: a turn
- * given to one who has left would be lost for good.
+ * One caller waiting for its turn: here waiting and cancelling meet, for all but a lane's permits,
+ * which do it themselves. Granting, refusing and aborting are each a single step, and whichever
+ * comes first wins: a turn given to one who has left would be lost for good.
  */
-export class Waiter<T> extends Link {
+export class Waiter<T> implements RingMember {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
   /** Set when it was granted or refused before its promise was asked for. */
   early: Early<T> | undefined = undefined;
   #signal: AbortSignal | undefined = undefined;
@@ -31,7 +27,6 @@ export class Waiter<T> extends Link {
 
   /** `left` is called when the waiter has left its list because its signal aborted. */
   constructor(signal: AbortSignal | undefined, left?: () => void) {
-    super();
     this.#left = left;
     if (signal !== undefined) this.listen(signal);
   }
@@ -48,8 +43,8 @@ export class Waiter<T> extends Link {
     if (early !== undefined) {
       return early.isGranted ? Promise.resolve(early.value) : refused(early.reason);
     }
-    const promise = new Promise<T>(capture);
-    this.#resolve = captured;
+    const promise = new Promise<T>(captureResolve);
+    this.#resolve = lastResolve;
     return promise;
   }
 
@@ -77,7 +72,7 @@ export class Waiter<T> extends Link {
 
   /** The waiter's own signal has aborted: its queue must forget it. */
   protected leave(): void {
-    this.list?.remove(this);
+    this.ring?.remove(this);
     this.#left?.();
   }
 
@@ -89,7 +84,7 @@ export class Waiter<T> extends Link {
 
 /** A fair, abortable queue: first come, first served, and a waiter can leave from the middle. */
 export class WaitQueue<T = void> {
-  readonly #waiters = new LinkedList<Waiter<T>>();
+  readonly #waiters = new Ring<Waiter<T>>();
 
   get size(): number {
     return this.#waiters.size;

@@ -1,8 +1,10 @@
-import { Link } from './linked-list.ts';
+import type { Ring, RingMember } from './ring.ts';
 import { Waiter } from './wait-queue.ts';
 
 /** One record of a write-behind cache. */
-export class CachedRecord<K, V> extends Link {
+export class CachedRecord<K, V> implements RingMember {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
   readonly key: K;
   value: V | undefined = undefined;
   /** Until the value has come. */
@@ -14,7 +16,6 @@ export class CachedRecord<K, V> extends Link {
   dirtySince = 0;
 
   constructor(key: K) {
-    super();
     this.key = key;
   }
 }

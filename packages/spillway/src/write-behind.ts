@@ -4,8 +4,8 @@ import { type CloseOptions, Closing } from './closing.ts';
 import { deadline } from './deadline.ts';
 import { SpillwayError } from './errors.ts';
 import { field } from './failure.ts';
-import { LinkedList } from './linked-list.ts';
 import { pause } from './pause.ts';
+import { Ring } from './ring.ts';
 import {
   type WriteBehindOptions,
   type WriteBehindSettings,
@@ -23,9 +23,9 @@ export class WriteBehind<K, V> implements AsyncDisposable {
   readonly #settings: WriteBehindSettings<K, V>;
   readonly #records = new Map<K, CachedRecord<K, V>>();
   /** Those nobody needs now, least recently used first. */
-  readonly #idle = new LinkedList<CachedRecord<K, V>>();
+  readonly #idle = new Ring<CachedRecord<K, V>>();
   readonly #dirty = new Set<CachedRecord<K, V>>();
-  readonly #awaiting = new LinkedList<Awaiting>();
+  readonly #awaiting = new Ring<Awaiting>();
   readonly #abort = new AbortController();
   readonly #closing: Closing;
   /** Changes are numbered, and a flush has all up to some number. */

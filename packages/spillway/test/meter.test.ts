@@ -66,6 +66,16 @@ describe('the numbers of a lane', () => {
     }
   });
 
+  it('count those who did not wait among the waits', async () => {
+    const clock = new VirtualClock();
+    const lane = openLane(clock, 90);
+    for (let i = 0; i < 100; i += 1) void lane.run(() => sleep(clock, 400));
+    await clock.advance(1_000);
+    const { count, mean, p50, p95, max } = lane.stats.waitMs;
+    assert.deepEqual([count, mean, p50, max], [100, 40, 0, 400]);
+    assert.ok(Math.abs(p95 / 400 - 1) < 0.04, `p95 is ${p95}`);
+  });
+
   it('are about the last seconds, while the totals are about all', async () => {
     const clock = new VirtualClock();
     const lane = openLane(clock);

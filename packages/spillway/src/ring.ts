@@ -1,0 +1,118 @@
+/** What can stand in at most one {@link Ring} at a time. */
+export interface RingMember {
+  /** Where it stands, if it does. Only the ring writes this and the slot. */
+  ring: Ring<RingMember> | undefined;
+  slot: number;
+}
+
+const slotsMin = 16;
+/** An empty ring with more slots than these gives them back. */
+const slotsKept = 1024;
+
+/**
+ * Arrival order, with O(1) leaving from the middle: who leaves, leaves a gap, and there is none at
+ * either end. With links from member to member instead, each change touches two more of them: with
+ * 10,000 waiting, a pass through a lane cost a fifth more (2026-11).
+ */
+export class Ring<Member extends RingMember> {
+  /** Their number is a power of two. */
+  #slots: (Member | undefined)[] = emptySlots(slotsMin);
+  #head = 0;
+  /** How many slots there are from the first member to the last, gaps included. */
+  #span = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get first(): Member | undefined {
+    return this.#slots[this.#head];
+  }
+
+  get last(): Member | undefined {
+    return this.#slots[this.#slotAt(this.#span - 1)];
+  }
+
+  push(member: Member): void {
+    if (this.#span === this.#slots.length) this.#makeRoom();
+    this.#put(member, this.#slotAt(this.#span));
+  }
+
+  unshift(member: Member): void {
+    if (this.#span === this.#slots.length) this.#makeRoom();
+    this.#head = this.#slotAt(-1);
+    this.#put(member, this.#head);
+  }
+
+  shift(): Member | undefined {
+    const { first } = this;
+    if (first !== undefined) this.remove(first);
+    return first;
+  }
+
+  /** Takes the member out; false when it does not stand here. */
+  remove(member: Member): boolean {
+    if ((member.ring as unknown) !== this) return false;
+    member.ring = undefined;
+    this.#slots[member.slot] = undefined;
+    this.#size -= 1;
+    if (this.#size === 0) this.#clear();
+    else this.#trim();
+    return true;
+  }
+
+  /** Oldest first. Others may come meanwhile, and who leaves before its turn is passed over. */
+  *[Symbol.iterator](): Generator<Member> {
+    // Whatever happens meanwhile, these are the slots in which they stand.
+    const [slots, head, span] = [this.#slots, this.#head, this.#span];
+    for (let index = 0; index < span; index += 1) {
+      const member = slots[(head + index) & (slots.length - 1)];
+      if ((member?.ring as unknown) === this) yield member as Member;
+    }
+  }
+
+  #slotAt(index: number): number {
+    return (this.#head + index) & (this.#slots.length - 1);
+  }
+
+  #put(member: Member, slot: number): void {
+    this.#slots[slot] = member;
+    member.ring = this as unknown as Ring<RingMember>;
+    member.slot = slot;
+    this.#span += 1;
+    this.#size += 1;
+  }
+
+  /** No gaps at the ends. */
+  #trim(): void {
+    while (this.first === undefined) {
+      this.#head = this.#slotAt(1);
+      this.#span -= 1;
+    }
+    while (this.last === undefined) this.#span -= 1;
+  }
+
+  #clear(): void {
+    this.#head = 0;
+    this.#span = 0;
+    if (this.#slots.length > slotsKept) this.#slots = emptySlots(slotsMin);
+  }
+
+  /** Closes the gaps if that frees half of the slots, or else doubles their number. */
+  #makeRoom(): void {
+    const members = [...this];
+    const { length } = this.#slots;
+    this.#slots = emptySlots(this.#size > length / 2 ? 2 * length : length);
+    this.#head = 0;
+    this.#span = this.#size;
+    for (const [slot, member] of members.entries()) {
+      this.#slots[slot] = member;
+      member.slot = slot;
+    }
+  }
+}
+
+function emptySlots<Member>(count: number): (Member | undefined)[] {
+  return new Array<Member | undefined>(count).fill(undefined);
+}
