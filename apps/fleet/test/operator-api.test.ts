@@ -83,6 +83,10 @@ describe('the operator of a running server', () => {
       [id],
     );
     assert.match(await ask('run-purge', { id }), /^400 REQUEST_INVALID: Not purged/);
+    const ended =
+      /^400 REQUEST_INVALID: id: must be a run that goes on, and [0-9a-f]{24} has ended$/;
+    assert.match(await ask('run-stop', { id }), ended);
+    assert.match(await ask('run-pause', { id }), ended);
   });
 
   it('gives workers what was approved, and not what was not', async () => {

@@ -81,10 +81,10 @@ export const runOperations: Readonly<Record<string, Operation>> = {
     }),
 
   'run-pause': (desk, input) =>
-    change(desk, input, (fleet, run, { by }) => fleet.unapprove(run, by)),
+    change(desk, input, (fleet, run, { by }) => fleet.unapprove(goingOn(run), by)),
 
   'run-stop': (desk, input) =>
-    change(desk, input, (fleet, run, { by, message }) => fleet.stop(run, by, message)),
+    change(desk, input, (fleet, run, { by, message }) => fleet.stop(goingOn(run), by, message)),
 
   'run-purge': (desk, input) => change(desk, input, (fleet, run, { by }) => fleet.purge(run, by)),
 
@@ -133,6 +133,12 @@ async function knownNets({ nets }: Desk, sent: unknown): Promise<Set<string>> {
     if (await nets.has(name)) known.add(name);
   }
   return known;
+}
+
+/** What has ended can neither be stopped nor paused: who asks for it means another one. */
+function goingOn(run: Run): Run {
+  if (!run.record.finished) return run;
+  throw fleetError('REQUEST_INVALID', `id: must be a run that goes on, and ${run.id} has ended`);
 }
 
 type Decide = (
