@@ -105,6 +105,10 @@ export class Lane implements AsyncDisposable {
   #enterAtOnce(entry: Entry, now: number): LanePermit | undefined {
     const mayEnter = this.#closed === undefined && this.#root.#permits.waiting === 0;
     if (!mayEnter || !mayGrant(now) || !this.#permits.tryTake(entry.weight ?? 1)) return undefined;
+    return this.#begin(entry, now);
+  }
+
+  #begin(entry: Entry, now: number): LanePermit {
     this.#meter.start(now, 0);
     return new LanePermit(this.#giver, entry, now);
   }
@@ -132,13 +136,10 @@ export class Lane implements AsyncDisposable {
       this.#meter.refuse(this.#closed === undefined ? 'aborted' : 'closed');
       return undefined;
     }
-    const permit = new LanePermit(this.#giver, entry, now);
     if (this.#root.#permits.waiting === 0) {
-      if (this.#permits.tryTake(entry.weight ?? 1)) {
-        this.#meter.start(now, 0);
-        return permit;
-      }
+      if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now);
     } else {
+      const permit = new LanePermit(this.#giver, entry, now);
       this.#join(permit, now, true);
       if (permit.ring === undefined && permit.refusal === undefined) return permit;
       this.#remove(permit);

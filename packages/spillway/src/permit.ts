@@ -41,6 +41,8 @@ export class LanePermit implements Permit, Ordered, RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly entry: Entry;
+  /** Not asked for again: as many permits are given back as were taken, whatever the entry says. */
+  readonly weight: number;
   readonly arrivedAt: number;
   startedAt: number;
   outcome: Outcome = 'ok';
@@ -53,12 +55,9 @@ export class LanePermit implements Permit, Ordered, RingMember {
   constructor(giver: PermitGiver, entry: Entry, arrivedAt: number) {
     this.#giver = giver;
     this.entry = entry;
+    this.weight = entry.weight ?? 1;
     this.arrivedAt = arrivedAt;
     this.startedAt = arrivedAt;
-  }
-
-  get weight(): number {
-    return this.entry.weight ?? 1;
   }
 
   get priority(): number {

@@ -185,6 +185,19 @@ describe('Lane', () => {
     assert.throws(() => lane.enter({ weight: 5 }), /weight: must be an integer from 1 to 4, got 5/);
   });
 
+  it('takes back as many permits as it gave, though the caller uses its entry again', async () => {
+    const lane = new Lane({ name: 'work', limit: 4, queueMax: 9, deadlineMs: 1_000 });
+    const entry = { weight: 3 };
+    const first = await lane.enter(entry);
+    const waiting = lane.enter(entry);
+    entry.weight = 1;
+    first[Symbol.dispose]();
+    const second = await waiting;
+    assert.equal(lane.stats.inside, 3);
+    second[Symbol.dispose]();
+    assert.equal(lane.stats.inside, 0);
+  });
+
   it('holds fresh work instead of dead work under lasting overload, if told so', async () => {
     const clock = new VirtualClock();
     const options = { name: 'work', limit: 1, queueMax: 100, deadlineMs: 10_000, clock };
