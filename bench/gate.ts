@@ -14,7 +14,7 @@ const callersOf: Readonly<Record<string, number>> = {
 
 const cost = { name: 'CPU per pass', unit: 'ns', better: 'less' } as const;
 const aboveBare = 150;
-/** Short, so that some fall between the neighbours' noise, and long enough for a scavenge in each. */
+/** Short, so that some fall into quiet moments, and long enough for a scavenge in each. */
 const stretchNsMin = 30_000_000;
 
 function run(name: string, targets: Figure['targets']): Run {
