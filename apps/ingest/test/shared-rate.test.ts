@@ -67,6 +67,8 @@ describe('four processes with one breaker', () => {
         return child.run({ ...task, cooldownMs: 100 });
       }),
     );
+    // If something fails below, that is to be told, and not that its children were ended.
+    reports.catch(() => {});
     while (exchange.stats.requests < 40) await setTimeout(2);
     exchange.trouble = { error: 1 };
     // It opens for all when it has opened for one, and what was under way comes to its end.
@@ -74,7 +76,8 @@ describe('four processes with one breaker', () => {
     while (exchange.stats.troubles.error < before + 5 || exchange.stats.open > 0) {
       await setTimeout(2);
     }
-    await setTimeout(300);
+    // On a busy machine, one that was let through before may be late to send.
+    await setTimeout(1_500);
     const from = exchange.stats.requests;
     let most = 0;
     while (exchange.stats.requests < from + 4) {
