@@ -1,5 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -23,7 +31,9 @@ function build(folder: string, out: string): void {
   execFileSync(process.execPath, [tsc, '-p', config, '--outDir', out], { stdio: 'inherit' });
   // What browsers get is written for them as it is, and read at run time.
   for (const path of globSync('src/**/*.js', { cwd: folder })) {
-    copyFileSync(join(folder, path), join(out, relative('src', path)));
+    const copy = join(out, relative('src', path));
+    mkdirSync(dirname(copy), { recursive: true });
+    copyFileSync(join(folder, path), copy);
   }
   const { scripts, devDependencies, ...manifest } = JSON.parse(
     readFileSync(join(folder, 'package.json'), 'utf8'),

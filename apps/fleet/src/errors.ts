@@ -1,4 +1,4 @@
-import { type ErrorMaker, errorMaker } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway/internal';
 
 const faults = {
   ACCESS_REFUSED: { status: 401, retryable: false },

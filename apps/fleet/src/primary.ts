@@ -1,4 +1,5 @@
-import { deadline, nextTurn, type Part, SpillwayError, untilAborted } from 'spillway';
+import { deadline, type Part, SpillwayError } from 'spillway';
+import { nextTurn, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import type { Changes, Decision } from './scheduling/changes.ts';

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
-import { nextTurn, seededRandom, systemClock, wallClock } from 'spillway';
+import { seededRandom, systemClock, wallClock } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 import {
   type Changes,
   Fleet,

@@ -1,4 +1,5 @@
-import { type ErrorMaker, errorMaker, SpillwayError } from 'spillway';
+import { SpillwayError } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway/internal';
 import type { Unavailable, UnavailableReason } from './fetching/unavailable.ts';
 
 const faults = {

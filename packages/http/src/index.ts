@@ -1,80 +1,51 @@
-export { addressKey } from './address-key.ts';
-export { type AdmissionOptions, admission } from './admission.ts';
-export { type AssetsOptions, assets } from './assets.ts';
-export { type BlockedUsersOptions, blockedUsers } from './blocked.ts';
-export { type BodyGuardOptions, bodyGuard } from './body-guard.ts';
-export type { Channel, ChannelListener } from './channel.ts';
-export { masked } from './config-mask.ts';
-export { type CsrfOptions, csrf } from './csrf.ts';
+export { addressKey } from './base/address-key.ts';
+export { type HttpErrorCode, httpError, httpErrorCodes } from './base/errors.ts';
+export { Panel, type Reading, type Watched } from './base/panel.ts';
+export { type BodyGuardOptions, bodyGuard } from './body/body-guard.ts';
+export { formFields, forms } from './body/forms.ts';
+export { methods } from './body/methods.ts';
+export { buildValidator } from './body/schema.ts';
+export { type SecurityHeadersOptions, securityHeaders } from './body/security-headers.ts';
+export { type ErrorAnswersOptions, errorAnswers } from './failure/error-answer.ts';
+export { type Failure, failureOf } from './failure/failure.ts';
+export { failurePage, wantsPage } from './failure/failure-page.ts';
 export {
-  type Domain,
-  type DomainsOptions,
-  type DomainsStats,
-  domains,
-  type RouteStats,
-} from './domain.ts';
-export { type Download, download } from './download.ts';
-export { type ErrorAnswersOptions, errorAnswers } from './error-answer.ts';
-export { type HttpErrorCode, httpError, httpErrorCodes } from './errors.ts';
-export { type Failure, failureOf } from './failure.ts';
-export { failurePage, wantsPage } from './failure-page.ts';
-export { fileDownload, pathInside } from './files.ts';
-export { formFields, forms } from './forms.ts';
-export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './html.ts';
-export type { BroadcastResult } from './hub-broadcast.ts';
-export type { FanOutStats } from './hub-fan-out.ts';
-export type { SlowPolicy, WebSocketHubOptions } from './hub-options.ts';
-export type { HubSocket, SocketEnd, SocketHandlers } from './hub-socket.ts';
-export { type IdempotencyOptions, idempotency } from './idempotency.ts';
-export type { IdempotencyStats } from './idempotency-ledger.ts';
-export { type LivePageOptions, live } from './live.ts';
-export type { Observable } from './live-view.ts';
-export type { LiveOptions, LiveStats } from './live-views.ts';
-export { methods } from './methods.ts';
-export { type OperatorOptions, operator } from './operator.ts';
+  type RecentError,
+  RecentErrors,
+  type RecentErrorsOptions,
+} from './failure/recent-errors.ts';
+export { type AssetsOptions, assets } from './file/assets.ts';
+export { type Download, download } from './file/download.ts';
+export { fileDownload, pathInside } from './file/files.ts';
+export { type Received, type ReceiveOptions, receive } from './file/upload.ts';
+export {
+  type FormFile,
+  type ReceivedForm,
+  type ReceiveFormOptions,
+  receiveForm,
+  uploads,
+} from './file/uploads.ts';
+export { type IdempotencyOptions, idempotency } from './idempotency/idempotency.ts';
+export type { IdempotencyStats } from './idempotency/ledger.ts';
 export {
   type OperatorAccess,
   type OperatorAccessOptions,
   operatorAccess,
-} from './operator-access.ts';
-export { type PageOptions, page, pages } from './page.ts';
-export { Panel, type Reading, type Watched } from './panel.ts';
-export type { PartKind } from './part-kind.ts';
-export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './patch.ts';
-export type { Piece, PieceSource } from './piece-stream.ts';
-export type { Plugin } from './plugin-contract.ts';
-export {
-  type PluginHook,
-  PluginHost,
-  type PluginHostOptions,
-  type PluginSnapshot,
-  type PluginState,
-} from './plugin-host.ts';
-export { type PrimaryOnlyOptions, primaryOnly } from './primary-only.ts';
-export type { ProcessFigures } from './process-stats.ts';
-export { exposition, type MetricFamily, type MetricSample } from './prometheus.ts';
-export { type RateGuardOptions, rateGuard } from './rate-guard.ts';
-export type { RateKeyPart, UserOf } from './rate-key.ts';
-export {
-  type RateClaim,
-  type RateDecision,
-  RateLimiter,
-  type RateLimiterOptions,
-} from './rate-limiter.ts';
-export type { RateVerdict } from './rate-memory.ts';
-export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate-rule.ts';
-export { type RecentError, RecentErrors, type RecentErrorsOptions } from './recent-errors.ts';
-export { requestId, requestIds } from './request-id.ts';
-export type { RequestPermit } from './request-permit.ts';
-export type { RouteFacts, RouteUse } from './route-meter.ts';
-export { buildValidator } from './schema.ts';
-export { type SecurityHeadersOptions, securityHeaders } from './security-headers.ts';
-export { createServer, HttpServer } from './server.ts';
-export type { ServerOptions } from './server-options.ts';
-export { type SessionOptions, sessionOf, sessions } from './session.ts';
-export { type FlashMessage, Session } from './session-data.ts';
-export type { SigningKeys } from './signer.ts';
-export { type SocketMessage, socketFrame } from './socket-frame.ts';
+} from './operator/access.ts';
+export { masked } from './operator/config-mask.ts';
+export { type OperatorOptions, operator } from './operator/operator.ts';
+export type { PartKind } from './operator/part-kind.ts';
+export type { ProcessFigures } from './operator/process-stats.ts';
+export { exposition, type MetricFamily, type MetricSample } from './operator/prometheus.ts';
+export type { RouteFacts, RouteUse } from './operator/route-meter.ts';
+export type { StatsFeedOptions } from './operator/stats-feed.ts';
+export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './page/html.ts';
+export { type LivePageOptions, live } from './page/live.ts';
+export type { Observable } from './page/live-view.ts';
+export type { LiveOptions, LiveStats } from './page/live-views.ts';
+export { type PageOptions, page, pages } from './page/page.ts';
+export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './page/patch.ts';
+export type { Piece, PieceSource } from './page/piece-stream.ts';
 export {
   type Frozen,
   State,
@@ -82,17 +53,54 @@ export {
   type StateDocumentOptions,
   type StateStats,
   type StateStoreOptions,
-} from './state.ts';
-export type { StatsFeedOptions } from './stats-feed.ts';
-export { type Stopper, type StoppingOptions, stopping } from './stopping.ts';
-export { StoreChannel, type StoreChannelOptions, type StoreChannelStats } from './store-channel.ts';
-export { refuseBody } from './unread-body.ts';
-export { type Received, type ReceiveOptions, receive } from './upload.ts';
+} from './page/state.ts';
+export type { Plugin } from './plugin/contract.ts';
 export {
-  type FormFile,
-  type ReceivedForm,
-  type ReceiveFormOptions,
-  receiveForm,
-  uploads,
-} from './uploads.ts';
-export { type SocketRoute, WebSocketHub, type WebSocketHubStats } from './web-socket-hub.ts';
+  type PluginHook,
+  PluginHost,
+  type PluginHostOptions,
+  type PluginSnapshot,
+  type PluginState,
+} from './plugin/host.ts';
+export { type RateGuardOptions, rateGuard } from './rate/guard.ts';
+export type { RateKeyPart, UserOf } from './rate/key.ts';
+export {
+  type RateClaim,
+  type RateDecision,
+  RateLimiter,
+  type RateLimiterOptions,
+} from './rate/limiter.ts';
+export type { RateVerdict } from './rate/memory.ts';
+export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate/rule.ts';
+export { type AdmissionOptions, admission } from './request/admission.ts';
+export {
+  type Domain,
+  type DomainsOptions,
+  type DomainsStats,
+  domains,
+  type RouteStats,
+} from './request/domain.ts';
+export { requestId, requestIds } from './request/request-id.ts';
+export type { RequestPermit } from './request/request-permit.ts';
+export { type Stopper, type StoppingOptions, stopping } from './request/stopping.ts';
+export { refuseBody } from './request/unread-body.ts';
+export { createServer, HttpServer } from './server.ts';
+export type { ServerOptions } from './server-options.ts';
+export { type BlockedUsersOptions, blockedUsers } from './session/blocked.ts';
+export { type CsrfOptions, csrf } from './session/csrf.ts';
+export { type PrimaryOnlyOptions, primaryOnly } from './session/primary-only.ts';
+export { type SessionOptions, sessionOf, sessions } from './session/session.ts';
+export { type FlashMessage, Session } from './session/session-data.ts';
+export type { SigningKeys } from './session/signer.ts';
+export type { BroadcastResult } from './socket/broadcast.ts';
+export type { Channel, ChannelListener } from './socket/channel.ts';
+export type { FanOutStats } from './socket/fan-out.ts';
+export { type SocketMessage, socketFrame } from './socket/frame.ts';
+export { type SocketRoute, WebSocketHub, type WebSocketHubStats } from './socket/hub.ts';
+export type { SlowPolicy, WebSocketHubOptions } from './socket/options.ts';
+export type { HubSocket, SocketEnd, SocketHandlers } from './socket/socket.ts';
+export {
+  StoreChannel,
+  type StoreChannelOptions,
+  type StoreChannelStats,
+} from './socket/store-channel.ts';

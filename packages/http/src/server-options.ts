@@ -1,17 +1,18 @@
 import type { ServerOptions as TlsOptions } from 'node:https';
 import type { FastifyBaseLogger } from 'fastify';
-import { type Clock, check, checkInteger, checkNumber, type Lane } from 'spillway';
-import type { BlockedUsersOptions } from './blocked.ts';
-import type { CsrfOptions } from './csrf.ts';
-import type { IdempotencyOptions } from './idempotency.ts';
-import type { LiveOptions } from './live-views.ts';
-import type { OperatorOptions } from './operator.ts';
-import type { Plugin } from './plugin-contract.ts';
-import type { PrimaryOnlyOptions } from './primary-only.ts';
-import type { RateGuardOptions } from './rate-guard.ts';
-import type { RecentErrors } from './recent-errors.ts';
-import type { SessionOptions } from './session.ts';
-import type { WebSocketHub } from './web-socket-hub.ts';
+import type { Clock, Lane } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
+import type { RecentErrors } from './failure/recent-errors.ts';
+import type { IdempotencyOptions } from './idempotency/idempotency.ts';
+import type { OperatorOptions } from './operator/operator.ts';
+import type { LiveOptions } from './page/live-views.ts';
+import type { Plugin } from './plugin/contract.ts';
+import type { RateGuardOptions } from './rate/guard.ts';
+import type { BlockedUsersOptions } from './session/blocked.ts';
+import type { CsrfOptions } from './session/csrf.ts';
+import type { PrimaryOnlyOptions } from './session/primary-only.ts';
+import type { SessionOptions } from './session/session.ts';
+import type { WebSocketHub } from './socket/hub.ts';
 
 export interface ServerOptions {
   /** What the server is called as a part of a service. @default 'http' */

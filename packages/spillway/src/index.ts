@@ -1,41 +1,32 @@
-export { untilAborted } from './abort.ts';
 export {
   Backlog,
   type BacklogOptions,
   type BacklogStats,
   type DropReason,
-} from './backlog.ts';
-export {
-  type BreakRule,
-  consecutiveFailures,
-  type FailureShareOptions,
-  failureShare,
-} from './break-rule.ts';
-
-export { Breaker, type BreakerOptions } from './breaker.ts';
-export type { BreakerStats } from './breaker-line.ts';
-export type { BreakerStatus } from './breaker-state.ts';
-export { Bucket, type BucketOptions, type BucketStats } from './bucket.ts';
-export { check, checkInteger, checkNumber } from './check.ts';
-export { type Clock, systemClock, wallClock } from './clock.ts';
-export type { CloseOptions } from './closing.ts';
-export { type Deadline, deadline } from './deadline.ts';
-export { type Change, Document, type DocumentOptions, type DocumentStats } from './document.ts';
+} from './background/backlog.ts';
+export { WriteBehind } from './background/write-behind.ts';
+export type { WriteBehindOptions, WriteBehindStats } from './background/write-behind-options.ts';
+export { type Clock, systemClock, wallClock } from './base/clock.ts';
+export type { CloseOptions } from './base/closing.ts';
+export { type Deadline, deadline } from './base/deadline.ts';
 export {
   type ErrorCode,
-  type ErrorMaker,
-  errorCodes,
-  errorMaker,
   type Fault,
   SpillwayError,
   type SpillwayErrorOptions,
-} from './errors.ts';
-export { FileLock, type FileLockOptions, type FileLockStats } from './file-lock.ts';
-export { Gate, type GateOptions, type GateStats } from './gate.ts';
-export { Harvest, type HarvestStats } from './harvest.ts';
-export { HarvestLimit } from './harvest-limit.ts';
-export type { HarvestOptions } from './harvest-options.ts';
-export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest-run.ts';
+} from './base/errors.ts';
+export { type Random, seededRandom, systemRandom } from './base/random.ts';
+export type { Task } from './base/task.ts';
+export {
+  type Change,
+  Document,
+  type DocumentOptions,
+  type DocumentStats,
+} from './document/document.ts';
+export { FileLock, type FileLockOptions, type FileLockStats } from './document/file-lock.ts';
+export { Harvest, type HarvestStats } from './harvest/harvest.ts';
+export type { HarvestOptions } from './harvest/options.ts';
+export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest/run.ts';
 export {
   type HarvestBatch,
   type HarvestCheckpoint,
@@ -43,7 +34,7 @@ export {
   type HarvestGap,
   type HarvestSink,
   storeSink,
-} from './harvest-sink.ts';
+} from './harvest/sink.ts';
 export {
   type CursorSourceOptions,
   cursorSource,
@@ -52,35 +43,54 @@ export {
   type HarvestSource,
   type RangeSourceOptions,
   rangeSource,
-} from './harvest-source.ts';
-export { Histogram, type Quantiles } from './histogram.ts';
-export { inDoubt } from './in-doubt.ts';
-export { Lane } from './lane.ts';
-export type { LaneOptions } from './lane-options.ts';
-export type { CodelOptions, Entry } from './lane-queue.ts';
-export type { LaneStats } from './lane-stats.ts';
-export { fenced, Lease, type LeaseOptions, type LeaseStats } from './lease.ts';
+} from './harvest/source.ts';
+export { Gate, type GateOptions, type GateStats } from './lane/gate.ts';
+export { Lane } from './lane/lane.ts';
+export type { LaneOptions } from './lane/options.ts';
+export type { Permit } from './lane/permit.ts';
+export type { CodelOptions, Entry } from './lane/queue.ts';
+export type { LaneStats } from './lane/stats.ts';
+export { AimdLimit, type AimdLimitOptions, type AimdLimitStats } from './limit/aimd.ts';
+export { GradientLimit, type GradientLimitStats } from './limit/gradient.ts';
 export {
   FixedLimit,
   type Limit,
   type LimitOptions,
   type Outcome,
   type Sample,
-} from './limit.ts';
-export { AimdLimit, type AimdLimitOptions, type AimdLimitStats } from './limit-aimd.ts';
-export { GradientLimit, type GradientLimitStats } from './limit-gradient.ts';
-export { MemoryStore } from './memory-store.ts';
-export type { MeterStats, Refusal } from './meter.ts';
-export type { Permit } from './permit.ts';
-export { Pool, type PoolCloseOptions } from './pool.ts';
-export type { WorkerState, WorkerStats } from './pool-member.ts';
-export type { PoolOptions, PoolStats } from './pool-options.ts';
-export type { RecycleOptions } from './pool-recycle.ts';
-export type { RunOptions } from './pool-task.ts';
-export type { Thread, ThreadEvents, Threads } from './pool-thread.ts';
-export { type Random, seededRandom, systemRandom } from './random.ts';
-export { type RetryOptions, retry } from './retry.ts';
-export { RetryBudget, type RetryBudgetOptions, type RetryBudgetStats } from './retry-budget.ts';
+} from './limit/limit.ts';
+export type { Quantiles } from './meter/histogram.ts';
+export type { MeterStats, Refusal } from './meter/meter.ts';
+export {
+  type BreakRule,
+  consecutiveFailures,
+  type FailureShareOptions,
+  failureShare,
+} from './outbound/break-rule.ts';
+export { Breaker, type BreakerOptions } from './outbound/breaker.ts';
+export type { BreakerStats } from './outbound/breaker-line.ts';
+export type { BreakerStatus } from './outbound/breaker-state.ts';
+export { Bucket, type BucketOptions, type BucketStats } from './outbound/bucket.ts';
+export { type RetryOptions, retry } from './outbound/retry.ts';
+export {
+  RetryBudget,
+  type RetryBudgetOptions,
+  type RetryBudgetStats,
+} from './outbound/retry-budget.ts';
+export { Throttle, type ThrottleOptions, type ThrottleStats } from './outbound/throttle.ts';
+export type { PoolOptions, PoolStats } from './pool/options.ts';
+export { Pool, type PoolCloseOptions } from './pool/pool.ts';
+export type { RecycleOptions } from './pool/recycle.ts';
+export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './pool/snapshot.ts';
+export type { RunOptions } from './pool/task.ts';
+export {
+  type SetupContext,
+  type Transfer,
+  transfer,
+  type WorkerContext,
+} from './pool/thread/worker-context.ts';
+export type { Thread, ThreadEvents, Threads } from './pool/thread-start.ts';
+export type { WorkerState, WorkerStats } from './pool/worker.ts';
 export {
   type Part,
   type PartState,
@@ -88,49 +98,30 @@ export {
   type ServiceOptions,
   type ServiceState,
   type ServiceStats,
-} from './service.ts';
+} from './service/service.ts';
+export { fenced, Lease, type LeaseOptions, type LeaseStats } from './shared/lease.ts';
 export {
   SharedBreaker,
   type SharedBreakerOptions,
   type SharedBreakerStats,
-} from './shared-breaker.ts';
-export { SharedBucket, type SharedBucketOptions, type SharedBucketStats } from './shared-bucket.ts';
-export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './snapshot.ts';
-export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite-file.ts';
-export { SqliteStore } from './sqlite-store.ts';
-export type { SqliteTransaction } from './sqlite-transaction.ts';
-export type { SqlResult, SqlStatement, SqlValue } from './sqlite-wire.ts';
+} from './shared/shared-breaker.ts';
 export {
-  checkStoreChanges,
-  checkStoreNames,
-  type Json,
-  jsonText,
-  type NamedRecord,
-  type Store,
-  type StoreChange,
-  type StoreCommit,
-  type StoredRecord,
-  type StoreReading,
-} from './store.ts';
-export {
-  type Committed,
-  type Decision,
-  type SharedOptions,
-  type Sighting,
-  StoreLink,
-  type Updated,
-} from './store-link.ts';
-export type { Task } from './task.ts';
-export { Throttle, type ThrottleOptions, type ThrottleStats } from './throttle.ts';
-export { nextTurn } from './turn.ts';
-export {
-  type SetupContext,
-  type Transfer,
-  transfer,
-  type WorkerContext,
-} from './worker-context.ts';
-export { WriteBehind } from './write-behind.ts';
+  SharedBucket,
+  type SharedBucketOptions,
+  type SharedBucketStats,
+} from './shared/shared-bucket.ts';
+export type { SharedOptions } from './shared/store-link.ts';
+export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite/file.ts';
+export type { SqliteTransaction } from './sqlite/transaction.ts';
+export type { SqlResult, SqlStatement, SqlValue } from './sqlite/wire.ts';
+export { MemoryStore } from './store/memory-store.ts';
+export { SqliteStore } from './store/sqlite-store.ts';
 export type {
-  WriteBehindOptions,
-  WriteBehindStats,
-} from './write-behind-options.ts';
+  Json,
+  NamedRecord,
+  Store,
+  StoreChange,
+  StoreCommit,
+  StoredRecord,
+  StoreReading,
+} from './store/store.ts';

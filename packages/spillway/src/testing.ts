@@ -1,8 +1,8 @@
-export { explore } from './explore.ts';
-export { FaultyStore, type FaultyStoreOptions } from './faulty-store.ts';
-export { type ProcessCase, type ProcessSubject, processCases } from './process-cases.ts';
-export { playProcessRole } from './process-role.ts';
-export { SimulatedProcess } from './simulated-process.ts';
-export { SimulatedThreads, type SimulatedThreadsOptions } from './simulated-threads.ts';
-export { type StoreCase, type StoreSubject, storeCases } from './store-cases.ts';
-export { VirtualClock } from './virtual-clock.ts';
+export { explore } from './testing/explore.ts';
+export { FaultyStore, type FaultyStoreOptions } from './testing/faulty-store.ts';
+export { type ProcessCase, type ProcessSubject, processCases } from './testing/process-cases.ts';
+export { playProcessRole } from './testing/process-role.ts';
+export { SimulatedProcess } from './testing/simulated-process.ts';
+export { SimulatedThreads, type SimulatedThreadsOptions } from './testing/simulated-threads.ts';
+export { type StoreCase, type StoreSubject, storeCases } from './testing/store-cases.ts';
+export { VirtualClock } from './testing/virtual-clock.ts';

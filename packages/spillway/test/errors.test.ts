@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { errorCodes, SpillwayError, seededRandom } from 'spillway';
+import { SpillwayError, seededRandom } from 'spillway';
+import { errorCodes } from 'spillway/internal';
 import { explore } from 'spillway/testing';
 
 describe('SpillwayError', () => {

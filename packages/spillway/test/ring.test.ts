@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Random } from 'spillway';
 import { explore } from 'spillway/testing';
-import { Ring, type RingMember } from '../src/ring.ts';
+import { Ring, type RingMember } from '../src/wait/ring.ts';
 
 class Guest implements RingMember {
   ring: Ring<RingMember> | undefined = undefined;

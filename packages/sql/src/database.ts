@@ -14,7 +14,7 @@ import type { Store } from 'spillway';
 import { type Engine, type SqlConnection, untilInterrupted } from './connection.ts';
 import { SqlDriver } from './driver.ts';
 import { type DatabaseKind, type Migration, migrate } from './migrate.ts';
-import type { PostgresStats } from './postgres-engine.ts';
+import type { PostgresStats } from './postgres/engine.ts';
 import type { SqliteStats } from './sqlite-engine.ts';
 
 export type DatabaseStats = Readonly<{ kind: DatabaseKind }> & (PostgresStats | SqliteStats);

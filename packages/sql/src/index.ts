@@ -7,11 +7,11 @@ export {
   PostgresChannel,
   type PostgresChannelListener,
   type PostgresChannelStats,
-} from './postgres-channel.ts';
+} from './postgres/channel.ts';
 export {
   PostgresEngine,
   type PostgresEngineOptions,
   type PostgresStats,
-} from './postgres-engine.ts';
-export { PostgresStore } from './postgres-store.ts';
+} from './postgres/engine.ts';
+export { PostgresStore } from './postgres/store.ts';
 export type { SqliteStats } from './sqlite-engine.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type Clock, SqliteFile, SqliteStore, systemClock } from 'spillway';
 import { Database } from './database.ts';
-import { PostgresEngine } from './postgres-engine.ts';
-import { PostgresStore } from './postgres-store.ts';
+import { PostgresEngine } from './postgres/engine.ts';
+import { PostgresStore } from './postgres/store.ts';
 import { SqliteEngine } from './sqlite-engine.ts';
 
 export interface DatabaseOptions {

@@ -9,7 +9,6 @@ import {
   type Clock,
   type Deadline,
   deadline,
-  inDoubt,
   type SqliteFile,
   type SqliteFileStats,
   type SqliteTransaction,
@@ -17,6 +16,7 @@ import {
   type SqlStatement,
   type SqlValue,
 } from 'spillway';
+import { inDoubt } from 'spillway/internal';
 import { type Engine, isSelect, type RunSql, type SqlConnection } from './connection.ts';
 
 export interface SqliteStats extends SqliteFileStats {

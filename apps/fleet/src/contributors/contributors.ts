@@ -1,4 +1,5 @@
-import { type Clock, nextTurn, type Part, type Random } from 'spillway';
+import type { Clock, Part, Random } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
 import type { Primary } from '../primary.ts';
 import { periodic } from '../scheduling/periodic.ts';

@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Clock, type Part, type Random, untilAborted } from 'spillway';
+import type { Clock, Part, Random } from 'spillway';
+import { untilAborted } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
 import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { check, type Gate } from 'spillway';
+import type { Gate } from 'spillway';
+import { check } from 'spillway/internal';
 import { fleetError } from '../errors.ts';
 import type { DraftFile } from './draft-file.ts';
 import { checkGzip } from './gzip-check.ts';

@@ -1,4 +1,4 @@
-import { checkInteger } from 'spillway';
+import { checkInteger } from 'spillway/internal';
 
 /** What came from outside, with what it takes to ask whether it is still true. */
 export interface CachedAnswer {

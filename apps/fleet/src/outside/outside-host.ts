@@ -4,8 +4,6 @@ import {
   Bucket,
   type BucketStats,
   type Clock,
-  check,
-  checkNumber,
   deadline,
   Lane,
   type LaneStats,
@@ -15,6 +13,7 @@ import {
   systemClock,
   systemRandom,
 } from 'spillway';
+import { check, checkNumber } from 'spillway/internal';
 import { type Dispatcher, request } from 'undici';
 import { fleetError } from '../errors.ts';
 

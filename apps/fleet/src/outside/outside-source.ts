@@ -1,4 +1,5 @@
-import { type Clock, SpillwayError, systemClock, untilAborted } from 'spillway';
+import { type Clock, SpillwayError, systemClock } from 'spillway';
+import { untilAborted } from 'spillway/internal';
 import { fleetError } from '../errors.ts';
 import { AnswerCache } from './answer-cache.ts';
 import type { OutsideAnswer, OutsideCall, OutsideHost } from './outside-host.ts';

@@ -1,5 +1,6 @@
 import { CompiledQuery } from 'kysely';
-import { type Clock, nextTurn, SpillwayError } from 'spillway';
+import { type Clock, SpillwayError } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
 import type { Changes } from '../scheduling/changes.ts';
 import type { Fleet } from '../scheduling/fleet.ts';

@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { type Clock, Lane, type LaneStats, SpillwayError, untilAborted } from 'spillway';
+import { type Clock, Lane, type LaneStats, SpillwayError } from 'spillway';
+import { untilAborted } from 'spillway/internal';
 import type { Access } from '../protocol/read-request.ts';
 import { impossibleHash, matchesPassword } from './password.ts';
 

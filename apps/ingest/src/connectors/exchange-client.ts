@@ -1,6 +1,7 @@
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { type Clock, check, checkInteger, checkNumber, deadline, systemClock } from 'spillway';
+import { type Clock, deadline, systemClock } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { type Dispatcher, Pool } from 'undici';
 import { ingestError } from '../errors.ts';
 import type { ConnectorOptions } from './connector.ts';

@@ -1,4 +1,5 @@
-import { checkInteger, type HarvestSource } from 'spillway';
+import type { HarvestSource } from 'spillway';
+import { checkInteger } from 'spillway/internal';
 import type { TradePage } from '../trade-page.ts';
 import type { TradePosition } from './connector.ts';
 

@@ -3,15 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
-import {
-  type Clock,
-  check,
-  checkInteger,
-  checkNumber,
-  type Random,
-  seededRandom,
-  systemClock,
-} from 'spillway';
+import { type Clock, type Random, seededRandom, systemClock } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { binanceApi } from './binance-api.ts';
 import { coinbaseApi } from './coinbase-api.ts';
 import {

@@ -1,4 +1,4 @@
-import { check, checkInteger } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
 
 export interface ExchangeRate {
   /** Requests that are let through each second; above 0. */

@@ -1,4 +1,4 @@
-import { check, checkInteger, checkNumber } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
 
 export interface SimulatedProductOptions {
   /** As in `BTC-USD`. */

@@ -1,4 +1,5 @@
-import { check, checkInteger, checkNumber, type Random } from 'spillway';
+import type { Random } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
 
 /** What goes wrong with a request, if anything does. */
 export type Trouble = 'error' | 'hang' | 'reset' | 'truncated' | 'garbled';

@@ -1,4 +1,5 @@
-import { type Clock, deadline, untilAborted } from 'spillway';
+import { type Clock, deadline } from 'spillway';
+import { untilAborted } from 'spillway/internal';
 import type { Harvester } from './harvester.ts';
 import type { ProductOutcome } from './product-outcome.ts';
 import type { Transformed, Transformer } from './transformer.ts';

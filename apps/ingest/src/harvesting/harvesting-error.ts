@@ -1,4 +1,4 @@
-import { type ErrorMaker, errorMaker } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway/internal';
 
 const faults = {
   BUDGET_SPENT: { status: 429, retryable: false },

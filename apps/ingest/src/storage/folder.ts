@@ -1,4 +1,4 @@
-import { check } from 'spillway';
+import { check } from 'spillway/internal';
 
 /** A file of a folder, as a listing tells it. */
 export interface FolderFile {

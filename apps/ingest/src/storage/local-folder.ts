@@ -12,7 +12,7 @@ import {
 } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { check } from 'spillway';
+import { check } from 'spillway/internal';
 import { byPath, checkFolderPath, type Folder, type FolderFile, type HeldFile } from './folder.ts';
 import { storageError } from './storage-error.ts';
 

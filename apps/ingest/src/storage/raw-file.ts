@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, zstdCompress } from 'node:zlib';
-import { checkInteger } from 'spillway';
+import { checkInteger } from 'spillway/internal';
 import type { TradePage } from '../trade-page.ts';
 import type { Folder, FolderFile } from './folder.ts';
 import { storageError } from './storage-error.ts';

@@ -1,4 +1,4 @@
-import { type ErrorMaker, errorMaker } from 'spillway';
+import { type ErrorMaker, errorMaker } from 'spillway/internal';
 
 const faults = {
   FOLDER_FAILED: { status: 500, retryable: false },

@@ -1,4 +1,5 @@
-import { check, checkInteger, Gate } from 'spillway';
+import { Gate } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
 import type { LineSql } from '../connectors/connector.ts';
 import { Engine, type EngineOptions, engineError } from './engine.ts';
 import type { Folder } from './folder.ts';

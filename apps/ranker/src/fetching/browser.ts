@@ -1,13 +1,5 @@
-import {
-  type Clock,
-  checkInteger,
-  checkNumber,
-  deadline,
-  Lane,
-  type LaneStats,
-  systemClock,
-  untilAborted,
-} from 'spillway';
+import { type Clock, deadline, Lane, type LaneStats, systemClock } from 'spillway';
+import { checkInteger, checkNumber, untilAborted } from 'spillway/internal';
 import type { AddressGuard } from './address-guard.ts';
 import { BrowserSession } from './browser-session.ts';
 import { UnavailableError } from './unavailable.ts';

@@ -1,4 +1,5 @@
-import { type Clock, checkInteger, Pool, type PoolStats, SpillwayError } from 'spillway';
+import { type Clock, Pool, type PoolStats, SpillwayError } from 'spillway';
+import { checkInteger } from 'spillway/internal';
 import type { FeedAnswer } from '../feeds/feed.ts';
 import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';

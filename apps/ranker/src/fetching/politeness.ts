@@ -1,4 +1,5 @@
-import { Bucket, type Clock, checkInteger, systemClock } from 'spillway';
+import { Bucket, type Clock, systemClock } from 'spillway';
+import { checkInteger } from 'spillway/internal';
 import { UnavailableError } from './unavailable.ts';
 
 export interface PolitenessOptions {

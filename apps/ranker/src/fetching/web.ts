@@ -1,7 +1,5 @@
 import {
   type Clock,
-  checkInteger,
-  checkNumber,
   deadline,
   Lane,
   type LaneStats,
@@ -9,6 +7,7 @@ import {
   SpillwayError,
   systemClock,
 } from 'spillway';
+import { checkInteger, checkNumber } from 'spillway/internal';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import type { AddressGuard } from './address-guard.ts';
 import { webUrl } from './canonical-url.ts';

@@ -1,4 +1,4 @@
-import { check, checkInteger } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
 import { queriesAtOnce, simdModule, simdStep } from './simd-code.ts';
 
 /** Works on `count` rows; the others are addresses and sizes in bytes. */

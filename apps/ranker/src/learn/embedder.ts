@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { check, checkInteger, Lane, type LaneStats, Pool, type PoolStats } from 'spillway';
+import { Lane, type LaneStats, Pool, type PoolStats } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
 import {
   type ArticleText,
   type EmbeddedDocument,

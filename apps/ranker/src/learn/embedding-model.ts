@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { check } from 'spillway';
+import { check } from 'spillway/internal';
 
 /** How weights are stored, and the file that a model's folder keeps them in. */
 const weightFiles = {

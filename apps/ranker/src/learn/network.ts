@@ -1,4 +1,5 @@
-import { check, checkInteger, type Random } from 'spillway';
+import type { Random } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
 import { Arena } from './arena.ts';
 import { Attention, type AttentionNumbers } from './attention.ts';
 import { scoreUnknown } from './score.ts';

@@ -1,4 +1,4 @@
-import { nextTurn } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 import { isSameModel, type ModelName, type RatedArticle } from './document.ts';
 import { ageFeature, lengthFeature } from './features.ts';
 import type { NetworkInput } from './network.ts';

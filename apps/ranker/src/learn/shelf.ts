@@ -1,4 +1,4 @@
-import { check, checkInteger } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
 import { type Article, isSameModel, type ModelName } from './document.ts';
 import { sharedFloats } from './rated-rows.ts';
 

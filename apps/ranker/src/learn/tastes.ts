@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { check, checkInteger, Pool, type PoolStats, untilAborted } from 'spillway';
+import { Pool, type PoolStats } from 'spillway';
+import { check, checkInteger, untilAborted } from 'spillway/internal';
 import { type Article, isSameModel, type ModelName, type RatedArticle } from './document.ts';
 import { ageFeature, lengthFeature } from './features.ts';
 import { ReaderTaste, type TasteMaker } from './reader-taste.ts';

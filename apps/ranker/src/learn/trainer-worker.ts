@@ -1,5 +1,6 @@
 import { setPriority } from 'node:os';
-import { nextTurn, systemClock, type WorkerContext } from 'spillway';
+import { systemClock, type WorkerContext } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 import { Background } from './background.ts';
 import { type Evaluation, evaluateTaste } from './evaluation.ts';
 import { type Learned, type LearningPlan, type LearningProgress, learnTaste } from './learning.ts';

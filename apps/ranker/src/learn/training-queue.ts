@@ -1,4 +1,5 @@
-import { Backlog, type BacklogStats, type Clock, checkInteger, Pool } from 'spillway';
+import { Backlog, type BacklogStats, type Clock, Pool } from 'spillway';
+import { checkInteger } from 'spillway/internal';
 import type { RatedArticle } from './document.ts';
 import type { Evaluation } from './evaluation.ts';
 import { Foreground } from './foreground.ts';

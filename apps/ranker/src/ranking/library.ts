@@ -1,4 +1,5 @@
-import { type Clock, deadline, untilAborted } from 'spillway';
+import { type Clock, deadline } from 'spillway';
+import { untilAborted } from 'spillway/internal';
 import { rankerError, unavailableError } from '../errors.ts';
 import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';

@@ -1,4 +1,5 @@
-import { type Clock, untilAborted } from 'spillway';
+import type { Clock } from 'spillway';
+import { untilAborted } from 'spillway/internal';
 import type { Article, ModelName, RatedArticle } from '../learn/document.ts';
 import type { Foreground } from '../learn/foreground.ts';
 import type { Score } from '../learn/score.ts';

@@ -1,4 +1,5 @@
-import { type Clock, checkInteger, checkNumber } from 'spillway';
+import type { Clock } from 'spillway';
+import { checkInteger, checkNumber } from 'spillway/internal';
 import type { Observable } from 'spillway-http';
 import { Desk, type DeskOptions } from './desk.ts';
 import type { ReaderStore } from './reader-store.ts';

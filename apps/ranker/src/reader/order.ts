@@ -1,4 +1,4 @@
-import { check, checkNumber } from 'spillway';
+import { check, checkNumber } from 'spillway/internal';
 import { cosineOf, type Groups } from './duplicates.ts';
 import type { ReaderArticle } from './reader-store.ts';
 import type { Verdict } from './rule-book.ts';

@@ -1,4 +1,5 @@
-import { type Clock, nextTurn, systemClock } from 'spillway';
+import { type Clock, systemClock } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 
 /** Work that can be put down at each `yield` and taken up again later. */
 export type Slices<T> = Generator<void, T>;

@@ -1,0 +1,223 @@
+import { createHash, hash } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Clock, Random, Store } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
+import { addressKey } from '../base/address-key.ts';
+import { httpError } from '../base/errors.ts';
+import { routeOf, type UserOf } from '../rate/key.ts';
+import type { RequestPermit } from '../request/request-permit.ts';
+import { isStream, keptHeaders, recorded, wholeBody } from './answer.ts';
+import { type BodyPrint, isSame, overhear } from './body-print.ts';
+import {
+  type Answer,
+  type Claim,
+  type Finding,
+  IdempotencyLedger,
+  type IdempotencyStats,
+} from './ledger.ts';
+
+/** What a request does that is the first with its key. */
+interface IdempotencyClaim {
+  readonly claim: Claim;
+  isHandled: boolean;
+  /** What it asked for, where that was a stream that has been read. */
+  readonly asked: () => BodyPrint | undefined;
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** True: each change needs a key. False: keys mean nothing. @default the plugin's `required` */
+    readonly idempotency?: boolean | undefined;
+  }
+  interface FastifyInstance {
+    readonly idempotencyStats: IdempotencyStats;
+  }
+  interface FastifyRequest {
+    /** The right to do what the request's key stands for, until it is answered. */
+    idempotencyClaim: IdempotencyClaim | null;
+  }
+}
+
+export interface IdempotencyOptions {
+  /** Whether changes without an `Idempotency-Key` are refused. @default false */
+  readonly required?: boolean | undefined;
+  /**
+   * `answer` gives a repeated request the answer of the first. `refuse` takes each key once and
+   * answers 409 to all others, whatever became of the first. @default 'answer'
+   */
+  readonly mode?: 'answer' | 'refuse' | undefined;
+  /** Whose key it is, if that was proven; users' keys never meet. @default that of its address */
+  readonly user?: UserOf | undefined;
+  /** How long a key is remembered, in milliseconds; from 100 ms to 31 days, default 24 hours. */
+  readonly ageMs?: number | undefined;
+  /**
+   * How long a request may run, in milliseconds, before its key is free again because its instance
+   * must have died; longer than any deadline. From 100 ms to a day, default 60,000.
+   */
+  readonly runMsMax?: number | undefined;
+  /** How many keys this instance keeps; from 1 to 10,000,000, default 100,000. */
+  readonly keysMax?: number | undefined;
+  /** How long an answer may be to be kept, in bytes; from 0 to 16 MiB, default 64 KiB. */
+  readonly answerBytesMax?: number | undefined;
+  /** How long all kept answers of this instance may be, in base64 bytes; default 64 MiB. */
+  readonly bytesMax?: number | undefined;
+  /** Where all instances remember together; without it each remembers alone. */
+  readonly store?: Store | undefined;
+  /** The same for all who remember together; 1 to 64 characters, default `http`. */
+  readonly name?: string | undefined;
+  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
+  readonly storeMsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** Answers that may be others as soon as the client proves who it is, or comes later. */
+const passing = new Set([401, 403, 408, 425, 429]);
+const changing = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
+const dayMs = 86_400_000;
+const mib = 2 ** 20;
+
+/**
+ * Does what comes with an `Idempotency-Key` once, however often it is sent. The answer of a handler
+ * is kept and given again, except cookies. A 5xx, a 401, 403 or 429 is not kept, nor is anything
+ * that was refused before the handler: then the key is free again.
+ */
+export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin(
+  async (app: FastifyInstance, options: IdempotencyOptions) => {
+    const { required = false, mode = 'answer', user, answerBytesMax = 65_536 } = options;
+    const ledger = openLedger(options);
+    checkInteger('answerBytesMax', answerBytesMax, 0, 16 * mib);
+    check(mode === 'answer' || mode === 'refuse', 'mode', "'answer' or 'refuse'", mode);
+    app.decorateRequest('idempotencyClaim', null);
+    app.decorate('idempotencyStats', { getter: () => ledger.stats });
+
+    app.addHook('preValidation', async (request, reply) => {
+      const { idempotency: setting } = request.routeOptions.config;
+      if (!changing.has(request.method) || setting === false || request.is404) return;
+      const key = request.headers['idempotency-key'];
+      if (key === undefined && !(setting ?? required)) return;
+      const found = await ledger.claim(scope(request, readKey(key), user), fingerprint(request));
+      const source = streamOf(request);
+      if (found.kind !== 'first') {
+        const asked = found.kind === 'done' && mode === 'answer' ? found.answer.asked : undefined;
+        const isOther =
+          asked !== undefined && source !== undefined && !(await isSame(source, asked));
+        return giveAgain(reply, isOther ? { kind: 'other' } : found, mode);
+      }
+      if (mode === 'refuse') return;
+      const asked = source === undefined ? () => undefined : overhear(source);
+      request.idempotencyClaim = { claim: found.claim, isHandled: false, asked };
+    });
+
+    app.addHook('preHandler', async ({ idempotencyClaim }) => {
+      if (idempotencyClaim !== null) idempotencyClaim.isHandled = true;
+    });
+
+    app.addHook('onSend', async (request, reply, payload) => {
+      if (request.idempotencyClaim === null) return payload;
+      const { claim, isHandled, asked } = request.idempotencyClaim;
+      request.idempotencyClaim = null;
+      const { statusCode: status } = reply;
+      // The answer is given even if it cannot be kept: the client must learn what was done.
+      const tell = (error: unknown) => request.log.warn(error, 'an idempotency key was not kept');
+      const isPassing = passing.has(status) || reply.hasHeader('retry-after');
+      if (!isHandled || status >= 500 || isPassing) {
+        const end = (isDone: boolean): Promise<void> =>
+          (isDone
+            ? ledger.finish(claim, { status: 200, headers: {} })
+            : ledger.release(claim)
+          ).catch(tell);
+        // Its deadline is over, but what the key stands for may still be done.
+        const isLate = permitOf(request)?.whenLate((isDone) => void end(isDone)) ?? false;
+        if (!isLate) await end(false);
+        return payload;
+      }
+      const headers = keptHeaders(reply);
+      const keep = (body: Buffer | undefined): Promise<void> => {
+        const isKept = body !== undefined && body.length <= answerBytesMax;
+        const answer = isKept ? { status, headers, body: body.toString('base64') } : undefined;
+        const kept = { ...(answer ?? { status, headers: {} }), asked: asked() };
+        return ledger.finish(claim, kept).catch(tell);
+      };
+      if (isStream(payload)) return recorded(payload, answerBytesMax, keep);
+      await keep(wholeBody(payload));
+      return payload;
+    });
+  },
+  { name: 'spillway-idempotency', fastify: '5.x' },
+);
+
+/** Undefined without admission. */
+function permitOf(request: FastifyRequest): RequestPermit | undefined {
+  return request.permit;
+}
+
+function openLedger(options: IdempotencyOptions): IdempotencyLedger {
+  const { name = 'http', ageMs = dayMs, runMsMax = 60_000 } = options;
+  const { keysMax = 100_000, bytesMax = 64 * mib, mode } = options;
+  check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
+  checkNumber('ageMs', ageMs, 100, 31 * dayMs);
+  checkNumber('runMsMax', runMsMax, 100, dayMs);
+  checkInteger('keysMax', keysMax, 1, 10_000_000);
+  checkInteger('bytesMax', bytesMax, 0, Number.MAX_SAFE_INTEGER);
+  const { store, storeMsMax, clock, random } = options;
+  // What is refused for good runs, as it were, until its time is over.
+  const runs = mode === 'refuse' ? ageMs : runMsMax;
+  const limits = { ageMs, runMsMax: runs, keysMax, bytesMax };
+  return new IdempotencyLedger({ store, name, storeMsMax, clock, random, ...limits });
+}
+
+function readKey(key: string | string[] | undefined): string {
+  if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return key;
+  const rule = 'an Idempotency-Key of 1 to 255 visible ASCII characters';
+  throw httpError('IDEMPOTENCY_INVALID', `the request needs ${rule}`);
+}
+
+function scope(request: FastifyRequest, key: string, userOf: UserOf | undefined): string {
+  const user = userOf?.(request);
+  const who = user === undefined ? `@${addressKey(request.ip)}` : `=${user}`;
+  return hash('sha256', JSON.stringify([who, routeOf(request), key]), 'base64url');
+}
+
+/** A body that its handler will read. */
+function streamOf({ raw, headers, body }: FastifyRequest): Readable | undefined {
+  if (isStream(body)) return body;
+  return headers['content-type']?.startsWith('multipart/') ? raw : undefined;
+}
+
+/** What is asked for. A body that is read as a stream counts by its length until it was read. */
+function fingerprint(request: FastifyRequest): string {
+  const { method, url, headers, body } = request;
+  const all = createHash('sha256').update(JSON.stringify([method, url]));
+  const isUnread = streamOf(request) !== undefined || body === undefined;
+  if (isUnread) all.update(headers['content-length'] ?? '');
+  else all.update(Buffer.isBuffer(body) ? body : JSON.stringify(body));
+  return all.digest('base64url');
+}
+
+function giveAgain(
+  reply: FastifyReply,
+  found: Exclude<Finding, { readonly kind: 'first' }>,
+  mode: 'answer' | 'refuse',
+): FastifyReply {
+  if (mode === 'refuse') throw httpError('IDEMPOTENCY_REPEATED', 'its key was used before');
+  if (found.kind === 'other') {
+    throw httpError('IDEMPOTENCY_MISMATCH', 'its key was used for another request');
+  }
+  if (found.kind === 'running') {
+    const message = 'the first request with this key has not ended';
+    throw httpError('IDEMPOTENCY_RUNNING', message, { retryAfterMs: 1000 });
+  }
+  return send(reply, found.answer);
+}
+
+function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
+  if (body === undefined) {
+    const message = `it was done, with status ${status}, but its answer could not be kept`;
+    throw httpError('IDEMPOTENCY_DONE', message);
+  }
+  reply.code(status).headers(headers as Record<string, string>);
+  return reply.header('idempotency-replayed', 'true').send(Buffer.from(body, 'base64'));
+}

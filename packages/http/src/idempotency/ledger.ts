@@ -1,0 +1,222 @@
+import { type Json, MemoryStore, type SharedOptions, type Store } from 'spillway';
+import { StoreLink } from 'spillway/internal';
+import { httpError } from '../base/errors.ts';
+import type { BodyPrint } from './body-print.ts';
+
+/** An answer as it is kept. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
+  /** In base64; absent if it could not be kept. */
+  readonly body?: string | undefined;
+  /** What was asked for, if that was a stream and all of it was read. */
+  readonly asked?: BodyPrint | undefined;
+}
+
+/** What the store holds for a key. */
+interface Page {
+  /** The one attempt that may change it. */
+  readonly by: string;
+  /** What was asked for, as a hash. */
+  readonly print: string;
+  /** There once the request was done. */
+  readonly answer?: Answer | undefined;
+}
+
+/** The right to do what a key stands for; nobody else has it until it is released or runs out. */
+export interface Claim extends Pick<Page, 'by' | 'print'> {
+  readonly record: string;
+}
+
+/** What a key means for a request that comes with it. */
+export type Finding =
+  | { readonly kind: 'first'; readonly claim: Claim }
+  | { readonly kind: 'running' }
+  | { readonly kind: 'other' }
+  | { readonly kind: 'done'; readonly answer: Answer };
+
+export interface IdempotencyStats {
+  /** Keys of requests that have not ended, as far as this instance claimed them. */
+  readonly running: number;
+  /** Keys that this instance remembers as done. */
+  readonly done: number;
+  /** How long their answers are, in base64. */
+  readonly bytes: number;
+}
+
+export interface LedgerOptions extends Omit<SharedOptions, 'store'> {
+  readonly store: Store | undefined;
+  /** How long an answer is kept, in milliseconds. */
+  readonly ageMs: number;
+  /** How long a claim holds, in milliseconds. */
+  readonly runMsMax: number;
+  /** How many keys this instance keeps. */
+  readonly keysMax: number;
+  /** How many bytes of answers this instance keeps. */
+  readonly bytesMax: number;
+}
+
+/** A record that this instance wrote, which it has to remove if it becomes one too many. */
+interface Kept {
+  readonly claim: Claim;
+  readonly version: number;
+  readonly endsAt: number;
+  readonly status: number;
+}
+
+/** How many records one request removes at most: more than it adds. */
+const dropsMax = 8;
+
+/**
+ * Remembers in a store, for all who share it, what was done under which key. A claim whose instance
+ * died is void after `runMsMax`. If there are too many keys, the oldest that is done is forgotten.
+ */
+export class IdempotencyLedger {
+  readonly #options: LedgerOptions;
+  readonly #link: StoreLink;
+  /** All oldest first; what is running is never forgotten. */
+  readonly #running = new Map<string, Kept>();
+  readonly #done = new Map<string, Kept>();
+  readonly #bodies = new Map<string, number>();
+  #claiming = 0;
+  #bytes = 0;
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+    const store = options.store ?? new MemoryStore({ clock: options.clock });
+    this.#link = new StoreLink({ ...options, store });
+  }
+
+  get stats(): IdempotencyStats {
+    return { running: this.#running.size, done: this.#done.size, bytes: this.#bytes };
+  }
+
+  /** Claims the key, or says what is known of it. Throws `IDEMPOTENCY_FULL` if all are running. */
+  async claim(key: string, print: string): Promise<Finding> {
+    const { name, runMsMax } = this.#options;
+    const record = `idempotency/${name}/${key}`;
+    const claim = { record, by: this.#link.newId(), print };
+    let drops: readonly Kept[] | undefined;
+    try {
+      const { value, done, seen } = await this.#link.update<Finding>([record], ({ records }) => {
+        const [known] = records;
+        if (known !== undefined) return { value: found(claim, known.value as unknown as Page) };
+        // Only a new key makes others go, and its place is taken before anything is waited for.
+        drops ??= this.#makeRoom();
+        const change = { name: record, value: { by: claim.by, print }, ifVersion: 0 };
+        return { value: { kind: 'first', claim }, changes: [{ ...change, ttlMs: runMsMax }] };
+      });
+      if (value.kind === 'first') {
+        const version = done?.version ?? seen.records[0]?.version ?? 0;
+        const endsAt = this.#link.clock.now() + runMsMax;
+        this.#running.set(record, { claim, version, endsAt, status: 0 });
+      }
+      return value;
+    } finally {
+      if (drops !== undefined) this.#claiming -= 1;
+      for (const { claim, version } of drops ?? []) {
+        // If it has expired or is another's by now, it has another version: that is well too.
+        await this.#link.commit([{ name: claim.record, ifVersion: version }]).catch(() => {});
+      }
+    }
+  }
+
+  /** Keeps the answer, unless the claim is void by now. Wait for it before the answer is sent. */
+  async finish(claim: Claim, answer: Answer): Promise<void> {
+    const { record } = claim;
+    const { ageMs, bytesMax } = this.#options;
+    const { done } = await this.#link.update([record], ({ records: [seen] }) => {
+      if (seen !== undefined && !isRunning(claim, seen.value)) return { value: undefined };
+      const change = { name: record, value: page(claim, answer), ifVersion: seen?.version ?? 0 };
+      return { value: undefined, changes: [{ ...change, ttlMs: ageMs }] };
+    });
+    this.#running.delete(record);
+    if (done === undefined) return;
+    this.#forget(record);
+    const { status, body = '' } = answer;
+    this.#done.set(record, {
+      claim,
+      version: done.version,
+      endsAt: done.receivedAt + ageMs,
+      status,
+    });
+    this.#bodies.set(record, body.length);
+    this.#bytes += body.length;
+    while (this.#bytes > bytesMax) await this.#dropOldestBody();
+  }
+
+  /** Nothing was done: the next request with this key is a first one. */
+  async release(claim: Claim): Promise<void> {
+    const { record } = claim;
+    await this.#link.update([record], ({ records: [seen] }) => {
+      const isMine = seen !== undefined && isRunning(claim, seen.value);
+      const changes = isMine ? [{ name: record, ifVersion: seen.version }] : undefined;
+      return { value: undefined, changes };
+    });
+    this.#running.delete(record);
+  }
+
+  /** Takes a place: of what has expired or, if that is not enough, of the oldest that is done. */
+  #makeRoom(): readonly Kept[] {
+    const now = this.#link.clock.now();
+    const drops: Kept[] = [];
+    const isFull = () =>
+      this.#running.size + this.#done.size + this.#claiming >= this.#options.keysMax;
+    for (const [record, kept] of this.#running) {
+      if (kept.endsAt > now || drops.length >= dropsMax) break;
+      this.#running.delete(record);
+      drops.push(kept);
+    }
+    for (const [record, kept] of this.#done) {
+      if ((kept.endsAt > now && !isFull()) || drops.length >= dropsMax) break;
+      this.#forget(record);
+      drops.push(kept);
+    }
+    if (!isFull()) {
+      this.#claiming += 1;
+      return drops;
+    }
+    const [oldest] = this.#running.values();
+    const retryAfterMs = Math.max(1, (oldest?.endsAt ?? now) - now);
+    throw httpError('IDEMPOTENCY_FULL', 'too many keys are in use', { retryAfterMs });
+  }
+
+  #forget(record: string): void {
+    this.#done.delete(record);
+    this.#bytes -= this.#bodies.get(record) ?? 0;
+    this.#bodies.delete(record);
+  }
+
+  /** The answer goes, but not that it was given: nothing is done twice for want of room. */
+  async #dropOldestBody(): Promise<void> {
+    const [[record, bytes] = ['', this.#bytes]] = this.#bodies;
+    this.#bodies.delete(record);
+    this.#bytes -= bytes;
+    const kept = this.#done.get(record);
+    if (kept === undefined || bytes === 0) return;
+    const { claim, status, version, endsAt } = kept;
+    const value = page(claim, { status, headers: {} });
+    const ttlMs = Math.max(0, endsAt - this.#link.clock.now());
+    const change = { name: record, value, ifVersion: version, ttlMs };
+    const done = await this.#link.commit([change]).catch(() => undefined);
+    if (done && this.#done.get(record) === kept) {
+      this.#done.set(record, { ...kept, version: done.version });
+    }
+  }
+}
+
+function found(claim: Claim, { by, print, answer }: Page): Finding {
+  if (print !== claim.print) return { kind: 'other' };
+  if (answer !== undefined) return { kind: 'done', answer };
+  // Its own claim, of which the news was lost.
+  return by === claim.by ? { kind: 'first', claim } : { kind: 'running' };
+}
+
+function isRunning({ by }: Claim, value: Json): boolean {
+  const known = value as unknown as Page;
+  return known.by === by && known.answer === undefined;
+}
+
+function page({ by, print }: Claim, answer: Answer): Json {
+  return { by, print, answer } as unknown as Json;
+}

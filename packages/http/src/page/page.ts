@@ -1,0 +1,73 @@
+import type { FastifyPluginAsync } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Json } from 'spillway';
+import { jsonText } from 'spillway/internal';
+import type { FlashMessage } from '../session/session-data.ts';
+import { escaped, Html, type HtmlValue, html, Raw } from './html.ts';
+
+export interface PageOptions {
+  /** What the browser shows on its tab. */
+  readonly title: string;
+  /** What stands in the body. */
+  readonly body: HtmlValue;
+  /** The language of the text; `en` by default. */
+  readonly lang?: string | undefined;
+  /** What `meta` elements say, by name; how wide the page is on phones is said anyway. */
+  readonly meta?: Readonly<Record<string, string>> | undefined;
+  /** Addresses of `link` elements, with their `rel`. */
+  readonly links?: readonly { readonly rel: string; readonly href: string }[] | undefined;
+  /** Addresses of style sheets. */
+  readonly styles?: readonly string[] | undefined;
+  /** Addresses of ES modules: no script stands in the page, so a strict policy can forbid those. */
+  readonly scripts?: readonly string[] | undefined;
+  /** What the modules can read, each from a `script` of type `application/json` with this id. */
+  readonly data?: Readonly<Record<string, Json>> | undefined;
+  /** Shown before the body. */
+  readonly flash?: readonly FlashMessage[] | undefined;
+}
+
+/** A whole page around a body. */
+export function page(options: PageOptions): Html {
+  const { title, body, lang = 'en', meta = {}, links = [], styles = [], scripts = [] } = options;
+  const { data = {}, flash = [] } = options;
+  const width = { viewport: 'width=device-width, initial-scale=1', ...meta };
+  return html`<!doctype html>
+<html lang="${lang}">
+<head>
+<meta charset="utf-8">
+<title>${title}</title>
+${Object.entries(width).map(([name, content]) => html`<meta name="${name}" content="${content}">`)}
+${links.map(({ rel, href }) => html`<link rel="${rel}" href="${href}">`)}
+${styles.map((href) => html`<link rel="stylesheet" href="${href}">`)}
+${Object.entries(data).map(([id, value]) => inlineData(id, value))}
+${scripts.map((src) => html`<script type="module" src="${src}"></script>`)}
+</head>
+<body>
+${flash.map(({ kind, text }) => html`<p role="status" class="flash flash-${kind}">${text}</p>`)}
+${body}
+</body>
+</html>
+`;
+}
+
+/** No JSON needs a `<`, and without it nothing can end the script or begin a comment in it. */
+function inlineData(id: string, value: Json): Raw {
+  const text = jsonText(value).replaceAll('<', '\\u003c');
+  return new Raw(`<script type="application/json" id="${escaped(id)}">${text}</script>`);
+}
+
+/** Lets routes answer with `html` and pages. */
+export const pages: FastifyPluginAsync = fastifyPlugin(
+  async (app) => {
+    const type = 'text/html; charset=utf-8';
+    app.addHook('preSerialization', (_request, reply, payload, done) => {
+      if (payload instanceof Html) reply.type(type).serializer(String);
+      done(null, payload);
+    });
+    // Fastify serialises nothing when the route has said a type that is not JSON.
+    app.addHook('onSend', (_request, _reply, payload: unknown, done) => {
+      done(null, payload instanceof Html ? String(payload) : payload);
+    });
+  },
+  { name: 'spillway-pages', fastify: '5.x' },
+);

@@ -1,0 +1,92 @@
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { httpError } from '../base/errors.ts';
+import { rateKey, routeName, routeOf, type UserOf } from './key.ts';
+import {
+  type RateClaim,
+  type RateDecision,
+  RateLimiter,
+  type RateLimiterOptions,
+} from './limiter.ts';
+import { type NamedRule, namedRule, type RateRule } from './rule.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Limits of this route, on top of those for all; false for none at all. */
+    readonly rate?: RateRule | readonly RateRule[] | false | undefined;
+  }
+  interface FastifyInstance {
+    /** The counts of the rate guard, for limits that only a handler can know the key of. */
+    readonly rateLimiter: RateLimiter;
+  }
+}
+
+export interface RateGuardOptions extends RateLimiterOptions {
+  /** Limits on every request, whatever its route. @default 120 a minute for each client */
+  readonly limits?: readonly RateRule[] | undefined;
+  /**
+   * Who sends the request, if that was proven; undefined for nobody known, who is counted by
+   * address. The address is the one Fastify gives: headers of proxies count only if its
+   * `trustProxy` says so. @default everybody is counted by address
+   */
+  readonly user?: UserOf | undefined;
+}
+
+const defaultLimits: readonly RateRule[] = [{ limit: 120, windowMs: 60_000 }];
+
+/**
+ * Answers 429 over a limit, before the body is read. Every answer carries the `RateLimit-Limit`,
+ * `-Remaining`, `-Reset` and `-Policy` headers of draft-ietf-httpapi-ratelimit-headers-06, of the
+ * limit that has the least left.
+ */
+export const rateGuard: FastifyPluginAsync<RateGuardOptions> = fastifyPlugin(
+  async (app: FastifyInstance, options: RateGuardOptions) => {
+    const { limits = defaultLimits, user, ...rest } = options;
+    const limiter = new RateLimiter(rest);
+    const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
+    /** By route, since the same rule may be given to many. */
+    const forRoute = new Map<string, readonly NamedRule[]>();
+    app.decorate('rateLimiter', limiter);
+
+    const rulesOf = (route: string, rate: RateRule | readonly RateRule[]) => {
+      const rules = [rate].flat().map((rule, at) => namedRule(`${route} ${at}`, rule));
+      forRoute.set(route, rules);
+      return rules;
+    };
+    app.addHook('onRoute', ({ config, url, method }) => {
+      if (!config?.rate) return;
+      for (const each of [method].flat()) rulesOf(routeName(each, url), config.rate);
+    });
+
+    const claimsOf = (request: FastifyRequest): readonly RateClaim[] => {
+      const { rate } = request.routeOptions.config;
+      if (rate === false) return [];
+      const route = routeOf(request);
+      // A route that was there before this plugin is met here for the first time.
+      const own = rate === undefined ? [] : (forRoute.get(route) ?? rulesOf(route, rate));
+      // A route's own limit is the narrower one, and the one that a client can do something about.
+      return [...own, ...forAll].map((rule) => {
+        return { rule, key: rateKey(rule.rule.by ?? ['client'], request, user) };
+      });
+    };
+
+    app.addHook('onRequest', async (request, reply) => {
+      const decision = await limiter.take(claimsOf(request));
+      if (decision === undefined) return;
+      setHeaders(reply, decision);
+      if (decision.admitted) return;
+      const { limit, windowMs } = decision.rule.rule;
+      const message = `more than ${limit} requests in ${windowMs} ms`;
+      throw httpError('RATE_EXCEEDED', message, { retryAfterMs: decision.resetMs });
+    });
+  },
+  { name: 'spillway-rate', fastify: '5.x' },
+);
+
+function setHeaders(reply: FastifyReply, decision: RateDecision): void {
+  const { limit, windowMs } = decision.rule.rule;
+  reply.header('ratelimit-limit', String(limit));
+  reply.header('ratelimit-remaining', String(decision.remaining));
+  reply.header('ratelimit-reset', String(Math.max(1, Math.ceil(decision.resetMs / 1000))));
+  reply.header('ratelimit-policy', `${limit};w=${Math.ceil(windowMs / 1000)}`);
+}

@@ -1,0 +1,69 @@
+import { type Clock, type Random, type Store, systemClock } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
+import { MemoryRate, type RateSource, type RateVerdict } from './memory.ts';
+import type { NamedRule } from './rule.ts';
+import { SharedRate } from './shared.ts';
+
+export interface RateLimiterOptions {
+  /**
+   * How many counts this instance keeps, for all rules; from 1 to 10,000,000, default 100,000. If
+   * more are in use, newcomers share 256 counts for each rule.
+   */
+  readonly keysMax?: number | undefined;
+  /** Where all instances count together. @default each counts alone */
+  readonly store?: Store | undefined;
+  /** The same for all who count together; 1 to 64 characters, default `http`. */
+  readonly name?: string | undefined;
+  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
+  readonly storeMsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** One count that a request is charged to. */
+export interface RateClaim {
+  readonly rule: NamedRule;
+  readonly key: string;
+}
+
+/** The verdict of the rule that says no, or that has the least left. */
+export interface RateDecision extends RateVerdict {
+  readonly rule: NamedRule;
+}
+
+/** Counts requests against rules, here or in a store that many share. */
+export class RateLimiter {
+  readonly #source: RateSource;
+
+  constructor(options: RateLimiterOptions = {}) {
+    const { keysMax = 100_000, name = 'http', clock = systemClock, store } = options;
+    checkInteger('keysMax', keysMax, 1, 10_000_000);
+    check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
+    const { storeMsMax, random } = options;
+    this.#source =
+      store === undefined
+        ? new MemoryRate(clock, keysMax)
+        : new SharedRate({ store, name, clock, storeMsMax, random }, keysMax);
+  }
+
+  get stats(): { readonly keys: number; readonly shared: number } {
+    return this.#source.stats;
+  }
+
+  /** Charges one request to all of the counts, or to none if one is known to have no room. */
+  async take(claims: readonly RateClaim[]): Promise<RateDecision | undefined> {
+    let least: RateDecision | undefined;
+    if (claims.length > 1) {
+      for (const { rule, key } of claims) {
+        const refusal = this.#source.refusal(rule, key);
+        if (refusal !== undefined) return { ...refusal, rule };
+      }
+    }
+    for (const { rule, key } of claims) {
+      const verdict = await this.#source.take(rule, key);
+      if (!verdict.admitted) return { ...verdict, rule };
+      if (least === undefined || verdict.remaining < least.remaining) least = { ...verdict, rule };
+    }
+    return least;
+  }
+}

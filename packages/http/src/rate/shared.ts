@@ -1,0 +1,192 @@
+import { type Clock, type SharedOptions, SpillwayError } from 'spillway';
+import { StoreLink } from 'spillway/internal';
+import { MemoryRate, type RateSource, type RateVerdict } from './memory.ts';
+import type { NamedRule, RateState } from './rule.ts';
+import { type RateEntry, RateTable } from './table.ts';
+
+interface Waiter {
+  readonly resolve: (verdict: RateVerdict | Promise<RateVerdict>) => void;
+  readonly key: string;
+}
+
+interface SharedEntry extends RateEntry {
+  readonly record: string;
+  /** Those who wait for the store to count them, oldest first. */
+  readonly waiters: Waiter[];
+  isVisiting: boolean;
+  /** How many the store has counted already, to be let through here until `leaseEndsAt`. */
+  leased: number;
+  leaseEndsAt: number;
+  /** How many to lease beyond those that wait: grows while leases are used up. */
+  ahead: number;
+  /** It is known that the store has no room before. */
+  refusedUntil: number;
+  remaining: number;
+  /** When all that was counted is forgotten, as far as is known here. */
+  fullAt: number;
+}
+
+/** What a visit to the store brought, in the store's time. */
+interface Grant {
+  readonly admitted: number;
+  readonly leased: number;
+  readonly leaseMs: number;
+  readonly remaining: number;
+  readonly retryAt: number;
+  readonly freeAt: number;
+}
+
+/** Nobody leases more of what is left, or others would find nothing; a small limit is exact. */
+const aheadShare = 1 / 32;
+/** A lease ends early by this share: two clocks do not run alike. */
+const margin = 0.1;
+const leaseMsMax = 1_000;
+
+/**
+ * Counts in a store, for all who share it. Those who wait are counted at the moment the store says;
+ * those let through on a lease are counted as if they came when it ends, so that no window ever
+ * sees more than the limit, whoever uses its lease when. What a lease leaves unused is lost.
+ */
+export class SharedRate implements RateSource {
+  readonly #clock: Clock;
+  readonly #link: StoreLink;
+  readonly #table: RateTable<SharedEntry>;
+  /** Counts for the rules that stay open while the store does not answer. */
+  readonly #alone: MemoryRate;
+  #downUntil = -Infinity;
+
+  constructor(options: SharedOptions, keysMax: number) {
+    this.#link = new StoreLink(options);
+    this.#clock = this.#link.clock;
+    this.#alone = new MemoryRate(this.#clock, keysMax);
+    this.#table = new RateTable(keysMax, (name) => ({
+      freeAt: 0,
+      record: `rate/${options.name}/${name}`,
+      waiters: [],
+      isVisiting: false,
+      leased: 0,
+      leaseEndsAt: -Infinity,
+      ahead: 0,
+      refusedUntil: -Infinity,
+      remaining: 0,
+      fullAt: 0,
+    }));
+  }
+
+  get stats(): { readonly keys: number; readonly shared: number } {
+    return this.#table.stats;
+  }
+
+  refusal(rule: NamedRule, key: string): RateVerdict | undefined {
+    const now = this.#clock.now();
+    const entry = this.#table.find(rule.name, key, now);
+    if (this.#hasLease(entry, now) || now >= entry.refusedUntil) return undefined;
+    return refused(entry.refusedUntil - now);
+  }
+
+  take(rule: NamedRule, key: string): RateVerdict | Promise<RateVerdict> {
+    const now = this.#clock.now();
+    const entry = this.#table.find(rule.name, key, now);
+    if (this.#hasLease(entry, now)) {
+      entry.leased -= 1;
+      return admitted(entry, now);
+    }
+    if (now < entry.refusedUntil) return refused(entry.refusedUntil - now);
+    if (now < this.#downUntil) return this.#withoutStore(rule, key);
+    // No more than these can be let through in a window, so that more need not wait to hear it.
+    if (entry.waiters.length >= rule.rule.limit) return refused(this.#link.storeMsMax);
+    const { promise, resolve } = Promise.withResolvers<RateVerdict>();
+    entry.waiters.push({ resolve, key });
+    if (!entry.isVisiting) void this.#serve(rule, entry);
+    return promise;
+  }
+
+  #hasLease(entry: SharedEntry, now: number): boolean {
+    return entry.leased > 0 && now < entry.leaseEndsAt;
+  }
+
+  /** One visit at a time for each key; whoever comes meanwhile is counted by the next. */
+  async #serve(rule: NamedRule, entry: SharedEntry): Promise<void> {
+    entry.isVisiting = true;
+    entry.freeAt = Infinity;
+    try {
+      while (entry.waiters.length > 0) await this.#visit(rule, entry);
+    } catch {
+      this.#downUntil = this.#clock.now() + this.#link.storeMsMax;
+      const waiters = entry.waiters.splice(0);
+      for (const { resolve, key } of waiters) resolve(this.#withoutStore(rule, key));
+    } finally {
+      entry.isVisiting = false;
+      entry.freeAt = entry.fullAt;
+    }
+  }
+
+  async #visit(rule: NamedRule, entry: SharedEntry): Promise<void> {
+    const isUsedUp = entry.leased === 0 && this.#clock.now() < entry.leaseEndsAt;
+    if (isUsedUp) entry.ahead = Math.min(entry.ahead * 2 + 1, rule.rule.limit);
+    else if (entry.leased > 0) entry.ahead = Math.floor(entry.ahead / 2);
+    const { value: grant, seen } = await this.#link.update([entry.record], (sighting) => {
+      const [record] = sighting.records;
+      const state = (record?.value ?? []) as RateState;
+      const { grant: value, next } = decide(rule, entry, state, sighting.now);
+      if (value.admitted === 0) return { value };
+      const ttlMs = Math.max(1, value.freeAt - sighting.now);
+      const change = { name: entry.record, value: next, ifVersion: record?.version ?? 0, ttlMs };
+      return { value, changes: [change] };
+    });
+    // The store was asked after `sentAt`, so its moments do not come earlier here than this.
+    const here = (storeMs: number) => seen.sentAt + (storeMs - seen.now);
+    entry.leased = grant.leased;
+    entry.leaseEndsAt = seen.sentAt + grant.leaseMs * (1 - margin);
+    entry.remaining = grant.remaining;
+    entry.fullAt = here(grant.freeAt) + (seen.receivedAt - seen.sentAt);
+    if (grant.remaining + grant.leased === 0) entry.refusedUntil = here(grant.retryAt);
+    const now = this.#clock.now();
+    const winners = entry.waiters.splice(0, grant.admitted);
+    // Whoever came during the visit is served by what it brought beyond those it was for.
+    const late = this.#hasLease(entry, now) ? entry.waiters.splice(0, entry.leased) : [];
+    entry.leased -= late.length;
+    const losers = now < entry.refusedUntil ? entry.waiters.splice(0) : [];
+    for (const { resolve } of [...winners, ...late]) resolve(admitted(entry, now));
+    for (const { resolve } of losers) resolve(refused(entry.refusedUntil - now));
+  }
+
+  async #withoutStore(rule: NamedRule, key: string): Promise<RateVerdict> {
+    if (rule.rule.whenDown === 'open') return this.#alone.take(rule, key);
+    throw new SpillwayError('STORE_UNREACHABLE', 'the store of the rate limits does not answer', {
+      retryAfterMs: Math.max(1, this.#downUntil - this.#clock.now()),
+    });
+  }
+}
+
+function admitted(entry: SharedEntry, now: number): RateVerdict {
+  const remaining = entry.remaining + entry.leased;
+  return { admitted: true, remaining, resetMs: Math.max(0, entry.fullAt - now) };
+}
+
+function refused(resetMs: number): RateVerdict {
+  return { admitted: false, remaining: 0, resetMs };
+}
+
+/** What this instance gets, in view of what all have used. */
+function decide(
+  { rule, count }: NamedRule,
+  entry: SharedEntry,
+  state: RateState,
+  now: number,
+): { readonly grant: Grant; readonly next: RateState } {
+  const leaseMs = Math.min(leaseMsMax, rule.windowMs / 10);
+  const room = count.room(state, now, now);
+  const admitted = Math.min(room, entry.waiters.length);
+  let next = admitted > 0 ? count.charge(state, admitted, now, now) : state;
+  const until = now + leaseMs;
+  const leased = Math.min(
+    entry.ahead,
+    Math.floor((room - admitted) * aheadShare),
+    count.room(next, now, until),
+  );
+  if (leased > 0) next = count.charge(next, leased, now, until);
+  const remaining = count.room(next, now, now);
+  const grant = { admitted, leased, leaseMs, remaining, retryAt: count.retryAt(next, now) };
+  return { grant: { ...grant, freeAt: count.freeAt(next) }, next };
+}

@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { type Clock, wallClock } from 'spillway';
+import { check, checkNumber } from 'spillway/internal';
+import { httpError } from '../base/errors.ts';
+import { Cookie } from './cookie.ts';
+import { isSame, Signer, type SigningKeys } from './signer.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** False for a route that takes changes from anywhere, such as a webhook. @default true */
+    readonly csrf?: boolean | undefined;
+  }
+  interface FastifyReply {
+    /** The token for the forms of this page; sets the cookie that has to come back with it. */
+    csrfToken(): string;
+    /** The token once it was asked for. */
+    csrfTokenSet: string | null;
+  }
+}
+
+export interface CsrfOptions {
+  readonly keys: SigningKeys;
+  /** How long a token is valid, in milliseconds; from 1 s to 7 days, default 2 hours. */
+  readonly ageMs?: number | undefined;
+  /** The cookie's name, before its prefix. @default 'csrf' */
+  readonly name?: string | undefined;
+  /** The header that may carry the token. @default 'x-csrf-token' */
+  readonly header?: string | undefined;
+  /** The field of a parsed body that may carry it. @default '_csrf' */
+  readonly field?: string | undefined;
+  /** The session a token is bound to. @default the id of `request.session`, if there are any */
+  readonly session?: ((request: FastifyRequest) => string | undefined) | undefined;
+  /** Other origins whose pages may send changes, as `https://example.org`. @default none */
+  readonly origins?: readonly string[] | undefined;
+  /** As of {@link CookieOptions}. @default true, except for plain http to this machine */
+  readonly secure?: boolean | undefined;
+  /** Milliseconds since 1970. @default the machine's */
+  readonly clock?: Clock | undefined;
+}
+
+const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+/** By how much the clocks of two instances may differ. */
+const skewMs = 60_000;
+const ageMsMax = 7 * 86_400_000;
+
+/**
+ * Refuses changes that another site made a browser send. One that comes with a cookie needs a
+ * token: signed, bound to the host and the session, the same in cookie and header or form. One
+ * without any cookie needs none, and with a bearer token it may come from any page.
+ */
+export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
+  async (app: FastifyInstance, options: CsrfOptions) => {
+    const { ageMs = 7_200_000, name = 'csrf', origins = [], clock = wallClock } = options;
+    const { header = 'x-csrf-token', field = '_csrf', session = sessionId } = options;
+    checkNumber('ageMs', ageMs, 1000, ageMsMax);
+    const isHeader = /^[a-z0-9-]+$/.test(header);
+    check(isHeader, 'header', 'a name of small letters, digits and -', header);
+    const isOrigin = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin;
+    check(origins.every(isOrigin), 'origins', 'origins, as https://example.org', origins);
+    const signer = new Signer(options.keys);
+    const cookie = new Cookie({ name, sameSite: 'lax', secure: options.secure });
+    await Cookie.prepare(app);
+
+    const purposeOf = (request: FastifyRequest) =>
+      JSON.stringify(['csrf', request.host, session(request) ?? '']);
+
+    /** How old a token is, in milliseconds; Infinity if it is none of ours for this request. */
+    const ageOf = (request: FastifyRequest, token: string): number => {
+      const [issuedAt = '', nonce = '', signature = ''] = token.split('.');
+      const isOurs = signer.verify(purposeOf(request), `${issuedAt}.${nonce}`, signature);
+      const age = clock.now() - Number.parseInt(issuedAt, 36);
+      return isOurs && age >= -skewMs ? age : Infinity;
+    };
+
+    const issue = (reply: FastifyReply): string => {
+      const { request } = reply;
+      const held = cookie.read(request);
+      // The same token for all pages of a session, or each would make those open before it useless.
+      if (held !== undefined && ageOf(request, held) < ageMs / 2) return held;
+      const nonce = randomBytes(16).toString('base64url');
+      const text = `${Math.floor(clock.now()).toString(36)}.${nonce}`;
+      const token = `${text}.${signer.sign(purposeOf(request), text)}`;
+      cookie.write(reply, token, ageMs);
+      return token;
+    };
+
+    app.decorateReply('csrfTokenSet', null);
+    app.decorateReply('csrfToken', function csrfToken(this: FastifyReply) {
+      this.csrfTokenSet ??= issue(this);
+      return this.csrfTokenSet;
+    });
+
+    app.addHook('preValidation', async (request) => {
+      const { method, headers, routeOptions } = request;
+      if (safeMethods.has(method) || routeOptions.config.csrf === false || request.is404) return;
+      const hasCookie = headers.cookie !== undefined;
+      if (!hasCookie && /^bearer /i.test(headers.authorization ?? '')) return;
+      if (!isFromHere(request, origins)) throw refusal('it was sent by a page of another site');
+      // Without a cookie the browser has added nothing that its page could not have sent.
+      if (!hasCookie) return;
+      const held = cookie.read(request);
+      const given = headers[header] ?? fieldOf(request.body, field);
+      if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
+      if (!isSame(held, given)) throw refusal('its token is not that of its cookie');
+      if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
+    });
+  },
+  { name: 'spillway-csrf', fastify: '5.x' },
+);
+
+function refusal(why: string): Error {
+  return httpError('CSRF_REFUSED', `the change was not made: ${why}`);
+}
+
+function sessionId(request: FastifyRequest): string | undefined {
+  return (request as { session?: { id?: string | undefined } }).session?.id;
+}
+
+function fieldOf(body: unknown, field: string): unknown {
+  const isForm = typeof body === 'object' && body !== null && Object.hasOwn(body, field);
+  return isForm ? (body as Record<string, unknown>)[field] : undefined;
+}
+
+/** Browsers say which page made them send a change; what says nothing is no browser of late. */
+function isFromHere({ headers, host }: FastifyRequest, origins: readonly string[]): boolean {
+  const { origin } = headers;
+  const site = headers['sec-fetch-site'];
+  if (origin !== undefined && origins.includes(origin)) return true;
+  if (site !== undefined) return site === 'same-origin' || site === 'none';
+  if (origin === undefined) return true;
+  return URL.canParse(origin) && new URL(origin).host === host;
+}

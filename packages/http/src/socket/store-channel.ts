@@ -1,0 +1,282 @@
+import { type Clock, deadline, type Random, type Store, systemClock, systemRandom } from 'spillway';
+import { check, checkInteger, untilAborted } from 'spillway/internal';
+import { httpError } from '../base/errors.ts';
+import type { Channel, ChannelListener } from './channel.ts';
+import {
+  appending,
+  headCount,
+  headName,
+  messageIn,
+  ringSize,
+  slotNames,
+} from './store-channel-ring.ts';
+
+export interface StoreChannelOptions {
+  /** What all instances share; whoever opened it closes it. */
+  readonly store: Store;
+  /** Milliseconds between two looks for news. An integer from 1. @default 50 */
+  readonly pollMs?: number | undefined;
+  /** The longest message, in bytes. An integer from 1. @default 1_048_576 */
+  readonly bytesMax?: number | undefined;
+  /** How many messages may wait to be published. An integer from 1. @default 1_000 */
+  readonly queueMax?: number | undefined;
+  /** Milliseconds the store has for a call. An integer from 1. @default 5_000 */
+  readonly storeMsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+export interface StoreChannelStats {
+  readonly published: number;
+  readonly received: number;
+  /** Messages that had been overwritten or had expired when this instance came to read them. */
+  readonly lost: number;
+  /** Calls of the store that failed, and listeners that threw. */
+  readonly failures: number;
+  /** Messages that wait to be published. */
+  readonly pending: number;
+}
+
+interface Subscription {
+  /** The number of the next message to be heard. */
+  next: number;
+  readonly listeners: Set<ChannelListener>;
+}
+
+interface Pending extends PromiseWithResolvers<void> {
+  readonly bytes: Uint8Array;
+}
+
+/** How many topics there may be, and how many messages go into one commit. */
+const topicsMax = 1_000;
+const batchMax = 64;
+/** The longest pause before a commit that came too late is tried again, in milliseconds. */
+const pauseMsMax = 10;
+
+/**
+ * A channel on any store: a ring of the last 1,024 messages of each topic, which every subscriber
+ * polls. What arrives late by more than that, or by a minute, is lost and told to be lost.
+ */
+export class StoreChannel implements Channel, AsyncDisposable {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #pollMs: number;
+  readonly #bytesMax: number;
+  readonly #queueMax: number;
+  readonly #storeMsMax: number;
+  readonly #topics = new Map<string, Subscription>();
+  /** What waits to be published, by topic; no empty ones. */
+  readonly #queues = new Map<string, Pending[]>();
+  readonly #stats = { published: 0, received: 0, lost: 0, failures: 0, pending: 0 };
+  readonly #closing = new AbortController();
+  readonly #working = new Set<Promise<void>>();
+  #timer: Disposable | undefined;
+  #polling = false;
+
+  constructor(options: StoreChannelOptions) {
+    const { store, pollMs = 50, bytesMax = 1_048_576, queueMax = 1_000 } = options;
+    checkInteger('pollMs', pollMs, 1);
+    checkInteger('bytesMax', bytesMax, 1);
+    checkInteger('queueMax', queueMax, 1);
+    this.#storeMsMax = options.storeMsMax ?? 5_000;
+    checkInteger('storeMsMax', this.#storeMsMax, 1);
+    this.#store = store;
+    this.#pollMs = pollMs;
+    this.#bytesMax = bytesMax;
+    this.#queueMax = queueMax;
+    this.#clock = options.clock ?? systemClock;
+    this.#random = options.random ?? systemRandom;
+  }
+
+  get stats(): StoreChannelStats {
+    return { ...this.#stats };
+  }
+
+  /** An abort may come too late to keep the message back. */
+  async publish(topic: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    this.#closing.signal.throwIfAborted();
+    const isShort = bytes.byteLength <= this.#bytesMax;
+    check(isShort, 'bytes', `at most ${this.#bytesMax} bytes`, bytes.byteLength);
+    const isKnown = this.#queues.has(topic) || this.#queues.size < topicsMax;
+    if (this.#stats.pending >= this.#queueMax || !isKnown) {
+      throw httpError('CHANNEL_FULL', `${this.#stats.pending} messages wait to be published`);
+    }
+    const pending = { bytes, ...Promise.withResolvers<void>() };
+    this.#stats.pending += 1;
+    const queue = this.#queues.get(topic);
+    if (queue === undefined) {
+      this.#queues.set(topic, [pending]);
+      this.#work(this.#publishAll(topic));
+    } else {
+      queue.push(pending);
+    }
+    await untilAborted(pending.promise, signal);
+  }
+
+  async subscribe(
+    topic: string,
+    listener: ChannelListener,
+    signal?: AbortSignal,
+  ): Promise<Disposable> {
+    check(this.#topics.size < topicsMax, 'topic', `one of at most ${topicsMax}`, topic);
+    using limit = deadline(this.#clock, this.#storeMsMax, signal);
+    const { records } = await this.#store.read([headName(topic)], limit.signal);
+    this.#closing.signal.throwIfAborted();
+    const known = this.#topics.get(topic);
+    const subscription = known ?? { next: headCount(records[0]), listeners: new Set() };
+    // One object for each call: a listener may be given twice.
+    const own: ChannelListener = {
+      message: (bytes) => listener.message(bytes),
+      lost: (count) => listener.lost(count),
+    };
+    this.#topics.set(topic, subscription);
+    subscription.listeners.add(own);
+    this.#arm();
+    return {
+      [Symbol.dispose]: () => {
+        subscription.listeners.delete(own);
+        const isLast = subscription.listeners.size === 0;
+        if (isLast && this.#topics.get(topic) === subscription) this.#topics.delete(topic);
+        this.#arm();
+      },
+    };
+  }
+
+  /** Publishes and hears no more; resolves when nothing is under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new Error('the channel is closed'));
+    this.#topics.clear();
+    this.#arm();
+    await Promise.all(this.#working);
+  }
+
+  #work(work: Promise<void>): void {
+    this.#working.add(work);
+    void work.finally(() => this.#working.delete(work));
+  }
+
+  async #publishAll(topic: string): Promise<void> {
+    const queue = this.#queues.get(topic) as Pending[];
+    let head: { count: number; version: number } | undefined;
+    while (queue.length > 0) {
+      const batch = queue.slice(0, batchMax);
+      try {
+        using limit = deadline(this.#clock, this.#storeMsMax, this.#closing.signal);
+        head = await this.#append(topic, batch, head, limit.signal);
+        this.#stats.published += batch.length;
+        for (const { resolve } of batch) resolve();
+      } catch (error) {
+        head = undefined;
+        this.#stats.failures += 1;
+        for (const { reject } of batch) reject(error);
+      }
+      queue.splice(0, batch.length);
+      this.#stats.pending -= batch.length;
+    }
+    this.#queues.delete(topic);
+  }
+
+  /** Tries until nobody else was faster; gives the head it left, which the next try begins with. */
+  async #append(
+    topic: string,
+    batch: readonly Pending[],
+    known: { count: number; version: number } | undefined,
+    signal: AbortSignal,
+  ): Promise<{ count: number; version: number }> {
+    const messages = batch.map(({ bytes }) => bytes);
+    let head = known;
+    for (;;) {
+      if (head === undefined) {
+        const [record] = (await this.#store.read([headName(topic)], signal)).records;
+        head = { count: headCount(record), version: record?.version ?? 0 };
+      }
+      const done = await this.#store.commit(appending(topic, messages, head), signal);
+      if (done !== undefined) {
+        return { count: head.count + messages.length, version: done.version };
+      }
+      head = undefined;
+      await this.#pause();
+      signal.throwIfAborted();
+    }
+  }
+
+  #pause(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#clock.after(this.#random() * pauseMsMax, resolve);
+    return promise;
+  }
+
+  /** One timer for all topics, and none while there are none. */
+  #arm(): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+    if (this.#topics.size === 0 || this.#polling) return;
+    this.#timer = this.#clock.after(this.#pollMs, () => this.#work(this.#poll()));
+  }
+
+  async #poll(): Promise<void> {
+    this.#polling = true;
+    try {
+      using limit = deadline(this.#clock, this.#storeMsMax, this.#closing.signal);
+      const topics = [...this.#topics];
+      const heads = topics.map(([topic]) => headName(topic));
+      const { records } = await this.#store.read(heads, limit.signal);
+      for (const [at, [topic, subscription]] of topics.entries()) {
+        await this.#catchUp(topic, subscription, headCount(records[at]), limit.signal);
+      }
+    } catch {
+      // It is tried again at the next poll; what is lost by then is told.
+      this.#stats.failures += 1;
+    }
+    this.#polling = false;
+    this.#arm();
+  }
+
+  async #catchUp(
+    topic: string,
+    subscription: Subscription,
+    count: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const first = Math.max(subscription.next, count - ringSize);
+    if (count < subscription.next) {
+      // The store was emptied, or put back from a copy: nobody knows what there was.
+      subscription.next = count;
+      this.#tell(subscription, (listener) => listener.lost(undefined));
+    }
+    if (count <= first) return;
+    const { records } = await this.#store.read(slotNames(topic, first, count), signal);
+    let lost = first - subscription.next;
+    subscription.next = count;
+    for (const [at, record] of records.entries()) {
+      const bytes = messageIn(record, first + at);
+      if (bytes === undefined) {
+        lost += 1;
+        continue;
+      }
+      lost = this.#tellLost(subscription, lost);
+      this.#stats.received += 1;
+      this.#tell(subscription, (listener) => listener.message(bytes));
+    }
+    this.#tellLost(subscription, lost);
+  }
+
+  #tellLost(subscription: Subscription, lost: number): number {
+    if (lost === 0) return 0;
+    this.#stats.lost += lost;
+    this.#tell(subscription, (listener) => listener.lost(lost));
+    return 0;
+  }
+
+  #tell({ listeners }: Subscription, call: (listener: ChannelListener) => void): void {
+    for (const listener of listeners) {
+      try {
+        call(listener);
+      } catch {
+        this.#stats.failures += 1;
+      }
+    }
+  }
+}

@@ -1,0 +1,289 @@
+import { check, checkInteger, checkNumber } from '../base/check.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { type CloseOptions, Closing } from '../base/closing.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { type Random, systemRandom } from '../base/random.ts';
+import { Ring, type RingMember } from '../wait/ring.ts';
+import { mayGrant, nextTurn } from '../wait/turn.ts';
+import { WaitQueue } from '../wait/wait-queue.ts';
+
+/**
+ * Why an item was dropped: its `attempts` are used up, the backlog `closed` first, `key` or `merge`
+ * threw an `error`, or the backlog was `full`.
+ */
+export type DropReason = 'attempts' | 'closed' | 'error' | 'full';
+
+export interface BacklogOptions<T> {
+  /** How many items it holds at most: waiting, running or waiting to be retried. From 1. */
+  readonly sizeMax: number;
+  /** Does the work of one item; the signal aborts when the time to close is over. */
+  readonly consume: (item: T, signal: AbortSignal) => Promise<void> | void;
+  /** How many items may run at once. An integer from 1; 1 by default. */
+  readonly consumers?: number | undefined;
+  /** Items of one key run one after another, and those that wait become one. Off by default. */
+  readonly key?: ((item: T) => string) | undefined;
+  /** Makes one item of two of the same key, older first; the newer one by default. */
+  readonly merge?: ((waiting: T, incoming: T) => T) | undefined;
+  /** How often an item is tried, merged or not. An integer from 1; 5 by default. */
+  readonly attemptsMax?: number | undefined;
+  /** The longest wait before the second attempt, doubled for each further one. 100 by default. */
+  readonly backoffMs?: number | undefined;
+  /** No wait before a retry is longer; from `backoffMs` to a day. 30,000 by default. */
+  readonly backoffMsMax?: number | undefined;
+  /** Told of each item that will not be done; what it throws is ignored. */
+  readonly onDrop?: ((item: T, reason: DropReason, error?: unknown) => void) | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** `added` is always the sum of `merged`, `done`, all `dropped`, and what is still here. */
+export interface BacklogStats {
+  /** Items given to `add`, whatever became of them. */
+  readonly added: number;
+  /** Items that became part of another one of their key. */
+  readonly merged: number;
+  readonly done: number;
+  /** Attempts that failed. */
+  readonly failed: number;
+  readonly dropped: Readonly<Record<DropReason, number>>;
+  readonly waiting: number;
+  readonly running: number;
+  /** Items that failed and wait for their next attempt. */
+  readonly retrying: number;
+}
+
+const dayMs = 86_400_000;
+
+/** The options with nothing left out, once they are known to be right. */
+function settings<T>(options: BacklogOptions<T>) {
+  const { sizeMax, consume, key, onDrop } = options;
+  const { consumers = 1, attemptsMax = 5, backoffMs = 100 } = options;
+  const { backoffMsMax = Math.max(30_000, backoffMs) } = options;
+  const { merge = (_: T, incoming: T) => incoming } = options;
+  const { clock = systemClock, random = systemRandom } = options;
+  checkInteger('sizeMax', sizeMax, 1);
+  check(typeof consume === 'function', 'consume', 'a function', consume);
+  checkInteger('consumers', consumers, 1);
+  checkInteger('attemptsMax', attemptsMax, 1);
+  checkNumber('backoffMs', backoffMs, 0, dayMs);
+  checkNumber('backoffMsMax', backoffMsMax, backoffMs, dayMs);
+  const keyed = key !== undefined || options.merge === undefined;
+  check(keyed, 'merge', 'given together with `key`', options.merge);
+  const limits = { sizeMax, consumers, attemptsMax, backoffMs, backoffMsMax };
+  return { ...limits, consume, key, merge, onDrop, clock, random };
+}
+
+class Entry<T> implements RingMember {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
+  item: T;
+  readonly key: string | undefined;
+  attempts = 0;
+  retry: Disposable | undefined = undefined;
+
+  constructor(item: T, key: string | undefined) {
+    this.item = item;
+    this.key = key;
+  }
+}
+
+/**
+ * Fire-and-forget work: bounded, tried again when it fails, and coalesced by key, so that of one
+ * key at most one item runs and one waits. Whatever is not done is counted and told to `onDrop`.
+ */
+export class Backlog<T> implements AsyncDisposable {
+  readonly #settings: ReturnType<typeof settings<T>>;
+  readonly #waiting = new Ring<Entry<T>>();
+  readonly #running = new Set<Entry<T>>();
+  readonly #retrying = new Set<Entry<T>>();
+  /** The one entry of each key that waits, for its turn or for its retry. */
+  readonly #waitingByKey = new Map<string, Entry<T>>();
+  readonly #busyKeys = new Set<string>();
+  readonly #idle = new WaitQueue();
+  readonly #abort = new AbortController();
+  readonly #dropped = { attempts: 0, closed: 0, error: 0, full: 0 };
+  #added = 0;
+  #merged = 0;
+  #done = 0;
+  #failed = 0;
+  #startDue: boolean = false;
+  readonly #closing: Closing;
+
+  constructor(options: BacklogOptions<T>) {
+    this.#settings = settings(options);
+    this.#closing = new Closing(this.#settings.clock, (limit) => this.#finish(limit));
+  }
+
+  get stats(): BacklogStats {
+    return {
+      added: this.#added,
+      merged: this.#merged,
+      done: this.#done,
+      failed: this.#failed,
+      dropped: { ...this.#dropped },
+      waiting: this.#waiting.size,
+      running: this.#running.size,
+      retrying: this.#retrying.size,
+    };
+  }
+
+  get #size(): number {
+    return this.#waiting.size + this.#running.size + this.#retrying.size;
+  }
+
+  /**
+   * Takes the item, or drops it, and returns at once; it never throws. A merged item keeps the
+   * place, the attempts and the retry time of the one that waited.
+   */
+  add(item: T): 'added' | 'merged' | 'dropped' {
+    this.#added += 1;
+    if (this.#closing.hasBegun) return this.#drop(item, 'closed');
+    let key: string | undefined;
+    try {
+      key = this.#settings.key?.(item);
+      const waiting = key === undefined ? undefined : this.#waitingByKey.get(key);
+      if (waiting !== undefined) {
+        waiting.item = this.#settings.merge(waiting.item, item);
+        this.#merged += 1;
+        return 'merged';
+      }
+    } catch (error) {
+      return this.#drop(item, 'error', error);
+    }
+    if (this.#size >= this.#settings.sizeMax) return this.#drop(item, 'full');
+    this.#enqueue(new Entry(item, key));
+    return 'added';
+  }
+
+  /** Resolves when nothing waits, runs or is to be retried. */
+  async idle(signal?: AbortSignal): Promise<void> {
+    if (this.#size > 0 || signal?.aborted) await this.#idle.wait(signal);
+  }
+
+  /**
+   * Takes nothing more and finishes what is here. When the time is over it aborts what runs, drops
+   * the rest, and rejects with `BACKLOG_LEFT`; every call gets the outcome of the first.
+   */
+  async close(options: CloseOptions = {}): Promise<void> {
+    await this.#closing.close(options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #finish(limit: AbortSignal): Promise<void> {
+    // Whether it became idle or the time is over shows in what is left.
+    await this.idle(limit).catch(() => {});
+    const running = this.#running.size;
+    const left = [...this.#running, ...this.#retrying];
+    for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) left.push(entry);
+    this.#running.clear();
+    this.#retrying.clear();
+    this.#waitingByKey.clear();
+    for (const entry of left) entry.retry?.[Symbol.dispose]();
+    if (left.length === 0) return;
+    const message = `${left.length} items were left, ${running} of them running`;
+    const error = new SpillwayError('BACKLOG_LEFT', message);
+    for (const entry of left) this.#drop(entry.item, 'closed');
+    this.#abort.abort(error);
+    this.#wakeIdle();
+    throw error;
+  }
+
+  #enqueue(entry: Entry<T>): void {
+    if (entry.key !== undefined) this.#waitingByKey.set(entry.key, entry);
+    this.#waiting.push(entry);
+    this.#startSoon(queueMicrotask);
+  }
+
+  /** Starting is put off, so that `add` returns first and a burst of one key becomes one item. */
+  #startSoon(defer: (callback: () => void) => void): void {
+    if (this.#startDue) return;
+    this.#startDue = true;
+    defer(this.#start);
+  }
+
+  readonly #start = (): void => {
+    this.#startDue = false;
+    for (let entry = this.#next(); entry !== undefined; entry = this.#next()) {
+      if (!mayGrant(this.#settings.clock.now())) {
+        this.#startSoon(nextTurn);
+        return;
+      }
+      void this.#run(entry);
+    }
+  };
+
+  /** The oldest whose key is free; passes over one entry at most for each running one. */
+  #next(): Entry<T> | undefined {
+    if (this.#running.size >= this.#settings.consumers) return undefined;
+    for (const entry of this.#waiting) {
+      if (entry.key === undefined || !this.#busyKeys.has(entry.key)) return entry;
+    }
+    return undefined;
+  }
+
+  async #run(entry: Entry<T>): Promise<void> {
+    const { key } = entry;
+    this.#waiting.remove(entry);
+    this.#running.add(entry);
+    entry.attempts += 1;
+    if (key !== undefined) {
+      this.#waitingByKey.delete(key);
+      this.#busyKeys.add(key);
+    }
+    const work = Promise.try(this.#settings.consume, entry.item, this.#abort.signal);
+    const [outcome] = await Promise.allSettled([work]);
+    // What close has dropped is over, however it ends.
+    if (!this.#running.delete(entry)) return;
+    if (key !== undefined) this.#busyKeys.delete(key);
+    if (outcome.status === 'fulfilled') this.#done += 1;
+    else this.#fail(entry, outcome.reason);
+    this.#startSoon(queueMicrotask);
+    this.#wakeIdle();
+  }
+
+  #fail(entry: Entry<T>, error: unknown): void {
+    this.#failed += 1;
+    const { key, attempts } = entry;
+    const { attemptsMax, backoffMs, backoffMsMax, merge, clock, random } = this.#settings;
+    if (attempts >= attemptsMax) {
+      this.#drop(entry.item, 'attempts', error);
+      return;
+    }
+    const newer = key === undefined ? undefined : this.#waitingByKey.get(key);
+    if (newer !== undefined) {
+      try {
+        entry.item = merge(entry.item, newer.item);
+      } catch (mergeError) {
+        this.#drop(entry.item, 'error', mergeError);
+        return;
+      }
+      this.#waiting.remove(newer);
+      this.#merged += 1;
+    }
+    if (key !== undefined) this.#waitingByKey.set(key, entry);
+    this.#retrying.add(entry);
+    // Full jitter; the exponent stops growing where it could only overflow.
+    const waitMsMax = Math.min(backoffMs * 2 ** Math.min(attempts - 1, 50), backoffMsMax);
+    entry.retry = clock.after(random() * waitMsMax, () => {
+      this.#retrying.delete(entry);
+      this.#enqueue(entry);
+    });
+  }
+
+  #drop(item: T, reason: DropReason, error?: unknown): 'dropped' {
+    this.#dropped[reason] += 1;
+    try {
+      this.#settings.onDrop?.(item, reason, error);
+    } catch {
+      // The drop is counted already, and a broken report must not stop the work.
+    }
+    return 'dropped';
+  }
+
+  #wakeIdle(): void {
+    while (this.#size === 0 && this.#idle.wake());
+  }
+}

@@ -1,0 +1,253 @@
+import { untilAborted } from '../base/abort.ts';
+import { check } from '../base/check.ts';
+import { deadline } from '../base/deadline.ts';
+import { field, retryAfterMsOf, statusOf } from '../base/failure.ts';
+import { Lane } from '../lane/lane.ts';
+import type { Permit } from '../lane/permit.ts';
+import { Breaker } from '../outbound/breaker.ts';
+import type { Json } from '../store/store.ts';
+import { Bell } from './bell.ts';
+import { HarvestLimit } from './limit.ts';
+import { type HarvestOptions, type HarvestSettings, harvestSettings } from './options.ts';
+import { type HarvestOutcome, HarvestRun, type HarvestSourceStats } from './run.ts';
+import type { HarvestSource } from './source.ts';
+import type { HarvestSlot } from './window.ts';
+
+export interface HarvestStats<Position> {
+  /** Fetches begun per second, lately. */
+  readonly ratePerSecond: number;
+  /** That, as a share of what the bucket gives out now; undefined without a bucket. */
+  readonly rateShare: number | undefined;
+  readonly inFlight: number;
+  /** How many fetches the limit allows in flight. */
+  readonly limit: number;
+  /** Pages asked for and not committed. */
+  readonly window: number;
+  readonly windowMax: number;
+  readonly retries: number;
+  /** Fetches that were answered with a 429. */
+  readonly throttled: number;
+  readonly gaps: number;
+  /** Milliseconds until all is done at this rate; undefined where that cannot be known. */
+  readonly etaMs: number | undefined;
+  /** Those that have begun, in that order. */
+  readonly sources: readonly HarvestSourceStats<Position>[];
+}
+
+/** How long nothing is begun after a refusal that does not say for how long. */
+const pauseMs = 100;
+
+/**
+ * Many small fetches of ordered ranges: in parallel, all at one rate that sources share in turn,
+ * fetched again on failure while others go on, delivered in order, and committed with a checkpoint
+ * under a fenced lease. How many are in flight finds itself.
+ */
+export class Harvest<Row, Position extends Json = number> {
+  readonly #settings: HarvestSettings<Row, Position>;
+  readonly #bucket: HarvestOptions<Row, Position>['bucket'];
+  readonly #breaker: Pick<Breaker, 'run' | 'stats'>;
+  readonly #limit: HarvestLimit;
+  readonly #lane: Lane;
+  readonly #room = new Bell();
+  /** Those that have begun. */
+  #runs: HarvestRun<Row, Position>[] = [];
+  /** Those that have not ended, the one to be served next first. */
+  #turns: HarvestRun<Row, Position>[] = [];
+  /** How many sources share the window. */
+  #sharers = 0;
+  #isRunning = false;
+  #inFlight = 0;
+  /** No fetch is begun before: the breaker or the bucket has refused one. */
+  #pausedUntil = -Infinity;
+  #throttled = 0;
+
+  constructor(options: HarvestOptions<Row, Position>) {
+    this.#settings = harvestSettings(options);
+    const { clock, random, inFlightMax } = this.#settings;
+    this.#bucket = options.bucket;
+    this.#breaker = options.breaker ?? new Breaker({ clock, random });
+    this.#limit = new HarvestLimit(inFlightMax, () => this.#bucket?.stats.ratePerSecond ?? 0);
+    const bounds = { limit: this.#limit, queueMax: 1, deadlineMs: Infinity };
+    this.#lane = new Lane({ name: 'harvest', ...bounds, clock });
+  }
+
+  get stats(): HarvestStats<Position> {
+    const { arrivalsPerSecond, limit } = this.#lane.stats;
+    const permitted = this.#bucket?.stats.ratePerSecond;
+    const sources = this.#runs.map((run) => run.stats);
+    const sum = (value: (stats: HarvestSourceStats<Position>) => number): number =>
+      sources.reduce((total, stats) => total + value(stats), 0);
+    const left = this.#turns.reduce((total, run) => total + (run.pagesLeft ?? NaN), 0);
+    const etaMs = (left * 1000) / arrivalsPerSecond;
+    return {
+      ratePerSecond: arrivalsPerSecond,
+      rateShare: permitted === undefined ? undefined : arrivalsPerSecond / permitted,
+      inFlight: this.#inFlight,
+      limit,
+      window: sum((stats) => stats.window),
+      windowMax: this.#settings.windowMax,
+      retries: sum((stats) => stats.retries),
+      throttled: this.#throttled,
+      gaps: sum((stats) => stats.gaps),
+      etaMs: Number.isFinite(etaMs) ? etaMs : undefined,
+      sources,
+    };
+  }
+
+  /**
+   * Harvests all of them and tells how each ended; one that fails does not concern the others. When
+   * the signal aborts, what is complete is committed, and it resolves then. One call at a time.
+   */
+  async run(
+    sources: readonly HarvestSource<Row, Position>[],
+    signal: AbortSignal = new AbortController().signal,
+  ): Promise<readonly HarvestOutcome<Position>[]> {
+    check(!this.#isRunning, 'run', 'called again only when it is over', 'a call meanwhile');
+    const names = new Set(sources.map((source) => source.name));
+    check(names.size === sources.length, 'sources', 'each of its own name', [...names]);
+    this.#isRunning = true;
+    this.#runs = [];
+    const { mode, sourcesMax, windowMax, batchPages } = this.#settings;
+    const pagesEach = mode === 'strict' ? batchPages : 1;
+    this.#sharers = Math.min(sources.length, sourcesMax, Math.floor(windowMax / pagesEach));
+    const stop = () => {
+      for (const run of this.#turns) run.end('stopped', signal.reason);
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    const outcomes: HarvestOutcome<Position>[] = [];
+    const rest = sources.entries();
+    const work = Array.from({ length: this.#sharers }, async () => {
+      for (const [at, source] of rest) outcomes[at] = await this.#harvest(source, signal);
+      this.#sharers -= 1;
+      this.#room.ring();
+    });
+    await Promise.all([...work, this.#dispatch()]);
+    signal.removeEventListener('abort', stop);
+    this.#isRunning = false;
+    return outcomes;
+  }
+
+  async #harvest(
+    source: HarvestSource<Row, Position>,
+    signal: AbortSignal,
+  ): Promise<HarvestOutcome<Position>> {
+    const windowMax = () => Math.floor(this.#settings.windowMax / this.#sharers);
+    const run = new HarvestRun(source, this.#settings, windowMax, this.#room);
+    if (signal.aborted) run.end('stopped', signal.reason);
+    this.#runs.push(run);
+    this.#turns.push(run);
+    const outcome = await run.run();
+    this.#turns.splice(this.#turns.indexOf(run), 1);
+    return outcome;
+  }
+
+  /** Begins one fetch after another, as fast as permits and tokens come. */
+  async #dispatch(): Promise<void> {
+    const { clock } = this.#settings;
+    while (this.#sharers > 0) {
+      const waitMs = this.#msUntilReady();
+      if (waitMs > 0) {
+        await this.#room.heard(clock, waitMs);
+        continue;
+      }
+      const permit = await this.#lane.enter();
+      const run = this.#nextRun();
+      const slot = run?.take(clock.now());
+      if (run !== undefined && slot !== undefined) await this.#begin(run, slot, permit);
+      else giveUp(permit);
+    }
+  }
+
+  #msUntilReady(): number {
+    const now = this.#settings.clock.now();
+    const times = this.#eligible().map((run) => Math.min(run.readyAt, run.hedgeAt));
+    const readyAt = Math.min(Infinity, ...times);
+    return Math.max(0, readyAt - now, this.#pausedUntil - now);
+  }
+
+  /** Whoever has a page and was not served for longest; if nobody has, whoever has a late one. */
+  #nextRun(): HarvestRun<Row, Position> | undefined {
+    const now = this.#settings.clock.now();
+    const runs = this.#eligible();
+    const ready = runs.find(({ readyAt }) => readyAt <= now);
+    const run = ready ?? runs.find(({ hedgeAt }) => hedgeAt <= now);
+    if (run === undefined) return undefined;
+    this.#turns.splice(this.#turns.indexOf(run), 1);
+    this.#turns.push(run);
+    return run;
+  }
+
+  /**
+   * Those that have less than an equal share of the permits; the others only while a permit is left
+   * for each of those. So one whose fetches hang cannot use up what others need.
+   */
+  #eligible(): readonly HarvestRun<Row, Position>[] {
+    const { size } = this.#limit;
+    const share = Math.max(1, Math.floor(size / this.#sharers));
+    const small = this.#turns.filter((run) => run.inFlight < share);
+    return size - this.#inFlight > small.length ? this.#turns : small;
+  }
+
+  /** Resolves as soon as the fetch has begun, or was refused. */
+  #begin(
+    run: HarvestRun<Row, Position>,
+    slot: HarvestSlot<Row, Position>,
+    permit: Permit,
+  ): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    void this.#fetch(run, slot, permit, resolve).finally(resolve);
+    return promise;
+  }
+
+  async #fetch(
+    run: HarvestRun<Row, Position>,
+    slot: HarvestSlot<Row, Position>,
+    permit: Permit,
+    begun: () => void,
+  ): Promise<void> {
+    using _permit = permit;
+    const { clock, attemptMsMax } = this.#settings;
+    let isBegun = false;
+    this.#inFlight += 1;
+    try {
+      const answer = await this.#breaker.run(async (caller) => {
+        // The token comes last: what is done after it would send tokens out in bunches.
+        await this.#bucket?.take(1, caller);
+        isBegun = true;
+        begun();
+        using limit = deadline(clock, attemptMsMax, caller);
+        return await untilAborted(run.source.fetch(slot.page, limit.signal), limit.signal);
+      }, run.signal);
+      run.succeed(slot, answer);
+    } catch (error) {
+      // One time-out in a long tail is no sign of too much; many in a row open the breaker.
+      permit.outcome = 'ignored';
+      if (isBegun) this.#fail(run, slot, error);
+      else this.#refuse(run, slot, error);
+    }
+    this.#inFlight -= 1;
+    this.#room.ring();
+  }
+
+  #fail(run: HarvestRun<Row, Position>, slot: HarvestSlot<Row, Position>, error: unknown): void {
+    if (statusOf(error) === 429) {
+      this.#throttled += 1;
+      this.#bucket?.slow({ retryAfterMs: retryAfterMsOf(error) });
+    }
+    run.fail(slot, error);
+  }
+
+  /** The breaker or the bucket said no: that is as true for all others. */
+  #refuse(run: HarvestRun<Row, Position>, slot: HarvestSlot<Row, Position>, error: unknown): void {
+    run.refuse(slot);
+    if (run.signal.aborted) return;
+    if (field(error, 'retryable') !== true) run.end('failed', error);
+    this.#pausedUntil = this.#settings.clock.now() + (retryAfterMsOf(error) ?? pauseMs);
+  }
+}
+
+/** Nothing was done with it. */
+function giveUp(permit: Permit): void {
+  permit.outcome = 'ignored';
+  permit[Symbol.dispose]();
+}

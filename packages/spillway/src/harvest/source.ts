@@ -1,0 +1,144 @@
+import { isDeepStrictEqual } from 'node:util';
+import { check, checkInteger } from '../base/check.ts';
+import { SpillwayError } from '../base/errors.ts';
+import type { Json } from '../store/store.ts';
+
+/** What one fetch asks for. */
+export interface HarvestPage<Position> {
+  readonly from: Position;
+  /** Where the next page begins; undefined when only the answer tells. */
+  readonly to: Position | undefined;
+}
+
+/** What one fetch got. */
+export interface HarvestAnswer<Row, Position> {
+  /** In the order of the source, each once. */
+  readonly rows: readonly Row[];
+  /** Where the next page begins, for a page that could not say; undefined if none ever comes. */
+  readonly next?: Position | undefined;
+  /** No page follows for now: a later harvest goes on at `next`. @default false */
+  readonly isEnd?: boolean | undefined;
+  /** Parts of the page that the other side did not have: they go into the gap ledger. */
+  readonly missing?: readonly { readonly from: Position; readonly to: Position }[] | undefined;
+}
+
+/** One ordered range of rows, fetched page by page. */
+export interface HarvestSource<Row, Position extends Json = number> {
+  /** Names its lease and its checkpoint; once in a harvest. */
+  readonly name: string;
+  /** Where it begins when nothing has been committed yet. */
+  readonly from: Position;
+  /** The page that begins there; undefined at the end. */
+  pageAt(position: Position): HarvestPage<Position> | undefined;
+  /**
+   * Rejects when the signal aborts. An error with a status from 400 to 499 other than 408 and 429,
+   * or with `retryable: false`, is final; after any other the page is fetched again later.
+   */
+  fetch(page: HarvestPage<Position>, signal: AbortSignal): Promise<HarvestAnswer<Row, Position>>;
+  /** How many pages begin there or later, where that can be known. */
+  pagesLeft?(position: Position): number;
+}
+
+export interface RangeSourceOptions<Row> {
+  /** Names its lease and its checkpoint. */
+  readonly name: string;
+  /** The first id; a safe integer. */
+  readonly from: number;
+  /** One above the last id; from `from`. */
+  readonly to: number;
+  /** Ids in a page; an integer from 1. */
+  readonly pageSize: number;
+  /** The id of a row. */
+  readonly idOf: (row: Row) => number;
+  /** Gets the rows with `page.from <= id < page.to`, in any order; others are left out. */
+  readonly fetch: (
+    page: { readonly from: number; readonly to: number },
+    signal: AbortSignal,
+  ) => Promise<readonly Row[]>;
+  /**
+   * What a page with too few rows means: ids to note as a gap, a failed attempt, or nothing, for a
+   * source whose ids have holes. @default 'gap'
+   */
+  readonly short?: 'gap' | 'retry' | 'accept' | undefined;
+}
+
+/** Ids from `from` to `to`: all pages are known at once, so they can be fetched side by side. */
+export function rangeSource<Row>(options: RangeSourceOptions<Row>): HarvestSource<Row> {
+  const { name, from, to, pageSize, short = 'gap' } = options;
+  checkInteger('from', from, Number.MIN_SAFE_INTEGER);
+  checkInteger('to', to, from);
+  checkInteger('pageSize', pageSize, 1);
+  check(['gap', 'retry', 'accept'].includes(short), 'short', "'gap', 'retry' or 'accept'", short);
+  return {
+    name,
+    from,
+    pageAt: (at) => (at < to ? { from: at, to: Math.min(at + pageSize, to) } : undefined),
+    pagesLeft: (at) => Math.max(0, Math.ceil((to - at) / pageSize)),
+    async fetch(page, signal) {
+      const range = { from: page.from, to: page.to as number };
+      const found = await options.fetch(range, signal);
+      const rows = inRange(found, options.idOf, range);
+      if (short === 'accept' || rows.length === range.to - range.from) return { rows };
+      if (short === 'gap') return { rows, missing: missingIds(rows, options.idOf, range) };
+      const message = `${name}: ${rows.length} of the ids from ${range.from} to ${range.to - 1}`;
+      throw new SpillwayError('HARVEST_SHORT', message);
+    },
+  };
+}
+
+/** The rows of the range, by id, each id once: the first one found. */
+function inRange<Row>(
+  found: readonly Row[],
+  idOf: (row: Row) => number,
+  { from, to }: { readonly from: number; readonly to: number },
+): readonly Row[] {
+  const inside = found.filter((row) => idOf(row) >= from && idOf(row) < to);
+  inside.sort((a, b) => idOf(a) - idOf(b));
+  return inside.filter((row, at) => at === 0 || idOf(row) !== idOf(inside[at - 1] as Row));
+}
+
+function missingIds<Row>(
+  rows: readonly Row[],
+  idOf: (row: Row) => number,
+  range: { readonly from: number; readonly to: number },
+): { readonly from: number; readonly to: number }[] {
+  const missing: { readonly from: number; readonly to: number }[] = [];
+  let next = range.from;
+  for (const id of [...rows.map(idOf), range.to]) {
+    if (id > next) missing.push({ from: next, to: id });
+    next = id + 1;
+  }
+  return missing;
+}
+
+export interface CursorSourceOptions<Row, Position extends Json> {
+  /** Names its lease and its checkpoint. */
+  readonly name: string;
+  /** The cursor of the first page. */
+  readonly from: Position;
+  /** Gets the page that begins at the cursor, and where the next one begins. */
+  readonly fetch: (
+    cursor: Position,
+    signal: AbortSignal,
+  ) => Promise<Omit<HarvestAnswer<Row, Position>, 'missing'>>;
+}
+
+/**
+ * Pages found one after another, each by the answer to the one before. A page that leads to itself
+ * is the end for now, and what it holds is left for when it leads on: so no row comes twice.
+ */
+export function cursorSource<Row, Position extends Json>(
+  options: CursorSourceOptions<Row, Position>,
+): HarvestSource<Row, Position> {
+  const { name, from } = options;
+  return {
+    name,
+    from,
+    pageAt: (position) => ({ from: position, to: undefined }),
+    async fetch(page, signal) {
+      const answer = await options.fetch(page.from, signal);
+      if (!isDeepStrictEqual(answer.next, page.from)) return answer;
+      return { rows: [], next: page.from, isEnd: true };
+    },
+  };
+}

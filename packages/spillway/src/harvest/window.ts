@@ -1,0 +1,163 @@
+import type { Json } from '../store/store.ts';
+import type { HarvestGap } from './sink.ts';
+import type { HarvestAnswer, HarvestPage, HarvestSource } from './source.ts';
+
+/** One page on its way. */
+export interface HarvestSlot<Row, Position> {
+  readonly page: HarvestPage<Position>;
+  /** The gap it fills, if it fills one. */
+  readonly gap: HarvestGap<Position> | undefined;
+  /** Its place in the order of delivery. */
+  readonly order: number;
+  /** Attempts that have failed. */
+  attempts: number;
+  /** When it may be fetched again. */
+  notBefore: number;
+  /** When it was last taken to be fetched. */
+  takenAt: number;
+  /** Fetches of it in flight. */
+  copies: number;
+  /** Whether it was fetched beside a fetch that took long. */
+  isHedged: boolean;
+  /** When its answer came, or it was given up; undefined before. */
+  endedAt: number | undefined;
+  /** Undefined for one that was given up. */
+  answer: HarvestAnswer<Row, Position> | undefined;
+  /** Why it was given up. */
+  reason: string;
+}
+
+/** A fetch that takes longer than this many times the mean is late. */
+const lateness = 2;
+/** How much one more fetch counts in the mean. */
+const weight = 1 / 16;
+
+/** The pages of a source that are asked for and not committed, in order of delivery. */
+export class HarvestWindow<Row, Position extends Json> {
+  readonly #source: HarvestSource<Row, Position>;
+  readonly #slots: HarvestSlot<Row, Position>[] = [];
+  /** Those that wait to be fetched again. */
+  readonly #returned = new Set<HarvestSlot<Row, Position>>();
+  readonly #gaps: HarvestGap<Position>[];
+  /** Where the next page begins; undefined until an answer tells, and at the end. */
+  #next: Position | undefined;
+  #order = 0;
+  /** What a fetch takes, on average; undefined before the first. */
+  #meanMs: number | undefined;
+
+  constructor(
+    source: HarvestSource<Row, Position>,
+    next: Position | undefined,
+    gaps: readonly HarvestGap<Position>[],
+  ) {
+    this.#source = source;
+    this.#next = next;
+    this.#gaps = [...gaps];
+  }
+
+  /** Pages asked for and not committed. */
+  get size(): number {
+    return this.#slots.length;
+  }
+
+  /** Whether there is nothing left to ask for or to commit. */
+  get isEmpty(): boolean {
+    return this.#slots.length === 0 && !this.#hasMore;
+  }
+
+  /** When there may be a page to fetch: now, later, or only after something else has happened. */
+  readyAt(sizeMax: number): number {
+    if (this.#slots.length < sizeMax && this.#hasMore) return -Infinity;
+    return Math.min(Infinity, ...[...this.#returned].map((slot) => slot.notBefore));
+  }
+
+  /** When a full window may have a page that is late, for which all others wait. */
+  hedgeAt(sizeMax: number): number {
+    const late = this.#slots.length < sizeMax ? undefined : this.#hedgeable();
+    if (late === undefined || this.#meanMs === undefined) return Infinity;
+    return late.takenAt + lateness * this.#meanMs;
+  }
+
+  /**
+   * A page to fetch: the first in order that came back, or a new one; or, when the window has no
+   * room, one that is late once more: the token would else be used by nobody.
+   */
+  take(now: number, sizeMax: number): HarvestSlot<Row, Position> | undefined {
+    const slot = this.#takeReturned(now) ?? this.#plan(sizeMax) ?? this.#takeLate(now, sizeMax);
+    if (slot === undefined) return undefined;
+    slot.takenAt = now;
+    slot.copies += 1;
+    return slot;
+  }
+
+  #takeReturned(now: number): HarvestSlot<Row, Position> | undefined {
+    let first: HarvestSlot<Row, Position> | undefined;
+    for (const slot of this.#returned) {
+      if (slot.notBefore <= now && slot.order < (first?.order ?? Infinity)) first = slot;
+    }
+    if (first !== undefined) this.#returned.delete(first);
+    return first;
+  }
+
+  #takeLate(now: number, sizeMax: number): HarvestSlot<Row, Position> | undefined {
+    if (this.hedgeAt(sizeMax) > now) return undefined;
+    const late = this.#hedgeable();
+    if (late !== undefined) late.isHedged = true;
+    return late;
+  }
+
+  #hedgeable(): HarvestSlot<Row, Position> | undefined {
+    return this.#slots.find(({ copies, isHedged }) => copies > 0 && !isHedged);
+  }
+
+  /** It is to be fetched again, not before that time. */
+  giveBack(slot: HarvestSlot<Row, Position>, notBefore: number): void {
+    slot.notBefore = notBefore;
+    this.#returned.add(slot);
+  }
+
+  /** Its answer has come, or it was given up. */
+  end(slot: HarvestSlot<Row, Position>, at: number): void {
+    const ms = at - slot.takenAt;
+    this.#meanMs = this.#meanMs === undefined ? ms : this.#meanMs + (ms - this.#meanMs) * weight;
+    slot.endedAt = at;
+    if (slot.page.to === undefined && slot.answer?.isEnd !== true) this.#next = slot.answer?.next;
+  }
+
+  /** The complete pages at the start, at most `max`; one that fills a gap is alone. */
+  prefix(max: number): readonly HarvestSlot<Row, Position>[] {
+    const [first] = this.#slots;
+    const countMax = first?.gap === undefined ? max : 1;
+    const slots = this.#slots.slice(0, countMax);
+    const open = slots.findIndex((slot) => slot.endedAt === undefined);
+    return open < 0 ? slots : slots.slice(0, open);
+  }
+
+  /** Forgets pages from the start: they are committed. */
+  drop(count: number): void {
+    this.#slots.splice(0, count);
+  }
+
+  /** Whether a batch of that many would be the last for now. */
+  endsWith(count: number): boolean {
+    return count === this.#slots.length && !this.#hasMore;
+  }
+
+  get #hasMore(): boolean {
+    if (this.#gaps.length > 0) return true;
+    return this.#next !== undefined && this.#source.pageAt(this.#next) !== undefined;
+  }
+
+  #plan(sizeMax: number): HarvestSlot<Row, Position> | undefined {
+    if (this.#slots.length >= sizeMax) return undefined;
+    const gap = this.#gaps.shift();
+    const page = gap ?? (this.#next === undefined ? undefined : this.#source.pageAt(this.#next));
+    if (page === undefined) return undefined;
+    if (gap === undefined) this.#next = page.to;
+    const begun = { attempts: 0, notBefore: 0, takenAt: 0, copies: 0, isHedged: false };
+    const open = { endedAt: undefined, answer: undefined, reason: '' };
+    const slot = { page, gap, order: this.#order++, ...begun, ...open };
+    this.#slots.push(slot);
+    return slot;
+  }
+}

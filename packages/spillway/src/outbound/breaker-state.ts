@@ -1,0 +1,133 @@
+import type { Random } from '../base/random.ts';
+import type { BreakRule } from './break-rule.ts';
+
+/** How a breaker opens and closes: what stays the same while it lives. */
+export interface BreakerRule {
+  readonly rule: BreakRule;
+  readonly cooldownMs: number;
+  readonly cooldownGrowth: number;
+  readonly cooldownMsMax: number;
+  readonly jitter: number;
+  readonly successesToClose: number;
+  readonly probeMsMax: number;
+}
+
+/**
+ * closed: all calls pass. open: none, until the cooldown is over and somebody comes to probe.
+ * half-open: one probe at a time; a failure opens it again, enough successes in a row close it.
+ */
+export type BreakerStatus = 'closed' | 'open' | 'half-open';
+
+/** What a breaker remembers: plain data, so that it can be kept in a shared store as well. */
+export interface BreakerState {
+  status: BreakerStatus;
+  /** When the status last changed. */
+  since: number;
+  /** Grows with each change of status and each probe; a call that began before it is old news. */
+  generation: number;
+  cooldownEndsAt: number;
+  /** Cooldowns since it was last closed: each is longer than the one before. */
+  cooldowns: number;
+  /** Probes that succeeded since it was last open. */
+  successes: number;
+  /** How many times it has opened. */
+  opened: number;
+  /** Whether somebody probes, who has until `probeEndsAt` to tell how it went. */
+  probing: boolean;
+  probeEndsAt: number;
+  /** What the rule remembers. */
+  memory: unknown;
+}
+
+/** Leave to call; tells later whether the call still matters. */
+export interface Pass {
+  readonly generation: number;
+  readonly probe: boolean;
+}
+
+/** How a call ended: an ignored one, such as an aborted one, teaches nothing. */
+export type BreakerOutcome = 'success' | 'failure' | 'ignored';
+
+export function closedBreaker({ rule }: BreakerRule, now: number): BreakerState {
+  return {
+    status: 'closed',
+    since: now,
+    generation: 1,
+    cooldownEndsAt: now,
+    cooldowns: 0,
+    successes: 0,
+    opened: 0,
+    probing: false,
+    probeEndsAt: now,
+    memory: rule.start(),
+  };
+}
+
+/** Lets a call pass, as the one probe if need be; undefined when it may not call now. */
+export function admit(
+  rule: BreakerRule,
+  state: BreakerState,
+  now: number,
+  random: Random,
+): Pass | undefined {
+  if (state.status === 'closed') return { generation: state.generation, probe: false };
+  // A probe that never came back has failed: it met the very outage it was to look for.
+  if (state.probing && now >= state.probeEndsAt) open(rule, state, now, random);
+  if (now < mayProbeAt(state)) return undefined;
+  if (state.status === 'open') turn(state, 'half-open', now);
+  state.generation += 1;
+  state.probing = true;
+  state.probeEndsAt = now + rule.probeMsMax;
+  return { generation: state.generation, probe: true };
+}
+
+/** Takes note of how a call ended, unless the world has changed since it began. */
+export function settle(
+  rule: BreakerRule,
+  state: BreakerState,
+  ended: Pass & { readonly outcome: BreakerOutcome },
+  now: number,
+  random: Random,
+): void {
+  const { generation, probe, outcome } = ended;
+  if (generation !== state.generation) return;
+  if (probe) {
+    state.probing = false;
+    if (outcome === 'failure') open(rule, state, now, random);
+    if (outcome === 'success') state.successes += 1;
+    if (state.successes >= rule.successesToClose) close(rule, state, now);
+  } else if (outcome !== 'ignored') {
+    const breaks = rule.rule.breaks(state.memory, outcome === 'failure', now);
+    if (breaks) open(rule, state, now, random);
+  }
+}
+
+/** When it is worth asking again, unless the present probe ends before. */
+export function mayProbeAt(state: BreakerState): number {
+  return state.probing ? state.probeEndsAt : state.cooldownEndsAt;
+}
+
+function open(rule: BreakerRule, state: BreakerState, now: number, random: Random): void {
+  const grown = rule.cooldownMs * rule.cooldownGrowth ** state.cooldowns;
+  const ms = Math.min(rule.cooldownMsMax, grown);
+  // Jitter only shortens, so that the maximum holds and processes do not probe in step.
+  state.cooldownEndsAt = now + ms * (1 - rule.jitter * random());
+  state.cooldowns += 1;
+  state.opened += 1;
+  state.successes = 0;
+  state.probing = false;
+  turn(state, 'open', now);
+}
+
+function close({ rule }: BreakerRule, state: BreakerState, now: number): void {
+  state.cooldowns = 0;
+  state.successes = 0;
+  state.memory = rule.start();
+  turn(state, 'closed', now);
+}
+
+function turn(state: BreakerState, status: BreakerStatus, now: number): void {
+  state.status = status;
+  state.since = now;
+  state.generation += 1;
+}

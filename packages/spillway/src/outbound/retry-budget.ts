@@ -1,0 +1,86 @@
+import { checkInteger, checkNumber } from '../base/check.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+
+export interface RetryBudgetOptions {
+  /** Retries that each request pays for; from 0 to 1, default 0.1. */
+  readonly share?: number | undefined;
+  /** Retries per second that are free, so that a quiet caller may retry too; from 0, default 1. */
+  readonly freePerSecond?: number | undefined;
+  /** Retries that may be saved up; an integer from 1, default 10. */
+  readonly burst?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface RetryBudgetStats {
+  /** Retries that may be made now. */
+  readonly tokens: number;
+  readonly requests: number;
+  readonly retries: number;
+  /** Retries that were not made for want of budget. */
+  readonly refused: number;
+}
+
+/**
+ * Keeps a broken dependency from multiplying traffic. Shared by many callers, who in any stretch
+ * of time retry at most `share` of their requests, plus what is free, plus `burst`.
+ */
+export class RetryBudget {
+  readonly #share: number;
+  readonly #freePerSecond: number;
+  readonly #burst: number;
+  readonly #clock: Clock;
+  #tokens: number;
+  #at: number;
+  #requests = 0;
+  #retries = 0;
+  #refused = 0;
+
+  constructor(options: RetryBudgetOptions = {}) {
+    const { share = 0.1, freePerSecond = 1, burst = 10, clock = systemClock } = options;
+    checkNumber('share', share, 0, 1);
+    checkNumber('freePerSecond', freePerSecond, 0, Number.MAX_SAFE_INTEGER);
+    checkInteger('burst', burst, 1);
+    this.#share = share;
+    this.#freePerSecond = freePerSecond;
+    this.#burst = burst;
+    this.#clock = clock;
+    this.#tokens = burst;
+    this.#at = clock.now();
+  }
+
+  get stats(): RetryBudgetStats {
+    this.#gain(0);
+    return {
+      tokens: Math.max(0, this.#tokens),
+      requests: this.#requests,
+      retries: this.#retries,
+      refused: this.#refused,
+    };
+  }
+
+  /** To be told of each request, once, before it is first made. */
+  request(): void {
+    this.#requests += 1;
+    this.#gain(this.#share);
+  }
+
+  /** Takes leave for one retry; false when the budget is used up. */
+  tryRetry(): boolean {
+    this.#gain(0);
+    // Ten times a tenth is a little less than one.
+    if (this.#tokens < 1 - 1e-9) {
+      this.#refused += 1;
+      return false;
+    }
+    this.#tokens -= 1;
+    this.#retries += 1;
+    return true;
+  }
+
+  #gain(paid: number): void {
+    const now = this.#clock.now();
+    const free = (this.#freePerSecond * (now - this.#at)) / 1000;
+    this.#tokens = Math.min(this.#burst, this.#tokens + free + paid);
+    this.#at = now;
+  }
+}

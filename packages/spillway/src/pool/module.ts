@@ -1,0 +1,62 @@
+import type { Transfer, WorkerContext } from './thread/worker-context.ts';
+
+/** A handler: what a worker module exports under each name but `setup` and `teardown`. */
+// biome-ignore lint/suspicious/noExplicitAny: a handler may take and give anything.
+type Handler = (input: any, context: any) => unknown;
+
+type HandlerName<Module> = {
+  [Name in keyof Module]: Name extends 'setup' | 'teardown'
+    ? never
+    : Module[Name] extends Handler
+      ? Name
+      : never;
+}[keyof Module] &
+  string;
+
+type Result<Given> = Given extends Handler ? Awaited<ReturnType<Given>> : never;
+
+/** The handlers that give one result: those `run` takes. */
+export type RunName<Module> = {
+  [Name in HandlerName<Module>]: [Result<Module[Name]>] extends [never]
+    ? Name
+    : Result<Module[Name]> extends AsyncIterable<unknown>
+      ? never
+      : Name;
+}[HandlerName<Module>];
+
+/** The handlers that give many: those `stream` takes. */
+export type StreamName<Module> = Exclude<HandlerName<Module>, RunName<Module>>;
+
+/** What a handler takes; `undefined` for one that takes nothing. */
+export type InputOf<Given> = Given extends Handler
+  ? Parameters<Given> extends [infer Input, ...unknown[]]
+    ? Input
+    : undefined
+  : never;
+
+type Moved<T> = T extends Transfer<infer Value> ? Value : T;
+
+/** What a handler's caller gets. */
+export type OutputOf<Given> = Moved<Result<Given>>;
+
+/** What a streaming handler's caller gets, one after the other. */
+export type ChunkOf<Given> =
+  Result<Given> extends AsyncIterable<infer Chunk> ? Moved<Chunk> : never;
+
+/** What the handlers of a module expect as snapshot, as far as they say. */
+export type StateOf<Module> = {
+  [Name in HandlerName<Module>]: Module[Name] extends (
+    // biome-ignore lint/suspicious/noExplicitAny: only the context matters here.
+    input: any,
+    // biome-ignore lint/suspicious/noExplicitAny: only the snapshot matters here.
+    context: WorkerContext<any, infer State>,
+  ) => unknown
+    ? unknown extends State
+      ? never
+      : State
+    : never;
+}[HandlerName<Module>] extends infer State
+  ? [State] extends [never]
+    ? unknown
+    : State
+  : never;

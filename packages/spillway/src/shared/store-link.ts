@@ -1,0 +1,155 @@
+import { untilAborted } from '../base/abort.ts';
+import { check, checkNumber } from '../base/check.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { deadline } from '../base/deadline.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { type Random, systemRandom } from '../base/random.ts';
+import type { Store, StoreChange, StoreCommit, StoredRecord } from '../store/store.ts';
+import { pause } from '../wait/pause.ts';
+
+export interface SharedOptions {
+  /** The store that all who share it use. */
+  readonly store: Store;
+  /** The same for all who share it; not empty. */
+  readonly name: string;
+  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
+  readonly storeMsMax?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** What the store answered, with the local times between which that was true. */
+export interface Sighting {
+  readonly now: number;
+  readonly sentAt: number;
+  readonly receivedAt: number;
+  readonly records: readonly (StoredRecord | undefined)[];
+}
+
+/** A commit that was made, with the local time before which it cannot have been. */
+export interface Committed extends StoreCommit {
+  readonly sentAt: number;
+  readonly receivedAt: number;
+}
+
+/** What to change in view of what was seen; without changes nothing is committed. */
+export interface Decision<T> {
+  readonly changes?: readonly StoreChange[] | undefined;
+  readonly value: T;
+}
+
+export interface UpdateOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** What it would read, if nobody has changed it; its versions have to be checked. */
+  readonly guess?: Sighting | undefined;
+  /** Whether it rejects rather than commit again what may have been done already. */
+  readonly once?: boolean | undefined;
+}
+
+export interface Updated<T> {
+  readonly value: T;
+  readonly seen: Sighting;
+  readonly done: Committed | undefined;
+}
+
+/** One party's way to a store that may fail, be slow, or do what was asked and not say so. */
+export class StoreLink {
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #random: Random;
+  readonly clock: Clock;
+  readonly storeMsMax: number;
+
+  constructor(options: SharedOptions) {
+    const { store, name, storeMsMax = 1_000 } = options;
+    check(typeof name === 'string' && name !== '', 'name', 'a string that is not empty', name);
+    checkNumber('storeMsMax', storeMsMax, 10, Number.MAX_SAFE_INTEGER);
+    this.#store = store;
+    this.#name = name;
+    this.storeMsMax = storeMsMax;
+    this.clock = options.clock ?? systemClock;
+    this.#random = options.random ?? systemRandom;
+  }
+
+  /** A time by chance between half of it and all of it, so that parties do not act in step. */
+  jitter(ms: number): number {
+    return ms * (0.5 + this.#random() / 2);
+  }
+
+  /** A name that nobody else has. */
+  newId(): string {
+    const part = () => Math.floor(this.#random() * 2 ** 32).toString(36);
+    return `${part()}-${part()}-${part()}`;
+  }
+
+  async read(names: readonly string[], signal?: AbortSignal): Promise<Sighting> {
+    const sentAt = this.clock.now();
+    const reading = await this.#ask((limit) => this.#store.read(names, limit), signal);
+    return { ...reading, sentAt, receivedAt: this.clock.now() };
+  }
+
+  /** Undefined when a version was not as it should be: then nothing was changed. */
+  async commit(
+    changes: readonly StoreChange[],
+    signal?: AbortSignal,
+  ): Promise<Committed | undefined> {
+    const sentAt = this.clock.now();
+    const done = await this.#ask((limit) => this.#store.commit(changes, limit), signal);
+    return done && { ...done, sentAt, receivedAt: this.clock.now() };
+  }
+
+  /**
+   * Reads, decides and commits; after a conflict or a failure all of it again, within `storeMsMax`.
+   * What a lost answer was about may have been done: the decision has to recognise its own work.
+   * With a guess of what it would read, it commits at once: right or not, the versions tell.
+   */
+  async update<T>(
+    names: readonly string[],
+    decide: (seen: Sighting) => Decision<T>,
+    { signal, guess, once = false }: UpdateOptions = {},
+  ): Promise<Updated<T>> {
+    // By a timer: what the clock shows may jump.
+    using limit = deadline(this.clock, this.storeMsMax, signal);
+    let fault: unknown;
+    const note = (error: unknown): undefined => {
+      signal?.throwIfAborted();
+      if (fault === undefined || !limit.signal.aborted) fault = error;
+    };
+    const noteCommit = (error: unknown): undefined => {
+      if (once) throw error;
+      note(error);
+    };
+    for (let attempt = 0; ; attempt += 1) {
+      const isGuess = attempt === 0 && guess !== undefined;
+      const seen = isGuess ? guess : await this.read(names, limit.signal).catch(note);
+      if (seen !== undefined) {
+        const { changes, value } = decide(seen);
+        if (changes === undefined) return { value, seen, done: undefined };
+        const done = await this.commit(changes, limit.signal).catch(noteCommit);
+        if (done !== undefined) return { value, seen, done };
+      }
+      if (isGuess && fault === undefined) continue;
+      const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
+      await pause(this.clock, pauseMs, limit.signal).catch(note);
+      if (limit.signal.aborted) throw this.#unreachable(fault);
+    }
+  }
+
+  /** One silent call must not use up all the time there is for trying again. */
+  async #ask<T>(
+    call: (limit: AbortSignal) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    using limit = deadline(this.clock, this.storeMsMax / 3, signal);
+    limit.signal.throwIfAborted();
+    return await untilAborted(call(limit.signal), limit.signal);
+  }
+
+  #unreachable(cause: unknown): SpillwayError {
+    const message = `${this.#name}: no success with the store within ${this.storeMsMax} ms`;
+    return new SpillwayError('STORE_UNREACHABLE', message, {
+      retryAfterMs: this.storeMsMax,
+      ...(cause === undefined ? {} : { cause }),
+    });
+  }
+}

@@ -1,0 +1,84 @@
+import { check } from '../base/check.ts';
+import { type ErrorCode, SpillwayError } from '../base/errors.ts';
+import { field } from '../base/failure.ts';
+import { inDoubt } from '../base/in-doubt.ts';
+import type { SqliteFailure, SqliteOutcome, SqlResult, SqlStatement, SqlValue } from './wire.ts';
+
+/** By SQLite's result code; what is not here is a mistake in the statement. */
+const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: string }>> = {
+  4: { code: 'DATABASE_LOST', says: 'the transaction was rolled back' },
+  5: { code: 'DATABASE_BUSY', says: 'another process holds the file; nothing was changed' },
+  6: { code: 'DATABASE_BUSY', says: 'the table is locked; nothing was changed' },
+  7: { code: 'DATABASE_LOST', says: 'out of memory; the transaction was rolled back' },
+  10: { code: 'DATABASE_LOST', says: 'the file could not be read or written' },
+  11: { code: 'DATABASE_CORRUPT', says: 'the file is damaged' },
+  13: { code: 'DATABASE_FULL', says: 'no space is left; the transaction was rolled back' },
+  14: { code: 'DATABASE_LOST', says: 'the file is gone or cannot be opened' },
+  19: { code: 'DATABASE_CONSTRAINT', says: 'the transaction was rolled back' },
+  26: { code: 'DATABASE_CORRUPT', says: 'the file is no database' },
+};
+
+/** A full disk can also show when the index of the log has to grow. */
+const shmSize = 10 | (19 << 8);
+
+/** What SQLite says when a statement would begin or end a transaction. */
+const denied = 23;
+
+/** SQLite's primary result code of an error, or 0. */
+export function primaryCode(error: unknown): number {
+  const errcode = field(error, 'errcode');
+  return typeof errcode === 'number' ? errcode & 0xff : 0;
+}
+
+/** What an error of a thread looks like on its way to the caller. */
+export function toFailure(error: unknown, sql?: string, isCommit = false): SqliteFailure {
+  const errcode = field(error, 'errcode');
+  return {
+    message: error instanceof Error ? error.message : String(error),
+    code: String(field(error, 'code') ?? 'ERR_SQLITE_ERROR'),
+    errcode: typeof errcode === 'number' ? errcode : 0,
+    sql,
+    isCommit,
+  };
+}
+
+/** What the caller gets for it. */
+export function toError({ message, code, errcode, sql, isCommit }: SqliteFailure): unknown {
+  const cause = Object.assign(new Error(message), { code, errcode });
+  const known = codes[errcode === shmSize ? 13 : errcode & 0xff];
+  if (known !== undefined) {
+    const error = new SpillwayError(known.code, `${message} (${known.says})`, { cause });
+    return isCommit && known.code === 'DATABASE_LOST' ? inDoubt(error) : error;
+  }
+  const why =
+    errcode === denied ? 'transactions are begun and ended by write() and transaction()' : message;
+  const at = sql === undefined ? '' : ` in: ${sql.slice(0, 200)}`;
+  return Object.assign(new Error(`${why}${at}`), { code, errcode });
+}
+
+/** The results of one outcome; throws its error if it has one. */
+export function resultsOf(outcome: SqliteOutcome | undefined): readonly SqlResult[] {
+  if (outcome === undefined) return [];
+  if ('failure' in outcome) throw toError(outcome.failure);
+  return outcome.results;
+}
+
+/** A copy that can be sent: what the caller does to its own later is none of our business. */
+export function copyStatement({ sql, parameters }: SqlStatement): SqlStatement {
+  check(typeof sql === 'string', 'sql', 'a string', sql);
+  check(Array.isArray(parameters), 'parameters', 'an array', parameters);
+  return { sql, parameters: parameters.map(copyValue) };
+}
+
+function copyValue(value: SqlValue, at: number): SqlValue {
+  if (value instanceof Uint8Array) return new Uint8Array(value);
+  if (value === null) return value;
+  switch (typeof value) {
+    case 'number':
+    case 'bigint':
+    case 'string':
+      return value;
+  }
+  const rule = 'null, a number, a bigint, a string or a Uint8Array';
+  check(false, `parameters[${at}]`, rule, value);
+}

@@ -1,0 +1,87 @@
+import { checkNumber } from '../base/check.ts';
+import type { Clock } from '../base/clock.ts';
+import { type Random, systemRandom } from '../base/random.ts';
+import type { NamedRecord, Store, StoreChange, StoreCommit, StoreReading } from '../store/store.ts';
+import { Waiter } from '../wait/wait-queue.ts';
+
+export interface FaultyStoreOptions {
+  /** The clock of the network: a virtual one. */
+  readonly clock: Clock;
+  /** The clock of the process that asks: no answer arrives while it is paused. @default `clock` */
+  readonly process?: Clock | undefined;
+  /** Decides what goes wrong and how long things take. @default the system's */
+  readonly random?: Random | undefined;
+  /** No message takes longer, in milliseconds; they overtake each other. @default 0 */
+  readonly delayMsMax?: number | undefined;
+  /**
+   * How many of the calls go wrong, from 0 to 1: a third fails before anything is done, a third
+   * after it was done, a third is done and never answered. @default 0
+   */
+  readonly faultShare?: number | undefined;
+}
+
+/**
+ * A store behind a bad network, for tests on a virtual clock. Give each simulated process its own
+ * around the one they share. A call that is aborted may still arrive, as it may in life.
+ */
+export class FaultyStore implements Store {
+  /** While it is true, nothing arrives and every call fails. */
+  down = false;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #process: Clock;
+  readonly #random: Random;
+  readonly #delayMsMax: number;
+  readonly #faultShare: number;
+
+  constructor(store: Store, options: FaultyStoreOptions) {
+    const { clock, process = clock, random = systemRandom } = options;
+    const { delayMsMax = 0, faultShare = 0 } = options;
+    checkNumber('delayMsMax', delayMsMax, 0, 3_600_000);
+    checkNumber('faultShare', faultShare, 0, 1);
+    this.#store = store;
+    this.#clock = clock;
+    this.#process = process;
+    this.#random = random;
+    this.#delayMsMax = delayMsMax;
+    this.#faultShare = faultShare;
+  }
+
+  read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
+    return this.#send(() => this.#store.read(names), signal);
+  }
+
+  commit(changes: readonly StoreChange[], signal?: AbortSignal): Promise<StoreCommit | undefined> {
+    const copy = structuredClone(changes);
+    return this.#send(() => this.#store.commit(copy), signal);
+  }
+
+  list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
+    return this.#send(() => this.#store.list(prefix, max), signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #send<T>(ask: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    const waiter = new Waiter<T>(signal);
+    const fault = this.#random() < this.#faultShare ? Math.floor(this.#random() * 3) : -1;
+    const fail = () => waiter.refuse(new Error('the network failed'));
+    const arrive = async () => {
+      if (this.down || fault === 0) return this.#later(this.#process, fail);
+      // The answer is settled first: it is what the store said at the moment it was asked.
+      const answer = await ask().then(
+        (value) => () => waiter.grant(value),
+        (error) => () => waiter.refuse(error),
+      );
+      if (fault !== 2) this.#later(this.#process, fault === 1 ? fail : answer);
+    };
+    this.#later(this.#clock, () => void arrive());
+    return waiter.promise;
+  }
+
+  #later(clock: Clock, callback: () => void): void {
+    // Without a delay the answer comes in the same moment, but never in the same breath.
+    clock.after(this.#random() * this.#delayMsMax, callback);
+  }
+}

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { systemClock } from '../base/clock.ts';
+import { pause } from '../wait/pause.ts';
+import { bucketRule, takeMs } from './process-role.ts';
+
+/** A program that opens the store that is to be shared, and then calls `playProcessRole`. */
+export interface ProcessSubject {
+  readonly program: string;
+  /** What it needs to find the store. */
+  readonly args: readonly string[];
+}
+
+/** One promise that real processes must keep together on any store that they share. */
+export interface ProcessCase {
+  readonly name: string;
+  check(subject: ProcessSubject): Promise<void>;
+}
+
+/** One process with a role; all that it told, and when it came here. */
+class Player {
+  readonly process: ChildProcess;
+  readonly told: { readonly line: string; readonly at: number }[] = [];
+  readonly #listeners = new Set<() => void>();
+
+  constructor({ program, args }: ProcessSubject, role: string) {
+    const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+    this.process = spawn(process.execPath, [program, ...args, role], {
+      env,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    createInterface(this.process.stdout as NodeJS.ReadableStream).on('line', (line) => {
+      this.told.push({ line, at: systemClock.now() });
+      this.#wake();
+    });
+    this.process.once('exit', () => this.#wake());
+  }
+
+  /** The first line from `from` on that begins so; what comes up to then is passed over. */
+  async hears(word: string, from = 0): Promise<{ readonly line: string; readonly at: number }> {
+    for (;;) {
+      const found = this.told.slice(from).find(({ line }) => line.startsWith(word));
+      if (found) return found;
+      assert.equal(this.process.exitCode, null, `it ended before it said ${word}`);
+      await new Promise<void>((resolve) => this.#listeners.add(resolve));
+    }
+  }
+
+  #wake(): void {
+    for (const listener of this.#listeners) listener();
+    this.#listeners.clear();
+  }
+
+  say(line: string): void {
+    this.process.stdin?.write(`${line}\n`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
+    const exit = once(this.process, 'exit');
+    this.process.kill('SIGKILL');
+    await exit;
+  }
+}
+
+async function withPlayers(
+  subject: ProcessSubject,
+  { role, count }: { readonly role: string; readonly count: number },
+  play: (players: readonly Player[]) => Promise<void>,
+): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const players = Array.from({ length: count }, () => stack.use(new Player(subject, role)));
+  await play(players);
+}
+
+/** Stops one that is about to write until another has written, or for long enough for that. */
+async function overtake(players: readonly Player[]): Promise<void> {
+  const guarded = players.map(async (player) => {
+    await player.hears('guarded', player.told.length);
+    return player;
+  });
+  const holder = await Promise.race(guarded);
+  holder.process.kill('SIGSTOP');
+  const others = players.filter((player) => player !== holder);
+  const written = others.map((other) => other.hears('written', other.told.length));
+  await Promise.race([...written, pause(systemClock, 1_500)]);
+  holder.process.kill('SIGCONT');
+}
+
+async function checkLease(subject: ProcessSubject): Promise<void> {
+  await withPlayers(subject, { role: 'fight', count: 8 }, async (players) => {
+    await Promise.all(players.map((player) => player.hears('guarded')));
+    for (let round = 0; round < 6; round += 1) await overtake(players);
+    const words = players.flatMap(({ told }) => told.map(({ line }) => line.split(' ')));
+    const written = words
+      .filter(([word]) => word === 'written')
+      .map(([, fence, version]) => ({ fence: Number(fence), version: Number(version) }))
+      .sort((a, b) => a.version - b.version);
+    const fences = written.map(({ fence }) => fence);
+    // In the order in which the store accepted them, the fencing number never goes back.
+    assert.deepEqual(
+      fences,
+      fences.toSorted((a, b) => a - b),
+    );
+    assert.ok(new Set(fences).size >= 8, `${new Set(fences).size} holders wrote`);
+    const refused = words.filter(([word]) => word === 'refused').length;
+    assert.ok(refused >= 1, 'a write that was overtaken was refused');
+  });
+}
+
+async function checkBucket(subject: ProcessSubject): Promise<void> {
+  await withPlayers(subject, { role: 'take', count: 4 }, async (players) => {
+    await Promise.all(players.map((player) => player.hears('ready')));
+    for (const player of players) player.say('go');
+    const answers = await Promise.all(players.map((player) => player.hears('{')));
+    const results = answers.map(({ line }) => JSON.parse(line) as Taken);
+    const uses = results.flatMap((result) => result.uses).sort((a, b) => a - b);
+    const calls = results.reduce((sum, result) => sum + result.calls, 0);
+    const { ratePerSecond, burst } = bucketRule;
+    // What a busy machine may hold back between the giving of a token and the noting of its time.
+    const lateMs = 100;
+    const most = ratePerSecond + burst + Math.ceil((ratePerSecond * lateMs) / 1_000);
+    for (let at = most; at < uses.length; at += 1) {
+      const ms = (uses[at] as number) - (uses[at - most] as number);
+      assert.ok(ms >= 1_000, `${most + 1} tokens in ${ms} ms`);
+    }
+    const from = (uses[0] as number) + 500;
+    const steadyMs = takeMs - 1_000;
+    const count = uses.filter((at) => at >= from && at < from + steadyMs).length;
+    const whole = (ratePerSecond * steadyMs) / 1_000;
+    assert.ok(count >= 0.99 * whole, `${count} of ${whole} tokens`);
+    assert.ok(calls < 0.3 * uses.length, `${calls} calls for ${uses.length} tokens`);
+  });
+}
+
+interface Taken {
+  readonly uses: readonly number[];
+  readonly calls: number;
+}
+
+/** What is promised, and a little for the pipes and a busy machine. */
+const withinMs = 1_250;
+
+async function checkBreaker(subject: ProcessSubject): Promise<void> {
+  await withPlayers(subject, { role: 'call', count: 4 }, async (players) => {
+    await Promise.all(players.map((player) => player.hears('passed')));
+    const [first] = players as [Player];
+    const marks = players.map(({ told }) => told.length);
+    first.say('down');
+    const refusals = await Promise.all(players.map((each, i) => each.hears('refused', marks[i])));
+    const openedAt = (refusals[0] as { at: number }).at;
+    for (const { at } of refusals) assert.ok(at - openedAt <= withinMs, `${at - openedAt} ms`);
+    // All are shut by now, and the first to call again is the only one.
+    const shut = players.map(({ told }) => told.length);
+    for (const player of players) player.say('slow');
+    const passes = players.map((each, i) => each.hears('passed', shut[i]));
+    const closed = await Promise.race(passes);
+    const began = players.flatMap(({ told }, i) =>
+      told.slice(shut[i]).filter(({ line, at }) => line === 'began' && at < closed.at - 5),
+    );
+    assert.equal(began.length, 1, 'one of all probes');
+    for (const { at } of await Promise.all(passes)) {
+      // A call of half a second comes between the closing and the passing.
+      assert.ok(at - closed.at <= withinMs + 500, `${at - closed.at} ms`);
+    }
+  });
+}
+
+/** Real processes on one store; each takes some seconds of real time. */
+export const processCases: readonly ProcessCase[] = [
+  { name: 'never lets two write, though holders are stopped for longer', check: checkLease },
+  { name: 'gives all together the rate, and no more', check: checkBucket },
+  { name: 'opens and closes for all, and one of all probes', check: checkBreaker },
+];

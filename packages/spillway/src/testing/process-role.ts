@@ -1,0 +1,133 @@
+import { createInterface } from 'node:readline';
+import { systemClock } from '../base/clock.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { consecutiveFailures } from '../outbound/break-rule.ts';
+import { Lease } from '../shared/lease.ts';
+import { SharedBreaker } from '../shared/shared-breaker.ts';
+import { SharedBucket } from '../shared/shared-bucket.ts';
+import type { Store, StoreReading } from '../store/store.ts';
+import { pause } from '../wait/pause.ts';
+
+/** What the processes of a {@link processCases} case share. */
+export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMax: 99 };
+export const leaseMs = 300;
+export const cooldownMs = 1_200;
+export const takeMs = 4_000;
+export const guardedMs = 40;
+
+const say = (line: string) => process.stdout.write(`${line}\n`);
+
+/**
+ * Plays the role that a {@link processCases} case gave to this process, on the store that all of
+ * them share; the role is the last argument of the process. Ends when the one who started it does.
+ */
+export async function playProcessRole(store: Store): Promise<void> {
+  const commands = createInterface(process.stdin);
+  commands.once('close', () => process.exit());
+  const role = process.argv.at(-1);
+  if (role === 'fight') await fight(store);
+  else if (role === 'take') await take(store, commands);
+  else if (role === 'call') await call(store, commands);
+  else throw new Error(`no role: ${role}`);
+}
+
+type Commands = ReturnType<typeof createInterface>;
+
+/** Holds the lease now and then, and writes while it does; tells what became of each write. */
+async function fight(store: Store): Promise<void> {
+  for (;;) {
+    try {
+      await using lease = await Lease.acquire({
+        store,
+        name: 'fight',
+        ttlMs: leaseMs,
+        queueMax: 20,
+        pollMs: 10,
+        storeMsMax: 10_000,
+      });
+      for (let i = 0; i < 3 && !lease.signal.aborted; i += 1) {
+        const changes = lease.guard([{ name: 'log', value: lease.fence }]);
+        say(`guarded ${lease.fence}`);
+        await pause(systemClock, guardedMs);
+        const done = await store.commit(changes);
+        say(done ? `written ${lease.fence} ${done.version}` : `refused ${lease.fence}`);
+      }
+    } catch (error) {
+      if (!(error instanceof SpillwayError)) throw error;
+    }
+  }
+}
+
+/** Takes as fast as it is let; tells when, by the store's time, and how often it asked. */
+async function take(store: Store, commands: Commands): Promise<void> {
+  let calls = 0;
+  const counted: Store = {
+    read: (...args) => {
+      calls += 1;
+      return store.read(...args);
+    },
+    commit: (...args) => {
+      calls += 1;
+      return store.commit(...args);
+    },
+    list: (...args) => store.list(...args),
+    [Symbol.asyncDispose]: async () => {},
+  };
+  const aheadMs = await storeAheadMs(store);
+  const bucket = new SharedBucket({ store: counted, ...bucketRule });
+  say('ready');
+  await new Promise((begin) => commands.once('line', begin));
+  const endsAt = systemClock.now() + takeMs;
+  const uses: number[] = [];
+  const work = async () => {
+    while (systemClock.now() < endsAt) {
+      await bucket.take();
+      uses.push(Math.round((systemClock.now() + aheadMs) * 10) / 10);
+    }
+  };
+  await Promise.all(Array.from({ length: 45 }, work));
+  say(JSON.stringify({ uses, calls }));
+  await bucket[Symbol.asyncDispose]();
+}
+
+/** By how much the store's clock is ahead, as the quickest of some answers tells. */
+async function storeAheadMs(store: Store): Promise<number> {
+  let best = { tookMs: Infinity, aheadMs: 0 };
+  for (let i = 0; i < 10; i += 1) {
+    const sentAt = systemClock.now();
+    const { now }: StoreReading = await store.read(['time']);
+    const tookMs = systemClock.now() - sentAt;
+    if (tookMs < best.tookMs) best = { tookMs, aheadMs: now - sentAt - tookMs / 2 };
+  }
+  return best.aheadMs;
+}
+
+/** Calls again and again what is up or down as it is told, and tells what became of it. */
+async function call(store: Store, commands: Commands): Promise<void> {
+  let mode = 'up';
+  commands.on('line', (line) => {
+    mode = line;
+  });
+  const breaker = new SharedBreaker({
+    store,
+    name: 'api',
+    rule: consecutiveFailures(3),
+    cooldownMs,
+    jitter: 0,
+    successesToClose: 1,
+    storeMsMax: 5_000,
+  });
+  const task = async () => {
+    say('began');
+    if (mode === 'down') throw new Error('down');
+    if (mode === 'slow') await pause(systemClock, 500);
+  };
+  for (let told = ''; ; await pause(systemClock, 20)) {
+    const ended = await breaker.run(task).then(
+      () => 'passed',
+      (error: unknown) => (error instanceof SpillwayError ? 'refused' : 'failed'),
+    );
+    if (ended !== told) say(ended);
+    told = ended;
+  }
+}

@@ -1,0 +1,114 @@
+import { captureResolve, lastResolve } from './last-resolve.ts';
+import { rejectSoon } from './reject-soon.ts';
+import { Ring, type RingMember } from './ring.ts';
+
+/** What a waiter that has had its answer holds instead of a way to answer. */
+function answered(): void {}
+
+/** How the waiting ended for one who had not begun to wait. */
+export type Early<T> =
+  | { readonly isGranted: true; readonly value: T }
+  | { readonly isGranted: false; readonly reason: unknown };
+
+/**
+ * One caller waiting for its turn: here waiting and cancelling meet, for all but a lane's permits,
+ * which do it themselves. Granting, refusing and aborting are each a single step, and whichever
+ * comes first wins: a turn given to one who has left would be lost for good.
+ */
+export class Waiter<T> implements RingMember {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
+  /** Set when it was granted or refused before its promise was asked for. */
+  early: Early<T> | undefined = undefined;
+  #signal: AbortSignal | undefined = undefined;
+  readonly #left: (() => void) | undefined;
+  /** Refusals go this way, too: with 10,000 waiting, a second function each cost 4 to 20 %. */
+  #resolve: ((value: T | Promise<never>) => void) | undefined = undefined;
+
+  /** `left` is called when the waiter has left its list because its signal aborted. */
+  constructor(signal: AbortSignal | undefined, left?: () => void) {
+    this.#left = left;
+    if (signal !== undefined) this.listen(signal);
+  }
+
+  /** From now on it leaves when the signal aborts. */
+  listen(signal: AbortSignal): void {
+    this.#signal = signal;
+    signal.addEventListener('abort', this);
+  }
+
+  /** What the caller waits for; to be asked for once, in the turn in which the waiter was made. */
+  get promise(): Promise<T> {
+    const { early } = this;
+    if (early !== undefined) {
+      return early.isGranted ? Promise.resolve(early.value) : rejectSoon(early.reason);
+    }
+    const promise = new Promise<T>(captureResolve);
+    this.#resolve = lastResolve;
+    return promise;
+  }
+
+  grant(value: T): void {
+    this.#signal?.removeEventListener('abort', this);
+    if (this.#resolve === undefined) this.early ??= { isGranted: true, value };
+    else this.#answer(value);
+  }
+
+  refuse(reason: unknown): void {
+    this.#signal?.removeEventListener('abort', this);
+    if (this.#resolve === undefined) this.early ??= { isGranted: false, reason };
+    else if (this.#resolve !== answered) this.#answer(rejectSoon(reason));
+  }
+
+  #answer(answer: T | Promise<never>): void {
+    this.#resolve?.(answer);
+    this.#resolve = answered;
+  }
+
+  /** Ends the waiting without an answer: the caller has been told otherwise. */
+  abandon(): void {
+    this.#signal?.removeEventListener('abort', this);
+  }
+
+  /** The waiter's own signal has aborted: its queue must forget it. */
+  protected leave(): void {
+    this.ring?.remove(this);
+    this.#left?.();
+  }
+
+  handleEvent(): void {
+    this.leave();
+    this.refuse(this.#signal?.reason);
+  }
+}
+
+/** A fair, abortable queue: first come, first served, and a waiter can leave from the middle. */
+export class WaitQueue<T = void> {
+  readonly #waiters = new Ring<Waiter<T>>();
+
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  /** Resolves when {@link wake} reaches this caller; rejects if `signal` aborts first. */
+  wait(signal?: AbortSignal): Promise<T> {
+    if (signal?.aborted) return rejectSoon(signal.reason);
+    const waiter = new Waiter<T>(signal);
+    this.#waiters.push(waiter);
+    return waiter.promise;
+  }
+
+  /** Gives the oldest waiter its turn; false when nobody waits. */
+  wake(value: T): boolean {
+    const oldest = this.#waiters.shift();
+    oldest?.grant(value);
+    return oldest !== undefined;
+  }
+
+  /** Turns every waiter away. */
+  refuseAll(reason: unknown): void {
+    for (let waiter = this.#waiters.shift(); waiter; waiter = this.#waiters.shift()) {
+      waiter.refuse(reason);
+    }
+  }
+}

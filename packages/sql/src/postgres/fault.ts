@@ -1,0 +1,39 @@
+import pg from 'pg';
+import { type ErrorCode, SpillwayError } from 'spillway';
+import { inDoubt } from 'spillway/internal';
+
+/** SQLSTATE codes, or the class that their first two characters name. */
+const codes: Readonly<Record<string, ErrorCode>> = {
+  '08': 'DATABASE_LOST',
+  '23': 'DATABASE_CONSTRAINT',
+  '25P03': 'DATABASE_LOST', // idle in a transaction for too long
+  '40001': 'DATABASE_BUSY', // could not be serialized
+  '40P01': 'DATABASE_BUSY', // deadlock
+  '53': 'DATABASE_BUSY', // out of connections, memory
+  '53100': 'DATABASE_FULL',
+  '55P03': 'DATABASE_BUSY', // lock not available
+  '57014': 'DEADLINE', // cancelled, or over statement_timeout
+  '57P01': 'DATABASE_LOST', // shut down, or terminated by an operator
+  '57P02': 'DATABASE_LOST', // another backend crashed
+  '57P03': 'DATABASE_LOST', // starting up or shutting down
+  '57P05': 'DATABASE_LOST', // idle for too long
+  XX001: 'DATABASE_CORRUPT',
+  XX002: 'DATABASE_CORRUPT',
+};
+
+/**
+ * The world's failures as our errors; anything else, such as wrong SQL, as it came. `lost` tells
+ * that the connection is gone, `doubt` that it carried something that may have been committed.
+ */
+export function databaseError(
+  error: unknown,
+  { lost, doubt }: { readonly lost: boolean; readonly doubt: boolean },
+): unknown {
+  if (!(error instanceof Error) || error instanceof SpillwayError) return error;
+  const state = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
+  const named = codes[state] ?? codes[state.slice(0, 2)];
+  const code = named ?? (lost && state === '' ? 'DATABASE_LOST' : undefined);
+  if (code === undefined) return error;
+  const known = new SpillwayError(code, `postgres: ${error.message}`, { cause: error });
+  return code === 'DATABASE_LOST' && doubt ? inDoubt(known) : known;
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import {
+  deadline,
+  type NamedRecord,
+  SpillwayError,
+  type Store,
+  type StoreChange,
+  type StoreCommit,
+  type StoredRecord,
+  type StoreReading,
+} from 'spillway';
+import { checkStoreChanges, checkStoreNames, inDoubt, jsonText } from 'spillway/internal';
+import { untilInterrupted } from '../connection.ts';
+import { migrate } from '../migrate.ts';
+import type { PostgresEngine } from './engine.ts';
+import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
+
+/** How many commits go to the server in one call. */
+const groupMax = 256;
+const listMax = 10_000;
+
+interface Row {
+  readonly name: string;
+  readonly now: number;
+  readonly value: string | null;
+  readonly version: number;
+  readonly expires_at: number | null;
+}
+
+/** A commit that waits for its turn, or for its answer. */
+interface Pending extends PromiseWithResolvers<StoreCommit | undefined> {
+  readonly changes: readonly StoreChange[];
+  /** As JSON, taken when the caller came. */
+  readonly values: readonly (string | null)[];
+}
+
+/**
+ * The Store for many machines. All commits of one process that come while a call is under way
+ * share the next one, and its write to disk.
+ */
+export class PostgresStore implements Store {
+  readonly #engine: PostgresEngine;
+  #pending: Pending[] = [];
+  #sending: Promise<void> | undefined;
+
+  /** The tables must be there already: {@link PostgresStore.open} sees to that. */
+  constructor(engine: PostgresEngine) {
+    this.#engine = engine;
+  }
+
+  /** Makes the tables if they are not there; whoever opened the engine closes it. */
+  static async open(engine: PostgresEngine, signal?: AbortSignal): Promise<PostgresStore> {
+    const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
+    await migrate(target, storeMigrations, signal);
+    return new PostgresStore(engine);
+  }
+
+  async read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
+    signal?.throwIfAborted();
+    checkStoreNames(names);
+    const rows = await this.#select(readSql, [names], signal);
+    const records = names.map((_name, at) => recordOf(rows[at] as Row));
+    return { now: (rows[0] as Row).now, records };
+  }
+
+  async list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
+    signal?.throwIfAborted();
+    if (prefix !== '') checkStoreNames([prefix]);
+    const isMax = Number.isInteger(max) && max >= 1 && max <= listMax;
+    assert(isMax, `max: must be an integer from 1 to ${listMax}, got ${max}`);
+    const rows = await this.#select(listSql, [prefix, max], signal);
+    return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
+  }
+
+  async commit(
+    changes: readonly StoreChange[],
+    signal?: AbortSignal,
+  ): Promise<StoreCommit | undefined> {
+    signal?.throwIfAborted();
+    checkStoreChanges(changes);
+    const values = changes.map(({ value }) => (value === undefined ? null : jsonText(value)));
+    if (this.#pending.length >= this.#engine.queueMax) {
+      const message = `the store's queue is full: ${this.#pending.length} commits wait`;
+      throw new SpillwayError('LANE_FULL', message);
+    }
+    const pending = { changes, values, ...Promise.withResolvers<StoreCommit | undefined>() };
+    this.#pending.push(pending);
+    this.#sending ??= this.#sendAll();
+    using limit = deadline(this.#engine.clock, this.#engine.deadlineMs, signal);
+    const interruption = () => {
+      const { reason } = limit.signal;
+      const at = this.#pending.indexOf(pending);
+      if (at === -1) return inDoubt(reason);
+      this.#pending.splice(at, 1);
+      return reason;
+    };
+    return await untilInterrupted(pending.promise, { signal: limit.signal, interruption });
+  }
+
+  /** Resolves when nothing is under way; the engine stays open. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#sending;
+  }
+
+  async #select(
+    sql: string,
+    values: readonly unknown[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly Row[]> {
+    const session = await this.#engine.session(signal);
+    try {
+      return (await session.query(sql, values, { commits: false })).rows;
+    } finally {
+      session.close();
+    }
+  }
+
+  async #sendAll(): Promise<void> {
+    while (this.#pending.length > 0) {
+      const group = this.#pending.splice(0, groupMax);
+      try {
+        const rows = await this.#send(group);
+        for (const [at, { now, version }] of rows.entries()) {
+          group[at]?.resolve(version === null ? undefined : { now, version });
+        }
+      } catch (error) {
+        for (const { reject } of group) reject(error);
+      }
+    }
+    this.#sending = undefined;
+  }
+
+  async #send(
+    group: readonly Pending[],
+  ): Promise<readonly { now: number; version: number | null }[]> {
+    const session = await this.#engine.session();
+    try {
+      let end = 0;
+      const ends = group.map(({ changes }) => {
+        end += changes.length;
+        return end;
+      });
+      const all = group.flatMap(({ changes }) => changes);
+      const columns = [
+        ends,
+        all.map(({ name }) => name),
+        all.map(({ ifVersion }) => ifVersion ?? null),
+        group.flatMap(({ values }) => values),
+        all.map(({ ttlMs }) => ttlMs ?? null),
+        all.map(({ checkOnly }) => checkOnly ?? false),
+      ];
+      return (await session.query(commitSql, columns, { commits: true })).rows;
+    } finally {
+      session.close();
+    }
+  }
+}
+
+function recordOf({ value, version, expires_at }: Row): StoredRecord | undefined {
+  if (value === null) return undefined;
+  return { value: JSON.parse(value), version, expiresAt: expires_at ?? undefined };
+}
