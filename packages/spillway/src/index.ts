@@ -4,8 +4,6 @@ export {
   type BacklogStats,
   type DropReason,
 } from './background/backlog.ts';
-export { WriteBehind } from './background/write-behind.ts';
-export type { WriteBehindOptions, WriteBehindStats } from './background/write-behind-options.ts';
 export { type Clock, systemClock, wallClock } from './base/clock.ts';
 export type { CloseOptions } from './base/closing.ts';
 export { type Deadline, deadline } from './base/deadline.ts';

@@ -10,37 +10,31 @@ import { Child, kills } from './fixtures/child.ts';
 const lanes = 4;
 
 describe('A process killed at any moment', () => {
-  const name = 'loses no transaction of a document and no awaited change of a write-behind cache';
-  it(`${name} (${kills} times)`, async (test) => {
+  it(`loses no acknowledged transaction of a document (${kills} times)`, async (test) => {
     using folder = mkdtempDisposableSync(join(tmpdir(), 'spillway-kill-'));
-    const acknowledged: string[] = [];
+    let acknowledged = 0;
     const lane = async (_: unknown, at: number) => {
-      const path = join(folder.path, String(at));
+      const path = join(folder.path, `${at}.json`);
       for (let round = at; round < kills; round += lanes) {
-        const told = await Child.killed('writeBoth', path);
-        acknowledged.push(...told);
+        const told = await Child.killed('write', path);
+        acknowledged += told.length;
         await verify(path, told);
       }
     };
     await Promise.all(Array.from({ length: lanes }, lane));
-    const transactions = acknowledged.filter((line) => line.startsWith('document')).length;
-    const changes = acknowledged.length - transactions;
-    test.diagnostic(`${kills} kills, ${transactions} and ${changes} acknowledged, none lost`);
-    assert.ok(transactions >= kills && changes >= kills, 'each kill hits both');
+    test.diagnostic(`${kills} kills, ${acknowledged} transactions acknowledged, none lost`);
+    assert.ok(acknowledged >= kills, 'each kill hits a process at work');
   });
 });
 
 async function verify(path: string, told: readonly string[]): Promise<void> {
-  const halves = { left: 0, right: 0 };
-  await using document = await Document.open({ path: `${path}.json`, initial: halves });
+  const initial = { left: 0, right: 0 };
+  await using document = await Document.open({ path, initial });
   const { left, right } = await document.read();
   assert.equal(left, right);
-  const initial: Record<string, number> = {};
-  await using cached = await Document.open({ path: `${path}.cache.json`, initial });
-  const value: Record<string, number> = { ...(await cached.read()), document: left };
   for (const line of told) {
-    const [key = '', n] = line.split(' ');
-    assert.ok((value[key] ?? 0) >= Number(n), `${key}: ${value[key]} after ${n}`);
+    const [, number] = line.split(' ');
+    assert.ok(left >= Number(number), `${left} after ${number}`);
   }
   assert.equal((await document.transaction(() => {})).left, left);
 }

@@ -46,9 +46,6 @@ const faults = {
   STORE_UNREACHABLE: { status: 503, retryable: true },
   THROTTLED: { status: 503, retryable: true },
   WORKER_LOST: { status: 502, retryable: true },
-  WRITE_BEHIND_CLOSED: { status: 503, retryable: false },
-  WRITE_BEHIND_FULL: { status: 503, retryable: true },
-  WRITE_BEHIND_LEFT: { status: 500, retryable: false },
 } as const;
 
 /** Every code this package throws; `docs/errors.md` says what to do about each. */
