@@ -53,6 +53,17 @@ export interface Row {
   readonly peerName: string;
   readonly target: string | null;
   readonly met: boolean | null;
+  /** The least and the most that the rounds gave. */
+  readonly oursRange: Range;
+  readonly peerRange: Range;
+}
+
+export type Range = readonly [least: number, most: number];
+
+/** What the rounds of one contender gave for one figure. */
+interface Reading {
+  readonly value: number;
+  readonly range: Range;
 }
 
 /** At least so many times better than the peer. */
@@ -79,13 +90,14 @@ export async function contest(name: string, bench: Bench, quick: boolean): Promi
   for (const run of bench.runs) {
     const results = await rounds(run, corners, quick);
     for (const figure of run.figures) {
-      const counting = new Map<string, number>();
+      const readings = new Map<string, Reading>();
       for (const [contender, all] of results) {
         const values = all.map((result) => result[figure.name] ?? Number.NaN);
         const best = figure.better === 'more' ? Math.max : Math.min;
-        counting.set(contender, run.counts === 'best' ? best(...values) : median(values));
+        const value = run.counts === 'best' ? best(...values) : median(values);
+        readings.set(contender, { value, range: [Math.min(...values), Math.max(...values)] });
       }
-      rows.push(...compare(`${name}: ${run.name}: ${figure.name}`, figure, counting, bench));
+      rows.push(...compare(`${name}: ${run.name}: ${figure.name}`, figure, readings, bench));
     }
   }
   return rows;
@@ -109,11 +121,13 @@ async function rounds(run: Run, corners: Map<string, Corner>, quick: boolean): P
 function compare(
   name: string,
   { unit, better, targets }: Figure,
-  counting: ReadonlyMap<string, number>,
+  readings: ReadonlyMap<string, Reading>,
   { contenders, yardsticks }: Bench,
 ): Row[] {
   const [us = '', ...others] = Object.keys(contenders);
-  const value = (contender: string): number => counting.get(contender) ?? Number.NaN;
+  const none: Reading = { value: Number.NaN, range: [Number.NaN, Number.NaN] };
+  const reading = (contender: string): Reading => readings.get(contender) ?? none;
+  const value = (contender: string): number => reading(contender).value;
   const sign = better === 'more' ? -1 : 1;
   // Published figures are not complete.
   const measured = others.filter((other) => !Number.isNaN(value(other)));
@@ -124,7 +138,18 @@ function compare(
     const peer = value(peerName);
     const ratio = better === 'more' ? ours / peer : peer / ours;
     const met = target?.met({ ours, peer, ratio }) ?? null;
-    return { name, ours, peer, ratio, unit, peerName, target: target?.text ?? null, met };
+    const ranges = { oursRange: reading(us).range, peerRange: reading(peerName).range };
+    return {
+      name,
+      ours,
+      peer,
+      ratio,
+      unit,
+      peerName,
+      target: target?.text ?? null,
+      met,
+      ...ranges,
+    };
   };
   const judged = targets.map((target) => row(target.peer ?? best, target));
   const rest = measured.filter((other) => !judged.some(({ peerName }) => peerName === other));
