@@ -92,12 +92,15 @@ export { type PrimaryOnlyOptions, primaryOnly } from './session/primary-only.ts'
 export { type SessionOptions, sessionOf, sessions } from './session/session.ts';
 export { type FlashMessage, Session } from './session/session-data.ts';
 export type { SigningKeys } from './session/signer.ts';
-export type { BroadcastResult } from './socket/broadcast.ts';
+export {
+  type BroadcastResult,
+  type RelayStats,
+  type SocketMessage,
+  socketFrame,
+} from './socket/broadcast.ts';
 export type { Channel, ChannelListener } from './socket/channel.ts';
-export type { FanOutStats } from './socket/fan-out.ts';
-export { type SocketMessage, socketFrame } from './socket/frame.ts';
 export { type SocketRoute, WebSocketHub, type WebSocketHubStats } from './socket/hub.ts';
-export type { SlowPolicy, WebSocketHubOptions } from './socket/options.ts';
+export type { SlowPolicy, WebSocketHubOptions } from './socket/limits.ts';
 export type { HubSocket, SocketEnd, SocketHandlers } from './socket/socket.ts';
 export {
   StoreChannel,

@@ -34,7 +34,7 @@ class Instance implements AsyncDisposable {
     while (this.heard.length < count) await once(this.#client as WebSocket, 'message');
   }
 
-  async broadcast(text: string): Promise<{ readonly fanOut: Readonly<Record<string, number>> }> {
+  async broadcast(text: string): Promise<{ readonly relay: Readonly<Record<string, number>> }> {
     const answer = once(this.#child, 'message');
     this.#child.send(text);
     return (await answer)[0];
@@ -74,12 +74,12 @@ describe('two processes over one SQLite file', () => {
         assert.deepEqual(heard.filter(own), texts.filter(own), 'one instance keeps its order');
       }
     }
-    const { fanOut } = await a.broadcast('last');
-    assert.deepEqual(fanOut, { published: 21, failed: 0, received: 20, lost: 0 });
+    const { relay } = await a.broadcast('last');
+    assert.deepEqual(relay, { published: 21, failed: 0, received: 20, lost: 0 });
     await b.until(42);
     assert.equal(await a.stop(), 1001);
     const alone = await b.broadcast('alone');
-    assert.equal(alone.fanOut.failed, 0);
+    assert.equal(alone.relay.failed, 0);
     await b.until(43);
     assert.equal(await b.stop(), 1001);
   });

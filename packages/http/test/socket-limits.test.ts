@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
-import { closeCode, nextText, Scene, until } from './socket-scene.ts';
+import { createServer, WebSocketHub } from 'spillway-http';
+import { closeCode, nextText, Scene, settled, until } from './socket-scene.ts';
 
 describe('the limits of a WebSocketHub', () => {
   it('closes with 1008 who sends too many messages, and nobody else', async () => {
@@ -19,6 +20,9 @@ describe('the limits of a WebSocketHub', () => {
     const [flooder, calm] = [await scene.connect(), await scene.connect()];
     const code = closeCode(flooder);
     for (let n = 0; n < 500; n += 1) flooder.send('flood');
+    await until(() => handled === 5);
+    await settled(() => handled);
+    await clock.advance(1_000);
     assert.equal(await code, 1008);
     assert.equal(handled, 5);
     const answer = nextText(calm);
@@ -26,6 +30,51 @@ describe('the limits of a WebSocketHub', () => {
     assert.equal(await answer, 'ok');
     await until(() => scene.hub.stats.open === 1);
     assert.deepEqual(scene.hub.stats.closed, { rate: 1 });
+  });
+
+  for (const kind of ['ping', 'pong'] as const) {
+    it(`counts a ${kind} as a message`, async () => {
+      const clock = new VirtualClock();
+      await using scene = await Scene.open({ messageBurst: 5, clock }, {});
+      const client = await scene.connect();
+      let answers = 0;
+      client.on('pong', () => {
+        answers += 1;
+      });
+      const code = closeCode(client);
+      for (let n = 0; n < 500; n += 1) client[kind]('content');
+      await settled(() => client.readyState);
+      await clock.advance(1_000);
+      assert.equal(await code, 1008);
+      assert.equal(answers, kind === 'ping' ? 5 : 0);
+      await until(() => scene.hub.stats.open === 0);
+      assert.deepEqual(scene.hub.stats.closed, { rate: 1 });
+    });
+  }
+
+  it('reads nothing more from a peer that sent too much', async () => {
+    const clock = new VirtualClock();
+    await using scene = await Scene.open({ messageBurst: 5, clock }, {});
+    const client = await scene.connect();
+    const code = closeCode(client);
+    for (let n = 0; n < 10; n += 1) client.send('flood');
+    await settled(() => scene.hub.stats.messagesIn);
+    // More than the system's buffers hold, so that some of it waits if nobody reads.
+    for (let n = 0; n < 100; n += 1) client.send(Buffer.alloc(200_000));
+    await settled(() => client.bufferedAmount);
+    assert.ok(client.bufferedAmount > 1_000_000, 'it went on reading');
+    await clock.advance(1_000);
+    assert.equal(await code, 1008);
+  });
+
+  it('ends a message that comes in too many frames', async () => {
+    await using scene = await Scene.open({}, {});
+    const client = await scene.connect();
+    const code = closeCode(client);
+    for (let n = 0; n < 2_000; n += 1) client.send('', { fin: false });
+    assert.equal(await code, 1008);
+    await until(() => scene.hub.stats.open === 0);
+    assert.deepEqual(scene.hub.stats.closed, { protocol: 1 });
   });
 
   for (const size of [1_001, 20_000_000]) {
@@ -68,6 +117,16 @@ describe('the limits of a WebSocketHub', () => {
     await small.connect();
     assert.deepEqual(await small.refusal(), [503, 'SOCKETS_FULL']);
     assert.equal(small.hub.stats.refused.full, 1);
+  });
+
+  it('cannot be more than the connections of its server', async () => {
+    const small = { connectionsMax: 100 };
+    await assert.rejects(
+      createServer({ ...small, hub: new WebSocketHub({ socketsMax: 101 }) }),
+      /socketsMax: must be at most connectionsMax of the server, 100, got 101/,
+    );
+    await using _ = await createServer({ ...small, hub: new WebSocketHub({ socketsMax: 100 }) });
+    await using _defaults = await createServer({ hub: new WebSocketHub() });
   });
 
   it('upgrades nothing but its own routes', async () => {

@@ -47,6 +47,27 @@ describe('a slow reader', () => {
     });
   }
 
+  it('that pings and never reads has no more answers buffered than it may have', async () => {
+    const opened = awaited<HubSocket>();
+    await using scene = await Scene.open(
+      { messagesPerSecond: 100_000, messageBurst: 10_000_000, bufferedBytesMax: 100_000 },
+      { open: opened.resolve },
+    );
+    const client = await scene.connect();
+    const socket = await opened.promise;
+    client.pause();
+    let highest = 0;
+    const content = Buffer.alloc(125);
+    for (let round = 0; round < 5_000 && socket.isOpen; round += 1) {
+      for (let n = 0; n < 200; n += 1) client.ping(content);
+      await new Promise((resolve) => setImmediate(resolve));
+      highest = Math.max(highest, socket.bufferedBytes);
+    }
+    await until(() => scene.hub.stats.open === 0);
+    assert.deepEqual(scene.hub.stats.closed, { slow: 1 });
+    assert.ok(highest > 0 && highest <= 100_000, `${highest} bytes`);
+  });
+
   it('is waited for by a handler that asks, and by none after it has gone', async () => {
     const opened = awaited<HubSocket>();
     await using scene = await Scene.open({}, { open: opened.resolve });
@@ -56,7 +77,9 @@ describe('a slow reader', () => {
     await socket.drained();
     while (socket.bufferedBytes === 0) socket.send(Buffer.alloc(500_000));
     const controller = new AbortController();
-    const gone = assert.rejects(socket.drained(controller.signal), { name: 'AbortError' });
+    const gone = assert.rejects(socket.drained({ signal: controller.signal }), {
+      name: 'AbortError',
+    });
     let isDrained = false;
     const drained = socket.drained().then(() => {
       isDrained = true;

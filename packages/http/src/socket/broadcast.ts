@@ -1,24 +1,55 @@
+import { randomBytes } from 'node:crypto';
 import { nextTurn } from 'spillway/internal';
+import * as ws from 'ws';
+import type { Channel } from './channel.ts';
+import type { WebSocketHubOptions } from './limits.ts';
 import type { HubSocket } from './socket.ts';
 
-/** How a broadcast went on this instance. */
+/** Content of a message: text, or bytes. */
+export type SocketMessage = string | Uint8Array;
+
+/** The part of ws that writes frames; its types leave it out. */
+const { Sender } = ws as unknown as {
+  readonly Sender: {
+    frame(data: Buffer, options: { readonly fin: true; readonly opcode: number }): Buffer[];
+  };
+};
+
+const opcodes = { text: 1, binary: 2, pong: 10 } as const;
+
+/** A message as one frame. A server's frames are not masked, so many sockets can share it. */
+export function socketFrame(message: SocketMessage): Buffer {
+  const opcode = typeof message === 'string' ? opcodes.text : opcodes.binary;
+  return frameOf(Buffer.from(message as string), opcode);
+}
+
+/** The answer to a ping. */
+export function pongFrame(data: Buffer): Buffer {
+  return frameOf(data, opcodes.pong);
+}
+
+function frameOf(data: Buffer, opcode: number): Buffer {
+  return Buffer.concat(Sender.frame(data, { fin: true, opcode }));
+}
+
+/** Outcome of a broadcast on this instance. */
 export interface BroadcastResult {
-  /** How many sockets were sent the message. */
+  /** Sockets that were sent the message. */
   readonly sent: number;
-  /** How many were not: they had closed, or read too slowly. */
+  /** Sockets that were not: they had closed, or read too slowly. */
   readonly dropped: number;
 }
 
 interface Broadcast extends PromiseWithResolvers<BroadcastResult> {
   readonly frame: Buffer;
-  /** Who was in the room when it was called. */
+  /** Members of the room when the broadcast was called. */
   readonly members: readonly HubSocket[];
   readonly room: string;
   at: number;
   sent: number;
 }
 
-/** How many sockets are served before the event loop turns: about a millisecond (2026-11). */
+/** Sockets served before the event loop turns: about a millisecond of work (2026-11). */
 const sliceMax = 128;
 
 /** Sends to many sockets a slice at a time, one broadcast after the other. */
@@ -29,7 +60,7 @@ export class BroadcastQueue {
     return this.#queue.length;
   }
 
-  /** The first slice is sent before this returns, unless others are under way. */
+  /** Sends the first slice before it returns, unless other broadcasts are under way. */
   push(room: string, members: readonly HubSocket[], frame: Buffer): Promise<BroadcastResult> {
     const resolvers = Promise.withResolvers<BroadcastResult>();
     this.#queue.push({ room, members, frame, at: 0, sent: 0, ...resolvers });
@@ -57,10 +88,89 @@ export class BroadcastQueue {
   };
 }
 
-/** Calls back for each of them, a slice at a time, so that the event loop keeps turning. */
+/** Calls back for each item, a slice at a time, so that the event loop keeps turning. */
 export async function inSlices<T>(items: readonly T[], each: (item: T) => void): Promise<void> {
   for (const [at, item] of items.entries()) {
     if (at > 0 && at % sliceMax === 0) await new Promise<void>(nextTurn);
     each(item);
   }
+}
+
+export interface RelayStats {
+  /** Broadcasts given to the channel. */
+  readonly published: number;
+  /** Broadcasts that the channel did not take. */
+  readonly failed: number;
+  /** Broadcasts that came from other instances. */
+  readonly received: number;
+  /** Broadcasts of other instances that were lost, as far as they could be counted. */
+  readonly lost: number;
+}
+
+const idBytes = 8;
+
+/**
+ * Relays ready frames between the instances of a hub. A message on the channel:
+ *
+ *     | sender's id, 8 bytes | length of the room's name, 4 bytes | room | frame |
+ */
+export class Relay {
+  readonly #channel: Channel | undefined;
+  readonly #topic: string;
+  readonly #onLost: ((count: number | undefined) => void) | undefined;
+  readonly #deliver: (room: string, frame: Buffer) => void;
+  /** Tells messages of this instance from those of others. */
+  readonly #id = randomBytes(idBytes);
+  readonly #stats = { published: 0, failed: 0, received: 0, lost: 0 };
+  #subscription: Disposable | undefined;
+
+  constructor(options: WebSocketHubOptions, deliver: (room: string, frame: Buffer) => void) {
+    this.#channel = options.channel;
+    this.#topic = `hub:${options.name ?? 'sockets'}`;
+    this.#onLost = options.onLost;
+    this.#deliver = deliver;
+  }
+
+  get stats(): RelayStats {
+    return { ...this.#stats };
+  }
+
+  get ready(): boolean {
+    return this.#channel === undefined || this.#subscription !== undefined;
+  }
+
+  async start(): Promise<void> {
+    const listener = { message: this.#receive, lost: this.#lose };
+    this.#subscription = await this.#channel?.subscribe(this.#topic, listener);
+  }
+
+  close(): void {
+    this.#subscription?.[Symbol.dispose]();
+  }
+
+  publish(room: string, frame: Buffer): void {
+    if (this.#channel === undefined) return;
+    const name = Buffer.from(room);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(name.length);
+    const bytes = Buffer.concat([this.#id, length, name, frame]);
+    this.#stats.published += 1;
+    this.#channel.publish(this.#topic, bytes).catch(() => {
+      this.#stats.failed += 1;
+    });
+  }
+
+  readonly #receive = (bytes: Uint8Array): void => {
+    const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (all.subarray(0, idBytes).equals(this.#id)) return;
+    const nameAt = idBytes + 4;
+    const frameAt = nameAt + all.readUInt32BE(idBytes);
+    this.#stats.received += 1;
+    this.#deliver(all.toString('utf8', nameAt, frameAt), all.subarray(frameAt));
+  };
+
+  readonly #lose = (count: number | undefined): void => {
+    this.#stats.lost += count ?? 1;
+    this.#onLost?.(count);
+  };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import websocket, { type WebSocket } from '@fastify/websocket';
 import type {
@@ -8,57 +9,78 @@ import type {
   FastifyRequest,
 } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
+import { deadline } from 'spillway';
+import { check } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import { BroadcastQueue, type BroadcastResult, inSlices } from './broadcast.ts';
-import { HubDoor } from './connection-limit.ts';
-import { FanOut, type FanOutStats } from './fan-out.ts';
-import { type SocketMessage, socketFrame } from './frame.ts';
-import { type HubLimits, hubLimits, type WebSocketHubOptions } from './options.ts';
+import {
+  BroadcastQueue,
+  type BroadcastResult,
+  inSlices,
+  Relay,
+  type RelayStats,
+  type SocketMessage,
+  socketFrame,
+} from './broadcast.ts';
+import { ConnectionLimit, type HubLimits, hubLimits, type WebSocketHubOptions } from './limits.ts';
 import { type HubContext, HubSocket, type SocketEnd, type SocketHandlers } from './socket.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** True for the routes of a WebSocketHub: all others refuse an upgrade. */
+    /** Whether the route is one of a WebSocketHub; all others refuse an upgrade. */
     readonly socket?: boolean;
   }
 }
 
 export interface SocketRoute<Data> extends SocketHandlers<Data> {
-  /** The route's config, such as its lane, whose permit is held during the handshake only. */
+  /** Config of the route, such as its lane, whose permit is held during the handshake only. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
+interface CloseOptions {
+  readonly withinMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 export interface WebSocketHubStats {
+  readonly kind: 'hub';
+  /** Sockets that are open. */
   readonly open: number;
+  /** Rooms with at least one socket. */
   readonly rooms: number;
+  /** Messages that came, those above the rate included. */
   readonly messagesIn: number;
-  /** Messages handed to sockets, each counted for each of them. */
+  /** Messages handed to sockets; a broadcast counts once for each of them. */
   readonly messagesOut: number;
-  /** Messages that a socket's buffer had no room for, and broadcasts that were refused. */
+  /** Messages that a socket's buffer had no room for, and broadcasts beyond `broadcastsMax`. */
   readonly dropped: number;
   /** Broadcasts under way or waiting. */
   readonly broadcasting: number;
-  /** How many upgrades were refused, by reason. */
+  /** Upgrades refused, by reason. */
   readonly refused: { readonly full: number; readonly origin: number };
-  /** How many sockets have closed, by reason. */
+  /** Sockets that have closed, by reason. */
   readonly closed: Readonly<Partial<Record<SocketEnd, number>>>;
-  readonly fanOut: FanOutStats;
+  /** Broadcasts to and from the other instances. */
+  readonly relay: RelayStats;
 }
+
+/** Most frames that one message may be cut into. */
+const fragmentsMax = 1_024;
 
 /**
  * WebSockets with rooms, for one Fastify instance: `app.register(hub.plugin)`, then
  * `hub.route(app, path, handlers)`.
  */
 export class WebSocketHub implements AsyncDisposable {
+  readonly name: string;
   readonly #limits: HubLimits;
-  readonly #door: HubDoor;
+  readonly #connections: ConnectionLimit;
   readonly #sockets = new Set<HubSocket>();
-  /** No empty ones; each socket is in `roomsPerSocketMax` at most. */
+  /** Members by room, no empty ones; each socket is in `roomsPerSocketMax` at most. */
   readonly #rooms = new Map<string, Set<HubSocket>>();
   readonly #broadcasts = new BroadcastQueue();
   readonly #counts = { messagesIn: 0, messagesOut: 0, dropped: 0 };
   readonly #closed: Partial<Record<SocketEnd, number>> = {};
-  readonly #fanOut: FanOut;
+  readonly #relay: Relay;
   readonly #context: HubContext;
   #log: FastifyBaseLogger | undefined;
   #timer: Disposable | undefined;
@@ -66,50 +88,59 @@ export class WebSocketHub implements AsyncDisposable {
   #empty: PromiseWithResolvers<void> | undefined;
 
   constructor(options: WebSocketHubOptions = {}) {
+    this.name = options.name ?? 'sockets';
     this.#limits = hubLimits(options);
-    this.#door = new HubDoor(this.#limits, options.origins);
+    this.#connections = new ConnectionLimit(this.#limits, options.origins);
     this.#context = {
       limits: this.#limits,
       counts: this.#counts,
       onClose: (socket, end) => this.#remove(socket, end),
       onError: (error) => this.#log?.error({ err: error }, 'a socket handler failed'),
     };
-    this.#fanOut = new FanOut(options, (room, frame) => void this.#deliver(room, frame));
+    this.#relay = new Relay(options, (room, frame) => void this.#deliver(room, frame));
+  }
+
+  /** Whether sockets are taken and, if there is a channel, other instances are heard. */
+  get ready(): boolean {
+    return this.#closing === undefined && this.#relay.ready;
   }
 
   get stats(): WebSocketHubStats {
     return {
+      kind: 'hub',
       open: this.#sockets.size,
       rooms: this.#rooms.size,
       ...this.#counts,
       broadcasting: this.#broadcasts.size,
-      refused: { ...this.#door.refused },
+      refused: { ...this.#connections.refused },
       closed: { ...this.#closed },
-      fanOut: this.#fanOut.stats,
+      relay: this.#relay.stats,
     };
   }
 
-  /** To be registered once, before the routes. */
+  /** Registered once, before the routes. */
   readonly plugin: FastifyPluginAsync = fastifyPlugin(
     async (app: FastifyInstance) => {
       this.#log = app.log;
-      const { messageBytesMax, closeMsMax } = this.#limits;
-      const limits = { maxPayload: messageBytesMax, closeTimeout: closeMsMax };
-      await app.register(websocket, {
-        options: { ...limits, clientTracking: false },
-        // ws closes what it complains of by itself, and says why to the peer.
-        errorHandler: (_error, socket) => {
-          if (socket.readyState === socket.OPEN) socket.terminate();
-        },
-        preClose: () => this.close(),
-      });
-      takeOnlySockets(app.server);
+      const { messageBytesMax, closeMsMax, socketsMax } = this.#limits;
+      const { maxConnections = Number.POSITIVE_INFINITY } = app.server;
+      const rule = `at most connectionsMax of the server, ${maxConnections}`;
+      check(socketsMax <= maxConnections, 'socketsMax', rule, socketsMax);
+      const limits = {
+        maxPayload: messageBytesMax,
+        maxFragments: fragmentsMax,
+        closeTimeout: closeMsMax,
+        autoPong: false,
+        clientTracking: false,
+      };
+      await app.register(websocket, { options: limits, preClose: () => this.close() });
+      refuseOtherUpgrades(app.server);
       app.addHook('onRequest', async (request) => {
         if (request.ws && request.routeOptions.config.socket !== true) {
           throw httpError('NOT_FOUND', 'there is no socket at this path');
         }
       });
-      app.addHook('onReady', () => this.#fanOut.start());
+      app.addHook('onReady', () => this.#relay.start());
     },
     { name: 'spillway-sockets', fastify: '5.x' },
   );
@@ -123,13 +154,13 @@ export class WebSocketHub implements AsyncDisposable {
       websocket: true,
       config: { ...config, socket: true },
       onRequest: async (request) => {
-        if (request.ws) this.#door.enter(request);
+        if (request.ws) this.#connections.admit(request);
       },
       handler: (ws, request) => this.#open(handlers, ws, request),
     });
   }
 
-  /** False when it is in as many rooms as it may be, or has closed. */
+  /** Puts a socket into a room; false when it is in too many rooms, or has closed. */
   join(socket: HubSocket, room: string): boolean {
     if (!this.#sockets.has(socket)) return false;
     if (socket.rooms.has(room)) return true;
@@ -148,24 +179,24 @@ export class WebSocketHub implements AsyncDisposable {
     if (members?.size === 0) this.#rooms.delete(room);
   }
 
-  /** How many sockets of this instance are in the room. */
+  /** Number of sockets of this instance in the room. */
   count(room: string): number {
     return this.#rooms.get(room)?.size ?? 0;
   }
 
   /**
-   * Sends to all who are in the room now, here and on the other instances. Never rejects: what
-   * could not be sent is counted. Broadcasts reach a socket in the order of their calls.
+   * Sends to all sockets that are in the room now, here and on the other instances. Never rejects:
+   * messages that could not be sent are counted. Broadcasts reach a socket in order of their calls.
    */
   async broadcast(room: string, message: SocketMessage): Promise<BroadcastResult> {
     const frame = socketFrame(message);
-    this.#fanOut.publish(room, frame);
+    this.#relay.publish(room, frame);
     return this.#deliver(room, frame);
   }
 
-  /** Closes all sockets with 1001; those that do not answer in time are cut. */
-  close(): Promise<void> {
-    this.#closing ??= this.#closeAll();
+  /** Closes all sockets with 1001; a peer that does not answer in time is cut off. */
+  close(options: CloseOptions = {}): Promise<void> {
+    this.#closing ??= this.#closeAll(options);
     return this.#closing;
   }
 
@@ -174,12 +205,15 @@ export class WebSocketHub implements AsyncDisposable {
   }
 
   #open<Data>(handlers: SocketHandlers<Data>, ws: WebSocket, request: FastifyRequest): void {
+    // The listener of the plugin would keep request and reply for as long as the socket lives.
+    ws.removeAllListeners('error');
     const socket = new HubSocket<Data>(this.#context, handlers, ws, request);
     releasePermit(request);
     this.#sockets.add(socket as HubSocket);
-    this.#timer ??= this.#limits.clock.after(this.#limits.idleMs, this.#beat);
+    this.#timer ??= this.#limits.clock.after(this.#limits.idleMs, this.#checkAlive);
     if (this.#closing === undefined) socket.open(request);
-    else socket.leave('shutdown', 1001);
+    else socket.closeFor('shutdown', 1001);
+    detachAnswer(request.raw.socket);
   }
 
   #remove(socket: HubSocket, end: SocketEnd): void {
@@ -200,50 +234,57 @@ export class WebSocketHub implements AsyncDisposable {
   }
 
   /** One timer for all sockets; there is none while there are no sockets. */
-  readonly #beat = (): void => {
+  readonly #checkAlive = (): void => {
     const { clock, idleMs } = this.#limits;
-    void inSlices([...this.#sockets], (socket) => socket.beat(clock.now())).then(() => {
+    void inSlices([...this.#sockets], (socket) => socket.checkAlive(clock.now())).then(() => {
       const isNeeded = this.#sockets.size > 0 && this.#closing === undefined;
-      this.#timer = isNeeded ? clock.after(idleMs, this.#beat) : undefined;
+      this.#timer = isNeeded ? clock.after(idleMs, this.#checkAlive) : undefined;
     });
   };
 
-  async #closeAll(): Promise<void> {
-    this.#door.close();
+  async #closeAll({ withinMs = this.#limits.closeMsMax, signal }: CloseOptions): Promise<void> {
+    this.#connections.close();
     this.#timer?.[Symbol.dispose]();
     this.#empty = Promise.withResolvers<void>();
-    const late = this.#limits.clock.after(this.#limits.closeMsMax, () => {
-      for (const socket of this.#sockets) socket.cut('shutdown');
-    });
-    await inSlices([...this.#sockets], (socket) => socket.leave('shutdown', 1001));
+    const terminateAll = (): void => {
+      for (const socket of this.#sockets) socket.terminate('shutdown');
+    };
+    using late = deadline(this.#limits.clock, withinMs, signal);
+    late.signal.addEventListener('abort', terminateAll, { once: true });
+    await inSlices([...this.#sockets], (socket) => socket.closeFor('shutdown', 1001));
+    if (late.signal.aborted) terminateAll();
     if (this.#sockets.size === 0) this.#empty.resolve();
     await this.#empty.promise;
-    late[Symbol.dispose]();
-    this.#fanOut.stop();
+    this.#relay.close();
   }
 }
 
 /** A connection, and the answer that it carries now. */
-type Carrier = Duplex & { readonly _httpMessage?: ServerResponse | null };
+type AnsweringSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
 
 /**
- * Who would like to speak something else, such as HTTP/2, is answered in HTTP/1.1 as always, and so
- * is who asks for a socket behind requests that are not answered yet.
+ * Lets Node answer in HTTP/1.1, as always, a request for another protocol, such as HTTP/2, and one
+ * for a socket that comes behind requests that are not answered yet.
  */
-function takeOnlySockets(server: Server): void {
+function refuseOtherUpgrades(server: Server): void {
   const shouldUpgradeCallback = ({ headers, method, socket }: IncomingMessage): boolean => {
     const isSocket = method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-    return isSocket && !(socket as Carrier)._httpMessage;
+    return isSocket && !(socket as AnsweringSocket)._httpMessage;
   };
   Object.assign(server, { shouldUpgradeCallback });
-  server.on('upgrade', (_request, socket: Carrier) => {
-    // Nobody reads what comes after a request to upgrade: if it is answered, by whatever guard,
-    // instead of upgraded, its connection is of no more use.
+  server.on('upgrade', (_request, socket: AnsweringSocket) => {
+    // Nobody reads on after a request to upgrade: if a guard answers it instead, the connection
+    // is of no more use.
     socket._httpMessage?.once('finish', () => socket.end(() => socket.destroy()));
   });
 }
 
-/** A lane's permit is for the handshake: a socket may stay open for days. */
+/** Frees request and answer: the connection would keep them for as long as the socket lives. */
+function detachAnswer(socket: Socket): void {
+  (socket as AnsweringSocket)._httpMessage?.detachSocket(socket);
+}
+
+/** Gives the lane's permit back: it is for the handshake, and a socket may stay open for days. */
 function releasePermit(request: FastifyRequest): void {
   const { permit } = request as { readonly permit?: Disposable | undefined };
   permit?.[Symbol.dispose]?.();

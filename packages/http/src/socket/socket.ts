@@ -3,10 +3,10 @@ import type { WebSocket } from '@fastify/websocket';
 import type { FastifyRequest } from 'fastify';
 import { Bucket } from 'spillway';
 import { untilAborted } from 'spillway/internal';
-import { pingFrame, type SocketMessage, socketFrame } from './frame.ts';
-import type { HubLimits } from './options.ts';
+import { pongFrame, type SocketMessage, socketFrame } from './broadcast.ts';
+import type { HubLimits } from './limits.ts';
 
-/** Why a socket was closed. */
+/** Reason for which a socket closed. */
 export type SocketEnd =
   /** The peer closed it. */
   | 'client'
@@ -18,9 +18,9 @@ export type SocketEnd =
   | 'late'
   /** The connection broke. */
   | 'lost'
-  /** What came was not a WebSocket frame. */
+  /** The peer sent something that is no WebSocket frame, or a message in too many frames. */
   | 'protocol'
-  /** Too many messages came. */
+  /** Too many messages, pings or pongs came. */
   | 'rate'
   /** A handler closed it. */
   | 'server'
@@ -31,17 +31,17 @@ export type SocketEnd =
   /** The peer read too slowly. */
   | 'slow';
 
-/** What a route does with its sockets; what throws or rejects here closes that socket with 1011. */
+/** Handlers of a route; one that throws or rejects closes its socket with 1011. */
 export interface SocketHandlers<Data> {
-  /** The first thing that is called; messages wait until it is done. */
+  /** Called first; messages wait until it is done. */
   open?(socket: HubSocket<Data>, request: FastifyRequest): void | Promise<void>;
   /** Called for one message after the other; nothing is read while it has not resolved. */
   message?(socket: HubSocket<Data>, message: string | Buffer): void | Promise<void>;
-  /** The last thing that is called. */
+  /** Called last. */
   close?(socket: HubSocket<Data>, end: SocketEnd): void;
 }
 
-/** What all sockets of a hub share. */
+/** State that all sockets of a hub share. */
 export interface HubContext {
   readonly limits: HubLimits;
   readonly counts: { messagesIn: number; messagesOut: number; dropped: number };
@@ -50,19 +50,22 @@ export interface HubContext {
 }
 
 const openState = 1;
+/** Milliseconds that a peer which sent too much has to read why it is closed. */
+const rateCloseMs = 1_000;
 
-/** One client. Nothing that happens to it, in its handlers either, reaches another. */
+/** One client. A failure of it or of its handlers reaches no other client. */
 export class HubSocket<Data = unknown> {
-  /** Whatever the handlers want to know of this client. */
+  /** Free for the handlers: whatever they want to know of this client. */
   data: Data | undefined;
-  /** The rooms it is in; kept by the hub. */
+  /** Rooms that it is in; kept by the hub. */
   readonly rooms: Set<string> = new Set();
   readonly #context: HubContext;
   readonly #handlers: SocketHandlers<Data>;
   readonly #ws: WebSocket;
   readonly #raw: Socket;
+  /** Made with the first message: most sockets only listen. */
   #bucket: Bucket | undefined;
-  /** What had been read already when a handler began to lag; the bucket's burst bounds it. */
+  /** Messages that had been read when a handler began to lag; the bucket's burst bounds them. */
   readonly #pending: (string | Buffer)[] = [];
   #busySince: number | undefined;
   #end: SocketEnd | undefined;
@@ -82,8 +85,9 @@ export class HubSocket<Data = unknown> {
     this.#ws = ws;
     this.#raw = request.raw.socket;
     ws.on('message', this.#receive);
-    ws.on('pong', this.#hear);
-    ws.on('error', this.#break);
+    ws.on('ping', this.#answerPing);
+    ws.on('pong', this.#receivePong);
+    ws.on('error', this.#noteError);
     ws.on('close', this.#finish);
   }
 
@@ -103,54 +107,45 @@ export class HubSocket<Data = unknown> {
     return this.#controller.signal;
   }
 
-  /** False when it was dropped: the socket is closed, or its buffer has no room. */
+  /** Sends a message; false when it was dropped: the socket is closed, or its buffer is full. */
   send(message: SocketMessage): boolean {
     return this.sendFrame(socketFrame(message));
   }
 
-  /** The same for what {@link socketFrame} made, which may be sent to many sockets. */
+  /** Sends a frame that {@link socketFrame} made, which may be sent to many sockets. */
   sendFrame(frame: Buffer): boolean {
-    if (!this.isOpen) return false;
-    const { limits, counts } = this.#context;
-    const buffered = this.#raw.writableLength;
-    if (buffered > 0 && buffered + frame.length > limits.bufferedBytesMax) {
-      counts.dropped += 1;
-      // A close frame would wait behind all that is buffered: this peer is cut off.
-      if (limits.slow === 'close') this.cut('slow');
-      return false;
-    }
-    // ws frames every message anew in two writes; this way one write serves a whole broadcast.
-    this.#raw.write(frame);
-    counts.messagesOut += 1;
-    return true;
+    const isSent = this.#write(frame);
+    if (isSent) this.#context.counts.messagesOut += 1;
+    return isSent;
   }
 
   /** Resolves when the peer has taken all that was sent so far, or the socket has closed. */
-  async drained(signal?: AbortSignal): Promise<void> {
+  async drained(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    const { signal } = options;
     signal?.throwIfAborted();
     if (!this.isOpen || this.#raw.writableLength === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    // Nothing, written behind all else: its callback comes when its turn has come, or at the end.
+    // The callback of an empty write comes after all earlier writes, or when the socket closes.
     this.#raw.write('', () => resolve());
     await untilAborted(promise, signal);
   }
 
   /** Says goodbye; the peer has `closeMsMax` to answer. */
   close(code = 1000, reason = ''): void {
-    this.leave('server', code, reason);
+    this.closeFor('server', code, reason);
   }
 
-  /** Closes with a code, for the hub's own reasons; the first of them counts. */
-  leave(end: SocketEnd, code: number, reason = ''): void {
+  /** Closes with a code, for one of the hub's own reasons; the first of them counts. */
+  closeFor(end: SocketEnd, code: number, reason = ''): void {
     this.#end ??= end;
     this.#pending.length = 0;
     this.#ws.close(code, reason);
-    // Its answer could not be heard while reading is paused.
+    // The peer's answer could not be heard while reading is paused.
     this.#ws.resume();
   }
 
   /** Ends the connection at once. */
-  cut(end: SocketEnd): void {
+  terminate(end: SocketEnd): void {
     this.#end ??= end;
     this.#ws.terminate();
   }
@@ -160,45 +155,74 @@ export class HubSocket<Data = unknown> {
     this.#run(() => this.#handlers.open?.(this, request));
   }
 
-  /** One beat of the hub's timer: pings who is silent, drops who did not answer the last ping. */
-  beat(now: number): void {
+  /** Pings a silent peer, and ends a socket that did not answer the last ping. */
+  checkAlive(now: number): void {
     if (!this.isOpen) return;
     if (this.#busySince !== undefined) {
-      // Nothing is read meanwhile, so its silence says nothing.
-      if (now - this.#busySince >= this.#context.limits.handlerMsMax) this.leave('late', 1011);
+      // Nothing is read while a handler works, so silence says nothing.
+      const isLate = now - this.#busySince >= this.#context.limits.handlerMsMax;
+      if (isLate) this.closeFor('late', 1011);
     } else if (this.#heard) {
       this.#heard = false;
       this.#pinged = false;
     } else if (this.#pinged) {
-      this.cut('idle');
+      this.terminate('idle');
     } else {
       this.#pinged = true;
-      this.#raw.write(pingFrame);
+      this.#ws.ping();
     }
   }
 
-  readonly #hear = (): void => {
+  /** Writes past ws, which would frame each message anew and write it in two pieces. */
+  #write(frame: Buffer): boolean {
+    if (!this.isOpen) return false;
+    const { limits, counts } = this.#context;
+    const buffered = this.#raw.writableLength;
+    if (buffered > 0 && buffered + frame.length > limits.bufferedBytesMax) {
+      counts.dropped += 1;
+      // A close frame would wait behind all that is buffered, so the connection is ended.
+      if (limits.slow === 'close') this.terminate('slow');
+      return false;
+    }
+    this.#raw.write(frame);
+    return true;
+  }
+
+  /** Counts something that came against the rate; false when the socket is closed or closing. */
+  #admit(): boolean {
+    if (!this.isOpen) return false;
+    const { messagesPerSecond, messageBurst, clock } = this.#context.limits;
     this.#heard = true;
-  };
+    this.#bucket ??= new Bucket({
+      ratePerSecond: messagesPerSecond,
+      burst: messageBurst,
+      queueMax: 0,
+      clock,
+    });
+    if (this.#bucket.tryTake()) return true;
+    this.closeFor('rate', 1008, 'too many messages');
+    // Reading on, to hear the peer's answer, would cost as much as the flood does.
+    this.#ws.pause();
+    const timer = clock.after(rateCloseMs, () => this.#ws.terminate());
+    this.#ws.once('close', () => timer[Symbol.dispose]());
+    return false;
+  }
 
   readonly #receive = (data: unknown, isBinary: boolean): void => {
-    if (!this.isOpen) return;
-    const { limits, counts } = this.#context;
-    this.#heard = true;
-    counts.messagesIn += 1;
-    this.#bucket ??= new Bucket({
-      ratePerSecond: limits.messagesPerSecond,
-      burst: limits.messageBurst,
-      queueMax: 0,
-      clock: limits.clock,
-    });
-    if (!this.#bucket.tryTake()) {
-      this.leave('rate', 1008, 'too many messages');
-      return;
-    }
+    if (this.isOpen) this.#context.counts.messagesIn += 1;
+    if (!this.#admit()) return;
     const message = isBinary ? (data as Buffer) : String(data);
     if (this.#busySince === undefined) this.#handle(message);
     else this.#pending.push(message);
+  };
+
+  /** Answers by itself, since ws would buffer its answers without bound. */
+  readonly #answerPing = (data: Buffer): void => {
+    if (this.#admit()) this.#write(pongFrame(data));
+  };
+
+  readonly #receivePong = (): void => {
+    this.#admit();
   };
 
   #handle(message: string | Buffer): void {
@@ -211,13 +235,13 @@ export class HubSocket<Data = unknown> {
       if (working === undefined) return;
       this.#busySince = this.#context.limits.clock.now();
       this.#ws.pause();
-      working.then(this.#goOn, this.#fail);
+      working.then(this.#continue, this.#fail);
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  readonly #goOn = (): void => {
+  readonly #continue = (): void => {
     this.#busySince = undefined;
     while (this.#pending.length > 0 && this.#busySince === undefined && this.isOpen) {
       this.#handle(this.#pending.shift() as string | Buffer);
@@ -228,13 +252,14 @@ export class HubSocket<Data = unknown> {
   readonly #fail = (error: unknown): void => {
     this.#busySince = undefined;
     this.#context.onError(error);
-    this.leave('failed', 1011);
+    this.closeFor('failed', 1011);
   };
 
-  /** What ws complains of; it closes the connection by itself. */
-  readonly #break = (error: Error & { readonly code?: string }): void => {
+  /** Notes the reason; ws closes the connection by itself and says why to the peer. */
+  readonly #noteError = (error: Error & { readonly code?: string }): void => {
     if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') this.#end ??= 'size';
     else this.#end ??= error.code?.startsWith('WS_ERR_') ? 'protocol' : 'lost';
+    if (this.isOpen) this.#ws.terminate();
   };
 
   readonly #finish = (code: number): void => {
