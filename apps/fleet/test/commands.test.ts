@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { fleetProgram } from 'spillway-fleet';
+import { fleetProgram } from '../src/commands/program.ts';
 import { fleet, fleetFile, ServedFleet } from './fixtures/fleet-command.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 

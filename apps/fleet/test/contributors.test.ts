@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Contributor } from 'spillway-fleet';
+import type { Contributor } from '../src/contributors/contributor-tables.ts';
 import { draws, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, type TaskBody } from './fixtures/fleet-site.ts';
 import { JumpingClock } from './fixtures/jumping-clock.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Changes } from 'spillway-fleet';
-import { jobPeriods, periodic } from 'spillway-fleet';
+import type { Changes } from '../src/scheduling/changes.ts';
+import { jobPeriods } from '../src/scheduling/maintenance.ts';
+import { periodic } from '../src/scheduling/periodic.ts';
 import {
   assertInOrder,
   Scene,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
-import type { Run } from 'spillway-fleet';
+import type { Run } from '../src/scheduling/run.ts';
 import { uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 

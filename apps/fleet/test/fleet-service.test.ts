@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { Run } from 'spillway-fleet';
+import { Run } from '../src/scheduling/run.ts';
 import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 

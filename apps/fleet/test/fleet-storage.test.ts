@@ -4,17 +4,15 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { seededRandom, systemClock, wallClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
-import {
-  type Changes,
-  Fleet,
-  type FleetSchema,
-  FleetStorage,
-  newRunRecord,
-  Run,
-  type RunArgs,
-  type Task,
-} from 'spillway-fleet';
 import { openDatabase } from 'spillway-sql';
+import type { Changes } from '../src/scheduling/changes.ts';
+import { Fleet } from '../src/scheduling/fleet.ts';
+import { newRunRecord } from '../src/scheduling/new-run.ts';
+import { Run } from '../src/scheduling/run.ts';
+import type { RunArgs } from '../src/scheduling/run-record.ts';
+import type { Task } from '../src/scheduling/task.ts';
+import type { FleetSchema } from '../src/storage/fleet-schema.ts';
+import { FleetStorage } from '../src/storage/fleet-storage.ts';
 import { draws, runArgs, spsaArgs, stats, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 

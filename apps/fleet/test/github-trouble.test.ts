@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
-import { Github, outsideDispatcher } from 'spillway-fleet';
+import { Github } from '../src/outside/github.ts';
+import { outsideDispatcher } from '../src/outside/proxy.ts';
 import { commit, openGithub, other, passing, repo, sha } from './fixtures/github-scene.ts';
 import { StandIn } from './fixtures/stand-in.ts';
 

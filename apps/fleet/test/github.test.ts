@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { commitText, netNames } from 'spillway-fleet';
+import { commitText, netNames } from '../src/outside/commit-text.ts';
 import { commit, openGithub, other, repo, sha } from './fixtures/github-scene.ts';
 
 describe('what is asked of GitHub', () => {

@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  colours,
-  crashOrTime,
-  gameDuration,
-  hashSize,
-  internalThroughput,
-  memoryNeed,
-  sprtBatchSize,
-  taskSize,
-  timeControlRatio,
-  zeroStats,
-} from 'spillway-fleet';
+import { colours } from '../src/scheduling/colours.ts';
+import { internalThroughput } from '../src/scheduling/internal-throughput.ts';
+import { hashSize, memoryNeed } from '../src/scheduling/memory-need.ts';
+import { crashOrTime, zeroStats } from '../src/scheduling/stats.ts';
+import { taskSize } from '../src/scheduling/task-size.ts';
+import { gameDuration, sprtBatchSize, timeControlRatio } from '../src/statistics/time-control.ts';
 import { close, closeAll, golden, plain, unreadPaths } from './fixtures/golden.ts';
 
 describe('scheduling like the reference', () => {

@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  longName,
-  pagination,
-  patterns,
-  runName,
-  shortName,
-  statsSchema,
-  timeControlPattern,
-} from 'spillway-fleet';
+import { pagination } from '../src/pagination.ts';
+import { patterns } from '../src/protocol/patterns.ts';
+import { statsSchema } from '../src/protocol/request-schema.ts';
+import { longName, shortName } from '../src/protocol/worker-info.ts';
+import { runName } from '../src/run-name.ts';
+import { timeControlPattern } from '../src/statistics/time-control.ts';
 import { closeAll, golden, parts, unreadPaths } from './fixtures/golden.ts';
 
 const byName = (a: string, b: string) => (a < b ? -1 : 1);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { newRunRecord, Run, taskRecord, taskRow } from 'spillway-fleet';
+import { newRunRecord } from '../src/scheduling/new-run.ts';
+import { Run } from '../src/scheduling/run.ts';
+import { taskRecord, taskRow } from '../src/storage/rows.ts';
 import { assertInOrder, draws, runArgs, Scene, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { ask, FleetSite, until } from './fixtures/fleet-site.ts';
 

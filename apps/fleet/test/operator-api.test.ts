@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
-import { instanceHeader, operations } from 'spillway-fleet';
+import { operations } from '../src/operations/operations.ts';
+import { instanceHeader } from '../src/server/operator-api.ts';
 import { ServedFleet } from './fixtures/fleet-command.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { dateText, newSprt, newSpsa, shownTask } from 'spillway-fleet';
+import { dateText } from '../src/read/date-text.ts';
+import { shownTask } from '../src/read/shown-run.ts';
+import { newSprt } from '../src/statistics/sprt.ts';
+import { newSpsa } from '../src/statistics/spsa.ts';
 import { worker } from './fixtures/fleet-scene.ts';
 import { type Answer, ask, FleetSite, type TaskBody } from './fixtures/fleet-site.ts';
 

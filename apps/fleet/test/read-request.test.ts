@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { architectures, RequestReader, readAccess, requireFor, requirements } from 'spillway-fleet';
+import { architectures } from '../src/protocol/architectures.ts';
+import {
+  RequestReader,
+  readAccess,
+  requireFor,
+  requirements,
+} from '../src/protocol/read-request.ts';
 import { draws, stats } from './fixtures/fleet-scene.ts';
 
 const info = {

@@ -12,15 +12,12 @@ import { runInNewContext } from 'node:vm';
 import { createGzip, gzipSync } from 'node:zlib';
 import type { FastifyPluginAsync } from 'fastify';
 import { Gate, Lane, wallClock } from 'spillway';
-import {
-  type FleetSchema,
-  fleetMigrations,
-  PgnShelf,
-  type ReceivePgnOptions,
-  receivePgn,
-} from 'spillway-fleet';
 import { createServer, uploads } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
+import { PgnShelf } from '../src/files/pgn-shelf.ts';
+import { type ReceivePgnOptions, receivePgn } from '../src/files/receive-pgn.ts';
+import type { FleetSchema } from '../src/storage/fleet-schema.ts';
+import { fleetMigrations } from '../src/storage/migrations.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 
 const task = { run_id: 'f'.repeat(24), task_id: 3 };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { archFilter, wrap } from 'spillway-fleet';
+import { archFilter } from '../src/scheduling/arch-filter.ts';
+import { wrap } from '../src/scheduling/refusal-texts.ts';
 import {
   assertInOrder,
   draws,

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { Fleet, periodic, Run, type Task } from 'spillway-fleet';
+import { Fleet } from '../src/scheduling/fleet.ts';
+import { periodic } from '../src/scheduling/periodic.ts';
+import { Run } from '../src/scheduling/run.ts';
+import type { Task } from '../src/scheduling/task.ts';
 import { assertInOrder, draws, Scene, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 
 /** The same run as if read from a store. */

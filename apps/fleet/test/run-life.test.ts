@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Changes, Run, type Task } from 'spillway-fleet';
+import type { Changes } from '../src/scheduling/changes.ts';
+import { Run } from '../src/scheduling/run.ts';
+import type { Task } from '../src/scheduling/task.ts';
 import {
   assertInOrder,
   draws,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { newSprt } from 'spillway-fleet';
+import { newSprt } from '../src/statistics/sprt.ts';
 import { spsaArgs } from './fixtures/fleet-scene.ts';
 import { KillRounds } from './fixtures/kill-rounds.ts';
 import { ServedScene } from './fixtures/served-scene.ts';

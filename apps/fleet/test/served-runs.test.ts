@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { eloEstimate, gamesOf, newSprt } from 'spillway-fleet';
+import { gamesOf } from '../src/scheduling/stats.ts';
+import { eloEstimate } from '../src/statistics/elo.ts';
+import { newSprt } from '../src/statistics/sprt.ts';
 import { spsaArgs } from './fixtures/fleet-scene.ts';
 import { ServedScene } from './fixtures/served-scene.ts';
 

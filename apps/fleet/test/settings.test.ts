@@ -10,7 +10,7 @@ import {
   settingNames,
   shownSettings,
   variableOf,
-} from 'spillway-fleet';
+} from '../src/settings.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fleet-settings-'));
 after(() => rmSync(folder, { recursive: true }));

@@ -1,27 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  chiSquareTail,
-  eloEstimate,
-  gameDuration,
-  llr,
-  llrLogisticNormal,
-  llrLogisticQuick,
-  newSpsa,
-  normalCdf,
-  normalizedElo,
-  normalizedEloLine,
-  outcomeCdf,
-  remainingHours,
-  residuals,
-  type Spsa,
-  sprtForecast,
-  spsaChart,
-  timeControlPattern,
-  updateSpsa,
-  upperQuantile,
-  upperQuantileOfLog,
-} from 'spillway-fleet';
+import { outcomeCdf } from '../src/statistics/brownian.ts';
+import { chiSquareTail } from '../src/statistics/chi-square.ts';
+import { eloEstimate } from '../src/statistics/elo.ts';
+import { llr, llrLogisticNormal, llrLogisticQuick } from '../src/statistics/llr.ts';
+import { normalCdf, upperQuantile, upperQuantileOfLog } from '../src/statistics/normal.ts';
+import { normalizedElo, normalizedEloLine } from '../src/statistics/normalized-elo.ts';
+import { residuals } from '../src/statistics/residuals.ts';
+import { sprtForecast } from '../src/statistics/sprt-calculator.ts';
+import { newSpsa, type Spsa, updateSpsa } from '../src/statistics/spsa.ts';
+import { spsaChart } from '../src/statistics/spsa-chart.ts';
+import { gameDuration, timeControlPattern } from '../src/statistics/time-control.ts';
+import { remainingHours } from '../src/statistics/waiting-time.ts';
 import { close } from './fixtures/golden.ts';
 
 describe('the normal distribution', () => {

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { completeSubmission, InputError, readSubmission, submissionText } from 'spillway-fleet';
+import { InputError } from '../src/field-reader.ts';
+import { completeSubmission } from '../src/submission/complete-submission.ts';
+import { readSubmission } from '../src/submission/read-submission.ts';
+import { submissionText } from '../src/submission/submission-text.ts';
 
 const context = {
   username: 'ada',

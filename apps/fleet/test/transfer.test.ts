@@ -3,14 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FileLock } from 'spillway';
-import {
-  exportFleet,
-  type FleetSchema,
-  FleetStorage,
-  importFleet,
-  primaryLockPath,
-} from 'spillway-fleet';
 import { openDatabase } from 'spillway-sql';
+import { primaryLockPath } from '../src/claim.ts';
+import type { FleetSchema } from '../src/storage/fleet-schema.ts';
+import { FleetStorage } from '../src/storage/fleet-storage.ts';
+import { exportFleet } from '../src/transfer/export-fleet.ts';
+import { importFleet } from '../src/transfer/import-fleet.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 import { postgresUrl } from './fixtures/postgres-process.ts';
 

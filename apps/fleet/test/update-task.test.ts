@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SpsaResults, Stats, Task } from 'spillway-fleet';
+import type { SpsaResults } from '../src/protocol/read-request.ts';
+import type { Stats } from '../src/scheduling/stats.ts';
+import type { Task } from '../src/scheduling/task.ts';
 import {
   assertInOrder,
   draws,

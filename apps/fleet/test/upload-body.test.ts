@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
-import { UploadBody } from 'spillway-fleet';
+import { UploadBody } from '../src/files/upload-body.ts';
 
 /** Feeds a text in pieces that end where the numbers say. */
 function read(text: string, ends: readonly number[] = []) {

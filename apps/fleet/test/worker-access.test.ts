@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { hashPassword, impossibleHash, matchesPassword } from 'spillway-fleet';
+import { hashPassword, impossibleHash, matchesPassword } from '../src/users/password.ts';
 import { type Answer, FleetSite, info, until } from './fixtures/fleet-site.ts';
 
 const endpoints = [

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import type { Json } from 'spillway';
-import { openIngest, readSettings, startExchange } from 'spillway-ingest';
+import { startExchange } from '../src/exchange/exchange.ts';
+import { openIngest } from '../src/open-ingest.ts';
+import { readSettings } from '../src/settings.ts';
 import { type Ended, ingest, plainEnvironment } from './fixtures/ingest-command.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-bad-'));

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { startFauxqs } from 'fauxqs';
-import { BucketFolder, startExchange } from 'spillway-ingest';
+import { startExchange } from '../src/exchange/exchange.ts';
+import { BucketFolder } from '../src/storage/bucket-folder.ts';
 import { type Ended, IngestCommand } from './fixtures/ingest-command.ts';
 
 const data = await mkdtemp(join(tmpdir(), 'ingest-bucket-'));

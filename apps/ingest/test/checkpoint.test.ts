@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Json } from 'spillway';
-import { checkpointRecord, type ProductCheckpoint, readCheckpoint } from 'spillway-ingest';
+import {
+  checkpointRecord,
+  type ProductCheckpoint,
+  readCheckpoint,
+} from '../src/harvesting/checkpoint.ts';
 
 const checkpoint: ProductCheckpoint = {
   harvest: {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type HarvestAnswer, type Random, seededRandom } from 'spillway';
-import { type Connector, coinbase, type TradePage, type TradePosition } from 'spillway-ingest';
+import { coinbase } from '../src/connectors/coinbase.ts';
+import type { Connector, TradePosition } from '../src/connectors/connector.ts';
+import type { TradePage } from '../src/trade-page.ts';
 import { StandIn } from './fixtures/stand-in.ts';
 
 type Trade = Record<string, unknown>;

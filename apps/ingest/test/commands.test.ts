@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { openIngest, readSettings, startExchange } from 'spillway-ingest';
+import { startExchange } from '../src/exchange/exchange.ts';
+import { openIngest } from '../src/open-ingest.ts';
+import { readSettings } from '../src/settings.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 

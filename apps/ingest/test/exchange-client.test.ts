@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
-import { coinbase } from 'spillway-ingest';
+import { coinbase } from '../src/connectors/coinbase.ts';
 import { StandIn } from './fixtures/stand-in.ts';
 
 let site: StandIn;

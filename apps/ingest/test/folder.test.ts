@@ -7,7 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type FauxqsServer, startFauxqs } from 'fauxqs';
-import { BucketFolder, type BucketFolderOptions, type Folder, LocalFolder } from 'spillway-ingest';
+import { BucketFolder, type BucketFolderOptions } from '../src/storage/bucket-folder.ts';
+import type { Folder } from '../src/storage/folder.ts';
+import { LocalFolder } from '../src/storage/local-folder.ts';
 import { temporaryFolder } from './fixtures/trades.ts';
 
 const bytesOf = (text: string): Uint8Array => Buffer.from(text);
@@ -119,8 +121,9 @@ describe('LocalFolder', () => {
   it('says that there is no room, and leaves the file as it was', async () => {
     await using folder = await temporaryFolder();
     await folder.write('file', bytesOf('before'));
+    const module = JSON.stringify(import.meta.resolve('../src/storage/local-folder.ts'));
     const script = `
-      import { LocalFolder } from ${JSON.stringify(import.meta.resolve('spillway-ingest'))};
+      import { LocalFolder } from ${module};
       process.on('SIGXFSZ', () => {});
       const folder = await LocalFolder.open(process.argv[1]);
       await folder.write('file', Buffer.alloc(2 ** 20)).catch(({ code, message }) => {

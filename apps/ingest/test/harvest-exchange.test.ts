@@ -2,18 +2,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Breaker, Bucket, Harvest, type HarvestCheckpoint, MemoryStore, storeSink } from 'spillway';
-import {
-  binance,
-  type Connector,
-  coinbase,
-  type Exchange,
-  kraken,
-  type SimulatedTrade,
-  startExchange,
-  type TradePage,
-  type TradePosition,
-  type TradeRange,
-} from 'spillway-ingest';
+import { binance } from '../src/connectors/binance.ts';
+import { coinbase } from '../src/connectors/coinbase.ts';
+import type { Connector, TradePosition, TradeRange } from '../src/connectors/connector.ts';
+import { kraken } from '../src/connectors/kraken.ts';
+import { type Exchange, startExchange } from '../src/exchange/exchange.ts';
+import type { SimulatedTrade } from '../src/exchange/simulated-product.ts';
+import type { TradePage } from '../src/trade-page.ts';
 
 /** One for each harvest. */
 const products = [

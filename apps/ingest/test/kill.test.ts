@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { seededRandom, systemRandom } from 'spillway';
-import { openIngest, orphansOf, readSettings, startExchange } from 'spillway-ingest';
+import { startExchange } from '../src/exchange/exchange.ts';
+import { orphansOf } from '../src/harvesting/orphans.ts';
+import { openIngest } from '../src/open-ingest.ts';
+import { readSettings } from '../src/settings.ts';
 import { Child } from './fixtures/child.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { binance, type Connector, type Cursor, kraken } from 'spillway-ingest';
+import { binance } from '../src/connectors/binance.ts';
+import type { Connector, Cursor } from '../src/connectors/connector.ts';
+import { kraken } from '../src/connectors/kraken.ts';
 import { StandIn } from './fixtures/stand-in.ts';
 
 let site: StandIn;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { SettingsError } from 'spillway-cli';
-import { readSettings, shownSettings } from 'spillway-ingest';
+import { readSettings, shownSettings } from '../src/settings.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-settings-'));
 after(() => rm(folder, { recursive: true }));

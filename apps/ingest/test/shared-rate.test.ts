@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { startExchange } from 'spillway-ingest';
+import { startExchange } from '../src/exchange/exchange.ts';
 import { Child } from './fixtures/child.ts';
 import { postgresUrl } from './fixtures/postgres-process.ts';
 

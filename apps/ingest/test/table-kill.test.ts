@@ -7,7 +7,9 @@ import { createInterface } from 'node:readline';
 import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { seededRandom } from 'spillway';
-import { type RawEntry, TradeTable, verify } from 'spillway-ingest';
+import { verify } from '../src/quality/verify.ts';
+import type { RawEntry } from '../src/storage/raw-file.ts';
+import { TradeTable } from '../src/storage/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const rounds = Number(process.env.KILL_ROUNDS ?? 4);

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { startFauxqs } from 'fauxqs';
 import { Lease, MemoryStore } from 'spillway';
-import { BucketFolder, type Folder, TradeTable, verify } from 'spillway-ingest';
+import { verify } from '../src/quality/verify.ts';
+import { BucketFolder } from '../src/storage/bucket-folder.ts';
+import type { Folder } from '../src/storage/folder.ts';
+import { TradeTable } from '../src/storage/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const countSql = 'SELECT count(*) AS n, count(DISTINCT trade_id) AS ids FROM trades';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { TradeTable, writeRawFile } from 'spillway-ingest';
+import { writeRawFile } from '../src/storage/raw-file.ts';
+import { TradeTable } from '../src/storage/trade-table.ts';
 import {
   entryOf,
   fenceOf,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type RawEntry, type TableFile, TradeTable, writeRawFile } from 'spillway-ingest';
+import type { TableFile } from '../src/storage/manifest.ts';
+import { type RawEntry, writeRawFile } from '../src/storage/raw-file.ts';
+import { TradeTable } from '../src/storage/trade-table.ts';
 import {
   entryOf,
   fenceOf,

@@ -5,13 +5,13 @@ import { after, before, describe, it } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
 import {
   type IdRange,
-  type LocalFolder,
   type ProductLedger,
-  type RawEntry,
-  TradeTable,
   type Verification,
   verify,
-} from 'spillway-ingest';
+} from '../src/quality/verify.ts';
+import type { LocalFolder } from '../src/storage/local-folder.ts';
+import type { RawEntry } from '../src/storage/raw-file.ts';
+import { TradeTable } from '../src/storage/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1 };

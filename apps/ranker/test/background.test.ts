@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { Background, Foreground } from 'spillway-ranker';
+import { Background } from '../src/learn/background.ts';
+import { Foreground } from '../src/learn/foreground.ts';
 
 /** Says these times one after another, and then the last one for good. */
 function clockOf(...times: number[]) {
@@ -49,9 +50,10 @@ describe('work in the background', () => {
   it('goes on when the last one has left, on another thread', async () => {
     const foreground = new Foreground();
     const [one, other] = [foreground.enter(), foreground.enter()];
+    const module = JSON.stringify(import.meta.resolve('../src/learn/background.ts'));
     const program = `
       import { parentPort, workerData } from 'node:worker_threads';
-      import { Background } from ${JSON.stringify(import.meta.resolve('spillway-ranker'))};
+      import { Background } from ${module};
       const times = [0, 3_600_000];
       const now = () => times.shift() ?? 3_600_000;
       const background = new Background(workerData, { now });

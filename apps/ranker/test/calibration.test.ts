@@ -8,7 +8,7 @@ import {
   isotonicFit,
   plattFit,
   type Said,
-} from 'spillway-ranker';
+} from '../src/learn/calibration.ts';
 
 const random = seededRandom(3);
 

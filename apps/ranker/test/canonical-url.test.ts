@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { canonicalUrl } from 'spillway-ranker';
+import { canonicalUrl } from '../src/fetching/canonical-url.ts';
 
 describe('the name of an article', () => {
   it('says nothing of how its reader came there', () => {

@@ -4,16 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
-import {
-  defaultModel,
-  type EmbeddedDocument,
-  Embedder,
-  learnTaste,
-  packArticles,
-  quality,
-  type RatedArticle,
-  Tastes,
-} from 'spillway-ranker';
+import type { EmbeddedDocument, RatedArticle } from '../src/learn/document.ts';
+import { Embedder } from '../src/learn/embedder.ts';
+import { defaultModel } from '../src/learn/embedding-model.ts';
+import { quality } from '../src/learn/evaluation.ts';
+import { learnTaste } from '../src/learn/learning.ts';
+import { packArticles } from '../src/learn/packed-articles.ts';
+import { Tastes } from '../src/learn/tastes.ts';
 import { labelledTopics } from './labelled-texts.ts';
 
 const now = 1_700_000_000_000;

@@ -2,16 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SpillwayError, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import {
-  type DueFeed,
-  type FeedAnswer,
-  type FeedFetched,
-  FeedRefresh,
-  type FetchOptions,
-  feedIntervalMsMax,
-  feedIntervalMsMin,
-  feedTurn,
-} from 'spillway-ranker';
+import type { FeedAnswer } from '../src/feeds/feed.ts';
+import type { FetchOptions } from '../src/fetching/fetcher.ts';
+import { FeedRefresh } from '../src/reader/feed-refresh.ts';
+import { feedIntervalMsMax, feedIntervalMsMin, feedTurn } from '../src/reader/feed-turn.ts';
+import type { DueFeed, FeedFetched } from '../src/reader/reader-store.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;

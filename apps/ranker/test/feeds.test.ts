@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { Feed, FeedAnswer, Fetcher } from 'spillway-ranker';
+import type { Feed, FeedAnswer } from '../src/feeds/feed.ts';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Site } from './fetch-scene.ts';
 
 const may = Date.UTC(2024, 4, 6, 7, 8, 9);

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { after, before, describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
-import type { Fetcher } from 'spillway-ranker';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Fetcher } from 'spillway-ranker';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Site } from './fetch-scene.ts';
 
 const russian =

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { FetchedArticle, Fetcher } from 'spillway-ranker';
+import type { Article as FetchedArticle } from '../src/fetching/article.ts';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Site, sentence, story } from './fetch-scene.ts';
 import { sitePages } from './site-pages.ts';
 

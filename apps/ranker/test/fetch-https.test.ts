@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
-import type { Fetcher } from 'spillway-ranker';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { openFetcher, story } from './fetch-scene.ts';
 import { type Certificate, CertificateAuthority } from './fixtures/certificates.ts';
 

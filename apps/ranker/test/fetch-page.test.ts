@@ -4,7 +4,8 @@ import { createServer } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
-import type { FetchedArticle, Fetcher, FetchOptions } from 'spillway-ranker';
+import type { Article as FetchedArticle } from '../src/fetching/article.ts';
+import type { Fetcher, FetchOptions } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Reply, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Fetcher, type FetcherOptions } from 'spillway-ranker';
+import { Fetcher, type FetcherOptions } from '../src/fetching/fetcher.ts';
 
 /** Answers one path of a site. */
 export type Reply = (response: ServerResponse, request: IncomingMessage) => unknown;

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
-import { Arena, learnTaste, Network, packArticles, type RatedArticle } from 'spillway-ranker';
+import { Arena } from '../src/learn/arena.ts';
+import type { RatedArticle } from '../src/learn/document.ts';
+import { learnTaste } from '../src/learn/learning.ts';
+import { Network } from '../src/learn/network.ts';
+import { packArticles } from '../src/learn/packed-articles.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 const shape = { dimension: 32, attention: 16, hidden: 16 };

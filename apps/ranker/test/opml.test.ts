@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { formatOpml, type OpmlFeed, parseOpml } from 'spillway-ranker';
+import { formatOpml, type OpmlFeed, parseOpml } from '../src/feeds/opml.ts';
 import { openFetcher } from './fetch-scene.ts';
 
 const list = `<?xml version="1.0"?><opml version="2.0"><head><title>Mine</title></head><body>

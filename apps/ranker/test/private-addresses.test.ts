@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { LookupAddress } from 'node:dns';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { type Fetcher, isPublicAddress } from 'spillway-ranker';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
+import { isPublicAddress } from '../src/fetching/public-address.ts';
 import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
 
 const privateAddresses = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';
-import { rankLines } from 'spillway-ranker';
+import { rankLines } from '../src/server/rank-lines.ts';
 import { NewsSite, storyOf } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { WordEmbedder } from './fixtures/word-embedder.ts';

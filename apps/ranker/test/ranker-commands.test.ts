@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { rankerProgram } from 'spillway-ranker';
+import { rankerProgram } from '../src/commands/program.ts';
 import { ranker } from './fixtures/ranker-command.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { openStorage, temporaryFolder } from './fixtures/stored-ranker.ts';

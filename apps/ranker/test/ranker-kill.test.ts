@@ -5,7 +5,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Random, seededRandom } from 'spillway';
-import type { RankerStorage } from 'spillway-ranker';
+import type { RankerStorage } from '../src/storage/ranker-storage.ts';
 import { openStorage, temporaryFolder } from './fixtures/stored-ranker.ts';
 
 /** Each round kills one process; those of a chain follow each other on one database. */

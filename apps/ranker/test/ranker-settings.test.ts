@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { readSettings, settingRules, shownSettings } from 'spillway-ranker';
+import { settingRules } from '../src/setting-list.ts';
+import { readSettings, shownSettings } from '../src/settings.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
 
 describe('the settings of the ranker', () => {

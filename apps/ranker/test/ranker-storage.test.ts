@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { articleId, type RankerStorage } from 'spillway-ranker';
+import { articleId } from '../src/storage/articles.ts';
+import type { RankerStorage } from '../src/storage/ranker-storage.ts';
 import { postgresUrl } from './fixtures/postgres-process.ts';
 import {
   openStorage,

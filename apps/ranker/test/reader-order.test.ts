@@ -2,18 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import {
-  atOnce,
   duplicateMsMax,
   type Groups,
   groupDuplicates,
-  inSlices,
   isDuplicate,
-  type OrderOptions,
-  order,
-  type Place,
-  type ReaderArticle,
-  type Verdict,
-} from 'spillway-ranker';
+} from '../src/reader/duplicates.ts';
+import { type OrderOptions, order, type Place } from '../src/reader/order.ts';
+import type { ReaderArticle } from '../src/reader/reader-store.ts';
+import type { Verdict } from '../src/reader/rule-book.ts';
+import { atOnce, inSlices } from '../src/reader/slices.ts';
 import { articleOf, dayMs, nowMs, someArticles, vectorOf } from './fixtures/articles.ts';
 
 const defaults: OrderOptions = {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type ReaderFeed, rankerError } from 'spillway-ranker';
+import { rankerError } from '../src/errors.ts';
+import type { ReaderFeed } from '../src/reader/reader-store.ts';
 import { ReaderSite, wallClock } from './fixtures/reader-site.ts';
 import { Visitor } from './fixtures/visitor.ts';
 

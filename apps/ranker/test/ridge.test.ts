@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { RatedArticle } from '../src/learn/document.ts';
 import {
   featureCount,
   featurePenalties,
   featureWeights,
-  fitRidge,
-  foldOf,
-  growRows,
-  noRows,
-  packArticles,
-  type RatedArticle,
-  type RatedRows,
   trainingFeatures,
-  VectorIndex,
-} from 'spillway-ranker';
+} from '../src/learn/features.ts';
+import { foldOf, packArticles } from '../src/learn/packed-articles.ts';
+import { growRows, noRows, type RatedRows } from '../src/learn/rated-rows.ts';
+import { fitRidge } from '../src/learn/ridge.ts';
+import { VectorIndex } from '../src/learn/vector-index.ts';
 import { model, VectorScene } from './vector-scene.ts';
 
 async function rowsOf(rated: RatedArticle[], known: RatedRows = noRows(model.dimension)) {

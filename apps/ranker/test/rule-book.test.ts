@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { checkRule, type NewRule, type ReaderRule, RuleBook } from 'spillway-ranker';
+import type { NewRule, ReaderRule } from '../src/reader/reader-store.ts';
+import { checkRule, RuleBook } from '../src/reader/rule-book.ts';
 import { articleOf } from './fixtures/articles.ts';
 
 const mute = (field: NewRule['field'], value: string): NewRule => {

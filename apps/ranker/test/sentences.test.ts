@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { chunksOf, countWords, sentencesOf } from 'spillway-ranker';
+import { chunksOf, countWords, sentencesOf } from '../src/learn/sentences.ts';
 
 describe('sentences', () => {
   it('end where a reader would say so, not at titles, initials and decimals', () => {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
-import { Network, networkSize, Shelf, Tastes, untrained } from 'spillway-ranker';
+import { Network, networkSize } from '../src/learn/network.ts';
+import { Shelf } from '../src/learn/shelf.ts';
+import { Tastes } from '../src/learn/tastes.ts';
+import { untrained } from '../src/learn/trained.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 describe('the shelf', () => {

@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import {
-  emptyDocument,
-  type RatedArticle,
-  type Score,
-  Tastes,
-  type Trained,
-  untrained,
-} from 'spillway-ranker';
+import { emptyDocument, type RatedArticle } from '../src/learn/document.ts';
+import type { Score } from '../src/learn/score.ts';
+import { Tastes } from '../src/learn/tastes.ts';
+import { type Trained, untrained } from '../src/learn/trained.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 describe('tastes', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { packTrained, unpackTrained, untrained } from 'spillway-ranker';
+import { packTrained, unpackTrained, untrained } from '../src/learn/trained.ts';
 
 describe('what training has found', () => {
   it('is stored in bytes and read again, with and without a network', () => {

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';
-import {
-  Foreground,
-  type RatedArticle,
-  Tastes,
-  TrainingQueue,
-  type TrainingRecord,
-} from 'spillway-ranker';
+import type { RatedArticle } from '../src/learn/document.ts';
+import { Foreground } from '../src/learn/foreground.ts';
+import { Tastes } from '../src/learn/tastes.ts';
+import type { TrainingRecord } from '../src/learn/training.ts';
+import { TrainingQueue } from '../src/learn/training-queue.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 const clock = { ...systemClock, now: () => now };

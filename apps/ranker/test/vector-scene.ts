@@ -1,5 +1,5 @@
 import { seededRandom } from 'spillway';
-import type { EmbeddedDocument, ModelName, RatedArticle } from 'spillway-ranker';
+import type { EmbeddedDocument, ModelName, RatedArticle } from '../src/learn/document.ts';
 
 /** Vectors made up for tests: small, and without any text. */
 export const model: ModelName = { id: 'made-up', precision: 'exact', dimension: 32 };
