@@ -5,7 +5,6 @@ export {
   type DropReason,
 } from './background/backlog.ts';
 export { type Clock, systemClock, wallClock } from './base/clock.ts';
-export type { CloseOptions } from './base/closing.ts';
 export { type Deadline, deadline } from './base/deadline.ts';
 export {
   type ErrorCode,
@@ -13,8 +12,9 @@ export {
   SpillwayError,
   type SpillwayErrorOptions,
 } from './base/errors.ts';
+export type { CloseOptions } from './base/part.ts';
 export { type Random, seededRandom, systemRandom } from './base/random.ts';
-export type { Task } from './base/task.ts';
+export type { Runner, RunOptions, Task } from './base/task.ts';
 export {
   type Change,
   Document,
@@ -75,12 +75,13 @@ export {
   type RetryBudgetOptions,
   type RetryBudgetStats,
 } from './outbound/retry-budget.ts';
+export { type Stack, stack } from './outbound/stack.ts';
 export { Throttle, type ThrottleOptions, type ThrottleStats } from './outbound/throttle.ts';
 export type { PoolOptions, PoolStats } from './pool/options.ts';
 export { Pool, type PoolCloseOptions } from './pool/pool.ts';
 export type { RecycleOptions } from './pool/recycle.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './pool/snapshot.ts';
-export type { RunOptions } from './pool/task.ts';
+export type { PoolRunOptions } from './pool/task.ts';
 export {
   type SetupContext,
   type Transfer,
@@ -123,3 +124,13 @@ export type {
   StoredRecord,
   StoreReading,
 } from './store/store.ts';
+export {
+  Batch,
+  type BatchEntry,
+  type BatchGroup,
+  type BatchOptions,
+  type BatchStats,
+} from './wait/batch.ts';
+export { BoundedMap, type BoundedMapOptions } from './wait/bounded-map.ts';
+export { Every, type EveryOptions, type EveryStats, every } from './wait/every.ts';
+export { SingleFlight } from './wait/single-flight.ts';

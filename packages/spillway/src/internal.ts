@@ -5,6 +5,26 @@ export { untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker } from './base/errors.ts';
 export { inDoubt } from './base/in-doubt.ts';
+export { didYouMean, nearest } from './base/nearest.ts';
+export {
+  anything,
+  callback,
+  type Filled,
+  flag,
+  instance,
+  integer,
+  maybe,
+  number,
+  oneOf,
+  or,
+  positive,
+  type Rule,
+  type Rules,
+  type Settled,
+  settle,
+  word,
+} from './base/options.ts';
+export { Closing } from './base/part.ts';
 export { HarvestLimit } from './harvest/limit.ts';
 export { Histogram } from './meter/histogram.ts';
 export {
@@ -15,4 +35,5 @@ export {
   type Updated,
 } from './shared/store-link.ts';
 export { checkStoreChanges, checkStoreNames, jsonText } from './store/store.ts';
+export { Deadlines } from './wait/deadlines.ts';
 export { nextTurn } from './wait/turn.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
-import { Pool, type Random, type RunOptions } from 'spillway';
+import { Pool, type PoolRunOptions, type Random } from 'spillway';
 import { explore, SimulatedThreads, VirtualClock } from 'spillway/testing';
 import * as worker from './fixtures/simulated-worker.ts';
 
@@ -90,7 +90,7 @@ class Scenario {
     const affinity = this.pick(4) === 0 ? `a${this.pick(3)}` : undefined;
     const job = { id, ms: this.pick(30), fails: this.pick(8) === 0, affinity };
     const key = this.pick(2) === 0 ? `k${this.pick(3)}` : undefined;
-    const options: RunOptions = {
+    const options: PoolRunOptions = {
       signal: controller.signal,
       affinity,
       key,
@@ -109,7 +109,7 @@ class Scenario {
     this.settled.set(id, outcome);
   }
 
-  async #outcome(job: worker.Job, options: RunOptions): Promise<string> {
+  async #outcome(job: worker.Job, options: PoolRunOptions): Promise<string> {
     const { id, ms } = job;
     const kind = this.pick(3);
     try {

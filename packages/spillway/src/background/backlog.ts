@@ -1,7 +1,7 @@
 import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { type CloseOptions, Closing } from '../base/closing.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { type CloseOptions, Closing } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import { Ring, type RingMember } from '../wait/ring.ts';
 import { mayGrant, nextTurn } from '../wait/turn.ts';

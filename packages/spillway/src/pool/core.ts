@@ -8,7 +8,7 @@ import type { PoolSettings, PoolStats } from './options.ts';
 import { PoolPoll } from './poll.ts';
 import { PoolQueue } from './queue.ts';
 import { Snapshot } from './snapshot.ts';
-import { type PoolCall, PoolHandler, PoolTask, type RunOptions } from './task.ts';
+import { type PoolCall, PoolHandler, type PoolRunOptions, PoolTask } from './task.ts';
 import { PoolWatch } from './watch.ts';
 import { type FromWorker, slotOf, unpackError } from './wire.ts';
 import type { PoolMember } from './worker.ts';
@@ -76,7 +76,7 @@ export class PoolCore {
     };
   }
 
-  submit(call: PoolCall, options: RunOptions): PoolTask {
+  submit(call: PoolCall, options: PoolRunOptions): PoolTask {
     const { signal, affinity } = options;
     const handler = this.#handlers.get(call.name);
     if (handler === undefined) {

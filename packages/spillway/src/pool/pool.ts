@@ -3,14 +3,14 @@ import { PoolCore } from './core.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './module.ts';
 import { type PoolOptions, type PoolStats, poolSettings } from './options.ts';
 import { PoolStream } from './stream.ts';
-import { checkRunOptions, type PoolTask, type RunOptions } from './task.ts';
+import { checkPoolRunOptions, type PoolRunOptions, type PoolTask } from './task.ts';
 
 export interface PoolCloseOptions {
   /** How long tasks may still take, in milliseconds; what is left then is ended. @default 10000 */
   readonly withinMs?: number | undefined;
 }
 
-const plainOptions: RunOptions = {};
+const plainOptions: PoolRunOptions = {};
 
 /**
  * Worker threads behind a bounded queue with a deadline. Each worker has private resources, all
@@ -47,9 +47,9 @@ export class Pool<Module> implements AsyncDisposable {
   run<Name extends RunName<Module>>(
     name: Name,
     input: InputOf<Module[Name]>,
-    options: RunOptions = plainOptions,
+    options: PoolRunOptions = plainOptions,
   ): Promise<OutputOf<Module[Name]>> {
-    if (options !== plainOptions) checkRunOptions(options);
+    if (options !== plainOptions) checkPoolRunOptions(options);
     const task = this.#core.submit({ name, input, isStream: false }, options);
     return task.promise as Promise<OutputOf<Module[Name]>>;
   }
@@ -61,10 +61,10 @@ export class Pool<Module> implements AsyncDisposable {
   stream<Name extends StreamName<Module>>(
     name: Name,
     input: InputOf<Module[Name]>,
-    options: RunOptions = plainOptions,
+    options: PoolRunOptions = plainOptions,
   ): AsyncIterableIterator<ChunkOf<Module[Name]>> & AsyncDisposable {
     const core = this.#core;
-    checkRunOptions(options);
+    checkPoolRunOptions(options);
     const start = (chunk: (value: unknown) => void) =>
       core.submit({ name, input, isStream: true, chunk }, options);
     const stop = (task: PoolTask) => core.stop(task, new Error('the reader stopped'));

@@ -4,7 +4,7 @@ import { Waiter } from '../wait/wait-queue.ts';
 import { PoolSpare } from './spare.ts';
 import type { PoolMember } from './worker.ts';
 
-export interface RunOptions {
+export interface PoolRunOptions {
   /** Leaves the queue, or aborts the task where it runs, when it aborts. */
   readonly signal?: AbortSignal | undefined;
   /** Buffers inside the input that are moved to the worker instead of copied. */
@@ -17,7 +17,7 @@ export interface RunOptions {
   readonly affinity?: string | undefined;
 }
 
-export function checkRunOptions(options: RunOptions): void {
+export function checkPoolRunOptions(options: PoolRunOptions): void {
   const { transfer, priority = 0, key = '', affinity = '' } = options;
   checkInteger('priority', priority, 0, priorityMax);
   check(typeof key === 'string', 'key', 'a string', key);
@@ -85,7 +85,7 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
     handler: PoolHandler,
     call: PoolCall,
     place: { readonly seat: number | undefined; readonly arrivedAt: number },
-    options: RunOptions,
+    options: PoolRunOptions,
   ) {
     super(options.signal);
     this.#signal = options.signal;

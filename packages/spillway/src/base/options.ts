@@ -1,0 +1,113 @@
+import { AssertionError } from 'node:assert/strict';
+import { check, misuse } from './check.ts';
+import { didYouMean } from './nearest.ts';
+
+/** The rule of one option. An option that is absent gets the default; a required one has none. */
+export interface Rule<T> {
+  /** Completes "must be". */
+  readonly rule: string;
+  readonly holds: (value: unknown) => boolean;
+  readonly absent: T | undefined;
+  readonly isRequired: boolean;
+}
+
+/** A rule of an option that stays undefined when it is absent. */
+export type MaybeRule<T> = Rule<T> & { readonly staysAbsent: true };
+
+/** A rule for each option of an interface; the value types are those of the interface. */
+export type Rules<Options> = {
+  readonly [Name in keyof Options]-?: Rule<Exclude<Options[Name], undefined>>;
+};
+
+/** The options of an interface with the defaults filled in: only `maybe` ones can be undefined. */
+export type Settled<Options, R> = {
+  readonly [Name in keyof Options]-?: R[Name & keyof R] extends MaybeRule<unknown>
+    ? Options[Name] | undefined
+    : Exclude<Options[Name], undefined>;
+};
+
+/** The options of an interface with a value for each. */
+export type Filled<Options> = {
+  readonly [Name in keyof Options]-?: Exclude<Options[Name], undefined>;
+};
+
+/**
+ * Checks all options of `owner` and fills in the defaults. Wrong use is an AssertionError with the
+ * owner, the option, its rule and the value; an unknown option is refused, too.
+ */
+export function settle<Options extends object, const R extends Rules<Options>>(
+  owner: string,
+  options: Options,
+  rules: R,
+): Settled<Options, R> {
+  const isObject = typeof options === 'object' && options !== null;
+  check(isObject, `${owner}: options`, 'an object', options);
+  for (const name of Object.keys(options)) {
+    if (Object.hasOwn(rules, name)) continue;
+    const message = `${owner}: ${name}: is not an option${didYouMean(name, Object.keys(rules))}`;
+    throw new AssertionError({ message, actual: name });
+  }
+  const settled: Record<string, unknown> = {};
+  for (const [name, { rule, holds, absent, isRequired }] of Object.entries<Rule<unknown>>(rules)) {
+    const value = (options as Readonly<Record<string, unknown>>)[name];
+    const isRight = value === undefined ? !isRequired : holds(value);
+    if (!isRight) throw misuse(`${owner}: ${name}`, rule, value);
+    settled[name] = value === undefined ? absent : value;
+  }
+  return settled as Settled<Options, R>;
+}
+
+/** An integer between the bounds, both included. */
+export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Rule<number> {
+  const { rule, holds } = number(min, max === Number.MAX_SAFE_INTEGER ? Infinity : max);
+  const integral = rule.replace('a number', 'an integer');
+  return required(integral, (value) => Number.isSafeInteger(value) && holds(value));
+}
+
+/** A number between the bounds, both included; Infinity unless there is an upper bound. */
+export function number(min: number, max: number = Infinity): Rule<number> {
+  const rule = max === Infinity ? `a number from ${min}` : `a number from ${min} to ${max}`;
+  return required(rule, (value) => typeof value === 'number' && value >= min && value <= max);
+}
+
+/** A number above 0; Infinity unless there is an upper bound. */
+export function positive(max: number = Infinity): Rule<number> {
+  const rule = max === Infinity ? 'a number above 0' : `a number above 0, up to ${max}`;
+  return required(rule, (value) => typeof value === 'number' && value > 0 && value <= max);
+}
+
+/** A string with at least one character. */
+export const word: Rule<string> = required('a string that is not empty', (value) => {
+  return typeof value === 'string' && value !== '';
+});
+export const flag: Rule<boolean> = required('true or false', (value) => typeof value === 'boolean');
+export const callback: Rule<never> = required('a function', (value) => typeof value === 'function');
+
+/** Any value but undefined; its type is left to the compiler. */
+export const anything: Rule<never> = required('given', () => true);
+
+export function oneOf<const T>(...values: readonly T[]): Rule<T> {
+  const names = values.map((value) => (typeof value === 'string' ? `'${value}'` : String(value)));
+  return required(names.join(' or '), (value) => values.includes(value as T));
+}
+
+/** A value that passes a test of the caller; `rule` completes "must be": `a Lane`. */
+export function instance(test: (value: unknown) => boolean, rule: string): Rule<never> {
+  return required(rule, test);
+}
+
+/** The rule, with a default for an absent option. */
+export function or<T>(rule: Rule<never>, absent: T): Rule<T>;
+export function or<T>(rule: Rule<T>, absent: NoInfer<T>): Rule<T>;
+export function or<T>(rule: Rule<T>, absent: T): Rule<T> {
+  return { ...rule, absent, isRequired: false };
+}
+
+/** The rule, for an option that may be absent and has no default. */
+export function maybe<T>(rule: Rule<T>): MaybeRule<T> {
+  return { ...rule, isRequired: false, staysAbsent: true };
+}
+
+function required<T>(rule: string, holds: (value: unknown) => boolean): Rule<T> {
+  return { rule, holds, absent: undefined, isRequired: true };
+}

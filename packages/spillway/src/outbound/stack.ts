@@ -1,0 +1,27 @@
+import type { Runner, RunOptions, Task } from '../base/task.ts';
+
+/** A function that runs a task through all runners of a stack. */
+export type Stack = <T>(task: Task<T>, options?: RunOptions) => Promise<T>;
+
+/**
+ * Composes runners, outermost first: `stack(lane, retry, breaker, bucket)` holds one permit of the
+ * lane for all attempts of a call; each attempt asks the breaker anew; only what the breaker lets
+ * through takes a token of the bucket. Each runner gives its own signal to the one inside it, so an
+ * abort or a deadline of an outer one ends the inner ones.
+ *
+ * The order is a choice. A retry outside of a lane lets others in between two attempts, and outside
+ * of a breaker it waits until that closes again; inside of one, the breaker sees a call fail only
+ * after its last attempt.
+ */
+export function stack(...runners: readonly Runner[]): Stack {
+  return (task, options) => {
+    let run = task;
+    for (const runner of runners.slice(1).toReversed()) {
+      const inner = run;
+      run = (signal) => runner.run(inner, { signal });
+    }
+    const [outermost] = runners;
+    if (outermost !== undefined) return outermost.run(run, options);
+    return run(options?.signal ?? new AbortController().signal);
+  };
+}

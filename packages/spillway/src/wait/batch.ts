@@ -1,0 +1,234 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { misuse } from '../base/check.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { inDoubt } from '../base/in-doubt.ts';
+import {
+  anything,
+  callback,
+  type Filled,
+  integer,
+  maybe,
+  number,
+  or,
+  settle,
+} from '../base/options.ts';
+import type { RunOptions } from '../base/task.ts';
+import { Deadlines } from './deadlines.ts';
+import { rejectSoon } from './reject-soon.ts';
+import { Ring } from './ring.ts';
+import { Waiter } from './wait-queue.ts';
+
+/** One item on its way, which the call answers with `grant` or `refuse`. */
+export class BatchEntry<Item, Result> extends Waiter<Result> {
+  readonly item: Item;
+  readonly dueAt: number;
+  /** Runs a function in the AsyncLocalStorage context of the caller that brought the item. */
+  readonly inContext: <R>(work: () => R) => R = AsyncLocalStorage.snapshot();
+  /**
+   * Whether a caller that leaves now is told that its write may have been done. `take` sets it; a
+   * call that only prepares at first may set it back until it writes.
+   */
+  mayBeDone = false;
+  readonly #signal: AbortSignal | undefined;
+  #leaving: AbortController | undefined = undefined;
+
+  constructor(
+    item: Item,
+    options: RunOptions & { readonly dueAt: number; readonly left: () => void },
+  ) {
+    super(options.signal, options.left);
+    this.item = item;
+    this.dueAt = options.dueAt;
+    this.#signal = options.signal;
+  }
+
+  /** Aborts when the caller leaves: its own signal aborted, or the deadline has passed. */
+  get signal(): AbortSignal {
+    this.#leaving ??= new AbortController();
+    return this.#leaving.signal;
+  }
+
+  /** Ends the waiting: tells the caller why, and the call that nobody waits for this item. */
+  giveUp(reason: unknown): void {
+    this.leave();
+    super.refuse(this.mayBeDone ? inDoubt(reason) : reason);
+    this.#leaving?.abort(reason);
+  }
+
+  override grant(value: Result): void {
+    this.ring?.remove(this);
+    super.grant(value);
+  }
+
+  override refuse(reason: unknown): void {
+    this.ring?.remove(this);
+    super.refuse(reason);
+  }
+
+  override handleEvent(): void {
+    this.giveUp(this.#signal?.reason);
+  }
+}
+
+/** The view that one call has of those who wait. */
+export interface BatchGroup<Item, Result> {
+  /** Aborts when all who waited or were taken have left; somebody may have come since. */
+  readonly signal: AbortSignal;
+  /** The item that `take` gives next, if anybody waits. */
+  readonly next: Item | undefined;
+  /** Takes those who have waited longest, at most `max` of them. @default groupMax */
+  take(max?: number): readonly BatchEntry<Item, Result>[];
+}
+
+export interface BatchOptions<Item, Result> {
+  /**
+   * Does one group: prepares (a lock, a connection), takes, works, and answers each entry it took.
+   * Whoever comes before `take` belongs to the group. If it throws, all it took are refused with
+   * that error; if it took nothing, all who wait.
+   */
+  readonly call: (group: BatchGroup<Item, Result>) => Promise<void>;
+  /** The largest group. An integer from 1. @default 256 */
+  readonly groupMax?: number | undefined;
+  /** How many may wait for a group. An integer from 0. @default 10_000 */
+  readonly queueMax?: number | undefined;
+  /** How long one item may take in all, in milliseconds, from 0. @default 10_000 */
+  readonly deadlineMs?: number | undefined;
+  /** The error for one who finds the queue full. */
+  readonly full: (waiting: number) => Error;
+  /** The error for one whose deadline has passed. @default code `DEADLINE` */
+  readonly late?: ((deadlineMs: number) => Error) | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface BatchStats {
+  readonly waiting: number;
+  /** Items of the group under way. */
+  readonly running: number;
+  /** Calls that have ended. */
+  readonly groups: number;
+}
+
+/**
+ * Group commit: one call at a time, and all who come meanwhile share the next one. A caller that
+ * aborts or is late is told at once; if its item was taken by then, the error says that the write
+ * may have been done. The call runs in no caller's AsyncLocalStorage context.
+ */
+export class Batch<Item, Result> {
+  readonly #options: Filled<BatchOptions<Item, Result>>;
+  readonly #waiting = new Ring<BatchEntry<Item, Result>>();
+  readonly #taken = new Ring<BatchEntry<Item, Result>>();
+  readonly #deadlines: Deadlines;
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
+  #abandon: AbortController | undefined = undefined;
+  #working: Promise<void> | undefined = undefined;
+  #groups = 0;
+
+  constructor(options: BatchOptions<Item, Result>) {
+    const settled = settle('Batch', options, {
+      call: callback,
+      groupMax: or(integer(1), 256),
+      queueMax: or(integer(0), 10_000),
+      deadlineMs: or(number(0), 10_000),
+      full: callback,
+      late: maybe(callback),
+      clock: or(anything, systemClock),
+    });
+    const late = (ms: number) => new SpillwayError('DEADLINE', `not done within ${ms} ms`);
+    this.#options = { ...settled, late: settled.late ?? late };
+    this.#deadlines = new Deadlines(settled.clock, this.#expire);
+  }
+
+  get stats(): BatchStats {
+    return { waiting: this.#waiting.size, running: this.#taken.size, groups: this.#groups };
+  }
+
+  /** Resolves with what the call grants to this item. */
+  add(item: Item, { signal }: RunOptions = {}): Promise<Result> {
+    if (signal?.aborted) return rejectSoon(signal.reason);
+    const { queueMax, deadlineMs, clock, full } = this.#options;
+    // The first one starts a call at once, so it never waits in the queue.
+    const isFull = this.#working !== undefined && this.#waiting.size >= queueMax;
+    if (isFull) return rejectSoon(full(this.#waiting.size));
+    const dueAt = clock.now() + deadlineMs;
+    const entry = new BatchEntry<Item, Result>(item, { signal, dueAt, left: this.#left });
+    this.#waiting.push(entry);
+    this.#deadlines.watch(dueAt);
+    this.#working ??= this.#inOwnContext(() => this.#work());
+    return entry.promise;
+  }
+
+  /** Resolves when nobody waits and no call is under way. */
+  async idle(): Promise<void> {
+    while (this.#working !== undefined) await this.#working;
+  }
+
+  /** Turns away all who wait; a call under way goes on. */
+  refuseAll(reason: unknown): void {
+    for (const entry of this.#waiting) entry.refuse(reason);
+  }
+
+  async #work(): Promise<void> {
+    // All who come in one turn of the promise queue share the first group.
+    await undefined;
+    while (this.#waiting.size > 0) await this.#callOnce();
+    this.#deadlines.clear();
+    this.#working = undefined;
+  }
+
+  async #callOnce(): Promise<void> {
+    const abandon = new AbortController();
+    this.#abandon = abandon;
+    let hasTaken = false;
+    const waiting = this.#waiting;
+    const group: BatchGroup<Item, Result> = {
+      signal: abandon.signal,
+      get next() {
+        return waiting.first?.item;
+      },
+      take: (max = this.#options.groupMax) => {
+        hasTaken = true;
+        return this.#take(max);
+      },
+    };
+    let reason: unknown;
+    try {
+      await this.#options.call(group);
+      reason = misuse('Batch: call', 'a function that answers all it takes', this.#options.call);
+    } catch (error) {
+      reason = error;
+    }
+    this.#groups += 1;
+    for (const entry of this.#taken) entry.refuse(reason);
+    // A call that gave up since nobody waited has nothing to say to those who came since.
+    if (!hasTaken && !abandon.signal.aborted) this.refuseAll(reason);
+  }
+
+  #take(max: number): BatchEntry<Item, Result>[] {
+    const entries: BatchEntry<Item, Result>[] = [];
+    while (entries.length < max) {
+      const entry = this.#waiting.shift();
+      if (entry === undefined) break;
+      entry.mayBeDone = true;
+      this.#taken.push(entry);
+      entries.push(entry);
+    }
+    return entries;
+  }
+
+  readonly #left = (): void => {
+    if (this.#waiting.size + this.#taken.size === 0) this.#abandon?.abort();
+  };
+
+  readonly #expire = (now: number): number => {
+    const { deadlineMs, late } = this.#options;
+    for (const entries of [this.#taken, this.#waiting]) {
+      for (const entry of entries) {
+        if (entry.dueAt > now) break;
+        entry.giveUp(late(deadlineMs));
+      }
+    }
+    const taken = this.#taken.first?.dueAt ?? Infinity;
+    return Math.min(taken, this.#waiting.first?.dueAt ?? Infinity);
+  };
+}

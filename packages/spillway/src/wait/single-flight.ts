@@ -1,0 +1,37 @@
+import { untilAborted } from '../base/abort.ts';
+import type { RunOptions } from '../base/task.ts';
+
+/**
+ * Shares one call among all who ask for the same key while it is under way. A caller that aborts
+ * leaves alone; the call goes on, even if nobody waits any more, so it needs a deadline of its own.
+ */
+export class SingleFlight<T> {
+  readonly #calls = new Map<string, Promise<T>>();
+
+  /** The number of calls under way. */
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  has(key: string): boolean {
+    return this.#calls.has(key);
+  }
+
+  /** Gives the outcome of the call under way for this key, or calls `work` if there is none. */
+  run(key: string, work: () => Promise<T>, { signal }: RunOptions = {}): Promise<T> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    return untilAborted(this.#calls.get(key) ?? this.#start(key, work), signal);
+  }
+
+  #start(key: string, work: () => Promise<T>): Promise<T> {
+    // A call that throws before its first await, or asks for its own key, finds its place taken.
+    const call = Promise.resolve().then(work);
+    this.#calls.set(key, call);
+    const forget = () => {
+      this.#calls.delete(key);
+    };
+    // Listening here also keeps a failure that nobody waits for from ending the process.
+    call.then(forget, forget);
+    return call;
+  }
+}
