@@ -14,17 +14,19 @@ export {
   RecentErrors,
   type RecentErrorsOptions,
 } from './failure/recent-errors.ts';
-export { type AssetsOptions, assets } from './file/assets.ts';
 export { type Download, download } from './file/download.ts';
-export { fileDownload, pathInside } from './file/files.ts';
-export { type Received, type ReceiveOptions, receive } from './file/upload.ts';
+export { type AssetsOptions, assets, fileDownload, pathInside } from './file/files.ts';
+export type { Piece, PieceSource } from './file/pieces.ts';
 export {
   type FormFile,
+  type Received,
   type ReceivedForm,
   type ReceiveFormOptions,
+  type ReceiveOptions,
+  receive,
   receiveForm,
   uploads,
-} from './file/uploads.ts';
+} from './file/upload.ts';
 export { type IdempotencyOptions, idempotency } from './idempotency/idempotency.ts';
 export type { IdempotencyStats } from './idempotency/ledger.ts';
 export {
@@ -45,7 +47,6 @@ export type { Observable } from './page/live-view.ts';
 export type { LiveOptions, LiveStats } from './page/live-views.ts';
 export { type PageOptions, page, pages } from './page/page.ts';
 export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './page/patch.ts';
-export type { Piece, PieceSource } from './page/piece-stream.ts';
 export {
   type Frozen,
   State,

@@ -9,6 +9,7 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { deadline } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { type ReceiveFormOptions, receive, receiveForm, uploads } from 'spillway-http';
+import { cannotMount, mountSmallDisk } from '../../spillway/test/fixtures/mount.ts';
 
 /** A server that takes uploads into a folder of its own. */
 class Scene implements AsyncDisposable {
@@ -211,6 +212,51 @@ describe('a form with files', () => {
       assert.deepEqual(await readdir(scene.folder), []);
     });
   }
+
+  it('leaves all files as they were when one of them cannot be put in place', async () => {
+    const names = ['old.txt', 'new.txt', 'folder'];
+    const place = ({ filename }: { readonly filename: string }) =>
+      join(scene.folder, String(names[Number.parseInt(filename.slice(-5), 10)]));
+    await using scene = await Scene.open({ filesMax: 3, place });
+    await writeFile(join(scene.folder, 'old.txt'), 'old');
+    await mkdir(join(scene.folder, 'folder'));
+    const response = await send(scene, formOf(['0', '1', '2']));
+    assert.equal(response.status, 500);
+    assert.deepEqual((await readdir(scene.folder)).sort(), ['folder', 'old.txt']);
+    assert.equal(await readFile(join(scene.folder, 'old.txt'), 'utf8'), 'old');
+  });
+
+  it('replaces several older files, and leaves nothing else', async () => {
+    const place = ({ filename }: { readonly filename: string }) =>
+      join(scene.folder, filename.slice(-5));
+    await using scene = await Scene.open({ place });
+    for (const name of ['0.txt', '1.txt']) await writeFile(join(scene.folder, name), 'old');
+    assert.equal((await send(scene, formOf(['a', 'b']))).status, 200);
+    assert.deepEqual((await readdir(scene.folder)).sort(), ['0.txt', '1.txt']);
+    assert.equal(await readFile(join(scene.folder, '0.txt'), 'utf8'), 'a');
+    assert.equal(await readFile(join(scene.folder, '1.txt'), 'utf8'), 'b');
+  });
+
+  it('for which the disk has no room is answered 507, and nothing of it is kept', async (test) => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-upload-'));
+    const disk = join(folder.path, 'disk');
+    using mounted = mountSmallDisk(disk, 65_536);
+    if (mounted === undefined) return test.skip(cannotMount);
+    const place = ({ filename }: { readonly filename: string }) => join(disk, filename.slice(-5));
+    await using scene = await Scene.open({ place });
+    const raw = fastify();
+    await raw.register(uploads);
+    raw.put('/', (request) => receive(request, join(disk, 'raw'), { bytesMax: 100_000 }));
+    const answers = [
+      await send(scene, formOf(['x', 'y'.repeat(90_000)])).then((response) => response.json()),
+      (await raw.inject({ method: 'PUT', url: '/', payload: 'z'.repeat(90_000) })).json(),
+    ];
+    for (const answer of answers) {
+      const { statusCode, code } = answer as { statusCode: number; code: string };
+      assert.deepEqual([statusCode, code], [507, 'DISK_FULL']);
+    }
+    assert.deepEqual(await readdir(disk), []);
+  });
 
   it('that ends early is refused, and nothing of it is kept', async () => {
     await using scene = await Scene.open();

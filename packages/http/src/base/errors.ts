@@ -6,6 +6,7 @@ const faults = {
   BODY_TYPE: { status: 415, retryable: false },
   CHANNEL_FULL: { status: 503, retryable: true },
   CSRF_REFUSED: { status: 403, retryable: false },
+  DISK_FULL: { status: 507, retryable: false },
   HEADERS_TOO_LARGE: { status: 431, retryable: false },
   IDEMPOTENCY_DONE: { status: 409, retryable: false },
   IDEMPOTENCY_FULL: { status: 503, retryable: true },

@@ -1,27 +1,26 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { check, checkInteger } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import { type Piece, type PieceSource, PieceStream, readable } from '../page/piece-stream.ts';
-import { byteRange } from './byte-range.ts';
-import { evaluate, isRangeFresh } from './conditions.ts';
+import { type ByteRange, type Piece, type PieceSource, PieceStream, readable } from './pieces.ts';
 
 export interface Download {
   /** Pieces of known sizes, of which ranges can be asked for; or a stream of any length. */
   readonly body: readonly Piece[] | PieceSource;
-  /** @default 'application/octet-stream' */
+  /** Media type. @default 'application/octet-stream' */
   readonly type?: string | undefined;
-  /** What a browser shall save it as. @default not said: it may show it */
+  /** Name under which a browser saves it. @default none: a browser may show it */
   readonly name?: string | undefined;
-  /** Changes whenever a byte of the body does: visible ASCII without quotes. @default none */
+  /** Version that changes with every byte: visible ASCII without quotes. @default none */
   readonly version?: string | undefined;
-  /** When it last changed, in milliseconds since 1970. @default not said */
+  /** Time of the last change, in milliseconds since 1970. @default none */
   readonly modifiedAt?: number | undefined;
 }
 
 /**
- * Answers with a body of any size in constant memory, at the pace of the client. Whatever it reads
- * from is closed as soon as the client is gone. `return download(reply, { … });`
+ * Answers with a body of any size in constant memory, at the pace of the client. Its sources are
+ * closed as soon as the client is gone. `return download(reply, { … });`
  */
 export function download(reply: FastifyReply, options: Download): FastifyReply {
   const { body, version, modifiedAt } = options;
@@ -87,7 +86,7 @@ function describe(reply: FastifyReply, { type, name }: Download): void {
   if (name !== undefined) reply.header('content-disposition', disposition(name));
 }
 
-/** Fastify would read all of a stream to answer a HEAD, and set the length of no body to 0. */
+/** An empty stream: Fastify would set the length of an answer without a body to 0. */
 function empty(reply: FastifyReply, status: number): FastifyReply {
   return reply.code(status).send(Readable.from([]));
 }
@@ -104,4 +103,67 @@ function disposition(name: string): string {
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
   return `attachment; filename="${plain}"; filename*=UTF-8''${exact}`;
+}
+
+/** Validators of a body: its `ETag` with quotes, and its `Last-Modified`. */
+interface Validators {
+  readonly etag: string | undefined;
+  readonly lastModified: string | undefined;
+}
+
+/** Evaluates the conditions of a request as RFC 9110, section 13.2.2, orders them. */
+function evaluate(
+  headers: IncomingHttpHeaders,
+  { etag, lastModified }: Validators,
+): 'failed' | 'send' | 'unchanged' {
+  const modified = seconds(lastModified);
+  const unmodifiedSince = seconds(headers['if-unmodified-since']);
+  if (headers['if-match'] !== undefined) {
+    if (!isListed(headers['if-match'], etag, false)) return 'failed';
+  } else if (unmodifiedSince !== undefined && modified !== undefined) {
+    if (modified > unmodifiedSince) return 'failed';
+  }
+  if (headers['if-none-match'] !== undefined) {
+    return isListed(headers['if-none-match'], etag, true) ? 'unchanged' : 'send';
+  }
+  const modifiedSince = seconds(headers['if-modified-since']);
+  if (modifiedSince === undefined || modified === undefined) return 'send';
+  return modified <= modifiedSince ? 'unchanged' : 'send';
+}
+
+/** Whether a range may be sent: `If-Range` must name exactly this version. */
+function isRangeFresh(header: unknown, { etag, lastModified }: Validators): boolean {
+  if (header === undefined) return true;
+  return header === etag || (lastModified !== undefined && header === lastModified);
+}
+
+/** Whether the list names the tag; a weak tag counts only in a weak comparison. */
+function isListed(list: string, etag: string | undefined, weakly: boolean): boolean {
+  if (list.trim() === '*') return true;
+  const tags = list.match(/(?:W\/)?"[^"]*"/g) ?? [];
+  return tags.some((tag) => tag === etag || (weakly && tag === `W/${etag}`));
+}
+
+function seconds(date: string | undefined): number | undefined {
+  const ms = Date.parse(date ?? '');
+  return Number.isNaN(ms) ? undefined : Math.floor(ms / 1000);
+}
+
+/**
+ * The range that a `Range` header asks for; `'none'` when nothing of it lies inside; undefined when
+ * the header is absent, malformed or asks for several ranges: then the whole is sent.
+ */
+function byteRange(header: string | undefined, size: number): ByteRange | 'none' | undefined {
+  const match = /^bytes[ \t]*=[ \t]*(\d*)-(\d*)[ \t]*$/i.exec(header ?? '');
+  const [, first = '', last = ''] = match ?? [];
+  if (match === null || (first === '' && last === '')) return undefined;
+  if (first === '') {
+    const length = Number(last);
+    if (length === 0) return 'none';
+    return size === 0 ? undefined : { start: Math.max(0, size - length), end: size };
+  }
+  const start = Number(first);
+  const end = last === '' ? size : Math.min(size, Number(last) + 1);
+  if (last !== '' && Number(last) < start) return undefined;
+  return start >= size ? 'none' : { start, end };
 }

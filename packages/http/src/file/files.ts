@@ -1,20 +1,24 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
-import { join, relative, sep } from 'node:path';
+import { isAbsolute, join, relative, sep } from 'node:path';
 import type { Readable } from 'node:stream';
+import fastifyStatic from '@fastify/static';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import { fastifyPlugin } from 'fastify-plugin';
+import { check, checkInteger } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import type { Piece } from '../page/piece-stream.ts';
 import type { Download } from './download.ts';
+import type { Piece } from './pieces.ts';
 
-/** Not blocking matters for what became a pipe meanwhile. */
+/** Opening must not block on a file that was replaced by a pipe. */
 const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
-/** Four times the default of Node: a third fewer milliseconds for a large file (2026-11). */
+/** Four times Node's default: a large file takes a third less time (2026-11). */
 const highWaterMark = 262_144;
 
 /**
- * The real path of what a client named, if that lies inside the folder. Everything else is
- * `NOT_FOUND`: ways out of it, also by links, hidden names, and what is not there.
+ * The real path of the file that a client named, if it lies inside the folder. `NOT_FOUND` for
+ * paths that lead out of it, also by links, for hidden names and for missing files.
  */
 export async function pathInside(root: string, name: string): Promise<string> {
   const parts = name.split('/');
@@ -30,10 +34,10 @@ export async function pathInside(root: string, name: string): Promise<string> {
   throw missing(name);
 }
 
-/** Inside the folder, with no hidden name on the way. */
-export function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path);
-  return way !== '' && way.split(sep).every((part) => part !== '' && !part.startsWith('.'));
+/** Whether the path lies inside the folder, with no hidden name on the way. */
+function isInside(folder: string, path: string): boolean {
+  const between = relative(folder, path);
+  return between !== '' && between.split(sep).every((part) => part !== '' && !part.startsWith('.'));
 }
 
 /** A file for `download`: `{ ...(await fileDownload(root, name)), type }`. */
@@ -66,7 +70,7 @@ async function openFile(
   }
 }
 
-/** Two times and the inode: a file that is replaced or written to gets another version. */
+/** Version by inode, size and two times: a file that is replaced or written gets another. */
 function versionOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [ino, size, mtimeNs, ctimeNs].map((part) => part.toString(36)).join('-');
 }
@@ -74,3 +78,46 @@ function versionOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
 function missing(name: string, cause?: unknown): Error {
   return httpError('NOT_FOUND', `there is no file ${JSON.stringify(name)}`, { cause });
 }
+
+export interface AssetsOptions {
+  /** Folder with the files; an absolute path. */
+  readonly root: string;
+  /** Path under which the files are served. @default '/assets/' */
+  readonly prefix?: string | undefined;
+  /** Seconds that a client may keep a file without asking. An integer from 0. @default 86_400 */
+  readonly maxAgeSeconds?: number | undefined;
+}
+
+/** A name with a hash of its content, as bundlers write it: `app.3f2a9c1b.js`. */
+const hashed = /[.-](?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\.[\w.]+$/;
+const yearSeconds = 31_536_000;
+
+/**
+ * Serves the files of a folder with ETags and ranges, but no hidden files and no links that lead
+ * out of it. Clients keep files with a hash in their name for good.
+ */
+export const assets: FastifyPluginAsync<AssetsOptions> = fastifyPlugin(
+  async (app: FastifyInstance, options: AssetsOptions) => {
+    const { root, prefix = '/assets/', maxAgeSeconds = 86_400 } = options;
+    check(isAbsolute(root), 'root', 'an absolute path', root);
+    checkInteger('maxAgeSeconds', maxAgeSeconds, 0, yearSeconds);
+    const folder = await realpath(root);
+    await app.register(fastifyStatic, {
+      root: folder,
+      prefix,
+      dotfiles: 'ignore',
+      index: false,
+      decorateReply: false,
+      cacheControl: false,
+      onFile: async (path) => {
+        if (!isInside(folder, await realpath(path))) throw httpError('NOT_FOUND', 'no such file');
+      },
+      setHeaders: (reply, path) => {
+        const isHashed = hashed.test(path);
+        const age = isHashed ? `${yearSeconds}, immutable` : maxAgeSeconds;
+        reply.header('cache-control', `public, max-age=${age}`);
+      },
+    });
+  },
+  { name: 'spillway-assets', fastify: '5.x' },
+);

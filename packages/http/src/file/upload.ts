@@ -1,16 +1,38 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
-import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
+import { type FileHandle, link, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
-import type { FastifyRequest } from 'fastify';
-import type { SpillwayError } from 'spillway';
+import fastifyMultipart, { type MultipartFile, type MultipartValue } from '@fastify/multipart';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { fastifyPlugin } from 'fastify-plugin';
+import { SpillwayError } from 'spillway';
 import { check, checkInteger, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { refuseBody } from '../request/unread-body.ts';
+
+/**
+ * Prepares a scope whose routes call `receive` or `receiveForm`: bodies are left unread for the
+ * handler, and an answer given before a body's end closes the connection.
+ */
+export const uploads: FastifyPluginAsync = fastifyPlugin(
+  async (app) => {
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+    await app.register(fastifyMultipart);
+    app.addHook('onRoute', (route) => {
+      // The handler says how long a body may be when it receives it.
+      route.bodyLimit ??= Number.MAX_SAFE_INTEGER;
+      route.config = { bodyTypes: 'any', ...route.config };
+    });
+    app.addHook('onSend', async (_request, reply) => refuseBody(reply));
+  },
+  { name: 'spillway-uploads', fastify: '5.x' },
+);
 
 export interface ReceiveOptions {
-  /** The most it may be, in bytes. An integer from 1. */
+  /** Longest body, or all files of a form together, in bytes. An integer from 1. */
   readonly bytesMax: number;
-  /** Stops it; what has come is removed. A body that breaks off does so too. @default none */
+  /** Stops receiving; bytes that have come are removed. @default none */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -18,87 +40,235 @@ export interface ReceiveOptions {
 export interface Received {
   readonly path: string;
   readonly bytes: number;
-  /** Of its bytes, in hexadecimal. */
+  /** SHA-256 of its bytes, in hexadecimal. */
   readonly sha256: string;
 }
 
-/** Whole and on disk, but under another name in the same folder. */
-export interface Staged extends Received {
-  readonly temporary: string;
-}
-
 /**
- * The body becomes the file at `path`, whole or not at all, in constant memory: when this resolves
- * it is on disk, and what was there before is replaced. The route must be in a scope with
- * `uploads`.
+ * Makes the body the file at `path`, whole or not at all, in constant memory: when this resolves it
+ * is on disk and has replaced an older file. The route must be in a scope with `uploads`.
  */
 export async function receive(
   request: FastifyRequest,
   path: string,
   options: ReceiveOptions,
 ): Promise<Received> {
-  // Of no body Fastify makes nothing, nor of a form: its bytes are there all the same.
+  // Fastify gives no body for a form or for nothing: the bytes are in the raw request.
   const { body = request.raw } = request;
   check(body instanceof Readable, 'body', 'unparsed: register `uploads` in its scope', body);
   checkInteger('bytesMax', options.bytesMax, 1);
   const declared = Number(request.headers['content-length'] ?? 0);
   if (declared > options.bytesMax) throw tooLarge(options.bytesMax);
-  return commit(await stage(body, path, options));
+  try {
+    const staged = await stage(body, path, options);
+    await commit([staged]);
+    return received(staged);
+  } catch (error) {
+    throw diskError(error);
+  }
 }
 
-/** Writes it all into a temporary file; nothing is left of that if this rejects. */
-export async function stage(
+/** A file in a form, before it is taken. */
+export interface FormFile {
+  /** Name of its field. */
+  readonly field: string;
+  /** Name that the client gave: never to be trusted as a path. */
+  readonly filename: string;
+  readonly type: string;
+}
+
+export interface ReceiveFormOptions extends ReceiveOptions {
+  /** Gives the path of a file; called before its bytes are read. */
+  readonly place: (file: FormFile) => string;
+  /** Most files of a form. An integer from 0. @default 10 */
+  readonly filesMax?: number | undefined;
+  /** Most other fields of a form. An integer from 0. @default 100 */
+  readonly fieldsMax?: number | undefined;
+}
+
+export interface ReceivedForm {
+  readonly files: readonly (FormFile & Received)[];
+  readonly fields: readonly { readonly name: string; readonly value: string }[];
+}
+
+/** Longest value of a field that is not a file, in bytes. */
+const fieldBytesMax = 65_536;
+
+/**
+ * Reads a `multipart/form-data` body. Its files are put in place when all of it has come; if
+ * anything fails, none is, and older files are as they were. (A crash while several files are put
+ * in place can leave some of them.)
+ */
+export async function receiveForm(
+  request: FastifyRequest,
+  options: ReceiveFormOptions,
+): Promise<ReceivedForm> {
+  const { bytesMax, signal, filesMax = 10, fieldsMax = 100 } = options;
+  checkInteger('bytesMax', bytesMax, 1);
+  checkInteger('filesMax', filesMax, 0);
+  checkInteger('fieldsMax', fieldsMax, 0);
+  if (!request.isMultipart()) throw httpError('BODY_TYPE', 'multipart/form-data is taken');
+  const fields: { name: string; value: string }[] = [];
+  const files: (FormFile & Staged)[] = [];
+  const limits = {
+    fileSize: Number.POSITIVE_INFINITY,
+    fieldSize: fieldBytesMax,
+    files: filesMax,
+    fields: fieldsMax,
+    parts: filesMax + fieldsMax,
+  };
+  const parts = request.parts({ limits });
+  let left = bytesMax;
+  try {
+    for (;;) {
+      const { value: part, done } = await untilAborted(parts.next(), signal);
+      if (done) break;
+      if (part.type === 'field') {
+        fields.push(fieldOf(part));
+        continue;
+      }
+      const file = await stageFile(part, options, left);
+      files.push(file);
+      left -= file.bytes;
+    }
+  } catch (error) {
+    await Promise.all(files.map(({ temporary }) => remove(temporary)));
+    throw formError(error);
+  }
+  try {
+    await commit(files);
+  } catch (error) {
+    throw diskError(error);
+  }
+  const taken = files.map((file) => {
+    const { field, filename, type } = file;
+    return { field, filename, type, ...received(file) };
+  });
+  return { fields, files: taken };
+}
+
+function fieldOf({ fieldname, value, valueTruncated }: MultipartValue): {
+  name: string;
+  value: string;
+} {
+  if (valueTruncated) throw tooLarge(fieldBytesMax);
+  return { name: fieldname, value: String(value) };
+}
+
+async function stageFile(
+  part: MultipartFile,
+  { place, bytesMax, signal }: ReceiveFormOptions,
+  left: number,
+): Promise<FormFile & Staged> {
+  const file = { field: part.fieldname, filename: part.filename, type: part.mimetype };
+  try {
+    return { ...file, ...(await stage(part.file, place(file), { bytesMax: left, signal })) };
+  } catch (error) {
+    part.file.destroy();
+    throw Object(error).code === 'BODY_TOO_LARGE' ? tooLarge(bytesMax) : diskError(error);
+  }
+}
+
+/** A file that is whole and on disk, under a temporary name in its folder. */
+interface Staged extends Received {
+  readonly temporary: string;
+}
+
+/** Writes all of a body into a temporary file, which is removed if this rejects. */
+async function stage(
   body: Readable,
   path: string,
   { bytesMax, signal }: ReceiveOptions,
 ): Promise<Staged> {
   signal?.throwIfAborted();
-  const temporary = join(dirname(path), `.${randomUUID()}.part`);
+  const temporary = besides(path, 'part');
   const handle = await open(temporary, 'wx');
   const hash = createHash('sha256');
   try {
-    const bytes = await drain(body, handle, hash, bytesMax, signal);
+    const bytes = await write(body, { handle, hash, bytesMax, signal });
     await handle.sync();
     await handle.close();
     return { path, temporary, bytes, sha256: hash.digest('hex') };
   } catch (error) {
     await handle.close().catch(() => {});
-    await discard({ temporary });
+    await remove(temporary);
     throw error;
   }
 }
 
-/** Gives it its name; durable when this resolves. */
-export async function commit(staged: Staged): Promise<Received> {
-  const { path, bytes, sha256, temporary } = staged;
+/** A file that has its name already; `previous` is the older file, if there was one. */
+interface Placed {
+  readonly path: string;
+  readonly previous: string | undefined;
+}
+
+/** Gives all files their names, or none; durable when this resolves. */
+async function commit(files: readonly Staged[]): Promise<void> {
+  const placed: Placed[] = [];
   try {
-    await rename(temporary, path);
+    for (const { path, temporary } of files) {
+      // One rename is all or nothing by itself. For several, older files are kept to be put back.
+      const previous = files.length > 1 ? await keepPrevious(path) : undefined;
+      try {
+        await rename(temporary, path);
+      } catch (error) {
+        if (previous !== undefined) await remove(previous);
+        throw error;
+      }
+      placed.push({ path, previous });
+    }
+    for (const folder of new Set(files.map(({ path }) => dirname(path)))) await sync(folder);
   } catch (error) {
-    await discard(staged);
+    for (const { path, previous } of placed.reverse()) {
+      await (previous === undefined ? remove(path) : rename(previous, path).catch(() => {}));
+    }
+    await Promise.all(files.map(({ temporary }) => remove(temporary)));
     throw error;
   }
-  const folder = await open(dirname(path), 'r');
+  await Promise.all(placed.map(({ previous }) => previous !== undefined && remove(previous)));
+}
+
+/** A second name of the file at this path; undefined if there is no file. */
+async function keepPrevious(path: string): Promise<string | undefined> {
+  const previous = besides(path, 'old');
+  try {
+    await link(path, previous);
+    return previous;
+  } catch (error) {
+    if (Object(error).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function besides(path: string, extension: string): string {
+  return join(dirname(path), `.${randomUUID()}.${extension}`);
+}
+
+async function sync(path: string): Promise<void> {
+  const folder = await open(path, 'r');
   try {
     await folder.sync();
   } finally {
     await folder.close();
   }
+}
+
+async function remove(path: string): Promise<void> {
+  await unlink(path).catch(() => {});
+}
+
+function received({ path, bytes, sha256 }: Staged): Received {
   return { path, bytes, sha256 };
 }
 
-/** Removes what was staged, if it is still there. */
-export async function discard({ temporary }: Pick<Staged, 'temporary'>): Promise<void> {
-  await unlink(temporary).catch(() => {});
+interface WriteOptions extends ReceiveOptions {
+  readonly handle: FileHandle;
+  readonly hash: Hash;
 }
 
-async function drain(
-  body: Readable,
-  handle: FileHandle,
-  hash: Hash,
-  bytesMax: number,
-  signal: AbortSignal | undefined,
-): Promise<number> {
-  // Never returned: that would destroy the body, and cut the connection before the answer.
+async function write(body: Readable, options: WriteOptions): Promise<number> {
+  const { handle, hash, bytesMax, signal } = options;
+  // The iterator is never returned: that would cut the connection before the answer.
   const chunks = body.iterator();
   let bytes = 0;
   for (;;) {
@@ -112,14 +282,30 @@ async function drain(
   }
 }
 
-/** The refusal of a body that is too long. */
-export function tooLarge(bytesMax: number): SpillwayError {
+function tooLarge(bytesMax: number): SpillwayError {
   return httpError('BODY_TOO_LARGE', `at most ${bytesMax} bytes are taken`);
 }
 
-/** A connection that broke says so in many ways; an abort keeps its own reason. */
+/** Names a broken connection, which Node reports in several ways; an abort keeps its reason. */
 function broken(cause: unknown): never {
   const code = Object(cause).code;
   const isBroken = code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE';
   throw isBroken ? httpError('BODY_INVALID', 'the body ended early', { cause }) : cause;
+}
+
+/** Names a full disk; any other error stays as it is. */
+function diskError(error: unknown): unknown {
+  const code = Object(error).code;
+  if (code !== 'ENOSPC' && code !== 'EDQUOT') return error;
+  return httpError('DISK_FULL', 'there is no room for this upload', { cause: error });
+}
+
+/** Names an error of the multipart parser. */
+function formError(error: unknown): unknown {
+  if (error instanceof SpillwayError) return error;
+  const { code, statusCode, message } = Object(error);
+  if (statusCode === 413) return httpError('BODY_TOO_LARGE', message, { cause: error });
+  const isMalformed = statusCode < 500 || code === undefined;
+  if (!(error instanceof Error) || !isMalformed) return error;
+  return httpError('BODY_INVALID', message, { cause: error });
 }

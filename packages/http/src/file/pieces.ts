@@ -1,35 +1,41 @@
 import { Readable } from 'node:stream';
-import type { ByteRange } from '../file/byte-range.ts';
 
-/** Bytes that make one body, or a part of one: a file, a record, an archive of yesterday. */
+/** Bytes from `start` up to, not including, `end`. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Bytes of known length that are a body or a part of one, such as a file or a record. */
 export interface Piece {
-  /** Its length in bytes. */
+  /** Length in bytes. */
   readonly size: number;
-  /** Its bytes from `start` up to, not including, `end`; called when their turn comes. */
+  /** Opens the bytes from `start` up to, not including, `end`; called when they are needed. */
   open(start: number, end: number): PieceSource | Promise<PieceSource>;
 }
 
-/** A stream is destroyed as soon as nobody wants it; of an iterator, `return` is called. */
+/** Source of bytes: a stream is destroyed once it is not needed, an iterator is returned. */
 export type PieceSource = Readable | AsyncIterable<Uint8Array | string>;
 
-interface Part {
+/** Part of a piece that lies inside the range. */
+interface Slice {
   readonly piece: Piece;
   readonly start: number;
   readonly end: number;
 }
 
-/** One range of many pieces as one stream: one of them is open at a time, none before its turn. */
+/** One range of many pieces as one stream; one piece is open at a time. */
 export class PieceStream extends Readable {
-  readonly #parts: readonly Part[];
+  readonly #slices: readonly Slice[];
   #next = 0;
   #current: Readable | undefined;
   #isOpening = false;
-  /** Bytes that the current piece still owes. */
-  #owed = 0;
+  /** Bytes of the current piece that have not come yet. */
+  #left = 0;
 
   constructor(pieces: readonly Piece[], range: ByteRange) {
     super({ highWaterMark: 262_144 });
-    this.#parts = partsOf(pieces, range);
+    this.#slices = slicesOf(pieces, range);
   }
 
   override _read(): void {
@@ -43,56 +49,56 @@ export class PieceStream extends Readable {
   }
 
   async #openNext(): Promise<void> {
-    const part = this.#parts[this.#next];
-    if (part === undefined) {
+    const slice = this.#slices[this.#next];
+    if (slice === undefined) {
       this.push(null);
       return;
     }
     this.#next += 1;
     this.#isOpening = true;
     try {
-      this.#follow(readable(await part.piece.open(part.start, part.end)), part);
+      this.#follow(readable(await slice.piece.open(slice.start, slice.end)), slice);
     } catch (error) {
       this.destroy(error as Error);
     }
     this.#isOpening = false;
   }
 
-  #follow(source: Readable, part: Part): void {
+  #follow(source: Readable, slice: Slice): void {
     source.on('error', (error) => this.destroy(error));
     if (this.destroyed) {
       source.destroy();
       return;
     }
     this.#current = source;
-    this.#owed = part.end - part.start;
+    this.#left = slice.end - slice.start;
     source.on('data', (chunk: Buffer) => {
-      this.#owed -= chunk.length;
-      if (this.#owed < 0) this.destroy(new Error('a piece is longer than it said'));
+      this.#left -= chunk.length;
+      if (this.#left < 0) this.destroy(new Error('a piece is longer than it said'));
       else if (!this.push(chunk)) source.pause();
     });
     source.on('close', () => {
       this.#current = undefined;
-      // The length was promised in a header: a client would wait for the rest for ever.
-      if (this.#owed > 0) this.destroy(new Error(`a piece is ${this.#owed} bytes short`));
+      // The length was promised in a header: the client would wait for the rest.
+      if (this.#left > 0) this.destroy(new Error(`a piece is ${this.#left} bytes short`));
       else if (!this.destroyed) void this.#openNext();
     });
   }
 }
 
-/** Whatever yields bytes, as a stream of bytes. */
+/** A source of bytes as a stream. */
 export function readable(source: PieceSource): Readable {
   return source instanceof Readable ? source : Readable.from(source, { objectMode: false });
 }
 
-function partsOf(pieces: readonly Piece[], range: ByteRange): Part[] {
-  const parts: Part[] = [];
+function slicesOf(pieces: readonly Piece[], range: ByteRange): Slice[] {
+  const slices: Slice[] = [];
   let offset = 0;
   for (const piece of pieces) {
     const start = Math.max(0, range.start - offset);
     const end = Math.min(piece.size, range.end - offset);
-    if (start < end) parts.push({ piece, start, end });
+    if (start < end) slices.push({ piece, start, end });
     offset += piece.size;
   }
-  return parts;
+  return slices;
 }
