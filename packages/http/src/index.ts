@@ -88,11 +88,16 @@ export { refuseBody } from './request/unread-body.ts';
 export { createServer, HttpServer } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
 export { type BlockedUsersOptions, blockedUsers } from './session/blocked.ts';
+export type { SigningKeys } from './session/cookie.ts';
 export { type CsrfOptions, csrf } from './session/csrf.ts';
 export { type PrimaryOnlyOptions, primaryOnly } from './session/primary-only.ts';
-export { type SessionOptions, sessionOf, sessions } from './session/session.ts';
-export { type FlashMessage, Session } from './session/session-data.ts';
-export type { SigningKeys } from './session/signer.ts';
+export {
+  type FlashMessage,
+  Session,
+  type SessionOptions,
+  sessionOf,
+  sessions,
+} from './session/session.ts';
 export {
   type BroadcastResult,
   type RelayStats,

@@ -45,7 +45,7 @@ describe('blockedUsers', () => {
     const asked = Promise.withResolvers<void>();
     await using site = await open({
       clock,
-      waitMsMax: 1000,
+      deadlineMs: 1000,
       isBlocked: ({ url }, signal) => {
         if (url !== '/') throw new Error('the list is lost');
         signal.addEventListener('abort', () => {
@@ -89,6 +89,6 @@ describe('blockedUsers', () => {
     for (const redirectTo of ['//evil.example', 'https://evil.example', '/\\evil.example', '']) {
       await assert.rejects(open({ isBlocked, redirectTo }), /redirectTo: must be a path/);
     }
-    await assert.rejects(open({ isBlocked, waitMsMax: 0 }), /waitMsMax: must be/);
+    await assert.rejects(open({ isBlocked, deadlineMs: 0 }), /deadlineMs: must be/);
   });
 });

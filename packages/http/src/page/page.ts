@@ -2,7 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Json } from 'spillway';
 import { jsonText } from 'spillway/internal';
-import type { FlashMessage } from '../session/session-data.ts';
+import type { FlashMessage } from '../session/session.ts';
 import { escaped, Html, type HtmlValue, html, Raw } from './html.ts';
 
 export interface PageOptions {

@@ -5,35 +5,35 @@ import { check, checkNumber, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 
 export interface BlockedUsersOptions {
-  /** Whether the user of this request is blocked. The signal aborts when nobody waits any more. */
+  /** Decides whether the user of this request is blocked; the signal ends the wait for it. */
   readonly isBlocked: (
     request: FastifyRequest,
     signal: AbortSignal,
   ) => boolean | PromiseLike<boolean>;
-  /** A path of this site that browsers are sent to, and that they may see. @default 401 for all */
+  /** Path of this site that blocked browsers are sent to, and may see. @default 401 for all */
   readonly redirectTo?: string | undefined;
-  /** How long it may take to find out, in milliseconds; from 1 to an hour, default 5,000. */
-  readonly waitMsMax?: number | undefined;
+  /** Milliseconds that `isBlocked` may take; 1 to an hour. @default 5_000 */
+  readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Turns away users that are blocked. If it cannot be found out, nobody gets in. */
+/** Turns away blocked users. If `isBlocked` fails, nobody gets in. */
 export const blockedUsers: FastifyPluginAsync<BlockedUsersOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: BlockedUsersOptions) => {
-    const { isBlocked, redirectTo, waitMsMax = 5000, clock = systemClock } = options;
+    const { isBlocked, redirectTo, deadlineMs = 5000, clock = systemClock } = options;
     const isPath = redirectTo === undefined || /^\/(?![/\\])/.test(redirectTo);
     check(isPath, 'redirectTo', 'a path that begins with one /', redirectTo);
-    checkNumber('waitMsMax', waitMsMax, 1, 3_600_000);
+    checkNumber('deadlineMs', deadlineMs, 1, 3_600_000);
 
     const ask = async (request: FastifyRequest): Promise<boolean> => {
-      using limit = deadline(clock, waitMsMax, request.signal);
+      using limit = deadline(clock, deadlineMs, request.signal);
       const answer = isBlocked(request, limit.signal);
       if (typeof answer === 'boolean') return answer;
       return await untilAborted(Promise.resolve(answer), limit.signal);
     };
 
     app.addHook('onRequest', async (request, reply) => {
-      // The operator proves who it is by other means, and must see why this one fails.
+      // An operator is known by other means, and must see why this one fails.
       if (request.routeOptions.config.operator) return;
       const path = request.url.replace(/[?#].*/, '');
       if (path === redirectTo || !(await ask(request))) return;

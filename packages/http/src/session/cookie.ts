@@ -1,14 +1,15 @@
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import fastifyCookie from '@fastify/cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { check } from 'spillway/internal';
 
 export interface CookieOptions {
-  /** The name, without its prefix; letters, digits, `-` and `_`. */
+  /** Name without its prefix: 1 to 64 letters, digits, `-` and `_`. */
   readonly name: string;
   readonly sameSite: 'lax' | 'strict';
   /**
-   * Whether browsers may send it over https only. @default true, except for plain http to this
-   * machine (localhost, 127.0.0.1, [::1]), as in development
+   * Whether browsers send it over https only. @default true, except for plain http to this machine
+   * (localhost, 127.0.0.1, [::1]), as in development
    */
   readonly secure: boolean | undefined;
 }
@@ -23,7 +24,7 @@ export class Cookie {
     this.#options = options;
   }
 
-  /** Makes sure that the instance reads and writes cookies. */
+  /** Registers the cookie plugin if the instance has none. */
   static async prepare(app: FastifyInstance): Promise<void> {
     if (!app.hasReplyDecorator('setCookie')) await app.register(fastifyCookie);
   }
@@ -31,12 +32,12 @@ export class Cookie {
   read(request: FastifyRequest): string | undefined {
     const { cookie } = request.headers;
     const { name } = this.#options;
-    // Most requests have none: they are not parsed for it.
+    // Most requests have no cookie of ours, and are not parsed.
     if (!cookie?.includes(name)) return undefined;
     return request.server.parseCookie(cookie)[this.#attributes(request).name];
   }
 
-  /** Without `maxAgeMs` the browser forgets it when it is closed. */
+  /** Sets the cookie; without `maxAgeMs` the browser forgets it when it is closed. */
   write(reply: FastifyReply, value: string, maxAgeMs?: number): void {
     const { name, ...attributes } = this.#attributes(reply.request);
     const age = maxAgeMs === undefined ? {} : { maxAge: Math.floor(maxAgeMs / 1000) };
@@ -57,4 +58,44 @@ export class Cookie {
 
 function isDevelopment({ protocol, hostname }: FastifyRequest): boolean {
   return protocol === 'http' && /^(localhost|127\.0\.0\.1|\[?::1\]?)$/.test(hostname);
+}
+
+/** Secrets of at least 32 bytes. The first signs; all verify, so that one can be replaced. */
+export type SigningKeys = readonly (string | Uint8Array)[];
+
+const keyBytesMin = 32;
+
+/** Signs texts for a purpose (HMAC-SHA-256); a signature is void for any other purpose. */
+export class Signer {
+  /** Key objects, made once: a signature with plain bytes costs ten times as much. */
+  readonly #keys: readonly KeyObject[];
+
+  constructor(keys: SigningKeys) {
+    const isKey = (key: string | Uint8Array) => Buffer.byteLength(key) >= keyBytesMin;
+    const holds = Array.isArray(keys) && keys.length > 0 && keys.every(isKey);
+    // The keys themselves must not be in a message.
+    check(holds, 'keys', `a list of keys of at least ${keyBytesMin} bytes`, 'others');
+    this.#keys = keys.map((key) =>
+      typeof key === 'string' ? createSecretKey(key, 'utf8') : createSecretKey(key),
+    );
+  }
+
+  sign(purpose: string, text: string): string {
+    return signature(this.#keys[0] as KeyObject, purpose, text);
+  }
+
+  verify(purpose: string, text: string, given: string): boolean {
+    return this.#keys.some((key) => isSame(signature(key, purpose, text), given));
+  }
+}
+
+/** Compares secrets in a time that does not tell where they differ. */
+export function isSame(a: string, b: string): boolean {
+  const left = Buffer.from(a);
+  const right = Buffer.from(b);
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+function signature(key: KeyObject, purpose: string, text: string): string {
+  return createHmac('sha256', key).update(`${purpose}\0${text}`).digest('base64url');
 }

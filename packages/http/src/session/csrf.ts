@@ -4,51 +4,50 @@ import fastifyPlugin from 'fastify-plugin';
 import { type Clock, wallClock } from 'spillway';
 import { check, checkNumber } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import { Cookie } from './cookie.ts';
-import { isSame, Signer, type SigningKeys } from './signer.ts';
+import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** False for a route that takes changes from anywhere, such as a webhook. @default true */
+    /** Whether changes are checked; false for a webhook. @default true */
     readonly csrf?: boolean | undefined;
   }
   interface FastifyReply {
-    /** The token for the forms of this page; sets the cookie that has to come back with it. */
+    /** Gives the token for the forms of this page, and sets the cookie that goes with it. */
     csrfToken(): string;
-    /** The token once it was asked for. */
+    /** Token, once it was asked for. */
     csrfTokenSet: string | null;
   }
 }
 
 export interface CsrfOptions {
   readonly keys: SigningKeys;
-  /** How long a token is valid, in milliseconds; from 1 s to 7 days, default 2 hours. */
+  /** Milliseconds a token is valid; 1 s to 7 days. @default 7_200_000 */
   readonly ageMs?: number | undefined;
-  /** The cookie's name, before its prefix. @default 'csrf' */
+  /** Name of the cookie, before its prefix. @default 'csrf' */
   readonly name?: string | undefined;
-  /** The header that may carry the token. @default 'x-csrf-token' */
+  /** Header that may carry the token. @default 'x-csrf-token' */
   readonly header?: string | undefined;
-  /** The field of a parsed body that may carry it. @default '_csrf' */
+  /** Field of a parsed body that may carry the token. @default '_csrf' */
   readonly field?: string | undefined;
-  /** The session a token is bound to. @default the id of `request.session`, if there are any */
+  /** Session that a token is bound to. @default the id of `request.session`, if there is one */
   readonly session?: ((request: FastifyRequest) => string | undefined) | undefined;
   /** Other origins whose pages may send changes, as `https://example.org`. @default none */
   readonly origins?: readonly string[] | undefined;
-  /** As of {@link CookieOptions}. @default true, except for plain http to this machine */
+  /** Whether it is sent over https only. @default true, except for plain http to this machine */
   readonly secure?: boolean | undefined;
-  /** Milliseconds since 1970. @default the machine's */
+  /** Clock with milliseconds since 1970. @default the machine's */
   readonly clock?: Clock | undefined;
 }
 
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
-/** By how much the clocks of two instances may differ. */
+/** Milliseconds by which the clocks of two instances may differ. */
 const skewMs = 60_000;
 const ageMsMax = 7 * 86_400_000;
 
 /**
- * Refuses changes that another site made a browser send. One that comes with a cookie needs a
- * token: signed, bound to the host and the session, the same in cookie and header or form. One
- * without any cookie needs none, and with a bearer token it may come from any page.
+ * Refuses changes that another site made a browser send. A request with a cookie needs a token:
+ * signed, bound to host and session, the same in cookie and header or form. A request without any
+ * cookie needs none; with a bearer token it may come from any page.
  */
 export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: CsrfOptions) => {
@@ -66,7 +65,7 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
     const purposeOf = (request: FastifyRequest) =>
       JSON.stringify(['csrf', request.host, session(request) ?? '']);
 
-    /** How old a token is, in milliseconds; Infinity if it is none of ours for this request. */
+    /** Age of a token in milliseconds; Infinity if it was not issued for this session. */
     const ageOf = (request: FastifyRequest, token: string): number => {
       const [issuedAt = '', nonce = '', signature = ''] = token.split('.');
       const isOurs = signer.verify(purposeOf(request), `${issuedAt}.${nonce}`, signature);
@@ -77,7 +76,7 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
     const issue = (reply: FastifyReply): string => {
       const { request } = reply;
       const held = cookie.read(request);
-      // The same token for all pages of a session, or each would make those open before it useless.
+      // All pages of a session share a token: a new one would make open pages useless.
       if (held !== undefined && ageOf(request, held) < ageMs / 2) return held;
       const nonce = randomBytes(16).toString('base64url');
       const text = `${Math.floor(clock.now()).toString(36)}.${nonce}`;
@@ -123,7 +122,7 @@ function fieldOf(body: unknown, field: string): unknown {
   return isForm ? (body as Record<string, unknown>)[field] : undefined;
 }
 
-/** Browsers say which page made them send a change; what says nothing is no browser of late. */
+/** Whether a page of ours sent the request; a client that does not say is no browser. */
 function isFromHere({ headers, host }: FastifyRequest, origins: readonly string[]): boolean {
   const { origin } = headers;
   const site = headers['sec-fetch-site'];

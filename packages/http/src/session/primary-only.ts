@@ -12,15 +12,15 @@ declare module 'fastify' {
 }
 
 export interface PrimaryOnlyOptions {
-  /** The lease that makes an instance the primary, or a function that says whether this one is. */
+  /** Lease that makes an instance the primary, or a function that tells whether this one is. */
   readonly primary: Pick<Lease, 'stats'> | (() => boolean);
-  /** When a client shall try again, in milliseconds; from 1 to a day, default 1,000. */
+  /** Milliseconds after which a client is told to try again; 1 to a day. @default 1_000 */
   readonly retryAfterMs?: number | undefined;
 }
 
 /**
- * Answers 503 on the routes of the primary if this instance is not it. A primary can cease to be
- * one while it answers: what it writes must be guarded by the lease as well.
+ * Answers 503 on routes with `primaryOnly` if this instance is not the primary. A primary can lose
+ * its lease while it answers: its writes must be guarded by the lease as well.
  */
 export const primaryOnly: FastifyPluginAsync<PrimaryOnlyOptions> = fastifyPlugin(
   async (app: FastifyInstance, { primary, retryAfterMs = 1000 }: PrimaryOnlyOptions) => {

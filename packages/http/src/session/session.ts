@@ -1,48 +1,47 @@
+import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, wallClock } from 'spillway';
-import { check, checkInteger, checkNumber } from 'spillway/internal';
+import { type Clock, type Json, wallClock } from 'spillway';
+import { check, checkInteger, checkNumber, jsonText } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import { Cookie } from './cookie.ts';
-import { Session, type SessionState } from './session-data.ts';
-import { Signer, type SigningKeys } from './signer.ts';
+import { Cookie, Signer, type SigningKeys } from './cookie.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Read from its cookie when it is first used; empty if there is none that is valid. */
+    /** Session, read from its cookie when it is first used; empty without a valid cookie. */
     readonly session: Session;
-    /** The session once it was used. */
+    /** Session, once it was used. */
     openSession: Session | null;
   }
 }
 
 export interface SessionOptions {
   readonly keys: SigningKeys;
-  /** The cookie's name, before its prefix. @default 'session' */
+  /** Name of the cookie, before its prefix. @default 'session' */
   readonly name?: string | undefined;
-  /** How long a session may last, in milliseconds, however busy; from 1 s, default 24 hours. */
+  /** Milliseconds a session may last, however busy; 1 s to 400 days. @default 86_400_000 */
   readonly ageMs?: number | undefined;
-  /** How long it lasts without a request, in milliseconds; from 1 s, default 2 hours. */
+  /** Milliseconds it lasts without a request; 1 s to 400 days. @default 7_200_000 */
   readonly idleMs?: number | undefined;
-  /** How long one lasts that is remembered, used or not, in milliseconds; default 30 days. */
+  /** Milliseconds a remembered one lasts, used or not; 1 s to 400 days. @default 2_592_000_000 */
   readonly rememberMs?: number | undefined;
-  /** How long name and value of the cookie may be, in bytes; 256 to 4,096, the default. */
+  /** Longest name and value of the cookie, in bytes. An integer, 256 to 4,096. @default 4_096 */
   readonly bytesMax?: number | undefined;
-  /** @default 'lax' */
+  /** Whether other sites' links carry the session. @default 'lax' */
   readonly sameSite?: 'lax' | 'strict' | undefined;
-  /** As of {@link CookieOptions}. @default true, except for plain http to this machine */
+  /** Whether it is sent over https only. @default true, except for plain http to this machine */
   readonly secure?: boolean | undefined;
-  /** Milliseconds since 1970. @default the machine's */
+  /** Clock with milliseconds since 1970. @default the machine's */
   readonly clock?: Clock | undefined;
 }
 
 const hourMs = 3_600_000;
 const ageMsMax = 400 * 24 * hourMs;
-/** A cookie that is used is written anew after this share of `idleMs`, not at every request. */
+/** Share of `idleMs` after which the cookie of a session in use is written again. */
 const refreshShare = 0.1;
 const prefixLength = '__Host-='.length;
 
-/** Sessions in signed cookies: no store, any instance reads them, none can take one back. */
+/** Keeps sessions in signed cookies: no store; any instance reads them, none can revoke one. */
 export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: SessionOptions) => {
     const { name = 'session', ageMs = 24 * hourMs, idleMs = 2 * hourMs } = options;
@@ -101,7 +100,122 @@ export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
   { name: 'spillway-session', fastify: '5.x' },
 );
 
-/** The session of a request whose data has this type. */
+/** The session of a request, with data of this type. */
 export function sessionOf<Data extends object>(request: FastifyRequest): Session<Data> {
   return request.session as unknown as Session<Data>;
+}
+
+/** A message for the next page that the user sees. */
+export interface FlashMessage {
+  /** Kind of message, for its looks: `info`, `error`. */
+  readonly kind: string;
+  readonly text: string;
+}
+
+/** Content of a session's cookie. Times are in milliseconds since 1970. */
+interface SessionState {
+  readonly id: string;
+  readonly startedAt: number;
+  readonly usedAt: number;
+  readonly isRemembered: boolean;
+  readonly data: Readonly<Record<string, Json>>;
+  readonly flash: readonly FlashMessage[];
+}
+
+/**
+ * Data about the sender of a request, kept in a cookie that only the server can write, though its
+ * owner can read it. {@link sessionOf} gives the data a type.
+ */
+export class Session<Data extends object = Record<string, Json>> {
+  readonly #now: () => number;
+  readonly #checkSize: (state: SessionState) => void;
+  /** State, replaced whole and only by one that fits into the cookie. */
+  #state: SessionState | undefined;
+  #isChanged = false;
+  #isSent = false;
+
+  constructor(
+    state: SessionState | undefined,
+    now: () => number,
+    checkSize: (state: SessionState) => void,
+  ) {
+    this.#state = state;
+    this.#now = now;
+    this.#checkSize = checkSize;
+  }
+
+  /** Secret of this session until it is regenerated; undefined while it is empty. */
+  get id(): string | undefined {
+    return this.#state?.id;
+  }
+
+  get<Key extends keyof Data & string>(key: Key): Data[Key] | undefined {
+    const data = this.#state?.data;
+    return data !== undefined && Object.hasOwn(data, key) ? (data[key] as Data[Key]) : undefined;
+  }
+
+  /** Keeps a copy of any JSON value; throws `SESSION_TOO_LARGE` and then changes nothing. */
+  set<Key extends keyof Data & string>(key: Key, value: Data[Key]): void {
+    const copy = JSON.parse(jsonText(value as Json)) as Json;
+    const state = this.#begun();
+    const data = Object.entries(state.data).filter(([name]) => name !== key);
+    this.#replace({ ...state, data: Object.fromEntries([...data, [key, copy]]) });
+  }
+
+  delete(key: keyof Data & string): void {
+    if (this.#state === undefined) return;
+    const data = Object.entries(this.#state.data).filter(([name]) => name !== key);
+    this.#replace({ ...this.#state, data: Object.fromEntries(data) });
+  }
+
+  /** Ends the session: its cookie is removed. */
+  clear(): void {
+    if (this.#state !== undefined) this.#replace(undefined);
+  }
+
+  /** Gives the session a new id. Call it at every log-in, or somebody else may know the id. */
+  regenerate(): void {
+    this.#replace({ ...this.#begun(), ...begin(this.#now()) });
+  }
+
+  /** Decides whether the session outlives the browser. */
+  remember(isRemembered: boolean): void {
+    this.#replace({ ...this.#begun(), isRemembered });
+  }
+
+  /** Leaves a message for the next {@link takeFlash}, in this request or a later one. */
+  flash({ kind, text }: FlashMessage): void {
+    const state = this.#begun();
+    this.#replace({ ...state, flash: [...state.flash, { kind, text }] });
+  }
+
+  /** Gives the messages that were left, and removes them. */
+  takeFlash(): readonly FlashMessage[] {
+    if (this.#state === undefined || this.#state.flash.length === 0) return [];
+    const { flash } = this.#state;
+    this.#replace({ ...this.#state, flash: [] });
+    return flash;
+  }
+
+  /** Gives the state to be sent; from now on nothing can be changed. */
+  close(): { readonly state: SessionState | undefined; readonly isChanged: boolean } {
+    this.#isSent = true;
+    return { state: this.#state, isChanged: this.#isChanged };
+  }
+
+  #begun(): SessionState {
+    const empty = { isRemembered: false, data: {}, flash: [] };
+    return this.#state ?? { ...begin(this.#now()), ...empty };
+  }
+
+  #replace(state: SessionState | undefined): void {
+    check(!this.#isSent, 'session', 'changed before the answer is sent', 'a change after it');
+    if (state !== undefined) this.#checkSize(state);
+    this.#state = state;
+    this.#isChanged = true;
+  }
+}
+
+function begin(now: number): Pick<SessionState, 'id' | 'startedAt' | 'usedAt'> {
+  return { id: randomBytes(16).toString('base64url'), startedAt: now, usedAt: now };
 }
