@@ -9,7 +9,7 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { deadline } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { type ReceiveFormOptions, receive, receiveForm, uploads } from 'spillway-http';
-import { cannotMount, mountSmallDisk } from '../../spillway/test/fixtures/mount.ts';
+import { cannotMount, mountSmallDisk } from './fixtures/mount.ts';
 
 /** A server that takes uploads into a folder of its own. */
 class Scene implements AsyncDisposable {
