@@ -1,9 +1,8 @@
 import type { Clock, Part, Random } from 'spillway';
 import type { Primary } from './primary.ts';
-import type { Changes } from './scheduling/changes.ts';
 import type { Fleet } from './scheduling/fleet.ts';
-import { type JobName, jobPeriods } from './scheduling/maintenance.ts';
-import { periodic } from './scheduling/periodic.ts';
+import { type JobName, jobPeriods, periodic } from './scheduling/maintenance.ts';
+import type { Changes } from './scheduling/records.ts';
 
 export interface JobsOptions {
   readonly primary: Primary;

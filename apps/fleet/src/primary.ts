@@ -2,10 +2,10 @@ import { deadline, type Part, SpillwayError } from 'spillway';
 import { nextTurn, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
-import type { Changes, Decision } from './scheduling/changes.ts';
 import { Fleet, type FleetStats } from './scheduling/fleet.ts';
+import type { Changes, Decision } from './scheduling/records.ts';
 import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
-import { during, type Waiter } from './users/verified-passwords.ts';
+import { during, type Waiter } from './users/password.ts';
 
 export type PrimaryOptions = ClaimOptions;
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Changes } from '../src/scheduling/changes.ts';
-import { jobPeriods } from '../src/scheduling/maintenance.ts';
-import { periodic } from '../src/scheduling/periodic.ts';
+import { jobPeriods, periodic } from '../src/scheduling/maintenance.ts';
+import type { Changes } from '../src/scheduling/records.ts';
 import {
   assertInOrder,
   Scene,

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { colours } from '../src/scheduling/colours.ts';
-import { internalThroughput } from '../src/scheduling/internal-throughput.ts';
-import { hashSize, memoryNeed } from '../src/scheduling/memory-need.ts';
-import { crashOrTime, zeroStats } from '../src/scheduling/stats.ts';
-import { taskSize } from '../src/scheduling/task-size.ts';
+import { hashSize, internalThroughput, memoryNeed, taskSize } from '../src/scheduling/hand-out.ts';
+import { colours } from '../src/scheduling/run.ts';
+import { crashOrTime, zeroStats } from '../src/scheduling/world.ts';
 import { gameDuration, sprtBatchSize, timeControlRatio } from '../src/statistics/time-control.ts';
 import { close, closeAll, golden, plain, unreadPaths } from './fixtures/golden.ts';
 

@@ -1,23 +1,33 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { zeroStats } from '../src/scheduling/stats.ts';
+import { zeroStats } from '../src/scheduling/world.ts';
 import {
   bayesEloLlr,
   bayesEloToElo,
   drawEloOf,
+  eloEstimate,
   eloToBayesElo,
-} from '../src/statistics/bayes-elo.ts';
-import { outcomeCdf } from '../src/statistics/brownian.ts';
-import { eloEstimate } from '../src/statistics/elo.ts';
-import { llr, llrNormalizedQuick } from '../src/statistics/llr.ts';
-import { residualColor, residuals, worstWorker } from '../src/statistics/residuals.ts';
-import { resultText } from '../src/statistics/result-text.ts';
-import { newSprt, type Sprt, updateSprt } from '../src/statistics/sprt.ts';
-import { sprtElo } from '../src/statistics/sprt-elo.ts';
-import { historyPeriod, newSpsa, spsaStep, spsaTrial, updateSpsa } from '../src/statistics/spsa.ts';
-import { spsaChart } from '../src/statistics/spsa-chart.ts';
-import { flipsSignature, packFlips, unpackFlips } from '../src/statistics/spsa-flips.ts';
-import { remainingHours } from '../src/statistics/waiting-time.ts';
+} from '../src/statistics/elo.ts';
+import { llr, llrNormalizedQuick, outcomeCdf } from '../src/statistics/llr.ts';
+import {
+  residualColor,
+  residuals,
+  resultText,
+  worstWorker,
+} from '../src/statistics/run-statistics.ts';
+import { newSprt, type Sprt, sprtElo, updateSprt } from '../src/statistics/sprt.ts';
+import {
+  flipsSignature,
+  historyPeriod,
+  newSpsa,
+  packFlips,
+  spsaChart,
+  spsaStep,
+  spsaTrial,
+  unpackFlips,
+  updateSpsa,
+} from '../src/statistics/spsa.ts';
+import { remainingHours } from '../src/statistics/time-control.ts';
 import { close, closeAll, golden, plain, unreadPaths } from './fixtures/golden.ts';
 
 /** Counts as results, without or with pairs. */

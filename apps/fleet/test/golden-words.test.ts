@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { pagination } from '../src/pagination.ts';
-import { patterns } from '../src/protocol/patterns.ts';
-import { statsSchema } from '../src/protocol/request-schema.ts';
-import { longName, shortName } from '../src/protocol/worker-info.ts';
+import { longName, shortName, statsSchema } from '../src/protocol/read-request.ts';
+import { patterns } from '../src/protocol/schema.ts';
 import { runName } from '../src/run-name.ts';
 import { timeControlPattern } from '../src/statistics/time-control.ts';
 import { closeAll, golden, parts, unreadPaths } from './fixtures/golden.ts';

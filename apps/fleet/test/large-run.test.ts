@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { newRunRecord } from '../src/scheduling/new-run.ts';
+import { newRunRecord } from '../src/scheduling/manage-run.ts';
 import { Run } from '../src/scheduling/run.ts';
 import { taskRecord, taskRow } from '../src/storage/rows.ts';
 import { assertInOrder, draws, runArgs, Scene, stats, uniqueKey } from './fixtures/fleet-scene.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { dateText } from '../src/read/date-text.ts';
-import { shownTask } from '../src/read/shown-run.ts';
+import { dateText } from '../src/read/answers.ts';
+import { shownTask } from '../src/read/stored-runs.ts';
 import { newSprt } from '../src/statistics/sprt.ts';
 import { newSpsa } from '../src/statistics/spsa.ts';
 import { worker } from './fixtures/fleet-scene.ts';

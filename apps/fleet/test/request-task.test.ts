@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { archFilter } from '../src/scheduling/arch-filter.ts';
-import { wrap } from '../src/scheduling/refusal-texts.ts';
+import { archFilter, wrap } from '../src/scheduling/hand-out.ts';
 import {
   assertInOrder,
   draws,

@@ -3,9 +3,8 @@ import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { Fleet } from '../src/scheduling/fleet.ts';
-import { periodic } from '../src/scheduling/periodic.ts';
-import { Run } from '../src/scheduling/run.ts';
-import type { Task } from '../src/scheduling/task.ts';
+import { periodic } from '../src/scheduling/maintenance.ts';
+import { Run, type Task } from '../src/scheduling/run.ts';
 import { assertInOrder, draws, Scene, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 
 /** The same run as if read from a store. */

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Changes } from '../src/scheduling/changes.ts';
-import { Run } from '../src/scheduling/run.ts';
-import type { Task } from '../src/scheduling/task.ts';
+import type { Changes } from '../src/scheduling/records.ts';
+import { Run, type Task } from '../src/scheduling/run.ts';
 import {
   assertInOrder,
   draws,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { gamesOf } from '../src/scheduling/stats.ts';
+import { gamesOf } from '../src/scheduling/world.ts';
 import { eloEstimate } from '../src/statistics/elo.ts';
 import { newSprt } from '../src/statistics/sprt.ts';
 import { spsaArgs } from './fixtures/fleet-scene.ts';

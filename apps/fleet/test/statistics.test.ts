@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { outcomeCdf } from '../src/statistics/brownian.ts';
-import { chiSquareTail } from '../src/statistics/chi-square.ts';
-import { eloEstimate } from '../src/statistics/elo.ts';
-import { llr, llrLogisticNormal, llrLogisticQuick } from '../src/statistics/llr.ts';
-import { normalCdf, upperQuantile, upperQuantileOfLog } from '../src/statistics/normal.ts';
-import { normalizedElo, normalizedEloLine } from '../src/statistics/normalized-elo.ts';
-import { residuals } from '../src/statistics/residuals.ts';
-import { sprtForecast } from '../src/statistics/sprt-calculator.ts';
-import { newSpsa, type Spsa, updateSpsa } from '../src/statistics/spsa.ts';
-import { spsaChart } from '../src/statistics/spsa-chart.ts';
-import { gameDuration, timeControlPattern } from '../src/statistics/time-control.ts';
-import { remainingHours } from '../src/statistics/waiting-time.ts';
+import { eloEstimate, normalizedElo, normalizedEloLine } from '../src/statistics/elo.ts';
+import { llr, llrLogisticNormal, llrLogisticQuick, outcomeCdf } from '../src/statistics/llr.ts';
+import { residuals } from '../src/statistics/run-statistics.ts';
+import {
+  chiSquareTail,
+  normalCdf,
+  upperQuantile,
+  upperQuantileOfLog,
+} from '../src/statistics/special-functions.ts';
+import { sprtForecast } from '../src/statistics/sprt.ts';
+import { newSpsa, type Spsa, spsaChart, updateSpsa } from '../src/statistics/spsa.ts';
+import {
+  gameDuration,
+  remainingHours,
+  timeControlPattern,
+} from '../src/statistics/time-control.ts';
 import { close } from './fixtures/golden.ts';
 
 describe('the normal distribution', () => {

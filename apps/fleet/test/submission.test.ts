@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InputError } from '../src/field-reader.ts';
-import { completeSubmission } from '../src/submission/complete-submission.ts';
 import { readSubmission } from '../src/submission/read-submission.ts';
-import { submissionText } from '../src/submission/submission-text.ts';
+import { completeSubmission, submissionText } from '../src/submission/submission.ts';
 
 const context = {
   username: 'ada',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SpsaResults } from '../src/protocol/read-request.ts';
-import type { Stats } from '../src/scheduling/stats.ts';
-import type { Task } from '../src/scheduling/task.ts';
+import type { Task } from '../src/scheduling/run.ts';
+import type { Stats } from '../src/scheduling/world.ts';
 import {
   assertInOrder,
   draws,

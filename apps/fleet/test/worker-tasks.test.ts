@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Stats } from '../src/scheduling/stats.ts';
+import type { Stats } from '../src/scheduling/world.ts';
 import { draws, runArgs, sprtArgs, spsaArgs, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { type Answer, FleetSite, info, type TaskBody } from './fixtures/fleet-site.ts';
 

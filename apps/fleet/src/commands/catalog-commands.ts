@@ -51,7 +51,7 @@ export function bookCommands(): Command {
     .option('--list', 'the files are lists of books with their checksums')
     .addHelpText('after', examplesOf('book add noob_3moves.epd', 'book add --list books.json'))
     .action(async (files: string[], { json, list: isList }: CatalogOptions, self: Command) => {
-      const { readBook } = await import('../files/book-text.ts');
+      const { readBook } = await import('../files/books.ts');
       const books: Record<string, unknown> = {};
       for (const file of files) {
         if (isList) Object.assign(books, readJson(file));

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { wallClock } from 'spillway';
-import { BookShelf } from '../files/book-shelf.ts';
+import { BookShelf } from '../files/books.ts';
 import { NetShelf } from '../files/net-shelf.ts';
 import type { Desk } from '../operations/desk.ts';
 import type { Settings } from '../settings.ts';

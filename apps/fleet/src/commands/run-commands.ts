@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { print, table, UsageError } from 'spillway-cli';
 import type { ShownRun } from '../operations/run-operations.ts';
-import { presets } from '../submission/presets.ts';
+import { presets } from '../submission/submission.ts';
 import { ask, examplesOf, withSettings } from './command-line.ts';
 import { readJson } from './read-json.ts';
 import { submissionFlags, submissionOf } from './submission-flags.ts';

@@ -1,5 +1,5 @@
-import type { RunArgs, TaskRecord } from '../scheduling/run-record.ts';
-import { gamesOf } from '../scheduling/stats.ts';
+import type { RunArgs, TaskRecord } from '../scheduling/records.ts';
+import { gamesOf } from '../scheduling/world.ts';
 import { gameDuration } from '../statistics/time-control.ts';
 
 /** What one user has given. */

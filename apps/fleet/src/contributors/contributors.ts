@@ -2,7 +2,7 @@ import type { Clock, Part, Random } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
 import type { Primary } from '../primary.ts';
-import { periodic } from '../scheduling/periodic.ts';
+import { periodic } from '../scheduling/maintenance.ts';
 import type { Run } from '../scheduling/run.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { Contributions } from './contribution.ts';

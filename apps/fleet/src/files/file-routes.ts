@@ -2,11 +2,10 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastif
 import type { Lane } from 'spillway';
 import { download } from 'spillway-http';
 import { fleetError } from '../errors.ts';
-import { apiErrors } from '../read/api-errors.ts';
-import { refuseOtherMethods } from '../read/method-refusal.ts';
+import { apiErrors, refuseOtherMethods } from '../read/answers.ts';
 import type { FleetFiles } from './fleet-files.ts';
 import type { NetShelf } from './net-shelf.ts';
-import type { PgnShelf } from './pgn-shelf.ts';
+import type { PgnShelf } from './pgns.ts';
 
 export interface FileRoutesOptions {
   readonly pgns: PgnShelf;

@@ -9,13 +9,13 @@ import { Github, type GithubOptions } from '../outside/github.ts';
 import { GithubBudget, type GithubBudgetState } from '../outside/github-budget.ts';
 import { OutsideHost } from '../outside/outside-host.ts';
 import { outsideDispatcher, type ProxyVariables } from '../outside/proxy.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { patterns } from '../protocol/schema.ts';
 import { systemUser } from '../scheduling/actions.ts';
-import { periodic } from '../scheduling/periodic.ts';
+import { periodic } from '../scheduling/maintenance.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
-import { BookShelf } from './book-shelf.ts';
+import { BookShelf } from './books.ts';
 import { type Net, NetShelf } from './net-shelf.ts';
-import { PgnShelf } from './pgn-shelf.ts';
+import { PgnShelf } from './pgns.ts';
 
 export interface FleetFilesOptions {
   readonly database: Database<FleetSchema>;

@@ -6,7 +6,7 @@ import { type Clock, Lane } from 'spillway';
 import { type Download, fileDownload } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { patterns } from '../protocol/schema.ts';
 import { systemUser } from '../scheduling/actions.ts';
 import { actionRow } from '../storage/actions-log.ts';
 import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';

@@ -1,4 +1,4 @@
-import { type BookEntry, readBookList } from '../files/book-entry.ts';
+import { type BookEntry, readBookList } from '../files/books.ts';
 import type { Operation } from './desk.ts';
 
 /** A book as operators see one. */

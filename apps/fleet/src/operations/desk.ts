@@ -1,5 +1,5 @@
 import type { FieldReader } from '../field-reader.ts';
-import type { BookShelf } from '../files/book-shelf.ts';
+import type { BookShelf } from '../files/books.ts';
 import type { NetShelf } from '../files/net-shelf.ts';
 import type { Github } from '../outside/github.ts';
 import type { Primary } from '../primary.ts';

@@ -1,6 +1,6 @@
 import { httpError } from 'spillway-http';
 import type { FieldReader } from '../field-reader.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { patterns } from '../protocol/schema.ts';
 import { systemUser } from '../scheduling/actions.ts';
 import { approversGroup, type User } from '../users/user.ts';
 import type { UserChange } from '../users/users.ts';

@@ -1,8 +1,8 @@
 import type { Clock } from 'spillway';
 import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
-import { type BookEntry, readBookList } from '../files/book-entry.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { type BookEntry, readBookList } from '../files/books.ts';
+import { patterns } from '../protocol/schema.ts';
 import { commitText, netNames } from './commit-text.ts';
 import { GithubBudget, type GithubBudgetState } from './github-budget.ts';
 import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';

@@ -1,4 +1,4 @@
-import { type Entry, entryMatch } from './entry-match.ts';
+import { type Entry, entryMatch } from './action-filter.ts';
 
 /** Which of the entries a query matches; throws for what is no query. */
 export function matching(input: {

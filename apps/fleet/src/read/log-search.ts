@@ -1,6 +1,6 @@
 import { type Clock, Gate, type Part, Pool, SpillwayError } from 'spillway';
 import { fleetError } from '../errors.ts';
-import type { Entry } from './entry-match.ts';
+import type { Entry } from './action-filter.ts';
 
 export interface LogSearchOptions {
   readonly clock: Clock;

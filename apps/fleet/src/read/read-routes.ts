@@ -4,17 +4,25 @@ import { type Lane, SpillwayError } from 'spillway';
 import { failureOf, refuseBody } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import type { GithubBudgetState } from '../outside/github-budget.ts';
-import { patterns } from '../protocol/patterns.ts';
-import type { RunRecord } from '../scheduling/run-record.ts';
+import { patterns } from '../protocol/schema.ts';
+import type { RunRecord } from '../scheduling/records.ts';
 import type { FleetLanes } from '../server/fleet-lanes.ts';
-import { calculateElo } from '../statistics/calculate-elo.ts';
-import { apiErrors } from './api-errors.ts';
-import { finishedQuery } from './finished-query.ts';
-import { jsonObject } from './json-stream.ts';
-import { answerUnknownPaths, refuseOtherMethods } from './method-refusal.ts';
-import { queryTexts } from './query-texts.ts';
-import type { RunSource } from './run-source.ts';
-import { listedRun, shownElo, shownRun, shownTask } from './shown-run.ts';
+import { calculateElo } from '../statistics/elo.ts';
+import {
+  answerUnknownPaths,
+  apiErrors,
+  jsonObject,
+  queryTexts,
+  refuseOtherMethods,
+} from './answers.ts';
+import {
+  finishedQuery,
+  listedRun,
+  type RunSource,
+  shownElo,
+  shownRun,
+  shownTask,
+} from './stored-runs.ts';
 
 export interface ReadRoutesOptions {
   readonly source: RunSource;

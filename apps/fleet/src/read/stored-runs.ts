@@ -1,14 +1,14 @@
+import { fleetError } from '../errors.ts';
 import type { Primary } from '../primary.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
-import type { BadTaskRecord, RunRecord, TaskRecord } from '../scheduling/run-record.ts';
+import type { BadTaskRecord, RunRecord, TaskRecord } from '../scheduling/records.ts';
+import { sprtElo } from '../statistics/sprt.ts';
 import type { ActionRow, RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
-import { actionFilter } from './action-filter.ts';
-import type { Entry } from './entry-match.ts';
-import { type FinishedQuery, ltcFrom } from './finished-query.ts';
+import { actionFilter, type Entry } from './action-filter.ts';
+import { dateText, type QueryTexts } from './answers.ts';
 import { type LogSearch, splitQuery } from './log-search.ts';
-import type { RunSource } from './run-source.ts';
 
 export interface StoredRunsOptions {
   readonly primary: Primary;
@@ -143,4 +143,101 @@ function records(rows: readonly Pick<RunRow, 'record'>[]): Iterable<RunRecord> {
 function entryOf({ id, ...row }: ActionRow): Entry {
   const present = Object.entries(row).filter(([, value]) => value !== null);
   return { _id: id, ...Object.fromEntries(present) };
+}
+
+/** Which finished runs are asked for; those that were deleted never are. */
+export interface FinishedQuery {
+  /** Counted from 0. */
+  readonly page: number;
+  readonly pageSize: number;
+  readonly username: string | undefined;
+  readonly successOnly: boolean;
+  readonly yellowOnly: boolean;
+  /** Long time controls only. */
+  readonly ltcOnly: boolean;
+  /** Last updated then or later, in UNIX milliseconds. */
+  readonly since: number | undefined;
+}
+
+/** From how many seconds a time control is a long one. */
+export const ltcFrom = 40;
+
+const pageSize = 50;
+const pagesMax = 1_000_000;
+
+/** Throws `REQUEST_INVALID`. */
+export function finishedQuery(query: QueryTexts): FinishedQuery {
+  const { page, timestamp } = query;
+  if (!/^[1-9]\d*$/.test(page ?? '') || Number(page) > pagesMax) {
+    throw fleetError('REQUEST_INVALID', 'Please provide a page number');
+  }
+  if (timestamp && !/^\d{10}(\.\d+)?$/.test(timestamp)) {
+    throw fleetError('REQUEST_INVALID', 'Please provide a valid UNIX timestamp');
+  }
+  // Postgres has no such character.
+  if (query.username?.includes('\0')) throw fleetError('REQUEST_INVALID', 'No such username');
+  return {
+    page: Number(page) - 1,
+    pageSize,
+    username: query.username || undefined,
+    successOnly: Boolean(query.success_only),
+    yellowOnly: Boolean(query.yellow_only),
+    ltcOnly: Boolean(query.ltc_only),
+    since: timestamp ? Number(timestamp) * 1000 : undefined,
+  };
+}
+
+/** Where the read API finds runs and their log; ids are in small letters. */
+export interface RunSource {
+  unfinished(signal?: AbortSignal): Promise<Iterable<RunRecord>>;
+  run(id: string, signal?: AbortSignal): Promise<RunRecord | undefined>;
+  task(id: string, number: number, signal?: AbortSignal): Promise<TaskRecord | undefined>;
+  badTask(id: string, number: number, signal?: AbortSignal): Promise<BadTaskRecord | undefined>;
+  /** One page, the newest first. */
+  finished(query: FinishedQuery, signal?: AbortSignal): Promise<Iterable<RunRecord>>;
+  /** What fits a query like those of MongoDB, the newest first; throws for what it cannot do. */
+  actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]>;
+}
+
+/** A run as lists show it: without its tasks, and a tuning without its history. */
+export function listedRun(record: RunRecord): object {
+  const { args } = record;
+  const spsa = args.spsa && { ...args.spsa, param_history: undefined };
+  return shown(record, spsa === undefined ? args : { ...args, spsa });
+}
+
+/** A run as it is shown alone: what lists leave out is there, and empty. */
+export function shownRun(record: RunRecord): object {
+  const { args } = record;
+  const spsa = args.spsa && { ...args.spsa, param_history: [] };
+  const run = shown(record, spsa === undefined ? args : { ...args, spsa });
+  return { ...run, tasks: [], bad_tasks: [] };
+}
+
+/** A sequential test with what it says about strength; nothing of any other run. */
+export function shownElo(record: RunRecord): object {
+  const { sprt } = record.args;
+  if (sprt === undefined) return {};
+  const { elo0, elo1, alpha, beta, elo_model = 'BayesElo' } = sprt;
+  const elo = sprtElo(record.results, { elo0, elo1, alpha, beta, model: elo_model });
+  const args = { ...record.args, sprt: { ...sprt, elo_model } };
+  return { ...shownRun({ ...record, args }), elo };
+}
+
+/** A task without what would tell who its worker is. */
+export function shownTask(record: TaskRecord | BadTaskRecord): object {
+  const { unique_key } = record.worker_info;
+  const worker_info = {
+    ...record.worker_info,
+    unique_key: `${unique_key.slice(0, 8)}...`,
+    remote_addr: '?.?.?.?',
+  };
+  const task = { ...record, worker_info, last_updated: dateText(record.last_updated) };
+  return 'residual' in record && record.residual === Infinity ? { ...task, residual: 'inf' } : task;
+}
+
+function shown(record: RunRecord, args: object): object {
+  const { start_time, last_updated } = record;
+  const dates = { start_time: dateText(start_time), last_updated: dateText(last_updated) };
+  return { ...record, ...dates, args };
 }

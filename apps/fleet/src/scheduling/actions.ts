@@ -1,6 +1,5 @@
-import { longName } from '../protocol/worker-info.ts';
-import type { Run } from './run.ts';
-import type { Task } from './task.ts';
+import { longName } from '../protocol/read-request.ts';
+import type { Run, Task } from './run.ts';
 
 export type TaskActionName = 'failed_task' | 'crash_or_time' | 'dead_task' | 'stop_run';
 

@@ -1,24 +1,34 @@
-import type { WorkerInfo } from '../protocol/worker-info.ts';
+import type { WorkerInfo } from '../protocol/read-request.ts';
 import { taskAction, workerLog } from './actions.ts';
-import { blockWorker, unblockWorker } from './block-worker.ts';
-import { Changes, type Decision } from './changes.ts';
+import {
+  type AssignedTask,
+  type NoTask,
+  requestSpsa,
+  requestTask,
+  type TaskRequest,
+} from './hand-out.ts';
 import { audit, endDeadTasks, measureSpeed, shareThroughput } from './maintenance.ts';
 import {
   addRun,
+  blockWorker,
   deleteRun,
   modifyRun,
   purgeByUser,
   type RunModification,
   setApproval,
   stopByUser,
+  unblockWorker,
 } from './manage-run.ts';
-import { requestSpsa } from './request-spsa.ts';
-import { type AssignedTask, type NoTask, requestTask, type TaskRequest } from './request-task.ts';
-import { restore, type StoredWorld } from './restore.ts';
-import type { Run } from './run.ts';
-import { type StopReply, stopByWorker } from './stop-by-worker.ts';
-import type { Task } from './task.ts';
-import { type Alive, notActive, type TaskUpdate, updateTask } from './update-task.ts';
+import { Changes, type Decision, restore, type StoredWorld } from './records.ts';
+import type { Run, Task } from './run.ts';
+import {
+  type Alive,
+  notActive,
+  type StopReply,
+  stopByWorker,
+  type TaskUpdate,
+  updateTask,
+} from './update-task.ts';
 import { type BlockedWorker, type Named, World, type WorldOptions } from './world.ts';
 
 export type FleetOptions = WorldOptions;

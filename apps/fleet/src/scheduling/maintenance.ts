@@ -1,10 +1,9 @@
+import type { Clock, Random } from 'spillway';
 import { logMessage, taskAction } from './actions.ts';
-import { Changes } from './changes.ts';
-import { internalThroughput } from './internal-throughput.ts';
-import { wrongSums } from './recount.ts';
+import { internalThroughput } from './hand-out.ts';
+import { Changes, wrongSums } from './records.ts';
 import type { Run } from './run.ts';
-import { crashOrTime, crashOrTimeText } from './stats.ts';
-import type { World } from './world.ts';
+import { crashOrTime, crashOrTimeText, type World } from './world.ts';
 
 export type JobName = 'forgetIdle' | 'endDeadTasks' | 'shareThroughput' | 'measureSpeed' | 'audit';
 
@@ -98,4 +97,36 @@ export function audit(world: World): Changes {
   if (run === undefined || wrong.length === 0) return changes;
   changes.actions.push(logMessage(world.clock.now(), `Run ${run.id}: ${wrong.join('; ')}`));
   return changes;
+}
+
+export interface PeriodicOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Milliseconds between two rounds; each is up to 5 % longer or shorter. */
+  readonly periodMs: number;
+  /** Milliseconds before the first round; `periodMs` if absent. */
+  readonly firstMs?: number | undefined;
+}
+
+const jitter = 0.05;
+
+/** Does a job again and again until disposed; the next round is set before the job runs. */
+export function periodic(options: PeriodicOptions, job: () => void): Disposable {
+  const { clock, random, periodMs, firstMs = periodMs } = options;
+  let timer: Disposable;
+  let stopped = false;
+  const arm = (ms: number): void => {
+    timer = clock.after(ms * (1 + jitter * (2 * random() - 1)), () => {
+      if (stopped) return;
+      arm(periodMs);
+      job();
+    });
+  };
+  arm(firstMs);
+  return {
+    [Symbol.dispose]: () => {
+      stopped = true;
+      timer[Symbol.dispose]();
+    },
+  };
 }

@@ -1,11 +1,10 @@
 import { fleetError } from '../errors.ts';
-import { logMessage, runAction } from './actions.ts';
-import { Changes } from './changes.ts';
+import { blockAction, logMessage, runAction } from './actions.ts';
 import { throughputOf } from './maintenance.ts';
-import { manualPurgeLimits, purgeRun, revive } from './purge-run.ts';
+import { Changes, type RunArgs, type RunRecord } from './records.ts';
 import type { Run } from './run.ts';
-import { endRun, stopRun } from './stop-run.ts';
-import type { World } from './world.ts';
+import { endRun, manualPurgeLimits, purgeRun, revive, stopRun } from './update-task.ts';
+import { type World, zeroStats } from './world.ts';
 
 /** Takes up a run that was submitted. */
 export function addRun(world: World, run: Run, message: string): Changes {
@@ -128,4 +127,69 @@ function modificationText({ args }: Run, to: RunModification): string {
     from === next ? [] : `${name} changed from ${from} to ${next}`,
   );
   return ['modify', ...moves].join(': ');
+}
+
+export interface NewRunOptions {
+  /** 24 hexadecimal digits, in lower case. */
+  readonly id: string;
+  readonly args: RunArgs;
+  /** UNIX milliseconds. */
+  readonly now: number;
+  /** The run that this one repeats. */
+  readonly rescheduledFrom?: string | undefined;
+}
+
+const schemaVersion = 24;
+
+/** The record of a run that nobody has approved or played yet. */
+export function newRunRecord({ id, args, now, rescheduledFrom }: NewRunOptions): RunRecord {
+  return {
+    _id: id,
+    version: schemaVersion,
+    start_time: now,
+    last_updated: now,
+    tc_base: Number(/^\d+(\.\d+)?/.exec(args.tc)?.[0] ?? 0),
+    ...(rescheduledFrom !== undefined && { rescheduled_from: rescheduledFrom }),
+    approved: false,
+    approver: '',
+    finished: false,
+    deleted: false,
+    failed: false,
+    failures: 0,
+    is_green: false,
+    is_yellow: false,
+    workers: 0,
+    cores: 0,
+    committed_games: 0,
+    total_games: 0,
+    results: zeroStats(),
+    nps: 0,
+    games_per_minute: 0,
+    args,
+  };
+}
+
+const messageMax = 500;
+
+/** Gives a worker, by its short name, no more tasks; the message tells its owner why. */
+export function blockWorker(
+  world: World,
+  name: string,
+  username: string,
+  message: string,
+): Changes {
+  const changes = new Changes();
+  const now = world.clock.now();
+  world.blocked.set(name, { message: message.slice(0, messageMax), last_updated: now });
+  changes.blocked.add(name);
+  changes.actions.push(blockAction(name, username, now, 'blocked'));
+  return changes;
+}
+
+export function unblockWorker(world: World, name: string, username: string): Changes {
+  const changes = new Changes();
+  if (!world.blocked.delete(name)) return changes;
+  changes.blocked.add(name);
+  changes.actions.push(blockAction(name, username, world.clock.now(), 'unblocked'));
+  return changes;
 }

@@ -1,14 +1,12 @@
-import type { StoredWorkerInfo } from '../protocol/worker-info.ts';
+import { type StoredWorkerInfo, shortName } from '../protocol/read-request.ts';
 import { runName } from '../run-name.ts';
+import { eloEstimate } from '../statistics/elo.ts';
+import { fixedGamesState } from '../statistics/run-statistics.ts';
+import { type SprtState, sprtElo } from '../statistics/sprt.ts';
 import { gameDuration } from '../statistics/time-control.ts';
-import { type ArchFilter, archFilter } from './arch-filter.ts';
-import { colours } from './colours.ts';
-import { hashSize } from './memory-need.ts';
-import { Recent } from './recency.ts';
-import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './run-record.ts';
-import { addDifference, gamesOf, type Stats, zeroStats } from './stats.ts';
-import { Task } from './task.ts';
-import { WorkerSheet } from './worker-sheet.ts';
+import { type ArchFilter, archFilter, hashSize } from './hand-out.ts';
+import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './records.ts';
+import { addDifference, gamesOf, Recent, type Stats, WorkerSheet, zeroStats } from './world.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
 const referenceNps = 628_000;
@@ -239,3 +237,82 @@ export class Run extends Recent {
 }
 
 export type BadTaskMark = Pick<BadTaskRecord, 'residual' | 'residual_color'>;
+
+/** A share of a run's games that was given to one worker. */
+export class Task extends Recent {
+  readonly run: Run;
+  readonly id: number;
+  readonly record: TaskRecord;
+  /** The worker's short name when it got the task. */
+  readonly name: string;
+
+  constructor(run: Run, id: number, record: TaskRecord) {
+    super();
+    this.run = run;
+    this.id = id;
+    this.record = record;
+    this.name = shortName(record.worker_info);
+  }
+
+  /** As its run has it: its record may say so a little later. */
+  get active(): boolean {
+    return this.run.activeTasks.has(this);
+  }
+
+  /** Writes into its record that it has ended. */
+  close(now: number): void {
+    this.record.last_updated = now;
+    delete this.record.spsa_params;
+    this.record.active = false;
+  }
+
+  /** Games played. */
+  get games(): number {
+    return gamesOf(this.record.stats);
+  }
+}
+
+/** `Result:accepted Elo:1.23[0.12,2.34] LOS:98% Games:40000 Ptnml:[1,2,3,4,5]` */
+export function finishedText(run: Run): string {
+  const { results, is_green } = run.record;
+  const { sprt, spsa } = run.args;
+  if (spsa !== undefined) return 'SPSA tune finished';
+  const state = sprt === undefined ? (is_green ? 'accepted' : 'rejected') : sprt.state;
+  const { elo, low, high, los } = strength(run);
+  return (
+    `Result:${state} Elo:${elo.toFixed(2)}[${low.toFixed(2)},${high.toFixed(2)}] ` +
+    `LOS:${(100 * los).toFixed(0)}% Games:${run.games} Ptnml:[${results.pentanomial.join(',')}]`
+  );
+}
+
+function strength(run: Run): { elo: number; low: number; high: number; los: number } {
+  const { results } = run.record;
+  const { sprt } = run.args;
+  if (sprt === undefined) {
+    const { elo, error95, los } = eloEstimate(results.pentanomial);
+    return { elo, low: elo - error95, high: elo + error95, los };
+  }
+  const { elo0, elo1, alpha, beta, elo_model: model = 'BayesElo' } = sprt;
+  const { elo, ci, LOS } = sprtElo(results, { elo0, elo1, alpha, beta, model });
+  return { elo, low: ci[0], high: ci[1], los: LOS };
+}
+
+/** How a run ended: green passed, yellow failed although it won more games than it lost. */
+export interface Colours {
+  readonly is_green: boolean;
+  readonly is_yellow: boolean;
+}
+
+export interface ColoursInput {
+  readonly finished: boolean;
+  readonly results: Stats;
+  readonly sprt?: { readonly state: SprtState } | undefined;
+  readonly spsa?: object | undefined;
+}
+
+export function colours({ finished, results, sprt, spsa }: ColoursInput): Colours {
+  if (!finished || spsa !== undefined) return { is_green: false, is_yellow: false };
+  const state = sprt === undefined ? fixedGamesState(results) : sprt.state;
+  const is_yellow = state === 'rejected' && results.wins > results.losses;
+  return { is_green: state === 'accepted', is_yellow };
+}

@@ -1,16 +1,19 @@
-import type { SpsaResults } from '../protocol/read-request.ts';
-import type { WorkerInfo } from '../protocol/worker-info.ts';
+import type { SpillwayError } from 'spillway';
+import { fleetError } from '../errors.ts';
+import type { SpsaResults, WorkerInfo } from '../protocol/read-request.ts';
+import {
+  type BadWorkerLimits,
+  crashResidual,
+  residualColor,
+  residuals,
+  worstWorker,
+} from '../statistics/run-statistics.ts';
 import { updateSprt } from '../statistics/sprt.ts';
-import { updateSpsa } from '../statistics/spsa.ts';
-import { flipsSignature } from '../statistics/spsa-flips.ts';
-import { runAction, taskAction } from './actions.ts';
-import { Changes, type Decision } from './changes.ts';
-import { finishedText } from './finished-text.ts';
-import type { Run } from './run.ts';
-import { crashOrTime, crashOrTimeText, gamesOf, type Stats } from './stats.ts';
-import { stopRun } from './stop-run.ts';
-import type { Task } from './task.ts';
-import type { World } from './world.ts';
+import { flipsSignature, updateSpsa } from '../statistics/spsa.ts';
+import { runAction, systemUser, taskAction } from './actions.ts';
+import { Changes, type Decision } from './records.ts';
+import { type BadTaskMark, finishedText, type Run, type Task } from './run.ts';
+import { crashOrTime, crashOrTimeText, gamesOf, type Stats, type World } from './world.ts';
 
 export interface TaskUpdate {
   readonly info: WorkerInfo;
@@ -101,4 +104,123 @@ function finish(world: World, run: Run, changes: Changes): void {
   const { username } = run.args;
   const text = finishedText(run);
   changes.actions.push(runAction('finished_run', run, username, world.clock.now(), text));
+}
+
+/** CPU hours that a user's workers must have given before their word can stop a run. */
+const trustedHours = 1000;
+
+/** What a worker is told, or the error to answer with after the changes are stored. */
+export interface StopReply {
+  readonly refused?: SpillwayError;
+}
+
+/** A worker says that the run itself is broken. */
+export function stopByWorker(
+  world: World,
+  task: Task,
+  { message, cpuHours = -1 }: { readonly message: string; readonly cpuHours?: number | undefined },
+): Decision<StopReply> {
+  const changes = new Changes();
+  const now = world.clock.now();
+  const { run } = task;
+  if (cpuHours < trustedHours) {
+    const text = `${message} (not authorized)`;
+    changes.actions.push(taskAction('stop_run', task, now, text));
+    world.end(task, changes);
+    return { reply: { refused: fleetError('STOP_REFUSED', tooFew(cpuHours)) }, changes };
+  }
+  if (run.record.finished) {
+    const refused = fleetError('STOP_REFUSED', `Run ${run.id} is already finished`);
+    return { reply: { refused }, changes };
+  }
+  changes.actions.push(taskAction('stop_run', task, now, message));
+  run.record.failed = true;
+  run.record.failures += 1;
+  stopRun(world, run, changes);
+  return { reply: {}, changes };
+}
+
+function tooFew(cpuHours: number): string {
+  return `User has too few games to stop a run: ${cpuHours} of ${trustedHours} CPU hours`;
+}
+
+/** Ends a run and all its tasks; a bad worker's games may make it begin again at once. */
+export function stopRun(world: World, run: Run, changes: Changes): void {
+  endRun(world, run, changes);
+  if (!run.args.auto_purge || run.args.spsa !== undefined) return;
+  const reason = purgeRun(world, run, autoPurgeLimits, changes);
+  const text = reason === undefined ? 'Auto purge' : `Auto purge (not performed): ${reason}`;
+  changes.actions.push(runAction('purge_run', run, systemUser, world.clock.now(), text));
+}
+
+/** Ends a run and all its tasks for good. */
+export function endRun(world: World, run: Run, changes: Changes): void {
+  world.endAll(run, changes);
+  const { record } = run;
+  record.finished = true;
+  record.nps = 0;
+  record.games_per_minute = 0;
+  run.paint();
+  world.place(run);
+}
+
+/** When a run ends by itself, only what is surely bad goes. */
+export const autoPurgeLimits: BadWorkerLimits = { p: 0.001, residual: 7 };
+
+/** When a person asks for it. */
+export const manualPurgeLimits: BadWorkerLimits = { p: 0.01, residual: 4.5 };
+
+const ageMsMax = 30 * 24 * 60 * 60 * 1000;
+
+/** Sets aside the results of one bad worker, or of all tasks that went wrong; or says why not. */
+export function purgeRun(
+  world: World,
+  run: Run,
+  limits: BadWorkerLimits,
+  changes: Changes,
+): string | undefined {
+  const { record } = run;
+  if (!record.finished) return 'the run is not finished';
+  if (world.clock.now() - record.start_time > ageMsMax) return 'the run is too old';
+  if (record.failed) return 'the run has failed';
+  const bad = badTasks(run, limits);
+  if (bad.size === 0) return 'no bad workers';
+  world.settle(changes, run);
+  for (const [task, mark] of bad) {
+    const record = run.purgeTask(task, mark);
+    changes.purged.push({ run, id: run.badTasks.length - 1, record });
+    changes.tasks.add(task);
+  }
+  changes.runs.add(run);
+  if (run.args.sprt !== undefined) updateSprt(run.args.sprt, record.results);
+  if (run.decided) run.paint();
+  else revive(world, run, changes);
+  return undefined;
+}
+
+/** Lets a finished run go on. */
+export function revive(world: World, run: Run, changes: Changes): void {
+  // What is stored of a run that goes on must not look as if its old tasks did.
+  world.settle(changes, run);
+  const { record } = run;
+  record.finished = false;
+  record.deleted = false;
+  record.failed = false;
+  run.paint();
+  world.place(run);
+}
+
+function badTasks({ sheet }: Run, limits: BadWorkerLimits): Map<Task, BadTaskMark> {
+  const crashed: BadTaskMark = { residual: crashResidual, residual_color: 'red' };
+  if (sheet.troubled.size > 0) return marked(sheet.troubled, crashed);
+  const found = residuals(sheet.rows);
+  const worst = worstWorker(found, limits);
+  if (worst === undefined) return new Map();
+  const residual = found.byKey.get(worst) as number;
+  const residual_color = residualColor(residual, found);
+  return marked(sheet.tasksOf(worst), { residual, residual_color });
+}
+
+function marked(tasks: Iterable<Task>, mark: BadTaskMark): Map<Task, BadTaskMark> {
+  return new Map(Iterator.from(tasks).map((task) => [task, mark] as const));
 }

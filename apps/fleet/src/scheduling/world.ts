@@ -1,10 +1,9 @@
 import type { Clock, Random } from 'spillway';
 import { fleetError } from '../errors.ts';
-import type { WorkerInfo } from '../protocol/worker-info.ts';
-import type { Changes } from './changes.ts';
-import { Recency } from './recency.ts';
-import type { Run } from './run.ts';
-import type { Task } from './task.ts';
+import type { WorkerInfo } from '../protocol/read-request.ts';
+import type { WorkerPairs } from '../statistics/run-statistics.ts';
+import type { Changes } from './records.ts';
+import type { Run, Task } from './run.ts';
 
 export interface WorldOptions {
   /** Its `now` is UNIX time in milliseconds. */
@@ -204,4 +203,152 @@ export class World {
     this.#finished.remove(run);
     this.#runs.delete(run.id);
   }
+}
+
+/** A member of at most one {@link Recency}; extend it with what is kept in order. */
+export class Recent {
+  older: Recent | undefined = undefined;
+  newer: Recent | undefined = undefined;
+  listed = false;
+}
+
+/** Members in the order they were last touched; every change costs the same at any size. */
+export class Recency<Member extends Recent> {
+  #oldest: Member | undefined;
+  #newest: Member | undefined;
+  #size = 0;
+
+  get oldest(): Member | undefined {
+    return this.#oldest;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Makes it the newest, whether it was here or not. */
+  touch(member: Member): void {
+    if (member === this.#newest) return;
+    this.remove(member);
+    member.older = this.#newest;
+    if (this.#newest === undefined) this.#oldest = member;
+    else this.#newest.newer = member;
+    this.#newest = member;
+    member.listed = true;
+    this.#size += 1;
+  }
+
+  remove(member: Member): void {
+    if (!member.listed) return;
+    const { older, newer } = member;
+    if (older === undefined) this.#oldest = newer as Member | undefined;
+    else older.newer = newer;
+    if (newer === undefined) this.#newest = older as Member | undefined;
+    else newer.older = older;
+    member.older = undefined;
+    member.newer = undefined;
+    member.listed = false;
+    this.#size -= 1;
+  }
+}
+
+interface Row extends WorkerPairs {
+  readonly pentanomial: number[];
+  readonly tasks: Task[];
+}
+
+/** A run's results by worker, kept as they come in, so that nobody has to look at all tasks. */
+export class WorkerSheet {
+  readonly #rows = new Map<string, Row>();
+  readonly #troubled = new Set<Task>();
+
+  /** Tasks with so many crashes or time losses that their games should not count. */
+  get troubled(): ReadonlySet<Task> {
+    return this.#troubled;
+  }
+
+  /** Pairs by the key of each worker. */
+  get rows(): Iterable<WorkerPairs> {
+    return this.#rows.values();
+  }
+
+  /** All tasks of a worker that were not set aside. */
+  tasksOf(key: string): Task[] {
+    return this.#rows.get(key)?.tasks.filter(({ record }) => record.bad !== true) ?? [];
+  }
+
+  append(task: Task): void {
+    const { stats, worker_info } = task.record;
+    const { unique_key: key } = worker_info;
+    const row = this.#rows.get(key) ?? { key, pentanomial: [0, 0, 0, 0, 0], tasks: [] };
+    this.#rows.set(key, row);
+    row.tasks.push(task);
+    this.#add(row, stats, 1);
+    this.#judge(task, stats);
+  }
+
+  /** A task's results are replaced by these. */
+  replace(task: Task, stats: Stats): void {
+    const row = this.#rows.get(task.record.worker_info.unique_key) as Row;
+    this.#add(row, task.record.stats, -1);
+    this.#add(row, stats, 1);
+    this.#judge(task, stats);
+  }
+
+  #judge(task: Task, stats: Stats): void {
+    if (crashOrTime(stats)) this.#troubled.add(task);
+    else this.#troubled.delete(task);
+  }
+
+  #add({ pentanomial }: Row, stats: Stats, sign: 1 | -1): void {
+    for (let at = 0; at < pentanomial.length; at += 1) {
+      const sum = (pentanomial[at] as number) + sign * (stats.pentanomial[at] as number);
+      pentanomial[at] = sum;
+    }
+  }
+}
+
+/** Results of games: of a task, or of a run as the sum of its tasks. */
+export interface Stats {
+  wins: number;
+  losses: number;
+  draws: number;
+  crashes: number;
+  time_losses: number;
+  pentanomial: number[];
+}
+
+export function zeroStats(): Stats {
+  const pentanomial = [0, 0, 0, 0, 0];
+  return { wins: 0, losses: 0, draws: 0, crashes: 0, time_losses: 0, pentanomial };
+}
+
+export function gamesOf({ wins, losses, draws }: Pick<Stats, 'wins' | 'losses' | 'draws'>): number {
+  return wins + losses + draws;
+}
+
+/** Adds what `after` has more than `before` to the sum. */
+export function addDifference(sum: Stats, after: Readonly<Stats>, before: Readonly<Stats>): void {
+  sum.wins += after.wins - before.wins;
+  sum.losses += after.losses - before.losses;
+  sum.draws += after.draws - before.draws;
+  sum.crashes += after.crashes - before.crashes;
+  sum.time_losses += after.time_losses - before.time_losses;
+  for (let at = 0; at < sum.pentanomial.length; at += 1) {
+    const more = (after.pentanomial[at] as number) - (before.pentanomial[at] as number);
+    sum.pentanomial[at] = (sum.pentanomial[at] as number) + more;
+  }
+}
+
+/** Whether so much went wrong that the games should not count. */
+export function crashOrTime(stats: Stats): boolean {
+  const games = gamesOf(stats);
+  return stats.crashes > 3 || (games > 20 && stats.time_losses / games > 0.1);
+}
+
+/** `Time losses:3(13.6%) Crashes:0(0.0%)` */
+export function crashOrTimeText(stats: Stats): string {
+  const games = Math.max(1, gamesOf(stats));
+  const counted = (count: number) => `${count}(${((100 * count) / games).toFixed(1)}%)`;
+  return `Time losses:${counted(stats.time_losses)} Crashes:${counted(stats.crashes)}`;
 }

@@ -1,11 +1,15 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import type { PgnShelf } from '../files/pgn-shelf.ts';
+import type { PgnShelf } from '../files/pgns.ts';
 import type { Primary } from '../primary.ts';
-import { type Endpoint, requireFor } from '../protocol/read-request.ts';
-import type { StoredWorkerInfo, WorkerInfo } from '../protocol/worker-info.ts';
-import type { Decision } from '../scheduling/changes.ts';
+import {
+  type Endpoint,
+  requireFor,
+  type StoredWorkerInfo,
+  type WorkerInfo,
+} from '../protocol/read-request.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
-import type { AssignedTask, NoTask } from '../scheduling/request-task.ts';
+import type { AssignedTask, NoTask } from '../scheduling/hand-out.ts';
+import type { Decision } from '../scheduling/records.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { uploadPgn } from './upload-pgn.ts';
 import {

@@ -8,9 +8,9 @@ import {
   readAccess,
   type WorkerRequest,
 } from '../protocol/read-request.ts';
+import type { Waiter } from '../users/password.ts';
 import type { User } from '../users/user.ts';
 import type { Users } from '../users/users.ts';
-import type { Waiter } from '../users/verified-passwords.ts';
 import type { FleetLanes } from './fleet-lanes.ts';
 import { answerWorkers, durationOf } from './worker-answer.ts';
 

@@ -1,5 +1,16 @@
-import { type Counts, regularized, sum } from './distribution.ts';
-import { normalCdf } from './normal.ts';
+import { fleetError } from '../errors.ts';
+import {
+  type Counts,
+  countsOf,
+  type EloModel,
+  moments,
+  observed,
+  type Results,
+  regularized,
+  sum,
+} from './llr.ts';
+import { normalCdf } from './special-functions.ts';
+import { type SprtElo, sprtElo } from './sprt.ts';
 
 /** Elo of one standard deviation of a game's score: what normalized Elo is measured in. */
 export const eloPerDeviation: number = 800 / Math.LN10;
@@ -40,4 +51,158 @@ export function eloEstimate(counts: Counts): EloEstimate {
     error95: (eloOf(mean + z95 * deviation) - eloOf(mean - z95 * deviation)) / 2,
     los: normalCdf((mean - 0.5) / deviation),
   };
+}
+
+export interface NormalizedElo {
+  readonly elo: number;
+  /** Half the width of the 95 % interval. */
+  readonly error95: number;
+  /** Pairs won to pairs lost; infinite or not a number when none was lost. */
+  readonly pairsRatio: number;
+}
+
+/** Strength in units that do not depend on how drawish the games are. */
+export function normalizedElo(pentanomial: Counts): NormalizedElo {
+  const seen = observed(pentanomial);
+  const { mean, variance, skewness, excessKurtosis } = moments(seen);
+  const t = (mean - 0.5) / Math.sqrt(variance);
+  const tVariance = Math.max(1 - t * skewness + (t ** 2 * (excessKurtosis + 2)) / 4, 0);
+  const perDeviation = eloPerDeviation / Math.SQRT2;
+  const [ll = 0, ld = 0, , wd = 0, ww = 0] = pentanomial;
+  return {
+    elo: perDeviation * t,
+    error95: perDeviation * z95 * Math.sqrt(tVariance / seen.samples),
+    pairsRatio: (wd + ww) / (ll + ld),
+  };
+}
+
+/** `nElo: 1.23 +/- 4.5 (95%) PairsRatio: 1.02` */
+export function normalizedEloLine(pentanomial: Counts): string {
+  const { elo, error95, pairsRatio } = normalizedElo(pentanomial);
+  const ratio = Number.isFinite(pairsRatio) ? pairsRatio.toFixed(2) : infOrNan(pairsRatio);
+  return `nElo: ${elo.toFixed(2)} +/- ${error95.toFixed(1)} (95%) PairsRatio: ${ratio}`;
+}
+
+function infOrNan(number: number): string {
+  return Number.isNaN(number) ? 'nan' : 'inf';
+}
+
+/** The chances of a game in the BayesElo model. */
+export interface GameChances {
+  readonly win: number;
+  readonly draw: number;
+  readonly loss: number;
+}
+
+export function bayesEloChances(bayesElo: number, drawElo: number): GameChances {
+  const win = 1 / (1 + 10 ** ((drawElo - bayesElo) / 400));
+  const loss = 1 / (1 + 10 ** ((drawElo + bayesElo) / 400));
+  return { win, draw: 1 - win - loss, loss };
+}
+
+/** How drawish games were, as the model's second parameter. */
+export function drawEloOf({ wins, losses, draws }: Omit<Results, 'pentanomial'>): number {
+  const [loss, , win] = observed([losses, draws, wins]).probabilities as [number, number, number];
+  return drawElo(win, loss);
+}
+
+/** A BayesElo difference as a logistic one. */
+export function bayesEloToElo(bayesElo: number, drawEloNow: number): number {
+  const { win, draw } = bayesEloChances(bayesElo, drawEloNow);
+  return eloOf(win + draw / 2);
+}
+
+/** A logistic Elo difference at a share of draws, as BayesElo and draw Elo. */
+export function eloToBayesElo(
+  elo: number,
+  drawRatio: number,
+): { readonly bayesElo: number; readonly drawElo: number } {
+  const win = scoreOf(elo) - drawRatio / 2;
+  const loss = 1 - win - drawRatio;
+  const bayesElo = 200 * Math.log10((win / loss) * ((1 - loss) / (1 - win)));
+  return { bayesElo, drawElo: drawElo(win, loss) };
+}
+
+/** The log-likelihood ratio of two BayesElo hypotheses, as it was computed before the GSPRT. */
+export function bayesEloLlr(results: Results, elo0: number, elo1: number): number {
+  const drawEloNow = drawEloOf(results);
+  const [under0, under1] = [elo0, elo1].map((elo) => bayesEloChances(elo, drawEloNow));
+  const { wins, losses, draws } = results;
+  const ratio = (key: keyof GameChances): number => {
+    return Math.log((under1 as GameChances)[key] / (under0 as GameChances)[key]);
+  };
+  return wins * ratio('win') + draws * ratio('draw') + losses * ratio('loss');
+}
+
+function drawElo(win: number, loss: number): number {
+  return 200 * Math.log10(((1 - loss) / loss) * ((1 - win) / win));
+}
+
+/** The parameters of a question about results, as texts. */
+export type EloQuery = Readonly<Record<string, string | undefined>>;
+
+export interface PlainElo {
+  readonly elo: number;
+  /** 95 %. */
+  readonly ci: readonly [number, number];
+  readonly LOS: number;
+}
+
+const gamesMax = 2 ** 32;
+const models: readonly string[] = ['BayesElo', 'logistic', 'normalized'] satisfies EloModel[];
+
+/** What given results say about strength; with bounds, as those of a sequential test. */
+export function calculateElo(query: EloQuery): PlainElo | SprtElo {
+  const results = readResults(query);
+  if (query.elo0 === undefined && query.elo1 === undefined) {
+    const { elo, error95, los } = eloEstimate(countsOf(results));
+    return { elo, ci: [elo - error95, elo + error95], LOS: los };
+  }
+  const [elo0, elo1] = [readNumber(query, 'elo0'), readNumber(query, 'elo1')];
+  const model = query.elo_model ?? 'normalized';
+  demand(models.includes(model), `elo_model: unknown: ${model}`);
+  demand(elo1 >= elo0 + 0.5, 'elo1: must be at least elo0 + 0.5');
+  demand(Math.abs(elo0) <= 10 && Math.abs(elo1) <= 10, 'elo0, elo1: must be from -10 to 10');
+  const known = model !== 'BayesElo' || results.wins + results.losses + results.draws > 0;
+  demand(known, 'elo_model: BayesElo needs W, D and L');
+  return sprtElo(results, { elo0, elo1, model: model as EloModel });
+}
+
+const pairKeys = ['LL', 'LD', 'DDWL', 'WD', 'WW'];
+const gameKeys = ['W', 'D', 'L'];
+
+/** Pairs if all five are there and can be counts, else games. */
+function readResults(query: EloQuery): Results {
+  const given = (keys: readonly string[]) =>
+    keys.every((key) => isCount(Number(query[key] || NaN)));
+  const counts = (keys: readonly string[]) => keys.map((key) => readCount(query, key));
+  const pentanomial = given(pairKeys) ? counts(pairKeys) : undefined;
+  const games = pentanomial === undefined || given(gameKeys) ? counts(gameKeys) : [0, 0, 0];
+  const [wins = 0, draws = 0, losses = 0] = games;
+  const played = pentanomial === undefined ? sum(games) : 2 * sum(pentanomial);
+  demand(played > 0, 'no games');
+  demand(played <= gamesMax, 'too many games');
+  return { wins, draws, losses, pentanomial };
+}
+
+function readCount(query: EloQuery, key: string): number {
+  const number = readNumber(query, key);
+  demand(isCount(number), `${key}: must be an integer from 0`);
+  return number;
+}
+
+function isCount(number: number): boolean {
+  return Number.isSafeInteger(number) && number >= 0;
+}
+
+function readNumber(query: EloQuery, key: string): number {
+  const text = query[key];
+  demand(text !== undefined, `${key}: missing`);
+  const number = text.trim() === '' ? NaN : Number(text);
+  demand(Number.isFinite(number), `${key}: not a number`);
+  return number;
+}
+
+function demand(holds: boolean, complaint: string): asserts holds {
+  if (!holds) throw fleetError('REQUEST_INVALID', complaint);
 }

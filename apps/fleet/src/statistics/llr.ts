@@ -1,16 +1,198 @@
-import { bayesEloToElo, drawEloOf } from './bayes-elo.ts';
-import {
-  type Counts,
-  countsOf,
-  type Distribution,
-  meanOf,
-  observed,
-  type Results,
-  sum,
-  varianceOf,
-} from './distribution.ts';
-import { eloPerDeviation, scoreOf } from './elo.ts';
-import { likeliestWithMean, likeliestWithTValue } from './likelihood.ts';
+import { bayesEloToElo, drawEloOf, eloPerDeviation, scoreOf } from './elo.ts';
+import { normalCdf, root } from './special-functions.ts';
+
+/** How often each result came, from worst to best: loss, draw, win, or the five of a pair. */
+export type Counts = readonly number[];
+
+/** Results of games from the new engine's side; the pentanomial counts pairs, if there is one. */
+export interface Results {
+  readonly wins: number;
+  readonly losses: number;
+  readonly draws: number;
+  readonly pentanomial?: Counts | undefined;
+}
+
+/** Scores from 0 to 1 with their probabilities. */
+export interface Distribution {
+  readonly values: readonly number[];
+  readonly probabilities: readonly number[];
+}
+
+/** The first four moments; skewness and excess kurtosis are those of the standardised score. */
+export interface Moments {
+  readonly mean: number;
+  readonly variance: number;
+  readonly skewness: number;
+  readonly excessKurtosis: number;
+}
+
+/** Pairs if they were counted, else single games. */
+export function countsOf(results: Results): Counts {
+  return results.pentanomial ?? [results.losses, results.draws, results.wins];
+}
+
+/** No count is zero, so that logarithms of probabilities exist. */
+export function regularized(counts: Counts): number[] {
+  return counts.map((count) => (count === 0 ? 0.001 : count));
+}
+
+export function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+/** The observed distribution of the score, and how many samples it stands for. */
+export function observed(counts: Counts): Distribution & { readonly samples: number } {
+  const weights = regularized(counts);
+  const samples = sum(weights);
+  return {
+    values: weights.map((_, at) => at / (weights.length - 1)),
+    probabilities: weights.map((weight) => weight / samples),
+    samples,
+  };
+}
+
+export function meanOf({ values, probabilities }: Distribution): number {
+  return values.reduce((total, value, at) => total + value * (probabilities[at] as number), 0);
+}
+
+export function varianceOf(distribution: Distribution, mean: number): number {
+  return central(distribution, mean, 2);
+}
+
+export function moments(distribution: Distribution): Moments {
+  const mean = meanOf(distribution);
+  const variance = central(distribution, mean, 2);
+  return {
+    mean,
+    variance,
+    skewness: central(distribution, mean, 3) / variance ** 1.5,
+    excessKurtosis: central(distribution, mean, 4) / variance ** 2 - 3,
+  };
+}
+
+function central({ values, probabilities }: Distribution, mean: number, power: number): number {
+  let total = 0;
+  for (let at = 0; at < values.length; at += 1) {
+    total += (probabilities[at] as number) * ((values[at] as number) - mean) ** power;
+  }
+  return total;
+}
+
+/** The likeliest distribution behind the observed one, given that its mean is `expected`. */
+export function likeliestWithMean(seen: Distribution, expected: number): Distribution {
+  const shifted = seen.values.map((value) => value - expected);
+  return { values: seen.values, probabilities: tilted(seen.probabilities, shifted) };
+}
+
+const tValueRounds = 10;
+
+/**
+ * The likeliest distribution behind the observed one, given that its mean lies `tValue` of its own
+ * standard deviations above `reference`. Each round solves the problem linearised at the last.
+ */
+export function likeliestWithTValue(
+  seen: Distribution,
+  reference: number,
+  tValue: number,
+): Distribution {
+  const { values } = seen;
+  let probabilities: readonly number[] = values.map(() => 1 / values.length);
+  for (let round = 0; round < tValueRounds; round += 1) {
+    const mean = meanOf({ values, probabilities });
+    const deviation = Math.sqrt(varianceOf({ values, probabilities }, mean));
+    const bent = values.map((value) => {
+      const square = ((mean - value) / deviation) ** 2;
+      return value - reference - (tValue * deviation * (1 + square)) / 2;
+    });
+    const last = probabilities;
+    probabilities = tilted(seen.probabilities, bent);
+    const moved = probabilities.map((one, at) => Math.abs(one - (last[at] as number)));
+    if (Math.max(...moved) < 1e-9) break;
+  }
+  return { values, probabilities };
+}
+
+/** Divides each probability by 1 + x·value, with the x that makes the mean of the values zero. */
+function tilted(probabilities: readonly number[], values: readonly number[]): number[] {
+  const slope = (x: number): number => {
+    let total = 0;
+    for (let at = 0; at < values.length; at += 1) {
+      const value = values[at] as number;
+      total += ((probabilities[at] as number) * value) / (1 + x * value);
+    }
+    return total;
+  };
+  // Beyond these ends a probability would be negative; at them the sum has no value.
+  const low = -1 / Math.max(...values) + 1e-9;
+  const high = -1 / Math.min(...values) - 1e-9;
+  const x = root(slope, low, high);
+  return probabilities.map((one, at) => one / (1 + x * (values[at] as number)));
+}
+
+/** A Brownian motion that starts at 0 and ends where it meets `a` (below 0) or `b` (above 0). */
+export interface Brownian {
+  readonly a: number;
+  readonly b: number;
+  readonly drift: number;
+  readonly variance: number;
+}
+
+/** Far more than the series needs where it is used: about 20. */
+const termsMax = 1000;
+
+/** The chance that by `time` the motion has ended at `a`, or stands or ended at most at `y`. */
+export function outcomeCdf(motion: Brownian, time: number, y: number): number {
+  const { a, b, drift, variance } = motion;
+  const width = b - a;
+  const pull = drift / variance;
+  // The series needs too many terms for a short time, and overflows for a strong drift.
+  const free = (variance * time) / width ** 2 < 0.01 || Math.abs(pull * width) > 15;
+  return free ? almostFree(motion, time, y) : bySeries(motion, time, y);
+}
+
+function bySeries({ a, b, drift, variance }: Brownian, time: number, y: number): number {
+  const width = b - a;
+  const pull = drift / variance;
+  const [x, end] = [-a, y - a];
+  const rate = (n: number) =>
+    (((n * Math.PI) / width) ** 2 * variance) / 2 + drift ** 2 / (2 * variance);
+  const factor = Math.exp(-rate(1) * time - x * pull + end * pull);
+  let total = 0;
+  for (let n = 1; n <= termsMax; n += 1) {
+    const angle = (Math.PI * n * end) / width;
+    const u =
+      (2 * width * pull * Math.sin(angle) - 2 * Math.PI * n * Math.cos(angle)) /
+      (width ** 2 * pull ** 2 + Math.PI ** 2 * n ** 2);
+    const term = Math.exp(-(rate(n) - rate(1)) * time) * u;
+    total += term * Math.sin((n * Math.PI * x) / width);
+    if (Math.abs(factor * term) <= 1e-9) break;
+  }
+  return chanceOfLower(pull * width, pull * x, x / width) + factor * total;
+}
+
+/** The chance to end at the lower bound, if time does not matter. */
+function chanceOfLower(pullWidth: number, pullStart: number, share: number): number {
+  if (Math.abs(pullWidth) < 1e-8) return 1 - share;
+  if (pullWidth > 30) return Math.exp(-2 * pullStart);
+  return (1 - Math.exp(2 * (pullWidth - pullStart))) / (1 - Math.exp(2 * pullWidth));
+}
+
+/** The free motion, and the first mirror image at each bound. */
+function almostFree({ a, b, drift, variance }: Brownian, time: number, y: number): number {
+  const pull = drift / variance;
+  const deviation = Math.sqrt(time * variance);
+  const free = (y - drift * time) / deviation;
+  const atA = (-y + drift * time + 2 * a) / deviation;
+  const atB = (y - drift * time - 2 * b) / deviation;
+  return normalCdf(free) + image(pull * a, atA) - image(pull * b, atB);
+}
+
+/** exp(2·weight) · Φ(z), by the tail's asymptote where the two factors would overflow. */
+function image(weight: number, z: number): number {
+  if (weight < 5) return Math.exp(2 * weight) * normalCdf(z);
+  const density = Math.exp((-z * z) / 2 + 2 * weight) / Math.sqrt(2 * Math.PI);
+  return -density * (1 / z - 1 / z ** 3);
+}
 
 /** What the bounds of a sequential test are measured in. */
 export type EloModel = 'BayesElo' | 'logistic' | 'normalized';

@@ -1,5 +1,19 @@
-import { countsOf, type Results, sum } from './distribution.ts';
-import { type EloModel, llr } from './llr.ts';
+import { eloOf, eloPerDeviation, scoreOf } from './elo.ts';
+import {
+  asLogistic,
+  countsOf,
+  type EloModel,
+  gamesPerSample,
+  type Hypotheses,
+  llr,
+  meanOf,
+  observed,
+  outcomeCdf,
+  type Results,
+  sum,
+  varianceOf,
+} from './llr.ts';
+import { root } from './special-functions.ts';
 
 /** How far the ratio jumped past its former extremes: what a bound is overshot by on average. */
 export interface Overshoot {
@@ -124,4 +138,114 @@ function learn(overshoot: Overshoot, ratio: number): void {
     overshoot.sq1 += jump ** 2;
     overshoot.ref1 = ratio;
   }
+}
+
+export interface SprtEloOptions extends Hypotheses {
+  /** The chance to accept a change worth `elo0`; 0.05 if absent. */
+  readonly alpha?: number | undefined;
+  /** The chance to reject a change worth `elo1`; 0.05 if absent. */
+  readonly beta?: number | undefined;
+}
+
+/** What a sequential test says about strength; Elo is logistic, whatever the bounds are in. */
+export interface SprtElo {
+  readonly a: number;
+  readonly b: number;
+  readonly elo: number;
+  /** 95 %. */
+  readonly ci: readonly [number, number];
+  readonly LOS: number;
+  readonly LLR: number;
+}
+
+const eloMax = 1000;
+
+/** An estimate without the bias of stopping early: the test is seen as a bounded motion. */
+export function sprtElo(results: Results, options: SprtEloOptions): SprtElo {
+  const { alpha = 0.05, beta = 0.05 } = options;
+  const a = Math.log(beta / (1 - alpha));
+  const b = Math.log((1 - beta) / alpha);
+  const counts = countsOf(results);
+  const seen = observed(counts);
+  const mean = meanOf(seen);
+  const variance = varianceOf(seen, mean);
+  const { elo0, elo1, model } = asLogistic(results, options);
+  const gameDeviation = Math.sqrt(gamesPerSample(counts) * variance);
+  const boundScore = (elo: number) =>
+    model === 'normalized' ? (elo / eloPerDeviation) * gameDeviation + 0.5 : scoreOf(elo);
+  const [s0, s1] = [boundScore(elo0), boundScore(elo1)];
+  const drift = (score: number) => ((score - (s0 + s1) / 2) * (s1 - s0)) / variance;
+
+  const walked = seen.samples * drift(mean);
+  const held = Math.min(Math.max(walked, a), b);
+  const time = held === walked ? seen.samples : held / drift(mean);
+  const chance = (elo: number) => {
+    const motion = { a, b, drift: drift(scoreOf(elo)), variance: (s1 - s0) ** 2 / variance };
+    return outcomeCdf(motion, time, held);
+  };
+  const at = (quantile: number) => eloWhere(chance, 1 - quantile, eloOf(s0), eloOf(s1));
+  return {
+    a,
+    b,
+    elo: at(0.5),
+    ci: [at(0.025), at(0.975)],
+    LOS: chance(0),
+    LLR: llr(results, options),
+  };
+}
+
+/** Where the chance, which falls with Elo, has this value; looks ever farther from the bounds. */
+function eloWhere(
+  chance: (elo: number) => number,
+  value: number,
+  elo0: number,
+  elo1: number,
+): number {
+  const middle = (elo0 + elo1) / 2;
+  const excess = (elo: number) => chance(elo) - value;
+  for (let reach = Math.max(30 * (elo1 - elo0), 1); reach < 4 * eloMax; reach *= 2) {
+    const low = Math.max(middle - reach, -eloMax);
+    const high = Math.min(middle + reach, eloMax);
+    if (excess(low) * excess(high) <= 0) return root(excess, low, high);
+  }
+  return excess(-eloMax) > 0 ? eloMax : -eloMax;
+}
+
+export interface SprtCalculatorOptions {
+  readonly model: 'logistic' | 'normalized';
+  readonly elo0: number;
+  readonly elo1: number;
+  /** Share of drawn games, from 0 to 1. */
+  readonly drawRatio: number;
+  /** How uneven openings are, in Elo (root mean square). */
+  readonly rmsBias: number;
+}
+
+/** What a sequential test would do with a change of some strength. */
+export interface SprtForecast {
+  readonly passChance: number;
+  readonly games: number;
+}
+
+const upper = Math.log(19);
+const lower = -upper;
+
+/** The chance to pass and the games it takes, for a change worth `elo`; NaN if impossible. */
+export function sprtForecast(options: SprtCalculatorOptions, elo: number): SprtForecast {
+  const variance = (1 - options.drawRatio) / 4 - (scoreOf(options.rmsBias) - 0.5) ** 2;
+  if (!(variance > 0)) return { passChance: NaN, games: NaN };
+  const score = (value: number) =>
+    options.model === 'normalized'
+      ? (value / eloPerDeviation) * Math.sqrt(variance) + 0.5
+      : scoreOf(value);
+  const [s0, s1, s] = [score(options.elo0), score(options.elo1), score(elo)];
+  const square = (s1 - s0) ** 2 / variance;
+  const h = (2 * s - (s0 + s1)) / (s1 - s0);
+  if (Math.abs(h * (lower - upper)) < 1e-6) {
+    return { passChance: -lower / (upper - lower), games: (-lower * upper) / square };
+  }
+  const [atLower, atUpper] = [Math.exp(-h * lower), Math.exp(-h * upper)];
+  const passChance = (1 - atLower) / (atUpper - atLower);
+  const games = ((2 / h) * (upper * passChance + lower * (1 - passChance))) / square;
+  return { passChance, games };
 }

@@ -1,3 +1,5 @@
+import { expectedOvershoot, type Sprt } from './sprt.ts';
+
 /** Accepts `10+0.1`, `40/60+0.6`, `5`; the number of moves does not start with a zero. */
 export const timeControlPattern: RegExp = /^([1-9]\d*\/)?\d+(\.\d+)?(\+\d+(\.\d+)?)?$/;
 
@@ -26,4 +28,39 @@ export function sprtBatchSize(timeControl: string, threads: number): number {
 
 function seconds(text: string): number {
   return text.split(':').reduce((total, part) => total * 60 + +part, 0);
+}
+
+/** What the rest of a run depends on. */
+export interface RestOfRun {
+  readonly timeControl: string;
+  readonly threads: number;
+  readonly numGames: number;
+  readonly games: number;
+  readonly sprt?: RestOfSprt | undefined;
+}
+
+export interface RestOfSprt extends Pick<Sprt, 'llr' | 'lower_bound' | 'upper_bound'> {
+  readonly overshoot?: Parameters<typeof expectedOvershoot>[0];
+}
+
+const pairsUntilSure = 2_632_036;
+const usualGames = 95_000;
+
+/** Core hours that a run still needs. */
+export function remainingHours(run: RestOfRun): number {
+  const games =
+    run.sprt === undefined ? run.numGames - run.games : remainingSprtGames(run, run.sprt);
+  return (gameDuration(run.timeControl) * Math.max(0, games) * run.threads) / 3600;
+}
+
+/** From how fast the ratio has moved so far; at first from what tests usually take. */
+function remainingSprtGames({ numGames, games }: RestOfRun, sprt: RestOfSprt): number {
+  const { below, above } = expectedOvershoot(sprt.overshoot);
+  const bound = sprt.llr > 0 ? sprt.upper_bound - above : -sprt.lower_bound - below;
+  const ratio = Math.max(0.1, Math.abs(sprt.llr));
+  if (ratio >= bound) return 0;
+  const trust = 1 - (1 - Math.min(games / 2 / pairsUntilSure, 1)) ** 15;
+  const reached = Math.floor((games * bound) / ratio);
+  const expected = Math.floor(reached * trust + usualGames * (1 - trust));
+  return Math.min(numGames, expected) - games;
 }

@@ -1,6 +1,6 @@
 import type { Action } from '../scheduling/actions.ts';
 import type { ActionRow } from './fleet-schema.ts';
-import { objectId } from './object-id.ts';
+import { objectId } from './rows.ts';
 
 /** Any entry of the event log, those about users, nets and the server itself included. */
 export interface LogEntry extends Omit<Action, 'action'> {

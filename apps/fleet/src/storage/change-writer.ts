@@ -2,14 +2,13 @@ import { CompiledQuery } from 'kysely';
 import { type Clock, SpillwayError } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
-import type { Changes } from '../scheduling/changes.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
+import type { Changes } from '../scheduling/records.ts';
 import type { Run } from '../scheduling/run.ts';
 import { withoutNul } from './actions-log.ts';
 import type { ActionRow, BlockedWorkerRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { Pending } from './pending.ts';
-import { runRow, taskRow } from './rows.ts';
-import { Upsert } from './upsert.ts';
+import { runRow, taskRow, Upsert } from './rows.ts';
 
 export interface ChangeWriterOptions {
   readonly database: Database<FleetSchema>;

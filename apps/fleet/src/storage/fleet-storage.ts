@@ -1,9 +1,8 @@
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { Fleet } from '../scheduling/fleet.ts';
-import type { StoredWorld } from '../scheduling/restore.ts';
+import type { StoredWorld, TaskRecord } from '../scheduling/records.ts';
 import { Run } from '../scheduling/run.ts';
-import type { TaskRecord } from '../scheduling/run-record.ts';
 import type { BlockedWorker } from '../scheduling/world.ts';
 import { actionRow, type LogEntry } from './actions-log.ts';
 import { ChangeWriter } from './change-writer.ts';

@@ -1,6 +1,5 @@
-import type { Changes, PurgedTask } from '../scheduling/changes.ts';
-import type { Run } from '../scheduling/run.ts';
-import type { Task } from '../scheduling/task.ts';
+import type { Changes, PurgedTask } from '../scheduling/records.ts';
+import type { Run, Task } from '../scheduling/run.ts';
 import { actionRow } from './actions-log.ts';
 import type { ActionRow } from './fleet-schema.ts';
 

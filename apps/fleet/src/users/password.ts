@@ -1,4 +1,15 @@
-import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
+import {
+  createHmac,
+  createSecretKey,
+  randomBytes,
+  type ScryptOptions,
+  scrypt,
+  timingSafeEqual,
+} from 'node:crypto';
+import { availableParallelism } from 'node:os';
+import { type Clock, Lane, type LaneStats, SpillwayError } from 'spillway';
+import { untilAborted } from 'spillway/internal';
+import type { Access } from '../protocol/read-request.ts';
 
 /** Cost of new hashes: 32 MiB and some 80 ms of one core (2026-11); each hash names its own. */
 const cost = { N: 2 ** 15, r: 8, p: 1 };
@@ -39,4 +50,116 @@ function derive(password: string, salt: Buffer, options: ScryptOptions): Promise
       else reject(error);
     });
   });
+}
+
+/** Whoever may have to wait, and no longer than its signal says. */
+export interface Waiter {
+  readonly signal: AbortSignal;
+}
+
+export function during<T>(work: Promise<T>, waiter: Waiter | undefined): Promise<T> {
+  return waiter === undefined ? work : untilAborted(work, waiter.signal);
+}
+
+/** Right passwords that are remembered, and wrong ones; the longest unused forgotten first. */
+const rememberedMax = 50_000;
+const wrongMax = 10_000;
+/** Threads of Node that may hash at once: it has four, and files need one of them too. */
+const hashesMax = Math.min(3, availableParallelism());
+const waitingMax = 1_000;
+/** Checks of one name that may be under way: who tries many passwords keeps nobody else out. */
+const perNameMax = 4;
+/** All whom nobody knows share so many. */
+const strangersMax = 64;
+/** Who waits has a deadline of its own; the check goes on, and is done when it asks again. */
+const deadlineMs = 300_000;
+/** A longer one is wrong without a look. */
+const passwordMax = 1_024;
+
+/**
+ * Checks passwords. The right ones are remembered, by a digest under a key that dies with the
+ * process and together with the hash they matched: so a new password makes the old one wrong, and
+ * what a worker sends with each request is hashed slowly only once.
+ */
+export class VerifiedPasswords {
+  /** Made once: as plain bytes it would be made anew for each digest, at ten times the price. */
+  readonly #key = createSecretKey(randomBytes(32));
+  readonly #hashes = new Map<string, string>();
+  /** The same of wrong ones: a worker that is set up wrongly asks again and again. */
+  readonly #wrong = new Map<string, string>();
+  /** Checks under way, so that a thousand workers of one user cost one hash. */
+  readonly #running = new Map<string, Promise<boolean>>();
+  /** How many of them are of one name. */
+  readonly #ofName = new Map<string, number>();
+  readonly #lane: Lane;
+  #hashed = 0;
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    const name = 'passwords';
+    const limits = { limit: hashesMax, queueMax: waitingMax, deadlineMs };
+    this.#lane = new Lane({ name, ...limits, clock });
+  }
+
+  get stats(): { readonly remembered: number; readonly hashed: number; readonly lane: LaneStats } {
+    return { remembered: this.#hashes.size, hashed: this.#hashed, lane: this.#lane.stats };
+  }
+
+  /** An unknown user, who has no hash, costs as much as a wrong password. */
+  async check(
+    { username, password }: Access,
+    hash: string = impossibleHash,
+    waiter?: Waiter,
+  ): Promise<boolean> {
+    if (password.length > passwordMax) return false;
+    const digest = this.#digest(username, password);
+    if (this.#hashes.get(digest) === hash) {
+      remember(this.#hashes, digest, hash, rememberedMax);
+      return true;
+    }
+    if (this.#wrong.get(digest) === hash) return false;
+    const running = this.#running.get(`${digest} ${hash}`);
+    const name = hash === impossibleHash ? '' : username;
+    return during(running ?? this.#start(name, password, digest, hash), waiter);
+  }
+
+  #start(name: string, password: string, digest: string, hash: string): Promise<boolean> {
+    const key = `${digest} ${hash}`;
+    const count = this.#ofName.get(name) ?? 0;
+    if (count >= (name === '' ? strangersMax : perNameMax)) {
+      const text = 'too many passwords of one name are being checked';
+      return Promise.reject(new SpillwayError('LANE_FULL', text, { retryAfterMs: 1_000 }));
+    }
+    this.#ofName.set(name, count + 1);
+    const running = this.#lane.run(async () => {
+      this.#hashed += 1;
+      const isRight = await matchesPassword(password, hash);
+      // Here and not where it is waited for: everybody may have left.
+      if (isRight) remember(this.#hashes, digest, hash, rememberedMax);
+      else remember(this.#wrong, digest, hash, wrongMax);
+      return isRight;
+    });
+    this.#running.set(key, running);
+    const forget = () => {
+      this.#running.delete(key);
+      const left = (this.#ofName.get(name) ?? 1) - 1;
+      if (left > 0) this.#ofName.set(name, left);
+      else this.#ofName.delete(name);
+    };
+    running.then(forget, forget);
+    return running;
+  }
+
+  /** Equal digests need no constant time: without the key nobody can choose one. */
+  #digest(username: string, password: string): string {
+    const text = JSON.stringify([username, password]);
+    return createHmac('sha256', this.#key).update(text).digest('base64');
+  }
+}
+
+/** Puts it last; the first makes room. */
+function remember(map: Map<string, string>, digest: string, hash: string, max: number): void {
+  map.delete(digest);
+  const [oldest] = map.keys();
+  if (map.size >= max && oldest !== undefined) map.delete(oldest);
+  map.set(digest, hash);
 }

@@ -4,9 +4,8 @@ import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
 import { actionRow } from '../storage/actions-log.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
-import { hashPassword } from './password.ts';
+import { during, hashPassword, VerifiedPasswords, type Waiter } from './password.ts';
 import { type User, userOf, userRow } from './user.ts';
-import { during, VerifiedPasswords, type Waiter } from './verified-passwords.ts';
 
 export interface UsersOptions {
   readonly database: Database<FleetSchema>;

@@ -2,12 +2,19 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rmdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock } from 'spillway';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import type { FastifyRequest } from 'fastify';
+import type { Clock, Gate } from 'spillway';
+import { check } from 'spillway/internal';
 import type { Piece } from 'spillway-http';
 import type { Database } from 'spillway-sql';
-import { ltcFrom } from '../read/finished-query.ts';
+import { fleetError } from '../errors.ts';
+import { ltcFrom } from '../read/stored-runs.ts';
 import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
+import { UploadBody } from './upload-body.ts';
 
 export interface PgnShelfOptions {
   /** Where the games lie; made if it is not there. */
@@ -171,5 +178,102 @@ export class PgnShelf {
 
   #path({ run_id, task_id, sha256 }: Pick<PgnRow, 'run_id' | 'task_id' | 'sha256'>): string {
     return join(this.#options.folder, run_id, `${task_id}-${sha256.slice(0, 16)}.pgn.gz`);
+  }
+}
+
+export interface GzipCheckOptions {
+  /** The length of the file, in bytes. */
+  readonly bytes: number;
+  /** The most that may come out of it, in bytes. */
+  readonly textBytesMax: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Whether a file is whole gzip from its first byte to its last, so that it can stand between
+ * others; throws `REQUEST_INVALID` or `REQUEST_TOO_LARGE`. Nothing of what comes out of it is kept.
+ */
+export async function checkGzip(path: string, options: GzipCheckOptions): Promise<void> {
+  const { bytes, textBytesMax, signal } = options;
+  const gunzip = createGunzip({ chunkSize: 262_144 });
+  let textBytes = 0;
+  const count = async (text: AsyncIterable<Buffer>) => {
+    for await (const chunk of text) {
+      textBytes += chunk.length;
+      if (textBytes > textBytesMax) {
+        throw fleetError('REQUEST_TOO_LARGE', `more than ${textBytesMax} bytes of games`);
+      }
+    }
+  };
+  const file = createReadStream(path, { highWaterMark: 262_144 });
+  try {
+    await pipeline(file, gunzip, count, { signal });
+  } catch (error) {
+    if (!String(Object(error).code).startsWith('Z_')) throw error;
+    throw fleetError('REQUEST_INVALID', 'pgn is not gzip', { cause: error });
+  }
+  // Zeros after the last member are no error of the decoder, but would end a file of many.
+  if (bytes === 0 || gunzip.bytesWritten !== bytes) {
+    throw fleetError('REQUEST_INVALID', 'pgn is not gzip');
+  }
+}
+
+export interface ReceivePgnOptions {
+  readonly shelf: PgnShelf;
+  /** Bounds how many files are looked into at once: that takes a core. */
+  readonly checks: Gate;
+  /** The longest body, in bytes. */
+  readonly bodyBytesMax: number;
+  /** The most that may come out of the gzip, in bytes. */
+  readonly textBytesMax: number;
+  /**
+   * All other checks of a worker's request, in their order. Its `pgn` is there if the body has one,
+   * but empty. Throws, or gives the task whose games they are.
+   */
+  readonly admit: (
+    body: unknown,
+    signal: AbortSignal,
+  ) => Promise<{ readonly run_id: string; readonly task_id: number }>;
+}
+
+/**
+ * Takes the games of a task, in constant memory; they are durable when this resolves. The route
+ * must leave its body unread, as `uploads` does.
+ */
+export async function receivePgn(
+  request: FastifyRequest,
+  options: ReceivePgnOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { shelf, textBytesMax, admit } = options;
+  const { body } = request;
+  check(body instanceof Readable, 'body', 'unparsed: register `uploads` in its scope', body);
+  await using draft = await shelf.draft();
+  const upload = new UploadBody();
+  await drain(body, upload, draft, options.bodyBytesMax, signal);
+  const task = await admit(upload.end(), signal);
+  if (upload.gamesFault !== undefined) throw fleetError('REQUEST_INVALID', upload.gamesFault);
+  using _permit = await options.checks.enter(signal);
+  await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
+  await shelf.put(task, draft);
+}
+
+async function drain(
+  body: Readable,
+  upload: UploadBody,
+  draft: DraftFile,
+  bytesMax: number,
+  signal: AbortSignal,
+): Promise<void> {
+  // Not destroyed when this fails: that would cut the connection before the answer.
+  const chunks = body.iterator({ destroyOnReturn: false });
+  let bytes = 0;
+  for await (const chunk of chunks as AsyncIterable<Buffer>) {
+    signal.throwIfAborted();
+    bytes += chunk.length;
+    if (bytes > bytesMax) {
+      throw fleetError('REQUEST_TOO_LARGE', `the body may have ${bytesMax} bytes at most`);
+    }
+    for (const games of upload.take(chunk)) await draft.write(games);
   }
 }

@@ -1,0 +1,180 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { Database } from 'spillway-sql';
+import { fleetError } from '../errors.ts';
+import { patterns } from '../protocol/schema.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
+
+/** A book of openings, as the list of books has it. */
+export interface BookEntry {
+  /** Openings in all. */
+  readonly total: number;
+  /** Those with white to move. */
+  readonly white: number;
+  readonly black: number;
+  readonly min_depth: number | null;
+  readonly max_depth: number | null;
+  /** Base64 of the SHA-384 of its text: what workers compare their copy with. */
+  readonly sri: string;
+}
+
+/** A list with more is not one of books. */
+const booksMax = 10_000;
+
+/** Checks a list of books by name; throws `REQUEST_INVALID`. */
+export function readBookList(list: unknown): ReadonlyMap<string, BookEntry> {
+  const isObject = typeof list === 'object' && list !== null && !Array.isArray(list);
+  demand(isObject, 'the list of books must be an object');
+  const entries = Object.entries(list as object);
+  demand(entries.length <= booksMax, `a list of books has at most ${booksMax}`);
+  return new Map(entries.map(([name, entry]) => [name, readBookEntry(name, entry)]));
+}
+
+function readBookEntry(name: string, entry: unknown): BookEntry {
+  const { total, white, black, min_depth = null, max_depth = null, sri } = Object(entry);
+  const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
+  const isDepth = (value: unknown) => value === null || isCount(value);
+  demand(isBookName(name), `${name}: a book is called *.epd or *.pgn`);
+  demand([total, white, black].every(isCount), `${name}: must count total, white and black`);
+  demand(total === white + black, `${name}: total must be white + black`);
+  demand(isDepth(min_depth) && isDepth(max_depth), `${name}: depths must be integers or null`);
+  demand(/^[A-Za-z0-9+/]{64}$/.test(String(sri)), `${name}: sri must be 64 characters of base64`);
+  return { total, white, black, min_depth, max_depth, sri };
+}
+
+export function isBookName(name: string): boolean {
+  return patterns.book.test(name) && /^[\w][\w.+-]{0,199}$/.test(name);
+}
+
+function demand(holds: boolean, complaint: string): void {
+  if (!holds) throw fleetError('REQUEST_INVALID', complaint);
+}
+
+/** A book of openings with what the list says of it; of PGN, openings are counted as white's. */
+export interface Book extends BookEntry {
+  readonly name: string;
+}
+
+/** Reads a book in constant memory; throws `REQUEST_INVALID` for what is not one. */
+export async function readBook(path: string): Promise<Book> {
+  const name = basename(path);
+  if (!isBookName(name)) {
+    throw fleetError('REQUEST_INVALID', `${name}: a book is called *.epd or *.pgn`);
+  }
+  const hash = createHash('sha384');
+  const counter = new OpeningCounter(name.endsWith('.pgn'));
+  let isAfterReturn = false;
+  for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
+    // Workers hash the text with all its line ends as single line feeds.
+    let text: string = isAfterReturn && chunk[0] === '\n' ? chunk.slice(1) : chunk;
+    isAfterReturn = chunk.endsWith('\r');
+    if (text.includes('\r')) text = text.replace(/\r\n?/g, '\n');
+    hash.update(text, 'latin1');
+    counter.take(text);
+  }
+  const counts = counter.end();
+  if (counts.total === 0) throw fleetError('REQUEST_INVALID', `${name}: has no openings`);
+  return { name, ...counts, min_depth: null, max_depth: null, sri: hash.digest('base64') };
+}
+
+const lineMax = 65_536;
+
+class OpeningCounter {
+  readonly #isPgn: boolean;
+  #line = '';
+  #white = 0;
+  #black = 0;
+
+  constructor(isPgn: boolean) {
+    this.#isPgn = isPgn;
+  }
+
+  take(text: string): void {
+    const lines = (this.#line + text).split('\n');
+    this.#line = (lines.pop() as string).slice(0, lineMax);
+    for (const line of lines) this.#count(line);
+  }
+
+  end(): Pick<BookEntry, 'total' | 'white' | 'black'> {
+    this.#count(this.#line);
+    this.#line = '';
+    const [white, black] = [this.#white, this.#black];
+    return { total: white + black, white, black };
+  }
+
+  #count(line: string): void {
+    if (this.#isPgn) {
+      if (line.startsWith('[Event ')) this.#white += 1;
+      return;
+    }
+    const side = /^\S+ ([wb]) /.exec(line)?.[1];
+    if (side === 'w') this.#white += 1;
+    if (side === 'b') this.#black += 1;
+  }
+}
+
+/**
+ * The books that runs may use, by name: in memory, because each new task asks for one. It knows
+ * none before it is reloaded.
+ */
+export class BookShelf {
+  readonly #database: Database<FleetSchema>;
+  #books: ReadonlyMap<string, BookEntry> = new Map();
+
+  constructor(database: Database<FleetSchema>) {
+    this.#database = database;
+  }
+
+  get books(): ReadonlyMap<string, BookEntry> {
+    return this.#books;
+  }
+
+  /** What a worker compares its copy with; undefined for a book that nobody knows. */
+  sri(name: string): string | undefined {
+    return this.#books.get(name)?.sri;
+  }
+
+  /** Adds or replaces the book in this file. */
+  async add(path: string): Promise<Book> {
+    const { name, ...entry } = await readBook(path);
+    await this.store(new Map([[name, entry]]));
+    return { name, ...entry };
+  }
+
+  /** Adds or replaces all books of a JSON list, as in `books.json`; tells how many. */
+  async addList(path: string): Promise<number> {
+    const books = readBookList(JSON.parse(await readFile(path, 'utf8')));
+    await this.store(books);
+    return books.size;
+  }
+
+  /** Adds or replaces all books that lie in a folder; tells how many. */
+  async addFolder(folder: string): Promise<number> {
+    const names = (await readdir(folder)).filter(isBookName);
+    for (const name of names) await this.add(join(folder, name));
+    return names.length;
+  }
+
+  /** Durable when this resolves. */
+  async store(books: ReadonlyMap<string, BookEntry>): Promise<void> {
+    const { kysely } = this.#database;
+    const queries = [...books].map(([name, book]) => {
+      const entry = JSON.stringify(book);
+      return kysely
+        .insertInto('books')
+        .values({ name, entry })
+        .onConflict((conflict) => conflict.column('name').doUpdateSet({ entry }))
+        .compile();
+    });
+    if (queries.length > 0) await this.#database.batch(queries);
+    await this.reload();
+  }
+
+  /** Takes up what others have stored. */
+  async reload(): Promise<void> {
+    const rows = await this.#database.kysely.selectFrom('books').selectAll().execute();
+    this.#books = new Map(rows.map(({ name, entry }) => [name, JSON.parse(entry) as BookEntry]));
+  }
+}

@@ -1,0 +1,372 @@
+import { runInNewContext } from 'node:vm';
+import { fleetError } from '../errors.ts';
+import { type StoredWorkerInfo, shortName, type WorkerInfo } from '../protocol/read-request.ts';
+import { architectures } from '../protocol/schema.ts';
+import {
+  type Flip,
+  flipsSignature,
+  packFlips,
+  type SpsaTrial,
+  spsaTrial,
+} from '../statistics/spsa.ts';
+import { gameDuration, remainingHours, timeControlRatio } from '../statistics/time-control.ts';
+import { taskAction } from './actions.ts';
+import { Changes, type Decision, type RunArgs } from './records.ts';
+import type { Run, Task } from './run.ts';
+import { type Alive, notActive } from './update-task.ts';
+import type { Stats, World } from './world.ts';
+
+export interface TaskRequest {
+  readonly info: StoredWorkerInfo;
+  /** How many tasks the user may have at one address. */
+  readonly machineLimit: number;
+  /** Where people reach this server, without a slash at the end. */
+  readonly baseUrl: string;
+}
+
+export interface AssignedTask {
+  readonly run: {
+    readonly _id: string;
+    readonly args: RunArgs;
+    readonly my_task: { readonly num_games: number; readonly start: number; readonly stats: Stats };
+  };
+  readonly task_id: number;
+}
+
+/** No task: `error` tells the worker's owner what to mend. */
+export interface NoTask {
+  readonly task_waiting: false;
+  readonly error?: string;
+}
+
+/** A worker whose namesake was heard of this long ago is a second one, not the same again. */
+const duplicateMs = 120_000;
+
+/** Gives a worker its next task, or says why not. */
+export function requestTask(world: World, request: TaskRequest): Decision<AssignedTask | NoTask> {
+  const changes = new Changes();
+  const { info } = request;
+  const name = shortName(info);
+  const error = refusal(world, name, request, changes);
+  if (error !== undefined) return { reply: { task_waiting: false, error }, changes };
+  const lastRun = world.lastRun(name);
+  const run = chooseRun(world.unfinished, { name, info, lastRun });
+  if (run === undefined) return { reply: { task_waiting: false }, changes };
+  const task = assign(world, run, info, changes);
+  const { num_games, start, stats } = task.record;
+  const my_task = { num_games, start, stats };
+  return { reply: { run: { _id: run.id, args: run.args, my_task }, task_id: task.id }, changes };
+}
+
+function refusal(
+  world: World,
+  name: string,
+  { info, machineLimit, baseUrl }: TaskRequest,
+  changes: Changes,
+): string | undefined {
+  const now = world.clock.now();
+  const blocked = world.blocked.get(name);
+  if (blocked !== undefined) {
+    blocked.last_updated = now;
+    changes.blocked.add(name);
+    return blockedText(name, blocked.message, baseUrl);
+  }
+  const other = world.activeTask(name)?.record;
+  if (other !== undefined && other.worker_info.unique_key !== info.unique_key) {
+    const silentMs = now - other.last_updated;
+    if (silentMs <= duplicateMs) return duplicateText(name, silentMs);
+  }
+  const connections = world.connections(info.remote_addr);
+  return connections >= machineLimit ? machineLimitText(machineLimit) : undefined;
+}
+
+function assign(world: World, run: Run, info: StoredWorkerInfo, changes: Changes): Task {
+  const now = world.clock.now();
+  const stale = world.activeTask(shortName(info));
+  const task = run.addTask(nextTaskSize(run, info.concurrency), info, now);
+  world.admit(task);
+  changes.tasks.add(task);
+  changes.runs.add(run);
+  if (stale !== undefined) {
+    changes.actions.push(taskAction('failed_task', stale, now, 'Stale active task'));
+    world.end(stale, changes);
+  }
+  return task;
+}
+
+/** Half an hour of games, or what is left; a sequential test needs whole batches to the end. */
+function nextTaskSize(run: Run, concurrency: number): number {
+  const { tc, threads, sprt } = run.args;
+  const size = taskSize({ timeControl: tc, threads, concurrency, batchSize: sprt?.batch_size });
+  const { batchGames, openGames } = run;
+  const left = sprt === undefined ? openGames : batchGames * Math.ceil(openGames / batchGames);
+  return Math.min(size, left);
+}
+
+/** Cores above which more workers would make a tuning worse, for one parameter. */
+const tuningCores = 200_000;
+
+/** The worker that asks, and what is remembered of it. */
+export interface Candidate {
+  readonly name: string;
+  readonly info: WorkerInfo;
+  readonly lastRun: Run | undefined;
+}
+
+/**
+ * The run that needs this worker most, of those it can serve. Runs are few; each is looked at once,
+ * and whether the worker fits is asked only of a run that would be the best so far.
+ */
+export function chooseRun(runs: Iterable<Run>, candidate: Candidate): Run | undefined {
+  let best: Run | undefined;
+  let least: Need | undefined;
+  for (const run of runs) {
+    const its = need(run, candidate);
+    if (least !== undefined && !comesBefore(its, least)) continue;
+    if (!fits(run, candidate)) continue;
+    best = run;
+    least = its;
+  }
+  return best;
+}
+
+interface Need {
+  readonly priority: number;
+  readonly served: boolean;
+  /** Cores per share of throughput, as if half this worker had joined. */
+  readonly load: number;
+}
+
+/** A worker's own last run counts its cores again, so that workers move between runs. */
+function need(run: Run, { info, lastRun }: Candidate): Need {
+  const { priority, itp } = run.args;
+  const cores = run.record.cores + (run === lastRun ? info.concurrency : 0);
+  return { priority, served: cores > 0, load: (cores + info.concurrency / 2) / itp };
+}
+
+function comesBefore(a: Need, b: Need): boolean {
+  if (a.priority !== b.priority) return a.priority > b.priority;
+  if (a.served !== b.served) return b.served;
+  return a.load < b.load;
+}
+
+/** Whether a worker may and can play games of this run now. */
+export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>): boolean {
+  const { args, record } = run;
+  const { concurrency } = info;
+  return (
+    !record.finished &&
+    record.approved &&
+    args.threads <= concurrency &&
+    args.threads >= info.min_threads &&
+    run.openGames > 0 &&
+    memoryNeed({ hashMiB: run.hashMiB, concurrency, threads: args.threads }) <= info.max_memory &&
+    (!info.near_github_api_limit || run.seenBy.has(name)) &&
+    (args.spsa === undefined || record.cores <= tuningCores / Math.sqrt(args.spsa.params.length)) &&
+    (run.archFilter.accepted?.has(info.worker_arch) ?? true) &&
+    (args.compiler === undefined || args.compiler === info.compiler)
+  );
+}
+
+/** Runs with workers as people see them: those nearest to a decision first. */
+export function byProgress(a: Run, b: Run): number {
+  const keys = ({ args, games }: Run) => [
+    Number(args.sprt !== undefined),
+    args.sprt?.llr ?? 0,
+    Number(args.spsa === undefined),
+    games,
+  ];
+  return compare(keys(b), keys(a));
+}
+
+/** Runs that wait for an approval. */
+export function byUrgency(a: Run, b: Run): number {
+  const keys = ({ args }: Run) => [args.priority, args.itp];
+  return compare(keys(a), keys(b));
+}
+
+/** Hours until all these runs are over, if no other comes; infinite without workers. */
+export function hoursLeft(runs: Iterable<Run>): number {
+  let hours = 0;
+  let cores = 0;
+  for (const { args, games, record } of runs) {
+    const { tc: timeControl, threads, num_games: numGames, sprt } = args;
+    hours += remainingHours({ timeControl, threads, numGames, games, sprt });
+    cores += record.cores;
+  }
+  return hours === 0 ? 0 : hours / cores;
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((value, index) => value !== b[index]);
+  return at < 0 ? 0 : (a[at] as number) - (b[at] as number);
+}
+
+/** Which workers a run lets in by their processor. */
+export interface ArchFilter {
+  /** Undefined lets all in. */
+  readonly accepted: ReadonlySet<string> | undefined;
+  /** Why the filter could not be used, if so: then it lets in whom it was not tried on. */
+  readonly problem?: string;
+}
+
+const matchMsMax = 100;
+const triesMax = 3;
+const everyone: readonly string[] = [...architectures, 'unknown'];
+const attempt = `
+  const filter = new RegExp(expression);
+  for (const name of everyone) if (!filter.test(name)) refused.push(name);
+`;
+
+/**
+ * Tries a regular expression on every architecture there is, once: requests then only look up.
+ * It comes from a person, so it runs where it can be stopped.
+ */
+export function archFilter(expression: string | undefined): ArchFilter {
+  if (expression === undefined) return { accepted: undefined };
+  let found = tried(expression);
+  // On a busy machine time passes without any of it being spent on the filter.
+  for (let again = 1; again < triesMax && found.problem !== undefined; again += 1) {
+    found = tried(expression);
+  }
+  return found;
+}
+
+function tried(expression: string): ArchFilter {
+  const refused: string[] = [];
+  const accepted = () => new Set(everyone).difference(new Set(refused));
+  try {
+    runInNewContext(attempt, { expression, everyone, refused }, { timeout: matchMsMax });
+    return { accepted: accepted() };
+  } catch (error) {
+    const why = String((error as { message?: unknown }).message);
+    return { accepted: accepted(), problem: `arch_filter ${expression}: ${why}` };
+  }
+}
+
+export interface TaskSizeOptions {
+  readonly timeControl: string;
+  readonly threads: number;
+  readonly concurrency: number;
+  /** Pairs between two updates of a sequential test, if it is one. */
+  readonly batchSize?: number | undefined;
+}
+
+const taskSeconds = 1800;
+
+/** Games that keep a worker busy for half an hour, in whole batches. */
+export function taskSize(options: TaskSizeOptions): number {
+  const { timeControl, threads, concurrency, batchSize } = options;
+  const games = (taskSeconds / gameDuration(timeControl)) * Math.floor(concurrency / threads);
+  const batch = 2 * (batchSize ?? 1);
+  return Math.max(batch, batch * Math.floor(games / batch + 0.5));
+}
+
+export interface MemoryNeedOptions {
+  /** Hash tables of both engines together, in MiB. */
+  readonly hashMiB: number;
+  readonly concurrency: number;
+  readonly threads: number;
+}
+
+/** What a worker must have to play a run's games, in MiB. */
+export function memoryNeed({ hashMiB, concurrency, threads }: MemoryNeedOptions): number {
+  const games = Math.floor(concurrency / threads);
+  return hashMiB * games + 444 + 2 * games * (151 + 31 * threads);
+}
+
+/** The number after `Hash=` in an engine's options, in MiB; 0 if there is none. */
+export function hashSize(options: string): number {
+  return Number(/Hash=(\d+)/.exec(options)?.[1] ?? 0);
+}
+
+export interface InternalThroughputOptions {
+  /** What the submitter asked for: 100 is usual. */
+  readonly throughput: number;
+  readonly timeControl: string;
+  readonly threads: number;
+  /** The submitter's unfinished runs that have workers. */
+  readonly activeRuns: number;
+  readonly games: number;
+  readonly sprt?: { readonly llr: number; readonly elo0: number } | undefined;
+}
+
+/** A run's share of the cores, relative to others of its priority. */
+export function internalThroughput(options: InternalThroughputOptions): number {
+  const { throughput, timeControl, threads, activeRuns, games, sprt } = options;
+  const ratio = timeControlRatio(timeControl, threads);
+  const asked = Math.min(Math.max(throughput, 1), 500);
+  const forLongGames = ratio > 1 ? ratio ** 0.774 : 1;
+  const forManyRuns = 36 / (36 + activeRuns ** 2);
+  const nearlyPassed = sprt !== undefined && sprt.llr > 2;
+  const forSuccess = nearlyPassed ? (sprt.elo0 > 0 ? 0.2 : 0.1) : 0;
+  const bonus = Math.min(games / 200_000, 1) + forSuccess;
+  return asked * forLongGames * forManyRuns * (1 + bonus);
+}
+
+/** Parameters to play the next batch with, in random directions that the task remembers. */
+export function requestSpsa(
+  world: World,
+  task: Task,
+): Decision<Alive | (SpsaTrial & { readonly sig: number; readonly task_alive: true })> {
+  const changes = new Changes();
+  const { spsa } = task.run.args;
+  if (spsa === undefined) throw fleetError('REQUEST_INVALID', `Not a tuning: ${task.run.id}`);
+  if (!task.active) return { reply: notActive(task), changes };
+  const flips = spsa.params.map((): Flip => (world.random() < 0.5 ? 1 : -1));
+  const packed = packFlips(flips);
+  task.record.spsa_params = { iter: spsa.iter, packed_flips: [...packed] };
+  changes.tasks.add(task);
+  const reply = {
+    ...spsaTrial(spsa, flips),
+    sig: flipsSignature(packed),
+    task_alive: true,
+  } as const;
+  return { reply, changes };
+}
+
+const columns = 70;
+
+/** Tells a blocked worker's owner why, and where to read more. */
+export function blockedText(name: string, message: string, baseUrl: string): string {
+  return [
+    `Worker ${name} is blocked: it gets no tasks.`,
+    'The reason given is:',
+    '',
+    ...wrap(message),
+    '',
+    'What it did can be read at',
+    `${baseUrl}/actions?text="${name}"`,
+    'and its owner can unblock it, once that is mended, at',
+    `${baseUrl}/workers/${name}`,
+  ].join('\n');
+}
+
+export function duplicateText(name: string, silentMs: number): string {
+  const seconds = Math.floor(silentMs / 1000);
+  return (
+    `There is already a worker ${name} with another unique key, heard of ${seconds} seconds ago. ` +
+    'Give each worker a name of its own.'
+  );
+}
+
+export function machineLimitText(limit: number): string {
+  return `Machine limit reached: ${limit} tasks are active at this address.`;
+}
+
+/** Lines of at most 70 characters, broken between words; a longer word is broken itself. */
+export function wrap(message: string): string[] {
+  return message.split('\n').flatMap((paragraph) => {
+    const lines: string[] = [];
+    let line = '';
+    for (let word of paragraph.trim().split(/\s+/)) {
+      if (line !== '' && line.length + 1 + word.length > columns) {
+        lines.push(line);
+        line = '';
+      }
+      for (; word.length > columns; word = word.slice(columns)) lines.push(word.slice(0, columns));
+      line = line === '' ? word : `${line} ${word}`;
+    }
+    return [...lines, line];
+  });
+}

@@ -1,0 +1,198 @@
+import type { StoredWorkerInfo } from '../protocol/read-request.ts';
+import type { ResidualColor } from '../statistics/run-statistics.ts';
+import { type Sprt, updateSprt } from '../statistics/sprt.ts';
+import type { Spsa } from '../statistics/spsa.ts';
+import { type Action, logMessage } from './actions.ts';
+import type { Run, Task } from './run.ts';
+import { stopRun } from './update-task.ts';
+import { addDifference, type BlockedWorker, type Stats, type World, zeroStats } from './world.ts';
+
+/** A task that was set aside; `id` is its place in the run's list of bad tasks. */
+export interface PurgedTask {
+  readonly run: Run;
+  readonly id: number;
+  readonly record: BadTaskRecord;
+}
+
+/** All that one decision changed, and nothing else: what must be stored before it is told. */
+export class Changes {
+  readonly runs: Set<Run> = new Set();
+  readonly tasks: Set<Task> = new Set();
+  readonly purged: PurgedTask[] = [];
+  readonly actions: Action[] = [];
+  /** Blocked workers that asked again. */
+  readonly blocked: Set<string> = new Set();
+  /** Tasks that only said they are alive: a loss harms nothing, so these may be stored later. */
+  readonly beats: Set<Task> = new Set();
+}
+
+/** An answer, and what it changed. */
+export interface Decision<Reply> {
+  readonly reply: Reply;
+  readonly changes: Changes;
+}
+
+/** What a run tests and how, as workers get it. */
+export interface RunArgs {
+  readonly base_tag: string;
+  readonly new_tag: string;
+  readonly msg_base: string;
+  readonly msg_new: string;
+  info: string;
+  readonly base_nets: readonly string[];
+  readonly new_nets: readonly string[];
+  num_games: number;
+  readonly tc: string;
+  readonly new_tc: string;
+  readonly book: string;
+  readonly book_depth: string;
+  readonly threads: number;
+  readonly resolved_base: string;
+  readonly resolved_new: string;
+  readonly base_options: string;
+  readonly new_options: string;
+  readonly base_signature: string;
+  readonly new_signature: string;
+  readonly username: string;
+  readonly tests_repo: string;
+  readonly master_repo?: string;
+  auto_purge: boolean;
+  throughput: number;
+  itp: number;
+  priority: number;
+  readonly adjudication: boolean;
+  readonly arch_filter?: string;
+  readonly compiler?: string;
+  readonly sprt?: Sprt;
+  readonly spsa?: Spsa;
+}
+
+/** A run as it is stored, without its tasks; times are UNIX milliseconds. */
+export interface RunRecord {
+  readonly _id: string;
+  readonly version: number;
+  readonly start_time: number;
+  last_updated: number;
+  readonly tc_base: number;
+  readonly rescheduled_from?: string;
+  approved: boolean;
+  approver: string;
+  finished: boolean;
+  deleted: boolean;
+  failed: boolean;
+  failures: number;
+  is_green: boolean;
+  is_yellow: boolean;
+  workers: number;
+  cores: number;
+  committed_games: number;
+  total_games: number;
+  results: Stats;
+  nps: number;
+  games_per_minute: number;
+  readonly args: RunArgs;
+}
+
+/** A task as it is stored; its place in the run's list is its id. */
+export interface TaskRecord {
+  readonly num_games: number;
+  active: boolean;
+  last_updated: number;
+  readonly start: number;
+  /** Replaced, never changed in place: replies may still hold the last one. */
+  stats: Stats;
+  worker_info: StoredWorkerInfo;
+  bad?: true;
+  spsa_params?: { readonly iter: number; readonly packed_flips: readonly number[] };
+}
+
+/** A task that was purged, with the results it had. */
+export interface BadTaskRecord extends Readonly<Omit<TaskRecord, 'bad'>> {
+  readonly task_id: number;
+  readonly bad: true;
+  readonly residual: number;
+  readonly residual_color: ResidualColor;
+}
+
+export interface StoredWorld {
+  /** All unfinished runs, with all their tasks; finished ones may be left out. */
+  readonly runs: Iterable<Run>;
+  /** By short name; none if absent. */
+  readonly blocked?: Iterable<readonly [string, BlockedWorker]> | undefined;
+}
+
+/**
+ * Takes up stored runs after a start: corrects sums, lists active tasks, ends what was decided.
+ * An active task counts as heard of now, because nobody listened while the server was down.
+ */
+export function restore(world: World, { runs, blocked = [] }: StoredWorld): Changes {
+  const changes = new Changes();
+  for (const [name, worker] of blocked) world.blocked.set(name, { ...worker });
+  const now = world.clock.now();
+  const tasks: Task[] = [];
+  for (const run of runs) {
+    world.place(run);
+    if (run.record.finished) continue;
+    correct(run, now, changes);
+    for (const task of run.tasks) tasks.push(task);
+  }
+  tasks.sort((a, b) => a.record.last_updated - b.record.last_updated);
+  for (const task of tasks) world.noteLastRun(task.name, task.run);
+  for (const task of tasks) if (task.active) resume(world, task, now, changes);
+  for (const run of [...world.unfinished]) if (run.decided) stopRun(world, run, changes);
+  return changes;
+}
+
+function correct(run: Run, now: number, changes: Changes): void {
+  const wrong = wrongSums(run);
+  if (wrong.length === 0) return;
+  Object.assign(run.record, recount(run));
+  if (run.args.sprt !== undefined) updateSprt(run.args.sprt, run.record.results);
+  changes.runs.add(run);
+  changes.actions.push(logMessage(now, `Run ${run.id} corrected: ${wrong.join('; ')}`));
+}
+
+/** Of two active tasks under one name, which a crash can leave, the newer one stays. */
+function resume(world: World, task: Task, now: number, changes: Changes): void {
+  const older = world.activeTask(task.name);
+  task.record.last_updated = now;
+  world.admit(task);
+  if (older !== undefined) world.end(older, changes);
+}
+
+/** What a run's record says about its tasks. */
+export type Sums = Pick<
+  RunRecord,
+  'results' | 'workers' | 'cores' | 'committed_games' | 'total_games'
+>;
+
+/** The sums as the tasks give them: looks at all tasks of the run. */
+export function recount(run: Run): Sums {
+  const nothing = zeroStats();
+  const sums: Sums = {
+    results: zeroStats(),
+    workers: 0,
+    cores: 0,
+    committed_games: 0,
+    total_games: 0,
+  };
+  for (const task of run.tasks) {
+    const { num_games, stats, worker_info } = task.record;
+    addDifference(sums.results, stats, nothing);
+    sums.total_games += num_games;
+    sums.committed_games += task.active ? num_games : task.games;
+    if (!task.active) continue;
+    sums.workers += 1;
+    sums.cores += worker_info.concurrency;
+  }
+  return sums;
+}
+
+/** Which sums of the record are not what the tasks give; empty in a run that is in order. */
+export function wrongSums(run: Run): string[] {
+  return Object.entries(recount(run)).flatMap(([key, sum]) => {
+    const kept = run.record[key as keyof Sums];
+    const text = JSON.stringify(kept);
+    return text === JSON.stringify(sum) ? [] : [`${key}: ${text}, not ${JSON.stringify(sum)}`];
+  });
+}

@@ -1,0 +1,185 @@
+import { FieldReader } from '../field-reader.ts';
+import type { Github } from '../outside/github.ts';
+import { patterns } from '../protocol/schema.ts';
+import { hashSize } from '../scheduling/hand-out.ts';
+import type { RunArgs } from '../scheduling/records.ts';
+import { brackets } from '../statistics/run-statistics.ts';
+import { officialRepo, type Submission } from './read-submission.ts';
+
+export interface CheckSourceOptions {
+  /** Where repositories and benches are looked up. @default nowhere: nothing is checked */
+  readonly github?: Pick<Github, 'repository' | 'latestBench'> | undefined;
+  /** When the submitter registered, in UNIX milliseconds. */
+  readonly registrationTime: number;
+  /** Whether newer accounts, too, may test what is no fork of the official engine. */
+  readonly foreignRepos: boolean;
+}
+
+export interface CheckedSource {
+  readonly submission: Submission;
+  /** What people should know, though it is no fault. */
+  readonly warnings: readonly string[];
+}
+
+/** Accounts that are older may test forks of other engines. */
+const forksUntil = Date.UTC(2025, 6, 1);
+
+/**
+ * Looks at where a submission's branches come from: the repository gets the name it has today, one
+ * that is no fork of the official engine is noted, and a base called master must have master's
+ * bench. Throws `INPUT_INVALID`. While GitHub cannot be reached, all is believed.
+ */
+export async function checkSource(
+  submission: Submission,
+  options: CheckSourceOptions,
+): Promise<CheckedSource> {
+  const { github, registrationTime, foreignRepos } = options;
+  if (github === undefined) return { submission, warnings: [] };
+  const { args } = submission;
+  const reader = new FieldReader(args);
+  const warnings: string[] = [];
+  const repository = await told(github.repository(args.tests_repo));
+  if (repository === null) {
+    reader.fault('tests_repo', `must be a repository, and GitHub has no ${args.tests_repo}`);
+  }
+  const { url: tests_repo = args.tests_repo, rootUrl = officialRepo } = repository ?? {};
+  const isForeign = rootUrl !== officialRepo;
+  if (isForeign && !foreignRepos && registrationTime >= forksUntil) {
+    const hint = 'accounts since July 2025 need the setting foreignRepos for others';
+    reader.fault(
+      'tests_repo',
+      `must be a fork of ${officialRepo}, and is one of ${rootUrl}; ${hint}`,
+    );
+  } else if (isForeign)
+    warnings.push(`${tests_repo} is a fork of ${rootUrl}, not of ${officialRepo}`);
+  if (args.base_tag === 'master') {
+    const bench = await told(github.latestBench(rootUrl, 'master'));
+    if (bench && bench !== args.base_signature) {
+      reader.fault('base_signature', `must be that of master, which is ${bench}`);
+    }
+  }
+  reader.check();
+  const { master_repo: _said, ...rest } = args;
+  const known = repository ? (isForeign ? { master_repo: rootUrl } : {}) : master(args);
+  return { submission: { ...submission, args: { ...rest, tests_repo, ...known } }, warnings };
+}
+
+function master({ master_repo }: Submission['args']): { readonly master_repo?: string } {
+  return master_repo === undefined ? {} : { master_repo };
+}
+
+/** Null for what is not there, undefined for what nobody could tell. */
+async function told<T>(answer: Promise<T | undefined>): Promise<T | null | undefined> {
+  return answer.then(
+    (value) => value ?? null,
+    () => undefined,
+  );
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Fills in the commit, the bench and the nets of a branch where the commit or the bench was left
+ * out and GitHub knows it. What cannot be found stays away, for the one who checks to name.
+ */
+export async function completeSubmission(
+  sent: unknown,
+  github: Pick<Github, 'branch'> | undefined,
+): Promise<unknown> {
+  const isObject = typeof sent === 'object' && sent !== null && !Array.isArray(sent);
+  if (github === undefined || !isObject) return sent;
+  const fields = sent as Fields;
+  const [ours, theirs] = await Promise.all([
+    found(fields, 'new', github),
+    found(fields, 'base', github),
+  ]);
+  const { info = ours.msg_new } = fields;
+  return { ...theirs, ...ours, ...withoutAbsent(fields), ...(info !== undefined && { info }) };
+}
+
+async function found(
+  fields: Fields,
+  side: 'new' | 'base',
+  github: Pick<Github, 'branch'>,
+): Promise<Fields> {
+  const { tests_repo: repo = officialRepo, [`${side}_tag`]: tag } = fields;
+  const { [`resolved_${side}`]: sha, [`${side}_signature`]: bench } = fields;
+  if (sha !== undefined && bench !== undefined) return {};
+  const ref = sha ?? tag;
+  if (typeof ref !== 'string' || ref === '' || ref.length > 200) return {};
+  if (typeof repo !== 'string' || !patterns.githubRepo.test(repo)) return {};
+  // Without GitHub a run can be submitted too, by hand: its failure is not the submission's.
+  const branch = await github.branch(repo, ref).catch(() => undefined);
+  if (branch === undefined) return {};
+  return withoutAbsent({
+    [`resolved_${side}`]: branch.sha,
+    [`${side}_signature`]: branch.signature,
+    [`${side}_nets`]: branch.nets,
+    [`msg_${side}`]: branch.info.slice(0, 1_000),
+  });
+}
+
+function withoutAbsent(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+type Preset = Partial<Pick<RunArgs, 'tc' | 'threads' | 'throughput' | 'num_games'>> & {
+  readonly new_options: string;
+  readonly base_options: string;
+  readonly sprt?: { readonly elo0: number; readonly elo1: number };
+};
+
+const progressGames = 60_000;
+
+/** The usual kinds of test, by their name in capital letters. */
+export const presets: ReadonlyMap<string, Preset> = new Map([
+  ['STC', preset({ tc: '10+0.1', threads: 1, hash: 16, throughput: 100, bounds: [0, 2] })],
+  ['LTC', preset({ tc: '60+0.6', threads: 1, hash: 64, throughput: 100, bounds: [0.5, 2.5] })],
+  ['STC-SMP', preset({ tc: '5+0.05', threads: 8, hash: 64, throughput: 100, bounds: [0, 2] })],
+  ['LTC-SMP', preset({ tc: '20+0.2', threads: 8, hash: 256, throughput: 100, bounds: [0.5, 2.5] })],
+  ['VLTC', preset({ tc: '180+1.8', threads: 1, hash: 192, throughput: 50, bounds: [0, 2] })],
+  ['VLTC-SMP', preset({ tc: '60+0.6', threads: 8, hash: 512, throughput: 50, bounds: [0.5, 2.5] })],
+  ['PT', preset({ tc: '60+0.6', threads: 1, hash: 64, throughput: 100 })],
+  ['PT-SMP', preset({ tc: '60+0.6', threads: 8, hash: 512, throughput: 100 })],
+]);
+
+interface Kind {
+  readonly tc: string;
+  readonly threads: number;
+  /** In MiB. */
+  readonly hash: number;
+  readonly throughput: number;
+  /** Without them a fixed number of games is played. */
+  readonly bounds?: readonly [elo0: number, elo1: number];
+}
+
+function preset({ tc, threads, hash, throughput, bounds }: Kind): Preset {
+  const options = `Hash=${hash}`;
+  const common = { tc, threads, throughput, new_options: options, base_options: options };
+  if (bounds === undefined) return { ...common, num_games: progressGames };
+  const [elo0, elo1] = bounds;
+  return { ...common, sprt: { elo0, elo1 } };
+}
+
+const longBaseSeconds = 40;
+
+/** What the event log says of a new run: `SPRT<0.00,2.00> TC:10+0.1 Book:b.epd Threads:1 …` */
+export function submissionText(args: RunArgs): string {
+  const { tc, new_tc, book, threads, base_options, new_options } = args;
+  const isLong = Number.parseFloat(tc) >= longBaseSeconds;
+  const odds = new_tc === tc ? '' : `[${new_tc}]`;
+  return [
+    stopRule(args),
+    `TC:${tc}${odds}${isLong ? '(LTC)' : ''}`,
+    `Book:${book}`,
+    `Threads:${threads}${threads > 1 ? '(SMP)' : ''}`,
+    `Hash:${hashSize(base_options)}/${hashSize(new_options)}`,
+  ].join(' ');
+}
+
+function stopRule({ sprt, spsa, num_games }: RunArgs): string {
+  if (spsa !== undefined) return `SPSA[${num_games}]`;
+  if (sprt === undefined) return `NumGames[${num_games}]`;
+  const [open, close] = brackets[sprt.elo_model ?? 'BayesElo'];
+  return `SPRT${open}${sprt.elo0.toFixed(2)},${sprt.elo1.toFixed(2)}${close}`;
+}
