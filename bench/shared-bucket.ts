@@ -59,7 +59,7 @@ function contestant(openTake: OpenTake): Contestant {
 
 async function sqlite(stack: AsyncDisposableStack): Promise<() => Promise<Store>> {
   const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'spillway-bench-')));
-  return () => SqliteStore.open(join(folder.path, 'bench.db'));
+  return () => SqliteStore.open({ path: join(folder.path, 'bench.db') });
 }
 
 async function postgres(stack: AsyncDisposableStack): Promise<() => Promise<Store>> {

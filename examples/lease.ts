@@ -12,7 +12,9 @@ async function work(who: string): Promise<Lease> {
     pollMs: 5,
   });
   // All that takes long gets `lease.signal`: it aborts before anybody else can hold the lease.
-  await store.commit(lease.guard([{ name: 'report', value: `by ${who}` }]), lease.signal);
+  await store.commit(lease.guard([{ name: 'report', value: `by ${who}` }]), {
+    signal: lease.signal,
+  });
   console.log(`${who} wrote the report under fence ${lease.fence}`);
   return lease;
 }

@@ -153,7 +153,7 @@ async function openStore(
     const file = stack.use(
       await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, busyMsMax }),
     );
-    return stack.use(new SqliteStore(file));
+    return stack.use(await SqliteStore.open({ file }));
   } catch (cause) {
     const place = path ?? new URL(url).host;
     const { message } = cause as Error;

@@ -51,7 +51,7 @@ async function two(setting: Setting) {
   const stack = new AsyncDisposableStack();
   const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'spillway-nodes-')));
   const path = join(folder.path, 'store.sqlite');
-  const store = stack.use(await SqliteStore.open(path));
+  const store = stack.use(await SqliteStore.open({ path }));
   const nodes = await Promise.all([1, 2].map(() => Node.start(path, setting)));
   for (const node of nodes) stack.use(node);
   const [a, b] = nodes.map(({ origin }) => origin) as [string, string];

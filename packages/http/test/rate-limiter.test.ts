@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MemoryStore, type Random, type StoreReading } from 'spillway';
+import { MemoryStore, type Random, type StoreCallOptions, type StoreReading } from 'spillway';
 import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
 import { type NamedRule, namedRule, RateLimiter, type RateMode } from 'spillway-http';
 
@@ -40,9 +40,9 @@ function randomRule(random: Random, name = 'x'): NamedRule {
 class CountingStore extends MemoryStore {
   calls = 0;
 
-  override read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
+  override read(names: readonly string[], options?: StoreCallOptions): Promise<StoreReading> {
     this.calls += 1;
-    return super.read(names, signal);
+    return super.read(names, options);
   }
 }
 

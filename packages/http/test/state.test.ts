@@ -196,7 +196,7 @@ for (const kind of ['document', 'store'] as const) {
       const initial = { sum: 0 };
       await using document =
         kind === 'document' ? await Document.open({ path, initial }) : undefined;
-      await using store = kind === 'store' ? await SqliteStore.open(path) : undefined;
+      await using store = kind === 'store' ? await SqliteStore.open({ path }) : undefined;
       const open = () => {
         if (document !== undefined) return State.open({ document, pollMs: 10 });
         return State.open({ store: store as SqliteStore, name: 'sum', initial, pollMs: 10 });

@@ -86,10 +86,10 @@ describe('StoreChannel', () => {
     const store = new MemoryStore({ clock });
     let isDown = false;
     const flaky: Store = {
-      read: (names, signal) =>
-        isDown ? Promise.reject(new Error('down')) : store.read(names, signal),
-      commit: (changes, signal) => store.commit(changes, signal),
-      list: (prefix, max, signal) => store.list(prefix, max, signal),
+      read: (names, options) =>
+        isDown ? Promise.reject(new Error('down')) : store.read(names, options),
+      commit: (changes, options) => store.commit(changes, options),
+      list: (prefix, options) => store.list(prefix, options),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     };
     await using near = new StoreChannel({ store, clock });
@@ -112,13 +112,13 @@ describe('StoreChannel', () => {
     await using near = new StoreChannel({ store, clock, queueMax: 2_000 });
     let reads = 0;
     const slow: Store = {
-      read: async (names, signal) => {
+      read: async (names, options) => {
         reads += 1;
         if (reads === 3) await say(near, 't', ...numbers(10, 1_034));
-        return store.read(names, signal);
+        return store.read(names, options);
       },
-      commit: (changes, signal) => store.commit(changes, signal),
-      list: (prefix, max, signal) => store.list(prefix, max, signal),
+      commit: (changes, options) => store.commit(changes, options),
+      list: (prefix, options) => store.list(prefix, options),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     };
     await using far = new StoreChannel({ store: slow, clock });
@@ -136,7 +136,7 @@ describe('StoreChannel', () => {
     const ear = new Ear();
     await say(channel, 't', 'a', 'b');
     await channel.subscribe('t', ear);
-    const records = await store.list('', 100);
+    const records = await store.list('', { max: 100 });
     await store.commit(records.map(({ name }) => ({ name })));
     await clock.advance(50);
     await say(channel, 't', 'c');

@@ -12,6 +12,7 @@ export {
   SpillwayError,
   type SpillwayErrorOptions,
 } from './base/errors.ts';
+export type { Json } from './base/json.ts';
 export type { CloseOptions } from './base/part.ts';
 export { type Random, seededRandom, systemRandom } from './base/random.ts';
 export type { Runner, RunOptions, Task } from './base/task.ts';
@@ -113,15 +114,24 @@ export type { SharedOptions } from './shared/store-link.ts';
 export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite/file.ts';
 export type { SqliteTransaction } from './sqlite/transaction.ts';
 export type { SqlResult, SqlStatement, SqlValue } from './sqlite/wire.ts';
-export { MemoryStore } from './store/memory-store.ts';
-export { SqliteStore } from './store/sqlite-store.ts';
+export {
+  MemoryStore,
+  type MemoryStoreOptions,
+  type MemoryStoreStats,
+} from './store/memory-store.ts';
+export {
+  SqliteStore,
+  type SqliteStoreOptions,
+  type SqliteStoreStats,
+} from './store/sqlite-store.ts';
 export type {
-  Json,
   NamedRecord,
   Store,
+  StoreCallOptions,
   StoreChange,
   StoreCommit,
   StoredRecord,
+  StoreListOptions,
   StoreReading,
 } from './store/store.ts';
 export {

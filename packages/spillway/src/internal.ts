@@ -5,6 +5,7 @@ export { untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker } from './base/errors.ts';
 export { inDoubt } from './base/in-doubt.ts';
+export { jsonText } from './base/json.ts';
 export { didYouMean, nearest } from './base/nearest.ts';
 export {
   anything,
@@ -34,6 +35,6 @@ export {
   StoreLink,
   type Updated,
 } from './shared/store-link.ts';
-export { checkStoreChanges, checkStoreNames, jsonText } from './store/store.ts';
+export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Deadlines } from './wait/deadlines.ts';
 export { nextTurn } from './wait/turn.ts';

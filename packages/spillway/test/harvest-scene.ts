@@ -158,7 +158,7 @@ export class CheckedSink implements HarvestSink<number> {
 
 /** All rows of a source that are durable, in order. */
 export async function rowsOf(store: Store, source: string): Promise<number[]> {
-  const records = await store.list(`rows/${source}/`, 10_000);
+  const records = await store.list(`rows/${source}/`, { max: 10_000 });
   return records.flatMap((record) => record.value as number[]);
 }
 

@@ -127,7 +127,7 @@ describe('storeSink', () => {
     const made: unknown[] = [];
     const counting: Store = {
       read: (names) => store.read(names),
-      list: (prefix, max) => store.list(prefix, max),
+      list: (prefix, options) => store.list(prefix, options),
       commit: async (changes) => {
         const done = await store.commit(changes);
         if (done !== undefined) made.push(done);

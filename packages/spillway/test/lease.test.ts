@@ -46,7 +46,7 @@ describe('Lease', () => {
     await using next = await Lease.acquire({ ...options, queueMax: 0 });
     assert.ok(next.fence > lease.fence);
     await next[Symbol.asyncDispose]();
-    assert.deepEqual(await store.list('lease/', 9), []);
+    assert.deepEqual(await store.list('lease/', { max: 9 }), []);
     assert.equal(clock.pending, 0);
   });
 
@@ -62,7 +62,7 @@ describe('Lease', () => {
     await leaver;
     await clock.run(first[Symbol.asyncDispose]());
     assert.deepEqual(await rest, ['a', 'b', 'c', 'd']);
-    assert.deepEqual(await store.list('lease/', 9), []);
+    assert.deepEqual(await store.list('lease/', { max: 9 }), []);
     await clock.advance(2000);
     assert.equal(clock.pending, 0);
   });
@@ -74,7 +74,7 @@ describe('Lease', () => {
     const late = assert.rejects(Lease.acquire(options, limit.signal), { code: 'DEADLINE' });
     await clock.advance(500);
     await late;
-    assert.deepEqual(await store.list('lease/harvest/queue', 9), []);
+    assert.deepEqual(await store.list('lease/harvest/queue', { max: 9 }), []);
   });
 
   it('passes to the next when its holder crashed, not before it expired', async () => {
@@ -126,7 +126,7 @@ describe('Lease', () => {
     const line = new FaultyStore(store, { clock });
     const slow: Store = {
       read: (names) => line.read(names),
-      list: (prefix, max) => line.list(prefix, max),
+      list: (prefix, options) => line.list(prefix, options),
       async commit(changes) {
         const commit = await line.commit(changes);
         await new Promise<void>((resolve) => clock.after(70, resolve));

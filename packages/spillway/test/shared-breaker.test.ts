@@ -19,9 +19,9 @@ function world(options: Partial<SharedBreakerOptions> = {}) {
   const line = () => {
     const own = new FaultyStore(store, { clock });
     const read = own.read.bind(own);
-    own.read = (names, signal) => {
+    own.read = (names, options) => {
       trips += 1;
-      return read(names, signal);
+      return read(names, options);
     };
     return own;
   };

@@ -19,7 +19,7 @@ describe('a SQLite file', () => {
       stack.use(new Child('countInStore', path, 250)),
     );
     await Promise.all(children.map((child) => child.ended()));
-    await using store = await SqliteStore.open(path);
+    await using store = await SqliteStore.open({ path });
     assert.equal((await store.read(['count'])).records[0]?.value, 2_000);
   });
 
@@ -45,7 +45,7 @@ describe('a SQLite file', () => {
 
   it('counts right to 1,000 from 1,000 callers that compare and set', async () => {
     await using folder = await temporary();
-    await using store = await SqliteStore.open(join(folder.path, 'file.db'));
+    await using store = await SqliteStore.open({ path: join(folder.path, 'file.db') });
     await Promise.all(Array.from({ length: 1_000 }, () => countUp(store)));
     assert.equal((await store.read(['count'])).records[0]?.value, 1_000);
   });

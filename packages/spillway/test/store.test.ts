@@ -31,6 +31,36 @@ describe('MemoryStore', () => {
       assert.equal(clock.pending, 0);
     });
   }
+
+  it('forgets expired records a few with every commit, without anybody asking', async () => {
+    const clock = new VirtualClock();
+    await using store = new MemoryStore({ clock });
+    for (let at = 0; at < 20_000; at += 1) {
+      await store.commit([{ name: `name ${at}`, value: at, ttlMs: 100 }]);
+      if (at % 10 === 0) await clock.advance(1);
+    }
+    assert.ok(store.stats.records < 3_000, `${store.stats.records} records are held`);
+    await clock.advance(100);
+    for (let at = 0; at < 400; at += 1) await store.commit([{ name: 'one', value: 1 }]);
+    assert.deepEqual(store.stats, { kind: 'store', records: 1, characters: 4 });
+  });
+
+  it('refuses a commit that goes beyond its bounds, and changes nothing by it', async () => {
+    const clock = new VirtualClock();
+    await using store = new MemoryStore({ clock, recordsMax: 2, charactersMax: 20 });
+    const full = { code: 'STORE_FULL', status: 503, retryable: true };
+    await store.commit([{ name: 'a', value: 'x'.repeat(10) }]);
+    await assert.rejects(store.commit([{ name: 'b', value: 'x'.repeat(10) }]), full);
+    await store.commit([{ name: 'b', value: 1, ttlMs: 10 }]);
+    await assert.rejects(store.commit([{ name: 'c', value: 1 }]), full);
+    await store.commit([{ name: 'a', value: 2 }]);
+    await store.commit([{ name: 'a' }, { name: 'c', value: 3 }]);
+    await assert.rejects(store.commit([{ name: 'd', value: 4 }]), full);
+    await clock.advance(10);
+    await store.commit([{ name: 'd', value: 4 }]);
+    const names = (await store.list('', { max: 9 })).map(({ name }) => name);
+    assert.deepEqual(names, ['c', 'd']);
+  });
 });
 
 describe('SqliteStore', () => {
@@ -39,7 +69,7 @@ describe('SqliteStore', () => {
       await using folder = await temporary();
       const path = join(folder.path, 'store.db');
       await run({
-        open: () => SqliteStore.open(path),
+        open: () => SqliteStore.open({ path }),
         pass: (ms) => passInFile(path, ms),
       });
     });
@@ -48,7 +78,7 @@ describe('SqliteStore', () => {
   it('never goes back in time, whatever the clock of the machine does', async () => {
     await using folder = await temporary();
     const path = join(folder.path, 'store.db');
-    await using store = await SqliteStore.open(path);
+    await using store = await SqliteStore.open({ path });
     const before = await store.commit([{ name: 'a', value: 1, ttlMs: 1_000 }]);
     await passInFile(path, 3_600_000);
     const { now, records } = await store.read(['a']);
@@ -68,7 +98,7 @@ describe('SqliteStore', () => {
     await using folder = await temporary();
     const path = join(folder.path, 'store.db');
     await using file = await SqliteFile.open({ path });
-    await using store = new SqliteStore(file);
+    await using store = await SqliteStore.open({ file });
     const names = Array.from({ length: 100 }, (_, at) => `name ${at}`);
     await store.commit(names.map((name) => ({ name, value: 1, ttlMs: 10 })));
     await passInFile(path, 10);

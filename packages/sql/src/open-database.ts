@@ -49,5 +49,5 @@ export async function openDatabase<Schema>(
     clock,
   });
   const engine = new SqliteEngine(file, deadlineMs, clock);
-  return new Database('sqlite', engine, async () => new SqliteStore(file));
+  return new Database('sqlite', engine, () => SqliteStore.open({ file }));
 }

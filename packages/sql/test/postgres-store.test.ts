@@ -90,7 +90,7 @@ describe('the Store on Postgres', () => {
     const names = Array.from({ length: 150 }, (_, at) => `t/short/${at}`);
     await store.commit(names.map((name) => ({ name, value: 0, ttlMs: 1 })));
     await pass(5);
-    assert.deepEqual(await store.list('t/short/', 500), []);
+    assert.deepEqual(await store.list('t/short/', { max: 500 }), []);
     const count = () => server.ask(`select name from spillway_store where name ^@ 't/short/'`);
     assert.equal((await count()).length, 150);
     await write('t/other', 1);
@@ -114,7 +114,7 @@ describe('the Store on Postgres', () => {
   it('lists by prefix in the order of names, at most so many', async () => {
     for (const name of ['l/b', 'l/a', 'l/%', 'l_a', 'l/c', 'm']) await write(name, name);
     const names = async (prefix: string, max: number) =>
-      (await store.list(prefix, max)).map(({ name }) => name);
+      (await store.list(prefix, { max })).map(({ name }) => name);
     assert.deepEqual(await names('l/', 10), ['l/%', 'l/a', 'l/b', 'l/c']);
     assert.deepEqual(await names('l/', 2), ['l/%', 'l/a']);
     assert.deepEqual(await names('l/%', 10), ['l/%']);
@@ -173,7 +173,7 @@ describe('the Store on Postgres', () => {
     let highest = 0;
     while (!isDone) {
       const before = highest;
-      for (const { name, version } of await store.list('g/', 10)) {
+      for (const { name, version } of await store.list('g/', { max: 10 })) {
         if (version !== (seen.get(name) ?? 0)) assert.ok(version > before, name);
         seen.set(name, version);
         highest = Math.max(highest, version);
@@ -185,12 +185,12 @@ describe('the Store on Postgres', () => {
   it('rejects at once with the reason of whoever aborts', async () => {
     const reason = new Error('gone');
     const signal = AbortSignal.abort(reason);
-    await assert.rejects(store.read(['a'], signal), reason);
-    await assert.rejects(store.list('a', 1, signal), reason);
-    await assert.rejects(store.commit([{ name: 'x', value: 1 }], signal), reason);
+    await assert.rejects(store.read(['a'], { signal }), reason);
+    await assert.rejects(store.list('a', { max: 1, signal }), reason);
+    await assert.rejects(store.commit([{ name: 'x', value: 1 }], { signal }), reason);
     const first = store.commit([{ name: 'x', value: 1 }]);
     const controller = new AbortController();
-    const second = store.commit([{ name: 'x', value: 2 }], controller.signal);
+    const second = store.commit([{ name: 'x', value: 2 }], { signal: controller.signal });
     controller.abort(reason);
     await assert.rejects(second, reason);
     await first;

@@ -48,7 +48,7 @@ export class ProductBook {
   /** Every product that anything was ever harvested of, by name. */
   async products(signal?: AbortSignal): Promise<readonly string[]> {
     const prefix = `generation/${this.exchange}/`;
-    const records = await this.#store.list(prefix, 10_000, signal);
+    const records = await this.#store.list(prefix, { max: 10_000, signal });
     return records.map(({ name }) => name.slice(prefix.length));
   }
 
@@ -85,7 +85,7 @@ export class ProductBook {
       const [old, built] = [current, generation].map((one) =>
         ProductBook.checkpointName(sourceName({ ...of, generation: one })),
       ) as [string, string];
-      const { records } = await this.#store.read([name, old, built], signal);
+      const { records } = await this.#store.read([name, old, built], { signal });
       const [now, ...[oldRecord, builtRecord]] = records;
       if (generationsOf(now).current !== current) continue;
       if (generationsOf(now).building !== generation) throw replaced(of, current);
@@ -97,7 +97,7 @@ export class ProductBook {
         { name: old, ifVersion: oldRecord?.version ?? 0, checkOnly: true },
         { name: built, ifVersion: builtRecord?.version ?? 0, checkOnly: true },
       ];
-      if ((await this.#store.commit(changes, signal)) !== undefined) return;
+      if ((await this.#store.commit(changes, { signal })) !== undefined) return;
     }
   }
 
@@ -117,7 +117,7 @@ export class ProductBook {
     signal?: AbortSignal,
   ): Promise<ProductCheckpoint | undefined> {
     const name = ProductBook.checkpointName(sourceName(of));
-    const { records } = await this.#store.read([name], signal);
+    const { records } = await this.#store.read([name], { signal });
     return records[0] && readCheckpoint(name, records[0].value);
   }
 
@@ -135,7 +135,7 @@ export class ProductBook {
         (_, at) => from + at,
       );
       const names = numbers.map((commit) => ProductBook.ledgerName(source, commit));
-      const { records } = await this.#store.read(names, signal);
+      const { records } = await this.#store.read(names, { signal });
       for (const [at, record] of records.entries()) {
         // A commit that only noted gaps has no file.
         if (record === undefined) continue;
@@ -151,7 +151,7 @@ export class ProductBook {
     signal?: AbortSignal,
   ): Promise<StoredRecord | undefined> {
     const name = ProductBook.generationRecord(this.exchange, product);
-    return (await this.#store.read([name], signal)).records[0];
+    return (await this.#store.read([name], { signal })).records[0];
   }
 
   async #change(
@@ -168,7 +168,7 @@ export class ProductBook {
       if (record !== undefined && isSame) return next;
       const value: Json = { current: next.current, building: next.building ?? null };
       const changes = [{ name, ifVersion: record?.version ?? 0, value }];
-      if ((await this.#store.commit(changes, signal)) !== undefined) return next;
+      if ((await this.#store.commit(changes, { signal })) !== undefined) return next;
     }
   }
 }

@@ -62,7 +62,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     signal: AbortSignal,
   ): Promise<HarvestCheckpoint<TradePosition> | undefined> {
     const name = ProductBook.checkpointName(source);
-    const { records } = await this.#options.store.read([name], signal);
+    const { records } = await this.#options.store.read([name], { signal });
     if (records[0] === undefined) return undefined;
     const checkpoint = readCheckpoint(name, records[0].value);
     this.checkpoints.set(source, checkpoint);
@@ -82,7 +82,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     // Refused once, it may be an earlier attempt of the same commit that has arrived meanwhile.
     for (let looks = 0; looks < 2; looks += 1) {
       const guard = await book.guard(of, signal);
-      const { records } = await store.read([name], signal);
+      const { records } = await store.read([name], { signal });
       const stored = records[0] && readCheckpoint(name, records[0].value);
       const { commits, fence: newest } = checkpoint;
       if (stored?.harvest.commits === commits && stored.harvest.fence === newest) {
@@ -94,7 +94,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
       const next = this.#next(stored, of, checkpoint, file);
       const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
       const changes = [guard, change, ...ledgerLine(batch.source, commits, file)];
-      if ((await store.commit(fenced(fence, changes), signal)) === undefined) continue;
+      if ((await store.commit(fenced(fence, changes), { signal })) === undefined) continue;
       this.checkpoints.set(batch.source, next);
       this.trades += file?.trades ?? 0;
       return;

@@ -86,7 +86,7 @@ export class StoreSource implements StateSource {
       const text = change(before);
       if (text === before && ifVersion > 0) return { text, version: ifVersion };
       const changes = [{ name: this.#name, ifVersion, value: JSON.parse(text) }];
-      const done = await this.#store.commit(changes, limit.signal);
+      const done = await this.#store.commit(changes, { signal: limit.signal });
       if (done !== undefined) return { text, version: done.version };
     }
     const message = `${this.#name}: others changed it ${triesMax} times meanwhile`;
@@ -94,7 +94,7 @@ export class StoreSource implements StateSource {
   }
 
   async #read(signal: AbortSignal): Promise<Sighting> {
-    const [record] = (await this.#store.read([this.#name], signal)).records;
+    const [record] = (await this.#store.read([this.#name], { signal })).records;
     if (record === undefined) return { text: this.#initial, version: 0 };
     return { text: jsonText(record.value), version: record.version };
   }

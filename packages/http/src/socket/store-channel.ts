@@ -122,7 +122,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
   ): Promise<Disposable> {
     check(this.#topics.size < topicsMax, 'topic', `one of at most ${topicsMax}`, topic);
     using limit = deadline(this.#clock, this.#storeMsMax, signal);
-    const { records } = await this.#store.read([headName(topic)], limit.signal);
+    const { records } = await this.#store.read([headName(topic)], { signal: limit.signal });
     this.#closing.signal.throwIfAborted();
     const known = this.#topics.get(topic);
     const subscription = known ?? { next: headCount(records[0]), listeners: new Set() };
@@ -189,10 +189,10 @@ export class StoreChannel implements Channel, AsyncDisposable {
     let head = known;
     for (;;) {
       if (head === undefined) {
-        const [record] = (await this.#store.read([headName(topic)], signal)).records;
+        const [record] = (await this.#store.read([headName(topic)], { signal })).records;
         head = { count: headCount(record), version: record?.version ?? 0 };
       }
-      const done = await this.#store.commit(appending(topic, messages, head), signal);
+      const done = await this.#store.commit(appending(topic, messages, head), { signal });
       if (done !== undefined) {
         return { count: head.count + messages.length, version: done.version };
       }
@@ -222,7 +222,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
       using limit = deadline(this.#clock, this.#storeMsMax, this.#closing.signal);
       const topics = [...this.#topics];
       const heads = topics.map(([topic]) => headName(topic));
-      const { records } = await this.#store.read(heads, limit.signal);
+      const { records } = await this.#store.read(heads, { signal: limit.signal });
       for (const [at, [topic, subscription]] of topics.entries()) {
         await this.#catchUp(topic, subscription, headCount(records[at]), limit.signal);
       }
@@ -247,7 +247,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
       this.#tell(subscription, (listener) => listener.lost(undefined));
     }
     if (count <= first) return;
-    const { records } = await this.#store.read(slotNames(topic, first, count), signal);
+    const { records } = await this.#store.read(slotNames(topic, first, count), { signal });
     let lost = first - subscription.next;
     subscription.next = count;
     for (const [at, record] of records.entries()) {

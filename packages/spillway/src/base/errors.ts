@@ -43,6 +43,7 @@ const faults = {
   POOL_START: { status: 500, retryable: false },
   SERVICE_START: { status: 500, retryable: false },
   SERVICE_STOP: { status: 500, retryable: false },
+  STORE_FULL: { status: 503, retryable: true },
   STORE_UNREACHABLE: { status: 503, retryable: true },
   THROTTLED: { status: 503, retryable: true },
   WORKER_LOST: { status: 502, retryable: true },

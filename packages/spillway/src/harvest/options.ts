@@ -1,9 +1,10 @@
 import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import type { Json } from '../base/json.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Breaker } from '../outbound/breaker.ts';
 import type { Bucket } from '../outbound/bucket.ts';
-import type { Json, Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
 import type { HarvestSink } from './sink.ts';
 
 export interface HarvestOptions<Row, Position extends Json = number> {

@@ -1,7 +1,7 @@
 import { SpillwayError } from '../base/errors.ts';
 import { field, isFinal, retryAfterMsOf } from '../base/failure.ts';
+import type { Json } from '../base/json.ts';
 import { Lease } from '../shared/lease.ts';
-import type { Json } from '../store/store.ts';
 import type { Bell } from './bell.ts';
 import { HarvestDelivery } from './delivery.ts';
 import type { HarvestSettings } from './options.ts';

@@ -1,6 +1,7 @@
 import { SpillwayError } from '../base/errors.ts';
+import type { Json } from '../base/json.ts';
 import { fenced } from '../shared/lease.ts';
-import type { Json, Store, StoreChange } from '../store/store.ts';
+import type { Store, StoreChange } from '../store/store.ts';
 
 /** A part of the range that was passed over, to be asked for again. */
 export interface HarvestGap<Position> {
@@ -70,7 +71,7 @@ export function storeSink<Row, Position extends Json = number>(
   const nameOf = (source: string): string => `harvest/${source}`;
   return {
     async load(source, signal) {
-      const { records } = await store.read([nameOf(source)], signal);
+      const { records } = await store.read([nameOf(source)], { signal });
       return records[0]?.value as HarvestCheckpoint<Position> | undefined;
     },
     async commit(batch, checkpoint, fence, signal) {
@@ -78,14 +79,14 @@ export function storeSink<Row, Position extends Json = number>(
       const { commits } = checkpoint;
       // Refused once, it may be an earlier attempt of the same commit that has arrived meanwhile.
       for (let looks = 0; looks < 2; looks += 1) {
-        const { records } = await store.read([name], signal);
+        const { records } = await store.read([name], { signal });
         const stored = records[0]?.value as HarvestCheckpoint<Position> | undefined;
         if (stored?.commits === commits && stored.fence === checkpoint.fence) return;
         if ((stored?.commits ?? 0) !== commits - 1) break;
         const value = checkpoint as unknown as Json;
         const change = { name, ifVersion: records[0]?.version ?? 0, value };
         const changes = fenced(fence, [change, ...changesOf(batch)]);
-        if ((await store.commit(changes, signal)) !== undefined) return;
+        if ((await store.commit(changes, { signal })) !== undefined) return;
       }
       const message = `${batch.source}: another holder of the lease has taken over`;
       throw new SpillwayError('HARVEST_STALE', message);

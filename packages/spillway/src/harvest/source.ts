@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { check, checkInteger } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
-import type { Json } from '../store/store.ts';
+import type { Json } from '../base/json.ts';
 
 /** What one fetch asks for. */
 export interface HarvestPage<Position> {

@@ -1,4 +1,4 @@
-import type { Json } from '../store/store.ts';
+import type { Json } from '../base/json.ts';
 import type { HarvestGap } from './sink.ts';
 import type { HarvestAnswer, HarvestPage, HarvestSource } from './source.ts';
 

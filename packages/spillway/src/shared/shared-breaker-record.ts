@@ -1,3 +1,4 @@
+import type { Json } from '../base/json.ts';
 import type { Random } from '../base/random.ts';
 import {
   admit,
@@ -8,7 +9,6 @@ import {
   type Pass,
   settle,
 } from '../outbound/breaker-state.ts';
-import type { Json } from '../store/store.ts';
 import { type SharedOptions, type Sighting, StoreLink } from './store-link.ts';
 
 /** What all processes know of the breaker, in the store's time. */

@@ -84,7 +84,7 @@ export class StoreLink {
 
   async read(names: readonly string[], signal?: AbortSignal): Promise<Sighting> {
     const sentAt = this.clock.now();
-    const reading = await this.#ask((limit) => this.#store.read(names, limit), signal);
+    const reading = await this.#ask((limit) => this.#store.read(names, { signal: limit }), signal);
     return { ...reading, sentAt, receivedAt: this.clock.now() };
   }
 
@@ -94,7 +94,7 @@ export class StoreLink {
     signal?: AbortSignal,
   ): Promise<Committed | undefined> {
     const sentAt = this.clock.now();
-    const done = await this.#ask((limit) => this.#store.commit(changes, limit), signal);
+    const done = await this.#ask((limit) => this.#store.commit(changes, { signal: limit }), signal);
     return done && { ...done, sentAt, receivedAt: this.clock.now() };
   }
 

@@ -1,36 +1,76 @@
 import { checkInteger } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { jsonText } from '../base/json.ts';
 import {
   checkStoreChanges,
+  checkStoreList,
   checkStoreNames,
-  jsonText,
   type NamedRecord,
   type Store,
+  type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
   type StoredRecord,
+  type StoreListOptions,
   type StoreReading,
 } from './store.ts';
 
+export interface MemoryStoreOptions {
+  /** Records at most; a commit that would add one more is refused. From 1. @default 1_000_000 */
+  readonly recordsMax?: number | undefined;
+  /** Characters of names and values at most, as JSON. An integer from 1. @default 268_435_456 */
+  readonly charactersMax?: number | undefined;
+  /** Source of time. @default systemClock */
+  readonly clock?: Clock | undefined;
+}
+
+export interface MemoryStoreStats {
+  readonly kind: 'store';
+  /** Records that are held, with those that have expired and are not purged yet. */
+  readonly records: number;
+  /** Characters of their names and values. */
+  readonly characters: number;
+}
+
 interface Entry {
-  /** As text: neither the writer's object nor a reader's can change the record. */
+  /** The value as JSON: nobody else's object can change the record. */
   readonly text: string;
   readonly version: number;
   readonly expiresAt: number | undefined;
 }
 
-/** A store within this process: for one process, and for tests. */
+/** Records that each commit looks at, besides one for each change, to purge the expired ones. */
+const purgeLooks = 8;
+/** Records that a commit looks at before it is refused for want of room. */
+const purgeLooksFull = 1_000;
+
+/** A store within this process: for a service of one process, and for tests. */
 export class MemoryStore implements Store {
   readonly #clock: Clock;
+  readonly #recordsMax: number;
+  readonly #charactersMax: number;
   readonly #entries = new Map<string, Entry>();
+  /** Goes round the entries; entries may come and go meanwhile. */
+  #purgeCursor: MapIterator<[string, Entry]> | undefined = undefined;
+  #characters = 0;
   #version = 0;
 
-  constructor(options: { readonly clock?: Clock | undefined } = {}) {
+  constructor(options: MemoryStoreOptions = {}) {
+    const { recordsMax = 1_000_000, charactersMax = 2 ** 28 } = options;
+    checkInteger('recordsMax', recordsMax, 1);
+    checkInteger('charactersMax', charactersMax, 1);
+    this.#recordsMax = recordsMax;
+    this.#charactersMax = charactersMax;
     this.#clock = options.clock ?? systemClock;
   }
 
-  async read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
-    signal?.throwIfAborted();
+  get stats(): MemoryStoreStats {
+    return { kind: 'store', records: this.#entries.size, characters: this.#characters };
+  }
+
+  async read(names: readonly string[], options: StoreCallOptions = {}): Promise<StoreReading> {
+    options.signal?.throwIfAborted();
     checkStoreNames(names);
     const now = this.#clock.now();
     const records = names.map((name) => {
@@ -42,36 +82,44 @@ export class MemoryStore implements Store {
 
   async commit(
     changes: readonly StoreChange[],
-    signal?: AbortSignal,
+    options: StoreCallOptions = {},
   ): Promise<StoreCommit | undefined> {
-    signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
     checkStoreChanges(changes);
     const texts = changes.map(({ value }) => (value === undefined ? undefined : jsonText(value)));
     const now = this.#clock.now();
     for (const { name, ifVersion } of changes) {
-      if (ifVersion !== undefined && (this.#get(name, now)?.version ?? 0) !== ifVersion)
-        return undefined;
+      const isOther = ifVersion !== undefined && this.#versionOf(name, now) !== ifVersion;
+      if (isOther) return undefined;
     }
+    this.#purge(now, purgeLooks + changes.length);
+    this.#checkRoom(changes, texts, now);
     this.#version += 1;
     for (const [at, { name, ttlMs, checkOnly }] of changes.entries()) {
       if (checkOnly) continue;
+      this.#delete(name);
       const text = texts[at];
+      if (text === undefined) continue;
       const expiresAt = ttlMs === undefined ? undefined : now + ttlMs;
-      if (text === undefined) this.#entries.delete(name);
-      else this.#entries.set(name, { text, version: this.#version, expiresAt });
+      this.#entries.set(name, { text, version: this.#version, expiresAt });
+      this.#characters += name.length + text.length;
     }
     return { now, version: this.#version };
   }
 
-  async list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
+  async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
+    checkStoreList(prefix, options);
+    const { max, after, signal } = options;
     signal?.throwIfAborted();
-    if (prefix !== '') checkStoreNames([prefix]);
-    checkInteger('max', max, 1, 10_000);
     const now = this.#clock.now();
-    const names = [...this.#entries.keys()].filter((name) => name.startsWith(prefix));
+    const isAfter = (name: string) => after === undefined || byCodePoint(name, after) > 0;
+    const names = [...this.#entries.keys()].filter(
+      (name) => name.startsWith(prefix) && isAfter(name),
+    );
     const found: NamedRecord[] = [];
     for (const name of names.sort(byCodePoint)) {
-      const entry = found.length < max ? this.#get(name, now) : undefined;
+      if (found.length === max) break;
+      const entry = this.#get(name, now);
       if (entry !== undefined) found.push({ name, ...toRecord(entry) });
     }
     return found;
@@ -79,13 +127,73 @@ export class MemoryStore implements Store {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#entries.clear();
+    this.#characters = 0;
   }
 
   #get(name: string, now: number): Entry | undefined {
     const entry = this.#entries.get(name);
     if (entry?.expiresAt === undefined || entry.expiresAt > now) return entry;
-    this.#entries.delete(name);
+    this.#delete(name);
     return undefined;
+  }
+
+  #versionOf(name: string, now: number): number {
+    return this.#get(name, now)?.version ?? 0;
+  }
+
+  #delete(name: string): void {
+    const entry = this.#entries.get(name);
+    if (entry === undefined) return;
+    this.#entries.delete(name);
+    this.#characters -= name.length + entry.text.length;
+  }
+
+  /** Looks at the next few records: more than one commit adds, so the expired never pile up. */
+  #purge(now: number, looks: number): void {
+    for (let left = looks; left > 0; left -= 1) {
+      this.#purgeCursor ??= this.#entries.entries();
+      const { value, done } = this.#purgeCursor.next();
+      if (done) {
+        this.#purgeCursor = undefined;
+        return;
+      }
+      const [name, { expiresAt }] = value;
+      if (expiresAt !== undefined && expiresAt <= now) this.#delete(name);
+    }
+  }
+
+  #checkRoom(
+    changes: readonly StoreChange[],
+    texts: readonly (string | undefined)[],
+    now: number,
+  ): void {
+    if (this.#fits(changes, texts)) return;
+    this.#purge(now, purgeLooksFull);
+    if (this.#fits(changes, texts)) return;
+    const limits = `${this.#recordsMax} records, ${this.#charactersMax} characters`;
+    throw new SpillwayError('STORE_FULL', `the store is full (${limits}); nothing was changed`);
+  }
+
+  /** A commit that makes the store no larger always fits. */
+  #fits(changes: readonly StoreChange[], texts: readonly (string | undefined)[]): boolean {
+    let records = this.#entries.size;
+    let characters = this.#characters;
+    for (const [at, { name, checkOnly }] of changes.entries()) {
+      if (checkOnly) continue;
+      const before = this.#entries.get(name);
+      const text = texts[at];
+      if (before !== undefined) {
+        records -= 1;
+        characters -= name.length + before.text.length;
+      }
+      if (text !== undefined) {
+        records += 1;
+        characters += name.length + text.length;
+      }
+    }
+    const recordsMax = Math.max(this.#recordsMax, this.#entries.size);
+    const charactersMax = Math.max(this.#charactersMax, this.#characters);
+    return records <= recordsMax && characters <= charactersMax;
   }
 }
 
@@ -93,7 +201,7 @@ function toRecord({ text, version, expiresAt }: Entry): StoredRecord {
   return { value: JSON.parse(text), version, expiresAt };
 }
 
-/** The order of UTF-8 bytes; that of JavaScript differs beyond the first 65,536 characters. */
+/** Compares by UTF-8 bytes; JavaScript's own order differs beyond the first 65,536 characters. */
 function byCodePoint(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -1,17 +1,22 @@
-import { checkInteger } from '../base/check.ts';
+import { check } from '../base/check.ts';
+import { jsonText } from '../base/json.ts';
 import { SqliteFile } from '../sqlite/file.ts';
 import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/wire.ts';
 import {
   checkStoreChanges,
+  checkStoreList,
   checkStoreNames,
-  jsonText,
   type NamedRecord,
   type Store,
+  type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
   type StoredRecord,
+  type StoreListOptions,
   type StoreReading,
 } from './store.ts';
+
+type Row = SqlResult['rows'][number];
 
 const tables = [
   `CREATE TABLE IF NOT EXISTS spillway_clock (
@@ -31,8 +36,8 @@ const tables = [
 ].map((sql): SqlStatement => ({ sql, parameters: [] }));
 
 /**
- * The machine's time, but never earlier than the file or this process has seen: a clock that
- * jumps back stands still here, and what has expired stays so.
+ * Store time: the machine's time, but never earlier than the file or this process has seen. So a
+ * record that has expired stays expired when the machine's clock jumps back.
  */
 const time = "max(clock.now, ?1, unixepoch('subsec') * 1000)";
 const isAlive = `(record.expires_at IS NULL OR record.expires_at > ${time})`;
@@ -44,7 +49,7 @@ const readSql = `
   LEFT JOIN spillway_record AS record ON record.name = asked.value AND ${isAlive}
   ORDER BY asked.key`;
 
-/** Gives a row only if every version is as it should be. */
+/** Moves clock and version on, and gives a row, if every version is the expected one. */
 const checkSql = `
   UPDATE spillway_clock AS clock SET now = ${time}, version = version + 1
   WHERE NOT EXISTS (
@@ -55,8 +60,8 @@ const checkSql = `
   RETURNING now, version`;
 
 /**
- * Does nothing unless the statement before it, the check, has changed its one row. What is removed
- * stays as an expired record, so that one statement serves for all kinds of change.
+ * Makes the changes if the statement before it, the check, has changed its one row. A removed
+ * record stays as an expired one, so that one statement serves for all kinds of change.
  */
 const changeSql = `
   INSERT INTO spillway_record (name, value, version, expires_at)
@@ -68,7 +73,7 @@ const changeSql = `
   ON CONFLICT (name) DO UPDATE
   SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`;
 
-/** Removes more than one commit can leave behind, so that the expired never pile up. */
+/** Removes more records than one commit can leave behind, so that expired ones never pile up. */
 const purgeSql = `
   DELETE FROM spillway_record WHERE rowid IN (
     SELECT record.rowid FROM spillway_record AS record, spillway_clock AS clock
@@ -79,39 +84,73 @@ const purgedMin = 8;
 const listSql = `
   SELECT ${time} AS now, record.name, record.value, record.version, record.expires_at
   FROM spillway_clock AS clock CROSS JOIN spillway_record AS record
-  WHERE record.name >= ?2 AND record.name < CAST(?3 AS TEXT) AND ${isAlive}
+  WHERE record.name >= ?2 AND record.name < CAST(?3 AS TEXT) AND record.name > ?5 AND ${isAlive}
   ORDER BY record.name LIMIT ?4`;
+
+export interface SqliteStoreOptions {
+  /** Path of the file; it is created if there is none, and closed with the store. */
+  readonly path?: string | undefined;
+  /** A file that the caller has opened and will close; give this or `path`. */
+  readonly file?: SqliteFile | undefined;
+  /** Name of the part in stats and messages. @default 'store' */
+  readonly name?: string | undefined;
+}
+
+export interface SqliteStoreStats {
+  readonly kind: 'store';
+  /** Reads and lists that were answered. */
+  readonly reads: number;
+  /** Commits that were made. */
+  readonly commits: number;
+  /** Commits that were refused because a version was another one. */
+  readonly conflicts: number;
+}
 
 /** A store in a SQLite file, for all processes of one machine. */
 export class SqliteStore implements Store {
+  readonly name: string;
   readonly #file: SqliteFile;
   readonly #ownsFile: boolean;
-  #ready: Promise<unknown> | undefined = undefined;
   /** The latest time that this process has seen. */
   #seen = 0;
+  #reads = 0;
+  #commits = 0;
+  #conflicts = 0;
 
-  /** Uses a file that the caller opened and will close. */
-  constructor(file: SqliteFile, ownsFile = false) {
+  private constructor(file: SqliteFile, ownsFile: boolean, name: string) {
     this.#file = file;
     this.#ownsFile = ownsFile;
+    this.name = name;
   }
 
-  /** Opens the file, or creates it, and closes it with the store. */
-  static async open(path: string): Promise<SqliteStore> {
-    const store = new SqliteStore(await SqliteFile.open({ path }), true);
+  /** Opens the file, or uses the one that is given, and makes the tables if there are none. */
+  static async open(options: SqliteStoreOptions): Promise<SqliteStore> {
+    const { path, file, name = 'store' } = options;
+    const isOne = (path === undefined) !== (file === undefined);
+    check(isOne, 'path', 'given, or else `file`, and not both', path);
+    const used = file ?? (await SqliteFile.open({ path: path as string }));
     try {
-      await store.#prepare();
-      return store;
+      await used.write(tables);
+      return new SqliteStore(used, file === undefined, name);
     } catch (error) {
-      await store[Symbol.asyncDispose]();
+      if (file === undefined) await used[Symbol.asyncDispose]();
       throw error;
     }
   }
 
-  async read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
-    signal?.throwIfAborted();
+  get stats(): SqliteStoreStats {
+    return {
+      kind: 'store',
+      reads: this.#reads,
+      commits: this.#commits,
+      conflicts: this.#conflicts,
+    };
+  }
+
+  async read(names: readonly string[], options: StoreCallOptions = {}): Promise<StoreReading> {
+    options.signal?.throwIfAborted();
     checkStoreNames(names);
-    const { rows } = await this.#read(readSql, [JSON.stringify(names)], signal);
+    const rows = await this.#select(readSql, [JSON.stringify(names)], options);
     const records = names.map((_, at) => {
       const row = rows[at];
       return row === undefined || row.version === null ? undefined : toRecord(row);
@@ -121,31 +160,33 @@ export class SqliteStore implements Store {
 
   async commit(
     changes: readonly StoreChange[],
-    signal?: AbortSignal,
+    options: StoreCallOptions = {},
   ): Promise<StoreCommit | undefined> {
-    signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
     checkStoreChanges(changes);
     const text = JSON.stringify(changes.map(toWire));
-    await this.#prepare();
-    const [checked] = await this.#file.write(
-      [
-        { sql: checkSql, parameters: [this.#seen, text] },
-        { sql: changeSql, parameters: [text] },
-        { sql: purgeSql, parameters: [purgedMin + changes.length] },
-      ],
-      signal,
-    );
+    const statements = [
+      { sql: checkSql, parameters: [this.#seen, text] },
+      { sql: changeSql, parameters: [text] },
+      { sql: purgeSql, parameters: [purgedMin + changes.length] },
+    ];
+    const [checked] = await this.#file.write(statements, options.signal);
     const row = checked?.rows[0];
-    return row && { now: this.#see(row), version: Number(row.version) };
+    if (row === undefined) {
+      this.#conflicts += 1;
+      return undefined;
+    }
+    this.#commits += 1;
+    return { now: this.#see(row), version: Number(row.version) };
   }
 
-  async list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
+  async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
+    checkStoreList(prefix, options);
+    const { max, after = '', signal } = options;
     signal?.throwIfAborted();
-    if (prefix !== '') checkStoreNames([prefix]);
-    checkInteger('max', max, 1, 10_000);
     // No byte of UTF-8 is 0xff, so this is greater than every name that begins with the prefix.
     const end = Buffer.concat([Buffer.from(prefix), Buffer.of(0xff)]);
-    const { rows } = await this.#read(listSql, [prefix, end, max], signal);
+    const rows = await this.#select(listSql, [prefix, end, max, after], options);
     this.#see(rows[0]);
     return rows.map((row) => ({ name: String(row.name), ...toRecord(row) }));
   }
@@ -154,34 +195,30 @@ export class SqliteStore implements Store {
     if (this.#ownsFile) await this.#file[Symbol.asyncDispose]();
   }
 
-  async #read(sql: string, parameters: SqlValue[], signal?: AbortSignal): Promise<SqlResult> {
-    await this.#prepare();
-    return await this.#file.read({ sql, parameters: [this.#seen, ...parameters] }, signal);
+  async #select(
+    sql: string,
+    parameters: readonly SqlValue[],
+    { signal }: StoreCallOptions,
+  ): Promise<readonly Row[]> {
+    const statement = { sql, parameters: [this.#seen, ...parameters] };
+    const { rows } = await this.#file.read(statement, signal);
+    this.#reads += 1;
+    return rows;
   }
 
-  async #prepare(): Promise<void> {
-    this.#ready ??= this.#file.write(tables);
-    try {
-      await this.#ready;
-    } catch (error) {
-      this.#ready = undefined;
-      throw error;
-    }
-  }
-
-  #see(row: SqlResult['rows'][number] | undefined): number {
+  #see(row: Row | undefined): number {
     this.#seen = Math.max(this.#seen, Number(row?.now ?? 0));
     return Number(row?.now);
   }
 }
 
-/** The parts that are undefined are left out on the way, and are null in SQL. */
+/** A change as JSON: parts that are undefined are absent from it, and null in SQL. */
 function toWire({ name, ifVersion, value, ttlMs, checkOnly }: StoreChange): object {
   const text = value === undefined ? undefined : jsonText(value);
   return { name, ifVersion, text, ttlMs, checkOnly: checkOnly || undefined };
 }
 
-function toRecord(row: SqlResult['rows'][number]): StoredRecord {
+function toRecord(row: Row): StoredRecord {
   return {
     value: JSON.parse(String(row.value)),
     version: Number(row.version),

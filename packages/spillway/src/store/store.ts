@@ -1,79 +1,100 @@
-import { check, checkInteger, checkNumber, misuse } from '../base/check.ts';
-
-/** What a record may hold: anything that JSON can. */
-export type Json =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly Json[]
-  | { readonly [key: string]: Json };
+import { check, checkInteger, checkNumber } from '../base/check.ts';
+import type { Json } from '../base/json.ts';
 
 /** A record as it was when it was read. */
 export interface StoredRecord {
   readonly value: Json;
-  /** Grows with every change of any record, so that no version ever comes twice. */
+  /** Grows with every change of any record: no version is ever given twice. */
   readonly version: number;
-  /** When it ceases to exist, on the store's clock in milliseconds; undefined for never. */
+  /** When the record ceases to exist, in milliseconds of store time; undefined for never. */
   readonly expiresAt: number | undefined;
+}
+
+/** A record with its name, as {@link Store.list} gives it. */
+export interface NamedRecord extends StoredRecord {
+  readonly name: string;
 }
 
 /** One change of a {@link Store.commit}. */
 export interface StoreChange {
-  /** 1 to 512 characters of well-formed Unicode without NUL; once in a commit. */
+  /** 1 to 512 characters of well-formed Unicode without NUL; each name once in a commit. */
   readonly name: string;
-  /** The version it must have for anything to be changed; 0 if it must not exist. @default any */
+  /** The version that the record must have, 0 if it must not exist; any version if absent. */
   readonly ifVersion?: number | undefined;
-  /** What it shall hold; undefined removes it. */
+  /** The new value; undefined removes the record. */
   readonly value?: Json | undefined;
-  /** For how long, in milliseconds on the store's clock, from 0 to 2^48. @default for good */
+  /** Lifetime in milliseconds of store time, from 0 to 2^48; the record stays if absent. */
   readonly ttlMs?: number | undefined;
-  /** Changes nothing: only `ifVersion`, which it then needs, is checked. @default false */
+  /** Only checks `ifVersion`, which it then needs, and changes nothing. @default false */
   readonly checkOnly?: boolean | undefined;
 }
 
+/** The answer to {@link Store.read}. */
 export interface StoreReading {
-  /** The store's time, in milliseconds; the only time that counts for expiry. */
+  /** Store time in milliseconds; the only time that counts for expiry. */
   readonly now: number;
-  /** In the order they were asked for; undefined for one that does not exist, or no longer. */
+  /** One for each name asked for, in that order; undefined if the record does not exist. */
   readonly records: readonly (StoredRecord | undefined)[];
 }
 
+/** The answer to a {@link Store.commit} that was made. */
 export interface StoreCommit {
-  /** The store's time when it was done, in milliseconds. */
+  /** Store time of the commit, in milliseconds. */
   readonly now: number;
-  /** The version that everything changed got. */
+  /** The version of all records that the commit changed. */
   readonly version: number;
+}
+
+/** Options of {@link Store.read} and {@link Store.commit}. */
+export interface StoreCallOptions {
+  /** Ends the waiting; a commit that was under way may be done all the same. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Options of {@link Store.list}. */
+export interface StoreListOptions extends StoreCallOptions {
+  /** The most records to give. An integer from 1 to 10,000. */
+  readonly max: number;
+  /** A name: only records behind it are given. Pass the last name of a page to get the next one. */
+  readonly after?: string | undefined;
 }
 
 /**
  * Atomic read-check-write over named, versioned, optionally expiring records. Many processes may
- * use one store; its clock is the only one that counts.
+ * use one store; its clock is the only one that counts. Values that JSON would change are refused.
  */
 export interface Store extends AsyncDisposable {
-  /** Reads all of them, at most 10,000, as of one moment; what is read is the caller's own copy. */
-  read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading>;
-  /** Makes all changes, 1 to 10,000, or none; undefined when a version is not as it should be. */
-  commit(changes: readonly StoreChange[], signal?: AbortSignal): Promise<StoreCommit | undefined>;
-  /** All records whose name begins so, at most `max`, by the code points of their names. */
-  list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]>;
-}
-
-export interface NamedRecord extends StoredRecord {
-  readonly name: string;
+  /** Reads up to 10,000 records as of one moment; the values are the caller's own copies. */
+  read(names: readonly string[], options?: StoreCallOptions): Promise<StoreReading>;
+  /** Makes all of 1 to 10,000 changes or none; undefined if a version was another one. */
+  commit(
+    changes: readonly StoreChange[],
+    options?: StoreCallOptions,
+  ): Promise<StoreCommit | undefined>;
+  /** Lists the records whose names begin with the prefix, ordered by the code points of names. */
+  list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]>;
 }
 
 const namesMax = 10_000;
 const nameLengthMax = 512;
 const ttlMsMax = 2 ** 48;
 
-/** Every store refuses the same names; not all databases can hold the others. */
+/** Refuses names that not every store can hold. */
 export function checkStoreNames(names: readonly string[]): void {
   check(Array.isArray(names) && names.length <= namesMax, 'names', `at most ${namesMax}`, names);
   for (const name of names) checkName(name);
 }
 
-/** Every store refuses the same commits. */
+/** Refuses the arguments of {@link Store.list} that not every store can answer. */
+export function checkStoreList(prefix: string, options: StoreListOptions): void {
+  const isOptions = typeof options === 'object' && options !== null;
+  check(isOptions, 'options', 'an object with `max`', options);
+  if (prefix !== '') checkName(prefix);
+  checkInteger('max', options.max, 1, namesMax);
+  if (options.after !== undefined) checkName(options.after);
+}
+
+/** Refuses commits that mean nothing, or that not every store can make. */
 export function checkStoreChanges(changes: readonly StoreChange[]): void {
   const isList = Array.isArray(changes) && changes.length > 0 && changes.length <= namesMax;
   check(isList, 'changes', `an array of 1 to ${namesMax}`, changes);
@@ -92,20 +113,4 @@ function checkName(name: string): void {
   const isText = typeof name === 'string' && name.isWellFormed() && !name.includes('\0');
   const rule = `1 to ${nameLengthMax} characters of well-formed Unicode without NUL`;
   check(isText && name !== '' && name.length <= nameLengthMax, 'name', rule, name);
-}
-
-/** The value as JSON; refuses what JSON would silently make something else. */
-export function jsonText(value: Json): string {
-  try {
-    return JSON.stringify(value, (_key, part: unknown) => {
-      const isLost =
-        (typeof part === 'number' && !Number.isFinite(part)) ||
-        typeof part === 'function' ||
-        typeof part === 'symbol';
-      if (isLost) throw new TypeError(`${String(part)} is not JSON`);
-      return part;
-    });
-  } catch (cause) {
-    throw misuse('value', 'JSON', value, cause);
-  }
 }

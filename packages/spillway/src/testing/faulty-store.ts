@@ -1,7 +1,15 @@
 import { checkNumber } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { type Random, systemRandom } from '../base/random.ts';
-import type { NamedRecord, Store, StoreChange, StoreCommit, StoreReading } from '../store/store.ts';
+import type {
+  NamedRecord,
+  Store,
+  StoreCallOptions,
+  StoreChange,
+  StoreCommit,
+  StoreListOptions,
+  StoreReading,
+} from '../store/store.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 
 export interface FaultyStoreOptions {
@@ -47,22 +55,26 @@ export class FaultyStore implements Store {
     this.#faultShare = faultShare;
   }
 
-  read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
-    return this.#send(() => this.#store.read(names), signal);
+  read(names: readonly string[], options?: StoreCallOptions): Promise<StoreReading> {
+    return this.#send(() => this.#store.read(names), options);
   }
 
-  commit(changes: readonly StoreChange[], signal?: AbortSignal): Promise<StoreCommit | undefined> {
+  commit(
+    changes: readonly StoreChange[],
+    options?: StoreCallOptions,
+  ): Promise<StoreCommit | undefined> {
     const copy = structuredClone(changes);
-    return this.#send(() => this.#store.commit(copy), signal);
+    return this.#send(() => this.#store.commit(copy), options);
   }
 
-  list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
-    return this.#send(() => this.#store.list(prefix, max), signal);
+  list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
+    const { max, after } = options;
+    return this.#send(() => this.#store.list(prefix, { max, after }), options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  #send<T>(ask: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  #send<T>(ask: () => Promise<T>, { signal }: StoreCallOptions = {}): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     const waiter = new Waiter<T>(signal);
     const fault = this.#random() < this.#faultShare ? Math.floor(this.#random() * 3) : -1;

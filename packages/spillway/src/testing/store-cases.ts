@@ -110,13 +110,18 @@ const reading: readonly StoreCase[] = [
     await store.commit(names.map((name, value) => ({ name, value })));
     await store.commit([{ name: 'b/2' }]);
     const list = async (prefix: string, max: number) =>
-      (await store.list(prefix, max)).map(({ name }) => name);
+      (await store.list(prefix, { max })).map(({ name }) => name);
     assert.deepEqual(await list('b/', 99), ['b/%', 'b/1', 'b/\uffff', 'b/\u{10ffff}']);
     assert.deepEqual(await list('b/', 2), ['b/%', 'b/1']);
     assert.deepEqual(await list('', 2), ['a', 'b']);
     assert.deepEqual(await list('b/\u{10ffff}', 9), ['b/\u{10ffff}']);
     assert.deepEqual(await list('none', 9), []);
-    const [first] = await store.list('a', 1);
+    const after = async (name: string) =>
+      (await store.list('b/', { max: 2, after: name })).map(({ name }) => name);
+    assert.deepEqual(await after('a'), ['b/%', 'b/1']);
+    assert.deepEqual(await after('b/1'), ['b/\uffff', 'b/\u{10ffff}']);
+    assert.deepEqual(await after('b/\u{10ffff}'), []);
+    const [first] = await store.list('a', { max: 1 });
     assert.deepEqual([first?.name, first?.value, first?.expiresAt], ['a', 4, undefined]);
   }),
   storeCase('keeps big values and odd names apart', async (store) => {
@@ -208,7 +213,7 @@ const committing: readonly StoreCase[] = [
       [undefined, 2],
     );
     assert.deepEqual(
-      (await store.list('', 9)).map(({ name }) => name),
+      (await store.list('', { max: 9 })).map(({ name }) => name),
       ['long'],
     );
     assert.equal(await store.commit([{ name: 'short', value: 1, ifVersion: version }]), undefined);
@@ -237,9 +242,9 @@ const refusing: readonly StoreCase[] = [
   storeCase('does nothing for one who has left', async (store) => {
     const reason = new Error('gone');
     const signal = AbortSignal.abort(reason);
-    await assert.rejects(store.read(['a'], signal), reason);
-    await assert.rejects(store.commit([{ name: 'a', value: 1 }], signal), reason);
-    await assert.rejects(store.list('', 1, signal), reason);
+    await assert.rejects(store.read(['a'], { signal }), reason);
+    await assert.rejects(store.commit([{ name: 'a', value: 1 }], { signal }), reason);
+    await assert.rejects(store.list('', { max: 1, signal }), reason);
     assert.equal(await versionIn(store, 'a'), 0);
   }),
   storeCase('refuses names that not every database can hold', async (store) => {
@@ -247,7 +252,7 @@ const refusing: readonly StoreCase[] = [
       await assert.rejects(store.read([name]), misuse);
       await assert.rejects(store.commit([{ name, value: 1 }]), misuse);
     }
-    await assert.rejects(store.list('a\0', 1), misuse);
+    await assert.rejects(store.list('a\0', { max: 1 }), misuse);
   }),
   storeCase('refuses commits that mean nothing', async (store) => {
     const a = { name: 'a', value: 1 };
@@ -263,9 +268,13 @@ const refusing: readonly StoreCase[] = [
       [{ name: 'a', value: Number.NaN }],
       [{ name: 'a', value: [1n] as never }],
       [{ name: 'a', value: (() => 1) as never }],
+      [{ name: 'a', value: { b: [new Map()] } as never }],
+      [{ name: 'a', value: [undefined] as never }],
+      [{ name: 'a', value: new Date(0) as never }],
     ];
     for (const changes of wrong) await assert.rejects(store.commit(changes), misuse);
-    for (const max of [0, -1, 1.5]) await assert.rejects(store.list('', max), misuse);
+    await assert.rejects(store.list('', { max: 1, after: '' }), misuse);
+    for (const max of [0, -1, 1.5]) await assert.rejects(store.list('', { max }), misuse);
     assert.equal(await versionIn(store, 'a'), 0);
   }),
 ];

@@ -48,9 +48,9 @@ class Mortal {
 
   store(store: Store): Store {
     return {
-      read: (names, signal) => this.does(() => store.read(names, signal)),
-      commit: (changes, signal) => this.does(() => store.commit(changes, signal)),
-      list: (prefix, max, signal) => this.does(() => store.list(prefix, max, signal)),
+      read: (names, options) => this.does(() => store.read(names, options)),
+      commit: (changes, options) => this.does(() => store.commit(changes, options)),
+      list: (prefix, options) => this.does(() => store.list(prefix, options)),
       [Symbol.asyncDispose]: async () => {},
     };
   }

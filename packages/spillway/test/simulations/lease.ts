@@ -59,7 +59,7 @@ async function live(clock: VirtualClock, party: Party, random: Random): Promise<
       const written = Promise.try(async () => {
         const changes = lease.guard([write]);
         await new Promise<void>((resolve) => party.clock.after(random() * 9, resolve));
-        await store.commit(changes, limit.signal);
+        await store.commit(changes, { signal: limit.signal });
       });
       await written.catch(() => {});
       await new Promise<void>((resolve) => party.clock.after(random() * 20, resolve));

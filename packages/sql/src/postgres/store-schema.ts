@@ -92,7 +92,7 @@ export const readSql: string =
 
 export const listSql: string =
   `${clock} select s.name, s.value, s.version, s.expires_at from clock, spillway_store s ` +
-  'where s.name ^@ $1 and (s.expires_at is null or s.expires_at > clock.now) ' +
+  'where s.name ^@ $1 and s.name > $3 and (s.expires_at is null or s.expires_at > clock.now) ' +
   'order by s.name limit $2';
 
 export const commitSql: string =

@@ -1,15 +1,22 @@
-import assert from 'node:assert/strict';
 import {
   deadline,
   type NamedRecord,
   SpillwayError,
   type Store,
+  type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
   type StoredRecord,
+  type StoreListOptions,
   type StoreReading,
 } from 'spillway';
-import { checkStoreChanges, checkStoreNames, inDoubt, jsonText } from 'spillway/internal';
+import {
+  checkStoreChanges,
+  checkStoreList,
+  checkStoreNames,
+  inDoubt,
+  jsonText,
+} from 'spillway/internal';
 import { untilInterrupted } from '../connection.ts';
 import { migrate } from '../migrate.ts';
 import type { PostgresEngine } from './engine.ts';
@@ -17,7 +24,6 @@ import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts'
 
 /** How many commits go to the server in one call. */
 const groupMax = 256;
-const listMax = 10_000;
 
 interface Row {
   readonly name: string;
@@ -55,7 +61,7 @@ export class PostgresStore implements Store {
     return new PostgresStore(engine);
   }
 
-  async read(names: readonly string[], signal?: AbortSignal): Promise<StoreReading> {
+  async read(names: readonly string[], { signal }: StoreCallOptions = {}): Promise<StoreReading> {
     signal?.throwIfAborted();
     checkStoreNames(names);
     const rows = await this.#select(readSql, [names], signal);
@@ -63,18 +69,17 @@ export class PostgresStore implements Store {
     return { now: (rows[0] as Row).now, records };
   }
 
-  async list(prefix: string, max: number, signal?: AbortSignal): Promise<readonly NamedRecord[]> {
+  async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
+    checkStoreList(prefix, options);
+    const { max, after = '', signal } = options;
     signal?.throwIfAborted();
-    if (prefix !== '') checkStoreNames([prefix]);
-    const isMax = Number.isInteger(max) && max >= 1 && max <= listMax;
-    assert(isMax, `max: must be an integer from 1 to ${listMax}, got ${max}`);
-    const rows = await this.#select(listSql, [prefix, max], signal);
+    const rows = await this.#select(listSql, [prefix, max, after], signal);
     return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
   }
 
   async commit(
     changes: readonly StoreChange[],
-    signal?: AbortSignal,
+    { signal }: StoreCallOptions = {},
   ): Promise<StoreCommit | undefined> {
     signal?.throwIfAborted();
     checkStoreChanges(changes);
