@@ -1,12 +1,12 @@
-// Three failures in a row open the breaker; callers wait, one of them probes, then all go on.
-import { Breaker, consecutiveFailures, systemClock } from 'spillway';
+// Three failures in a row open the breaker. A retry around it waits; one caller probes, all go on.
+import { Breaker, consecutiveFailures, Retry, systemClock } from 'spillway';
 
 const breaker = new Breaker({
   rule: consecutiveFailures(3),
   cooldownMs: 200,
   successesToClose: 1,
-  queueMax: 10,
 });
+const retry = new Retry({ backoffMs: 20 });
 
 let calls = 0;
 const backAt = systemClock.now() + 100;
@@ -19,9 +19,10 @@ async function fetchPrice(): Promise<number> {
 for (let i = 0; i < 3; i += 1) {
   await breaker.run(fetchPrice).catch((error) => console.log(`call ${calls}: ${error.message}`));
 }
-await breaker.tryRun(fetchPrice).catch((error) => {
+await breaker.run(fetchPrice).catch((error) => {
   console.log(`${error.code}: try again in ${Math.round(error.retryAfterMs)} ms`);
 });
 
-const prices = await Promise.all([1, 2, 3, 4].map(() => breaker.run(fetchPrice)));
+const patient = () => retry.run((signal) => breaker.run(fetchPrice, { signal }));
+const prices = await Promise.all([1, 2, 3, 4].map(patient));
 console.log(`${prices.length} callers waited and were served; ${calls} calls in all`);

@@ -1,8 +1,9 @@
 // Tries again inside a deadline; each attempt passes the bucket, and all share one budget.
-import { Bucket, RetryBudget, retry, SpillwayError } from 'spillway';
+import { Bucket, Retry, RetryBudget, SpillwayError } from 'spillway';
 
 const bucket = new Bucket({ ratePerSecond: 50, queueMax: 10 });
 const budget = new RetryBudget({ share: 0.1, burst: 2 });
+const retry = new Retry({ attemptsMax: 4, backoffMs: 20, deadlineMs: 800, budget });
 
 async function fetchPage(page: number, attempt: number): Promise<string> {
   if (attempt > page) return `page ${page}, at attempt ${attempt}`;
@@ -12,13 +13,12 @@ async function fetchPage(page: number, attempt: number): Promise<string> {
 
 for (const page of [0, 1, 2]) {
   let attempt = 0;
-  const task = async (signal: AbortSignal) => {
-    await bucket.take(1, signal);
+  const task = () => {
     attempt += 1;
     return fetchPage(page, attempt);
   };
   // The third page needs two retries, but only one is left in the budget.
-  const options = { attemptsMax: 4, backoffMs: 20, deadlineMs: 800, budget };
-  console.log(await retry(task, options).catch((error) => `gave up: ${error.message}`));
+  const call = retry.run((signal) => bucket.run(task, { signal }));
+  console.log(await call.catch((error) => `gave up: ${error.message}`));
 }
 console.log(`${budget.stats.retries} retries, ${bucket.stats.taken} tokens taken`);

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import {
   type Clock,
   type Random,
-  retry,
+  Retry,
   SharedBreaker,
   SharedBucket,
   SpillwayError,
@@ -173,23 +173,27 @@ interface Guards {
 
 /** What no harvest asks passes the same breaker and takes the same tokens. */
 function guardOf({ bucket, breaker, clock, random }: Guards): Guard {
+  const retry = new Retry({ attemptsMax, backoffMs: 500, clock, random });
   return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
     let failure: unknown;
     const attempt: Task<T> = (caller) =>
-      breaker.run(async (limit) => {
-        await bucket.take(1, limit);
-        try {
-          return await request(limit);
-        } catch (error) {
-          failure = error;
-          if (error instanceof SpillwayError && error.status === 429) {
-            bucket.slow({ retryAfterMs: error.retryAfterMs });
+      breaker.run(
+        async (limit) => {
+          await bucket.take(1, { signal: limit });
+          try {
+            return await request(limit);
+          } catch (error) {
+            failure = error;
+            if (error instanceof SpillwayError && error.status === 429) {
+              bucket.slow({ retryAfterMs: error.retryAfterMs });
+            }
+            throw error;
           }
-          throw error;
-        }
-      }, caller);
+        },
+        { signal: caller },
+      );
     try {
-      return await retry(attempt, { attemptsMax, backoffMs: 500, signal, clock, random });
+      return await retry.run(attempt, { signal });
     } catch (error) {
       // Why it was asked no more matters less than what it had answered.
       const isOurs = ['BREAKER_OPEN', 'BUDGET_SPENT'].includes(Object(error).code);

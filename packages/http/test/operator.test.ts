@@ -14,7 +14,6 @@ import {
   RetryBudget,
   Service,
   Snapshot,
-  Throttle,
 } from 'spillway';
 import { type OperatorOptions, operator, Panel } from 'spillway-http';
 import { ask, portOf } from './ask.ts';
@@ -210,7 +209,6 @@ describe('metrics', () => {
     panel.watch('prices', new Snapshot('v'));
     panel.watch('size', new AimdLimit({ sizeMax: 9 }));
     panel.watch('budget', new RetryBudget());
-    panel.watch('throttle', new Throttle());
     panel.watch('mine', { stats: { depth: 7, open: true, name: 'x' } });
     panel.watch('broken', {
       get stats(): unknown {
@@ -249,7 +247,6 @@ describe('metrics', () => {
     assert.equal(value('spillway_gate_limit{gate="door"}'), 3);
     assert.equal(value('spillway_limit_size_max{limit="size"}'), 9);
     assert.ok(value('spillway_retry_budget_tokens{retry_budget="budget"}') !== undefined);
-    assert.equal(value('spillway_throttle_drop_share{throttle="throttle"}'), 0);
     assert.equal(value('spillway_part{part="mine",field="depth"}'), 7);
     assert.equal(value('spillway_part{part="mine",field="open"}'), 1);
     assert.ok((value('process_resident_memory_bytes') as number) > 1e6);

@@ -67,17 +67,16 @@ export {
   failureShare,
 } from './outbound/break-rule.ts';
 export { Breaker, type BreakerOptions } from './outbound/breaker.ts';
-export type { BreakerStats } from './outbound/breaker-line.ts';
+export type { BreakerStats } from './outbound/breaker-calls.ts';
 export type { BreakerStatus } from './outbound/breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './outbound/bucket.ts';
-export { type RetryOptions, retry } from './outbound/retry.ts';
+export { Retry, type RetryOptions, type RetryStats } from './outbound/retry.ts';
 export {
   RetryBudget,
   type RetryBudgetOptions,
   type RetryBudgetStats,
 } from './outbound/retry-budget.ts';
 export { type Stack, stack } from './outbound/stack.ts';
-export { Throttle, type ThrottleOptions, type ThrottleStats } from './outbound/throttle.ts';
 export type { PoolOptions, PoolStats } from './pool/options.ts';
 export { Pool, type PoolCloseOptions } from './pool/pool.ts';
 export type { RecycleOptions } from './pool/recycle.ts';

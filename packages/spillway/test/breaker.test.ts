@@ -28,13 +28,16 @@ describe('Breaker', () => {
       return true;
     });
     assert.deepEqual(breaker.stats, {
+      kind: 'breaker',
       state: 'open',
       since: 0,
       probing: false,
-      waiting: 0,
+      calls: 10,
       failures: 9,
       opened: 1,
       refused: 1,
+      callMs: breaker.stats.callMs,
+      lastFailure: { at: 0, message: 'broken' },
     });
     assert.equal(clock.pending, 0);
   });
@@ -143,7 +146,7 @@ describe('Breaker', () => {
       await assert.rejects(breaker.run(reject(status)), { status });
     }
     const gone = new AbortController();
-    const left = assert.rejects(breaker.run(hang, gone.signal), { message: 'left' });
+    const left = assert.rejects(breaker.run(hang, gone), { message: 'left' });
     gone.abort(new Error('left'));
     await left;
     const abort = () => Promise.reject(new DOMException('stopped', 'AbortError'));
@@ -157,7 +160,7 @@ describe('Breaker', () => {
     const clock = new VirtualClock();
     const breaker = touchy(clock);
     using limit = deadline(clock, 50);
-    const late = assert.rejects(breaker.run(hang, limit.signal), { code: 'DEADLINE' });
+    const late = assert.rejects(breaker.run(hang, limit), { code: 'DEADLINE' });
     await clock.advance(50);
     await late;
     assert.equal(breaker.stats.state, 'open');
@@ -167,8 +170,9 @@ describe('Breaker', () => {
     const isFailure = (error: unknown) => (error as SpillwayError).status === 429;
     const breaker = new Breaker({ rule: consecutiveFailures(1), isFailure });
     await fail(breaker, 9);
-    const busy = () => Promise.reject(new SpillwayError('BUCKET_FULL', 'busy'));
-    await assert.rejects(breaker.run(busy), { code: 'BUCKET_FULL' });
+    const limited = { code: 'LIMITED', status: 429, retryable: true };
+    const busy = () => Promise.reject(new SpillwayError(limited, 'busy'));
+    await assert.rejects(breaker.run(busy), { code: 'LIMITED' });
     assert.equal(breaker.stats.state, 'open');
   });
 
@@ -181,7 +185,6 @@ describe('Breaker', () => {
     wrong({ jitter: 1.1 }, /jitter: must be a number from 0 to 1, got 1.1/);
     wrong({ successesToClose: 0 }, /successesToClose: must be an integer from 1, got 0/);
     wrong({ probeMsMax: 0 }, /probeMsMax: must be a number from 1 /);
-    wrong({ queueMax: Number.NaN }, /queueMax: must be an integer from 0, got NaN/);
     assert.throws(() => consecutiveFailures(0), /failuresMax: must be an integer from 1, got 0/);
     const share = { share: 0, windowMs: 1, callsMin: 1 };
     assert.throws(() => failureShare(share), /share: must be a number above 0, up to 1, got 0/);

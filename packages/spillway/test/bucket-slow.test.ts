@@ -9,7 +9,7 @@ async function greedy(bucket: Bucket, clock: VirtualClock, ms: number): Promise<
   const leave = new AbortController();
   const callers = Array.from({ length: 45 }, async () => {
     while (!leave.signal.aborted) {
-      await bucket.take(1, leave.signal);
+      await bucket.take(1, { signal: leave.signal });
       taken += 1;
     }
   });

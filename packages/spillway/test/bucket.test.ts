@@ -39,7 +39,7 @@ async function greedy(bucket: Bucket, clock: VirtualClock, ms: number): Promise<
   const leave = new AbortController();
   const callers = Array.from({ length: 45 }, async () => {
     while (!leave.signal.aborted) {
-      await bucket.take(1, leave.signal);
+      await bucket.take(1, { signal: leave.signal });
       grants.push({ at: clock.now(), n: 1 });
     }
   });
@@ -61,6 +61,7 @@ describe('Bucket', () => {
     assert.deepEqual(served, ['a at 0', 'b at 0', 'c at 100', 'd at 200', 'e at 300']);
     assert.equal(clock.pending, 0);
     assert.deepEqual(bucket.stats, {
+      kind: 'bucket',
       tokens: 2,
       ratePerSecond: 10,
       waiting: 0,
@@ -103,7 +104,7 @@ describe('Bucket', () => {
     const bucket = new Bucket({ ratePerSecond: 2, burst: 2, queueMax: 2, clock });
     await bucket.take(2);
     const leave = new AbortController();
-    const waiting = [bucket.take(2), bucket.take(1, leave.signal)];
+    const waiting = [bucket.take(2), bucket.take(1, { signal: leave.signal })];
     const full = { code: 'BUCKET_FULL', status: 429, retryAfterMs: 2000 };
     await assert.rejects(bucket.take(1), full);
     leave.abort('gone');
@@ -137,14 +138,14 @@ describe('Bucket', () => {
     const bucket = new Bucket({ ratePerSecond: 10, burst: 5, queueMax: 10, clock });
     await bucket.take(3);
     const quitter = new AbortController();
-    const gone = assert.rejects(bucket.take(5, quitter.signal), { name: 'AbortError' });
+    const gone = assert.rejects(bucket.take(5, { signal: quitter.signal }), { name: 'AbortError' });
     const next = bucket.take(2);
     quitter.abort();
     await gone;
     await next;
     assert.equal(clock.now(), 0);
     assert.equal(clock.pending, 0);
-    await assert.rejects(bucket.take(1, quitter.signal), { name: 'AbortError' });
+    await assert.rejects(bucket.take(1, { signal: quitter.signal }), { name: 'AbortError' });
     assert.equal(bucket.stats.taken, 5);
   });
 
@@ -153,7 +154,7 @@ describe('Bucket', () => {
     const bucket = new Bucket({ ratePerSecond: 1, queueMax: 100, clock });
     await bucket.take();
     const leave = new AbortController();
-    const all = Array.from({ length: 100 }, () => bucket.take(1, leave.signal));
+    const all = Array.from({ length: 100 }, () => bucket.take(1, { signal: leave.signal }));
     assert.equal(clock.pending, 1);
     leave.abort('closing');
     assert.equal(clock.pending, 0);
@@ -228,7 +229,7 @@ describe('Bucket', () => {
         const leave = new AbortController();
         if (random() < 0.2) clock.after(random() * 3 * stepMs, () => leave.abort());
         signals.push(leave.signal);
-        await bucket.take(n, leave.signal);
+        await bucket.take(n, { signal: leave.signal });
         grants.push({ at: clock.now(), n });
         order.push(id);
       };

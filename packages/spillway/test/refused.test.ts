@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
-import { Breaker, Bucket, Gate, Lane, Pool, Throttle } from 'spillway';
+import { Breaker, Bucket, Gate, Lane, Pool } from 'spillway';
 
 /** What Node would note as unhandled: a promise that is rejected before anybody can listen. */
 function isRejectedAtOnce(promise: Promise<unknown>): boolean {
@@ -42,19 +42,14 @@ describe('a refusal', () => {
     });
   }
 
-  it('comes when the caller of a bucket, a breaker or a throttle can listen', async () => {
+  it('comes when the caller of a bucket or a breaker can listen', async () => {
     const bucket = new Bucket({ ratePerSecond: 0.001, burst: 1, queueMax: 0 });
     await bucket.take();
     await checkRefusal(() => bucket.take(), 'BUCKET_FULL');
-    const breaker = new Breaker({ queueMax: 0 });
+    const breaker = new Breaker();
     const failing = () => Promise.reject(new Error('down'));
     while (breaker.stats.state === 'closed') await breaker.run(failing).catch(() => {});
     await checkRefusal(() => breaker.run(forever), 'BREAKER_OPEN');
-    await checkRefusal(() => breaker.tryRun(forever), 'BREAKER_OPEN');
-    const throttle = new Throttle({ random: () => 0 });
-    const refusing = () => Promise.reject(Object.assign(new Error('busy'), { status: 503 }));
-    for (let call = 0; call < 100; call += 1) await throttle.run(refusing).catch(() => {});
-    await checkRefusal(() => throttle.run(forever), 'THROTTLED');
   });
 
   it('comes when the caller of a pool can listen', async () => {

@@ -4,13 +4,12 @@ import {
   Breaker,
   Bucket,
   deadline,
+  Retry,
   RetryBudget,
   type RetryOptions,
-  retry,
   SpillwayError,
   seededRandom,
   type Task,
-  Throttle,
 } from 'spillway';
 import { explore, VirtualClock } from 'spillway/testing';
 
@@ -30,7 +29,14 @@ function failing(clock: VirtualClock, errors: unknown[]): Task<number[]> {
   };
 }
 
-describe('retry', () => {
+function retry<T>(
+  task: Task<T>,
+  { signal, ...options }: RetryOptions & { signal?: AbortSignal } = {},
+): Promise<T> {
+  return new Retry(options).run(task, { signal });
+}
+
+describe('Retry', () => {
   it('waits a random share of a time that doubles, up to its maximum', async () => {
     const clock = new VirtualClock();
     const options = { attemptsMax: 6, backoffMs: 100, backoffMsMax: 500, clock };
@@ -98,19 +104,29 @@ describe('retry', () => {
     assert.equal(clock.pending, 0);
   });
 
-  it('stops waiting as soon as its caller leaves', async () => {
+  it('gives up at once when the wait would pass the deadline of its caller', async () => {
     const clock = new VirtualClock();
     using limit = deadline(clock, 500);
     const asks = answer({ status: 503, retryAfterMs: 1000 });
     const call = retry(failing(clock, [asks]), { clock, signal: limit.signal });
-    await assert.rejects(clock.run(call), { code: 'DEADLINE' });
+    await assert.rejects(clock.run(call), { status: 503 });
+    assert.equal(clock.now(), 0);
+  });
+
+  it('stops waiting as soon as its caller leaves', async () => {
+    const clock = new VirtualClock();
+    const leave = new AbortController();
+    clock.after(500, () => leave.abort(new Error('left')));
+    const asks = answer({ status: 503, retryAfterMs: 1000 });
+    const call = retry(failing(clock, [asks]), { clock, signal: leave.signal });
+    await assert.rejects(clock.run(call), /left/);
     assert.equal(clock.now(), 500);
     assert.equal(clock.pending, 0);
     let called = false;
     const task = async () => {
       called = true;
     };
-    await assert.rejects(retry(task, { signal: limit.signal }), { code: 'DEADLINE' });
+    await assert.rejects(retry(task, { signal: leave.signal }), /left/);
     assert.equal(called, false);
   });
 
@@ -153,29 +169,20 @@ describe('retry', () => {
     const bucket = new Bucket({ ratePerSecond: 1, queueMax: 1, clock });
     const fetch = failing(clock, [busy, busy]);
     const attempts = await clock.run(
-      retry(
-        async (signal) => {
-          await bucket.take(1, signal);
-          return fetch(signal);
-        },
-        { clock, random: () => 0.5 },
-      ),
+      retry((signal) => bucket.run(fetch, { signal }), { clock, random: () => 0.5 }),
     );
     assert.deepEqual(attempts, [0, 1000, 2000]);
     assert.equal(bucket.stats.taken, 3);
   });
 
-  it('names the option that is wrong, and its rule', async () => {
+  it('names the option that is wrong, and its rule', () => {
     const wrong = (options: RetryOptions, message: RegExp) =>
-      assert.rejects(
-        retry(async () => {}, options),
-        message,
-      );
-    await wrong({ attemptsMax: 0 }, /attemptsMax: must be an integer from 1, got 0/);
-    await wrong({ backoffMs: -1 }, /backoffMs: must be a number from 0 /);
-    await wrong({ backoffMs: 2, backoffMsMax: 1 }, /backoffMsMax: must be a number from 2 /);
-    await wrong({ retryAfterMsMax: Number.NaN }, /retryAfterMsMax: must be a number from 0, got N/);
-    await wrong({ deadlineMs: -1 }, /deadlineMs: must be a number from 0, got -1/);
+      assert.throws(() => new Retry(options), message);
+    wrong({ attemptsMax: 0 }, /attemptsMax: must be an integer from 1, got 0/);
+    wrong({ backoffMs: -1 }, /backoffMs: must be a number from 0 /);
+    wrong({ backoffMs: 2, backoffMsMax: 1 }, /backoffMsMax: must be a number from 2 /);
+    wrong({ retryAfterMsMax: Number.NaN }, /retryAfterMsMax: must be a number from 0, got N/);
+    wrong({ deadlineMs: -1 }, /deadlineMs: must be a number from 0, got -1/);
   });
 });
 
@@ -256,13 +263,13 @@ describe('RetryBudget', () => {
   });
 });
 
-describe('retry, throttle, breaker and bucket together', () => {
+describe('retry, breaker and bucket together', () => {
   it('come through an outage with few calls, and all callers served in the end', async () => {
     const clock = new VirtualClock();
     const random = seededRandom(7);
     const budget = new RetryBudget({ share: 1, burst: 100, clock });
-    const throttle = new Throttle({ requestsMin: 100, clock, random });
-    const breaker = new Breaker({ cooldownMs: 2000, queueMax: 45, clock, random });
+    const retry = new Retry({ attemptsMax: 10, budget, clock, random });
+    const breaker = new Breaker({ cooldownMs: 2000, clock, random });
     const bucket = new Bucket({ ratePerSecond: 20, queueMax: 45, clock });
     const calls: { at: number; ok: boolean }[] = [];
     const isDown = () => clock.now() > 5_000 && clock.now() < 20_000;
@@ -272,14 +279,10 @@ describe('retry, throttle, breaker and bucket together', () => {
       await new Promise<void>((resolve) => clock.after(100, resolve));
       if (!ok) throw busy;
     };
-    const guarded: Task<void> = async (signal) => {
-      await bucket.take(1, signal);
-      await throttle.run((inner) => breaker.run(fetch, inner), signal);
-    };
+    const guarded: Task<void> = (signal) =>
+      breaker.run((inner) => bucket.run(fetch, { signal: inner }), { signal });
     const callers = Array.from({ length: 10 }, async () => {
-      for (let page = 0; page < 40; page += 1) {
-        await retry(guarded, { attemptsMax: 10, budget, clock, random });
-      }
+      for (let page = 0; page < 40; page += 1) await retry.run(guarded);
     });
     await clock.run(Promise.all(callers));
     const failed = calls.filter(({ ok }) => !ok).length;

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import {
   consecutiveFailures,
   MemoryStore,
+  Retry,
   SharedBreaker,
   type SharedBreakerOptions,
 } from 'spillway';
@@ -71,7 +72,8 @@ describe('SharedBreaker', () => {
   });
 
   it('is probed by one of all, and closes for all within a second', async () => {
-    const { clock, start } = world({ queueMax: 9 });
+    const { clock, start } = world();
+    const retry = new Retry({ attemptsMax: 1, backoffMsMax: 500, clock });
     const all = Array.from({ length: 5 }, () => start());
     await fail(clock, all[0] as SharedBreaker, 3);
     await clock.advance(1000);
@@ -80,12 +82,17 @@ describe('SharedBreaker', () => {
     const probe = Promise.withResolvers<void>();
     const waiting = all.flatMap((breaker) =>
       [1, 2].map(() =>
-        breaker.run(async () => {
-          inside += 1;
-          calls += 1;
-          await probe.promise;
-          inside -= 1;
-        }),
+        retry.run((signal) =>
+          breaker.run(
+            async () => {
+              inside += 1;
+              calls += 1;
+              await probe.promise;
+              inside -= 1;
+            },
+            { signal },
+          ),
+        ),
       ),
     );
     await clock.advance(8000);

@@ -107,7 +107,7 @@ describe('SharedBucket, when things go wrong', () => {
     await clock.advance(1);
     assert.equal(bucket.tryTake(), true);
     const gone = new AbortController();
-    const leaver = assert.rejects(bucket.take(1, gone.signal), /enough/);
+    const leaver = assert.rejects(bucket.take(1, { signal: gone.signal }), /enough/);
     const waiter = assert.rejects(bucket.take(), { code: 'BUCKET_CLOSED' });
     await assert.rejects(bucket.take(), { code: 'BUCKET_FULL', status: 429 });
     gone.abort(new Error('enough'));

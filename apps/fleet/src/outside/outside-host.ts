@@ -8,7 +8,7 @@ import {
   Lane,
   type LaneStats,
   type Random,
-  retry,
+  Retry,
   SpillwayError,
   systemClock,
   systemRandom,
@@ -64,10 +64,10 @@ export class OutsideHost {
   readonly #options: OutsideHostOptions;
   readonly #attemptMsMax: number;
   readonly #clock: Clock;
-  readonly #random: Random;
   readonly #lane: Lane;
   readonly #bucket: Bucket;
   readonly #breaker: Breaker;
+  readonly #retry: Retry;
   /** Until then it wants no calls. */
   #quietUntil = -Infinity;
 
@@ -82,12 +82,13 @@ export class OutsideHost {
     this.#options = options;
     this.#attemptMsMax = attemptMsMax;
     this.#clock = clock;
-    this.#random = random;
     const deadlineMs = 2 * attemptsMax * attemptMsMax;
     this.#lane = new Lane({ name, limit: callsMax, queueMax, deadlineMs, clock });
     const burst = Math.ceil(ratePerSecond);
     this.#bucket = new Bucket({ ratePerSecond, burst, queueMax, clock });
     this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock, random });
+    const isRetryable = isFailure;
+    this.#retry = new Retry({ attemptsMax, backoffMs: 100, isRetryable, clock, random });
   }
 
   get stats(): {
@@ -105,20 +106,12 @@ export class OutsideHost {
     const retryAfterMs = this.#quietUntil - this.#clock.now();
     if (retryAfterMs > 0) return Promise.reject(this.#limited(retryAfterMs));
     const attempt = async (parent: AbortSignal) => {
-      await this.#bucket.take(1, parent);
+      await this.#bucket.take(1, { signal: parent });
       using limit = deadline(this.#clock, this.#attemptMsMax, parent);
-      return await this.#breaker.run((signal) => this.#ask(url, call, read, signal), limit.signal);
+      return await this.#breaker.run((signal) => this.#ask(url, call, read, signal), limit);
     };
     return this.#lane.run(
-      (signal) =>
-        retry(attempt, {
-          attemptsMax,
-          backoffMs: 100,
-          signal,
-          clock: this.#clock,
-          random: this.#random,
-          isRetryable: isFailure,
-        }),
+      (signal) => this.#retry.run(attempt, { signal }),
       call.signal === undefined ? {} : { signal: call.signal },
     );
   }

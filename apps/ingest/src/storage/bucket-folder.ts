@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { S3mini } from 's3mini';
-import { retry, SpillwayError } from 'spillway';
+import { Retry, SpillwayError } from 'spillway';
 import { check, checkNumber, untilAborted } from 'spillway/internal';
 import { byPath, checkFolderPath, type Folder, type FolderFile, type HeldFile } from './folder.ts';
 import { folderError } from './local-folder.ts';
@@ -179,7 +179,7 @@ export class BucketFolder implements Folder {
         throw this.#error(path, error);
       }
     };
-    return await retry(attempt, { attemptsMax, signal });
+    return await new Retry({ attemptsMax }).run(attempt, { signal });
   }
 
   #error(path: string, error: unknown): unknown {

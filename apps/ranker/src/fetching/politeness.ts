@@ -44,7 +44,7 @@ export class Politeness {
       const seconds = Math.ceil(pausedMs / 1000);
       throw new UnavailableError('blocked', `${host} asked to be left alone for ${seconds} s more`);
     }
-    await bucket.take(1, signal);
+    await bucket.take(1, { signal });
   }
 
   /** To be told that a host wants fewer requests. */

@@ -3,7 +3,7 @@ import {
   deadline,
   Lane,
   type LaneStats,
-  retry,
+  Retry,
   SpillwayError,
   systemClock,
 } from 'spillway';
@@ -128,13 +128,9 @@ export class Web implements AsyncDisposable {
     await this.#politeness.take(question.url.host, signal);
     using limit = deadline(this.#clock, this.#fetchMsMax, signal);
     try {
-      return await retry((held) => this.#follow(question, held), {
-        attemptsMax,
-        backoffMs: 500,
-        signal: limit.signal,
-        clock: this.#clock,
-        isRetryable: (error) => error instanceof UnavailableError && error.retryable,
-      });
+      const isRetryable = (error: unknown) => error instanceof UnavailableError && error.retryable;
+      const retry = new Retry({ attemptsMax, backoffMs: 500, isRetryable, clock: this.#clock });
+      return await retry.run((held) => this.#follow(question, held), limit);
     } catch (error) {
       if (limit.signal.aborted && !signal.aborted) {
         throw new UnavailableError('timeout', `not done within ${this.#fetchMsMax} ms`);

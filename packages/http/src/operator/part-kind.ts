@@ -14,7 +14,6 @@ export type PartKind =
   | 'service'
   | 'snapshot'
   | 'sqlite'
-  | 'throttle'
   | 'write_behind';
 
 /** What a number is, and what it is called: the field of the stats, and its help. */
@@ -84,7 +83,8 @@ const kinds: Readonly<Record<PartKind, Kind>> = {
     has: ['state', 'probing', 'opened'],
     fields: {
       state: state('1 for the state it is in.', 'closed', 'open', 'half-open'),
-      waiting: gauge('How many wait for it to close.'),
+      calls: counter('Calls that ended.'),
+      callMs: gauge('Time that calls took over the last ten to twenty seconds.'),
       failures: counter('Calls that failed.'),
       opened: counter('How many times it opened.'),
       refused: counter('Calls that were refused.'),
@@ -142,15 +142,6 @@ const kinds: Readonly<Record<PartKind, Kind>> = {
       waiting: gauge('Transactions that wait to be written.'),
       transactions: counter('Transactions that were acknowledged.'),
       writes: counter('Times the file was written.'),
-    },
-  },
-  throttle: {
-    has: ['dropShare', 'accepted'],
-    fields: {
-      requests: gauge('Requests in the window.'),
-      accepted: gauge('Requests in the window that were accepted.'),
-      dropShare: gauge('The chance that the next request is dropped.'),
-      dropped: counter('Requests that were ever dropped.'),
     },
   },
   retry_budget: {

@@ -1,3 +1,5 @@
+import type { Task } from './task.ts';
+
 /**
  * Gives what the work gives, or rejects with the signal's reason as soon as it aborts, if there is
  * one. The work itself goes on: whoever holds a permit for it holds it until it has really ended.
@@ -10,4 +12,14 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefine
   else signal.addEventListener('abort', leave, { once: true });
   work.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
   return promise;
+}
+
+/** Runs the task unless the signal has aborted; the caller is told at once when it aborts. */
+export async function runUntilAborted<T>(
+  task: Task<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  if (signal === undefined) return await task(new AbortController().signal);
+  signal.throwIfAborted();
+  return await untilAborted(task(signal), signal);
 }

@@ -26,5 +26,29 @@ export function deadline(clock: Clock, ms: number, parent?: AbortSignal): Deadli
   };
   if (parent?.aborted) follow();
   else parent?.addEventListener('abort', follow, { once: true });
+  noteEnd(signal, clock, clock.now() + Math.min(ms, msLeft(parent)));
   return { signal, [Symbol.dispose]: release };
+}
+
+/** The end of a signal's time, on the clock that will abort it. */
+interface End {
+  readonly clock: Clock;
+  readonly at: number;
+}
+
+/** A property costs nothing that can be measured, a `WeakMap` 0.9 us for each signal (2026-11). */
+const end = Symbol('end');
+
+/** Records when the signal will abort at the latest, for {@link msLeft}. */
+export function noteEnd(signal: AbortSignal, clock: Clock, at: number): void {
+  if (at < Infinity) (signal as { [end]?: End })[end] = { clock, at };
+}
+
+/**
+ * Milliseconds until the time of a signal is over; `Infinity` if it is not known to have an end.
+ * Whoever would have to wait for longer than that refuses at once.
+ */
+export function msLeft(signal: AbortSignal | undefined): number {
+  const known = (signal as { readonly [end]?: End } | undefined)?.[end];
+  return known === undefined ? Infinity : Math.max(0, known.at - known.clock.now());
 }

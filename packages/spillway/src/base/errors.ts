@@ -45,12 +45,31 @@ const faults = {
   SERVICE_STOP: { status: 500, retryable: false },
   STORE_FULL: { status: 503, retryable: true },
   STORE_UNREACHABLE: { status: 503, retryable: true },
-  THROTTLED: { status: 503, retryable: true },
   WORKER_LOST: { status: 502, retryable: true },
 } as const;
 
 /** Every code this package throws; `docs/errors.md` says what to do about each. */
 export type ErrorCode = keyof typeof faults;
+
+/** Refusals of our own parts: nothing was begun, so they say nothing about any other side. */
+const refusals: ReadonlySet<string> = new Set<ErrorCode>([
+  'BREAKER_OPEN',
+  'BUCKET_CLOSED',
+  'BUCKET_FULL',
+  'DOCUMENT_FULL',
+  'GATE_FULL',
+  'LANE_CLOSED',
+  'LANE_FULL',
+  'LANE_STALE',
+  'LOCK_FULL',
+  'POOL_CLOSED',
+  'POOL_FULL',
+]);
+
+/** Whether one of our own parts refused the call, so that nothing was begun. */
+export function isRefusal(error: unknown): error is SpillwayError {
+  return error instanceof SpillwayError && refusals.has(error.code);
+}
 
 export const errorCodes: readonly ErrorCode[] = Object.keys(faults) as ErrorCode[];
 

@@ -1,10 +1,8 @@
-import { untilAborted } from '../base/abort.ts';
-import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { isFinal } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
 import type { Task } from '../base/task.ts';
-import { retry } from '../outbound/retry.ts';
+import { Retry } from '../outbound/retry.ts';
 import type { Lease } from '../shared/lease.ts';
 import { harvestBatch, hasMoved, nextCheckpoint } from './batch.ts';
 import { Bell } from './bell.ts';
@@ -133,11 +131,7 @@ function ask<T, Row, Position extends Json>(
   signal: AbortSignal,
 ): Promise<T> {
   const { attemptsMax, attemptMsMax, backoffMs, backoffMsMax, clock, random } = settings;
-  const attempt: Task<T> = async (caller) => {
-    using limit = deadline(clock, attemptMsMax, caller);
-    return await untilAborted(task(limit.signal), limit.signal);
-  };
   const isRetryable = (error: unknown) => !isFinal(error);
-  const times = { attemptsMax, backoffMs, backoffMsMax };
-  return retry(attempt, { ...times, isRetryable, signal, clock, random });
+  const times = { attemptsMax, attemptMsMax, backoffMs, backoffMsMax };
+  return new Retry({ ...times, isRetryable, clock, random }).run(task, { signal });
 }

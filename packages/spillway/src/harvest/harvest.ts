@@ -3,6 +3,7 @@ import { check } from '../base/check.ts';
 import { deadline } from '../base/deadline.ts';
 import { field, retryAfterMsOf, statusOf } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
+import type { Runner } from '../base/task.ts';
 import { Lane } from '../lane/lane.ts';
 import type { Permit } from '../lane/permit.ts';
 import { Breaker } from '../outbound/breaker.ts';
@@ -45,7 +46,7 @@ const pauseMs = 100;
 export class Harvest<Row, Position extends Json = number> {
   readonly #settings: HarvestSettings<Row, Position>;
   readonly #bucket: HarvestOptions<Row, Position>['bucket'];
-  readonly #breaker: Pick<Breaker, 'run' | 'stats'>;
+  readonly #breaker: Runner;
   readonly #limit: HarvestLimit;
   readonly #lane: Lane;
   readonly #room = new Bell();
@@ -210,14 +211,17 @@ export class Harvest<Row, Position extends Json = number> {
     let isBegun = false;
     this.#inFlight += 1;
     try {
-      const answer = await this.#breaker.run(async (caller) => {
-        // The token comes last: what is done after it would send tokens out in bunches.
-        await this.#bucket?.take(1, caller);
-        isBegun = true;
-        begun();
-        using limit = deadline(clock, attemptMsMax, caller);
-        return await untilAborted(run.source.fetch(slot.page, limit.signal), limit.signal);
-      }, run.signal);
+      const answer = await this.#breaker.run(
+        async (caller) => {
+          // The token comes last: what is done after it would send tokens out in bunches.
+          await this.#bucket?.take(1, { signal: caller });
+          isBegun = true;
+          begun();
+          using limit = deadline(clock, attemptMsMax, caller);
+          return await untilAborted(run.source.fetch(slot.page, limit.signal), limit.signal);
+        },
+        { signal: run.signal },
+      );
       run.succeed(slot, answer);
     } catch (error) {
       // One time-out in a long tail is no sign of too much; many in a row open the breaker.

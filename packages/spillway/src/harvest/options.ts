@@ -2,19 +2,25 @@ import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { Json } from '../base/json.ts';
 import { type Random, systemRandom } from '../base/random.ts';
-import type { Breaker } from '../outbound/breaker.ts';
-import type { Bucket } from '../outbound/bucket.ts';
+import type { Runner, RunOptions } from '../base/task.ts';
 import type { Store } from '../store/store.ts';
 import type { HarvestSink } from './sink.ts';
+
+/** The rate of a harvest: a `Bucket`, a `SharedBucket`, or what wraps one. */
+export interface HarvestBucket {
+  take(n: number, options?: RunOptions): Promise<void>;
+  slow(told?: { readonly retryAfterMs?: number | undefined }): void;
+  readonly stats: { readonly ratePerSecond: number };
+}
 
 export interface HarvestOptions<Row, Position extends Json = number> {
   readonly sink: HarvestSink<Row, Position>;
   /** Where the leases of the sources are kept. */
   readonly store: Store;
   /** The rate that all sources share, a `Bucket` or a `SharedBucket`. @default no rate */
-  readonly bucket?: Pick<Bucket, 'take' | 'slow' | 'stats'> | undefined;
+  readonly bucket?: HarvestBucket | undefined;
   /** A `Breaker` or a `SharedBreaker`. @default a breaker of its own */
-  readonly breaker?: Pick<Breaker, 'run' | 'stats'> | undefined;
+  readonly breaker?: Runner | undefined;
   /**
    * `prefix` commits what is complete from the start and notes in the gap ledger what had to be
    * given up; `strict` commits whole batches, and a page that is given up ends its source.

@@ -1,6 +1,9 @@
+import { runUntilAborted } from '../base/abort.ts';
 import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { msLeft } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { rejectSoon } from '../wait/reject-soon.ts';
 import { Ring } from '../wait/ring.ts';
 import { Waiter } from '../wait/wait-queue.ts';
@@ -28,7 +31,8 @@ export interface BucketOptions {
   readonly clock?: Clock | undefined;
 }
 
-export interface BucketStats {
+export interface BucketStats<Kind extends string = 'bucket'> {
+  readonly kind: Kind;
   readonly tokens: number;
   /** The rate now: below the configured one while the bucket recovers from a 429. */
   readonly ratePerSecond: number;
@@ -56,7 +60,7 @@ class Taker extends Waiter<void> {
  * Token bucket: how many may start per second. Starts full, serves in order of arrival, and never
  * lets more than rate + burst through in any second.
  */
-export class Bucket {
+export class Bucket implements Runner {
   readonly #rule: BucketRule;
   readonly #queueMax: number;
   readonly #clock: Clock;
@@ -93,6 +97,7 @@ export class Bucket {
     const now = this.#clock.now();
     refill(this.#rule, this.#state, now, this.#takers.size > 0);
     return {
+      kind: 'bucket',
       tokens: Math.max(0, this.#state.tokens),
       ratePerSecond: this.#state.ratePerSecond,
       waiting: this.#takers.size,
@@ -104,14 +109,14 @@ export class Bucket {
   }
 
   /** Resolves when `n` tokens are there and all who came before have theirs. */
-  async take(n = 1, signal?: AbortSignal): Promise<void> {
+  async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     if (this.tryTake(n)) return;
     // Those whose timer is late have their tokens already: their places are free.
     if (this.#takers.size >= this.#queueMax) this.#serve();
-    if (this.#takers.size >= this.#queueMax) {
+    const retryAfterMs = msUntil(this.#rule, this.#state, this.#wanted + n, this.#clock.now());
+    if (this.#takers.size >= this.#queueMax || retryAfterMs > msLeft(signal)) {
       this.#refused += 1;
-      const retryAfterMs = msUntil(this.#rule, this.#state, this.#wanted + n, this.#clock.now());
       const message = `${this.#takers.size} waiting for tokens`;
       return rejectSoon(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
     }
@@ -120,6 +125,12 @@ export class Bucket {
     this.#wanted += n;
     if (this.#takers.size === 1) this.#arm();
     return taker.promise;
+  }
+
+  /** Takes a token, waiting for it if need be, and runs the task. */
+  async run<T>(task: Task<T>, options: RunOptions = {}): Promise<T> {
+    await this.take(1, options);
+    return await runUntilAborted(task, options.signal);
   }
 
   /** Takes `n` tokens if they are there now; never ahead of anybody who waits. */

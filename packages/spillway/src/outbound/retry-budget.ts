@@ -2,16 +2,17 @@ import { checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 
 export interface RetryBudgetOptions {
-  /** Retries that each request pays for; from 0 to 1, default 0.1. */
+  /** Retries that each request pays for; from 0 to 1. @default 0.1 */
   readonly share?: number | undefined;
-  /** Retries per second that are free, so that a quiet caller may retry too; from 0, default 1. */
+  /** Free retries per second, so that a quiet caller may retry too; from 0. @default 1 */
   readonly freePerSecond?: number | undefined;
-  /** Retries that may be saved up; an integer from 1, default 10. */
+  /** Retries that may be saved up; an integer from 1. @default 10 */
   readonly burst?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 export interface RetryBudgetStats {
+  readonly kind: 'retry-budget';
   /** Retries that may be made now. */
   readonly tokens: number;
   readonly requests: number;
@@ -51,6 +52,7 @@ export class RetryBudget {
   get stats(): RetryBudgetStats {
     this.#gain(0);
     return {
+      kind: 'retry-budget',
       tokens: Math.max(0, this.#tokens),
       requests: this.#requests,
       retries: this.#retries,
@@ -58,13 +60,13 @@ export class RetryBudget {
     };
   }
 
-  /** To be told of each request, once, before it is first made. */
+  /** Counts a request; to be called once, before it is first made. */
   request(): void {
     this.#requests += 1;
     this.#gain(this.#share);
   }
 
-  /** Takes leave for one retry; false when the budget is used up. */
+  /** Takes one retry from the budget; false when it is used up. */
   tryRetry(): boolean {
     this.#gain(0);
     // Ten times a tenth is a little less than one.

@@ -1,6 +1,9 @@
+import { runUntilAborted } from '../base/abort.ts';
 import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { msLeft } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { Runner, RunOptions, Task } from '../base/task.ts';
 import type { Bucket, BucketOptions, BucketStats } from '../outbound/bucket.ts';
 import type { BucketRule } from '../outbound/bucket-state.ts';
 import { rejectSoon } from '../wait/reject-soon.ts';
@@ -19,7 +22,7 @@ export interface SharedBucketOptions extends Omit<BucketOptions, 'burst'>, Share
   readonly localShare?: number | undefined;
 }
 
-export interface SharedBucketStats extends BucketStats {
+export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
   /** Tokens this process has reserved. */
   readonly borrowed: number;
   /** Times the store was asked for tokens. */
@@ -42,7 +45,7 @@ class Taker extends Waiter<void> {
  * goes back to the others when it is closed, and expires when its process crashes.
  */
 export class SharedBucket
-  implements Pick<Bucket, 'take' | 'tryTake' | 'slow' | 'stats'>, AsyncDisposable
+  implements Runner, Pick<Bucket, 'take' | 'tryTake' | 'slow'>, AsyncDisposable
 {
   readonly #burst: number;
   readonly #queueMax: number;
@@ -84,6 +87,7 @@ export class SharedBucket
   get stats(): SharedBucketStats {
     const { hand, ratePerSecond, borrowed, trips, reachable } = this.#source;
     return {
+      kind: 'shared-bucket',
       tokens: hand.left,
       ratePerSecond,
       waiting: this.#takers.size,
@@ -98,12 +102,12 @@ export class SharedBucket
   }
 
   /** Resolves when `n` tokens are there and all who came before in this process have theirs. */
-  async take(n = 1, signal?: AbortSignal): Promise<void> {
+  async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     if (this.tryTake(n)) return;
-    if (this.#takers.size >= this.#queueMax) {
+    const retryAfterMs = ((this.#wanted + n) / this.#source.ratePerSecond) * 1000;
+    if (this.#takers.size >= this.#queueMax || retryAfterMs > msLeft(signal)) {
       this.#refused += 1;
-      const retryAfterMs = ((this.#wanted + n) / this.#source.ratePerSecond) * 1000;
       const message = `${this.#takers.size} waiting for tokens`;
       return rejectSoon(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
     }
@@ -115,6 +119,12 @@ export class SharedBucket
     this.#wanted += n;
     if (this.#takers.size === 1) this.#serve();
     return taker.promise;
+  }
+
+  /** Takes a token, waiting for it if need be, and runs the task. */
+  async run<T>(task: Task<T>, options: RunOptions = {}): Promise<T> {
+    await this.take(1, options);
+    return await runUntilAborted(task, options.signal);
   }
 
   /** Takes `n` of the tokens reserved here, at most the burst; else asks for some. */

@@ -96,7 +96,6 @@ await explore(seeds, async (random) => {
       cooldownMs: 300,
       cooldownMsMax: 900,
       successesToClose: 1,
-      queueMax: 3,
       probeMsMax,
       storeMsMax: 5000,
       clock: process,
