@@ -17,7 +17,7 @@ export async function gate(work: () => Promise<void>, count: number): Promise<vo
 
 export async function lane(work: () => Promise<void>, count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) {
-    const entering = full.pass();
+    const entering = full.enter();
     const permit = entering instanceof Promise ? await entering : entering;
     try {
       await work();

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import Fastify from 'fastify';
 import {
-  AimdLimit,
   Backlog,
   Breaker,
   Bucket,
   Gate,
+  GradientLimit,
   Lane,
   Lease,
   MemoryStore,
@@ -207,7 +207,7 @@ describe('metrics', () => {
     panel.watch('calls', bucket);
     panel.watch('door', new Gate({ limit: 3, queueMax: 0 }));
     panel.watch('prices', new Snapshot('v'));
-    panel.watch('size', new AimdLimit({ sizeMax: 9 }));
+    panel.watch('size', new GradientLimit({ sizeMax: 9 }));
     panel.watch('budget', new RetryBudget());
     panel.watch('mine', { stats: { depth: 7, open: true, name: 'x' } });
     panel.watch('broken', {

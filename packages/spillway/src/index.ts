@@ -45,21 +45,13 @@ export {
 } from './harvest/source.ts';
 export { Gate, type GateOptions, type GateStats } from './lane/gate.ts';
 export { Lane } from './lane/lane.ts';
-export type { LaneOptions } from './lane/options.ts';
-export type { Permit } from './lane/permit.ts';
-export type { CodelOptions, Entry } from './lane/queue.ts';
-export type { LaneStats } from './lane/stats.ts';
-export { AimdLimit, type AimdLimitOptions, type AimdLimitStats } from './limit/aimd.ts';
+export type { LaneOptions, LaneStats } from './lane/options.ts';
+export type { Entry, Permit } from './lane/permit.ts';
+export type { CodelOptions } from './lane/queue.ts';
 export { GradientLimit, type GradientLimitStats } from './limit/gradient.ts';
-export {
-  FixedLimit,
-  type Limit,
-  type LimitOptions,
-  type Outcome,
-  type Sample,
-} from './limit/limit.ts';
+export type { Limit, LimitOptions, Outcome, Sample } from './limit/limit.ts';
 export type { Quantiles } from './meter/histogram.ts';
-export type { MeterStats, Refusal } from './meter/meter.ts';
+export type { Ending, MeterStats, Refusal } from './meter/meter.ts';
 export {
   type BreakRule,
   consecutiveFailures,

@@ -79,7 +79,7 @@ describe('Breaker, with a Retry around it', () => {
     await fail(open, 1);
     for (const [refuse, code] of [
       [(signal: AbortSignal) => lane.run(well, { signal }), 'LANE_FULL'],
-      [() => gate.enter(), 'GATE_FULL'],
+      [(signal: AbortSignal) => gate.run(well, { signal }), 'GATE_FULL'],
       [(signal: AbortSignal) => bucket.run(well, { signal }), 'BUCKET_FULL'],
       [(signal: AbortSignal) => open.run(well, { signal }), 'BREAKER_OPEN'],
     ] as const) {

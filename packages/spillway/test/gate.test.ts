@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Gate, type Random } from 'spillway';
 import { explore } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
 
 describe('Gate', () => {
   it('lets in as many as its limit, and the rest in the order they came', async () => {
@@ -13,23 +14,41 @@ describe('Gate', () => {
       using _place = await gate.enter();
       seen.push(number);
     });
-    assert.deepEqual(gate.stats, { limit: 2, inside: 2, waiting: 3 });
+    assert.deepEqual(gate.stats, { kind: 'gate', limit: 2, inside: 2, waiting: 3 });
     first[Symbol.dispose]();
     second[Symbol.dispose]();
     await Promise.all(rest);
     assert.deepEqual(seen, [1, 2, 3]);
-    assert.deepEqual(gate.stats, { limit: 2, inside: 0, waiting: 0 });
+    assert.deepEqual(gate.stats, { kind: 'gate', limit: 2, inside: 0, waiting: 0 });
   });
 
   it('refuses one more than may wait', async () => {
     const gate = new Gate({ limit: 1, queueMax: 1 });
     using _first = await gate.enter();
     const leaver = new AbortController();
-    const second = gate.enter(leaver.signal);
-    await assert.rejects(gate.enter(), { code: 'GATE_FULL', status: 503, retryable: true });
+    const second = entering(gate, leaver);
+    await assert.rejects(entering(gate), { code: 'GATE_FULL', status: 503, retryable: true });
     assert.equal(gate.tryEnter(), undefined);
     leaver.abort();
     await assert.rejects(second, { name: 'AbortError' });
+  });
+
+  it('runs tasks inside, tells of an abort at once, and holds the place to the end', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 1 });
+    assert.equal(await gate.run(async () => 7), 7);
+    const caller = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const stubborn = gate.run(() => promise, { signal: caller.signal });
+    caller.abort('gone');
+    await assert.rejects(stubborn, (reason) => reason === 'gone');
+    assert.equal(gate.stats.inside, 1);
+    assert.throws(
+      () => gate.enter(caller),
+      (reason) => reason === 'gone',
+    );
+    resolve();
+    await gate.run(async () => {});
+    assert.equal(gate.stats.inside, 0);
   });
 
   it('gives a place back once, however often it is disposed', async () => {
@@ -45,23 +64,23 @@ describe('Gate', () => {
     const gate = new Gate({ limit: 1, queueMax: 9 });
     const first = await gate.enter();
     const quitter = new AbortController();
-    const gone = assert.rejects(gate.enter(quitter.signal), { name: 'AbortError' });
+    const gone = assert.rejects(entering(gate, quitter), { name: 'AbortError' });
     quitter.abort();
     first[Symbol.dispose]();
     await gone;
-    assert.deepEqual(gate.stats, { limit: 1, inside: 0, waiting: 0 });
+    assert.deepEqual(gate.stats, { kind: 'gate', limit: 1, inside: 0, waiting: 0 });
   });
 
   it('lets no newcomer overtake between a place’s return and the waiter’s wake-up', async () => {
     const gate = new Gate({ limit: 1, queueMax: 9 });
     const seen: string[] = [];
     const first = await gate.enter();
-    const waiter = gate.enter().then((place) => {
+    const waiter = entering(gate).then((place) => {
       seen.push('waiter');
       place[Symbol.dispose]();
     });
     first[Symbol.dispose]();
-    const newcomer = gate.enter().then((place) => {
+    const newcomer = entering(gate).then((place) => {
       seen.push('newcomer');
       place[Symbol.dispose]();
     });
@@ -128,7 +147,7 @@ async function playGate(random: Random): Promise<void> {
     const controller = new AbortController();
     const order = came;
     came += 1;
-    all.push(use(order, gate.enter(controller.signal)).catch((error) => error));
+    all.push(use(order, entering(gate, controller)).catch((error) => error));
     if (random() < 0.3) controller.abort();
     if (random() < 0.5) for (let i = 0; i < random() * 8; i += 1) await undefined;
     // Those whose place is on its way to them, once the loop has turned, still count as waiting.
@@ -136,5 +155,5 @@ async function playGate(random: Random): Promise<void> {
     assert.ok(gate.stats.inside <= limit);
   }
   await Promise.all(all);
-  assert.deepEqual(gate.stats, { limit, inside: 0, waiting: 0 });
+  assert.deepEqual(gate.stats, { kind: 'gate', limit, inside: 0, waiting: 0 });
 }

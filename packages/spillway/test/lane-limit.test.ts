@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
-  AimdLimit,
   type Clock,
   deadline,
+  GradientLimit,
   Lane,
   type Limit,
   type Sample,
   SpillwayError,
 } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
 
 function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.after(ms, resolve));
@@ -49,15 +50,15 @@ describe('a lane whose limit learns', () => {
     clock.after(105, () => caller.abort());
     await clock.run(Promise.allSettled(work));
     await clock.advance(5_000);
-    const seen = limit.samples.map(({ outcome, startedAt, endedAt, inside }) => {
-      return `${outcome} ${startedAt}-${endedAt} of ${inside}`;
+    const seen = limit.samples.map(({ outcome, isWhole, startedAt, endedAt, inside }) => {
+      return `${outcome} ${startedAt}-${endedAt} of ${inside}${isWhole ? '' : ', cut'}`;
     });
     assert.deepEqual(seen, [
-      'ok 0-40 of 2',
-      'dropped 40-50 of 2',
+      'failed 0-40 of 2, cut',
+      'overloaded 40-50 of 2, cut',
       'ok 0-100 of 2',
-      'ignored 100-130 of 2',
-      'dropped 50-2050 of 1',
+      'aborted 100-130 of 2',
+      'late 50-2050 of 1',
     ]);
     assert.equal(
       lane.stats.refused.aborted,
@@ -79,16 +80,41 @@ describe('a lane whose limit learns', () => {
     await clock.advance(100);
     assert.equal(lane.stats.inside, 3);
     limit.size = 1;
-    const heavy = lane.enter({ weight: 3 });
+    const heavy = entering(lane, { weight: 3 });
     await clock.run(Promise.all(work));
     (await heavy)[Symbol.dispose]();
     assert.equal(lane.stats.inside, 0, 'one that needs more than there is gets in alone');
     assert.equal(clock.pending, 0);
   });
 
+  it('tells the limits of all lanes above, too', async () => {
+    const limit = new Recorder(4);
+    const options = { queueMax: 9, deadlineMs: 1_000 };
+    const root = new Lane({ name: 'root', limit, ...options });
+    const child = new Lane({ name: 'child', limit: 4, parent: root, ...options });
+    await Promise.all([child.run(async () => {}), root.run(async () => {})]);
+    assert.equal(limit.samples.length, 2);
+  });
+
+  it('lets one in when the limit has shrunk below what is promised', async () => {
+    const limit = new Recorder(10);
+    const options = { queueMax: 9, deadlineMs: Infinity };
+    const root = new Lane({ name: 'root', limit, ...options });
+    new Lane({ name: 'kept', limit: 9, guaranteed: 9, parent: root, ...options });
+    const other = new Lane({ name: 'other', limit: 9, parent: root, ...options });
+    limit.size = 3;
+    await other.run(async () => {});
+    assert.equal(root.stats.limit, 3);
+    const first = await other.enter();
+    const second = entering(other);
+    assert.equal(root.stats.inside, 1, 'promised are more than there are, so one at a time');
+    first[Symbol.dispose]();
+    (await second)[Symbol.dispose]();
+  });
+
   it('finds the place where the other side begins to refuse', async () => {
     const clock = new VirtualClock();
-    const limit = new AimdLimit({ size: 2, sizeMax: 100 });
+    const limit = new GradientLimit({ size: 2, sizeMax: 100 });
     const lane = new Lane({ name: 'calls', limit, queueMax: 99, deadlineMs: 60_000, clock });
     let inside = 0;
     const call = async () => {
@@ -106,6 +132,24 @@ describe('a lane whose limit learns', () => {
   });
 });
 
+describe('a lane whose times are fractions', () => {
+  it('sends waiters away at their time, and its timer comes to rest', async () => {
+    const clock = new VirtualClock();
+    await clock.advance(0.1);
+    const options = { name: 'work', limit: 1, queueMax: 99, deadlineMs: 1_000.3, clock };
+    const lane = new Lane({ ...options, codel: { targetMs: 0.7, intervalMs: 10.1 } });
+    using _stuck = await lane.enter();
+    const waiting: Promise<unknown>[] = [];
+    for (let i = 0; i < 50; i += 1) {
+      await clock.advance(0.3);
+      waiting.push(entering(lane).catch((error) => error.code));
+    }
+    await clock.advance(100);
+    assert.deepEqual(new Set(await Promise.all(waiting)), new Set(['LANE_STALE']));
+    assert.equal(clock.pending, 0);
+  });
+});
+
 describe('a lane whose timers come late', () => {
   it('still starts nothing that is past its deadline', async () => {
     const virtual = new VirtualClock();
@@ -115,9 +159,9 @@ describe('a lane whose timers come late', () => {
     };
     const lane = new Lane({ name: 'work', limit: 1, queueMax: 9, deadlineMs: 100, clock: late });
     const permit = await lane.enter();
-    const hopeless = assert.rejects(lane.enter(), { code: 'DEADLINE' });
+    const hopeless = assert.rejects(entering(lane), { code: 'DEADLINE' });
     await virtual.advance(99);
-    const fresh = lane.enter();
+    const fresh = entering(lane);
     await virtual.advance(2);
     permit[Symbol.dispose]();
     await hopeless;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane, type LaneStats, type Permit, type Random } from 'spillway';
 import { explore, VirtualClock } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
 
 function sleep(clock: VirtualClock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.after(ms, resolve));
@@ -23,8 +24,9 @@ describe('lanes inside a lane', () => {
     assert.equal(schedule.tryEnter(), undefined, 'the permit went to the parent’s caller');
     for (const permit of held) permit[Symbol.dispose]();
     assert.equal(process.stats.inside, 0);
-    assert.equal(process.stats.arrived, 10, 'the numbers of the lanes inside are part of its own');
-    assert.equal(process.stats.lanes[0]?.arrived, 7);
+    assert.equal(process.stats.arrived, 3, 'each caller is counted once, in the lane it came to');
+    const [inner] = process.stats.lanes;
+    assert.deepEqual([inner?.arrived, inner?.parent], [7, 'process']);
   });
 
   it('keep what is guaranteed to them, however full the others are', async () => {
@@ -62,11 +64,11 @@ describe('lanes inside a lane', () => {
     assert.deepEqual(all.map(Boolean), [true, true, false], 'nothing was lost on the way back');
   });
 
-  it('take turns by their shares when all want the same permits', async () => {
+  it('take turns when all want the same permits', async () => {
     const clock = new VirtualClock();
     const common = { queueMax: 100, deadlineMs: 60_000 };
     const parent = new Lane({ name: 'all', limit: 1, ...common, clock });
-    const big = new Lane({ name: 'big', limit: 1, share: 3, parent, ...common });
+    const big = new Lane({ name: 'big', limit: 1, parent, ...common });
     const small = new Lane({ name: 'small', limit: 1, parent, ...common });
     const seen: string[] = [];
     const work = [big, small].flatMap((lane) =>
@@ -78,7 +80,7 @@ describe('lanes inside a lane', () => {
       ),
     );
     await clock.run(Promise.all(work));
-    assert.equal(seen.join(''), 'bbbbsbbbsbssssss', 'the first found the lane empty');
+    assert.equal(seen.join(''), 'bbsbsbsbsbsbsbss', 'the first found the lane empty');
   });
 
   it('count anew what is borrowed when a promise is made while they are in use', () => {
@@ -104,7 +106,7 @@ describe('lanes inside a lane', () => {
       clock.after(i * 10, () => void light.run(() => sleep(clock, 45)));
     }
     await clock.advance(200);
-    const entered = heavy.enter({ weight: 4 }).then((permit) => {
+    const entered = entering(heavy, { weight: 4 }).then((permit) => {
       permit[Symbol.dispose]();
       return clock.now();
     });
@@ -112,6 +114,40 @@ describe('lanes inside a lane', () => {
     const at = await entered;
     assert.ok(at <= 300, `the heavy one got in at ${at} ms`);
     assert.equal(light.stats.finished, 100);
+  });
+
+  it('refuse at arrival a weight that can never fit, and go on', async () => {
+    const common = { queueMax: 9, deadlineMs: Infinity };
+    const root = new Lane({ name: 'root', limit: 4, ...common });
+    const a = new Lane({ name: 'a', limit: 4, guaranteed: 3, parent: root, ...common });
+    const b = new Lane({ name: 'b', limit: 4, parent: root, ...common });
+    assert.throws(() => b.enter({ weight: 2 }), { code: 'LANE_FULL' });
+    assert.equal(b.tryEnter({ weight: 2 }), undefined);
+    const held = [await b.enter(), await a.enter({ weight: 3 })];
+    const waiting = entering(a, { weight: 4 });
+    const c = new Lane({ name: 'c', limit: 1, guaranteed: 1, parent: root, ...common });
+    await assert.rejects(waiting, { code: 'LANE_FULL' }, 'a promise made since leaves it no room');
+    for (const permit of held) permit[Symbol.dispose]();
+    (await c.enter())[Symbol.dispose]();
+    await root.close();
+  });
+
+  it('leave their parent when they are closed, and give back what was guaranteed', async () => {
+    const common = { queueMax: 0, deadlineMs: 1_000 };
+    const root = new Lane({ name: 'root', limit: 2, ...common });
+    const keep = new Lane({ name: 'keep', limit: 2, parent: root, ...common });
+    for (let i = 0; i < 5_000; i += 1) {
+      const options = { name: 'brief', limit: 2, guaranteed: 2, parent: root };
+      await using brief = new Lane({ ...options, ...common });
+      assert.equal(keep.tryEnter(), undefined);
+      (await brief.enter())[Symbol.dispose]();
+    }
+    assert.deepEqual(
+      root.stats.lanes.map(({ name }) => name),
+      ['keep'],
+    );
+    const all = [keep.tryEnter(), root.tryEnter(), root.tryEnter()];
+    assert.deepEqual(all.map(Boolean), [true, true, false]);
   });
 
   it('lose and double no permit in any schedule', async () => {
@@ -227,7 +263,6 @@ function makeTree(random: Random, clock: VirtualClock): Played[] {
       limit,
       queueMax,
       guaranteed,
-      share: 1 + upTo(2),
       deadlineMs: 20 + upTo(100),
       parent: parent?.lane,
       codel: random() < 0.2 ? { targetMs: 5, intervalMs: 20 } : undefined,
@@ -248,8 +283,8 @@ async function playLanes(random: Random): Promise<void> {
   const count = (played: Played, change: number) => {
     for (let node: Played | undefined = played; node; node = node.parent) node.inside += change;
   };
-  const visit = async (played: Played, entering: Promise<Permit>) => {
-    const permit = await entering;
+  const visit = async (played: Played, turn: Promise<Permit>) => {
+    const permit = await turn;
     count(played, permit.weight);
     const holdMs = Math.floor(random() * 30);
     if (holdMs > 0) await sleep(clock, holdMs);
@@ -269,7 +304,7 @@ async function playLanes(random: Random): Promise<void> {
       const permit = played.lane.tryEnter(entry);
       if (permit) running.push(visit(played, Promise.resolve(permit)));
     } else {
-      running.push(visit(played, played.lane.enter(entry)).catch(() => {}));
+      running.push(visit(played, entering(played.lane, entry)).catch(() => {}));
     }
     if (random() < 0.2) clock.after(Math.floor(random() * 40), () => caller.abort());
     await clock.advance(random() < 0.5 ? 0 : Math.floor(random() * 10));

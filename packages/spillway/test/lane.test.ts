@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane, type Permit, SpillwayError, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
 
 function sleep(clock: VirtualClock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.after(ms, resolve));
@@ -10,7 +11,7 @@ function sleep(clock: VirtualClock, ms: number): Promise<void> {
 /** Enters and notes the name when let in; the permit is kept in `held`. */
 function enterer(lane: Lane, seen: string[], held: Permit[]) {
   return async (name: string, entry = {}) => {
-    const permit = await lane.enter(entry);
+    const permit = await entering(lane, entry);
     seen.push(name);
     held.push(permit);
   };
@@ -46,7 +47,7 @@ describe('Lane', () => {
     await clock.run(Promise.all([lane.run(task), lane.run(task)]));
     const four = [1, 2, 3, 4].map(() => lane.run(task));
     // Two inside and two waiting: a fifth would be served third in line, at 3 s for each two.
-    await assert.rejects(lane.enter(), (error) => {
+    await assert.rejects(entering(lane), (error) => {
       assert.ok(error instanceof SpillwayError);
       assert.equal(error.code, 'LANE_FULL');
       assert.equal(error.status, 503);
@@ -83,7 +84,7 @@ describe('Lane', () => {
     assert.deepEqual(started, ['first', 'second', 'third']);
 
     using _stuck = await lane.enter();
-    const hopeless = assert.rejects(lane.enter(), { code: 'DEADLINE', status: 504 });
+    const hopeless = assert.rejects(entering(lane), { code: 'DEADLINE', status: 504 });
     await clock.advance(1_000);
     await hopeless;
     assert.equal(lane.stats.refused.deadline, 1);
@@ -95,14 +96,17 @@ describe('Lane', () => {
     const lane = new Lane({ name: 'work', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
     using permit = await lane.enter();
     const quitter = new AbortController();
-    const gone = lane.enter({ signal: quitter.signal });
+    const gone = entering(lane, { signal: quitter.signal });
     quitter.abort('enough');
     await assert.rejects(gone, (reason) => reason === 'enough');
     assert.equal(lane.stats.waiting, 0);
     assert.equal(lane.stats.refused.aborted, 1);
     assert.equal(clock.pending, 0);
     assert.equal(permit.signal.aborted, false);
-    await assert.rejects(lane.enter({ signal: quitter.signal }), (reason) => reason === 'enough');
+    await assert.rejects(
+      entering(lane, { signal: quitter.signal }),
+      (reason) => reason === 'enough',
+    );
   });
 
   it('aborts the work with its caller, and keeps the permit until the work has ended', async () => {
@@ -144,11 +148,13 @@ describe('Lane', () => {
     // One seed in 256 would have the two share a sub-queue.
     const lane = new Lane({ name: 'work', ...bounds, clock, random: seededRandom(1) });
     using _busy = await lane.enter();
-    const greedy = [1, 2, 3, 4].map(() => lane.enter({ key: 'greedy' }).catch((error) => error));
-    const modest = lane.enter({ key: 'modest' });
+    const greedy = [1, 2, 3, 4].map(() =>
+      entering(lane, { key: 'greedy' }).catch((error) => error),
+    );
+    const modest = entering(lane, { key: 'modest' });
     const pushedOut = await Promise.race(greedy);
     assert.equal(pushedOut.code, 'LANE_FULL');
-    await assert.rejects(lane.enter({ key: 'greedy' }), { code: 'LANE_FULL' });
+    await assert.rejects(entering(lane, { key: 'greedy' }), { code: 'LANE_FULL' });
     assert.equal(lane.stats.waiting, 4);
     _busy[Symbol.dispose]();
     for (const entering of [greedy[0], modest]) {
@@ -177,7 +183,7 @@ describe('Lane', () => {
     held.shift()?.[Symbol.dispose]();
     await enter('d');
     const quitter = new AbortController();
-    const quitting = lane.enter({ weight: 4, signal: quitter.signal });
+    const quitting = entering(lane, { weight: 4, signal: quitter.signal });
     const behind = enter('behind');
     quitter.abort();
     await Promise.all([assert.rejects(quitting), behind]);
@@ -188,8 +194,8 @@ describe('Lane', () => {
   it('takes back as many permits as it gave, though the caller uses its entry again', async () => {
     const lane = new Lane({ name: 'work', limit: 4, queueMax: 9, deadlineMs: 1_000 });
     const entry = { weight: 3 };
-    const first = await lane.enter(entry);
-    const waiting = lane.enter(entry);
+    const first = await entering(lane, entry);
+    const waiting = entering(lane, entry);
     entry.weight = 1;
     first[Symbol.dispose]();
     const second = await waiting;
@@ -273,26 +279,71 @@ describe('Lane', () => {
     const closing = lane.close().then(() => {
       closed = true;
     });
-    await assert.rejects(lane.enter(), { code: 'LANE_CLOSED', status: 503, retryable: false });
-    await assert.rejects(inner.enter(), { code: 'LANE_CLOSED' });
+    await assert.rejects(entering(lane), { code: 'LANE_CLOSED', status: 503, retryable: false });
+    await assert.rejects(entering(inner), { code: 'LANE_CLOSED' });
     await clock.advance(150);
     assert.equal(closed, false);
     await clock.run(Promise.all([work, waiting, closing]));
     assert.equal(clock.now(), 200);
   });
 
+  it('refuses those who still wait when closing takes too long', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'work', limit: 1, queueMax: 9, deadlineMs: 9_000, clock });
+    using _stuck = await lane.enter();
+    const waiting = assert.rejects(entering(lane), { code: 'LANE_CLOSED' });
+    assert.equal(lane.ready, true);
+    const closing = lane.close({ withinMs: 100 });
+    assert.equal(lane.ready, false);
+    await clock.advance(100);
+    await Promise.all([waiting, closing]);
+    assert.deepEqual([lane.stats.inside, lane.stats.waiting, clock.pending], [1, 0, 0]);
+  });
+
+  it('counts what it began by its outcome, and no cut work as service time', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'work', limit: 9, queueMax: 0, deadlineMs: 100, clock });
+    const caller = new AbortController();
+    const abortable = (signal: AbortSignal) =>
+      new Promise<void>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    const work = [
+      lane.run(() => sleep(clock, 40)),
+      lane.run(() => Promise.reject(new Error('its own fault'))),
+      lane.run(abortable),
+      lane.run(abortable, { signal: caller.signal }),
+      lane.run(() => Promise.reject(Object.assign(new Error('none'), { status: 404 }))),
+    ];
+    clock.after(10, () => caller.abort());
+    await clock.run(Promise.allSettled(work));
+    const { outcomes, finished, serviceMs } = lane.stats;
+    assert.deepEqual(outcomes, { ok: 2, failed: 1, late: 1, aborted: 1 });
+    assert.deepEqual([finished, serviceMs.count, serviceMs.max], [5, 2, 40]);
+  });
+
+  it('says when to come back by its deadline, or not at all, before it knows better', async () => {
+    for (const deadlineMs of [9_000, Infinity]) {
+      const lane = new Lane({ name: 'work', limit: 1, queueMax: 0, deadlineMs });
+      using _first = await lane.enter();
+      const retryAfterMs = deadlineMs === Infinity ? undefined : deadlineMs;
+      assert.throws(() => lane.enter(), { code: 'LANE_FULL', retryAfterMs });
+    }
+  });
+
   it('names the option and the rule it breaks', () => {
     const good = { name: 'work', limit: 1, queueMax: 1, deadlineMs: 1 };
     const parent = new Lane({ ...good, limit: 5 });
     const wrong = (change: object) => () => new Lane({ ...good, ...change });
-    assert.throws(wrong({ limit: 0 }), /limit: must be an integer from 1, got 0/);
+    assert.throws(wrong({ limit: 0 }), /Lane: limit: must be an integer from 1, or a Limit, got 0/);
     assert.throws(wrong({ limit: Number.NaN }), /limit: .* got NaN/);
     assert.throws(wrong({ queueMax: 1.5 }), /queueMax: must be an integer from 0, got 1.5/);
     assert.throws(wrong({ deadlineMs: 0 }), /deadlineMs: must be a number above 0, got 0/);
-    assert.throws(wrong({ name: '' }), /name: must be a word/);
+    assert.throws(wrong({ name: '' }), /name: must be a string that is not empty/);
     assert.throws(wrong({ parent, guaranteed: 6 }), /guaranteed: .* not promised yet, got 6/);
-    assert.throws(wrong({ share: 0 }), /share: must be an integer from 1, got 0/);
-    assert.throws(wrong({ codel: { targetMs: -1 } }), /codel.targetMs: must be a number from 0/);
+    assert.throws(wrong({ codel: { targetMs: -1 } }), /codel: targetMs: must be a number from 0/);
+    assert.throws(wrong({ concurrency: 5 }), /Lane: concurrency: is not an option/);
+    assert.throws(wrong({ limit: '3' }), /limit: must be .*, got '3'/);
     assert.throws(() => parent.enter({ priority: 8 }), /priority: must be an integer from 0 to 7/);
   });
 });

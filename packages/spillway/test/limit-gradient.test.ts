@@ -177,7 +177,7 @@ describe('GradientLimit', () => {
     const feed = new Feed(limit);
     while (!limit.stats.isProbing) feed.trip(20, 50);
     assert.equal(limit.size, 14);
-    feed.trip(1, 50, { outcome: 'dropped' });
+    feed.trip(1, 50, { outcome: 'overloaded' });
     const { size, isProbing, cuts } = limit.stats;
     assert.deepEqual({ size, isProbing, cuts }, { size: 18, isProbing: false, cuts: 1 });
   });

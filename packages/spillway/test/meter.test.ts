@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
 
 function sleep(clock: VirtualClock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.after(ms, resolve));
@@ -95,13 +96,13 @@ describe('the numbers of a lane', () => {
     const clock = new VirtualClock();
     const lane = new Lane({ name: 'work', limit: 1, queueMax: 1, deadlineMs: 100, clock });
     using _permit = await lane.enter();
-    const late = assert.rejects(lane.enter(), { code: 'DEADLINE' });
-    await assert.rejects(lane.enter(), { code: 'LANE_FULL' });
+    const late = assert.rejects(entering(lane), { code: 'DEADLINE' });
+    await assert.rejects(entering(lane), { code: 'LANE_FULL' });
     await clock.advance(100);
     await late;
-    await assert.rejects(lane.enter({ signal: AbortSignal.abort() }), { name: 'AbortError' });
+    await assert.rejects(entering(lane, { signal: AbortSignal.abort() }), { name: 'AbortError' });
     void lane.close();
-    await assert.rejects(lane.enter(), { code: 'LANE_CLOSED' });
+    await assert.rejects(entering(lane), { code: 'LANE_CLOSED' });
     const expected = { aborted: 1, closed: 1, deadline: 1, full: 1, stale: 0 };
     assert.deepEqual(lane.stats.refused, expected);
     assert.equal(lane.stats.arrived, 5);

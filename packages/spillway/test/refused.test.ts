@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import { Breaker, Bucket, Gate, Lane, Pool } from 'spillway';
+import { entering } from './fixtures/entering.ts';
 
 /** What Node would note as unhandled: a promise that is rejected before anybody can listen. */
 function isRejectedAtOnce(promise: Promise<unknown>): boolean {
@@ -26,17 +27,17 @@ describe('a refusal', () => {
   it('comes when the caller of a gate can listen', async () => {
     const gate = new Gate({ limit: 1, queueMax: 0 });
     using _place = await gate.enter();
-    await checkRefusal(() => gate.enter(), 'GATE_FULL');
+    await checkRefusal(() => gate.run(forever), 'GATE_FULL');
+    assert.throws(() => gate.enter(), { code: 'GATE_FULL' });
   });
 
   for (const queueMax of [0, 1]) {
     it(`comes when the caller of a lane with a queue of ${queueMax} can listen`, async () => {
       const lane = new Lane({ name: 'small', limit: 1, queueMax, deadlineMs: Infinity });
       const permit = await lane.enter();
-      const waiting = Array.from({ length: queueMax }, () => lane.enter());
-      await checkRefusal(() => lane.enter(), 'LANE_FULL');
+      const waiting = Array.from({ length: queueMax }, () => entering(lane));
       await checkRefusal(() => lane.run(async () => {}), 'LANE_FULL');
-      assert.throws(() => lane.pass({}), { code: 'LANE_FULL' });
+      assert.throws(() => lane.enter({}), { code: 'LANE_FULL' });
       permit[Symbol.dispose]();
       for (const one of await Promise.all(waiting)) one[Symbol.dispose]();
     });

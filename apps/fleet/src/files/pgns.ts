@@ -253,7 +253,7 @@ export async function receivePgn(
   await drain(body, upload, draft, options.bodyBytesMax, signal);
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_INVALID', upload.gamesFault);
-  using _permit = await options.checks.enter(signal);
+  using _permit = await options.checks.enter({ signal });
   await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
   await shelf.put(task, draft);
 }

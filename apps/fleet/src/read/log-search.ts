@@ -63,7 +63,7 @@ export class LogSearch implements Part {
   }
 
   async #matching(query: Entry, entries: readonly Entry[], signal?: AbortSignal) {
-    using _permit = await this.#gate.enter(signal);
+    using _permit = await this.#gate.enter({ signal });
     try {
       // Nobody may ever ask, so that the thread is started for the first one who does.
       this.#opening ??= this.#open();

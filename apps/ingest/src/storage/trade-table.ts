@@ -102,7 +102,7 @@ export class TradeTable implements AsyncDisposable {
 
   /** Joins the files of each day; returns by how many files the table got smaller. */
   async compact(fence: TableFence): Promise<number> {
-    using _turn = await this.#writing.enter(fence.signal);
+    using _turn = await this.#writing.enter(fence);
     const draft = await this.#begin(fence);
     const groups = [...Map.groupBy(draft.before.files, ({ date, ...of }) => `${keyOf(of)} ${date}`)]
       .flatMap(([, files]) => joinable(files))
@@ -126,7 +126,7 @@ export class TradeTable implements AsyncDisposable {
   /** One state of the table for SQL of our own: it may do anything. At most two at a time. */
   async view(options: Omit<QueryOptions, 'rowsMax'> = {}): Promise<TableView> {
     const { version, signal } = options;
-    const turn = await this.#reading.enter(signal);
+    const turn = await this.#reading.enter({ signal });
     try {
       const manifest =
         version === undefined
@@ -154,7 +154,7 @@ export class TradeTable implements AsyncDisposable {
     fence: TableFence,
     anew: boolean,
   ): Promise<Merged> {
-    using _turn = await this.#writing.enter(fence.signal);
+    using _turn = await this.#writing.enter(fence);
     const draft = await this.#begin(fence);
     const rowsBefore = rowCount(draft.before);
     const parts = [...Map.groupBy(entries, keyOf).values()]

@@ -62,7 +62,7 @@ export class TrainingSet {
     const gate = new Gate({ limit: fetchesMax, queueMax: batchMax });
     let fetched = 0;
     const one = async (id: string): Promise<void> => {
-      using _place = await gate.enter(signal);
+      using _place = await gate.enter({ signal });
       if (await this.#fetchOne(userId, id, signal)) fetched += 1;
     };
     await Promise.all(ids.map(one));

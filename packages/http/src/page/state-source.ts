@@ -80,7 +80,7 @@ export class StoreSource implements StateSource {
 
   async update(change: (text: string) => string, signal?: AbortSignal): Promise<Sighting> {
     using limit = deadline(this.#clock, updateMsMax, signal);
-    using _turn = await this.#gate.enter(limit.signal);
+    using _turn = await this.#gate.enter(limit);
     for (let tries = 0; tries < triesMax; tries += 1) {
       const { text: before, version: ifVersion } = await this.#read(limit.signal);
       const text = change(before);

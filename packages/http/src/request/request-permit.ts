@@ -1,8 +1,21 @@
 import type { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
-import { type Clock, type Lane, type Permit, SpillwayError } from 'spillway';
+import { type Clock, type Entry, type Lane, type Permit, SpillwayError } from 'spillway';
 import type { DeadlineLine, Due } from './deadline-line.ts';
 import { refuseBody } from './unread-body.ts';
+
+/** The lane's view of a request. Its signal is made only if the request has to wait. */
+class RequestEntry implements Entry {
+  readonly #permit: RequestPermit;
+
+  constructor(permit: RequestPermit) {
+    this.#permit = permit;
+  }
+
+  makeSignal(): AbortSignal {
+    return this.#permit.signal;
+  }
+}
 
 /**
  * A request's way through its lane: from its arrival until its answer has left and its handler has
@@ -20,6 +33,8 @@ export class RequestPermit implements Due, Disposable {
   #reason: Error | undefined;
   #held: Permit | undefined;
   #handling = false;
+  /** The handler ran to its end, though its client may have gone or its deadline passed. */
+  #isDone = false;
   #whenLate: ((isDone: boolean) => void) | undefined;
   /** The answer has left, or nobody is there any more to receive it. */
   #closed = false;
@@ -64,7 +79,7 @@ export class RequestPermit implements Due, Disposable {
   enter(done: (error?: Error) => void): void {
     let permit: Permit | Promise<Permit>;
     try {
-      permit = this.lane.pass(this);
+      permit = this.lane.enter(new RequestEntry(this));
     } catch (error) {
       this.#refuse(error as Error, done);
       return;
@@ -118,7 +133,7 @@ export class RequestPermit implements Due, Disposable {
     if (isUnderWay && request.routeOptions.config.domain === 'stream') return;
     const message = `not answered within ${this.lane.deadlineMs} ms`;
     const error = new SpillwayError('DEADLINE', message);
-    this.#held.outcome = 'dropped';
+    this.#held.outcome = 'late';
     this.#abort(error);
     if (this.#closed || this.#reply.sent) return;
     if (raw.headersSent) {
@@ -171,6 +186,7 @@ export class RequestPermit implements Due, Disposable {
 
   #end(isDone: boolean): void {
     this.#handling = false;
+    this.#isDone = isDone;
     this.#whenLate?.(isDone);
     // An upgraded socket may live for days, within the limits of whoever keeps it.
     const isHijacked = this.#reply.sent && !this.#reply.raw.writableEnded;
@@ -186,7 +202,7 @@ export class RequestPermit implements Due, Disposable {
     this.#reply.request.raw.socket.off('close', this.#close);
     this.#line.delete(this);
     if (!this.#reply.raw.writableEnded && this.#reason === undefined) {
-      if (this.#held !== undefined) this.#held.outcome = 'ignored';
+      if (this.#held !== undefined) this.#held.outcome = 'aborted';
       this.#abort(new DOMException('the client has gone', 'AbortError'));
     }
     if (!this.#handling) this.#release();
@@ -203,7 +219,9 @@ export class RequestPermit implements Due, Disposable {
     this.#held = undefined;
     const { statusCode } = this.#reply.raw;
     const isTooMuch = statusCode === 503 || statusCode === 504 || statusCode === 429;
-    if (isTooMuch && held.outcome === 'ok') held.outcome = 'dropped';
+    if (held.outcome === 'ok' && isTooMuch) held.outcome = 'overloaded';
+    if (held.outcome === 'ok' && statusCode >= 500) held.outcome = 'failed';
+    held.isWhole = held.outcome === 'ok' || this.#isDone;
     held[Symbol.dispose]();
   }
 }

@@ -148,7 +148,7 @@ export class FileLock implements Disposable {
     this.#waiting += 1;
     using limit = deadline(this.#clock, this.#waitMsMax, signal);
     try {
-      const place = await shared.gate.enter(limit.signal);
+      const place = await shared.gate.enter(limit);
       try {
         await this.#poll(shared.next, limit.signal);
         try {

@@ -225,7 +225,8 @@ export class Harvest<Row, Position extends Json = number> {
       run.succeed(slot, answer);
     } catch (error) {
       // One time-out in a long tail is no sign of too much; many in a row open the breaker.
-      permit.outcome = 'ignored';
+      permit.outcome = 'failed';
+      permit.isWhole = false;
       if (isBegun) this.#fail(run, slot, error);
       else this.#refuse(run, slot, error);
     }
@@ -252,6 +253,7 @@ export class Harvest<Row, Position extends Json = number> {
 
 /** Nothing was done with it. */
 function giveUp(permit: Permit): void {
-  permit.outcome = 'ignored';
+  permit.outcome = 'aborted';
+  permit.isWhole = false;
   permit[Symbol.dispose]();
 }

@@ -55,7 +55,7 @@ export class HarvestLimit implements Limit {
 
   observe(sample: Sample): void {
     if (this.#gradient !== undefined) this.#gradient.observe(sample);
-    else if (sample.outcome === 'ok' && sample.startedAt >= this.#epochAt) {
+    else if (sample.isWhole && sample.startedAt >= this.#epochAt) {
       if (this.#hasGrown || !this.#leaps(sample)) this.#read(sample);
     }
   }

@@ -1,63 +1,82 @@
-import { checkInteger } from '../base/check.ts';
+import { untilAborted } from '../base/abort.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
+import { integer, type Rules, settle } from '../base/options.ts';
+import type { RunOptions, Task } from '../base/task.ts';
+import { entering } from '../wait/reject-soon.ts';
 import { mayGrant, nextTurn } from '../wait/turn.ts';
 import { WaitQueue } from '../wait/wait-queue.ts';
 
 export interface GateOptions {
-  /** How many may be inside at once. An integer from 1. */
+  /** Number of callers inside at once. An integer from 1. */
   readonly limit: number;
-  /** How many may wait outside; one more is refused. An integer from 0. */
+  /** Number of callers that may wait outside; one more is refused. An integer from 0. */
   readonly queueMax: number;
 }
 
 export interface GateStats {
+  readonly kind: 'gate';
   readonly limit: number;
   readonly inside: number;
   readonly waiting: number;
 }
 
+const rules = { limit: integer(1), queueMax: integer(0) } satisfies Rules<GateOptions>;
+const noOptions: RunOptions = {};
+const neverAborts: AbortSignal = new AbortController().signal;
+
 /**
- * Bounds how many run at once, in the order they came. It has no numbers and no deadline of its
- * own: a {@link Lane} has. `using _place = await gate.enter(signal);`
+ * Bounds how many callers run at once, in the order they came. It has no times and no deadline of
+ * its own: a {@link Lane} has. `using _place = await gate.enter({ signal });`
  */
 export class Gate {
   readonly #options: GateOptions;
   readonly #queue = new WaitQueue<Disposable>();
   #inside = 0;
   /** True while grants are put off until the event loop has turned. */
-  #yielding = false;
+  #isYielding = false;
 
   constructor(options: GateOptions) {
-    checkInteger('limit', options.limit, 1);
-    checkInteger('queueMax', options.queueMax, 0);
-    this.#options = options;
+    this.#options = settle('Gate', options, rules);
   }
 
   get stats(): GateStats {
-    return { limit: this.#options.limit, inside: this.#inside, waiting: this.#queue.size };
+    const { limit } = this.#options;
+    return { kind: 'gate', limit, inside: this.#inside, waiting: this.#queue.size };
   }
 
-  /** Waits for a place; rejects with `GATE_FULL` or the signal's reason. */
-  enter(signal?: AbortSignal): Promise<Disposable> {
-    if (signal?.aborted) return rejectSoon(signal.reason);
+  /**
+   * Gives a place: at once if one is free, or by a promise that rejects with the signal's reason.
+   * A refusal at the door (`GATE_FULL`, or a signal that has aborted) is thrown.
+   */
+  enter({ signal }: RunOptions = noOptions): Disposable | Promise<Disposable> {
+    if (signal?.aborted) throw signal.reason;
     const { limit, queueMax } = this.#options;
     const free = limit - this.#inside;
-    if (free > 0 && this.#queue.size === 0 && mayGrant()) return Promise.resolve(this.#take());
-    // Those for whom there is a place, once the loop has turned, take no room in the queue.
+    if (free > 0 && this.#queue.size === 0 && mayGrant()) return this.#take();
+    // Callers for whom there is a place, once the loop has turned, take no room in the queue.
     if (this.#queue.size - free < queueMax) {
       const place = this.#queue.wait(signal);
-      this.#dispatch();
+      this.#dispatch(false);
       return place;
     }
     const message = `${this.#inside} inside and ${this.#queue.size} waiting: the gate is full`;
-    return rejectSoon(new SpillwayError('GATE_FULL', message));
+    throw new SpillwayError('GATE_FULL', message);
   }
 
-  /** A place at once, or none; nobody who waits is overtaken. */
+  /** Gives a place at once, or none; nobody who waits is overtaken. */
   tryEnter(): Disposable | undefined {
     this.#dispatch(true);
     return this.#inside < this.#options.limit ? this.#take() : undefined;
+  }
+
+  /**
+   * Runs the task inside. The caller hears of an abort at once; the place is held until the task
+   * has really ended.
+   */
+  async run<T>(task: Task<T>, options?: RunOptions): Promise<T> {
+    const place = await entering(this, options);
+    const signal = options?.signal;
+    return untilAborted(holdDuring(place, task, signal ?? neverAborts), signal);
   }
 
   #take(): Disposable {
@@ -67,15 +86,15 @@ export class Gate {
 
   readonly #leave = (): void => {
     this.#inside -= 1;
-    this.#dispatch();
+    this.#dispatch(false);
   };
 
-  /** A place passes straight to the oldest waiter, so that no newcomer slips in between. */
-  #dispatch(regardless = false): void {
+  /** Passes places straight to the oldest waiters, so that no newcomer slips in between. */
+  #dispatch(isForced: boolean): void {
     while (this.#queue.size > 0 && this.#inside < this.#options.limit) {
-      if (!(regardless || mayGrant())) {
-        if (!this.#yielding) nextTurn(this.#resume);
-        this.#yielding = true;
+      if (!(isForced || mayGrant())) {
+        if (!this.#isYielding) nextTurn(this.#resume);
+        this.#isYielding = true;
         return;
       }
       this.#queue.wake(this.#take());
@@ -83,8 +102,8 @@ export class Gate {
   }
 
   readonly #resume = (): void => {
-    this.#yielding = false;
-    this.#dispatch();
+    this.#isYielding = false;
+    this.#dispatch(false);
   };
 }
 
@@ -100,4 +119,9 @@ class Place implements Disposable {
     this.#leave = undefined;
     leave?.();
   }
+}
+
+async function holdDuring<T>(place: Disposable, task: Task<T>, signal: AbortSignal): Promise<T> {
+  using _place = place;
+  return await task(signal);
 }

@@ -2,18 +2,23 @@ import { untilAborted } from '../base/abort.ts';
 import { check, checkInteger } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { SpillwayError } from '../base/errors.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
 import type { Limit } from '../limit/limit.ts';
-import { Meter } from '../meter/meter.ts';
+import { Meter, type Refusal } from '../meter/meter.ts';
 import { priorityMax } from '../wait/fair-queue.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
+import { entering } from '../wait/reject-soon.ts';
 import { mayGrant, nextTurn } from '../wait/turn.ts';
-import { checkLaneOptions, type LaneOptions } from './options.ts';
-import { holdDuring, LanePermit, type Permit, type PermitGiver } from './permit.ts';
+import {
+  type LaneOptions,
+  type LaneRefusal,
+  type LaneStats,
+  laneRefusal,
+  settleLane,
+} from './options.ts';
+import { type Entry, holdDuring, LanePermit, type Permit, type PermitGiver } from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
-import { type Entry, LaneQueue } from './queue.ts';
-import { type LaneRefusal, laneRefusal } from './refusal.ts';
-import type { LaneStats } from './stats.ts';
+import { LaneQueue } from './queue.ts';
 
 interface LaneClaimant extends Claimant {
   readonly lane: Lane;
@@ -22,11 +27,11 @@ interface LaneClaimant extends Claimant {
 const plainEntry: Entry = {};
 
 /**
- * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: one
- * with a `parent` borrows the parent's permits, never past its own limit, and what is guaranteed
- * to it nobody else can take.
+ * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: a lane
+ * with a `parent` borrows the parent's permits, never past its own limit, and nobody else can take
+ * the permits that are guaranteed to it.
  */
-export class Lane implements AsyncDisposable {
+export class Lane implements Part, AsyncDisposable {
   readonly name: string;
   /** Milliseconds from arrival to the end of the work. */
   readonly deadlineMs: number;
@@ -34,21 +39,21 @@ export class Lane implements AsyncDisposable {
   readonly #limit: Limit | undefined;
   readonly #weightMax: number;
   readonly #queueMax: number;
+  readonly #parent: Lane | undefined;
   readonly #root: Lane;
   readonly #permits: Permits<LaneClaimant>;
-  /** What its permits know of this lane. */
   readonly #giver: PermitGiver;
   readonly #meter: Meter;
   readonly #queue: LaneQueue;
   /** In the root: true while grants are put off until the event loop has turned. */
-  #yielding = false;
-  /** Whom `nextWeight` has just found. */
-  #next: LanePermit | undefined;
-  #closed: PromiseWithResolvers<void> | undefined;
+  #isYielding = false;
+  readonly #closing: Closing;
+  #isClosed = false;
+  readonly #empty: PromiseWithResolvers<void> = Promise.withResolvers<void>();
 
   constructor(options: LaneOptions) {
-    checkLaneOptions(options);
-    const { parent, limit, guaranteed = 0, share = 1 } = options;
+    const settled = settleLane(options);
+    const { parent, limit, guaranteed } = settled;
     const above = parent === undefined ? undefined : parent.#permits;
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
@@ -58,84 +63,71 @@ export class Lane implements AsyncDisposable {
     this.#limit = typeof limit === 'number' ? undefined : limit;
     this.#weightMax = typeof limit === 'number' ? limit : limit.sizeMax;
     this.#queueMax = options.queueMax;
+    this.#parent = parent;
     this.#root = parent === undefined ? this : parent.#root;
     const size = typeof limit === 'number' ? limit : limit.size;
     const claimant = { lane: this, nextWeight: this.#nextWeight };
-    this.#permits = new Permits(claimant, { size, guaranteed, share, parent: above });
+    const sizes = { size, sizeMax: this.#weightMax, guaranteed, parent: above };
+    this.#permits = new Permits(claimant, sizes);
     this.#meter = new Meter(this.#clock.now());
+    this.#giver = {
+      clock: this.#clock,
+      deadlineMs: this.deadlineMs,
+      leave: this.#leave,
+      abandon: this.#abandon,
+    };
+    const { codel, random } = settled;
     const times = { clock: this.#clock, deadlineMs: this.deadlineMs };
-    this.#giver = { ...times, leave: this.#leave, abandon: this.#abandon };
-    const { codel, random } = options;
     this.#queue = new LaneQueue({ ...times, codel, random, onDue: this.#expire });
-    if (parent !== undefined && parent.#closed !== undefined) void this.close();
+    this.#closing = new Closing(this.#clock, this.#finish);
+    if (guaranteed > 0) this.#root.#refuseMisfits();
+    if (parent !== undefined && !parent.ready) void this.close();
   }
 
   get stats(): LaneStats {
     return {
+      kind: 'lane',
       name: this.name,
+      parent: this.#parent?.name,
       limit: this.#permits.size,
       inside: this.#permits.inside,
-      waiting: this.#permits.waiting,
-      ...Meter.stats(this.#meters(), this.#clock.now()),
+      waiting: this.#queue.size,
+      ...this.#meter.stats(this.#clock.now()),
       lanes: this.#permits.children.map((child) => child.owner.lane.stats),
     };
   }
 
-  /** Waits for a permit; rejects when refused, at the deadline, or with the signal's reason. */
-  enter(entry: Entry = plainEntry): Promise<Permit> {
-    const now = this.#arrive(entry);
-    if (entry.signal?.aborted) {
-      this.#meter.refuse('aborted');
-      return rejectSoon(entry.signal.reason);
-    }
-    const permit = this.#enterAtOnce(entry, now) ?? this.#queueUp(entry, now);
-    if (permit.ring !== undefined) return this.#wait(permit);
-    return permit.refusal === undefined ? Promise.resolve(permit) : rejectSoon(permit.refusal);
+  /** False once the lane is closing. */
+  get ready(): boolean {
+    return !this.#isClosed;
   }
 
-  /** Like `enter`, but a free permit comes at once, and a refusal is thrown at once. */
-  pass(entry: Entry = plainEntry): Permit | Promise<Permit> {
-    const now = this.#arrive(entry);
-    const permit = this.#enterAtOnce(entry, now) ?? this.#queueUp(entry, now);
+  /**
+   * Gives a permit: at once if one is free, or by a promise that rejects at the deadline, with the
+   * signal's reason, or when the lane sends the waiter away. A refusal at the door is thrown.
+   */
+  enter(entry: Entry = plainEntry): Permit | Promise<Permit> {
+    const refusal = this.#arrive(entry);
+    if (refusal !== undefined) throw this.#turnAway(refusal, entry);
+    const now = this.#clock.now();
+    if (this.#root.#permits.waiting === 0 && mayGrant(now)) {
+      if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now);
+    }
+    const permit = new LanePermit(this.#giver, entry, now);
+    this.#join(permit, now, false);
     if (permit.ring !== undefined) return this.#wait(permit);
     if (permit.refusal !== undefined) throw permit.refusal;
     return permit;
   }
 
-  #enterAtOnce(entry: Entry, now: number): LanePermit | undefined {
-    const mayEnter = this.#closed === undefined && this.#root.#permits.waiting === 0;
-    if (!mayEnter || !mayGrant(now) || !this.#permits.tryTake(entry.weight ?? 1)) return undefined;
-    return this.#begin(entry, now);
-  }
-
-  #begin(entry: Entry, now: number): LanePermit {
-    this.#meter.start(now, 0);
-    return new LanePermit(this.#giver, entry, now);
-  }
-
-  /** Stands in the queue, unless its turn came after all or it was refused. */
-  #queueUp(entry: Entry, now: number): LanePermit {
-    const permit = new LanePermit(this.#giver, entry, now);
-    if (this.#closed !== undefined) permit.refuse(this.#refusal('closed'));
-    else this.#join(permit, now);
-    return permit;
-  }
-
-  /** Only who really waits is asked for its signal, which may have to be made first. */
-  #wait(permit: LanePermit): Promise<Permit> {
-    const { signal } = permit.entry;
-    if (!signal?.aborted) return permit.wait();
-    this.#abandon(permit);
-    return rejectSoon(signal.reason);
-  }
-
-  /** A permit at once, or none; nobody who waits is overtaken. */
+  /** Gives a permit at once, or none; nobody who waits is overtaken. */
   tryEnter(entry: Entry = plainEntry): Permit | undefined {
-    const now = this.#arrive(entry);
-    if (entry.signal?.aborted || this.#closed !== undefined) {
-      this.#meter.refuse(this.#closed === undefined ? 'aborted' : 'closed');
+    const refusal = this.#arrive(entry);
+    if (refusal !== undefined) {
+      this.#meter.refuse(refusal);
       return undefined;
     }
+    const now = this.#clock.now();
     if (this.#root.#permits.waiting === 0) {
       if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now);
     } else {
@@ -153,64 +145,87 @@ export class Lane implements AsyncDisposable {
    * until the task has really ended, so that the numbers tell the truth.
    */
   async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
-    const permit = await this.enter(entry);
+    const permit = await entering(this, entry);
     const { signal } = permit;
     return untilAborted(holdDuring(permit, task, signal), signal);
   }
 
-  /** Lets nobody else in, here and in the lanes inside; resolves when the last has left. */
-  close(): Promise<void> {
-    this.#closed ??= Promise.withResolvers<void>();
-    for (const child of this.#permits.children) void child.owner.lane.close();
-    this.#settleClose();
-    return this.#closed.promise;
+  /**
+   * Lets nobody else in, here and in the lanes inside, and resolves when the last has left. At the
+   * end of `withinMs` those who still wait are refused; those inside go on to their own deadline.
+   */
+  close(options: CloseOptions = {}): Promise<void> {
+    if (!this.#isClosed) this.#beginClose();
+    return this.#closing.close(options);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  /** What the next in line needs, after those whose time is over have been sent away. */
-  readonly #nextWeight = (now: number): number => {
-    for (let waiter = this.#queue.next(now); waiter; waiter = this.#queue.next(now)) {
-      const reason = this.#queue.lateness(waiter, now);
-      if (reason === undefined) {
-        this.#next = waiter;
-        return waiter.weight;
-      }
-      this.#drop(waiter, reason);
-    }
-    return 0;
-  };
+  /** Weight of the next waiter of this lane; 0 when nobody waits. */
+  readonly #nextWeight = (now: number): number => this.#queue.next(now)?.weight ?? 0;
 
-  /** A permit comes back, and passes straight on to whoever is next. */
+  /** Takes a permit back, and passes it straight on to the next waiter. */
   readonly #leave = (permit: LanePermit): void => {
     const now = this.#clock.now();
-    const { weight, startedAt, outcome } = permit;
-    this.#meter.finish(now, now - startedAt);
-    if (this.#limit !== undefined) {
-      this.#limit.observe({ outcome, startedAt, endedAt: now, inside: this.#permits.inside });
-      this.#permits.resize(this.#limit.size);
+    const { outcome, isWhole, startedAt } = permit;
+    const ending = outcome === 'overloaded' ? 'failed' : outcome;
+    this.#meter.finish(now, ending, isWhole ? now - startedAt : undefined);
+    for (let lane: Lane | undefined = this; lane !== undefined; lane = lane.#parent) {
+      if (lane.#limit !== undefined) lane.#learn(lane.#limit, permit, now);
     }
-    this.#permits.give(weight);
-    if (this.#root.#permits.waiting > 0) this.#dispatch(now);
-    if (this.#closed !== undefined) this.#settleClose();
+    this.#permits.give(permit.weight);
+    if (this.#root.#permits.waiting > 0) this.#dispatch(now, false);
+    if (this.#isClosed) this.#settleClose();
   };
 
-  #arrive(entry: Entry): number {
-    if (entry !== plainEntry) {
-      checkInteger('weight', entry.weight ?? 1, 1, this.#weightMax);
-      checkInteger('priority', entry.priority ?? 0, 0, priorityMax);
-    }
-    this.#meter.arrive();
-    return this.#clock.now();
+  #learn(limit: Limit, permit: LanePermit, now: number): void {
+    const { outcome, isWhole, startedAt } = permit;
+    const { inside } = this.#permits;
+    limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
+    this.#permits.resize(limit.size);
   }
 
-  #join(permit: LanePermit, now: number, regardless = false): void {
+  /** Counts the caller; gives the reason why it may neither enter nor wait, if there is one. */
+  #arrive(entry: Entry): Refusal | undefined {
+    if (entry === plainEntry) {
+      this.#meter.arrive();
+      return this.#isClosed ? 'closed' : undefined;
+    }
+    const { weight = 1, priority = 0 } = entry;
+    checkInteger('weight', weight, 1, this.#weightMax);
+    checkInteger('priority', priority, 0, priorityMax);
+    this.#meter.arrive();
+    if (this.#isClosed) return 'closed';
+    if (entry.signal?.aborted) return 'aborted';
+    return weight > 1 && !this.#permits.canEverFit(weight) ? 'full' : undefined;
+  }
+
+  #turnAway(reason: Refusal, { signal }: Entry): unknown {
+    if (reason !== 'aborted') return this.#refusal(reason);
+    this.#meter.refuse(reason);
+    return signal?.reason;
+  }
+
+  #begin(entry: Entry, now: number): LanePermit {
+    this.#meter.start(now, 0);
+    return new LanePermit(this.#giver, entry, now);
+  }
+
+  #wait(permit: LanePermit): Promise<Permit> {
+    const signal = permit.callerSignal;
+    if (!signal?.aborted) return permit.wait();
+    this.#abandon(permit);
+    throw signal.reason;
+  }
+
+  /** Puts the caller into the queue, and lets in or sends away who may enter or has to go. */
+  #join(permit: LanePermit, now: number, isForced: boolean): void {
     this.#queue.push(permit);
     this.#permits.wait(1);
-    this.#dispatch(now, regardless);
-    if (!(regardless || this.#root.#yielding)) this.#trim(permit);
+    this.#dispatch(now, isForced);
+    if (!(isForced || this.#root.#isYielding)) this.#trim(permit);
   }
 
   #remove(waiter: LanePermit): void {
@@ -220,32 +235,41 @@ export class Lane implements AsyncDisposable {
   readonly #abandon = (waiter: LanePermit): void => {
     this.#meter.refuse('aborted');
     this.#remove(waiter);
-    // One that needed many permits may have kept those behind it waiting.
-    this.#dispatch(this.#clock.now());
-    if (this.#closed !== undefined) this.#settleClose();
+    // A waiter that needed many permits may have kept those behind it waiting.
+    this.#dispatch(this.#clock.now(), false);
+    if (this.#isClosed) this.#settleClose();
   };
 
-  #drop(waiter: LanePermit, reason: 'deadline' | 'full' | 'stale'): void {
+  #drop(waiter: LanePermit, reason: LaneRefusal): void {
     this.#remove(waiter);
     waiter.refuse(this.#refusal(reason));
   }
 
-  /** Lets in whoever may enter now, all over the tree; the budget of a turn puts the rest off. */
-  #dispatch(now: number, regardless = false): void {
+  /**
+   * Lets in every waiter of the tree that may enter now. The budget of a turn of the event loop
+   * puts the rest off, unless `isForced`.
+   */
+  #dispatch(now: number, isForced: boolean): void {
     const root = this.#root;
-    if (root.#yielding && !regardless) return;
+    if (root.#isYielding && !isForced) return;
     for (let next = root.#permits.next(now); next; next = root.#permits.next(now)) {
-      if (!mayGrant(now) && !regardless) {
-        root.#yielding = true;
+      if (!(isForced || mayGrant(now))) {
+        root.#isYielding = true;
         nextTurn(root.#resume);
         return;
       }
-      next.owner.lane.#grantNext(now);
+      next.owner.lane.#serveNext(now);
     }
   }
 
-  #grantNext(now: number): void {
-    const waiter = this.#next as LanePermit;
+  /** Lets the next waiter in, or sends it away if its time is over. */
+  #serveNext(now: number): void {
+    const waiter = this.#queue.next(now) as LanePermit;
+    const reason = this.#queue.lateness(waiter, now);
+    if (reason !== undefined) {
+      this.#drop(waiter, reason);
+      return;
+    }
     this.#queue.take(waiter);
     this.#permits.takeTurn(waiter.weight);
     this.#meter.start(now, now - waiter.arrivedAt);
@@ -253,9 +277,9 @@ export class Lane implements AsyncDisposable {
   }
 
   readonly #resume = (): void => {
-    this.#yielding = false;
-    this.#dispatch(this.#clock.now());
-    if (!this.#yielding) this.#trimAll();
+    this.#isYielding = false;
+    this.#dispatch(this.#clock.now(), false);
+    if (!this.#isYielding) this.#trimAll();
   };
 
   #trimAll(): void {
@@ -263,7 +287,7 @@ export class Lane implements AsyncDisposable {
     for (const child of this.#permits.children) child.owner.lane.#trimAll();
   }
 
-  /** Sends one away if one too many waits. */
+  /** Sends one waiter away if one too many waits. */
   #trim(newcomer?: LanePermit): boolean {
     if (this.#queue.size <= this.#queueMax) return false;
     const surplus = this.#queue.surplus(newcomer);
@@ -271,29 +295,54 @@ export class Lane implements AsyncDisposable {
     return surplus !== undefined;
   }
 
-  readonly #expire = (): void => {
-    const now = this.#clock.now();
+  /** Sends away the waiters that fit no more, after a new child was promised permits. */
+  #refuseMisfits(): void {
+    for (const waiter of [...this.#queue]) {
+      if (!this.#permits.canEverFit(waiter.weight)) this.#drop(waiter, 'full');
+    }
+    for (const child of this.#permits.children) child.owner.lane.#refuseMisfits();
+  }
+
+  readonly #expire = (now: number): void => {
     for (let waiter = this.#queue.oldest(); waiter; waiter = this.#queue.oldest()) {
       const reason = this.#queue.lateness(waiter, now);
       if (reason === undefined) break;
       this.#drop(waiter, reason);
     }
-    this.#dispatch(now);
-    if (this.#closed !== undefined) this.#settleClose();
+    this.#dispatch(now, false);
+    if (this.#isClosed) this.#settleClose();
   };
 
   #refusal(reason: LaneRefusal): SpillwayError {
     this.#meter.refuse(reason);
-    const [waiting, { inside, size }] = [this.#queue.size, this.#permits];
-    const retryAfterMs = this.#meter.retryAfterMs(waiting, size);
+    const waiting = this.#queue.size;
+    const { inside, size } = this.#permits;
+    // Before anything has ended it is only known that all is over by the deadline.
+    const untilFree = this.#meter.retryAfterMs(waiting, size) ?? this.deadlineMs;
+    const retryAfterMs = untilFree === Infinity ? undefined : untilFree;
     return laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
   }
 
-  #settleClose(): void {
-    if (this.#permits.inside === 0 && this.#permits.waiting === 0) this.#closed?.resolve();
+  #beginClose(): void {
+    this.#isClosed = true;
+    for (const child of [...this.#permits.children]) child.owner.lane.#beginClose();
+    this.#settleClose();
   }
 
-  #meters(): Meter[] {
-    return [this.#meter, ...this.#permits.children.flatMap((child) => child.owner.lane.#meters())];
+  readonly #finish = async (limit: AbortSignal): Promise<void> => {
+    const { promise } = this.#empty;
+    await untilAborted(promise, limit).catch(() => this.#refuseAll());
+  };
+
+  #refuseAll(): void {
+    for (const waiter of [...this.#queue]) this.#drop(waiter, 'closed');
+    for (const child of [...this.#permits.children]) child.owner.lane.#refuseAll();
+    this.#settleClose();
+  }
+
+  #settleClose(): void {
+    if (this.#permits.inside > 0 || this.#permits.waiting > 0) return;
+    this.#permits.leave();
+    this.#empty.resolve();
   }
 }

@@ -1,43 +1,111 @@
-import { check, checkInteger, checkNumber } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Random } from '../base/random.ts';
+import { type ErrorCode, SpillwayError } from '../base/errors.ts';
+import {
+  anything,
+  callback,
+  instance,
+  integer,
+  maybe,
+  or,
+  positive,
+  type Rules,
+  settle,
+  word,
+} from '../base/options.ts';
+import { type Random, systemRandom } from '../base/random.ts';
 import type { Limit } from '../limit/limit.ts';
+import type { MeterStats, Refusal } from '../meter/meter.ts';
 import type { Lane } from './lane.ts';
 import type { CodelOptions } from './queue.ts';
 
 export interface LaneOptions {
-  /** What the lane is called in errors and numbers. */
+  /** Name of the lane in errors and numbers. */
   readonly name: string;
-  /** How many permits it has: an integer from 1, or a {@link Limit} that finds the number. */
+  /** Number of permits: an integer from 1, or a {@link Limit} that finds the number. */
   readonly limit: number | Limit;
-  /** How many may wait; one more is refused. An integer from 0. */
+  /** Number of callers that may wait; one more is refused. An integer from 0. */
   readonly queueMax: number;
   /** Milliseconds from arrival to the end of the work, above 0; `Infinity` for none. */
   readonly deadlineMs: number;
   /** The lane whose permits this one shares; a permit here is also a permit there. */
   readonly parent?: Lane | undefined;
-  /** How many of the parent's permits are kept for this lane alone; from 0. @default 0 */
+  /** Permits of the parent that are kept for this lane alone. An integer from 0. @default 0 */
   readonly guaranteed?: number | undefined;
-  /** Grants in a row while siblings wait for the same permits. An integer from 1. @default 1 */
-  readonly share?: number | undefined;
-  /** Turns away what has waited too long while the queue never empties. @default off */
+  /** Turns away work that has waited too long while the queue never empties. @default off */
   readonly codel?: CodelOptions | undefined;
-  /** Where time comes from. @default the parent's, or the system's */
+  /** Source of time. @default the parent's, or the system's */
   readonly clock?: Clock | undefined;
   /** Decides which keys share a sub-queue. @default the system's */
   readonly random?: Random | undefined;
 }
 
-/** Fails on the first option that breaks its rule. */
-export function checkLaneOptions(options: LaneOptions): void {
-  const { name, limit, queueMax, deadlineMs, parent, codel } = options;
-  check(typeof name === 'string' && name !== '', 'name', 'a word', name);
-  checkInteger('limit', typeof limit === 'number' ? limit : limit.size, 1);
-  checkInteger('queueMax', queueMax, 0);
-  check(deadlineMs > 0, 'deadlineMs', 'a number above 0', deadlineMs);
-  check(parent === undefined || 'enter' in parent, 'parent', 'a Lane', parent);
-  checkInteger('guaranteed', options.guaranteed ?? 0, 0);
-  checkInteger('share', options.share ?? 1, 1);
-  checkNumber('codel.targetMs', codel?.targetMs ?? 5, 0);
-  checkNumber('codel.intervalMs', codel?.intervalMs ?? 100, 0);
+/**
+ * Numbers of a lane. Counts and times are those of its own callers; add up the lanes of a tree for
+ * the whole.
+ */
+export interface LaneStats extends MeterStats {
+  readonly kind: 'lane';
+  readonly name: string;
+  /** Name of the lane that this one is inside of. */
+  readonly parent: string | undefined;
+  readonly limit: number;
+  /** Permits in use now, here and in the lanes inside this one. */
+  readonly inside: number;
+  /** Callers that wait for this lane now. */
+  readonly waiting: number;
+  /** The lanes inside this one. */
+  readonly lanes: readonly LaneStats[];
+}
+
+/** Lane options with their defaults filled in. */
+export interface SettledLane extends LaneOptions {
+  readonly guaranteed: number;
+  readonly random: Random;
+}
+
+const rules = {
+  name: word,
+  limit: instance(isLimit, 'an integer from 1, or a Limit'),
+  queueMax: integer(0),
+  deadlineMs: positive(),
+  parent: maybe(instance((value) => typeof Object(value).enter === 'function', 'a Lane')),
+  guaranteed: or(integer(0), 0),
+  codel: maybe(anything),
+  clock: maybe(anything),
+  random: or(callback, systemRandom),
+} satisfies Rules<LaneOptions>;
+
+/** The options with their defaults, once each is found to keep its rule. */
+export function settleLane(options: LaneOptions): SettledLane {
+  return settle<LaneOptions, typeof rules>('Lane', options, rules);
+}
+
+function isLimit(value: unknown): boolean {
+  const size = typeof value === 'number' ? value : (Object(value) as Partial<Limit>).size;
+  return Number.isInteger(size) && Number(size) >= 1;
+}
+
+/** Reason for which a lane sends a caller away that did not leave by itself. */
+export type LaneRefusal = Exclude<Refusal, 'aborted'>;
+
+const codes: Readonly<Record<LaneRefusal, ErrorCode>> = {
+  closed: 'LANE_CLOSED',
+  deadline: 'DEADLINE',
+  full: 'LANE_FULL',
+  stale: 'LANE_STALE',
+};
+
+/** The error for a caller that a lane sends away. */
+export function laneRefusal(
+  reason: LaneRefusal,
+  lane: {
+    readonly name: string;
+    readonly inside: number;
+    readonly waiting: number;
+    readonly retryAfterMs: number | undefined;
+  },
+): SpillwayError {
+  const { name, inside, waiting, retryAfterMs } = lane;
+  const message = `lane "${name}": ${reason} with ${inside} inside, ${waiting} waiting`;
+  return new SpillwayError(codes[reason], message, { retryAfterMs });
 }

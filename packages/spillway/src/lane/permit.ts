@@ -1,39 +1,60 @@
 import type { Clock } from '../base/clock.ts';
 import { type Deadline, deadline } from '../base/deadline.ts';
+import { isTimeout, statusOf } from '../base/failure.ts';
 import type { Task } from '../base/task.ts';
 import type { Outcome } from '../limit/limit.ts';
 import type { Ordered } from '../wait/fair-queue.ts';
-import { captureResolve, lastResolve } from '../wait/last-resolve.ts';
 import { rejectSoon } from '../wait/reject-soon.ts';
 import type { Ring, RingMember } from '../wait/ring.ts';
-import type { Entry } from './queue.ts';
+
+/** One caller of a lane, and how it is to be treated. */
+export interface Entry {
+  /** Leaves the queue, or aborts the permit's signal, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Makes the signal, in place of `signal`. It is called only when the caller has to wait or asks
+   * the permit for its signal: for a caller whose signal costs more than a pass.
+   */
+  makeSignal?(): AbortSignal;
+  /** Number of permits it takes. An integer from 1 to the lane's limit. @default 1 */
+  readonly weight?: number | undefined;
+  /** From 0 to 7; higher ones are always served first. @default 0 */
+  readonly priority?: number | undefined;
+  /** Owner of the work (a tenant, a user); keys are served in turn. @default one for all */
+  readonly key?: string | undefined;
+}
 
 /** The right to be inside a lane. Disposing it passes the place on; doing so twice is harmless. */
 export interface Permit extends Disposable {
   readonly weight: number;
   readonly arrivedAt: number;
   readonly startedAt: number;
-  /** How the work ended, for a lane whose limit learns: set it before disposing. */
+  /** The end of the work, for the lane's numbers and its limit. Set it before disposing. */
   outcome: Outcome;
   /**
+   * False for work that stopped before its end, by a failure or because its signal aborted: its
+   * time is then only a lower bound of its service time. Set it before disposing.
+   */
+  isWhole: boolean;
+  /**
    * Aborts at the lane's deadline, which began on arrival, or with the caller's own signal. It is
-   * made when first asked for, since it costs more than all the rest of a passage.
+   * made when first asked for, since it costs more than all the rest of a pass.
    */
   readonly signal: AbortSignal;
 }
 
-/** What a permit must know of the lane that gives it. */
+/** The part of a lane that its permits call. */
 export interface PermitGiver {
   readonly clock: Clock;
   readonly deadlineMs: number;
   /** Takes the permit back. */
   leave(permit: LanePermit): void;
-  /** Forgets one who waited and was aborted. */
+  /** Forgets a waiter whose signal aborted. */
   abandon(permit: LanePermit): void;
 }
 
 /**
- * One who came to a lane: it waits while it stands in the queue, and then is inside, or refused.
+ * One caller from its arrival to its end: it stands in the queue, then it is inside, or refused.
  * It is no {@link Waiter}: an object for the waiting and one for the permit, or a class above this
  * one, made a pass a tenth dearer (2026-11).
  */
@@ -41,14 +62,17 @@ export class LanePermit implements Permit, Ordered, RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly entry: Entry;
-  /** Not asked for again: as many permits are given back as were taken, whatever the entry says. */
+  /** Copied from the entry: as many permits come back as were taken, whatever the entry says. */
   readonly weight: number;
   readonly arrivedAt: number;
   startedAt: number;
   outcome: Outcome = 'ok';
-  /** Why it does not get in. */
+  isWhole = true;
+  /** The reason why it does not get in. */
   refusal: unknown = undefined;
   #giver: PermitGiver | undefined;
+  /** The caller's signal, once `makeSignal` has made it. */
+  #caller: AbortSignal | undefined = undefined;
   #deadline: Deadline | undefined = undefined;
   #resolve: ((value: Permit | Promise<never>) => void) | undefined = undefined;
 
@@ -68,46 +92,53 @@ export class LanePermit implements Permit, Ordered, RingMember {
     return this.entry.key;
   }
 
+  /** The caller's own signal, made now if it has to be. */
+  get callerSignal(): AbortSignal | undefined {
+    if (this.entry.makeSignal === undefined) return this.entry.signal;
+    this.#caller ??= this.entry.makeSignal();
+    return this.#caller;
+  }
+
   get signal(): AbortSignal {
     if (this.#deadline !== undefined) return this.#deadline.signal;
     const giver = this.#giver;
-    const { signal } = this.entry;
-    if (giver === undefined || (giver.deadlineMs === Infinity && signal !== undefined)) {
-      return signal ?? AbortSignal.abort(new Error('the permit was given back'));
+    const caller = this.callerSignal;
+    if (giver === undefined || (giver.deadlineMs === Infinity && caller !== undefined)) {
+      return caller ?? AbortSignal.abort(new Error('the permit was given back'));
     }
     const restMs = Math.max(0, this.arrivedAt + giver.deadlineMs - giver.clock.now());
-    this.#deadline = deadline(giver.clock, restMs, signal);
+    this.#deadline = deadline(giver.clock, restMs, caller);
     return this.#deadline.signal;
   }
 
-  /** What its caller waits for, from the turn in which it came, while it stands in the queue. */
+  /** Waits in the queue: the promise of its turn. Called in the turn in which it arrived. */
   wait(): Promise<Permit> {
-    this.entry.signal?.addEventListener('abort', this);
-    const promise = new Promise<Permit>(captureResolve);
-    this.#resolve = lastResolve;
-    return promise;
+    this.callerSignal?.addEventListener('abort', this);
+    return new Promise<Permit>((resolve) => {
+      this.#resolve = resolve;
+    });
   }
 
-  /** To be told when it has been taken out of the queue. */
+  /** Lets the caller in. The queue has been left before. */
   grant(now: number): void {
     this.startedAt = now;
     if (this.#resolve === undefined) return;
-    this.entry.signal?.removeEventListener('abort', this);
+    this.callerSignal?.removeEventListener('abort', this);
     this.#resolve(this);
   }
 
-  /** To be told when it has been taken out of the queue. */
+  /** Sends the caller away. The queue has been left before. */
   refuse(reason: unknown): void {
     this.refusal = reason;
     if (this.#resolve === undefined) return;
-    this.entry.signal?.removeEventListener('abort', this);
+    this.callerSignal?.removeEventListener('abort', this);
     this.#resolve(rejectSoon(reason));
   }
 
-  /** The caller's signal has aborted. */
+  /** Called when the caller's signal aborts. */
   handleEvent(): void {
     this.#giver?.abandon(this);
-    this.refuse(this.entry.signal?.reason);
+    this.refuse(this.callerSignal?.reason);
   }
 
   [Symbol.dispose](): void {
@@ -119,7 +150,7 @@ export class LanePermit implements Permit, Ordered, RingMember {
   }
 }
 
-/** Holds the permit until the task has ended, and says how it ended. */
+/** Holds the permit until the task has ended, and notes how it ended. */
 export async function holdDuring<T>(
   permit: Permit,
   task: Task<T>,
@@ -128,20 +159,24 @@ export async function holdDuring<T>(
   using _permit = permit;
   try {
     const value = await task(signal);
-    permit.outcome = outcomeOf(undefined, signal);
+    if (signal.aborted) permit.outcome = outcomeOfAbort(signal);
     return value;
   } catch (error) {
-    permit.outcome = outcomeOf(error, signal);
+    permit.outcome = signal.aborted ? outcomeOfAbort(signal) : outcomeOf(error);
+    permit.isWhole = permit.outcome === 'ok';
     throw error;
   }
 }
 
-/** A missed deadline or an overloaded callee says "too much"; a caller that left says nothing. */
-function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
-  const cause: { code?: unknown; status?: unknown } = Object(
-    signal.aborted ? signal.reason : error,
-  );
-  const isTooMuch = cause.status === 503 || cause.status === 504 || cause.status === 429;
-  if (cause.code === 'DEADLINE' || isTooMuch) return 'dropped';
-  return signal.aborted ? 'ignored' : 'ok';
+/** The end of aborted work. A caller's own deadline is one like the lane's. */
+function outcomeOfAbort({ reason }: AbortSignal): Outcome {
+  return isTimeout(reason) ? 'late' : 'aborted';
+}
+
+/** The end of work that threw and was not aborted. A client error is an answer like any other. */
+function outcomeOf(error: unknown): Outcome {
+  if (isTimeout(error)) return 'late';
+  const status = statusOf(error) ?? 500;
+  if (status === 503 || status === 504 || status === 429) return 'overloaded';
+  return status < 500 ? 'ok' : 'failed';
 }

@@ -1,13 +1,22 @@
-/** Who may want permits: it says how many the next in its line needs, 0 when nobody waits. */
+/** The side of a lane that its {@link Permits} ask. */
 export interface Claimant {
+  /** Weight of the next waiter in line; 0 when nobody waits. */
   nextWeight(now: number): number;
 }
 
 /**
- * The accounting of a tree of lanes. A permit taken in one is taken in all above it. Some of a
- * lane's permits are promised to children; the others are free: children beyond their promise
- * borrow them, direct callers take them. Of the free ones taken, some are covered by what the lane
- * itself was promised; the rest are borrowed from its parent in turn.
+ * The accounting of a tree of lanes. A permit taken in one lane is taken in all lanes above it.
+ *
+ *     size  ├──────────── free ────────────┼──── promised to children ────┤
+ *           ├─ borrowed ─┼─── available ───┤
+ *
+ * Invariant, for each node: borrowed = permits taken beyond what is promised. Direct callers take
+ * free permits; a child takes those promised to it first, and borrows free ones of its parent for
+ * the rest. Nobody may take a permit unless, in each lane up to the root, what it borrows there is
+ * available: so borrowed <= size - promised, and a promised permit is never lent.
+ *
+ * A node may itself be promised permits by its parent. What it does not promise on to its own
+ * children covers the first of its borrowed ones; only the rest is borrowed from the parent.
  */
 export class Permits<Owner extends Claimant> {
   readonly owner: Owner;
@@ -15,33 +24,35 @@ export class Permits<Owner extends Claimant> {
   readonly #children: Permits<Owner>[] = [];
   /** Its place among its parent's children. */
   #index = 0;
-  /** How many grants in a row this one has before its siblings have theirs. */
-  readonly #share: number;
   #size: number;
+  readonly #sizeMax: number;
+  /** Permits that its parent keeps for this node: its own guarantee, or its children's sum. */
   #guaranteed: number;
+  /** The guarantee it was made with. */
+  readonly #ownGuarantee: number;
   #guaranteedToChildren = 0;
   #inside = 0;
-  /** How many of the free permits are taken: by children beyond their guarantee, and directly. */
   #borrowed = 0;
   #waiting = 0;
-  /** Whose turn it is: an index of children; their number stands for the owner itself. */
+  /** Index of the child whose turn it is; the number of children stands for direct callers. */
   #turn = 0;
-  #grantsLeft = 1;
 
   constructor(
     owner: Owner,
     options: {
       readonly size: number;
+      /** The largest size it may be given by `resize`. */
+      readonly sizeMax: number;
       readonly guaranteed: number;
-      readonly share: number;
       readonly parent: Permits<Owner> | undefined;
     },
   ) {
     this.owner = owner;
     this.parent = options.parent;
     this.#size = options.size;
+    this.#sizeMax = options.sizeMax;
+    this.#ownGuarantee = options.guaranteed;
     this.#guaranteed = options.guaranteed;
-    this.#share = options.share;
     if (this.parent !== undefined) this.parent.#adopt(this);
   }
 
@@ -53,7 +64,7 @@ export class Permits<Owner extends Claimant> {
     return this.#inside;
   }
 
-  /** How many wait here and in all below. */
+  /** Number of waiters here and in all lanes below. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -62,12 +73,23 @@ export class Permits<Owner extends Claimant> {
     return this.#children;
   }
 
-  /** Whether a child could be guaranteed that many, here and in all above. */
+  /** True if a child could be guaranteed that many, here and in all lanes above. */
   canPromise(permits: number): boolean {
     let promised = permits;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
-      if (node.#guaranteedToChildren + promised > node.#size) return false;
+      if (node.#guaranteedToChildren + promised > node.#sizeMax) return false;
       promised = Math.max(0, node.#guaranteedToChildren + promised - node.#guaranteed);
+    }
+    return true;
+  }
+
+  /** True if a caller of that weight would get in while nobody else is inside. */
+  canEverFit(weight: number): boolean {
+    let borrowing = weight;
+    for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
+      if (borrowing > node.#sizeMax - node.#guaranteedToChildren) return false;
+      borrowing = Math.max(0, borrowing - node.#covered());
+      if (borrowing === 0) return true;
     }
     return true;
   }
@@ -76,33 +98,30 @@ export class Permits<Owner extends Claimant> {
     this.#size = size;
   }
 
-  /** Takes that many here and in all above, if they are free; for when nobody waits. */
+  /** Takes that many here and in all lanes above, if they are available and nobody waits. */
   tryTake(weight: number): boolean {
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       if (!node.#hasFree(borrowing)) return false;
       if (node.parent !== undefined) borrowing = node.#overflow(borrowing);
     }
-    this.#take(weight);
-    return true;
-  }
-
-  #take(weight: number): void {
-    let borrowing = weight;
+    borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       const above = node.parent === undefined ? 0 : node.#overflow(borrowing);
       node.#inside += weight;
       node.#borrowed += borrowing;
       borrowing = above;
     }
+    return true;
   }
 
-  /** Takes permits for one who waited its turn, which passes on to the others. */
+  /** Takes permits for a waiter that `next` has found; the turn passes on to the others. */
   takeTurn(weight: number): void {
     let turn = this.#children.length;
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
-      if (borrowing > 0 && node.#children.length > 0) node.#passTurn(turn);
+      const turns = node.#children.length + 1;
+      if (borrowing > 0 && turns > 1) node.#turn = (turn + 1) % turns;
       const above = node.parent === undefined ? 0 : node.#overflow(borrowing);
       node.#inside += weight;
       node.#borrowed += borrowing;
@@ -121,58 +140,80 @@ export class Permits<Owner extends Claimant> {
     }
   }
 
-  /** Tells all above that so many more, or fewer, wait here. */
+  /** Counts one waiter more, or one less, here and in all lanes above. */
   wait(change: 1 | -1): void {
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       node.#waiting += change;
     }
   }
 
+  /** Leaves the tree, with nobody inside or waiting; its guarantee is free again. */
+  leave(): void {
+    const { parent } = this;
+    if (parent === undefined || parent.#children[this.#index] !== this) return;
+    const last = parent.#children.pop() as Permits<Owner>;
+    if (last !== this) {
+      last.#index = this.#index;
+      parent.#children[this.#index] = last;
+    }
+    if (parent.#turn > parent.#children.length) parent.#turn = 0;
+    parent.#promise(-this.#guaranteed);
+  }
+
   #adopt(child: Permits<Owner>): void {
     child.#index = this.#children.length;
     this.#children.push(child);
-    this.#giveTurn(0);
-    // A promise made below has to be kept above as well, or it is none.
-    let promised = child.#guaranteed;
+    this.#turn = 0;
+    this.#promise(child.#guaranteed);
+  }
+
+  /**
+   * Promises that many more, or fewer, to children. A promise made below has to be kept above as
+   * well, or it is none.
+   */
+  #promise(change: number): void {
+    let rest = change;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
+      if (rest === 0) return;
       const before = node.#overflowing();
-      node.#guaranteedToChildren += promised;
-      promised = Math.max(0, node.#guaranteedToChildren - node.#guaranteed);
-      node.#guaranteed += promised;
+      const guaranteed = node.#guaranteed;
+      node.#guaranteedToChildren += rest;
+      node.#guaranteed = Math.max(node.#ownGuarantee, node.#guaranteedToChildren);
+      rest = node.#guaranteed - guaranteed;
       if (node.parent !== undefined) node.parent.#borrowed += node.#overflowing() - before;
     }
   }
 
-  /** How many of its free permits this one may use without borrowing from its parent. */
+  /** Permits beyond its promises that this node may use without borrowing from its parent. */
   #covered(): number {
     return this.#guaranteed - this.#guaranteedToChildren;
   }
 
-  /** What this one has borrowed from its parent. */
+  /** Permits that this node has borrowed from its parent. */
   #overflowing(): number {
     return Math.max(0, this.#borrowed - this.#covered());
   }
 
-  /** How much of the next free permits taken here would be borrowed from the parent. */
+  /** Part of the next free permits taken here that would be borrowed from the parent. */
   #overflow(taking: number): number {
     return Math.max(0, taking - Math.max(0, this.#covered() - this.#borrowed));
   }
 
   #hasFree(weight: number): boolean {
     if (weight === 0) return true;
-    const free = this.#size - this.#guaranteedToChildren - this.#borrowed;
-    // A limit may have shrunk below one caller's weight: alone, that caller still gets in.
-    return weight <= free || (weight > this.#size && this.#inside === 0);
+    if (weight <= this.#size - this.#guaranteedToChildren - this.#borrowed) return true;
+    // A limit that learns may have shrunk below its promises or below one caller's weight. Alone,
+    // a caller still gets in: with nobody inside, the limit would never learn to grow again.
+    return this.#inside === 0 && this.#size < this.#sizeMax;
   }
 
   /**
-   * Who may enter now, here or below; call its `takeTurn` at once. Children and direct callers
-   * take turns. One that does not fit among the free
-   * permits keeps its turn, so that a heavy caller is not overtaken for ever by light ones; only
-   * those within their guarantee pass it.
+   * Finds the lane whose next waiter may enter now, here or below. Children and direct callers take
+   * turns. A waiter that does not fit among the available permits keeps its turn, so that a heavy
+   * caller is not overtaken for ever by light ones; only waiters within their guarantee pass it.
    */
   next(now: number): Permits<Owner> | undefined {
-    // Everybody needs at least one, and to ask whoever is next costs more than to look here.
+    // A look at the own numbers costs less than to ask for the next waiter, which needs one.
     if (this.#waiting === 0) return undefined;
     if (this.#children.length === 0) {
       if (!this.#hasFree(1)) return undefined;
@@ -180,7 +221,7 @@ export class Permits<Owner extends Claimant> {
       return weight > 0 && this.#hasFree(weight) ? this : undefined;
     }
     const turns = this.#children.length + 1;
-    let held = false;
+    let isHeld = false;
     for (let i = 0; i < turns; i += 1) {
       const turn = (this.#turn + i) % turns;
       const child = this.#children[turn];
@@ -191,22 +232,10 @@ export class Permits<Owner extends Claimant> {
       for (let node = found; node !== this; node = node.parent as Permits<Owner>) {
         borrowing = node.#overflow(borrowing);
       }
-      if (borrowing > 0 && held) continue;
+      if (borrowing > 0 && isHeld) continue;
       if (this.#hasFree(borrowing)) return found;
-      held = true;
+      isHeld = true;
     }
     return undefined;
-  }
-
-  #passTurn(turn: number): void {
-    if (turn !== this.#turn) this.#giveTurn(turn);
-    this.#grantsLeft -= 1;
-    if (this.#grantsLeft === 0) this.#giveTurn((turn + 1) % (this.#children.length + 1));
-  }
-
-  #giveTurn(turn: number): void {
-    const child = this.#children[turn];
-    this.#turn = turn;
-    this.#grantsLeft = child === undefined ? 1 : child.#share;
   }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts';
-import { type Random, systemRandom } from '../base/random.ts';
+import { number, or, type Rules, settle } from '../base/options.ts';
+import type { Random } from '../base/random.ts';
 import { FairQueue } from '../wait/fair-queue.ts';
 import type { LanePermit } from './permit.ts';
 
@@ -9,50 +10,46 @@ import type { LanePermit } from './permit.ts';
  * (`LANE_STALE`) and the newest is served first; a burst that drains within an interval is let be.
  */
 export interface CodelOptions {
-  /** How long work may wait in a standing queue, in milliseconds. @default 5 */
+  /** Milliseconds that work may wait in a standing queue, from 0. @default 5 */
   readonly targetMs?: number | undefined;
-  /** How long a queue may go without being empty, in milliseconds. @default 100 */
+  /** Milliseconds after which a queue that was never empty stands, from 0. @default 100 */
   readonly intervalMs?: number | undefined;
 }
 
-/** Who comes, and how it is to be treated. */
-export interface Entry {
-  /** Leaves the queue, or aborts the permit's signal, when it aborts. */
-  readonly signal?: AbortSignal | undefined;
-  /** How many permits it takes. An integer from 1 to the lane's limit. @default 1 */
-  readonly weight?: number | undefined;
-  /** From 0 to 7; higher ones are always served first. @default 0 */
-  readonly priority?: number | undefined;
-  /** Whose work it is (a tenant, a user); keys are served in turn. @default all the same */
-  readonly key?: string | undefined;
-}
+const codelRules = {
+  targetMs: or(number(0), 5),
+  intervalMs: or(number(0), 100),
+} satisfies Rules<CodelOptions>;
 
-/** Those who wait in a lane: in fair order, each with a time limit, on one timer for all. */
+const never = { targetMs: Infinity, intervalMs: Infinity };
+
+/** The waiters of a lane: in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   readonly #targetMs: number;
   readonly #intervalMs: number;
-  readonly #onDue: () => void;
+  readonly #onDue: (now: number) => void;
   readonly #waiters: FairQueue<LanePermit>;
   /** When the queue was last empty. */
   #emptyAt = 0;
-  /** Goes off when the oldest waiter's time may be over; there is one only while somebody waits. */
+  /** Fires when the oldest waiter's time may be over; armed only while somebody waits. */
   #timer: Disposable | undefined;
 
   constructor(options: {
     readonly clock: Clock;
     readonly deadlineMs: number;
     readonly codel: CodelOptions | undefined;
-    readonly random: Random | undefined;
-    readonly onDue: () => void;
+    readonly random: Random;
+    readonly onDue: (now: number) => void;
   }) {
-    const { random = systemRandom } = options;
-    this.#waiters = new FairQueue(random() * 2 ** 32);
+    const { codel } = options;
+    const standing = codel === undefined ? never : settle('Lane: codel', codel, codelRules);
+    this.#waiters = new FairQueue(options.random() * 2 ** 32);
     this.#clock = options.clock;
     this.#deadlineMs = options.deadlineMs;
-    this.#targetMs = options.codel ? (options.codel.targetMs ?? 5) : Infinity;
-    this.#intervalMs = options.codel ? (options.codel.intervalMs ?? 100) : Infinity;
+    this.#targetMs = standing.targetMs;
+    this.#intervalMs = standing.intervalMs;
     this.#onDue = options.onDue;
   }
 
@@ -72,7 +69,7 @@ export class LaneQueue {
     return removed;
   }
 
-  /** Takes out the one that `next` has just given. */
+  /** Takes out the waiter that `next` has just given. */
   take(waiter: LanePermit): void {
     this.#waiters.take(waiter);
     if (this.#waiters.size === 0) this.#disarm();
@@ -80,6 +77,10 @@ export class LaneQueue {
 
   next(now: number): LanePermit | undefined {
     return this.#waiters.next(this.#isStanding(now));
+  }
+
+  [Symbol.iterator](): Iterator<LanePermit> {
+    return this.#waiters[Symbol.iterator]();
   }
 
   oldest(): LanePermit | undefined {
@@ -90,14 +91,16 @@ export class LaneQueue {
     return this.#waiters.surplus(newcomer);
   }
 
-  /** Why this waiter's time is over, if it is. */
+  /**
+   * The reason why this waiter's time is over, if it is. The sums are those that the timer is set
+   * by: with a difference instead, fractions would have it fire a moment too early, for ever.
+   */
   lateness(waiter: LanePermit, now: number): 'deadline' | 'stale' | undefined {
-    const waitMs = now - waiter.arrivedAt;
-    if (waitMs >= this.#deadlineMs) return 'deadline';
-    return waitMs >= this.#targetMs && this.#isStanding(now) ? 'stale' : undefined;
+    if (now >= waiter.arrivedAt + this.#deadlineMs) return 'deadline';
+    return now >= waiter.arrivedAt + this.#targetMs && this.#isStanding(now) ? 'stale' : undefined;
   }
 
-  /** Looks again when the next one may be due. */
+  /** Looks again when the next waiter may be due. */
   #arm(now: number): void {
     const oldest = this.#waiters.oldest();
     if (oldest === undefined) return;
@@ -105,7 +108,7 @@ export class LaneQueue {
     const dueAt = Math.min(oldest.arrivedAt + this.#deadlineMs, staleAt);
     this.#timer = this.#clock.after(Math.max(0, dueAt - now), () => {
       this.#timer = undefined;
-      this.#onDue();
+      this.#onDue(Math.max(dueAt, this.#clock.now()));
       if (this.#timer === undefined) this.#arm(this.#clock.now());
     });
   }
@@ -116,6 +119,6 @@ export class LaneQueue {
   }
 
   #isStanding(now: number): boolean {
-    return now - this.#emptyAt >= this.#intervalMs && this.#waiters.size > 0;
+    return now >= this.#emptyAt + this.#intervalMs && this.#waiters.size > 0;
   }
 }

@@ -99,12 +99,12 @@ export class GradientLimit implements Limit {
   }
 
   observe(sample: Sample): void {
-    const { outcome, startedAt, endedAt } = sample;
-    if (outcome === 'ignored') return;
-    if (outcome === 'dropped' || endedAt - startedAt >= this.#latencyMsMax) {
-      // What began before the last cut was sent at the old size: a burst of drops is one event.
+    const { outcome, isWhole, startedAt, endedAt } = sample;
+    const isTooMuch = outcome === 'overloaded' || outcome === 'late';
+    if (isTooMuch || endedAt - startedAt >= this.#latencyMsMax) {
+      // Work begun before the last cut was sent at the old size: a burst of drops is one event.
       if (startedAt >= this.#cutAt) this.#cut(endedAt);
-    } else if (startedAt >= this.#epochAt) {
+    } else if (isWhole && startedAt >= this.#epochAt) {
       const reading = this.#window.add(sample);
       if (reading !== undefined) this.#decide({ ...reading, size: this.#size }, endedAt);
     }

@@ -1,5 +1,8 @@
 import { Histogram, type Quantiles } from './histogram.ts';
 
+/** End of a piece of work, as it is counted. */
+export type Ending = 'ok' | 'failed' | 'late' | 'aborted';
+
 /** Why work was turned away. `aborted` is the caller's own doing: it left while it waited. */
 export type Refusal = 'aborted' | 'closed' | 'deadline' | 'full' | 'stale';
 
@@ -10,13 +13,18 @@ export interface MeterStats {
   readonly started: number;
   /** How many ever ended. */
   readonly finished: number;
+  /**
+   * How many ended, by outcome: `ok` in time, `failed` with an error, `late` after the deadline,
+   * `aborted` after its caller gave up.
+   */
+  readonly outcomes: Readonly<Record<Ending, number>>;
   /** How many were ever turned away, by reason. */
   readonly refused: Readonly<Record<Refusal, number>>;
   /** Arrivals per second (λ), over the last ten to twenty seconds, as all that follows. */
   readonly arrivalsPerSecond: number;
   /** Milliseconds from arrival to start. */
   readonly waitMs: Quantiles;
-  /** Milliseconds from start to end (W). */
+  /** Milliseconds from start to end (W), of work that ran to its end. */
   readonly serviceMs: Quantiles;
   /** How many were inside, averaged over time (L), as it was measured. */
   readonly insideMean: number;
@@ -54,7 +62,7 @@ export class Meter {
   /** What the windows that are over have counted. */
   #arrived = 0;
   #started = 0;
-  #finished = 0;
+  readonly #ended: Record<Ending, number> = { ok: 0, failed: 0, late: 0, aborted: 0 };
   readonly #refused: Record<Refusal, number> = {
     aborted: 0,
     closed: 0,
@@ -80,10 +88,12 @@ export class Meter {
     this.#inside += 1;
   }
 
-  finish(now: number, serviceMs: number): void {
+  /** Counts work that ended; without `serviceMs` if it did not run to its end. */
+  finish(now: number, ending: Ending, serviceMs: number | undefined): void {
     const window = this.#windowAt(now);
     window.insideMs += now - window.startedAt;
-    window.services.record(serviceMs);
+    if (serviceMs !== undefined) window.services.record(serviceMs);
+    this.#ended[ending] += 1;
     this.#inside -= 1;
   }
 
@@ -93,16 +103,20 @@ export class Meter {
     window.waits.record(times.waitMs);
     window.insideMs += times.serviceMs;
     window.services.record(times.serviceMs);
+    this.#ended.ok += 1;
   }
 
   refuse(reason: Refusal): void {
     this.#refused[reason] += 1;
   }
 
-  /** When one who comes now would be served: after the queue, at the observed rate of service. */
-  retryAfterMs(waiting: number, permits: number): number {
+  /**
+   * Milliseconds until a caller that comes now would be served: after the queue, at the observed
+   * rate of service. Undefined until work has ended, since nothing is known before.
+   */
+  retryAfterMs(waiting: number, permits: number): number | undefined {
     const { count, sum } = Histogram.total([this.#current.services, this.#previous.services]);
-    return count === 0 ? 1000 : ((waiting + 1) * sum) / count / permits;
+    return count === 0 ? undefined : ((waiting + 1) * sum) / count / permits;
   }
 
   #windowAt(now: number): Window {
@@ -114,7 +128,6 @@ export class Meter {
     const old = this.#previous;
     this.#arrived += old.arrived;
     this.#started += old.waits.count;
-    this.#finished += old.services.count;
     this.#current.insideMs += this.#insideNowMs(now);
     this.#previous = this.#current;
     this.#current = old;
@@ -128,31 +141,21 @@ export class Meter {
     return this.#inside * (now - this.#current.startedAt);
   }
 
-  /** Reads several meters as if all had been one: a lane together with the lanes inside it. */
-  static stats(meters: readonly Meter[], now: number): MeterStats {
-    for (const meter of meters) meter.#windowAt(now);
-    const windows = meters.flatMap((meter) => [meter.#previous, meter.#current]);
-    const sum = (value: (window: Window) => number): number =>
-      windows.reduce((total, window) => total + value(window), 0);
-    const total = (value: (meter: Meter) => number): number =>
-      meters.reduce((all, meter) => all + value(meter), 0);
-    const refused = (reason: Refusal) => total((meter) => meter.#refused[reason]);
+  stats(now: number): MeterStats {
+    this.#windowAt(now);
+    const windows = [this.#previous, this.#current];
     const spanMs = Math.max(1, now - Math.min(...windows.map((window) => window.startedAt)));
     const serviceMs = Histogram.quantiles(windows.map((window) => window.services));
     const waitMs = Histogram.quantiles(windows.map((window) => window.waits));
-    const arrived = sum((window) => window.arrived);
-    const insideMs = sum((window) => window.insideMs) + total((meter) => meter.#insideNowMs(now));
+    const arrived = this.#previous.arrived + this.#current.arrived;
+    const insideMs = this.#previous.insideMs + this.#current.insideMs + this.#insideNowMs(now);
+    const { ok, failed, late, aborted } = this.#ended;
     return {
-      arrived: total((meter) => meter.#arrived) + arrived,
-      started: total((meter) => meter.#started) + waitMs.count,
-      finished: total((meter) => meter.#finished) + serviceMs.count,
-      refused: {
-        aborted: refused('aborted'),
-        closed: refused('closed'),
-        deadline: refused('deadline'),
-        full: refused('full'),
-        stale: refused('stale'),
-      },
+      arrived: this.#arrived + arrived,
+      started: this.#started + waitMs.count,
+      finished: ok + failed + late + aborted,
+      outcomes: { ok, failed, late, aborted },
+      refused: { ...this.#refused },
       arrivalsPerSecond: (arrived * 1000) / spanMs,
       waitMs,
       serviceMs,

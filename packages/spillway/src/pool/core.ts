@@ -67,7 +67,7 @@ export class PoolCore {
       limit: workers * concurrency,
       inside,
       waiting: this.#tasks - inside,
-      ...Meter.stats([this.#meter], this.#clock.now()),
+      ...this.#meter.stats(this.#clock.now()),
       workers: this.#crew.stats,
       recycled: this.#crew.recycled,
       lost: this.#crew.lost,

@@ -7,3 +7,15 @@ export async function rejectSoon(reason: unknown): Promise<never> {
   await undefined;
   throw reason;
 }
+
+/** A way in that throws its refusals, as one that rejects when its caller has had time to listen. */
+export function entering<Entry, T>(
+  way: { enter(entry?: Entry): T | Promise<T> },
+  entry: Entry | undefined,
+): T | Promise<T> {
+  try {
+    return way.enter(entry);
+  } catch (reason) {
+    return rejectSoon(reason);
+  }
+}
