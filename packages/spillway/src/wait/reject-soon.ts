@@ -8,7 +8,7 @@ export async function rejectSoon(reason: unknown): Promise<never> {
   throw reason;
 }
 
-/** A way in that throws its refusals, as one that rejects when its caller has had time to listen. */
+/** A way in that throws its refusals, as one that rejects when its caller can listen. */
 export function entering<Entry, T>(
   way: { enter(entry?: Entry): T | Promise<T> },
   entry: Entry | undefined,
