@@ -124,6 +124,7 @@ export type {
   StoredRecord,
   StoreListOptions,
   StoreReading,
+  StoreWatch,
 } from './store/store.ts';
 export {
   Batch,

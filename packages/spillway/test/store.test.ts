@@ -3,7 +3,7 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { MemoryStore, SqliteFile, SqliteStore } from 'spillway';
+import { MemoryStore, SqliteFile, SqliteStore, systemClock } from 'spillway';
 import { storeCases, VirtualClock } from 'spillway/testing';
 
 const temporary = () => mkdtempDisposable(join(tmpdir(), 'spillway-store-'));
@@ -11,8 +11,7 @@ const temporary = () => mkdtempDisposable(join(tmpdir(), 'spillway-store-'));
 /** Moves the time that a file has seen: it never goes back behind that. */
 async function passInFile(path: string, ms: number): Promise<void> {
   await using file = await SqliteFile.open({ path, readers: 1 });
-  const now = "max(now, unixepoch('subsec') * 1000) + ?";
-  await file.write([{ sql: `UPDATE spillway_clock SET now = ${now}`, parameters: [ms] }]);
+  await file.write([{ sql: 'UPDATE spillway_clock SET now = now + ?', parameters: [ms] }]);
 }
 
 describe('MemoryStore', () => {
@@ -31,6 +30,39 @@ describe('MemoryStore', () => {
       assert.equal(clock.pending, 0);
     });
   }
+
+  it('goes on by the differences of its clock, when that was ahead for a while', async () => {
+    const clock = new VirtualClock();
+    let aheadMs = 0;
+    const jumping = { now: () => clock.now() + aheadMs, after: clock.after.bind(clock) };
+    await using store = new MemoryStore({ clock: jumping });
+    await store.commit([{ name: 'a', value: 1 }]);
+    aheadMs = 3_600_000;
+    const ahead = await store.commit([{ name: 'a', value: 2, ttlMs: 1_000 }]);
+    aheadMs = 0;
+    assert.equal((await store.read([])).now, ahead?.now);
+    await clock.advance(1_000);
+    const { now, records } = await store.read(['a']);
+    assert.deepEqual([now, records[0]], [(ahead?.now ?? 0) + 1_000, undefined]);
+  });
+
+  it('tells those who watch a name of each change, and of no other', async () => {
+    await using store = new MemoryStore();
+    let told = 0;
+    using watch = store.watch(['a', 'b'], () => {
+      told += 1;
+    });
+    assert.equal(watch.isLive, true);
+    await store.commit([{ name: 'c', value: 1 }]);
+    await store.commit([{ name: 'c', ifVersion: 7 }]);
+    assert.equal(told, 0);
+    await store.commit([{ name: 'a', value: 1 }, { name: 'c' }]);
+    await store.commit([{ name: 'a' }]);
+    assert.equal(told, 2);
+    watch[Symbol.dispose]();
+    await store.commit([{ name: 'b', value: 1 }]);
+    assert.equal(told, 2);
+  });
 
   it('forgets expired records a few with every commit, without anybody asking', async () => {
     const clock = new VirtualClock();
@@ -92,6 +124,39 @@ describe('SqliteStore', () => {
     await file.write([{ sql: 'UPDATE spillway_clock SET now = 0', parameters: [] }]);
     assert.ok((await store.read([])).now >= again.now);
     assert.ok(((await store.commit([{ name: 'b', value: 1 }]))?.now ?? 0) >= again.now);
+  });
+
+  it('goes on at once when the clock of the machine had been ahead', async () => {
+    await using folder = await temporary();
+    const path = join(folder.path, 'store.db');
+    await using store = await SqliteStore.open({ path });
+    await store.commit([{ name: 'a', value: 1 }]);
+    await using file = await SqliteFile.open({ path });
+    // As if the last commit had been made while the clock was an hour ahead.
+    const sql = 'UPDATE spillway_clock SET now = now + 3600000, wall = wall + 3600000';
+    await file.write([{ sql, parameters: [] }]);
+    await using other = await SqliteStore.open({ path });
+    const done = await store.commit([{ name: 'a', value: 1, ttlMs: 20 }]);
+    await new Promise<void>((resolve) => systemClock.after(40, resolve));
+    for (const each of [store, other]) {
+      const { now, records } = await each.read(['a']);
+      assert.ok(now >= (done?.now ?? Infinity) + 20, `${now}`);
+      assert.equal(records[0], undefined);
+    }
+  });
+
+  it('opens a file of an earlier version', async () => {
+    await using folder = await temporary();
+    const path = join(folder.path, 'store.db');
+    await using file = await SqliteFile.open({ path });
+    const table = `CREATE TABLE spillway_clock (
+      id INTEGER PRIMARY KEY CHECK (id = 1), now REAL NOT NULL, version INTEGER NOT NULL)`;
+    const row = 'INSERT INTO spillway_clock (id, now, version) VALUES (1, 5e12, 7)';
+    await file.write([table, row].map((sql) => ({ sql, parameters: [] })));
+    await using store = await SqliteStore.open({ path });
+    const done = await store.commit([{ name: 'a', value: 1 }]);
+    assert.deepEqual(done, { now: 5e12, version: 8 });
+    assert.deepEqual((await store.read(['a'])).records[0]?.value, 1);
   });
 
   it('purges what has expired or was removed, a little with every commit', async () => {

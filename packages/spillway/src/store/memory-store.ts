@@ -14,6 +14,7 @@ import {
   type StoredRecord,
   type StoreListOptions,
   type StoreReading,
+  type StoreWatch,
 } from './store.ts';
 
 export interface MemoryStoreOptions {
@@ -55,6 +56,10 @@ export class MemoryStore implements Store {
   #purgeCursor: MapIterator<[string, Entry]> | undefined = undefined;
   #characters = 0;
   #version = 0;
+  /** Store time, and what the clock showed then: only the difference to the next look counts. */
+  #time = 0;
+  #clockAt: number | undefined = undefined;
+  readonly #watchers = new Map<string, Set<() => void>>();
 
   constructor(options: MemoryStoreOptions = {}) {
     const { recordsMax = 1_000_000, charactersMax = 2 ** 28 } = options;
@@ -72,7 +77,7 @@ export class MemoryStore implements Store {
   async read(names: readonly string[], options: StoreCallOptions = {}): Promise<StoreReading> {
     options.signal?.throwIfAborted();
     checkStoreNames(names);
-    const now = this.#clock.now();
+    const now = this.#now();
     const records = names.map((name) => {
       const entry = this.#get(name, now);
       return entry === undefined ? undefined : toRecord(entry);
@@ -87,7 +92,7 @@ export class MemoryStore implements Store {
     options.signal?.throwIfAborted();
     checkStoreChanges(changes);
     const texts = changes.map(({ value }) => (value === undefined ? undefined : jsonText(value)));
-    const now = this.#clock.now();
+    const now = this.#now();
     for (const { name, ifVersion } of changes) {
       const isOther = ifVersion !== undefined && this.#versionOf(name, now) !== ifVersion;
       if (isOther) return undefined;
@@ -104,14 +109,30 @@ export class MemoryStore implements Store {
       this.#entries.set(name, { text, version: this.#version, expiresAt });
       this.#characters += name.length + text.length;
     }
+    for (const { name, checkOnly } of changes) if (!checkOnly) this.#tell(name);
     return { now, version: this.#version };
+  }
+
+  watch(names: readonly string[], changed: () => void): StoreWatch {
+    checkStoreNames(names);
+    // One function for each call: the same one may be given twice.
+    const own = () => changed();
+    for (const name of names) {
+      this.#watchers.set(name, (this.#watchers.get(name) ?? new Set()).add(own));
+    }
+    const forget = (name: string) => {
+      const watchers = this.#watchers.get(name);
+      watchers?.delete(own);
+      if (watchers?.size === 0) this.#watchers.delete(name);
+    };
+    return { isLive: true, [Symbol.dispose]: () => names.forEach(forget) };
   }
 
   async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
     checkStoreList(prefix, options);
     const { max, after, signal } = options;
     signal?.throwIfAborted();
-    const now = this.#clock.now();
+    const now = this.#now();
     const isAfter = (name: string) => after === undefined || byCodePoint(name, after) > 0;
     const names = [...this.#entries.keys()].filter(
       (name) => name.startsWith(prefix) && isAfter(name),
@@ -128,6 +149,19 @@ export class MemoryStore implements Store {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#entries.clear();
     this.#characters = 0;
+  }
+
+  /** A clock that jumps ahead and back again neither turns store time back nor stops it. */
+  #now(): number {
+    const at = this.#clock.now();
+    this.#time += this.#clockAt === undefined ? at : Math.max(0, at - this.#clockAt);
+    this.#clockAt = at;
+    return this.#time;
+  }
+
+  #tell(name: string): void {
+    // Told when the commit has been answered, as by a store in another process.
+    for (const changed of this.#watchers.get(name) ?? []) queueMicrotask(changed);
   }
 
   #get(name: string, now: number): Entry | undefined {

@@ -22,7 +22,8 @@ const tables = [
   `CREATE TABLE IF NOT EXISTS spillway_clock (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     now REAL NOT NULL,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    wall REAL
   )`,
   'INSERT OR IGNORE INTO spillway_clock (id, now, version) VALUES (1, 0, 0)',
   `CREATE TABLE IF NOT EXISTS spillway_record (
@@ -35,29 +36,36 @@ const tables = [
     WHERE expires_at IS NOT NULL`,
 ].map((sql): SqlStatement => ({ sql, parameters: [] }));
 
+/** Files of earlier versions have no column `wall`: store time and wall clock were the same. */
+const hasWall = "SELECT 1 FROM pragma_table_info('spillway_clock') WHERE name = 'wall'";
+const addWall = 'ALTER TABLE spillway_clock ADD COLUMN wall REAL';
+
 /**
- * Store time: the machine's time, but never earlier than the file or this process has seen. So a
- * record that has expired stays expired when the machine's clock jumps back.
+ * Store time goes on by the differences of the machine's clock, from the last commit and from what
+ * this process has seen last (`?1` of store time, `?2` of the machine's). So a record that has
+ * expired stays expired when that clock jumps back, and time goes on when it had been ahead.
  */
-const time = "max(clock.now, ?1, unixepoch('subsec') * 1000)";
+const wall = "(unixepoch('subsec') * 1000)";
+const sinceCommit = `clock.now + max(0, ${wall} - coalesce(clock.wall, clock.now))`;
+const time = `max(${sinceCommit}, ?1 + max(0, ${wall} - ?2))`;
 const isAlive = `(record.expires_at IS NULL OR record.expires_at > ${time})`;
 
 const readSql = `
-  SELECT ${time} AS now, record.value, record.version, record.expires_at
+  SELECT ${time} AS now, ${wall} AS wall, record.value, record.version, record.expires_at
   FROM spillway_clock AS clock
-  LEFT JOIN json_each(?2) AS asked
+  LEFT JOIN json_each(?3) AS asked
   LEFT JOIN spillway_record AS record ON record.name = asked.value AND ${isAlive}
   ORDER BY asked.key`;
 
 /** Moves clock and version on, and gives a row, if every version is the expected one. */
 const checkSql = `
-  UPDATE spillway_clock AS clock SET now = ${time}, version = version + 1
+  UPDATE spillway_clock AS clock SET now = ${time}, wall = ${wall}, version = version + 1
   WHERE NOT EXISTS (
-    SELECT 1 FROM json_each(?2) AS change
+    SELECT 1 FROM json_each(?3) AS change
     LEFT JOIN spillway_record AS record ON record.name = change.value ->> 'name' AND ${isAlive}
     WHERE coalesce(record.version, 0) <> change.value ->> 'ifVersion'
   )
-  RETURNING now, version`;
+  RETURNING now, wall, version`;
 
 /**
  * Makes the changes if the statement before it, the check, has changed its one row. A removed
@@ -82,10 +90,11 @@ const purgeSql = `
 const purgedMin = 8;
 
 const listSql = `
-  SELECT ${time} AS now, record.name, record.value, record.version, record.expires_at
+  SELECT ${time} AS now, ${wall} AS wall, record.name, record.value, record.version,
+    record.expires_at
   FROM spillway_clock AS clock CROSS JOIN spillway_record AS record
-  WHERE record.name >= ?2 AND record.name < CAST(?3 AS TEXT) AND record.name > ?5 AND ${isAlive}
-  ORDER BY record.name LIMIT ?4`;
+  WHERE record.name >= ?3 AND record.name < CAST(?4 AS TEXT) AND record.name > ?6 AND ${isAlive}
+  ORDER BY record.name LIMIT ?5`;
 
 export interface SqliteStoreOptions {
   /** Path of the file; it is created if there is none, and closed with the store. */
@@ -111,8 +120,9 @@ export class SqliteStore implements Store {
   readonly name: string;
   readonly #file: SqliteFile;
   readonly #ownsFile: boolean;
-  /** The latest time that this process has seen. */
+  /** The latest store time that this process has seen, and the machine's clock at that moment. */
   #seen = 0;
+  #seenWall = Number.MAX_SAFE_INTEGER;
   #reads = 0;
   #commits = 0;
   #conflicts = 0;
@@ -131,6 +141,7 @@ export class SqliteStore implements Store {
     const used = file ?? (await SqliteFile.open({ path: path as string }));
     try {
       await used.write(tables);
+      await migrate(used);
       return new SqliteStore(used, file === undefined, name);
     } catch (error) {
       if (file === undefined) await used[Symbol.asyncDispose]();
@@ -166,7 +177,7 @@ export class SqliteStore implements Store {
     checkStoreChanges(changes);
     const text = JSON.stringify(changes.map(toWire));
     const statements = [
-      { sql: checkSql, parameters: [this.#seen, text] },
+      { sql: checkSql, parameters: [this.#seen, this.#seenWall, text] },
       { sql: changeSql, parameters: [text] },
       { sql: purgeSql, parameters: [purgedMin + changes.length] },
     ];
@@ -200,16 +211,30 @@ export class SqliteStore implements Store {
     parameters: readonly SqlValue[],
     { signal }: StoreCallOptions,
   ): Promise<readonly Row[]> {
-    const statement = { sql, parameters: [this.#seen, ...parameters] };
+    const statement = { sql, parameters: [this.#seen, this.#seenWall, ...parameters] };
     const { rows } = await this.#file.read(statement, signal);
     this.#reads += 1;
     return rows;
   }
 
   #see(row: Row | undefined): number {
-    this.#seen = Math.max(this.#seen, Number(row?.now ?? 0));
+    const now = Number(row?.now ?? 0);
+    // Answers may overtake each other: an older one tells nothing new.
+    if (now >= this.#seen) {
+      this.#seen = now;
+      this.#seenWall = Number(row?.wall ?? this.#seenWall);
+    }
     return Number(row?.now);
   }
+}
+
+/** Whoever opens the file at the same moment may have added the column already. */
+async function migrate(file: SqliteFile): Promise<void> {
+  const isDone = async () => (await file.read({ sql: hasWall, parameters: [] })).rows.length > 0;
+  if (await isDone()) return;
+  await file.write([{ sql: addWall, parameters: [] }]).catch(async (error: unknown) => {
+    if (!(await isDone())) throw error;
+  });
 }
 
 /** A change as JSON: parts that are undefined are absent from it, and null in SQL. */

@@ -71,8 +71,19 @@ export interface Store extends AsyncDisposable {
     changes: readonly StoreChange[],
     options?: StoreCallOptions,
   ): Promise<StoreCommit | undefined>;
+  /**
+   * Calls back soon after a commit has changed one of the names, in any process; a call may also
+   * come for nothing. Stores that cannot do that leave it out: then changes are found by reading.
+   */
+  watch?(names: readonly string[], changed: () => void): StoreWatch;
   /** Lists the records whose names begin with the prefix, ordered by the code points of names. */
   list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]>;
+}
+
+/** What {@link Store.watch} gives; disposing it ends the calls. */
+export interface StoreWatch extends Disposable {
+  /** False while changes may go unnoticed, as when a connection is lost. */
+  readonly isLive: boolean;
 }
 
 const namesMax = 10_000;

@@ -9,6 +9,7 @@ import type {
   StoreCommit,
   StoreListOptions,
   StoreReading,
+  StoreWatch,
 } from '../store/store.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 
@@ -65,6 +66,24 @@ export class FaultyStore implements Store {
   ): Promise<StoreCommit | undefined> {
     const copy = structuredClone(changes);
     return this.#send(() => this.#store.commit(copy), options);
+  }
+
+  /** News may come late or never, as on a real network. */
+  watch(names: readonly string[], changed: () => void): StoreWatch {
+    let isWatching = true;
+    const hear = () => {
+      if (isWatching) changed();
+    };
+    const watch = this.#store.watch?.(names, () => {
+      if (!this.down && this.#random() >= this.#faultShare) this.#later(this.#process, hear);
+    });
+    return {
+      isLive: watch !== undefined,
+      [Symbol.dispose]() {
+        isWatching = false;
+        watch?.[Symbol.dispose]();
+      },
+    };
   }
 
   list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {

@@ -13,11 +13,11 @@ import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/t
 
 /** Tells of each commit at the moment it is made. */
 class WatchedStore extends MemoryStore {
-  watch: (changes: readonly StoreChange[], commit: StoreCommit) => void = () => {};
+  onCommit: (changes: readonly StoreChange[], commit: StoreCommit) => void = () => {};
 
   override async commit(changes: readonly StoreChange[]): Promise<StoreCommit | undefined> {
     const commit = await super.commit(changes);
-    if (commit !== undefined) this.watch(changes, commit);
+    if (commit !== undefined) this.onCommit(changes, commit);
     return commit;
   }
 }
@@ -119,7 +119,7 @@ async function fight(random: Random): Promise<void> {
   const failures: unknown[] = [];
   let newest = 0;
   let writes = 0;
-  store.watch = (changes, { version }) => {
+  store.onCommit = (changes, { version }) => {
     for (const { name, ifVersion, value } of changes) {
       if (name === 'lease/x' && ifVersion === 0) {
         newest = version;
