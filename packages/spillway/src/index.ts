@@ -69,9 +69,8 @@ export {
   type RetryBudgetStats,
 } from './outbound/retry-budget.ts';
 export { type Stack, stack } from './outbound/stack.ts';
-export type { PoolOptions, PoolStats } from './pool/options.ts';
-export { Pool, type PoolCloseOptions } from './pool/pool.ts';
-export type { RecycleOptions } from './pool/recycle.ts';
+export type { PoolOptions, PoolStats, RecycleOptions } from './pool/options.ts';
+export { Pool } from './pool/pool.ts';
 export { Snapshot, type SnapshotOptions, type SnapshotStats, type View } from './pool/snapshot.ts';
 export type { PoolRunOptions } from './pool/task.ts';
 export {
@@ -80,7 +79,7 @@ export {
   transfer,
   type WorkerContext,
 } from './pool/thread/worker-context.ts';
-export type { Thread, ThreadEvents, Threads } from './pool/thread-start.ts';
+export type { Thread, ThreadEvents, ThreadOptions, Threads } from './pool/threads.ts';
 export type { WorkerState, WorkerStats } from './pool/worker.ts';
 export {
   type Part,

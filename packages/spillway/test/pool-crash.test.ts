@@ -42,7 +42,7 @@ describe('a worker that ends by itself', () => {
   });
 
   it('does so when its heap is full', async () => {
-    await using pool = await open({ heapMbMax: 32 });
+    await using pool = await open({ resourceLimits: { maxOldGenerationSizeMb: 32 } });
     const lost = assert.rejects(pool.run('devour', undefined), { code: 'WORKER_LOST' });
     assert.equal(await pool.run('echo', 1), 1);
     await lost;

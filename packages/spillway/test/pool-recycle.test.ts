@@ -166,11 +166,11 @@ describe('six workers with a private resource, one recycled a minute, for an hou
         calls += 1;
         const ms = random() * 6_000;
         assert.match(await pool.run('work', { id, ms }), new RegExp(`^${id} with`));
-        const { workers, snapshot } = pool.stats;
+        const { workers, version: newest } = pool.stats;
         oldestMs = Math.max(oldestMs, ...workers.map(({ ageMs }) => ageMs));
         assert.ok(workers.length <= 7);
         assert.equal(workers.filter(({ state }) => state === 'ready').length, 6);
-        const version = snapshot.version + 1;
+        const version = newest + 1;
         if (random() < 0.1) pool.publish({ version, copy: version });
       }
     };

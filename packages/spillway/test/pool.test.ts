@@ -33,9 +33,9 @@ describe('a pool', () => {
     assert.equal(sum, 3);
     assert.ok(pool.ready);
     // @ts-expect-error: no such handler.
-    assert.throws(() => pool.run('subtract', { a: 1, b: 2 }), /name: must be one of.*add/);
+    await assert.rejects(pool.run('subtract', { a: 1, b: 2 }), /name: must be one of.*add/);
     // @ts-expect-error: setup is not a handler.
-    assert.throws(() => pool.run('setup', undefined), /name: must be one of/);
+    await assert.rejects(pool.run('setup', undefined), /name: must be one of/);
     // @ts-expect-error: it takes two numbers.
     assert.equal(await pool.run('add', { a: '1', b: 2 }), '12');
     // @ts-expect-error: it gives a number.
@@ -127,12 +127,16 @@ describe('a pool', () => {
     assert.match(String((second as PromiseRejectedResult).reason), /input: must be/);
   });
 
-  it('names the run option that is wrong', () => {
-    const run = (options: object) => () => pool.run('echo', 1, options);
-    assert.throws(run({ priority: 8 }), /priority: must be an integer from 0 to 7, got 8/);
-    assert.throws(run({ transfer: new ArrayBuffer(1) }), /transfer: must be an array/);
-    assert.throws(run({ affinity: 5 }), /affinity: must be a string/);
-    assert.throws(run({ key: 5 }), /key: must be a string/);
+  it('names the run option that is wrong', async () => {
+    const run = (options: object) => pool.run('echo', 1, options);
+    await assert.rejects(run({ priority: 8 }), /priority: must be an integer from 0 to 7, got 8/);
+    await assert.rejects(run({ transfer: new ArrayBuffer(1) }), /transfer: must be an array/);
+    await assert.rejects(run({ affinity: 5 }), /affinity: must be a string/);
+    await assert.rejects(run({ key: 5 }), /key: must be a string/);
+    await assert.rejects(run({ cancel: 'never' }), /cancel: must be 'always' or 'queued'/);
+    await assert.rejects(run({ signal: 'now' }), TypeError);
+    await assert.rejects(run({ prioritty: 1 }), /options: must be .*priority.*got 'prioritty'/);
+    assert.deepEqual([pool.stats.inside, pool.stats.waiting], [0, 0]);
   });
 
   it('starts its threads also from a program given on the command line', async () => {
@@ -199,7 +203,10 @@ describe('opening a pool', () => {
 
   it('names the option that is wrong', async () => {
     const wrong: readonly (readonly [object, RegExp])[] = [
-      [{ module: new URL('./fixtures/absent.ts', import.meta.url) }, /^module: .*a file/],
+      [
+        { module: new URL('./fixtures/absent.ts', import.meta.url) },
+        /^module: no file at .*absent\.ts$/,
+      ],
       [{ module: new URL('https://example.org/a.ts') }, /^module: /],
       [{ module: './worker.ts' }, /^module: /],
       [{ workers: 0 }, /^workers: must be an integer from 1, got 0/],
@@ -211,7 +218,10 @@ describe('opening a pool', () => {
       [{ deadlineMs: NaN }, /^deadlineMs: /],
       [{ killAfterMs: -1 }, /^killAfterMs: /],
       [{ startMsMax: 0 }, /^startMsMax: /],
-      [{ heapMbMax: 1 }, /^heapMbMax: must be a number from 16/],
+      [{ resourceLimits: { maxOldGenerationSizeMb: 1 } }, /^resourceLimits.* a number from 16/],
+      [{ workerData: () => 1 }, /^workerData: must be a value that can be copied/],
+      [{ ref: 'no' }, /^ref: must be true or false/],
+      [{ streamIdleMsMax: 0 }, /^streamIdleMsMax: must be a number above 0/],
       [{ recycle: { ageMsMax: 0 } }, /^recycle\.ageMsMax: /],
       [{ recycle: { tasksMax: NaN } }, /^recycle\.tasksMax: /],
       [{ recycle: { heapMbMax: 0 } }, /^recycle\.heapMbMax: /],

@@ -83,7 +83,7 @@ export class LogSearch implements Part {
       queueMax: 1,
       deadlineMs: pageMsMax,
       killAfterMs: 0,
-      heapMbMax: 64,
+      resourceLimits: { maxOldGenerationSizeMb: 64 },
       clock: this.#options.clock,
     });
     opening.catch(() => {

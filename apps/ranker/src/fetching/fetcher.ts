@@ -79,7 +79,12 @@ export class Fetcher implements AsyncDisposable {
     const pages = openBrowser(browser, { guard, pageMsMax, charsMax: bytesMax, clock });
     const pool = await Pool.open<Worker>({
       module: new URL('./extract-worker.ts', import.meta.url),
-      ...{ workers, queueMax: 64, deadlineMs: 20_000, killAfterMs: 1_000, heapMbMax: 512, clock },
+      workers,
+      queueMax: 64,
+      deadlineMs: 20_000,
+      killAfterMs: 1_000,
+      resourceLimits: { maxOldGenerationSizeMb: 512 },
+      clock,
       // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
       recycle: { tasksMax: 2_000 },
     });

@@ -57,9 +57,7 @@ function expand(kind: PartKind, name: string, stats: unknown): MetricFamily[] {
       return [...partFamilies(kind, name, stats as Fields), ...inner];
     }
     case 'pool': {
-      const pool = stats as PoolStats;
-      const snapshot = expand('snapshot', name, pool.snapshot);
-      return [...partFamilies(kind, name, poolFields(pool)), ...snapshot];
+      return partFamilies(kind, name, poolFields(stats as PoolStats));
     }
     case 'snapshot':
       return partFamilies(kind, name, snapshotFields(stats as SnapshotStats));

@@ -1,6 +1,6 @@
 import type { Transfer, WorkerContext } from './thread/worker-context.ts';
 
-/** A handler: what a worker module exports under each name but `setup` and `teardown`. */
+/** A handler: each function that a worker module exports, but for `setup` and `teardown`. */
 // biome-ignore lint/suspicious/noExplicitAny: a handler may take and give anything.
 type Handler = (input: any, context: any) => unknown;
 
@@ -15,7 +15,7 @@ type HandlerName<Module> = {
 
 type Result<Given> = Given extends Handler ? Awaited<ReturnType<Given>> : never;
 
-/** The handlers that give one result: those `run` takes. */
+/** The names of the handlers that give one result: `run` takes these. */
 export type RunName<Module> = {
   [Name in HandlerName<Module>]: [Result<Module[Name]>] extends [never]
     ? Name
@@ -24,10 +24,10 @@ export type RunName<Module> = {
       : Name;
 }[HandlerName<Module>];
 
-/** The handlers that give many: those `stream` takes. */
+/** The names of the handlers that give many results: `stream` takes these. */
 export type StreamName<Module> = Exclude<HandlerName<Module>, RunName<Module>>;
 
-/** What a handler takes; `undefined` for one that takes nothing. */
+/** The input of a handler; `undefined` for one that takes nothing. */
 export type InputOf<Given> = Given extends Handler
   ? Parameters<Given> extends [infer Input, ...unknown[]]
     ? Input
@@ -36,14 +36,14 @@ export type InputOf<Given> = Given extends Handler
 
 type Moved<T> = T extends Transfer<infer Value> ? Value : T;
 
-/** What a handler's caller gets. */
+/** The result that a handler's caller gets. */
 export type OutputOf<Given> = Moved<Result<Given>>;
 
-/** What a streaming handler's caller gets, one after the other. */
+/** The chunks that a streaming handler's caller gets. */
 export type ChunkOf<Given> =
   Result<Given> extends AsyncIterable<infer Chunk> ? Moved<Chunk> : never;
 
-/** What the handlers of a module expect as snapshot, as far as they say. */
+/** The snapshot that the handlers of a module expect, as far as they say. */
 export type StateOf<Module> = {
   [Name in HandlerName<Module>]: Module[Name] extends (
     // biome-ignore lint/suspicious/noExplicitAny: only the context matters here.

@@ -1,42 +1,59 @@
-import { checkNumber } from '../base/check.ts';
-import { PoolCore } from './core.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import { rejectSoon } from '../wait/reject-soon.ts';
+import { Dispatcher, plainOptions } from './dispatcher.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './module.ts';
-import { type PoolOptions, type PoolStats, poolSettings } from './options.ts';
+import { type PoolOptions, type PoolSettings, type PoolStats, poolSettings } from './options.ts';
 import { PoolStream } from './stream.ts';
-import { checkPoolRunOptions, type PoolRunOptions, type PoolTask } from './task.ts';
-
-export interface PoolCloseOptions {
-  /** How long tasks may still take, in milliseconds; what is left then is ended. @default 10000 */
-  readonly withinMs?: number | undefined;
-}
-
-const plainOptions: PoolRunOptions = {};
+import type { PoolRunOptions } from './task.ts';
+import { Workers } from './workers.ts';
 
 /**
  * Worker threads behind a bounded queue with a deadline. Each worker has private resources, all
  * read the same snapshot: `await using pool = await Pool.open<typeof import('../w.ts')>({ … });`
  */
-export class Pool<Module> implements AsyncDisposable {
-  readonly #core: PoolCore;
+export class Pool<Module> implements Part, AsyncDisposable {
+  readonly name: string;
+  readonly #settings: PoolSettings;
+  readonly #workers: Workers;
+  readonly #dispatcher: Dispatcher;
+  readonly #closing: Closing;
 
   /** Starts all workers and waits until each is warm; rejects with `POOL_START` if one fails. */
   static async open<Module>(options: PoolOptions): Promise<Pool<Module>> {
-    const core = new PoolCore(poolSettings(options));
-    await core.start();
-    return new Pool<Module>(core);
+    const pool = new Pool<Module>(poolSettings(options));
+    await pool.#workers.start(pool.#dispatcher);
+    pool.#dispatcher.start(pool.#workers.handlers);
+    return pool;
   }
 
-  private constructor(core: PoolCore) {
-    this.#core = core;
+  private constructor(settings: PoolSettings) {
+    this.name = settings.name;
+    this.#settings = settings;
+    this.#workers = new Workers(settings);
+    this.#dispatcher = new Dispatcher(settings, this.#workers);
+    this.#closing = new Closing(settings.clock, async (limit) => {
+      await this.#dispatcher.drain(limit);
+      await this.#workers.close(limit);
+    });
   }
 
   get stats(): PoolStats {
-    return this.#core.stats;
+    const { all, recycled, lost, lastError, version } = this.#workers;
+    return {
+      kind: 'pool',
+      name: this.name,
+      ...this.#dispatcher.stats,
+      workers: [...all].map((worker) => worker.stats),
+      recycled,
+      lost,
+      lastError,
+      version,
+    };
   }
 
-  /** Whether at least one worker can take tasks. */
+  /** True while at least one worker takes tasks. */
   get ready(): boolean {
-    return this.#core.ready;
+    return this.#dispatcher.ready;
   }
 
   /**
@@ -49,26 +66,26 @@ export class Pool<Module> implements AsyncDisposable {
     input: InputOf<Module[Name]>,
     options: PoolRunOptions = plainOptions,
   ): Promise<OutputOf<Module[Name]>> {
-    if (options !== plainOptions) checkPoolRunOptions(options);
-    const task = this.#core.submit({ name, input, isStream: false }, options);
-    return task.promise as Promise<OutputOf<Module[Name]>>;
+    try {
+      const { promise } = this.#dispatcher.submit(name, input, options);
+      return promise as Promise<OutputOf<Module[Name]>>;
+    } catch (error) {
+      return rejectSoon(error);
+    }
   }
 
   /**
    * Runs a handler that gives many results. The worker is never more than a few chunks ahead of the
-   * reader, and stops when the reader does.
+   * reader, and stops when the reader does, or reads nothing for `streamIdleMsMax`.
    */
   stream<Name extends StreamName<Module>>(
     name: Name,
     input: InputOf<Module[Name]>,
     options: PoolRunOptions = plainOptions,
   ): AsyncIterableIterator<ChunkOf<Module[Name]>> & AsyncDisposable {
-    const core = this.#core;
-    checkPoolRunOptions(options);
-    const start = (chunk: (value: unknown) => void) =>
-      core.submit({ name, input, isStream: true, chunk }, options);
-    const stop = (task: PoolTask) => core.stop(task, new Error('the reader stopped'));
-    return new PoolStream<ChunkOf<Module[Name]>>(start, stop).open();
+    const stream = new PoolStream<ChunkOf<Module[Name]>>(this.#dispatcher, this.#settings);
+    stream.open(name, input, options);
+    return stream;
   }
 
   /**
@@ -76,14 +93,12 @@ export class Pool<Module> implements AsyncDisposable {
    * runs keeps the one it began with. Shared memory inside is shared, all else is copied.
    */
   publish(value: StateOf<Module>): number {
-    return this.#core.publish(value);
+    return this.#workers.publish(value);
   }
 
   /** Takes no more tasks, finishes those it has, then lets the workers tear down and end. */
-  close(options: PoolCloseOptions = {}): Promise<void> {
-    const { withinMs = 10_000 } = options;
-    checkNumber('withinMs', withinMs, 0);
-    return this.#core.close(withinMs);
+  close(options: CloseOptions = {}): Promise<void> {
+    return this.#closing.close(options);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

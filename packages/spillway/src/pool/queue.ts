@@ -2,41 +2,45 @@ import { FairQueue, hashOf } from '../wait/fair-queue.ts';
 import { Ring } from '../wait/ring.ts';
 import type { PoolTask } from './task.ts';
 
-/** The tasks that no worker has yet: those for any worker, and for each seat those bound to it. */
-export class PoolQueue {
+/** The tasks that no worker has yet: those for any worker, and those bound to one by affinity. */
+export class TaskQueue {
   readonly #seed: number;
   readonly #free: FairQueue<PoolTask>;
   readonly #bound: readonly Ring<PoolTask>[];
 
-  constructor(seats: number, seed: number) {
+  constructor(workers: number, seed: number) {
     this.#seed = seed;
     this.#free = new FairQueue<PoolTask>(seed);
-    this.#bound = Array.from({ length: seats }, () => new Ring<PoolTask>());
+    this.#bound = Array.from({ length: workers }, () => new Ring<PoolTask>());
   }
 
-  /** The seat whose worker runs all tasks of this affinity. */
-  seatOf(affinity: string): number {
+  /** The index of the worker that runs all tasks of this affinity. */
+  indexOf(affinity: string): number {
     return hashOf(affinity, this.#seed) % this.#bound.length;
   }
 
-  push(task: PoolTask, comesBack = false): void {
-    const list = task.seat === undefined ? undefined : this.#bound[task.seat];
-    if (list === undefined) this.#free.push(task, comesBack);
-    else if (comesBack) list.unshift(task);
-    else list.push(task);
+  push(task: PoolTask): void {
+    if (task.index === undefined) this.#free.push(task);
+    else this.#bound[task.index]?.push(task);
+  }
+
+  /** Puts a task that was taken back before all others of its kind. */
+  putBack(task: PoolTask): void {
+    if (task.index === undefined) this.#free.push(task, true);
+    else this.#bound[task.index]?.unshift(task);
   }
 
   remove(task: PoolTask): boolean {
-    const list = task.seat === undefined ? this.#free : this.#bound[task.seat];
+    const list = task.index === undefined ? this.#free : this.#bound[task.index];
     return list?.remove(task) ?? false;
   }
 
-  /** Who has to go when the newcomer is one too many. */
+  /** The task that has to go when the newcomer is one too many. */
   surplus(newcomer: PoolTask): PoolTask {
-    return newcomer.seat === undefined ? (this.#free.surplus(newcomer) ?? newcomer) : newcomer;
+    return newcomer.index === undefined ? (this.#free.surplus(newcomer) ?? newcomer) : newcomer;
   }
 
-  /** The next for any worker; it is taken out by `take`. */
+  /** The next task for any worker; `take` takes it out. */
   next(): PoolTask | undefined {
     return this.#free.next();
   }
@@ -45,9 +49,9 @@ export class PoolQueue {
     this.#free.take(task);
   }
 
-  /** Those bound to the seat, in order. */
-  boundTo(seat: number): Ring<PoolTask> | undefined {
-    return this.#bound[seat];
+  /** The next task bound to this worker; `remove` takes it out. */
+  nextBoundTo(index: number): PoolTask | undefined {
+    return this.#bound[index]?.first;
   }
 
   *[Symbol.iterator](): Generator<PoolTask> {

@@ -1,38 +1,45 @@
-import type { PoolTask } from './task.ts';
-import { streamWindow } from './thread/task.ts';
+import { SpillwayError } from '../base/errors.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { PoolSettings } from './options.ts';
+import type { PoolRunOptions, PoolTask } from './task.ts';
+import { streamWindow } from './thread/running-task.ts';
 
-/** The chunks of one streaming task: the worker is only so far ahead of the reader. */
+/** The chunks of one streaming task: the worker is at most a window ahead of the reader. */
 export class PoolStream<T> implements AsyncIterableIterator<T> {
+  readonly #dispatcher: Dispatcher;
+  readonly #settings: PoolSettings;
   readonly #chunks: T[] = [];
-  readonly #start: (chunk: (value: unknown) => void) => PoolTask;
-  readonly #stop: (task: PoolTask) => void;
   #task: PoolTask | undefined;
   /** Readers that wait for a chunk or the end; each looks again when woken. */
   #wakes: (() => void)[] = [];
   #isOver = false;
   #error: { readonly reason: unknown } | undefined;
   #taken = 0;
+  /** The time since which there are chunks that nobody reads. */
+  #idleSince = 0;
+  #idleTimer: Disposable | undefined;
 
-  constructor(
-    start: (chunk: (value: unknown) => void) => PoolTask,
-    stop: (task: PoolTask) => void,
-  ) {
-    this.#start = start;
-    this.#stop = stop;
+  constructor(dispatcher: Dispatcher, settings: PoolSettings) {
+    this.#dispatcher = dispatcher;
+    this.#settings = settings;
   }
 
-  /** Starts the task. A stream that is never read waits with one window of chunks, no more. */
-  open(): this {
-    this.#task = this.#start((value) => {
-      this.#chunks.push(value as T);
+  /** Starts the task. */
+  open(name: string, input: unknown, options: PoolRunOptions): void {
+    const chunk = (value: unknown) => {
+      if (this.#chunks.push(value as T) === 1) this.#idleSince = this.#settings.clock.now();
       this.#wake();
-    });
-    const task = this.#task;
-    task.promise.then(
-      () => this.#end(undefined),
-      (reason) => this.#end({ reason }),
-    );
-    return this;
+      if (this.#idleTimer === undefined) this.#watchReader();
+    };
+    try {
+      this.#task = this.#dispatcher.submit(name, input, options, chunk);
+      this.#task.promise.then(
+        () => this.#end(undefined),
+        (reason) => this.#end({ reason }),
+      );
+    } catch (reason) {
+      this.#end({ reason });
+    }
   }
 
   [Symbol.asyncIterator](): this {
@@ -40,7 +47,7 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   }
 
   async next(): Promise<IteratorResult<T, undefined>> {
-    // Who aborts or is late is told at once; what came before an error is still read.
+    // A reader that aborts or is late is told at once; one whose task failed reads the rest first.
     if (this.#task?.isOver) this.#chunks.length = 0;
     while (this.#chunks.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {
@@ -48,6 +55,7 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
       });
     }
     if (this.#chunks.length > 0) {
+      this.#idleSince = this.#settings.clock.now();
       this.#giveCredit();
       return { done: false, value: this.#chunks.shift() as T };
     }
@@ -57,16 +65,15 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
     return { done: true, value: undefined };
   }
 
-  /** Stops the task: what `break` in a `for await` does. */
+  /** Stops the task, as `break` in a `for await` does. */
   async return(): Promise<IteratorResult<T, undefined>> {
     this.#chunks.length = 0;
-    if (this.#task !== undefined && !this.#isOver) {
-      this.#stop(this.#task);
-      this.#task.abandon();
-    }
-    this.#isOver = true;
+    const isOpen = !this.#isOver;
+    this.#end(undefined);
     this.#error = undefined;
-    this.#wake();
+    if (isOpen && this.#task !== undefined) {
+      this.#dispatcher.end(this.#task, new Error('the reader stopped'));
+    }
     return { done: true, value: undefined };
   }
 
@@ -78,6 +85,7 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#error = error;
+    this.#idleTimer?.[Symbol.dispose]();
     this.#wake();
   }
 
@@ -87,10 +95,23 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
     for (const wake of wakes) wake();
   }
 
+  /** Ends a stream that its reader has forgotten: it would hold its worker for ever. */
+  #watchReader(): void {
+    const { clock, streamIdleMsMax } = this.#settings;
+    const isIdle = this.#chunks.length > 0;
+    const idleMs = isIdle ? clock.now() - this.#idleSince : 0;
+    if (idleMs < streamIdleMsMax) {
+      this.#idleTimer = clock.after(streamIdleMsMax - idleMs, () => this.#watchReader());
+    } else if (this.#task !== undefined) {
+      const message = `the stream was not read for ${streamIdleMsMax} ms`;
+      this.#dispatcher.end(this.#task, new SpillwayError('DEADLINE', message), 'deadline');
+    }
+  }
+
   #giveCredit(): void {
     this.#taken += 1;
     if (this.#taken < streamWindow / 2 || this.#isOver) return;
-    if (this.#task !== undefined) this.#task.member?.credit(this.#task, this.#taken);
+    if (this.#task !== undefined) this.#task.worker?.credit(this.#task, this.#taken);
     this.#taken = 0;
   }
 }

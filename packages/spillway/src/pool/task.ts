@@ -1,24 +1,43 @@
 import { check, checkInteger } from '../base/check.ts';
+import type { RunOptions } from '../base/task.ts';
 import { type Ordered, priorityMax } from '../wait/fair-queue.ts';
 import { Waiter } from '../wait/wait-queue.ts';
-import { PoolSpare } from './spare.ts';
-import type { PoolMember } from './worker.ts';
+import type { Worker } from './worker.ts';
 
-export interface PoolRunOptions {
-  /** Leaves the queue, or aborts the task where it runs, when it aborts. */
-  readonly signal?: AbortSignal | undefined;
-  /** Buffers inside the input that are moved to the worker instead of copied. */
+export interface PoolRunOptions extends RunOptions {
+  /**
+   * The tasks that the signal cancels: with `queued` a task that has begun goes on, and its caller
+   * gets the result. @default 'always'
+   */
+  readonly cancel?: 'always' | 'queued' | undefined;
+  /**
+   * Buffers inside the input that are moved to the worker instead of copied. The task may wait in a
+   * busy worker, and cannot move to another one. @default none
+   */
   readonly transfer?: readonly ArrayBuffer[] | undefined;
-  /** From 0 to 7; higher ones are always served first. @default 0 */
+  /** An integer from 0 to 7; higher ones are always served first. @default 0 */
   readonly priority?: number | undefined;
-  /** Whose work it is (a tenant, a user); keys are served in turn. @default all the same */
+  /** The tenant or user that the task belongs to; keys are served in turn. @default one for all */
   readonly key?: string | undefined;
   /** Tasks of the same affinity go to the same worker, in order. @default any worker */
   readonly affinity?: string | undefined;
 }
 
-export function checkPoolRunOptions(options: PoolRunOptions): void {
-  const { transfer, priority = 0, key = '', affinity = '' } = options;
+const optionNames: Readonly<Record<keyof PoolRunOptions, true>> = {
+  signal: true,
+  cancel: true,
+  transfer: true,
+  priority: true,
+  key: true,
+  affinity: true,
+};
+
+export function checkRunOptions(options: PoolRunOptions): void {
+  const { cancel = 'always', transfer, priority = 0, key = '', affinity = '' } = options;
+  for (const name in options) {
+    check(name in optionNames, 'options', Object.keys(optionNames).join(', '), name);
+  }
+  check(cancel === 'always' || cancel === 'queued', 'cancel', "'always' or 'queued'", cancel);
   checkInteger('priority', priority, 0, priorityMax);
   check(typeof key === 'string', 'key', 'a string', key);
   check(typeof affinity === 'string', 'affinity', 'a string', affinity);
@@ -26,19 +45,7 @@ export function checkPoolRunOptions(options: PoolRunOptions): void {
   check(isList, 'transfer', 'an array of buffers', transfer);
 }
 
-/** Up to this size copying costs less than the wake-up it saves: some 10 us (2026-11). */
-const spareBytesMax = 2 ** 18;
-
-/** What is asked of the pool. */
-export interface PoolCall {
-  readonly name: string;
-  readonly input: unknown;
-  readonly isStream: boolean;
-  /** Takes the chunks of a stream. */
-  readonly chunk?: (value: unknown) => void;
-}
-
-/** One of the module's handlers, and how long its tasks have taken lately. */
+/** One of the module's handlers, and the time that its tasks have taken lately. */
 export class PoolHandler {
   readonly number: number;
   expectedMs: number | undefined = undefined;
@@ -55,6 +62,12 @@ export class PoolHandler {
   }
 }
 
+/** The part of a pool that tasks know. */
+export interface TaskOwner {
+  /** The task's signal has aborted. */
+  cancel(task: PoolTask, reason: unknown): void;
+}
+
 /** A task on its way through the pool. */
 export class PoolTask extends Waiter<unknown> implements Ordered {
   readonly weight = 1;
@@ -62,70 +75,63 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   readonly key: string | undefined;
   readonly arrivedAt: number;
   readonly handler: PoolHandler;
-  /** The handler's number as the worker knows it: minus one minus it for a stream. */
-  readonly number: number;
-  input: unknown;
-  transfer: readonly ArrayBuffer[] | undefined;
-  /** The seat whose worker alone may run it. */
-  readonly seat: number | undefined;
+  readonly input: unknown;
+  readonly transfer: readonly ArrayBuffer[] | undefined;
+  /** The index of the worker that alone may run it. */
+  readonly index: number | undefined;
+  readonly isStream: boolean;
+  /** Takes the chunks of a stream. */
   readonly chunk: ((value: unknown) => void) | undefined;
-  member: PoolMember | undefined = undefined;
+  readonly signal: AbortSignal | undefined;
+  /** The signal counts only until the task has begun. */
+  readonly cancelsQueued: boolean;
+  worker: Worker | undefined = undefined;
   ticket: number = -1;
   expectedMs: number = 0;
   /** The caller has been answered already; only the worker still has it. */
   isOver: boolean = false;
-  spare: PoolSpare | undefined = undefined;
-  /** Goes off when it was told to stop and has not. */
+  /** Ends the worker if the task was told to stop and does not. */
   kill: Disposable | undefined = undefined;
-  /** Told when the caller's signal aborts. */
-  left: ((task: PoolTask, reason: unknown) => void) | undefined = undefined;
-  readonly #signal: AbortSignal | undefined;
+  readonly #owner: TaskOwner;
 
   constructor(
-    handler: PoolHandler,
-    call: PoolCall,
-    place: { readonly seat: number | undefined; readonly arrivedAt: number },
+    owner: TaskOwner,
+    call: {
+      readonly handler: PoolHandler;
+      readonly input: unknown;
+      readonly index: number | undefined;
+      readonly arrivedAt: number;
+      readonly chunk: ((value: unknown) => void) | undefined;
+    },
     options: PoolRunOptions,
   ) {
     super(options.signal);
-    this.#signal = options.signal;
-    this.handler = handler;
-    this.number = call.isStream ? -1 - handler.number : handler.number;
+    this.#owner = owner;
+    this.handler = call.handler;
     this.input = call.input;
     this.chunk = call.chunk;
-    this.seat = place.seat;
-    this.arrivedAt = place.arrivedAt;
-    this.transfer = options.transfer;
+    this.isStream = call.chunk !== undefined;
+    this.index = call.index;
+    this.arrivedAt = call.arrivedAt;
+    const { transfer } = options;
+    this.transfer = transfer === undefined || transfer.length === 0 ? undefined : [...transfer];
     this.priority = options.priority ?? 0;
     this.key = options.key;
+    this.signal = options.signal;
+    this.cancelsQueued = options.cancel === 'queued';
   }
 
-  /** Whether it can be given to another worker as long as it has not begun. */
+  /** True when another worker can take it over, as long as it has not begun. */
   get isMovable(): boolean {
-    return this.transfer === undefined && this.seat === undefined;
+    return this.transfer === undefined && this.index === undefined;
   }
 
-  /** Whether it may wait in a busy worker: what is moved there can come back only as a copy. */
-  get isPortable(): boolean {
-    let bytes = 0;
-    for (const buffer of this.transfer ?? []) bytes += buffer.byteLength;
-    return bytes <= spareBytesMax;
-  }
-
-  /** Keeps a copy of what is about to be moved, so that the task can still go elsewhere. */
-  keepSpare(): void {
-    if (this.transfer === undefined) return;
-    this.spare = new PoolSpare(this.input, this.transfer);
-    this.input = this.spare.value;
-    this.transfer = undefined;
-  }
-
-  /** Whether a worker has begun with it. */
+  /** True when a worker has begun it. */
   get hasBegun(): boolean {
-    return this.member?.slots.hasBegun(this.ticket) ?? false;
+    return this.worker?.slots.hasBegun(this.ticket) ?? false;
   }
 
-  protected override leave(): void {
-    this.left?.(this, this.#signal?.reason);
+  override handleEvent(): void {
+    this.#owner.cancel(this, this.signal?.reason);
   }
 }

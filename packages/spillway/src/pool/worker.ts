@@ -1,12 +1,15 @@
-import { misuse } from '../base/check.ts';
+import type { Clock } from '../base/clock.ts';
 import { Ring } from '../wait/ring.ts';
-import type { Snapshot, View } from './snapshot.ts';
+import { batchStep, type TaskMessage } from './messages.ts';
+import type { PoolSettings } from './options.ts';
+import { ResultReader } from './results.ts';
+import { slotCount, slotOf, TaskSlots, ticketOf } from './slots.ts';
 import type { PoolTask } from './task.ts';
-import type { Thread } from './thread-start.ts';
-import { postError, SharedSlots, slotCount, slotOf, ticketOf } from './wire.ts';
+import type { Thread } from './threads.ts';
+import { postError, uncopyable, unpackError } from './wire-error.ts';
 
 /**
- * How much work, by what is known of it, may wait in a busy worker: enough that the next tasks are
+ * The work, by what is known of it, that may wait in a busy worker: enough that the next tasks are
  * there when one ends, which saves a wake-up of about 100 us for each, and that a worker does not
  * run dry while this thread waits for a core: with 2 ms, tasks of 1 ms were 4 % slower (2026-11).
  */
@@ -16,12 +19,12 @@ const prefetchMsMax = 5;
 export type WorkerState = 'starting' | 'ready' | 'retiring' | 'gone';
 
 export interface WorkerStats {
-  /** The worker's place in the pool; its replacement gets the same. */
-  readonly seat: number;
+  /** The worker's place in the pool, from 0; its replacement gets the same. */
+  readonly index: number;
   readonly state: WorkerState;
   /** Milliseconds since it was started. */
   readonly ageMs: number;
-  /** How many tasks it has done. */
+  /** Tasks it has done. */
   readonly tasks: number;
   /** Tasks it has now, begun or not. */
   readonly waiting: number;
@@ -29,95 +32,132 @@ export interface WorkerStats {
   readonly utilisation: number;
   /** Bytes in use by its heap and buffers, as it last measured. */
   readonly heapBytes: number;
+  /** The oldest snapshot version that it still reads; older than the pool's while tasks do. */
+  readonly version: number;
 }
 
-/** One worker of a pool, seen from the pool. */
-export class PoolMember {
-  readonly seat: number;
-  readonly slots: SharedSlots = new SharedSlots();
-  readonly dispatched: Ring<PoolTask> = new Ring<PoolTask>();
+/** The receiver of a worker's news. */
+export interface WorkerEvents {
+  /** A task has a result, an error or a chunk; `undefined` when results are in shared memory. */
+  message(worker: Worker, message: TaskMessage): void;
+  /** The worker's state has changed. */
+  changed(worker: Worker): void;
+}
+
+/** One thread of a pool, and the tasks that were sent to it. */
+export class Worker {
+  readonly index: number;
   readonly startedAt: number;
+  readonly slots: TaskSlots = new TaskSlots();
+  readonly results: ResultReader = new ResultReader();
+  /** The tasks sent to it, oldest first. */
+  readonly tasks: Ring<PoolTask> = new Ring<PoolTask>();
   state: WorkerState = 'starting';
   readyAt: number = Infinity;
-  tasks = 0;
-  /** Its replacement has taken its seat: when it ends, nothing is lost. */
+  done = 0;
+  /** The reason why its thread ended, if it was not asked to. */
+  error: unknown = undefined;
+  handlers: readonly string[] = [];
+  /** Another has its index already: nothing is lost when it ends. */
   isReplaced = false;
-  /** Goes off if its setup, and later its teardown, takes too long. */
-  timer: Disposable | undefined = undefined;
-  readonly #thread: Thread;
+  readonly #settings: PoolSettings;
+  readonly #clock: Clock;
   readonly #concurrency: number;
+  readonly #events: WorkerEvents;
+  readonly #thread: Thread;
   readonly #bySlot: (PoolTask | undefined)[] = new Array(slotCount).fill(undefined);
   readonly #freeSlots: number[] = Array.from({ length: slotCount }, (_, slot) => slot);
-  readonly #views = new Map<number, View<unknown>>();
-  #outbox: unknown[] = [];
+  #batch: unknown[] = [];
   #transfers: ArrayBuffer[] = [];
   #stamp = 0;
-  /** How long the tasks here will take together, by what is known of them. */
+  /** The time that its tasks will take together, by what is known of them. */
   #expectedMs = 0;
+  /** Ends a thread whose setup or teardown takes too long. */
+  #timer: Disposable | undefined;
+  #isClosing = false;
 
-  constructor(options: {
-    readonly seat: number;
-    readonly concurrency: number;
-    readonly now: number;
-    readonly snapshot: Snapshot<unknown>;
-    readonly spawn: (buffer: SharedArrayBuffer, member: PoolMember) => Thread;
-  }) {
-    this.seat = options.seat;
-    this.startedAt = options.now;
-    this.#concurrency = options.concurrency;
-    this.#thread = options.spawn(this.slots.buffer, this);
-    const view = options.snapshot.acquire();
-    this.#views.set(view.version, view);
-    this.#thread.post({ type: 'start', version: view.version, value: view.value }, []);
+  constructor(
+    settings: PoolSettings,
+    start: { readonly index: number; readonly version: number; readonly value: unknown },
+    events: WorkerEvents,
+  ) {
+    const { module, concurrency, workerData, env, resourceLimits, clock } = settings;
+    this.index = start.index;
+    this.startedAt = clock.now();
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#concurrency = concurrency;
+    this.#events = events;
+    this.#thread = settings.threads(
+      {
+        module: module.href,
+        concurrency,
+        slots: this.slots.buffer,
+        results: this.results.buffer,
+        workerData,
+      },
+      {
+        message: (message) => {
+          if (message?.type === 'ready') this.#begin(message.handlers);
+          else if (message?.type === 'failed') this.error = unpackError(message.error);
+          else events.message(this, message);
+        },
+        exit: (error) => this.#end(error),
+      },
+      { env, resourceLimits },
+    );
+    this.#thread.post({ type: 'start', version: start.version, value: start.value }, []);
+    this.#limit('setup');
   }
 
-  get utilisation(): number {
-    return this.#thread.utilisation;
+  get stats(): WorkerStats {
+    return {
+      index: this.index,
+      state: this.state,
+      ageMs: this.#clock.now() - this.startedAt,
+      tasks: this.done,
+      waiting: this.tasks.size,
+      utilisation: this.#thread.utilisation,
+      heapBytes: this.slots.heapBytes,
+      version: this.slots.version,
+    };
   }
 
-  /** How many of its tasks have begun, or are about to. */
+  /** Tasks that have begun, or are about to. */
   get inside(): number {
-    return Math.min(this.dispatched.size, this.#concurrency);
+    return Math.min(this.tasks.size, this.#concurrency);
   }
 
-  /** How many of its tasks wait behind those. */
+  /** Tasks that wait behind those. */
   get prefetched(): number {
-    return this.dispatched.size - this.inside;
+    return this.tasks.size - this.inside;
   }
 
-  /** Whether it could begin another task at once. */
+  /** True when it could begin another task at once. */
   get isIdle(): boolean {
-    return this.dispatched.size < this.#concurrency;
+    return this.tasks.size < this.#concurrency;
   }
 
-  /** Whether it has tasks that no other worker may run. */
+  /** True when it can begin nothing, since tasks that nobody waits for any more do not stop. */
+  get isStuck(): boolean {
+    let over = 0;
+    for (const task of this.tasks) if (task.isOver) over += 1;
+    return over >= this.#concurrency;
+  }
+
+  /** True when it has tasks that no other worker may run. */
   get hasBound(): boolean {
-    for (const task of this.dispatched) if (task.seat !== undefined) return true;
+    for (const task of this.tasks) if (task.index !== undefined) return true;
     return false;
   }
 
-  /** Sends a snapshot that all tasks sent from now on will see. */
-  publish(value: unknown, version: number): void {
-    this.#thread.post({ type: 'snapshot', version, value }, []);
-  }
-
-  hold(view: View<unknown>): void {
-    this.#views.set(view.version, view);
-  }
-
-  released(version: number): void {
-    this.#views.get(version)?.[Symbol.dispose]();
-    this.#views.delete(version);
-  }
-
-  /** Whether it is idle, or busy with so little that the task would hardly wait. */
+  /** True when it is idle, or busy with so little that the task would hardly wait. */
   hasRoom(task: PoolTask): boolean {
-    const { size } = this.dispatched;
+    const { size } = this.tasks;
     if (this.state !== 'ready' || size >= slotCount) return false;
     if (size < this.#concurrency) return true;
-    if (!task.isPortable) return false;
-    // One task may always wait here, since it is taken back as soon as another worker is idle.
-    if (task.seat === undefined && size === this.#concurrency) return true;
+    // One task may always wait here, if it can be taken back as soon as another worker is idle.
+    if (task.isMovable && size === this.#concurrency) return true;
     const { expectedMs = Infinity } = task.handler;
     return this.#expectedMs + expectedMs <= prefetchMsMax;
   }
@@ -127,57 +167,76 @@ export class PoolMember {
     const slot = this.#freeSlots.pop() as number;
     this.#stamp += 1;
     task.ticket = ticketOf(this.#stamp, slot);
-    task.member = this;
+    task.worker = this;
     task.expectedMs = task.handler.expectedMs ?? 0;
     this.#expectedMs += task.expectedMs;
     this.#bySlot[slot] = task;
-    this.dispatched.push(task);
+    this.tasks.push(task);
     this.slots.offer(task.ticket);
-    this.#outbox.push(task.ticket, task.number, task.input);
-    if (task.transfer === undefined) return;
-    this.#transfers.push(...task.transfer);
-    if (this.dispatched.size > this.#concurrency) task.keepSpare();
+    this.#batch.push(task.ticket, task.handler.number, task.isStream, task.input);
+    if (task.transfer !== undefined)
+      for (const buffer of task.transfer) this.#transfers.push(buffer);
   }
 
   /**
-   * Sends all that was assigned in one message; what cannot be sent is refused by itself. True when
-   * the worker then has more than it can begin with.
+   * Sends all that was assigned in one message; a task that cannot be sent is refused alone. False
+   * when there was nothing to send.
    */
   flush(refused: (task: PoolTask, error: unknown) => void): boolean {
-    if (this.#outbox.length === 0) return false;
-    const batch = this.#outbox;
+    if (this.#batch.length === 0) return false;
+    const batch = this.#batch;
     const transfers = this.#transfers;
-    this.#outbox = [];
+    this.#batch = [];
     this.#transfers = [];
     try {
       this.#thread.post(batch, transfers);
     } catch {
-      for (let at = 0; at < batch.length; at += 3) {
-        const task = this.taskAt(slotOf(batch[at] as number));
-        if (task === undefined || task.ticket !== batch[at]) continue;
-        try {
-          this.#thread.post(batch.slice(at, at + 3), task.transfer ?? []);
-        } catch (cause) {
-          this.remove(task);
-          refused(task, misuse('input', 'a value that can be copied', task.input, cause));
-        }
+      for (let at = 0; at < batch.length; at += batchStep) {
+        const task = this.taskOf(batch[at] as number);
+        if (task !== undefined) this.#sendAlone(task, batch.slice(at, at + batchStep), refused);
       }
     }
-    return this.prefetched > 0;
+    return true;
   }
 
-  taskAt(slot: number): PoolTask | undefined {
-    return this.#bySlot[slot];
+  #sendAlone(
+    task: PoolTask,
+    batch: readonly unknown[],
+    refused: (task: PoolTask, error: unknown) => void,
+  ): void {
+    try {
+      this.#thread.post(batch, task.transfer ?? []);
+    } catch (cause) {
+      // Copying runs getters of the input, and those may even have cancelled the task.
+      if (task.worker === this && this.takeBack(task)) {
+        refused(task, uncopyable('input', task.input, cause));
+      }
+    }
   }
 
-  /** The task is no longer here: it has ended, or was taken back. */
+  /** Gives the results in shared memory to whoever waits for them. */
+  readResults(ended: (task: PoolTask, result: unknown, durationMs: number) => void): void {
+    this.results.read((slot, result, durationMs) => {
+      const task = this.#bySlot[slot];
+      if (task !== undefined) ended(task, result, durationMs);
+    });
+  }
+
+  /** The task that a message is about; undefined when it is no longer here. */
+  taskOf(ticket: number): PoolTask | undefined {
+    const task = this.#bySlot[slotOf(ticket)];
+    return task?.ticket === ticket ? task : undefined;
+  }
+
+  /** Forgets the task: it has ended, or was taken back. */
   remove(task: PoolTask): void {
     const slot = slotOf(task.ticket);
-    this.dispatched.remove(task);
+    this.tasks.remove(task);
     this.#bySlot[slot] = undefined;
     this.#freeSlots.push(slot);
-    this.#expectedMs = this.dispatched.size === 0 ? 0 : this.#expectedMs - task.expectedMs;
-    task.member = undefined;
+    this.#expectedMs = this.tasks.size === 0 ? 0 : this.#expectedMs - task.expectedMs;
+    task.worker = undefined;
+    if (this.state === 'retiring') this.#closeWhenDone();
   }
 
   /** Takes back a task that has not begun; false when it has. */
@@ -188,38 +247,77 @@ export class PoolMember {
   }
 
   /** Takes back, newest first, up to so many of those that may and that have not begun. */
-  revoke(count: number, may: (task: PoolTask) => boolean): PoolTask[] {
+  takeBackMany(count: number, may: (task: PoolTask) => boolean): PoolTask[] {
     const taken: PoolTask[] = [];
-    for (const task of [...this.dispatched].reverse()) {
+    for (const task of [...this.tasks].reverse()) {
       if (taken.length === count) break;
       if (may(task) && this.takeBack(task)) taken.push(task);
     }
     return taken;
   }
 
-  abort(task: PoolTask, reason: unknown): void {
-    this.slots.abort(task.ticket);
-    const { ticket } = task;
+  /** Tells a task that has begun to stop. */
+  abort({ ticket }: PoolTask, reason: unknown): void {
+    this.slots.abort(ticket);
     postError(reason, (error) => this.#thread.post({ type: 'abort', ticket, reason: error }, []));
   }
 
-  credit(task: PoolTask, chunks: number): void {
-    this.#thread.post({ type: 'credit', ticket: task.ticket, chunks }, []);
+  /** Lets a stream give so many chunks more. */
+  credit({ ticket }: PoolTask, chunks: number): void {
+    this.#thread.post({ type: 'credit', ticket, chunks }, []);
   }
 
-  close(): void {
-    this.#thread.post({ type: 'close' }, []);
+  /** Sends a snapshot that all tasks sent from now on will see. */
+  publish(value: unknown, version: number): void {
+    this.#thread.post({ type: 'snapshot', version, value }, []);
   }
 
+  /** Takes no more tasks, finishes those it has begun, and ends. */
+  retire(): void {
+    if (this.state !== 'ready') return;
+    this.state = 'retiring';
+    this.#events.changed(this);
+    this.#closeWhenDone();
+  }
+
+  /** Ends the thread at once; whatever it has begun is lost. */
   terminate(): void {
     this.#thread.terminate();
   }
 
-  /** Lets go of what it held, once the thread has ended. */
-  end(): void {
+  /** Decides whether an idle thread keeps the process alive. */
+  setRef(isHeld: boolean): void {
+    this.#thread.setRef(isHeld);
+  }
+
+  #begin(handlers: readonly string[]): void {
+    this.handlers = handlers;
+    this.#timer?.[Symbol.dispose]();
+    this.readyAt = this.#clock.now();
+    this.state = 'ready';
+    this.#events.changed(this);
+  }
+
+  #closeWhenDone(): void {
+    if (this.tasks.size > 0 || this.#isClosing) return;
+    this.#isClosing = true;
+    this.#thread.post({ type: 'close' }, []);
+    this.#limit('teardown');
+  }
+
+  #end(error: unknown): void {
+    if (this.state === 'gone') return;
     this.state = 'gone';
-    this.timer?.[Symbol.dispose]();
-    for (const view of this.#views.values()) view[Symbol.dispose]();
-    this.#views.clear();
+    this.error ??= error;
+    this.#timer?.[Symbol.dispose]();
+    this.#events.changed(this);
+  }
+
+  #limit(step: 'setup' | 'teardown'): void {
+    const { startMsMax } = this.#settings;
+    this.#timer = this.#clock.after(startMsMax, () => {
+      this.error ??= new Error(`its ${step} took more than ${startMsMax} ms`);
+      this.terminate();
+    });
   }
 }

@@ -1,9 +1,9 @@
 import { checkNumber } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { type Random, systemRandom } from '../base/random.ts';
-import { PoolHost } from '../pool/thread/host.ts';
-import type { Thread, ThreadEvents, Threads } from '../pool/thread-start.ts';
-import type { FromWorker, ThreadStart, ToWorker } from '../pool/wire.ts';
+import type { FromWorker, ThreadStart, ToWorker } from '../pool/messages.ts';
+import { TaskRunner } from '../pool/thread/runner.ts';
+import type { Thread, ThreadEvents, Threads } from '../pool/threads.ts';
 
 export interface SimulatedThreadsOptions {
   /** The clock of the pool: a virtual one. */
@@ -62,7 +62,7 @@ class SimulatedThread implements Thread {
   readonly utilisation = 0;
   readonly #clock: Clock;
   readonly #delayMs: () => number;
-  readonly #host: PoolHost;
+  readonly #runner: TaskRunner;
   readonly #exit: (error: unknown) => void;
   readonly #timers = new Set<Disposable>();
   #events: ThreadEvents | undefined;
@@ -78,7 +78,7 @@ class SimulatedThread implements Thread {
     this.#clock = time.clock;
     this.#delayMs = time.delayMs;
     this.#exit = exit;
-    this.#host = new PoolHost(start, {
+    this.#runner = new TaskRunner(start, {
       clock: time.clock,
       post: (message, transfer) => {
         const copy: FromWorker = structuredClone(message, { transfer: [...transfer] });
@@ -96,12 +96,15 @@ class SimulatedThread implements Thread {
 
   post(message: ToWorker, transfer: readonly ArrayBuffer[]): void {
     const copy: ToWorker = structuredClone(message, { transfer: [...transfer] });
-    this.#toWorkerAt = this.#later(this.#toWorkerAt, () => this.#host.receive(copy));
+    this.#toWorkerAt = this.#later(this.#toWorkerAt, () => this.#runner.receive(copy));
   }
 
   terminate(): void {
     this.#fromWorkerAt = this.#later(this.#fromWorkerAt, () => this.end(undefined));
   }
+
+  /** The process is the test's own: nothing to decide. */
+  setRef(): void {}
 
   end(error: unknown): void {
     this.#hasEnded = true;

@@ -1,6 +1,6 @@
-/** What a handler of a worker module is given besides its input. */
+/** The second argument of each handler of a worker module. */
 export interface WorkerContext<Resource = unknown, State = unknown> {
-  /** What this worker's `setup` gave: its own, shared with no other worker. */
+  /** The value that this worker's `setup` gave: shared with no other worker. */
   readonly resource: Resource;
   /** The snapshot as it was when the task began; it stays the same until the task ends. */
   readonly snapshot: State;
@@ -12,11 +12,15 @@ export interface WorkerContext<Resource = unknown, State = unknown> {
   readonly aborted: boolean;
 }
 
-/** What `setup` and `teardown` of a worker module are given. */
-export type SetupContext<State = unknown> = Pick<
-  WorkerContext<unknown, State>,
-  'snapshot' | 'version'
->;
+/** The argument of the `setup` of a worker module. */
+export interface SetupContext<State = unknown, Data = unknown> {
+  /** The newest snapshot when the worker starts. */
+  readonly snapshot: State;
+  /** The number of that snapshot; 0 before the first was published. */
+  readonly version: number;
+  /** The pool's option `workerData`. */
+  readonly workerData: Data;
+}
 
 /** A result whose buffers are moved to the caller instead of copied. */
 export class Transfer<T> {

@@ -1,8 +1,8 @@
 import { extname } from 'node:path';
-import { Worker } from 'node:worker_threads';
-import type { FromWorker, ThreadStart, ToWorker } from './wire.ts';
+import { type ResourceLimits, Worker } from 'node:worker_threads';
+import type { FromWorker, ThreadStart, ToWorker } from './messages.ts';
 
-/** What a thread tells its owner. */
+/** The receiver of a thread's messages. */
 export interface ThreadEvents {
   message(message: FromWorker): void;
   /** The thread has ended, for this reason if it was not asked to. */
@@ -15,28 +15,39 @@ export interface Thread {
   post(message: ToWorker, transfer: readonly ArrayBuffer[]): void;
   /** Ends it at once, whatever it does. */
   terminate(): void;
+  /** Decides whether the thread keeps the process alive. */
+  setRef(isHeld: boolean): void;
   /** The share of its life that it was busy, from 0 to 1. */
   readonly utilisation: number;
 }
 
-/** Where threads come from. */
-export type Threads = (
-  start: ThreadStart,
-  events: ThreadEvents,
-  options: { readonly heapMbMax: number | undefined },
-) => Thread;
+export interface ThreadOptions {
+  readonly env: NodeJS.ProcessEnv | undefined;
+  readonly resourceLimits: ResourceLimits | undefined;
+}
+
+/** Starts a thread. Throws if the system has none to give. */
+export type Threads = (start: ThreadStart, events: ThreadEvents, options: ThreadOptions) => Thread;
 
 /** Real threads. */
-export const workerThreads: Threads = (workerData, events, { heapMbMax }) => {
+export const workerThreads: Threads = (workerData, events, { env, resourceLimits }) => {
   // The build turns `.ts` imports into `.js`, but not the names in URLs.
   const entry = new URL(`./thread/entry${extname(import.meta.url)}`, import.meta.url);
-  const resourceLimits = heapMbMax === undefined ? {} : { maxOldGenerationSizeMb: heapMbMax };
   // A switch that says how to read a program from the command line keeps a thread from starting.
   const isInherited = !process.execArgv.some((name) => name.startsWith('--input-type'));
-  const options = { workerData, resourceLimits, ...(isInherited ? {} : { execArgv: [] }) };
-  const worker = new Worker(entry, options);
+  const worker = new Worker(entry, {
+    workerData,
+    env: env ?? process.env,
+    resourceLimits: resourceLimits ?? {},
+    ...(isInherited ? {} : { execArgv: [] }),
+  });
   let failure: unknown;
   worker.on('message', events.message);
+  worker.on('messageerror', (error) => {
+    // Its result cannot be read, and nobody knows whose it is.
+    failure = error;
+    void worker.terminate();
+  });
   worker.on('error', (error) => {
     failure = error;
   });
@@ -46,6 +57,7 @@ export const workerThreads: Threads = (workerData, events, { heapMbMax }) => {
   return {
     post: (message, transfer) => worker.postMessage(message, transfer),
     terminate: () => void worker.terminate(),
+    setRef: (isHeld) => (isHeld ? worker.ref() : worker.unref()),
     get utilisation() {
       return worker.performance.eventLoopUtilization().utilization;
     },

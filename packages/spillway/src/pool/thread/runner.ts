@@ -1,27 +1,17 @@
 import { getHeapStatistics } from 'node:v8';
-import { misuse } from '../../base/check.ts';
 import type { Clock } from '../../base/clock.ts';
+import { batchStep, type FromWorker, type ThreadStart, type ToWorker } from '../messages.ts';
+import { ResultWriter } from '../results.ts';
+import { slotOf, TaskSlots } from '../slots.ts';
 import { Snapshot } from '../snapshot.ts';
-import {
-  type FromWorker,
-  postError,
-  SharedSlots,
-  type ThreadStart,
-  type ToWorker,
-  unpackError,
-} from '../wire.ts';
-import { isThenable, PoolHostTask } from './task.ts';
+import { postError, uncopyable, unpackError } from '../wire-error.ts';
+import { isThenable, RunningTask } from './running-task.ts';
 import { Transfer } from './worker-context.ts';
 
 const gaugeMs = 1_000;
-/**
- * A worker with more to do wakes the pool only this often, in milliseconds: waking it for each of
- * many short tasks makes batches crumble. What ends before a long task is found by `PoolPoll`.
- */
-const silenceMsMax = 0.25;
 
-/** What the worker's side of a pool needs of the thread it runs in. */
-export interface HostPort {
+/** The thread that a runner runs in. */
+export interface RunnerPort {
   post(message: FromWorker, transfer: readonly ArrayBuffer[]): void;
   /** Ends the thread, though timers or sockets of the module may be left. */
   close(): void;
@@ -31,33 +21,31 @@ export interface HostPort {
 type Handler = (input: unknown, context: unknown) => unknown;
 
 /** The worker's side of a pool: runs the handlers of one module, on resources of its own. */
-export class PoolHost {
+export class TaskRunner {
   readonly clock: Clock;
-  readonly slots: SharedSlots;
-  resource: unknown;
+  readonly slots: TaskSlots;
   readonly snapshot: Snapshot<unknown>;
+  resource: unknown;
   readonly #start: ThreadStart;
-  readonly #port: HostPort;
+  readonly #port: RunnerPort;
+  readonly #results: ResultWriter;
   readonly #waiting: unknown[] = [];
-  /** Where the next waiting task begins: taking from the front of an array would move the rest. */
+  /** The place of the next waiting task: taking from the front of an array would move the rest. */
   #next = 0;
-  readonly #running = new Map<number, PoolHostTask>();
+  readonly #running = new Map<number, RunningTask>();
   #handlers: Handler[] = [];
   #teardown: unknown;
   #gaugedAt = -gaugeMs;
   /** True while it goes through tasks without a pause. */
   #isPumping = false;
-  /** There are results that the pool has not been told of. */
-  #isSilent = false;
-  #wokeAt = -Infinity;
 
-  constructor(start: ThreadStart, port: HostPort) {
+  constructor(start: ThreadStart, port: RunnerPort) {
     this.#start = start;
     this.#port = port;
     this.clock = port.clock;
-    this.slots = new SharedSlots(start.buffer);
-    const release = (_: unknown, version: number) => this.post({ type: 'released', version });
-    this.snapshot = new Snapshot<unknown>(undefined, { release });
+    this.slots = new TaskSlots(start.slots);
+    this.#results = new ResultWriter(start.results, () => this.post(undefined));
+    this.snapshot = new Snapshot<unknown>(undefined, { release: () => this.#noteVersion() });
   }
 
   post(message: FromWorker, transfer: readonly ArrayBuffer[] = []): void {
@@ -82,26 +70,33 @@ export class PoolHost {
   }
 
   /** A task that did not end at once is over; the next may begin. */
-  ended(task: PoolHostTask): void {
+  ended(task: RunningTask): void {
     this.#running.delete(task.ticket);
     this.#pump();
   }
 
   /** Tells the pool how a task ended: through shared memory if that is enough, else by message. */
-  report(ticket: number, result: unknown, startedAt: number, isStream = false): void {
+  report({ ticket, startedAt, isStream }: RunningTask, result: unknown): void {
     const now = this.clock.now();
     const durationMs = now - startedAt;
-    if (!isStream && this.slots.end(ticket, result, durationMs)) {
-      this.#isSilent = true;
-      if (!this.#isPumping || now - this.#wokeAt >= silenceMsMax) this.#wake(now);
+    if (!isStream && this.#results.write(slotOf(ticket), result, durationMs)) {
+      this.#results.tell(now, !this.#isPumping);
       return;
     }
     const { value, list } = result instanceof Transfer ? result : { value: result, list: [] };
     try {
       this.post({ type: 'result', ticket, value, durationMs }, list);
     } catch (error) {
-      this.reportError(ticket, uncopyable('result', value, error), startedAt);
+      this.#reportError(ticket, uncopyable('result', value, error), durationMs);
     }
+  }
+
+  reportError({ ticket, startedAt }: RunningTask, thrown: unknown): void {
+    this.#reportError(ticket, thrown, this.clock.now() - startedAt);
+  }
+
+  #reportError(ticket: number, thrown: unknown, durationMs: number): void {
+    postError(thrown, (error) => this.post({ type: 'error', ticket, error, durationMs }));
   }
 
   chunk(ticket: number, chunk: unknown): void {
@@ -113,11 +108,6 @@ export class PoolHost {
     }
   }
 
-  reportError(ticket: number, thrown: unknown, startedAt: number): void {
-    const durationMs = this.clock.now() - startedAt;
-    postError(thrown, (error) => this.post({ type: 'error', ticket, error, durationMs }));
-  }
-
   async #setUp(version: number, value: unknown): Promise<void> {
     try {
       if (version > 0) this.snapshot.publish(value, version);
@@ -126,7 +116,10 @@ export class PoolHost {
       const handlers = Object.entries(rest).filter(([, handler]) => typeof handler === 'function');
       this.#handlers = handlers.map(([, handler]) => handler as Handler);
       this.#teardown = teardown;
-      if (typeof setup === 'function') this.resource = await setup({ snapshot: value, version });
+      const { workerData } = this.#start;
+      if (typeof setup === 'function') {
+        this.resource = await setup({ snapshot: value, version, workerData });
+      }
       this.#gauge();
       this.post({ type: 'ready', handlers: handlers.map(([name]) => name) });
     } catch (error) {
@@ -135,46 +128,40 @@ export class PoolHost {
     }
   }
 
-  /** Tells the pool that there are results in shared memory, unless it knows. */
-  #wake(now: number): void {
-    this.#isSilent = false;
-    this.#wokeAt = now;
-    if (this.slots.mustWake()) this.post(undefined);
-  }
-
   #pump(): void {
     const { concurrency } = this.#start;
     this.#isPumping = true;
     while (this.#next < this.#waiting.length && this.#running.size < concurrency) {
-      const ticket = this.#waiting[this.#next] as number;
-      const handler = this.#waiting[this.#next + 1] as number;
-      const input = this.#waiting[this.#next + 2];
-      this.#next += 3;
-      if (this.slots.claim(ticket)) this.#run(ticket, handler, input);
+      const at = this.#next;
+      this.#next += batchStep;
+      const ticket = this.#waiting[at] as number;
+      if (this.slots.claim(ticket)) this.#run(ticket, at);
     }
     this.#isPumping = false;
-    if (this.#isSilent) this.#wake(this.clock.now());
+    const now = this.clock.now();
+    this.#results.tell(now, true);
     if (this.#next < this.#waiting.length) return;
     this.#waiting.length = 0;
     this.#next = 0;
-    if (this.clock.now() - this.#gaugedAt >= gaugeMs) this.#gauge();
+    if (now - this.#gaugedAt >= gaugeMs) this.#gauge();
   }
 
-  #run(ticket: number, number: number, input: unknown): void {
-    const task = new PoolHostTask(this, ticket);
-    const isStream = number < 0;
+  #run(ticket: number, at: number): void {
+    const isStream = this.#waiting[at + 2] as boolean;
+    const task = new RunningTask(this, ticket, isStream);
     try {
-      const result = this.#handlers[isStream ? -1 - number : number]?.(input, task);
+      const handler = this.#handlers[this.#waiting[at + 1] as number];
+      const result = handler?.(this.#waiting[at + 3], task);
       if (isStream || isThenable(result)) {
         this.#running.set(ticket, task);
-        void task.settle(result, isStream);
+        void task.settle(result);
       } else {
         task[Symbol.dispose]();
-        this.report(ticket, result, task.startedAt);
+        this.report(task, result);
       }
     } catch (error) {
       task[Symbol.dispose]();
-      this.reportError(ticket, error, task.startedAt);
+      this.reportError(task, error);
     }
   }
 
@@ -182,6 +169,10 @@ export class PoolHost {
     const { used_heap_size, external_memory } = getHeapStatistics();
     this.slots.heapBytes = used_heap_size + external_memory;
     this.#gaugedAt = this.clock.now();
+  }
+
+  #noteVersion(): void {
+    this.slots.version = this.snapshot.stats.held[0]?.version ?? 0;
   }
 
   async #close(): Promise<void> {
@@ -196,8 +187,4 @@ export class PoolHost {
   #fail(error: unknown): void {
     postError(error, (packed) => this.post({ type: 'failed', error: packed }));
   }
-}
-
-function uncopyable(name: string, value: unknown, cause: unknown): Error {
-  return misuse(name, 'a value that can be copied', value, cause);
 }

@@ -1,29 +1,31 @@
 import type { View } from '../snapshot.ts';
-import type { PoolHost } from './host.ts';
+import type { TaskRunner } from './runner.ts';
 import type { WorkerContext } from './worker-context.ts';
 
-/** How many chunks of a stream may be on their way before the reader has asked for more. */
+/** The number of chunks that may be on their way before the reader has asked for more. */
 export const streamWindow = 16;
 
-/** A task inside a worker, and what its handler sees of it. */
-export class PoolHostTask implements WorkerContext, Disposable {
+/** A task inside a worker, and the context that its handler is given. */
+export class RunningTask implements WorkerContext, Disposable {
   readonly ticket: number;
+  readonly isStream: boolean;
   readonly startedAt: number;
-  readonly #host: PoolHost;
+  readonly #runner: TaskRunner;
   readonly #view: View<unknown>;
   #controller: AbortController | undefined;
   #credit = streamWindow;
   #wake: (() => void) | undefined;
 
-  constructor(host: PoolHost, ticket: number) {
-    this.#host = host;
+  constructor(runner: TaskRunner, ticket: number, isStream: boolean) {
+    this.#runner = runner;
     this.ticket = ticket;
-    this.startedAt = host.clock.now();
-    this.#view = host.snapshot.acquire();
+    this.isStream = isStream;
+    this.startedAt = runner.clock.now();
+    this.#view = runner.snapshot.acquire();
   }
 
   get resource(): unknown {
-    return this.#host.resource;
+    return this.#runner.resource;
   }
 
   get snapshot(): unknown {
@@ -35,7 +37,7 @@ export class PoolHostTask implements WorkerContext, Disposable {
   }
 
   get aborted(): boolean {
-    return this.#host.slots.isAborted(this.ticket);
+    return this.#runner.slots.isAborted(this.ticket);
   }
 
   /** Made when first asked for: most tasks never look. */
@@ -56,25 +58,24 @@ export class PoolHostTask implements WorkerContext, Disposable {
   }
 
   /** Waits for the end of what a handler has begun, and reports it. */
-  async settle(result: unknown, isStream: boolean): Promise<void> {
-    const { ticket, startedAt } = this;
-    const host = this.#host;
+  async settle(result: unknown): Promise<void> {
+    const runner = this.#runner;
     try {
       // A stream begins here and now: the next task must not begin before it.
-      const value = isStream ? await this.#stream(result) : await result;
+      const value = this.isStream ? await this.#stream(result) : await result;
       this[Symbol.dispose]();
-      host.report(ticket, value, startedAt, isStream);
+      runner.report(this, value);
     } catch (error) {
       this[Symbol.dispose]();
-      host.reportError(ticket, error, startedAt);
+      runner.reportError(this, error);
     }
-    host.ended(this);
+    runner.ended(this);
   }
 
   async #stream(result: unknown): Promise<void> {
     const chunks = isThenable(result) ? await result : result;
     for await (const chunk of chunks as AsyncIterable<unknown>) {
-      this.#host.chunk(this.ticket, chunk);
+      this.#runner.chunk(this.ticket, chunk);
       this.#credit -= 1;
       while (this.#credit <= 0 && !this.#controller?.signal.aborted) {
         await new Promise<void>((resolve) => {
@@ -90,7 +91,7 @@ export class PoolHostTask implements WorkerContext, Disposable {
   }
 }
 
-/** Whether the result is still to come. */
+/** True when the result is still to come. */
 export function isThenable(result: unknown): result is PromiseLike<unknown> {
   return typeof (result as { then?: unknown } | undefined)?.then === 'function';
 }

@@ -1,0 +1,343 @@
+import { misuse } from '../base/check.ts';
+import type { Clock } from '../base/clock.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { Meter, type MeterStats, type Refusal } from '../meter/meter.ts';
+import { leastBusy, steal } from './balance.ts';
+import type { TaskMessage } from './messages.ts';
+import type { PoolSettings } from './options.ts';
+import { TaskQueue } from './queue.ts';
+import { ResultTimer } from './results.ts';
+import {
+  checkRunOptions,
+  PoolHandler,
+  type PoolRunOptions,
+  PoolTask,
+  type TaskOwner,
+} from './task.ts';
+import { unpackError } from './wire-error.ts';
+import type { Worker, WorkerEvents } from './worker.ts';
+import type { Workers } from './workers.ts';
+
+/** The options of a call without any; they need no check. */
+export const plainOptions: PoolRunOptions = {};
+
+/** The tasks of a pool: they wait here, go to workers, and come back. {@link Workers} has threads. */
+export class Dispatcher implements WorkerEvents, TaskOwner {
+  readonly #settings: PoolSettings;
+  readonly #clock: Clock;
+  readonly #workers: Workers;
+  readonly #meter: Meter;
+  readonly #queue: TaskQueue;
+  readonly #handlers = new Map<string, PoolHandler>();
+  readonly #limit: number;
+  readonly #resultTimer: ResultTimer;
+  /** Tasks that wait or run. */
+  #tasks = 0;
+  #isDispatchDue = false;
+  /** Goes off when the oldest task may be past its deadline. */
+  #deadlineTimer: Disposable | undefined;
+  #isClosing = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(settings: PoolSettings, workers: Workers) {
+    const { clock, random } = settings;
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#workers = workers;
+    this.#limit = settings.workers * settings.concurrency;
+    this.#meter = new Meter(clock.now());
+    this.#queue = new TaskQueue(settings.workers, random() * 2 ** 32);
+    this.#resultTimer = new ResultTimer(clock, () => this.#readAll());
+  }
+
+  /** Learns the names of the handlers, once the workers are warm. */
+  start(handlers: readonly string[]): void {
+    for (const [number, name] of handlers.entries()) {
+      this.#handlers.set(name, new PoolHandler(number));
+    }
+    this.#setRef(false);
+  }
+
+  /** False while no worker takes tasks. */
+  get ready(): boolean {
+    const { serving } = this.#workers;
+    return !this.#isClosing && serving.some((worker) => worker !== undefined && !worker.isStuck);
+  }
+
+  get stats(): MeterStats & { limit: number; inside: number; waiting: number } {
+    let inside = 0;
+    for (const worker of this.#workers.all) inside += worker.inside;
+    return {
+      limit: this.#limit,
+      inside,
+      waiting: this.#tasks - inside,
+      ...this.#meter.stats(this.#clock.now()),
+    };
+  }
+
+  /** Takes a task; with `chunk` it is one that streams. Throws when it is asked for wrongly. */
+  submit(
+    name: string,
+    input: unknown,
+    options: PoolRunOptions,
+    chunk?: (value: unknown) => void,
+  ): PoolTask {
+    if (options !== plainOptions) checkRunOptions(options);
+    const { signal, affinity } = options;
+    const handler = this.#handlers.get(name);
+    if (handler === undefined) {
+      const names = [...this.#handlers.keys()].join(', ');
+      throw misuse('name', `one of the module's handlers: ${names}`, name);
+    }
+    const index = affinity === undefined ? undefined : this.#queue.indexOf(affinity);
+    const call = { handler, input, index, arrivedAt: this.#clock.now(), chunk };
+    const task = new PoolTask(this, call, options);
+    this.#meter.arrive();
+    if (signal?.aborted) {
+      this.#meter.refuse('aborted');
+      task.refuse(signal.reason);
+    } else if (this.#isClosing) {
+      this.#refuse(task, 'closed');
+    } else {
+      this.#queue.push(task);
+      this.#tasks += 1;
+      if (this.#tasks === 1) this.#setRef(true);
+      if (this.#tasks > this.#limit + this.#settings.queueMax) this.#trim(task);
+      if (this.#tasks > 0) this.#watchDeadline(task.arrivedAt);
+      this.#dispatchSoon();
+    }
+    return task;
+  }
+
+  cancel(task: PoolTask, reason: unknown): void {
+    if (!this.#withdraw(task, 'aborted')) {
+      if (task.cancelsQueued) {
+        task.abandon();
+        return;
+      }
+      this.#stop(task, reason);
+    }
+    task.refuse(reason);
+  }
+
+  /** Ends a task before its worker does, and tells the caller why. */
+  end(task: PoolTask, error: unknown, refusal: Refusal = 'aborted'): void {
+    if (!this.#withdraw(task, refusal)) this.#stop(task, error);
+    task.refuse(error);
+  }
+
+  /** Takes no more tasks; refuses those that are left at the limit. */
+  async drain(limit: AbortSignal): Promise<void> {
+    this.#isClosing = true;
+    await new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+      if (this.#tasks === 0 || limit.aborted) resolve();
+      else limit.addEventListener('abort', () => resolve(), { once: true });
+    });
+    const closed = new SpillwayError('POOL_CLOSED', 'the pool was closed before the task was done');
+    for (const task of this.#unanswered()) this.end(task, closed, 'closed');
+    this.#deadlineTimer?.[Symbol.dispose]();
+  }
+
+  readonly message = (worker: Worker, message: TaskMessage): void => {
+    const now = this.#clock.now();
+    worker.readResults((task, result, durationMs) => {
+      task.handler.learn(durationMs);
+      if (this.#done(worker, task, now, durationMs)) task.grant(result);
+    });
+    const task = message && worker.taskOf(message.ticket);
+    if (message === undefined || task === undefined) return;
+    if (message.type === 'chunk') {
+      if (!task.isOver) task.chunk?.(message.value);
+      return;
+    }
+    task.handler.learn(message.durationMs);
+    if (!this.#done(worker, task, now, message.durationMs)) return;
+    if (message.type === 'result') task.grant(message.value);
+    else task.refuse(unpackError(message.error));
+  };
+
+  changed(worker: Worker): void {
+    if (worker.state === 'gone') this.message(worker, undefined);
+    if (worker.state !== 'ready') {
+      // Moved buffers cannot come back: a retiring worker runs such a task, a lost one loses it.
+      const taken = worker.takeBackMany(worker.tasks.size, (task) => task.transfer === undefined);
+      for (const task of taken) this.#queue.putBack(task);
+    }
+    if (worker.state === 'gone') this.#lose(worker);
+    this.#dispatchSoon();
+  }
+
+  /** Refuses the newest task of the key that has most waiting. */
+  #trim(newcomer: PoolTask): void {
+    const task = this.#queue.surplus(newcomer);
+    this.#queue.remove(task);
+    this.#finish(task);
+    this.#refuse(task, 'full');
+  }
+
+  #refuse(task: PoolTask, reason: 'closed' | 'full'): void {
+    this.#meter.refuse(reason);
+    const retryAfterMs = this.#meter.retryAfterMs(this.#settings.queueMax, this.#limit);
+    task.refuse(
+      reason === 'closed'
+        ? new SpillwayError('POOL_CLOSED', 'the pool is closed')
+        : new SpillwayError('POOL_FULL', `${this.#tasks} tasks wait or run`, { retryAfterMs }),
+    );
+  }
+
+  /** Takes away a task that has not begun, wherever it is; false when it has. */
+  #withdraw(task: PoolTask, refusal: Refusal): boolean {
+    const { worker } = task;
+    if (!(worker === undefined ? this.#queue.remove(task) : worker.takeBack(task))) return false;
+    this.#meter.refuse(refusal);
+    this.#finish(task);
+    return true;
+  }
+
+  /** Tells a task that has begun to stop. */
+  #stop(task: PoolTask, reason: unknown): void {
+    const { worker } = task;
+    if (task.isOver || worker === undefined) return;
+    task.isOver = true;
+    worker.abort(task, reason);
+    const { killAfterMs } = this.#settings;
+    task.kill = this.#clock.after(killAfterMs, () => this.#kill(worker, task, true));
+  }
+
+  /** Ends the thread of a task that does not stop; its neighbours get as long again to end. */
+  #kill(worker: Worker, task: PoolTask, hasMercy: boolean): void {
+    const hasNeighbours = [...worker.tasks].some((other) => !other.isOver && other.hasBegun);
+    worker.retire();
+    if (hasMercy && hasNeighbours) {
+      const { killAfterMs } = this.#settings;
+      task.kill = this.#clock.after(killAfterMs, () => this.#kill(worker, task, false));
+    } else {
+      worker.terminate();
+    }
+  }
+
+  /** The task is no longer this pool's concern. */
+  #finish(task: PoolTask): void {
+    task.kill?.[Symbol.dispose]();
+    this.#tasks -= 1;
+    if (this.#tasks > 0) return;
+    this.#resultTimer[Symbol.dispose]();
+    this.#setRef(false);
+    this.#onEmpty?.();
+  }
+
+  /** A pool that need not keep the process alive does so only while it has tasks. */
+  #setRef(isHeld: boolean): void {
+    if (this.#settings.ref) return;
+    this.#workers.setRef(isHeld);
+    if (isHeld) return;
+    this.#deadlineTimer?.[Symbol.dispose]();
+    this.#deadlineTimer = undefined;
+  }
+
+  /** One timer for the oldest task: it stays set when that has ended, since others follow. */
+  #watchDeadline(arrivedAt: number): void {
+    if (this.#deadlineTimer !== undefined) return;
+    const waitMs = Math.max(0, arrivedAt + this.#settings.deadlineMs - this.#clock.now());
+    this.#deadlineTimer = this.#clock.after(waitMs, this.#expire);
+  }
+
+  readonly #expire = (): void => {
+    this.#deadlineTimer = undefined;
+    const { deadlineMs } = this.#settings;
+    const now = this.#clock.now();
+    let oldestAt = Infinity;
+    for (const task of this.#unanswered()) {
+      if (task.arrivedAt + deadlineMs > now) oldestAt = Math.min(oldestAt, task.arrivedAt);
+      else
+        this.end(
+          task,
+          new SpillwayError('DEADLINE', `not done within ${deadlineMs} ms`),
+          'deadline',
+        );
+    }
+    if (oldestAt < Infinity) this.#watchDeadline(oldestAt);
+  };
+
+  /** The tasks whose callers have no answer yet, wherever they are. */
+  #unanswered(): PoolTask[] {
+    const sent = [...this.#workers.all].flatMap((worker) => [...worker.tasks]);
+    return [...this.#queue, ...sent].filter((task) => !task.isOver);
+  }
+
+  /** Puts dispatching off to the end of this turn, so that all that is due goes out together. */
+  #dispatchSoon(): void {
+    if (this.#isDispatchDue) return;
+    this.#isDispatchDue = true;
+    process.nextTick(this.#dispatch);
+  }
+
+  readonly #dispatch = (): void => {
+    this.#isDispatchDue = false;
+    const { serving } = this.#workers;
+    const queue = this.#queue;
+    for (let task = queue.next(); task; task = queue.next()) {
+      const worker = leastBusy(serving, task);
+      if (worker === undefined) break;
+      queue.take(task);
+      worker.assign(task);
+    }
+    for (const [index, worker] of serving.entries()) {
+      for (let task = queue.nextBoundTo(index); task; task = queue.nextBoundTo(index)) {
+        if (!worker?.hasRoom(task) || this.#isHeldBack(index)) break;
+        queue.remove(task);
+        worker.assign(task);
+      }
+    }
+    if (queue.next() === undefined) steal(serving);
+    for (const worker of serving) {
+      const isSent = worker?.flush(this.#unsendable) ?? false;
+      if (isSent && worker !== undefined && worker.prefetched > 0) this.#resultTimer.start();
+    }
+    this.#workers.noticeWear();
+  };
+
+  /** True while a worker that leaves this index has tasks bound to it: none may overtake them. */
+  #isHeldBack(index: number): boolean {
+    for (const worker of this.#workers.all) {
+      if (worker.index === index && worker.state === 'retiring' && worker.hasBound) return true;
+    }
+    return false;
+  }
+
+  readonly #unsendable = (task: PoolTask, error: unknown): void => {
+    this.#meter.refuse('aborted');
+    this.#finish(task);
+    task.refuse(error);
+  };
+
+  /** Takes the results that are in shared memory; false when there were none. */
+  #readAll(): boolean {
+    const before = this.#tasks;
+    for (const worker of this.#workers.all) {
+      if (worker.tasks.size > 0) this.message(worker, undefined);
+    }
+    return this.#tasks < before;
+  }
+
+  /** The worker is done with the task; true when its caller is still to be told. */
+  #done(worker: Worker, task: PoolTask, now: number, serviceMs: number): boolean {
+    worker.remove(task);
+    worker.done += 1;
+    this.#meter.pass(now, { waitMs: Math.max(0, now - task.arrivedAt - serviceMs), serviceMs });
+    this.#finish(task);
+    this.#dispatchSoon();
+    return !task.isOver;
+  }
+
+  /** A worker has ended: the tasks that it had begun are lost. */
+  #lose(worker: Worker): void {
+    const { error: cause } = worker;
+    const message = `the task's worker ended${cause instanceof Error ? `: ${cause.message}` : ''}`;
+    for (const task of worker.tasks) {
+      const isAwaited = this.#done(worker, task, this.#clock.now(), 0);
+      if (isAwaited) task.refuse(new SpillwayError('WORKER_LOST', message, { cause }));
+    }
+  }
+}
