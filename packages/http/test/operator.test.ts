@@ -235,7 +235,7 @@ describe('metrics', () => {
     assert.equal(value('spillway_pool_workers{pool="render",state="ready"}'), 1);
     assert.equal(value('spillway_pool_finished_total{pool="render"}'), 1);
     assert.ok(value('spillway_pool_utilisation{pool="render"}') !== undefined);
-    assert.equal(value('spillway_snapshot_version{snapshot="render"}'), 0);
+    assert.equal(value('spillway_pool_version{pool="render"}'), 0);
     assert.equal(value('spillway_snapshot_versions{snapshot="prices"}'), 1);
     assert.equal(value('spillway_backlog_waiting{backlog="jobs"}'), 0);
     assert.equal(value('spillway_backlog_dropped_total{backlog="jobs",reason="full"}'), 0);

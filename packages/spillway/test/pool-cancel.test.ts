@@ -129,10 +129,11 @@ describe('a task that does not stop', () => {
   it('loses its thread, and what had not begun there runs elsewhere', async () => {
     await using pool = await open({ killAfterMs: 100 });
     const controller = new AbortController();
-    const stuck = pool.run('hog', 60_000, { signal: controller.signal });
+    const log = newLog();
+    const stuck = pool.run('stuck', log, { signal: controller.signal });
     const [before] = pool.stats.workers;
     const next = [1, 2, 3].map((n) => pool.run('echo', n));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await written(log, 0);
     controller.abort();
     await assert.rejects(stuck, { name: 'AbortError' });
     assert.deepEqual(await Promise.all(next), [1, 2, 3]);

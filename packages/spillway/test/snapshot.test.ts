@@ -19,7 +19,8 @@ describe('Snapshot', () => {
     assert.equal(snapshot.publish({ left: 2, right: 2 }), 2);
     assert.deepEqual(await Promise.all([first, second]), [0, 1]);
     assert.deepEqual(snapshot.current, { left: 2, right: 2 });
-    assert.deepEqual(snapshot.stats, { version: 2, held: [{ version: 2, views: 0 }] });
+    assert.deepEqual(snapshot.stats.held, [{ version: 2, views: 0 }]);
+    assert.deepEqual([snapshot.stats.kind, snapshot.stats.version], ['snapshot', 2]);
   });
 
   it('releases a replaced version when its last view is disposed, and only once', () => {
@@ -85,7 +86,8 @@ describe('Snapshot', () => {
     assert.equal(snapshot.current, 'b');
     assert.equal(snapshot.publish('c'), 2);
     assert.equal(snapshot.current, 'nested');
-    assert.deepEqual(snapshot.stats, { version: 3, held: [{ version: 3, views: 0 }] });
+    assert.deepEqual(snapshot.stats.held, [{ version: 3, views: 0 }]);
+    assert.deepEqual([snapshot.stats.kind, snapshot.stats.version], ['snapshot', 3]);
     assert.deepEqual(released, [0, 1, 2]);
   });
 

@@ -62,6 +62,7 @@ const kinds: Readonly<Record<PartKind, Kind>> = {
       heapBytes: gauge('Bytes in use by all workers.'),
       recycled: counter('Workers replaced because of age, tasks or memory.'),
       lost: counter('Workers that ended by themselves or were ended.'),
+      version: gauge('The snapshot version that tasks sent now will see.'),
     },
   },
   bucket: {

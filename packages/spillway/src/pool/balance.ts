@@ -14,7 +14,7 @@ export function leastBusy(workers: Serving, task: PoolTask): Worker | undefined 
   return best;
 }
 
-/** Work stealing: idle workers take what waits in busy ones, so nothing waits behind a long task. */
+/** Work stealing: idle workers take what waits in busy ones, so none waits behind a long task. */
 export function steal(workers: Serving): void {
   for (const idle of workers) {
     if (idle?.state === 'ready' && idle.isIdle) stealFor(idle, workers);

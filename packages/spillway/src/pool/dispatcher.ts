@@ -2,6 +2,7 @@ import { misuse } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { Meter, type MeterStats, type Refusal } from '../meter/meter.ts';
+import { Deadlines } from '../wait/deadlines.ts';
 import { leastBusy, steal } from './balance.ts';
 import type { TaskMessage } from './messages.ts';
 import type { PoolSettings } from './options.ts';
@@ -21,7 +22,7 @@ import type { Workers } from './workers.ts';
 /** The options of a call without any; they need no check. */
 export const plainOptions: PoolRunOptions = {};
 
-/** The tasks of a pool: they wait here, go to workers, and come back. {@link Workers} has threads. */
+/** The tasks of a pool: they wait here, go to workers, and come back. */
 export class Dispatcher implements WorkerEvents, TaskOwner {
   readonly #settings: PoolSettings;
   readonly #clock: Clock;
@@ -31,11 +32,10 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   readonly #handlers = new Map<string, PoolHandler>();
   readonly #limit: number;
   readonly #resultTimer: ResultTimer;
+  readonly #deadlines: Deadlines;
   /** Tasks that wait or run. */
   #tasks = 0;
   #isDispatchDue = false;
-  /** Goes off when the oldest task may be past its deadline. */
-  #deadlineTimer: Disposable | undefined;
   #isClosing = false;
   #onEmpty: (() => void) | undefined;
 
@@ -48,6 +48,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     this.#meter = new Meter(clock.now());
     this.#queue = new TaskQueue(settings.workers, random() * 2 ** 32);
     this.#resultTimer = new ResultTimer(clock, () => this.#readAll());
+    this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
   }
 
   /** Learns the names of the handlers, once the workers are warm. */
@@ -103,7 +104,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
       this.#tasks += 1;
       if (this.#tasks === 1) this.#setRef(true);
       if (this.#tasks > this.#limit + this.#settings.queueMax) this.#trim(task);
-      if (this.#tasks > 0) this.#watchDeadline(task.arrivedAt);
+      if (this.#tasks > 0) this.#deadlines.watch(task.arrivedAt + this.#settings.deadlineMs);
       this.#dispatchSoon();
     }
     return task;
@@ -136,7 +137,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     });
     const closed = new SpillwayError('POOL_CLOSED', 'the pool was closed before the task was done');
     for (const task of this.#unanswered()) this.end(task, closed, 'closed');
-    this.#deadlineTimer?.[Symbol.dispose]();
+    this.#deadlines.clear();
   }
 
   readonly message = (worker: Worker, message: TaskMessage): void => {
@@ -231,34 +232,24 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   #setRef(isHeld: boolean): void {
     if (this.#settings.ref) return;
     this.#workers.setRef(isHeld);
-    if (isHeld) return;
-    this.#deadlineTimer?.[Symbol.dispose]();
-    this.#deadlineTimer = undefined;
+    if (!isHeld) this.#deadlines.clear();
   }
 
-  /** One timer for the oldest task: it stays set when that has ended, since others follow. */
-  #watchDeadline(arrivedAt: number): void {
-    if (this.#deadlineTimer !== undefined) return;
-    const waitMs = Math.max(0, arrivedAt + this.#settings.deadlineMs - this.#clock.now());
-    this.#deadlineTimer = this.#clock.after(waitMs, this.#expire);
-  }
-
-  readonly #expire = (): void => {
-    this.#deadlineTimer = undefined;
+  /** Ends the tasks that are past their deadline; gives the next deadline. */
+  #expire(now: number): number {
     const { deadlineMs } = this.#settings;
-    const now = this.#clock.now();
-    let oldestAt = Infinity;
+    let nextAt = Infinity;
     for (const task of this.#unanswered()) {
-      if (task.arrivedAt + deadlineMs > now) oldestAt = Math.min(oldestAt, task.arrivedAt);
-      else
-        this.end(
-          task,
-          new SpillwayError('DEADLINE', `not done within ${deadlineMs} ms`),
-          'deadline',
-        );
+      const dueAt = task.arrivedAt + deadlineMs;
+      if (dueAt > now) {
+        nextAt = Math.min(nextAt, dueAt);
+      } else {
+        const error = new SpillwayError('DEADLINE', `not done within ${deadlineMs} ms`);
+        this.end(task, error, 'deadline');
+      }
     }
-    if (oldestAt < Infinity) this.#watchDeadline(oldestAt);
-  };
+    return nextAt;
+  }
 
   /** The tasks whose callers have no answer yet, wherever they are. */
   #unanswered(): PoolTask[] {

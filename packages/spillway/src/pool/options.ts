@@ -3,10 +3,23 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { ResourceLimits } from 'node:worker_threads';
-import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import {
+  anything,
+  callback,
+  flag,
+  instance,
+  integer,
+  maybe,
+  number,
+  or,
+  positive,
+  settle,
+  word,
+} from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { MeterStats } from '../meter/meter.ts';
+import { slotCount } from './slots.ts';
 import { type Threads, workerThreads } from './threads.ts';
 import { uncopyable } from './wire-error.ts';
 import type { WorkerStats } from './worker.ts';
@@ -29,7 +42,7 @@ export interface PoolOptions {
   readonly module: URL;
   /** The number of threads. An integer from 1. @default one for each core */
   readonly workers?: number | undefined;
-  /** Tasks that a worker runs at once, from 1 to 1,024: above 1 for handlers that await. @default 1 */
+  /** Tasks that a worker runs at once, from 1 to 1,024: more than 1 if they await. @default 1 */
   readonly concurrency?: number | undefined;
   /** Tasks that may wait for a worker; one more is refused. An integer from 0. */
   readonly queueMax: number;
@@ -90,52 +103,40 @@ export type PoolSettings = {
     : Exclude<PoolOptions[Name], undefined>;
 };
 
+const isUrl = (value: unknown): boolean => value instanceof URL && value.protocol === 'file:';
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
+
 /** Fills in what is left out, once the options are known to be right. */
 export function poolSettings(options: PoolOptions): PoolSettings {
-  const settings = {
-    name: options.name ?? 'pool',
-    module: options.module,
-    workers: options.workers ?? availableParallelism(),
-    concurrency: options.concurrency ?? 1,
-    queueMax: options.queueMax,
-    deadlineMs: options.deadlineMs,
-    killAfterMs: options.killAfterMs ?? 10_000,
-    streamIdleMsMax: options.streamIdleMsMax ?? 60_000,
-    recycle: options.recycle ?? {},
-    workerData: copyOf(options.workerData),
-    env: options.env && { ...options.env },
-    resourceLimits: options.resourceLimits,
-    startMsMax: options.startMsMax ?? 60_000,
-    ref: options.ref ?? true,
-    clock: options.clock ?? systemClock,
-    random: options.random ?? systemRandom,
-    threads: options.threads ?? workerThreads,
-  };
-  const { module, recycle, resourceLimits = {}, deadlineMs, streamIdleMsMax, ref } = settings;
-  checkModule(module);
-  checkInteger('workers', settings.workers, 1);
-  checkInteger('concurrency', settings.concurrency, 1, 1024);
-  checkInteger('queueMax', settings.queueMax, 0);
-  const isTime = (ms: unknown) => typeof ms === 'number' && ms > 0;
-  check(isTime(deadlineMs), 'deadlineMs', 'a number above 0', deadlineMs);
-  check(isTime(streamIdleMsMax), 'streamIdleMsMax', 'a number above 0', streamIdleMsMax);
-  checkNumber('killAfterMs', settings.killAfterMs, 0);
-  checkNumber('startMsMax', settings.startMsMax, 1);
-  check(typeof ref === 'boolean', 'ref', 'true or false', ref);
-  const heapMb = resourceLimits.maxOldGenerationSizeMb ?? 16;
-  checkNumber('resourceLimits.maxOldGenerationSizeMb', heapMb, 16);
-  checkNumber('recycle.ageMsMax', recycle.ageMsMax ?? 1, 1);
-  checkNumber('recycle.tasksMax', recycle.tasksMax ?? 1, 1);
-  checkNumber('recycle.heapMbMax', recycle.heapMbMax ?? 1, 1);
-  checkNumber('recycle.intervalMs', recycle.intervalMs ?? 0, 0);
-  return settings;
-}
-
-function checkModule(module: URL): void {
-  const isFile = module instanceof URL && module.protocol === 'file:';
-  check(isFile, 'module', 'the URL of a file', String(module));
-  const path = fileURLToPath(module);
-  if (!existsSync(path)) throw new AssertionError({ message: `module: no file at ${path}` });
+  const settings = settle('Pool', options, {
+    name: or(word, 'pool'),
+    module: instance(isUrl, 'the URL of a file'),
+    workers: or(integer(1), availableParallelism()),
+    concurrency: or(integer(1, slotCount), 1),
+    queueMax: integer(0),
+    deadlineMs: positive(),
+    killAfterMs: or(number(0), 10_000),
+    streamIdleMsMax: or(positive(), 60_000),
+    recycle: or(instance(isObject, 'an object'), {}),
+    workerData: maybe(anything),
+    env: maybe(instance(isObject, 'an object')),
+    resourceLimits: maybe(instance(isObject, 'an object')),
+    startMsMax: or(number(1), 60_000),
+    ref: or(flag, true),
+    clock: or(instance(isObject, 'a Clock'), systemClock),
+    random: or(callback, systemRandom),
+    threads: or(callback, workerThreads),
+  });
+  settle('Pool: recycle', settings.recycle, {
+    ageMsMax: maybe(number(1)),
+    tasksMax: maybe(number(1)),
+    heapMbMax: maybe(number(1)),
+    intervalMs: maybe(number(0)),
+  });
+  const path = fileURLToPath(settings.module);
+  if (!existsSync(path)) throw new AssertionError({ message: `Pool: module: no file at ${path}` });
+  const { env, workerData } = settings;
+  return { ...settings, env: env && { ...env }, workerData: copyOf(workerData) };
 }
 
 /** A copy that later changes by the caller cannot reach: workers that start later get the same. */
@@ -143,6 +144,6 @@ function copyOf(workerData: unknown): unknown {
   try {
     return structuredClone(workerData);
   } catch (cause) {
-    throw uncopyable('workerData', workerData, cause);
+    throw uncopyable('Pool: workerData', workerData, cause);
   }
 }

@@ -2,8 +2,8 @@ import { check, checkInteger } from '../base/check.ts';
 
 export interface SnapshotOptions<T> {
   /**
-   * Called exactly once per version, when it has been replaced and its last view is disposed. What
-   * it throws reaches whoever replaced or disposed; the version is gone all the same.
+   * Called exactly once per version, when it has been replaced and its last view is disposed. An
+   * error that it throws reaches the caller of `publish` or `dispose`; the version is gone anyway.
    */
   readonly release?: ((value: T, version: number) => void) | undefined;
 }
@@ -15,6 +15,7 @@ export interface View<T> extends Disposable {
 }
 
 export interface SnapshotStats {
+  readonly kind: 'snapshot';
   /** The version that {@link Snapshot.acquire} gives now. */
   readonly version: number;
   /** Every version not yet released, oldest first; the last one is the current. */
@@ -49,7 +50,7 @@ export class Snapshot<T> {
 
   get stats(): SnapshotStats {
     const held = this.#held.values().map(({ version, views }) => ({ version, views }));
-    return { version: this.#current.version, held: held.toArray() };
+    return { kind: 'snapshot', version: this.#current.version, held: held.toArray() };
   }
 
   /** Replaces the value and gives its version: the next one, or a higher one chosen elsewhere. */
