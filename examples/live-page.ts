@@ -30,5 +30,5 @@ const changes = await fetch(`${server.url}/_live`, { headers: { 'last-event-id':
 await votes.update((draft) => {
   for (const vote of draft) if (vote.name === 'tea') vote.count += 4;
 });
-await server.stop();
+await server.close();
 console.log(`the page has ${text.length} characters; then came:\n${await changes.text()}`);

@@ -1,4 +1,4 @@
-// Parts start in order and stop in reverse; SIGTERM drains, and then the process ends.
+// Parts start in order and close in reverse; SIGTERM drains, and then the process ends.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Backlog, Service } from 'spillway';
@@ -13,9 +13,9 @@ const server = createServer((request, response) => {
 });
 
 const service: Service = new Service({
-  stopMsMax: 5_000,
+  closeMsMax: 5_000,
   parts: [
-    { name: 'mails', stop: (signal) => mails.close({ signal }) },
+    { name: 'mails', close: (options) => mails.close(options) },
     {
       name: 'server',
       start: async () => {
@@ -30,7 +30,7 @@ const service: Service = new Service({
         mails.add('ada@example.org');
         setImmediate(() => process.kill(process.pid, 'SIGTERM'));
       },
-      stop: () => console.log('stopping:', service.stats.state, service.ready),
+      close: async () => console.log('closing:', service.stats.state, service.ready),
     },
   ],
 });

@@ -30,7 +30,7 @@ export class Jobs implements Part {
     }
   }
 
-  stop(): void {
+  async close(): Promise<void> {
     for (const timer of this.#timers) timer[Symbol.dispose]();
   }
 

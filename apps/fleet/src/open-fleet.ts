@@ -65,7 +65,7 @@ export interface FleetService {
 
 /**
  * Opens the database, brings its tables up to date and prepares the server. Nothing listens before
- * the service is started; stopping that closes the database too.
+ * the service is started; closing that closes the database too.
  */
 export async function openFleet(options: OpenFleetOptions): Promise<FleetService> {
   const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
@@ -148,7 +148,7 @@ function folderOf(database: string): string {
 
 /** It is open already, and only has to be closed last. */
 function databasePart({ database }: FleetStorage): Part {
-  return { name: 'database', stop: () => database[Symbol.asyncDispose]() };
+  return { name: 'database', close: () => database[Symbol.asyncDispose]() };
 }
 
 interface LifeLogOptions extends Pick<FleetService, 'storage' | 'primary' | 'server'> {
@@ -163,5 +163,5 @@ function lifeLog({ storage, primary, server, clock }: LifeLogOptions): Part {
     const time = clock.now() / 1000;
     await storage.log({ time, action: 'system_event', username: systemUser, message });
   };
-  return { name: 'life log', start: () => write('start'), stop: () => write('stop') };
+  return { name: 'life log', start: () => write('start'), close: () => write('stop') };
 }

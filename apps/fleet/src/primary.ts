@@ -117,20 +117,20 @@ export class Primary implements Part {
   }
 
   /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
-  async start(signal: AbortSignal): Promise<void> {
+  async start({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     this.#serving = this.#serve();
     try {
       await untilAborted(this.#found.promise, signal);
       if (!this.#isSecond) await untilAborted(this.#first.promise, signal);
     } catch (error) {
-      // What failed to start is not stopped by anybody else.
-      await this.stop();
+      // What failed to start is not closed by anybody else.
+      await this.close();
       throw error;
     }
   }
 
   /** Stores what is decided, then lets another instance be the primary. */
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     this.#end.abort();
     await this.#serving;
   }

@@ -52,7 +52,7 @@ describe('a fleet service, on Postgres', () => {
     assert.equal((await first.ask('beat', game)).json.task_alive, false);
     await using second = await FleetSite.open({ database, leaseMs });
     assert.equal((await second.ask('beat', game)).status, 503);
-    await first.fleet.service.stop();
+    await first.fleet.service.close();
     await until(() => second.fleet.primary.isPrimary);
     assert.deepEqual(second.fleet.primary.fleet.run(id)?.record, run?.record);
   });

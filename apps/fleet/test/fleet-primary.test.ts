@@ -37,7 +37,7 @@ describe('the primary instance of a fleet', () => {
       assert.equal(status, 400);
       assert.match(json.error, error);
     }
-    await first.fleet.service.stop();
+    await first.fleet.service.close();
     await until(() => fleet.primary.isPrimary);
     assert.equal((await second.ask('beat', task)).json.task_alive, true);
   });

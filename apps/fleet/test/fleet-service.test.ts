@@ -118,7 +118,7 @@ describe('a fleet service', () => {
     await until(() => server.app.stopper.connections === 1);
     // The server has read what was sent once it has answered who came later.
     await site.ask('beat', '');
-    const stopped = service.stop();
+    const stopped = service.close();
     await until(() => server.app.stopper.stopping);
     late.end('TP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}');
     const said = await text(late);

@@ -103,18 +103,22 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   });
   const { keepMs = 90 * dayMs, retrainMs = 7_200_000 } = options;
   const housekeeping = new Housekeeping({ ...world, ...parts, keepMs, retrainMs });
-  const stop = () => void service.stop().catch(() => {});
+  const stop = () => void service.close().catch(() => {});
   const { shutdown = stop } = options;
   const all = { ...options, ...world, ...parts, lanes, errors, refresh, rankMs, shutdown };
   const server = await openServer(all);
   const compat = await openCompat(all);
   const closing: Part[] = [
-    { name: 'database', stop: () => database[Symbol.asyncDispose]() },
-    { name: 'fetcher', stop: () => fetcher.close() },
-    { name: 'embedder', stop: () => embedder.close() },
-    { name: 'tastes', stop: () => parts.tastes.close() },
-    { name: 'training', stop: () => parts.training.close() },
-    { name: 'embedding', start: () => parts.embedding.wake(), stop: () => parts.embedding.close() },
+    { name: 'database', close: () => database[Symbol.asyncDispose]() },
+    { name: 'fetcher', close: () => fetcher.close() },
+    { name: 'embedder', close: () => embedder.close() },
+    { name: 'tastes', close: () => parts.tastes.close() },
+    { name: 'training', close: () => parts.training.close() },
+    {
+      name: 'embedding',
+      start: () => parts.embedding.wake(),
+      close: () => parts.embedding.close(),
+    },
   ];
   const service: Service = new Service({
     parts: [...closing, server, ...(compat === undefined ? [] : [compat]), refresh, housekeeping],

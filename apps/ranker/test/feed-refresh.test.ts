@@ -104,7 +104,7 @@ describe('the refresh of feeds', () => {
     );
     refresh.start();
     await clock.advance(1_000);
-    await refresh.stop();
+    await refresh.close();
     assert.deepEqual(asked[0]?.validators, { etag: '"1"', lastModified: 'then' });
     const [first] = saved;
     assert.ok(first?.outcome === 'new');
@@ -140,7 +140,7 @@ describe('the refresh of feeds', () => {
     fails = false;
     times.length = 0;
     await clock.advance(48 * hourMs);
-    await refresh.stop();
+    await refresh.close();
     assert.ok(times.length > 20 && times.length < 54, `${times.length} fetches`);
     assert.equal(refresh.stats.failed, 0);
   });
@@ -159,7 +159,7 @@ describe('the refresh of feeds', () => {
     }, feeds);
     refresh.start();
     await clock.advance(30 * minuteMs);
-    await refresh.stop();
+    await refresh.close();
     assert.equal(most, 4);
     assert.equal(new Set(saved.map(({ feedId }) => feedId)).size, 100);
   });
@@ -173,7 +173,7 @@ describe('the refresh of feeds', () => {
     );
     refresh.start();
     await clock.advance(2 * minuteMs);
-    await refresh.stop();
+    await refresh.close();
     assert.equal(saved[0]?.outcome, 'failed');
     assert.match(JSON.stringify(saved[0]), /not done within 60000 ms/);
   });
@@ -189,7 +189,7 @@ describe('the refresh of feeds', () => {
     isBusy = false;
     assert.equal(saved.length, 0);
     await clock.advance(10 * minuteMs);
-    await refresh.stop();
+    await refresh.close();
     assert.equal(saved[0]?.outcome, 'same');
     assert.deepEqual(failures, []);
   });
@@ -204,7 +204,7 @@ describe('the refresh of feeds', () => {
     refresh.start();
     await clock.advance(1_000);
     assert.equal(refresh.stats.running, 1);
-    await refresh.stop();
+    await refresh.close();
     assert.deepEqual([saved, failures], [[], []]);
     await clock.advance(hourMs);
     assert.equal(refresh.stats.added, 1);

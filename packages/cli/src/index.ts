@@ -1,7 +1,7 @@
+export { didYouMean, nearest, StopSignal, type StopSignalOptions } from 'spillway/internal';
 export { type ConfigCommandOptions, configCommand } from './config-command.ts';
 export { makeDatabaseFolder } from './data-folder.ts';
 export { type ListenAddress, listenFault } from './listen-fault.ts';
-export { didYouMean, nearest } from './nearest.ts';
 export { cell, print, type TableStyle, table } from './print.ts';
 export {
   examplesOf,
@@ -32,5 +32,4 @@ export {
   type SettingsReading,
   type SettingsSources,
 } from './settings-reader.ts';
-export { StopSignal, type StopSignalOptions } from './stop-signal.ts';
 export { UsageError } from './usage-error.ts';

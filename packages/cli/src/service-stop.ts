@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Service } from 'spillway';
+import { StopSignal } from 'spillway/internal';
 import { exitCodes } from './program.ts';
-import { StopSignal } from './stop-signal.ts';
 
 /** Stops a service when this process is told to, from when it is made: also while it starts. */
 export class ServiceStop {
@@ -17,7 +17,7 @@ export class ServiceStop {
     const { signal } = this.#stop;
     if (!signal.aborted) await once(signal, 'abort');
     try {
-      await service.stop();
+      await service.close();
       process.stderr.write('Stopped; nothing was left.\n');
       return exitCodes.ok;
     } catch (error) {
@@ -31,6 +31,6 @@ export class ServiceStop {
 
 function left(service: Service | undefined): string {
   const parts = service?.stats.parts ?? [];
-  const names = parts.filter(({ state }) => state !== 'stopped' && state !== 'new');
+  const names = parts.filter(({ state }) => state !== 'closed' && state !== 'new');
   return names.map(({ name }) => name).join(', ') || 'nothing';
 }

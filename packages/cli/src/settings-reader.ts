@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { inspect } from 'node:util';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from 'spillway/internal';
 import type { SettingRule, SettingRules } from './setting-rules.ts';
 
 /** Settings that cannot be used, each with the place it came from and its rule. */

@@ -1,5 +1,5 @@
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
-import { Lane, type Part } from 'spillway';
+import { type Clock, type CloseOptions, deadline, Lane, type Part, systemClock } from 'spillway';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
 import { methods } from './body/methods.ts';
@@ -44,12 +44,14 @@ export class HttpServer implements Part, AsyncDisposable {
   /** Where routes and plugins are declared, until the server starts. */
   readonly app: FastifyInstance;
   readonly #listen: { readonly host: string; readonly port: number };
+  readonly #clock: Clock;
 
   constructor(app: FastifyInstance, options: ServerOptions) {
     const { name = 'http', host = '127.0.0.1', port = 0 } = options;
     this.name = name;
     this.app = app;
     this.#listen = { host, port };
+    this.#clock = options.clock ?? systemClock;
   }
 
   /** Where it listens: `http://127.0.0.1:8080`. */
@@ -57,28 +59,26 @@ export class HttpServer implements Part, AsyncDisposable {
     return this.app.listeningOrigin;
   }
 
-  async start(signal?: AbortSignal): Promise<void> {
+  async start({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted();
     await this.app.listen({ ...this.#listen, backlog });
   }
 
-  ready(): boolean {
+  get ready(): boolean {
     return this.app.server.listening && !this.app.stopper.stopping;
   }
 
-  /** Finishes what runs, within its own limit and until the signal aborts. */
-  async stop(signal?: AbortSignal): Promise<void> {
+  /** Finishes the requests under way, within its own limit and that of the caller; then cuts. */
+  async close({ withinMs = Infinity, signal }: CloseOptions = {}): Promise<void> {
     const cut = () => this.app.stopper.cut();
-    signal?.addEventListener('abort', cut, { once: true });
-    try {
-      await this.app.close();
-    } finally {
-      signal?.removeEventListener('abort', cut);
-    }
+    using limit = deadline(this.#clock, withinMs, signal);
+    if (limit.signal.aborted) cut();
+    limit.signal.addEventListener('abort', cut, { once: true });
+    await this.app.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.stop();
+    return this.close();
   }
 }
 

@@ -55,7 +55,7 @@ class Shop implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.server.stop();
+    await this.server.close();
   }
 }
 

@@ -45,10 +45,8 @@ describe('operator endpoints', () => {
   });
 
   it('name the parts of a service that are not ready', async () => {
-    let healthy = false;
-    const service = new Service({
-      parts: [{ name: 'db' }, { name: 'pool', ready: () => healthy }],
-    });
+    const pool = { name: 'pool', ready: false };
+    const service = new Service({ parts: [{ name: 'db' }, pool] });
     await using server = await open({ ready: service });
     const ready = async () => {
       const { status, text } = await ask(`${server.base}/-/ready`);
@@ -57,9 +55,9 @@ describe('operator endpoints', () => {
     assert.deepEqual(await ready(), [503, { ready: false, state: 'new', unready: ['db', 'pool'] }]);
     await service.start();
     assert.deepEqual(await ready(), [503, { ready: false, state: 'ready', unready: ['pool'] }]);
-    healthy = true;
+    pool.ready = true;
     assert.deepEqual(await ready(), [200, { ready: true, state: 'ready', unready: [] }]);
-    await service.stop();
+    await service.close();
     assert.equal((await ready())[0], 503);
   });
 

@@ -158,7 +158,7 @@ describe('createServer', () => {
     await wire.closed;
     work.resolve('late');
     assert.doesNotMatch(wire.text, /REQUEST_INVALID/);
-    await server.stop();
+    await server.close();
   });
 
   it('survives requests with random bytes in them: no 500, no place lost', async () => {

@@ -117,7 +117,7 @@ describe('ten thousand sockets', () => {
     t.diagnostic(`the dead were gone after ${rounds} rounds`);
 
     const closedAt = performance.now();
-    await server.stop();
+    await server.close();
     t.diagnostic(`closed in ${Math.round(performance.now() - closedAt)} ms`);
     assert.equal(hub.stats.open, 0);
     assert.equal(app.stopper.connections, 0);

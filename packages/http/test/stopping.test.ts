@@ -26,7 +26,7 @@ describe('stopping', () => {
     const busy = await Wire.open(server);
     busy.send(get('/') + get('/quick'));
     await until(() => lane.stats.inside === 2 || lane.stats.finished === 2);
-    const stopped = service.stop();
+    const stopped = service.close();
     assert.equal(service.ready, false);
     await idle.closed;
     await fresh.closed;
@@ -53,7 +53,7 @@ describe('stopping', () => {
     late.send('GET /late HT');
     await until(() => server.app.stopper.connections === 2);
     await (await fetch(`${server.url}/none`)).text();
-    const stopped = server.stop();
+    const stopped = server.close();
     await until(() => server.app.stopper.stopping);
     late.send('TP/1.1\r\nhost: x\r\n\r\n');
     await late.until('SERVER_STOPPING');
@@ -79,7 +79,7 @@ describe('stopping', () => {
     using wire = await Wire.open(server);
     wire.send(get('/'));
     await until(() => lane.stats.inside === 1);
-    const stopped = server.stop();
+    const stopped = server.close();
     await until(() => server.app.stopper.stopping);
     await clock.advance(990);
     assert.equal(aborted, false);
@@ -98,16 +98,16 @@ describe('stopping', () => {
       begun = true;
       return new Promise(() => {});
     });
-    const service = new Service({ parts: [server], stopMsMax: 100, clock });
+    const service = new Service({ parts: [server], closeMsMax: 100, clock });
     await service.start();
     using wire = await Wire.open(server);
     wire.send(get('/'));
     await until(() => begun);
-    const stopped = service.stop().catch((error: { code: string }) => error.code);
+    const stopped = service.close().catch((error: { code: string }) => error.code);
     await until(() => server.app.stopper.stopping);
     await clock.advance(100);
     await wire.closed;
-    assert.ok([undefined, 'SERVICE_STOP'].includes((await stopped) as string | undefined));
+    assert.ok([undefined, 'SERVICE_CLOSE'].includes((await stopped) as string | undefined));
   });
 
   it('lets whoever keeps sockets close them', async () => {
@@ -117,7 +117,7 @@ describe('stopping', () => {
     await server.start();
     const socket = new WebSocket(server.url.replace('http', 'ws'));
     await once(socket, 'open');
-    const [stopped] = await Promise.all([server.stop(), once(socket, 'close')]);
+    const [stopped] = await Promise.all([server.close(), once(socket, 'close')]);
     assert.equal(stopped, undefined);
   });
 });

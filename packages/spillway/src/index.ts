@@ -13,7 +13,7 @@ export {
   type SpillwayErrorOptions,
 } from './base/errors.ts';
 export type { Json } from './base/json.ts';
-export type { CloseOptions } from './base/part.ts';
+export type { CloseOptions, Part } from './base/part.ts';
 export { type Random, seededRandom, systemRandom } from './base/random.ts';
 export type { Runner, RunOptions, Task } from './base/task.ts';
 export {
@@ -82,7 +82,6 @@ export {
 export type { Thread, ThreadEvents, ThreadOptions, Threads } from './pool/threads.ts';
 export type { WorkerState, WorkerStats } from './pool/worker.ts';
 export {
-  type Part,
   type PartState,
   Service,
   type ServiceOptions,

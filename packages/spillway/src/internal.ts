@@ -1,7 +1,7 @@
 // What the sibling packages and the services build on. Not part of the public interface: it may
 // change in any release.
 
-export { untilAborted } from './base/abort.ts';
+export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker } from './base/errors.ts';
 export { inDoubt } from './base/in-doubt.ts';
@@ -28,6 +28,7 @@ export {
 export { Closing } from './base/part.ts';
 export { HarvestLimit } from './harvest/limit.ts';
 export { Histogram } from './meter/histogram.ts';
+export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';
 export {
   type Committed,
   type Decision,

@@ -52,7 +52,7 @@ describe('Service.run', { concurrency: 2 }, () => {
 
   it('ends with code 1 when the time is over, and says what was left', async () => {
     const { code, lines, errors } = await run('stuck', [['ready', 'SIGTERM']]);
-    assert.equal(errors, 'SERVICE_STOP: could not stop everything: server not within 100 ms\n');
+    assert.equal(errors, 'SERVICE_CLOSE: could not close everything: server not within 100 ms\n');
     assert.equal(lines.at(-1), 'database closed');
     assert.equal(code, 1);
   });
@@ -60,24 +60,24 @@ describe('Service.run', { concurrency: 2 }, () => {
   it('ends at once at the second signal, with that signal’s code', async () => {
     const { code, errors } = await run('twice', [
       ['ready', 'SIGTERM'],
-      ['draining', 'SIGTERM'],
+      ['still there', 'SIGTERM'],
     ]);
-    assert.equal(errors, 'SIGTERM again; not stopped: database, server\n');
+    assert.equal(errors, 'SIGTERM again: ended at once. Not closed: database, server\n');
     assert.equal(code, 143);
     const other = await run('twice', [
       ['ready', 'SIGTERM'],
-      ['draining', 'SIGINT'],
+      ['still there', 'SIGINT'],
     ]);
     assert.equal(other.code, 130);
   });
 
-  it('ends with code 1 when a part fails to stop, and says why', async () => {
+  it('ends with code 1 when a part fails to close, and says why', async () => {
     const { code, errors } = await run('failing', [['ready', 'SIGTERM']]);
-    assert.match(errors, /could not stop everything: database failed \(disk full\)/);
+    assert.match(errors, /could not close everything: database failed \(disk full\)/);
     assert.equal(code, 1);
   });
 
-  it('ends with code 1 when a part fails to start, after it stopped the others', async () => {
+  it('ends with code 1 when a part fails to start, after it closed the others', async () => {
     const { code, lines, errors } = await run('unstartable');
     assert.match(errors, /part "server" failed to start: port taken/);
     assert.deepEqual(lines, ['database closed']);
@@ -90,7 +90,7 @@ describe('Service.run', { concurrency: 2 }, () => {
     assert.equal(code, 0);
   });
 
-  it('ends the process when the service stops itself', async () => {
+  it('ends the process when the service closes itself', async () => {
     const { code, lines } = await run('stops-itself');
     assert.equal(lines.at(-1), 'database closed');
     assert.equal(code, 0);

@@ -95,9 +95,9 @@ class LocalOperator implements Operator {
     const lockPath = primaryLockPath(settings.database);
     const common = { storage, clock: wallClock, random: systemRandom };
     const primary = new Primary({ ...common, leaseMs, lockPath });
-    await primary.start(new AbortController().signal);
+    await primary.start({ signal: new AbortController().signal });
     if (!primary.isPrimary) {
-      await primary.stop();
+      await primary.close();
       const where = address === undefined ? 'and its address is not known' : `at ${address.url}`;
       throw new SpillwayError(
         { code: 'SERVER_UNREACHABLE', status: 503, retryable: true },
@@ -120,7 +120,7 @@ class LocalOperator implements Operator {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#primary.stop();
+    await this.#primary.close();
     await this.#storage.database[Symbol.asyncDispose]();
   }
 }

@@ -53,7 +53,7 @@ export class Contributors implements Part {
     });
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     this.#stopped = true;
     this.#timer?.[Symbol.dispose]();
     await this.#counting?.catch(() => {});

@@ -102,7 +102,7 @@ export class FleetFiles implements Part {
     this.#timers.push(periodic({ clock, random, ...refresh }, refreshing));
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     for (const timer of this.#timers) timer[Symbol.dispose]();
     await this.#dispatcher?.destroy();
   }

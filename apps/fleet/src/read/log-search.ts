@@ -43,7 +43,7 @@ export class LogSearch implements Part {
     this.#options = options;
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     const pool = await this.#opening?.catch(() => undefined);
     await pool?.[Symbol.asyncDispose]();
   }

@@ -37,11 +37,11 @@ export async function follow(options: FollowOptions): Promise<number> {
   const watch = new QualityWatch({ table: await ingest.table(), clock: ingest.clock });
   const follower = await followerOf(ingest, products, watch);
   const server = await serverOf(ingest, follower, watch, exchange);
-  await server.start(options.signal).catch((error: unknown) => {
+  await server.start({ signal: options.signal }).catch((error: unknown) => {
     const { host, port = defaultPort } = settings;
     throw listenFault(error, { host, ports: { '--port': port } });
   });
-  stack.defer(() => server.stop());
+  stack.defer(() => server.close());
   greet(ingest, server, products, exchange);
   await follower.run(options.signal);
   const { trades, requests } = follower.stats;

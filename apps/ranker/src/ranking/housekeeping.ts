@@ -35,7 +35,7 @@ export class Housekeeping implements Part {
     this.#every('embed', hourMs, async () => embedding.wake());
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     for (const timer of this.#timers.values()) timer[Symbol.dispose]();
     this.#timers.clear();
     await this.#running;

@@ -2,6 +2,7 @@ import {
   Backlog,
   type BacklogStats,
   type Clock,
+  type CloseOptions,
   deadline,
   type Part,
   type Random,
@@ -78,11 +79,11 @@ export class FeedRefresh implements Part {
     this.#arm(0);
   }
 
-  async stop(signal?: AbortSignal): Promise<void> {
+  async close(options?: CloseOptions): Promise<void> {
     this.#closing.abort();
     this.#timer?.[Symbol.dispose]();
     await this.#look;
-    await this.#backlog.close(signal === undefined ? {} : { signal });
+    await this.#backlog.close(options);
   }
 
   /** Looks for due feeds now, such as one that was just added. */

@@ -157,7 +157,7 @@ const kinds: Readonly<Record<PartKind, Kind>> = {
   service: {
     has: ['state', 'parts'],
     fields: {
-      state: state('1 for the state it is in.', 'new', 'starting', 'ready', 'stopping', 'stopped'),
+      state: state('1 for the state it is in.', 'new', 'starting', 'ready', 'closing', 'closed'),
     },
   },
   snapshot: {

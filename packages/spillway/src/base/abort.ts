@@ -23,3 +23,11 @@ export async function runUntilAborted<T>(
   signal.throwIfAborted();
   return await untilAborted(task(signal), signal);
 }
+
+/** Resolves when the signal aborts. */
+export function onceAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

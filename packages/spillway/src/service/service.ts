@@ -1,40 +1,31 @@
-import { constants } from 'node:os';
 import { inspect } from 'node:util';
-import { check, checkNumber } from '../base/check.ts';
+import { onceAborted } from '../base/abort.ts';
+import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { anything, instance, number, or, settle, word } from '../base/options.ts';
+import type { CloseOptions, Part } from '../base/part.ts';
 import { nextTurn } from '../wait/turn.ts';
-
-/** One thing a service is made of: a database, a pool, a backlog, an HTTP server. */
-export interface Part {
-  /** Unique in its service; errors and stats call the part by it. */
-  readonly name: string;
-  /**
-   * Opens the part; the signal aborts when the service is stopped meanwhile. What it gives back is
-   * disposed at the end if it is disposable and the part has no `stop`.
-   */
-  start?(signal: AbortSignal): unknown;
-  /** Whether the part can work now; once started it can, by default. */
-  ready?(): boolean;
-  /** Drains and closes the part; the signal aborts when the time to stop is over. */
-  stop?(signal: AbortSignal): unknown;
-}
+import { StopSignal } from './stop-signal.ts';
 
 export interface ServiceOptions {
-  /** Started in this order, stopped in reverse. */
+  /** Started in this order, closed in reverse. One without `start` is taken to be open already. */
   readonly parts: readonly Part[];
-  /** How long stopping may take, all parts together; 8,000 ms by default: Docker kills at 10 s. */
-  readonly stopMsMax?: number | undefined;
+  /** The name of this service, which is a part itself. @default 'service' */
+  readonly name?: string | undefined;
+  /** How long closing may take, all parts together, in milliseconds, from 0. @default 8_000 */
+  readonly closeMsMax?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-export type ServiceState = 'new' | 'starting' | 'ready' | 'stopping' | 'stopped';
+export type ServiceState = 'new' | 'starting' | 'ready' | 'closing' | 'closed';
 
-/** Where a part is; one that stays `starting` or `stopping` in a stopped service was left. */
-export type PartState = 'new' | 'starting' | 'started' | 'stopping' | 'stopped' | 'failed';
+/** The state of a part; one that stays `starting` or `closing` in a closed service was left. */
+export type PartState = 'new' | 'starting' | 'started' | 'closing' | 'closed' | 'failed';
 
 export interface ServiceStats {
+  readonly kind: 'service';
   readonly state: ServiceState;
   readonly parts: readonly {
     readonly name: string;
@@ -44,7 +35,7 @@ export interface ServiceStats {
   }[];
 }
 
-/** A part and what became of it. */
+/** A part and its state. */
 class Member {
   readonly part: Part;
   state: PartState = 'new';
@@ -57,6 +48,11 @@ class Member {
     this.part = part;
   }
 
+  get ready(): boolean {
+    const opened: Partial<Part> = Object(this.#opened);
+    return this.state === 'started' && this.part.ready !== false && opened.ready !== false;
+  }
+
   start(signal: AbortSignal, clock: Clock): Promise<void> {
     this.#starting = this.#start(signal, clock);
     return this.#starting;
@@ -66,7 +62,7 @@ class Member {
     const startedAt = clock.now();
     this.state = 'starting';
     try {
-      this.#opened = await this.part.start?.(signal);
+      this.#opened = await this.part.start?.({ signal });
       this.state = 'started';
       this.startMs = clock.now() - startedAt;
     } catch (error) {
@@ -75,15 +71,16 @@ class Member {
     }
   }
 
-  /** Stops what has started, late if need be; says whether that failed. */
-  async stop(signal: AbortSignal): Promise<boolean> {
+  /** Closes a part that is open, late if need be; tells whether that failed. */
+  async close(options: CloseOptions): Promise<boolean> {
     await this.#starting;
-    if (this.state !== 'started') return false;
-    this.state = 'stopping';
+    const isOpen = this.state === 'new' && this.part.start === undefined;
+    if (this.state !== 'started' && !isOpen) return false;
+    this.state = 'closing';
     try {
-      if (this.part.stop === undefined) await dispose(this.#opened);
-      else await this.part.stop(signal);
-      this.state = 'stopped';
+      if (this.part.close !== undefined) await this.part.close(options);
+      else await closeOpened(this.#opened ?? this.part, options);
+      this.state = 'closed';
       return false;
     } catch (error) {
       this.state = 'failed';
@@ -93,98 +90,102 @@ class Member {
   }
 }
 
-/** Parts that start in order and stop in reverse, within a limit: `await service.run();` */
-export class Service implements AsyncDisposable {
+/**
+ * Parts that start in order and close in reverse, within a limit: `await service.run();`. Whatever
+ * is open already (a pool, a database) is given as it is; the service owns it from then on.
+ */
+export class Service implements Part, AsyncDisposable {
+  readonly name: string;
   readonly #members: readonly Member[];
-  readonly #stopMsMax: number;
+  readonly #closeMsMax: number;
   readonly #clock: Clock;
-  readonly #stopAsked = new AbortController();
+  readonly #closeAsked = new AbortController();
   #state: ServiceState = 'new';
   #starting: Promise<void> | undefined = undefined;
-  #stopping: Promise<void> | undefined = undefined;
+  #closing: Promise<void> | undefined = undefined;
 
   constructor(options: ServiceOptions) {
-    const { parts, stopMsMax = 8_000, clock = systemClock } = options;
-    check(Array.isArray(parts), 'parts', 'an array', parts);
-    const names = parts.map(({ name }) => name);
-    const named = names.every((name) => typeof name === 'string' && name !== '');
-    check(named && new Set(names).size === names.length, 'parts', 'named, each differently', names);
-    checkNumber('stopMsMax', stopMsMax, 0);
+    const { parts, name, closeMsMax, clock } = settle('Service', options, {
+      parts: instance(Array.isArray, 'an array'),
+      name: or(word, 'service'),
+      // Docker kills a container 10 s after it asked it to stop.
+      closeMsMax: or(number(0), 8_000),
+      clock: or(anything, systemClock),
+    });
+    const names = parts.map((part) => part.name);
+    const named = names.every((each) => typeof each === 'string' && each !== '');
+    const differ = new Set(names).size === names.length;
+    check(named && differ, 'Service: parts', 'named, each differently', names);
+    const method = parts.find((part) => typeof part.ready === 'function');
+    check(method === undefined, 'Service: parts', 'asked by a property `ready`', method);
+    this.name = name;
     this.#members = parts.map((part) => new Member(part));
-    this.#stopMsMax = stopMsMax;
+    this.#closeMsMax = closeMsMax;
     this.#clock = clock;
   }
 
-  /** Whether to send work here: everything is started, every part is ready, nothing stops. */
+  /** Whether to send work here: everything is started, every part is ready, nothing closes. */
   get ready(): boolean {
     return this.#state === 'ready' && this.unready.length === 0;
   }
 
-  /** The names of the parts that have not started, have stopped, or say that they cannot work. */
+  /** The names of the parts that have not started, have closed, or say that they cannot work. */
   get unready(): readonly string[] {
-    const cannot = ({ part, state }: Member) => state !== 'started' || !(part.ready?.() ?? true);
-    return this.#members.filter(cannot).map(({ part }) => part.name);
+    return this.#members.filter(({ ready }) => !ready).map(({ part }) => part.name);
   }
 
   get stats(): ServiceStats {
     const parts = this.#members.map(({ part, state, startMs }) => {
       return { name: part.name, state, startMs };
     });
-    return { state: this.#state, parts };
+    return { kind: 'service', state: this.#state, parts };
   }
 
   /**
-   * Starts the parts in order. If one fails, those before it are stopped in reverse, and this
-   * rejects with `SERVICE_START`; if `stop` is called meanwhile, with an `AbortError`.
+   * Starts the parts in order. If one fails, those before it are closed in reverse, and this
+   * rejects with `SERVICE_START`; if `close` is called meanwhile, with an `AbortError`.
    */
-  start(): Promise<void> {
+  start(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     if (this.#state === 'new') this.#state = 'starting';
-    this.#starting ??= this.#start();
+    this.#starting ??= this.#start(options.signal);
     return this.#starting;
   }
 
   /**
-   * Stops the parts in reverse, each though others fail or take too long; rejects with
-   * `SERVICE_STOP`, which names those. Every call gets the same promise.
+   * Closes the parts in reverse, each though others fail or take too long; rejects with
+   * `SERVICE_CLOSE`, which names those. Every call gets the same promise.
    */
-  stop(): Promise<void> {
-    if (this.#stopping === undefined) {
-      this.#state = 'stopping';
-      this.#stopping = aborted(this.#stopAsked.signal).then(() => this.#stop());
-      this.#stopAsked.abort();
+  close(options: CloseOptions = {}): Promise<void> {
+    if (this.#closing === undefined) {
+      this.#state = 'closing';
+      const asked = onceAborted(this.#closeAsked.signal);
+      this.#closing = asked.then(() => this.#close(options));
+      this.#closeAsked.abort();
     }
-    return this.#stopping;
+    return this.#closing;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.stop();
+    return this.close();
   }
 
   /**
-   * Starts, serves until SIGTERM, SIGINT or `stop`, and ends the process: with code 0 if everything
-   * has stopped, else with 1 and the reason on stderr. A second signal ends it at once.
+   * Starts, serves until SIGTERM, SIGINT or `close`, and ends the process: with code 0 if all parts
+   * are closed, else with 1 and the reason on stderr. A second signal ends it at once.
    */
   async run(): Promise<never> {
     // Neither a signal's listener nor a promise keeps a process alive.
     using _alive = systemClock.after(Number.MAX_SAFE_INTEGER, () => {});
-    let asked = false;
-    const end = (name: NodeJS.Signals) => {
-      if (asked) {
-        process.stderr.write(`${name} again; not stopped: ${this.#left().join(', ')}\n`);
-        process.exit(128 + constants.signals[name]);
-      }
-      asked = true;
-      // The outcome is seen below.
-      this.stop().catch(() => {});
-    };
-    process.on('SIGTERM', end).on('SIGINT', end);
-    const { signal } = this.#stopAsked;
+    using stop = new StopSignal({ left: () => `Not closed: ${this.#left().join(', ')}` });
+    // The outcome is seen below.
+    stop.signal.addEventListener('abort', () => void this.close().catch(() => {}));
+    const { signal } = this.#closeAsked;
     try {
       await this.start().catch((error) => {
         if (error !== signal.reason) throw error;
       });
-      await aborted(signal);
-      await this.stop();
+      await onceAborted(signal);
+      await this.close();
     } catch (error) {
       process.stderr.write(`${describe(error)}\n`);
       process.exit(1);
@@ -192,71 +193,78 @@ export class Service implements AsyncDisposable {
     process.exit(0);
   }
 
-  async #start(): Promise<void> {
-    const { signal } = this.#stopAsked;
+  async #start(asked: AbortSignal | undefined): Promise<void> {
+    const { signal } = this.#closeAsked;
     // A part may call back into the service, which must know this promise by then.
     await undefined;
-    signal.throwIfAborted();
-    for (const member of this.#members) {
-      await Promise.race([member.start(signal, this.#clock), aborted(signal)]);
-      if (signal.aborted) {
-        await this.stop().catch(() => {});
-        throw signal.reason;
-      }
-      if (member.state === 'failed') {
-        const cause = member.error;
-        const left = await this.stop().then(
-          () => '',
-          (error: Error) => `; then ${error.message}`,
-        );
-        const message = `part "${member.part.name}" failed to start: ${reason(cause)}${left}`;
-        throw new SpillwayError('SERVICE_START', message, { cause });
-      }
+    const end = () => void this.close().catch(() => {});
+    if (asked?.aborted) end();
+    asked?.addEventListener('abort', end, { once: true });
+    try {
+      signal.throwIfAborted();
+      for (const member of this.#members) await this.#startPart(member, signal);
+    } finally {
+      asked?.removeEventListener('abort', end);
     }
     this.#state = 'ready';
   }
 
-  async #stop(): Promise<void> {
-    using limit = deadline(this.#clock, this.#stopMsMax);
+  async #startPart(member: Member, signal: AbortSignal): Promise<void> {
+    await Promise.race([member.start(signal, this.#clock), onceAborted(signal)]);
+    if (signal.aborted) {
+      await this.close().catch(() => {});
+      throw signal.reason;
+    }
+    if (member.state !== 'failed') return;
+    const cause = member.error;
+    const left = await this.close().then(
+      () => '',
+      (error: Error) => `; then ${error.message}`,
+    );
+    const message = `part "${member.part.name}" failed to start: ${reason(cause)}${left}`;
+    throw new SpillwayError('SERVICE_START', message, { cause });
+  }
+
+  async #close({ withinMs = this.#closeMsMax, signal: parent }: CloseOptions): Promise<void> {
+    using limit = deadline(this.#clock, withinMs, parent);
+    const endsAt = this.#clock.now() + withinMs;
     const { signal } = limit;
-    const over = aborted(signal);
+    const over = onceAborted(signal);
     const failed: Member[] = [];
     for (const member of this.#members.toReversed()) {
-      const stopped = member.stop(signal).then((hasFailed) => {
+      const restMs = Math.max(0, endsAt - this.#clock.now());
+      const closed = member.close({ signal, withinMs: restMs }).then((hasFailed) => {
         if (hasFailed) failed.push(member);
       });
-      await Promise.race([stopped, over]);
+      await Promise.race([closed, over]);
     }
-    // What gives up or closes by force when the time is over gets a moment to say so.
+    // Parts that give up or close by force when the time is over get a moment to say so.
     if (signal.aborted) await new Promise<void>(nextTurn);
-    this.#state = 'stopped';
+    this.#state = 'closed';
     const left = this.#left();
     if (left.length === 0 && failed.length === 0) return;
     const faults = failed.map(({ part, error }) => `${part.name} failed (${reason(error)})`);
-    if (left.length > 0) faults.unshift(`${left.join(', ')} not within ${this.#stopMsMax} ms`);
-    const message = `could not stop everything: ${faults.join(', ')}`;
+    if (left.length > 0) faults.unshift(`${left.join(', ')} not within ${withinMs} ms`);
+    const message = `could not close everything: ${faults.join(', ')}`;
     const errors = failed.map(({ error }) => error);
     const cause = errors.length > 1 ? new AggregateError(errors) : errors[0];
-    throw new SpillwayError('SERVICE_STOP', message, failed.length > 0 ? { cause } : {});
+    throw new SpillwayError('SERVICE_CLOSE', message, failed.length > 0 ? { cause } : {});
   }
 
   /** The names of the parts that are neither closed nor have failed. */
   #left(): string[] {
-    const over: readonly PartState[] = ['new', 'stopped', 'failed'];
+    const over: readonly PartState[] = ['new', 'closed', 'failed'];
     return this.#members.flatMap(({ part, state }) => (over.includes(state) ? [] : [part.name]));
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}
-
-async function dispose(opened: unknown): Promise<void> {
-  const held: Partial<AsyncDisposable & Disposable> = Object(opened);
-  if (Symbol.asyncDispose in held) await held[Symbol.asyncDispose]?.();
+/** Closes a part as such; anything else that is disposable is disposed. */
+async function closeOpened(opened: unknown, options: CloseOptions): Promise<void> {
+  const held: Partial<Part & AsyncDisposable & Disposable> = Object(opened);
+  // A server of Node has a `close` too, but one that takes a callback.
+  const isPart = typeof held.name === 'string' && typeof held.close === 'function';
+  if (isPart) await held.close?.(options);
+  else if (Symbol.asyncDispose in held) await held[Symbol.asyncDispose]?.();
   else held[Symbol.dispose]?.();
 }
 
@@ -264,7 +272,7 @@ function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** One line, or with the stack of what led to it if anything did. */
+/** One line, or with the stack of the cause if there is one. */
 function describe(error: unknown): string {
   const plain = error instanceof SpillwayError && error.cause === undefined;
   return plain ? `${error.code}: ${error.message}` : inspect(error);
