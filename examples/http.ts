@@ -1,6 +1,8 @@
 // A service that computes on threads, says at once what it cannot do, and shows how it does.
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { Lane, Pool } from 'spillway';
-import { createServer, Panel } from 'spillway-http';
+import { askOperator, createServer, operatorSocket, Panel } from 'spillway-http';
 
 await using pool = await Pool.open<typeof import('./workers/scorer.ts')>({
   module: new URL('./workers/scorer.ts', import.meta.url),
@@ -14,7 +16,9 @@ const panel = new Panel();
 panel.watch('scores', lane);
 panel.watch('pool', pool);
 
-await using server = await createServer({ operator: { panel } });
+const folder = await mkdtemp(`${tmpdir()}/example-`);
+const operator = { panel, socket: operatorSocket(folder) };
+await using server = await createServer({ operator });
 const config = { lane, domain: 'thread' } as const;
 server.app.get<{ Params: { text: string } }>('/score/:text', { config }, (request) =>
   pool.run('score', request.params.text, { signal: request.permit.signal }),
@@ -29,7 +33,7 @@ const { status, headers } = await fetch(`${server.url}/score/more-rain`);
 console.log(status, 'retry after', headers.get('retry-after'), 's');
 busy[Symbol.dispose]();
 
-// For who runs it, closed to strangers: also live, ready, metrics, errors, routes and config.
-const stats = await (await fetch(`${server.url}/-/stats`)).json();
-const { started, refused } = (stats as { parts: { scores: typeof lane } }).parts.scores.stats;
+// For operators, on a socket of their own: also live, ready, metrics, errors, routes and config.
+const { text } = await askOperator({ socket: operatorSocket(folder), path: '/-/stats' });
+const { started, refused } = JSON.parse(text).parts.scores.stats as typeof lane.stats;
 console.log({ started, refused: refused.full });

@@ -1,6 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import { Lane } from 'spillway';
-import { admission, createServer, domains } from 'spillway-http';
+import { Lane, systemClock } from 'spillway';
+import { admission, createServer, Routes } from 'spillway-http';
 
 const options = { name: 'sums', limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
 
@@ -13,7 +13,7 @@ export async function server(): Promise<FastifyInstance> {
 /** The lane and its meters alone. */
 export async function admitted(): Promise<FastifyInstance> {
   const app = fastify();
-  await app.register(domains);
+  new Routes(systemClock, 1).follow(app);
   await app.register(admission, { lane: new Lane(options) });
   return app;
 }

@@ -7,7 +7,13 @@ import {
   systemRandom,
   wallClock,
 } from 'spillway';
-import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
+import {
+  createServer,
+  type HttpServer,
+  type OperatorOptions,
+  Panel,
+  RecentErrors,
+} from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from './claim.ts';
 import { Contributors } from './contributors/contributors.ts';
@@ -36,8 +42,8 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly port?: number | undefined;
   /** Where people reach the server, without a slash at the end. @default as it is asked */
   readonly baseUrl?: string | undefined;
-  /** Lets operators of other machines in; at least 16 characters. @default none comes in */
-  readonly operatorToken?: string | undefined;
+  /** Where operators reach the server. @default nowhere */
+  readonly operator?: Pick<OperatorOptions, 'socket' | 'remote'> | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** How long a primary that crashed keeps others from it, on Postgres, in ms. @default 5,000 */
@@ -124,9 +130,9 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     // Workers give up for good where another instance is the primary, so be sure of it.
     primaryOnly: { primary: () => primary.decides() },
     operator: {
+      ...options.operator,
       panel,
       ready: () => (primary.isPrimary ? [] : ['primary']),
-      token: options.operatorToken,
     },
   });
   const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;

@@ -17,6 +17,7 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly publicUrl: string | undefined;
+  readonly operatorPort: number | undefined;
   readonly operatorToken: string | undefined;
   readonly trustProxy: readonly string[];
   readonly netsUrl: string | undefined;
@@ -56,7 +57,10 @@ const settingRules: SettingRules<Settings> = {
   }),
   port: number('port to listen at, 0 for a free one', { absent: 6543, min: 0, max: 65_535 }),
   publicUrl: text('where workers reach it (default: as they asked)', { ...url, absent: undefined }),
-  operatorToken: text('lets commands of other machines in; at least 16 characters', {
+  operatorPort: number('a second port for operators, who send the token (default: none)', {
+    ...{ absent: undefined, min: 0, max: 65_535 },
+  }),
+  operatorToken: text('the token for that port; at least 16 characters', {
     ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^(\S{16,1024})?$/ },
     ...{ absent: undefined, hides: 'all' },
   }),

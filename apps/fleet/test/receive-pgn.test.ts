@@ -30,7 +30,7 @@ async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptio
   await shelf.start();
   const checks = new Gate({ limit: 2, queueMax: 9 });
   const lane = new Lane({ name: 'all', limit: 8, queueMax: 8, deadlineMs: 60_000 });
-  const server = stack.use(await createServer({ lane, operator: false }));
+  const server = stack.use(await createServer({ lane }));
   const routes: FastifyPluginAsync = async (scope) => {
     await scope.register(uploads);
     scope.post('/', async (http) => {

@@ -30,6 +30,7 @@ const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, st
   host: ['127.0.0.2', '127.0.0.3', '127.0.0.4'],
   port: ['1', '2', 3],
   publicUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
+  operatorPort: ['4', '5', 6],
   operatorToken: ['a'.repeat(16), 'b'.repeat(16), 'c'.repeat(16)],
   trustProxy: ['10.0.0.1', '10.0.0.2,10.0.0.3', ['10.0.0.0/8']],
   netsUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
@@ -42,7 +43,7 @@ const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, st
 };
 
 const meant = (name: string, value: unknown) => {
-  if (name === 'port') return Number(value);
+  if (name === 'port' || name === 'operatorPort') return Number(value);
   if (name === 'log' || name === 'github' || name === 'foreignRepos')
     return String(value) === 'true';
   return name === 'trustProxy' ? String(value).split(',') : value;
@@ -81,6 +82,7 @@ describe('settings', () => {
       host: '127.0.0.1',
       port: 6543,
       publicUrl: undefined,
+      operatorPort: undefined,
       operatorToken: undefined,
       trustProxy: [],
       netsUrl: undefined,

@@ -20,6 +20,7 @@ export interface Settings {
   readonly s3Region: string | undefined;
   readonly host: string;
   readonly port: number | undefined;
+  readonly operatorPort: number | undefined;
   readonly operatorToken: string | undefined;
 }
 
@@ -110,7 +111,10 @@ export const settingRules: SettingRules<Settings> = {
   port: number('their port, 0 for a free one (default 7070, exchange 7071)', {
     ...{ absent: undefined, min: 0, max: 65_535 },
   }),
-  operatorToken: text('lets operators of other machines in; at least 16 characters', {
+  operatorPort: number('a second port for operators, who send the token (default: none)', {
+    ...{ absent: undefined, min: 0, max: 65_535 },
+  }),
+  operatorToken: text('the token for that port; at least 16 characters', {
     ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^\S{16,1024}$/ },
     ...{ absent: undefined, hides: 'all' },
   }),

@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock, type Part, Service, wallClock } from 'spillway';
-import { createServer, type HttpServer, Panel, RecentErrors } from 'spillway-http';
+import {
+  createServer,
+  type HttpServer,
+  type OperatorOptions,
+  Panel,
+  RecentErrors,
+} from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
 import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
@@ -26,8 +32,8 @@ export interface OpenRankerOptions {
   readonly port?: number | undefined;
   /** Answers there as news-score does, without keys, for the oldest user. @default it does not */
   readonly compatPort?: number | undefined;
-  /** Lets operators of other machines in; at least 16 characters. @default none comes in */
-  readonly operatorToken?: string | undefined;
+  /** Where operators reach the server, and the configuration they see. @default nowhere */
+  readonly operator?: Pick<OperatorOptions, 'socket' | 'remote' | 'config'> | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** Warnings and errors as lines of JSON on stderr. @default false */
@@ -51,8 +57,6 @@ export interface OpenRankerOptions {
   readonly layerSize?: number | undefined;
   /** How the lists of the reader page are made. */
   readonly desks?: Omit<DesksOptions, 'store' | 'clock' | 'onFailure'> | undefined;
-  /** Shown to the operator. @default nothing is */
-  readonly config?: unknown;
   /** Called when the operator asks for the end. @default stops the service */
   readonly shutdown?: (() => void) | undefined;
   /** Its `now` is UNIX time in milliseconds. @default the system's */
@@ -140,7 +144,7 @@ type ServerParts = OpenRankerOptions &
   };
 
 async function openServer(parts: ServerParts): Promise<HttpServer> {
-  const { host, port, trustProxy, log, errors, clock, lanes, operatorToken: token } = parts;
+  const { host, port, trustProxy, log, errors, clock, lanes } = parts;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
   const { embedder, fetcher, tastes, training, embedding, library, refresh } = parts;
@@ -150,11 +154,12 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.read,
-    operator: { panel, token, config: parts.config },
+    operator: { ...parts.operator, panel },
     sessions: { keys: [await sessionKey(parts.storage)] },
     live: {},
   });
-  await server.app.register(userRoutes, { ...parts, users: parts.storage.users, token });
+  const { shutdown } = parts;
+  await server.operator.app.register(userRoutes, { users: parts.storage.users, shutdown });
   await server.app.register(serverRoutes, { ...parts });
   const desks = new Desks({
     ...parts.desks,
@@ -171,27 +176,16 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
 
 /** Nobody needs a key there: it listens to this machine alone unless it is told otherwise. */
 async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
-  const {
-    compatPort: port,
-    host,
-    log,
-    errors,
-    clock,
-    lanes,
-    storage,
-    operatorToken: token,
-  } = parts;
+  const { compatPort: port, host, log, errors, clock, lanes, storage } = parts;
   if (port === undefined) return undefined;
   const server = await createServer({
     ...{ name: 'compat', host, port, log, errors, clock, lane: lanes.read },
-    operator: { token },
   });
   const userId = async (): Promise<string> => {
     const [oldest] = await storage.users.list();
     if (oldest !== undefined) return oldest.id;
     return (await storage.users.add('reader')).user.id;
   };
-  await server.app.register(userRoutes, { ...parts, users: storage.users, token });
   await server.app.register(compatRoutes, { ...parts, userId });
   return server;
 }

@@ -1,9 +1,42 @@
+import { UsageError } from 'spillway-cli';
+import { operatorSocket } from 'spillway-http';
 import type { Precision } from './learn/embedding-model.ts';
 import type { OpenRankerOptions } from './open-ranker.ts';
 import type { Settings } from './setting-list.ts';
-import { shownSettings } from './settings.ts';
 
-/** What a server is opened with, from its settings. */
+/** The settings whose values operators see; of all others they see whether they are set. */
+const shown: readonly (keyof Settings)[] = [
+  'data',
+  'host',
+  'port',
+  'compat',
+  'compatPort',
+  'operatorPort',
+  'trustProxy',
+  'log',
+  'modelId',
+  'modelPrecision',
+  'workers',
+  'rankMs',
+  'fetchMs',
+  'keepDays',
+  'retrainMs',
+  'tastesMax',
+  'articlesMax',
+];
+
+function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
+  const { data, host, operatorPort: port, operatorToken: token } = settings;
+  const isComplete = port === undefined || token !== '';
+  if (!isComplete) throw new UsageError('--operator-port: needs --operator-token');
+  return {
+    socket: operatorSocket(data),
+    remote: port === undefined ? undefined : { host, port, token },
+    config: { values: { ...settings }, shown },
+  };
+}
+
+/** The options that a server is opened with, from its settings. */
 export function rankerOptions(settings: Settings): OpenRankerOptions {
   const { modelFolder, modelId, workers, browser } = settings;
   const precision = settings.modelPrecision as Precision;
@@ -11,7 +44,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
   return {
     ...{ database: settings.database, host: settings.host, port: settings.port },
     compatPort: settings.compat ? settings.compatPort : undefined,
-    operatorToken: settings.operatorToken || undefined,
+    operator: operatorOf(settings),
     trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
     log: settings.log,
     rankMs: settings.rankMs,
@@ -44,6 +77,5 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
       textCharsMin: settings.textCharsMin,
       politeness: { ratePerSecond: settings.hostPerSecond },
     },
-    config: shownSettings(settings),
   };
 }

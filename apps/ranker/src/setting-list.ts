@@ -9,6 +9,7 @@ export interface Settings {
   readonly port: number;
   readonly compat: boolean;
   readonly compatPort: number;
+  readonly operatorPort: number | undefined;
   readonly operatorToken: string;
   readonly trustProxy: readonly string[];
   readonly log: boolean;
@@ -62,7 +63,10 @@ export const settingRules: SettingRules<Settings> = {
   port: number('port to listen at, 0 for a free one', { absent: 19_090, min: 0, max: 65_535 }),
   compat: flag('whether to answer on a second port exactly as news-score does', false),
   compatPort: number('that port, 0 for a free one', { absent: 19_091, min: 0, max: 65_535 }),
-  operatorToken: text('lets operators of other machines in (default: none comes in)', {
+  operatorPort: number('a second port for operators, who send the token (default: none)', {
+    ...{ absent: undefined, min: 0, max: 65_535 },
+  }),
+  operatorToken: text('the token for that port (default: none)', {
     absent: '',
     ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^(\S{16,1024})?$/ },
     hides: 'all',

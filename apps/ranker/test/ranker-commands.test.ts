@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { operatorSocket } from 'spillway-http';
 import { rankerProgram } from '../src/commands/program.ts';
 import { ranker } from './fixtures/ranker-command.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
@@ -26,10 +27,11 @@ describe('the command line of the ranker', () => {
 
   before(async () => {
     folder = await temporaryFolder(stack);
-    site = stack.use(await RankerSite.open());
+    const operator = { socket: operatorSocket(folder) };
+    site = stack.use(await RankerSite.open({ operator }));
     await site.ranker.reader.addSamples(site.userId);
     await site.ranker.embedding.idle();
-    own = { RANKER_URL: site.url, RANKER_KEY: site.key };
+    own = { RANKER_URL: site.url, RANKER_KEY: site.key, RANKER_DATA: folder };
   });
 
   after(() => stack.disposeAsync());

@@ -29,18 +29,18 @@ export {
 } from './file/upload.ts';
 export { type IdempotencyOptions, idempotency } from './idempotency/idempotency.ts';
 export type { IdempotencyStats } from './idempotency/ledger.ts';
+export { askOperator, type OperatorAnswer, type OperatorCall } from './operator/client.ts';
+export { exposition, type MetricFamily, type MetricSample } from './operator/exposition.ts';
+export { operatorSocket } from './operator/listen.ts';
 export {
-  type OperatorAccess,
-  type OperatorAccessOptions,
-  operatorAccess,
-} from './operator/access.ts';
-export { masked } from './operator/config-mask.ts';
-export { type OperatorOptions, operator } from './operator/operator.ts';
-export type { PartKind } from './operator/part-kind.ts';
-export type { ProcessFigures } from './operator/process-stats.ts';
-export { exposition, type MetricFamily, type MetricSample } from './operator/prometheus.ts';
-export type { RouteFacts, RouteUse } from './operator/route-meter.ts';
-export type { StatsFeedOptions } from './operator/stats-feed.ts';
+  Operator,
+  type OperatorOptions,
+  type OperatorRemote,
+  type OperatorSources,
+  type ShownConfig,
+} from './operator/operator.ts';
+export type { ProcessFigures } from './operator/process.ts';
+export { type Domain, type RouteStats, Routes } from './operator/routes.ts';
 export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './page/html.ts';
 export { type LivePageOptions, live } from './page/live.ts';
 export type { Observable } from './page/live-view.ts';
@@ -74,13 +74,6 @@ export {
 export type { RateVerdict } from './rate/memory.ts';
 export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate/rule.ts';
 export { type AdmissionOptions, admission } from './request/admission.ts';
-export {
-  type Domain,
-  type DomainsOptions,
-  type DomainsStats,
-  domains,
-  type RouteStats,
-} from './request/domain.ts';
 export { requestId, requestIds } from './request/request-id.ts';
 export type { RequestPermit } from './request/request-permit.ts';
 export { type Stopper, type StoppingOptions, stopping } from './request/stopping.ts';

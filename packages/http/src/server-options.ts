@@ -25,8 +25,8 @@ export interface ServerOptions {
   readonly https?: TlsOptions | undefined;
   /** The lane of routes that name none. @default 256 at once, 2,048 waiting, 20 s */
   readonly lane?: Lane | undefined;
-  /** Endpoints for who runs the server, closed to strangers. @default as they are; false: none */
-  readonly operator?: Omit<OperatorOptions, 'errors' | 'plugins' | 'clock'> | false | undefined;
+  /** The interface for operators. @default it listens nowhere */
+  readonly operator?: OperatorOptions | undefined;
   /** How often who may ask. @default no limits */
   readonly rate?: RateGuardOptions | undefined;
   /** Which instance answers the routes with `primaryOnly`. @default every one */

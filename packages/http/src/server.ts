@@ -1,4 +1,8 @@
-import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyServerOptions,
+} from 'fastify';
 import { type Clock, type CloseOptions, deadline, Lane, type Part, systemClock } from 'spillway';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
@@ -8,7 +12,8 @@ import { careful, securityHeaders } from './body/security-headers.ts';
 import { answerFailure, errorAnswers } from './failure/error-answer.ts';
 import { RecentErrors } from './failure/recent-errors.ts';
 import { idempotency } from './idempotency/idempotency.ts';
-import { operator } from './operator/operator.ts';
+import { Operator } from './operator/operator.ts';
+import { Routes } from './operator/routes.ts';
 import { live } from './page/live.ts';
 import { pages } from './page/page.ts';
 import { PluginHost } from './plugin/host.ts';
@@ -16,7 +21,6 @@ import { rateGuard } from './rate/guard.ts';
 import type { UserOf } from './rate/key.ts';
 import { admission } from './request/admission.ts';
 import { answerClientError } from './request/client-error.ts';
-import { domains } from './request/domain.ts';
 import { requestIds, tellRequestId } from './request/request-id.ts';
 import { stopping } from './request/stopping.ts';
 import { checkServerOptions, type ServerLimits, type ServerOptions } from './server-options.ts';
@@ -38,18 +42,28 @@ const lookMs = 1_000;
  */
 const pluginMsMax = 60_000;
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Set on the routes for orchestrators and balancers, which no guard holds up. */
+    readonly probe?: 'live' | 'ready' | undefined;
+  }
+}
+
 /** A Fastify server that can be a part of a service: `new Service({ parts: [store, server] })`. */
 export class HttpServer implements Part, AsyncDisposable {
   readonly name: string;
   /** Where routes and plugins are declared, until the server starts. */
   readonly app: FastifyInstance;
+  /** The interface for operators, on a socket or a port of its own. */
+  readonly operator: Operator;
   readonly #listen: { readonly host: string; readonly port: number };
   readonly #clock: Clock;
 
-  constructor(app: FastifyInstance, options: ServerOptions) {
+  constructor(app: FastifyInstance, operator: Operator, options: ServerOptions) {
     const { name = 'http', host = '127.0.0.1', port = 0 } = options;
     this.name = name;
     this.app = app;
+    this.operator = operator;
     this.#listen = { host, port };
     this.#clock = options.clock ?? systemClock;
   }
@@ -61,7 +75,13 @@ export class HttpServer implements Part, AsyncDisposable {
 
   async start({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted();
-    await this.app.listen({ ...this.#listen, backlog });
+    await this.operator.start();
+    try {
+      await this.app.listen({ ...this.#listen, backlog });
+    } catch (error) {
+      await this.operator.close();
+      throw error;
+    }
   }
 
   get ready(): boolean {
@@ -75,6 +95,7 @@ export class HttpServer implements Part, AsyncDisposable {
     if (limit.signal.aborted) cut();
     limit.signal.addEventListener('abort', cut, { once: true });
     await this.app.close();
+    await this.operator.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -85,7 +106,8 @@ export class HttpServer implements Part, AsyncDisposable {
 /** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
   const limits = checkServerOptions(options);
-  const { clock, drainMsMax, errors = new RecentErrors({ clock }), loopMsMax } = options;
+  const { clock = systemClock, drainMsMax, loopMsMax = 1 } = options;
+  const { errors = new RecentErrors({ clock }) } = options;
   const lane =
     options.lane ??
     new Lane({ name: 'default', limit: 256, queueMax: 2_048, deadlineMs: 20_000, clock });
@@ -96,11 +118,20 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(errorAnswers, { errors });
   await app.register(requestIds);
   await app.register(securityHeaders, { contentSecurityPolicy: options.contentSecurityPolicy });
-  if (options.operator !== false) {
-    await app.register(operator, { ...options.operator, errors, plugins: host, clock });
-  }
+  const routes = new Routes(clock, loopMsMax);
+  const operator = new Operator(options.operator ?? {}, { routes, errors, plugins: host, clock });
+  app.addHook('onRequest', (request, reply, done) => {
+    const { config } = request.routeOptions;
+    routes.count(config, reply);
+    // Past all guards: a probe must be answered when nothing else is.
+    if (config.probe === undefined) done();
+    else answerProbe(reply, config.probe, operator.unready.length === 0 && !app.stopper.stopping);
+  });
   await app.register(stopping, { drainMsMax, clock });
-  await app.register(domains, { loopMsMax });
+  routes.follow(app);
+  for (const probe of ['live', 'ready'] as const) {
+    app.get(`/-/${probe}`, { config: { probe } }, async () => {});
+  }
   await app.register(admission, { lane, clock });
   await app.register(bodyGuard, { types: options.bodyTypes });
   await app.register(forms);
@@ -110,7 +141,14 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   if (options.hub !== undefined) await app.register(options.hub.plugin);
   await app.register(host.plugin);
   await app.register(methods);
-  return new HttpServer(app, options);
+  return new HttpServer(app, operator, options);
+}
+
+/** Tells an orchestrator or a balancer yes or no, and nothing else. */
+function answerProbe(reply: FastifyReply, probe: 'live' | 'ready', isReady: boolean): void {
+  const isFine = probe === 'live' || isReady;
+  reply.code(isFine ? 200 : 503).header('cache-control', 'no-store');
+  reply.send({ [probe]: isFine });
 }
 
 /** Those that need to be told something before they can guard. */

@@ -20,13 +20,13 @@ export function readExposition(text: string): Map<string, ReadFamily> {
   const lines = text.slice(0, -1).split('\n');
   for (let at = 0; at < lines.length; at += 1) {
     const line = lines[at] as string;
-    if (line.startsWith('# HELP ')) {
-      const [, name = '', help = ''] = /^# HELP (\S+) (.+)$/.exec(line) ?? [];
-      assert.match(name, metricName);
+    if (line.startsWith('# ')) {
+      const [, helped, help = ''] = /^# HELP (\S+) (.+)$/.exec(line) ?? [];
       assert.ok(!/\\(?![\\n])/.test(help), `escapes in: ${line}`);
-      at += 1;
-      const [, typed, type = ''] = /^# TYPE (\S+) (\S+)$/.exec(lines[at] as string) ?? [];
-      assert.equal(typed, name, 'the type follows the help');
+      if (helped !== undefined) at += 1;
+      const [, name = '', type = ''] = /^# TYPE (\S+) (\S+)$/.exec(lines[at] as string) ?? [];
+      assert.match(name, metricName);
+      assert.equal(helped ?? name, name, 'the type follows the help');
       assert.ok(['counter', 'gauge', 'histogram'].includes(type), `type ${type}`);
       assert.ok(!families.has(name), `${name} comes twice`);
       assert.equal(type === 'counter', name.endsWith('_total'), `the name of ${type} ${name}`);

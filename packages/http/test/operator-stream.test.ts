@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
-import Fastify from 'fastify';
 import { VirtualClock } from 'spillway/testing';
-import { operator, Panel } from 'spillway-http';
+import { createServer, Panel } from 'spillway-http';
 import { ask, portOf } from './ask.ts';
 
 interface Numbered {
@@ -25,13 +24,13 @@ async function open(options: { readonly streamsMax?: number; readonly ballastByt
       return { number: state.number, ballast };
     },
   });
-  const app = Fastify();
-  await app.register(operator, { panel, clock, streamsMax });
+  const server = await createServer({ operator: { panel, streamsMax }, clock });
+  const { app } = server.operator;
   const sockets = new Set<Socket>();
   app.server.on('connection', (socket) => sockets.add(socket));
   await app.listen({ port: 0, host: '127.0.0.1' });
   const url = `http://127.0.0.1:${portOf(app)}/-/stats/stream`;
-  return { app, clock, state, sockets, url, [Symbol.asyncDispose]: () => app.close() };
+  return { server, clock, state, sockets, url, [Symbol.asyncDispose]: () => server.close() };
 }
 
 /** Reads states one by one from an answer of server-sent events. */
@@ -42,6 +41,8 @@ async function* states(answer: IncomingMessage): AsyncGenerator<Numbered> {
     for (let end = rest.indexOf('\n\n'); end !== -1; end = rest.indexOf('\n\n')) {
       const event = rest.slice(0, end);
       rest = rest.slice(end + 2);
+      // The first line only shows that the connection is there.
+      if (event === ':') continue;
       assert.ok(event.startsWith('data: '));
       yield JSON.parse(event.slice('data: '.length)).parts.part.stats;
     }
@@ -74,7 +75,7 @@ describe('the stream of stats', () => {
     const second = await listen(server.url);
     const refused = await ask(server.url);
     assert.equal(refused.status, 503);
-    assert.equal(JSON.parse(refused.text).code, 'SOCKETS_FULL');
+    assert.equal(JSON.parse(refused.text).error.code, 'SOCKETS_FULL');
     const gone = [...server.sockets].map((socket) => once(socket, 'close'));
     first.asked.destroy();
     await Promise.race(gone);
@@ -117,13 +118,13 @@ describe('the stream of stats', () => {
     const sent = server.state.reads;
     assert.ok(sent < 15, `${sent} of 30 states were sent`);
     const reading = states(answer);
-    for (let read = 0; read < sent; read += 1) await reading.next();
     server.state.number = 99;
-    while (server.state.reads === sent) {
-      await server.clock.advance(1_000);
-      await new Promise((resolve) => setImmediate(resolve));
+    await server.clock.advance(1_000);
+    let taken = 0;
+    for (let newest = 0; newest !== 99; taken += 1) {
+      newest = (await reading.next()).value?.number ?? 0;
     }
-    assert.equal((await reading.next()).value?.number, 99);
+    assert.ok(taken <= sent + 1, `${taken} states came before the newest`);
     asked.destroy();
   });
 
@@ -144,7 +145,7 @@ describe('the stream of stats', () => {
     const server = await open({});
     const { next } = await listen(server.url);
     await next.next();
-    const closed = server.app.close();
+    const closed = server.server.close();
     assert.equal((await next.next()).done, true);
     await closed;
     assert.equal(server.clock.pending, 0);

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import Fastify from 'fastify';
 import {
   Backlog,
   Breaker,
   Bucket,
   Gate,
-  GradientLimit,
   Lane,
   Lease,
   MemoryStore,
@@ -15,97 +13,103 @@ import {
   Service,
   Snapshot,
 } from 'spillway';
-import { type OperatorOptions, operator, Panel } from 'spillway-http';
-import { ask, portOf } from './ask.ts';
+import { createServer, type OperatorOptions, Panel } from 'spillway-http';
+import { ask } from './ask.ts';
 import { readExposition } from './exposition-reader.ts';
 
-async function open(options: OperatorOptions) {
-  const app = Fastify();
-  await app.register(operator, options);
-  app.get(
-    '/items/:id',
-    { config: { lane: 'search', domain: 'thread' } as object },
-    async () => 'x',
-  );
-  app.post('/items', { config: { lane: { name: 'write' }, rate: { max: 5 } } as object }, () => {
+async function open(operator: OperatorOptions = {}) {
+  const server = await createServer({ operator });
+  const lane = new Lane({ name: 'search', limit: 9, queueMax: 9, deadlineMs: 1_000 });
+  server.app.get('/items/:id', { config: { lane, domain: 'thread' } }, async () => 'x');
+  server.app.post('/items', { config: { rate: { limit: 5, windowMs: 1_000 } } }, () => {
     throw new Error('broken');
   });
-  await app.listen({ port: 0, host: '127.0.0.1' });
-  const base = `http://127.0.0.1:${portOf(app)}`;
-  const json = async (path: string) => JSON.parse((await ask(`${base}/-/${path}`)).text);
-  return { app, base, json, [Symbol.asyncDispose]: () => app.close() };
+  await server.start();
+  const read = async (path: string) => {
+    const { statusCode: status, headers, payload: text } = await server.operator.app.inject(path);
+    return { status, headers, text };
+  };
+  const json = async (path: string) => JSON.parse((await read(`/-/${path}`)).text);
+  return { server, base: server.url, read, json, [Symbol.asyncDispose]: () => server.close() };
 }
 
 describe('operator endpoints', () => {
-  it('say that the server lives, and are not to be cached', async () => {
-    await using server = await open({});
-    const { status, text, headers } = await ask(`${server.base}/-/live`);
-    assert.deepEqual([status, JSON.parse(text)], [200, { live: true }]);
-    assert.equal(headers['cache-control'], 'no-store');
+  it('list what there is, and are not to be cached', async () => {
+    await using site = await open();
+    const listed = await site.json('');
+    const paths = ['live', 'ready', 'stats', 'metrics', 'routes', 'errors', 'config', 'plugins'];
+    for (const path of paths) {
+      assert.ok(`/-/${path}` in listed, path);
+      const { status, headers } = await site.read(`/-/${path}`);
+      assert.deepEqual([status, headers['cache-control']], [200, 'no-store'], path);
+    }
+    assert.deepEqual(await site.json('live'), { live: true });
   });
 
-  it('name the parts of a service that are not ready', async () => {
+  it('name the parts of a service that are not ready, to the operator alone', async () => {
     const pool = { name: 'pool', ready: false };
     const service = new Service({ parts: [{ name: 'db' }, pool] });
-    await using server = await open({ ready: service });
+    await using site = await open({ ready: service });
     const ready = async () => {
-      const { status, text } = await ask(`${server.base}/-/ready`);
+      const { status, text } = await site.read('/-/ready');
+      const probed = await ask(`${site.base}/-/ready`);
+      assert.equal(probed.status, status);
+      assert.deepEqual(JSON.parse(probed.text), { ready: status === 200 });
       return [status, JSON.parse(text)];
     };
-    assert.deepEqual(await ready(), [503, { ready: false, state: 'new', unready: ['db', 'pool'] }]);
+    assert.deepEqual(await ready(), [503, { ready: false, unready: ['db', 'pool'] }]);
     await service.start();
-    assert.deepEqual(await ready(), [503, { ready: false, state: 'ready', unready: ['pool'] }]);
+    assert.deepEqual(await ready(), [503, { ready: false, unready: ['pool'] }]);
     pool.ready = true;
-    assert.deepEqual(await ready(), [200, { ready: true, state: 'ready', unready: [] }]);
+    assert.deepEqual(await ready(), [200, { ready: true, unready: [] }]);
     await service.close();
     assert.equal((await ready())[0], 503);
   });
 
   it('ask a function what is not ready', async () => {
     const missing: string[] = ['warm-up'];
-    await using server = await open({ ready: () => missing });
-    assert.equal((await ask(`${server.base}/-/ready`)).status, 503);
+    await using site = await open({ ready: () => missing });
+    assert.deepEqual(await site.json('ready'), { ready: false, unready: ['warm-up'] });
     missing.pop();
-    assert.equal((await ask(`${server.base}/-/ready`)).status, 200);
+    assert.equal((await site.read('/-/ready')).status, 200);
   });
 
   it('show every route with its lane, domain and rate', async () => {
-    await using server = await open({});
-    const routes = (await server.json('routes')) as { path: string; lane: string }[];
-    const own = routes.filter(({ path }) => path.startsWith('/-/'));
-    assert.equal(own.length, 9);
-    assert.ok(
-      own.every(({ lane }) => lane === 'operator'),
-      'no other lane can fill theirs',
-    );
+    await using site = await open();
+    const routes = (await site.json('routes')) as Record<string, unknown>[];
+    const own = routes.filter(({ path }) => String(path).startsWith('/items'));
     assert.deepEqual(
-      routes.filter(({ path }) => !path.startsWith('/-/')),
+      own.map(({ method, path, lane, domain, rate, broken }) => {
+        return { method, path, lane, domain, rate, broken };
+      }),
       [
         { method: 'GET', path: '/items/:id', lane: 'search', domain: 'thread', rate: null },
-        { method: 'POST', path: '/items', lane: 'write', domain: null, rate: { max: 5 } },
-      ].map((route) => ({ ...route, loopMs: null, broken: null })),
+        {
+          ...{ method: 'POST', path: '/items', lane: 'default', domain: 'loop' },
+          rate: { limit: 5, windowMs: 1_000 },
+        },
+      ].map((route) => ({ ...route, broken: false })),
     );
   });
 
   it('count answers and their time by route pattern, however many paths there are', async () => {
-    await using server = await open({});
+    await using site = await open();
     for (let id = 0; id < 20; id += 1) {
-      await ask(`${server.base}/items/${id}`);
-      await ask(`${server.base}/nothing/${id}`);
+      await ask(`${site.base}/items/${id}`);
+      await ask(`${site.base}/nothing/${id}`);
     }
-    await server.app.inject({ method: 'POST', url: '/items' });
-    const { routes } = await server.json('stats');
-    const shown = Object.fromEntries(
-      routes.map((route: { method: string; path: string; answers: object }) => {
-        return [`${route.method} ${route.path}`, route.answers];
-      }),
+    await site.server.app.inject({ method: 'POST', url: '/items' });
+    const { routes } = await site.json('stats');
+    const used = (routes as { method: string; path: string; answers: object }[]).filter(
+      ({ answers }) => Object.keys(answers).length > 0,
     );
-    assert.deepEqual(shown, {
+    const shown = used.map(({ method, path, answers }) => [`${method} ${path}`, answers]);
+    assert.deepEqual(Object.fromEntries(shown), {
       'GET /items/:id': { 200: 20 },
       ' unmatched': { 404: 20 },
       'POST /items': { 500: 1 },
     });
-    const { samples } = readExposition((await ask(`${server.base}/-/metrics`)).text).get(
+    const { samples } = readExposition((await site.read('/-/metrics')).text).get(
       'spillway_http_request_seconds',
     ) as { samples: Map<string, number> };
     const of = (suffix: string, le = '') =>
@@ -116,7 +120,7 @@ describe('operator endpoints', () => {
     assert.equal(of('_bucket', ',le="+Inf"'), 20);
     assert.ok(of('_sum') > 0);
     const bounds = [...samples].filter(
-      ([key]) => key.includes('_bucket') && key.includes('/items/'),
+      ([key]) => key.includes('_bucket') && key.includes('"GET",route="/items/'),
     );
     const counts = bounds.map(([, count]) => count);
     assert.deepEqual(
@@ -127,49 +131,85 @@ describe('operator endpoints', () => {
   });
 
   it('count a client that leaves before its answer', async () => {
-    const app = Fastify();
-    await app.register(operator);
+    await using server = await createServer();
     const left = Promise.withResolvers<void>();
-    app.get('/slow', async (request) => {
+    server.app.get('/slow', async (request) => {
       request.signal.addEventListener('abort', () => left.resolve());
       await left.promise;
       return 'late';
     });
-    await app.listen({ port: 0, host: '127.0.0.1' });
-    const base = `http://127.0.0.1:${portOf(app)}`;
+    await server.start();
     const quitter = new AbortController();
-    const gone = assert.rejects(fetch(`${base}/slow`, { signal: quitter.signal }));
-    await new Promise((resolve) => app.server.once('request', resolve));
+    const gone = assert.rejects(fetch(`${server.url}/slow`, { signal: quitter.signal }));
+    await new Promise((resolve) => server.app.server.once('request', resolve));
     quitter.abort();
     await Promise.all([gone, left.promise]);
-    const { routes } = JSON.parse((await ask(`${base}/-/stats`)).text);
+    const { payload } = await server.operator.app.inject('/-/stats');
+    const { routes } = JSON.parse(payload);
     const slow = routes.find(({ path }: { path: string }) => path === '/slow');
     assert.deepEqual(slow.answers, { aborted: 1 });
-    await app.close();
   });
 
-  it('list recent errors, hide secrets, and show plugins, as plain data', async () => {
-    const error = Object.assign(new Error('no'), { code: 'E' });
-    await using server = await open({
-      errors: { list: () => [{ id: '1', error }] },
-      config: { database: 'postgres://u:p@h/d', session: { keys: ['k'] } },
-      plugins: { stats: { plugins: [{ name: 'a' }], errors: [] } },
-    });
-    assert.deepEqual(await server.json('errors'), [
-      { id: '1', error: { name: 'Error', code: 'E', message: 'no' } },
-    ]);
-    assert.deepEqual(await server.json('config'), {
-      database: 'postgres://***@h/d',
-      session: { keys: '***' },
-    });
-    assert.deepEqual(await server.json('plugins'), { plugins: [{ name: 'a' }], errors: [] });
+  it('list recent errors with what strangers are not told', async () => {
+    await using site = await open();
+    await ask(`${site.base}/items`);
+    await site.server.app.inject({ method: 'POST', url: '/items' });
+    const [error] = await site.json('errors');
+    assert.deepEqual([error.route, error.message], ['POST /items', 'broken']);
   });
 
-  it('move with their prefix', async () => {
-    await using server = await open({ prefix: '/ops/' });
-    assert.equal((await ask(`${server.base}/ops/live`)).status, 200);
-    assert.equal((await ask(`${server.base}/-/live`)).status, 404);
-    await assert.rejects(open({ prefix: 'ops' }), /prefix: must be a path/);
+  it('show of a configuration only what is named, and of the rest whether it is set', async () => {
+    const values = {
+      port: 80,
+      auth: 'hunter2',
+      privatePem: 'pem',
+      database: 'postgres://u:p@h/d',
+      pwd: undefined,
+      hosts: ['a'],
+    };
+    await using site = await open({ config: { values, shown: ['port', 'hosts', 'later'] } });
+    const expected = { port: 80, auth: '(set)', privatePem: '(set)', database: '(set)' };
+    assert.deepEqual(await site.json('config'), { ...expected, pwd: null, hosts: ['a'] });
+  });
+
+  it('tell an operator the details of a failure', async () => {
+    await using server = await createServer();
+    server.operator.app.get('/-/fails', async () => {
+      throw new Error('the very reason');
+    });
+    const { payload } = await server.operator.app.inject('/-/fails');
+    assert.equal(JSON.parse(payload).error.message, 'the very reason');
+  });
+
+  it('show the lanes of all routes once, and which routes hold the event loop', async () => {
+    await using server = await createServer({ loopMsMax: 20 });
+    const root = new Lane({ name: 'root', limit: 9, queueMax: 0, deadlineMs: 1_000 });
+    const inner = { queueMax: 0, deadlineMs: 1_000, parent: root };
+    const lane = new Lane({ name: 'searches', limit: 2, ...inner });
+    server.app.get('/slow', { config: { lane } }, async () => {
+      const until = performance.now() + 50;
+      while (performance.now() < until);
+      return 'held the loop';
+    });
+    server.app.get('/other', { config: { lane: root } }, async () => 'other');
+    server.app.get('/plain', async () => 'by the server');
+    await server.start();
+    await ask(`${server.url}/slow`);
+    const read = async (path: string) => {
+      return JSON.parse((await server.operator.app.inject(`/-/${path}`)).payload);
+    };
+    const routes: { path: string; lane: string; broken: boolean }[] = await read('routes');
+    assert.deepEqual(
+      routes.slice(-3).map(({ path, lane: name, broken }) => [path, name, broken]),
+      [
+        ['/slow', 'searches', true],
+        ['/other', 'root', false],
+        ['/plain', 'default', false],
+      ],
+    );
+    const { parts } = await read('stats');
+    assert.deepEqual(new Set(Object.keys(parts)), new Set(['default', 'root']));
+    assert.equal(parts.root.stats.lanes[0].finished, 1);
   });
 });
 
@@ -179,7 +219,7 @@ describe('metrics', () => {
     const panel = new Panel();
     const lane = stack.use(new Lane({ name: 'root', limit: 4, queueMax: 0, deadlineMs: 1_000 }));
     const inner = { queueMax: 0, deadlineMs: 1_000, parent: lane };
-    const child = new Lane({ name: 'a"b\\c\nd', limit: 1, ...inner });
+    const nested = new Lane({ name: 'a"b\\c\nd', limit: 1, ...inner });
     new Lane({ name: 'twin', limit: 1, ...inner });
     new Lane({ name: 'twin', limit: 2, ...inner });
     const pool = stack.use(
@@ -197,15 +237,21 @@ describe('metrics', () => {
     );
     const breaker = new Breaker();
     const bucket = new Bucket({ ratePerSecond: 10, queueMax: 1 });
+    const watch = (name: string, kind: string, part: { readonly stats: object }) => {
+      panel.watch(name, {
+        get stats() {
+          return { kind, ...part.stats };
+        },
+      });
+    };
     panel.watch('api', lane);
     panel.watch('render', pool);
-    panel.watch('jobs', backlog);
-    panel.watch('primary', lease);
-    panel.watch('upstream', breaker);
+    watch('jobs', 'backlog', backlog);
+    watch('primary', 'lease', lease);
+    watch('upstream', 'breaker', breaker);
     panel.watch('calls', bucket);
     panel.watch('door', new Gate({ limit: 3, queueMax: 0 }));
     panel.watch('prices', new Snapshot('v'));
-    panel.watch('size', new GradientLimit({ sizeMax: 9 }));
     panel.watch('budget', new RetryBudget());
     panel.watch('mine', { stats: { depth: 7, open: true, name: 'x' } });
     panel.watch('broken', {
@@ -213,45 +259,43 @@ describe('metrics', () => {
         throw new Error('no numbers');
       },
     });
-    await using server = await open({ panel });
-    using _permit = child.tryEnter();
-    assert.equal(child.tryEnter(), undefined);
+    await using site = await open({ panel });
+    using _permit = nested.tryEnter();
+    assert.equal(nested.tryEnter(), undefined);
     assert.equal(await pool.run('double', 4), 8);
 
-    const { headers, text } = await ask(`${server.base}/-/metrics`);
+    const { headers, text } = await site.read('/-/metrics');
     assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
     const families = readExposition(text);
     const value = (key: string) => families.get(key.replace(/\{.*/s, ''))?.samples.get(key);
-    const path = 'api/a\\"b\\\\c\\nd';
+    const child = 'lane="a\\"b\\\\c\\nd",parent="api"';
     assert.equal(value('spillway_lane_inside{lane="api"}'), 1);
-    assert.equal(value(`spillway_lane_inside{lane="${path}"}`), 1);
-    assert.equal(value(`spillway_lane_refused_total{lane="${path}",reason="full"}`), 1);
-    assert.equal(value('spillway_lane_limit{lane="api/twin"}'), 1);
-    assert.equal(value('spillway_lane_limit{lane="api/twin#2"}'), 2);
-    assert.ok((value(`spillway_lane_arrivals_per_second{lane="${path}"}`) as number) > 0);
-    assert.equal(value(`spillway_lane_wait_seconds{lane="${path}",at="p99"}`), 0);
-    assert.equal(value('spillway_pool_workers{pool="render",state="ready"}'), 1);
+    assert.equal(value(`spillway_lane_inside{${child}}`), 1);
+    assert.equal(value(`spillway_lane_refused_total{${child},reason="full"}`), 1);
+    assert.equal(value('spillway_lane_limit{lane="twin",parent="api"}'), 1);
+    assert.equal(value('spillway_lane_limit{lane="twin#2",parent="api"}'), 2);
+    assert.ok((value(`spillway_lane_arrivals_per_second{${child}}`) as number) > 0);
+    assert.equal(value(`spillway_lane_wait_seconds{${child},at="p99"}`), 0);
+    assert.equal(value('spillway_pool_workers_state{pool="render",item="0",state="ready"}'), 1);
+    assert.ok((value('spillway_pool_workers_heap_bytes{pool="render",item="0"}') as number) > 0);
     assert.equal(value('spillway_pool_finished_total{pool="render"}'), 1);
-    assert.ok(value('spillway_pool_utilisation{pool="render"}') !== undefined);
     assert.equal(value('spillway_pool_version{pool="render"}'), 0);
-    assert.equal(value('spillway_snapshot_versions{snapshot="prices"}'), 1);
+    assert.equal(value('spillway_snapshot_version{snapshot="prices"}'), 0);
     assert.equal(value('spillway_backlog_waiting{backlog="jobs"}'), 0);
     assert.equal(value('spillway_backlog_dropped_total{backlog="jobs",reason="full"}'), 0);
     assert.equal(value('spillway_lease_held{lease="primary"}'), 1);
     assert.ok((value('spillway_lease_left_seconds{lease="primary"}') as number) > 0);
     assert.equal(value('spillway_breaker_state{breaker="upstream",state="closed"}'), 1);
-    assert.equal(value('spillway_breaker_state{breaker="upstream",state="open"}'), 0);
     assert.equal(value('spillway_bucket_rate_per_second{bucket="calls"}'), 10);
     assert.equal(value('spillway_gate_limit{gate="door"}'), 3);
-    assert.equal(value('spillway_limit_size_max{limit="size"}'), 9);
     assert.ok(value('spillway_retry_budget_tokens{retry_budget="budget"}') !== undefined);
-    assert.equal(value('spillway_part{part="mine",field="depth"}'), 7);
-    assert.equal(value('spillway_part{part="mine",field="open"}'), 1);
+    assert.equal(value('spillway_part_depth{part="mine"}'), 7);
+    assert.equal(value('spillway_part_open{part="mine"}'), 1);
     assert.ok((value('process_resident_memory_bytes') as number) > 1e6);
     assert.ok((value('process_cpu_seconds_total') as number) > 0);
     assert.ok((value('nodejs_eventloop_utilization') as number) <= 1);
 
-    const { parts } = await server.json('stats');
+    const { parts } = await site.json('stats');
     assert.equal(parts.api.kind, 'lane');
     assert.equal(parts.api.stats.lanes.length, 3);
     assert.equal(parts.render.stats.workers[0].state, 'ready');

@@ -1,17 +1,17 @@
 import { SpillwayError, systemRandom, wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
+import { askOperator, operatorSocket } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from '../claim.ts';
 import type { Desk } from '../operations/desk.ts';
 import { operate } from '../operations/operations.ts';
 import { Primary } from '../primary.ts';
-import { instanceHeader, operatorPath } from '../server/operator-api.ts';
+import { operatorPath } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
 import { openDesk } from './fleet-desk.ts';
-import { type ServerAddress, serverAddress } from './server-address.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
 export interface Operator extends AsyncDisposable {
@@ -29,39 +29,37 @@ const pingMsMax = 5_000;
  * command becomes the primary itself for as long as it takes, so that none can start meanwhile.
  */
 export async function openOperator(settings: Settings): Promise<Operator> {
+  const socket = operatorSocket(settings.data);
+  if (await isThere(socket)) return new RemoteOperator(socket);
   await makeDatabaseFolder(settings.database);
   const database = await openDatabase<FleetSchema>(settings.database);
-  const storage = new FleetStorage(database);
   try {
-    const address = await serverAddress(storage);
-    if (address !== undefined && (await isThere(address, settings))) {
-      await database[Symbol.asyncDispose]();
-      return new RemoteOperator(address, settings);
-    }
-    return await LocalOperator.open(storage, settings, address);
+    return await LocalOperator.open(new FleetStorage(database), settings);
   } catch (error) {
     await database[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-/** A server of ours, and the very one that has noted its address. */
+/** The server that has the operator's socket in the data folder. */
 class RemoteOperator implements Operator {
-  readonly #address: ServerAddress;
-  readonly #settings: Settings;
+  readonly #socket: string;
 
-  constructor(address: ServerAddress, settings: Settings) {
-    this.#address = address;
-    this.#settings = settings;
+  constructor(socket: string) {
+    this.#socket = socket;
   }
 
   async call(name: string, input: object): Promise<unknown> {
-    const response = await post(this.#address, this.#settings, name, input);
-    const answer = (await response.json().catch(() => ({}))) as Answer;
-    if (response.ok && answer.ok) return answer.value;
-    const { code = 'UNEXPECTED', message = `it answered ${response.status}` } = answer.error ?? {};
-    const fault = { code, status: response.status, retryable: false };
-    throw new SpillwayError(fault, remedy(code, message, this.#address));
+    const { status, text } = await askOperator({
+      socket: this.#socket,
+      path: `${operatorPath}${name}`,
+      body: input,
+      signal: AbortSignal.timeout(answerMsMax),
+    });
+    const answer = JSON.parse(text) as Answer;
+    if (answer.ok) return answer.value;
+    const { code = 'UNEXPECTED', message = `it answered ${status}` } = answer.error ?? {};
+    throw new SpillwayError({ code, status, retryable: false }, message);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
@@ -73,23 +71,13 @@ interface Answer {
   readonly error?: { readonly code?: string; readonly message?: string };
 }
 
-function remedy(code: string, message: string, { url }: ServerAddress): string {
-  if (code !== 'OPERATOR_ONLY') return message;
-  const why = `The server at ${url} takes commands of its own machine, or with its token`;
-  return `${message}\n${why}: set FLEET_OPERATOR_TOKEN.`;
-}
-
 /** The command itself, as the primary. */
 class LocalOperator implements Operator {
   readonly #primary: Primary;
   readonly #storage: FleetStorage;
   readonly #desk: Desk;
 
-  static async open(
-    storage: FleetStorage,
-    settings: Settings,
-    address: ServerAddress | undefined,
-  ): Promise<LocalOperator> {
+  static async open(storage: FleetStorage, settings: Settings): Promise<LocalOperator> {
     await storage.migrate();
     const users = new Users({ database: storage.database, clock: wallClock });
     const lockPath = primaryLockPath(settings.database);
@@ -98,11 +86,10 @@ class LocalOperator implements Operator {
     await primary.start({ signal: new AbortController().signal });
     if (!primary.isPrimary) {
       await primary.close();
-      const where = address === undefined ? 'and its address is not known' : `at ${address.url}`;
       throw new SpillwayError(
         { code: 'SERVER_UNREACHABLE', status: 503, retryable: true },
-        `a server has this database open but cannot be reached, ${where}\n` +
-          'Run the command on the machine of the server, or stop the server first.',
+        `a server has this database open but does not answer in ${settings.data}\n` +
+          'Run the command on its machine with its data folder, or stop the server first.',
       );
     }
     const desk = await openDesk({ storage, users, primary }, settings);
@@ -125,30 +112,11 @@ class LocalOperator implements Operator {
   }
 }
 
-async function isThere(address: ServerAddress, settings: Settings): Promise<boolean> {
+async function isThere(socket: string): Promise<boolean> {
   try {
-    const response = await post(address, settings, 'ping', {}, pingMsMax);
-    await response.body?.cancel();
-    // A stranger has no such header; ours has it, or says that a proxy or a token is the matter.
-    return response.headers.get(instanceHeader) === address.instance || response.status === 403;
+    const signal = AbortSignal.timeout(pingMsMax);
+    return (await askOperator({ socket, path: '/-/live', signal })).status === 200;
   } catch {
     return false;
   }
-}
-
-function post(
-  { url, instance }: ServerAddress,
-  { operatorToken }: Settings,
-  name: string,
-  input: object,
-  msMax: number = answerMsMax,
-): Promise<Response> {
-  const headers = {
-    'content-type': 'application/json',
-    [instanceHeader]: instance,
-    ...(operatorToken !== undefined && { authorization: `Bearer ${operatorToken}` }),
-  };
-  const signal = AbortSignal.timeout(msMax);
-  const body = JSON.stringify(input);
-  return fetch(`${url}${operatorPath}${name}`, { method: 'POST', headers, body, signal });
 }

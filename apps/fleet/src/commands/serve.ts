@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { SpillwayError, wallClock } from 'spillway';
-import { listenFault, makeDatabaseFolder, ServiceStop } from 'spillway-cli';
+import { listenFault, makeDatabaseFolder, ServiceStop, UsageError } from 'spillway-cli';
+import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import type { Desk } from '../operations/desk.ts';
 import { operatorApi } from '../server/operator-api.ts';
@@ -9,7 +9,6 @@ import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
-import { noteServerAddress } from './server-address.ts';
 
 const firstUser = 'admin';
 
@@ -30,7 +29,7 @@ export async function serve(settings: Settings): Promise<number> {
     netsUrl: settings.netsUrl,
     github: githubOf(settings),
     proxy: process.env,
-    operatorToken: settings.operatorToken,
+    operator: { socket: operatorSocket(settings.data), remote: remoteOf(settings) },
     leaseMs,
   });
   const { service, server, storage, users, primary, files } = fleet;
@@ -41,51 +40,24 @@ export async function serve(settings: Settings): Promise<number> {
   };
   const { foreignRepos } = settings;
   const desk = { storage, users, primary, books, nets, github, foreignRepos, clock: wallClock };
-  const instance = randomUUID();
-  await server.app.register(operatorApi, { desk, instance, token: settings.operatorToken });
+  await server.operator.app.register(operatorApi, { desk });
   await service.start().catch((error: unknown) => {
     throw listenFault(error, { host: settings.host, ports: { '--port': settings.port } });
   });
-  const note = await announce(fleet, instance);
-  try {
-    await greet(fleet, settings);
-    return await stopping.stop(service);
-  } finally {
-    note[Symbol.dispose]();
-  }
+  await greet(fleet, settings);
+  return await stopping.stop(service);
+}
+
+function remoteOf({ host, operatorPort: port, operatorToken: token }: Settings) {
+  if (port === undefined) return undefined;
+  if (token === undefined) throw new UsageError('--operator-port: needs --operator-token');
+  return { host, port, token } satisfies OperatorRemote;
 }
 
 function githubOf(settings: Settings): Parameters<typeof openFleet>[0]['github'] {
   if (!settings.github) return undefined;
   const { githubUrl: apiUrl, githubRawUrl: rawUrl, githubToken: token } = settings;
   return { apiUrl, rawUrl, token };
-}
-
-const lookMs = 1_000;
-
-/** Notes where commands are taken, as soon as this instance is the one that decides. */
-async function announce(
-  { server, storage, primary }: FleetService,
-  instance: string,
-): Promise<Disposable> {
-  let timer: Disposable | undefined;
-  let isNoted = false;
-  const look = async () => {
-    const isPrimary = primary.isPrimary;
-    if (isPrimary && !isNoted)
-      await noteServerAddress(storage, { url: near(server.url), instance });
-    isNoted = isPrimary;
-  };
-  const again = () => {
-    timer = wallClock.after(lookMs, () => {
-      look()
-        .catch(() => {})
-        .finally(again);
-    });
-  };
-  await look();
-  again();
-  return { [Symbol.dispose]: () => timer?.[Symbol.dispose]() };
 }
 
 /** The address by which this machine itself reaches the server. */

@@ -7,7 +7,16 @@ interface FollowOptions {
   readonly simulated?: boolean;
 }
 
-const shown = ['baseUrl', 'ratePerSecond', 'store', 's3Bucket', 'host', 'port', 'operatorToken'];
+const shown = [
+  'baseUrl',
+  'ratePerSecond',
+  'store',
+  's3Bucket',
+  'host',
+  'port',
+  'operatorPort',
+  'operatorToken',
+];
 
 /** `ingest follow`: keeps products up to date until it is told to stop. */
 export function followCommand(): Command {

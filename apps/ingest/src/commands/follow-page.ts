@@ -49,9 +49,8 @@ export function followPage(shown: State<FollowView>): LivePageOptions {
                 <td class="number">${count(one.gaps)}</td><td>${stateOf(one)}</td></tr>`,
             ),
           )}</tbody></table>
-        <p>Table: ${state ?? 'to be looked at'}. <a href="/report">Quality</a>,
-          <a href="/-/stats">all numbers</a>, metrics of <a href="/-/metrics">the
-          service</a> and of <a href="/quality/metrics">the data</a>.</p>`;
+        <p>Table: ${state ?? 'to be looked at'}. <a href="/report">Quality</a> and
+          <a href="/quality/metrics">metrics</a> of the data.</p>`;
     },
     page: (view) =>
       page({ title: 'Ingest', styles: ['/style.css'], body: html`<main>${view}</main>` }),

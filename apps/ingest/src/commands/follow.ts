@@ -1,6 +1,14 @@
 import { systemClock } from 'spillway';
-import { listenFault } from 'spillway-cli';
-import { createServer, exposition, type HttpServer, Panel, State } from 'spillway-http';
+import { listenFault, UsageError } from 'spillway-cli';
+import {
+  createServer,
+  exposition,
+  type HttpServer,
+  type OperatorRemote,
+  operatorSocket,
+  Panel,
+  State,
+} from 'spillway-http';
 import type { Exchange } from '../exchange/exchange.ts';
 import { Follower } from '../harvesting/follower.ts';
 import { type Ingest, openIngest } from '../open-ingest.ts';
@@ -85,8 +93,9 @@ async function serverOf(
   panel.watch('bucket', bucket);
   panel.watch('breaker', breaker);
   if (exchange !== undefined) panel.watch('simulated exchange', exchange);
-  const { host, port = defaultPort, operatorToken: token } = settings;
-  const server = await createServer({ host, port, live: {}, operator: { panel, token }, clock });
+  const { host, port = defaultPort, data } = settings;
+  const operator = { panel, socket: operatorSocket(data), remote: remoteOf(settings) };
+  const server = await createServer({ host, port, live: {}, operator, clock });
   const read = (): FollowView => ({
     exchange: ingest.connector.name,
     isSimulated: exchange !== undefined,
@@ -119,6 +128,13 @@ async function serverOf(
   server.app.addHook('onReady', async () => show());
   server.app.addHook('onClose', async () => timer?.[Symbol.dispose]());
   return server;
+}
+
+function remoteOf(settings: Settings): OperatorRemote | undefined {
+  const { host, operatorPort: port, operatorToken: token } = settings;
+  if (port === undefined) return undefined;
+  if (token === undefined) throw new UsageError('--operator-port: needs --operator-token');
+  return { host, port, token };
 }
 
 function greet(

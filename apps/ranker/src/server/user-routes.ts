@@ -1,11 +1,8 @@
 import type { FastifyPluginAsync } from 'fastify';
-import { httpError, type OperatorAccessOptions, operatorAccess } from 'spillway-http';
 import type { Users } from '../storage/users.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
 
-export interface UserRoutesOptions extends OperatorAccessOptions {
+export interface UserRoutesOptions {
   readonly users: Users;
-  readonly lanes: RankerLanes;
   /** Begins to stop the service; called once the answer has left. */
   readonly shutdown: () => void;
 }
@@ -19,19 +16,10 @@ const body = {
 
 type Named = { readonly name: string };
 
-/** Who may ask, and the end of it all: for the operator only. */
+/** Users and their keys, and the end of the service: routes for the operator's interface. */
 export const userRoutes: FastifyPluginAsync<UserRoutesOptions> = async (app, options) => {
-  const { users, lanes, shutdown } = options;
-  const refusal = operatorAccess(options);
-  app.addHook('onRequest', async ({ raw }, reply) => {
-    const reason = refusal(raw);
-    if (reason !== undefined) {
-      throw httpError('OPERATOR_ONLY', `for the operator only: ${reason}`);
-    }
-    reply.header('cache-control', 'no-store');
-  });
-  const config = { lane: lanes.read, csrf: false } as const;
-  app.get('/-/users', { config }, async () => {
+  const { users, shutdown } = options;
+  app.get('/-/users', async () => {
     const list = await users.list();
     return {
       users: list.map(({ name, createdAt }) => ({
@@ -40,15 +28,15 @@ export const userRoutes: FastifyPluginAsync<UserRoutesOptions> = async (app, opt
       })),
     };
   });
-  app.post<{ Body: Named }>('/-/users', { config, schema: { body } }, async (request, reply) => {
+  app.post<{ Body: Named }>('/-/users', { schema: { body } }, async (request, reply) => {
     const { user, key } = await users.add(request.body.name);
     reply.code(201);
     return { name: user.name, key };
   });
-  app.post<{ Params: Named }>('/-/users/:name/key', { config }, async ({ params: { name } }) => {
+  app.post<{ Params: Named }>('/-/users/:name/key', async ({ params: { name } }) => {
     return { name, key: await users.renewKey(name) };
   });
-  app.post('/shutdown', { config }, async (_request, reply) => {
+  app.post('/-/shutdown', async (_request, reply) => {
     reply.raw.once('finish', shutdown);
     return { message: 'the server finishes what it has begun, and ends' };
   });

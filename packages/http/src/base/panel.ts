@@ -1,25 +1,25 @@
 import { check } from 'spillway/internal';
-import { kindOf, type PartKind } from '../operator/part-kind.ts';
 import { plain } from './plain.ts';
 
-/** Anything that tells its numbers: a lane, a pool, a bucket, a breaker, a lease, a backlog. */
+/** A part with numbers: a lane, a pool, a bucket, a breaker, a lease, a backlog. */
 export interface Watched {
   readonly stats: unknown;
 }
 
 /** The numbers of one part, as plain data. */
 export interface Reading {
-  readonly kind: PartKind | 'failed' | 'other';
+  /** The `kind` of the stats; `other` for stats without one, `failed` for a part that threw. */
+  readonly kind: string;
   readonly stats: unknown;
 }
 
 const partsMax = 1_000;
 
-/** The list of what an operator can watch: `panel.watch('search', lane);` */
+/** The list of parts that an operator can watch: `panel.watch('search', lane);` */
 export class Panel {
   readonly #parts = new Map<string, Watched>();
 
-  /** Shows the part from now on, by a name of its own, until the result is disposed. */
+  /** Shows the part by this name until the result is disposed. */
   watch(name: string, part: Watched): Disposable {
     check(typeof name === 'string' && name !== '', 'name', 'a word', name);
     check(!this.#parts.has(name), 'name', 'one that no other part has', name);
@@ -33,12 +33,17 @@ export class Panel {
     };
   }
 
-  /** Whether something is shown by this name, or this itself by another. */
-  shows(part: Watched & { readonly name: string }): boolean {
-    return this.#parts.has(part.name) || [...this.#parts.values()].includes(part);
+  /** Whether the part is shown, by whatever name. */
+  shows(part: Watched): boolean {
+    return [...this.#parts.values()].includes(part);
   }
 
-  /** What every part says now; one that fails to say anything hides no other. */
+  /** Whether the name is taken. */
+  has(name: string): boolean {
+    return this.#parts.has(name);
+  }
+
+  /** The stats of every part now; a part that throws hides no other. */
   read(): ReadonlyMap<string, Reading> {
     return new Map([...this.#parts].map(([name, part]) => [name, reading(part)]));
   }
@@ -46,8 +51,9 @@ export class Panel {
 
 function reading(part: Watched): Reading {
   try {
-    const { stats } = part;
-    return { kind: kindOf(stats) ?? 'other', stats: plain(stats) };
+    const stats = plain(part.stats);
+    const { kind }: { readonly kind?: unknown } = Object(stats);
+    return { kind: typeof kind === 'string' ? kind : 'other', stats };
   } catch (error) {
     return { kind: 'failed', stats: { error: plain(error) } };
   }

@@ -1,142 +1,288 @@
-import type { FastifyContextConfig, FastifyInstance, FastifyPluginAsync } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
-import { type Clock, Lane, Service, systemClock } from 'spillway';
-import { check } from 'spillway/internal';
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import fastify, { type FastifyInstance } from 'fastify';
+import { type Clock, type Lane, Service, systemClock } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { NewestStream } from '../base/newest-stream.ts';
 import { Panel, type Watched } from '../base/panel.ts';
 import { plain } from '../base/plain.ts';
-import { type OperatorAccessOptions, operatorAccess } from './access.ts';
-import { masked } from './config-mask.ts';
-import { partMetrics } from './part-metrics.ts';
-import { ProcessStats, processMetrics } from './process-stats.ts';
-import { exposition, expositionType } from './prometheus.ts';
-import { RouteMeter } from './route-meter.ts';
-import { StatsFeed, type StatsFeedOptions } from './stats-feed.ts';
+import { exposition, expositionType } from './exposition.ts';
+import { listen, SocketListener, shut } from './listen.ts';
+import { partMetrics } from './metrics.ts';
+import { ProcessStats, processMetrics } from './process.ts';
+import type { Routes } from './routes.ts';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Set on the operator's own routes: they must answer when nothing else does. */
-    readonly operator?: boolean;
-  }
+export interface OperatorOptions {
+  /** The path of a Unix socket for the operator; see `operatorSocket`. @default none */
+  readonly socket?: string | undefined;
+  /** A second port for operators of other machines, who send the token. @default none */
+  readonly remote?: OperatorRemote | undefined;
+  /** The parts that can be watched. @default an empty panel */
+  readonly panel?: Panel | undefined;
+  /** The service that must be ready, or a function that names what is not. @default ready */
+  readonly ready?: Service | (() => readonly string[]) | undefined;
+  /** The configuration to show. @default empty */
+  readonly config?: ShownConfig | undefined;
+  /** Milliseconds from one state of the stream to the next, from 10 to 60,000. @default 1_000 */
+  readonly streamMs?: number | undefined;
+  /** Readers of the stream at once; one more is refused. From 0 to 1,000. @default 16 */
+  readonly streamsMax?: number | undefined;
 }
 
-export interface OperatorOptions extends OperatorAccessOptions, StatsFeedOptions {
-  /** Where the endpoints are: begins and ends with a slash. @default '/-/' */
-  readonly prefix?: string;
-  /** What can be watched. @default an empty panel */
-  readonly panel?: Panel | undefined;
-  /** What must be ready, or a function that names what is not. @default always ready */
-  readonly ready?: Service | (() => readonly string[]) | undefined;
-  /** Where recent errors are listed. @default none */
-  readonly errors?: { list(): readonly unknown[] } | undefined;
-  /** The configuration to show, with its secrets hidden. @default empty */
-  readonly config?: unknown;
-  /** Whose stats say which plugins there are and what failed. @default none */
-  readonly plugins?: Watched | undefined;
-  /** The lane of the endpoints. @default one of their own, so that no other can fill it */
-  readonly lane?: Lane | undefined;
+/** A configuration, of which only what is named may be seen. */
+export interface ShownConfig {
+  readonly values: Readonly<Record<string, unknown>>;
+  /** The settings whose values may be seen; of all others only whether they are set. */
+  readonly shown: readonly string[];
+}
+
+export interface OperatorRemote {
+  /** The address to listen at. @default '127.0.0.1' */
+  readonly host?: string | undefined;
+  /** The port to listen at; 0 takes a free one. */
+  readonly port: number;
+  /** Lets in requests with `Authorization: Bearer` and this; 16 to 1,024 characters. */
+  readonly token: string;
+}
+
+/** The sources of an operator's endpoints that the server has itself. */
+export interface OperatorSources {
+  readonly routes: Routes;
+  readonly errors: { list(): readonly unknown[] };
+  readonly plugins: Watched;
   readonly clock?: Clock | undefined;
 }
 
-/** Requests for the operator beside the streams: a few scrapers and a few people. */
-const laneLimit = 16;
-const laneDeadlineMs = 10_000;
+/** A reader that took nothing for this many states of the stream is cut off. */
+const missedMax = 60;
+
+const endpoints = {
+  live: 'the server answers',
+  ready: 'the server can take work, or which parts cannot',
+  stats: 'the numbers of the process, of all parts and routes',
+  'stats/stream': 'the same once a second, as server-sent events',
+  metrics: 'the same for Prometheus',
+  routes: 'each route with its lane, domain and rate',
+  errors: 'the last failures',
+  config: 'the configuration, as far as it may be seen',
+  plugins: 'the plugins, and what failed',
+} as const;
 
 /**
- * Endpoints for whoever runs the service: `live`, `ready`, `metrics`, `stats`, `stats/stream`,
- * `errors`, `routes`, `config`, `plugins`. Strangers get 403. Register it first: it knows only the
- * routes that come after it, and counts only what is refused after it.
+ * The interface for the people who run a service: on a Unix socket of its user, and on a second
+ * port with a token. Nothing of it is on the public port, so that no proxy can open it to others.
  */
-export const operator: FastifyPluginAsync<OperatorOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: OperatorOptions) => {
-    const { prefix = '/-/', panel = new Panel(), clock = systemClock } = options;
-    check(/^\/.+\/$/.test(prefix), 'prefix', 'a path that begins and ends with a slash', prefix);
-    const refusal = operatorAccess(options);
-    const host = new ProcessStats(clock);
-    const routes = new RouteMeter(clock);
-    const state = () => {
-      const parts = Object.fromEntries(panel.read());
-      return { process: host.stats, parts, routes: routes.stats };
-    };
-    const feed = new StatsFeed(state, clock, options);
-    const config = configsOf(options, clock, feed.listenersMax);
-    routes.follow(app);
-    app.addHook('onReady', async () => {
-      for (const lane of routes.lanes) if (!panel.shows(lane)) panel.watch(lane.name, lane);
-    });
-    app.addHook('preClose', async () => feed.close());
-    app.addHook('onClose', async () => host[Symbol.dispose]());
-    // Here and not in a scope of their own, which would lack what later plugins decorate requests
-    // with, though their hooks run there too.
-    app.addHook('onRequest', async (request, reply) => {
-      if (!request.routeOptions.config.operator) return;
-      const reason = refusal(request.raw);
-      if (reason !== undefined) {
-        throw httpError('OPERATOR_ONLY', `for the operator only: ${reason}`);
-      }
+export class Operator {
+  /** Where a service adds endpoints of its own, until the server starts. */
+  readonly app: FastifyInstance;
+  readonly panel: Panel;
+  readonly #options: OperatorOptions;
+  readonly #sources: OperatorSources;
+  readonly #process: ProcessStats;
+  readonly #stream: StatsStream;
+  #socket: SocketListener | undefined;
+  #remote: Server | undefined;
+
+  constructor(options: OperatorOptions, sources: OperatorSources) {
+    const { clock = systemClock } = sources;
+    const { panel = new Panel(), remote } = options;
+    const { length = 16 } = remote?.token ?? '1234567890123456';
+    check(length >= 16 && length <= 1024, 'token', 'a word of 16 to 1024 characters', length);
+    this.panel = panel;
+    this.#options = options;
+    this.#sources = sources;
+    this.#process = new ProcessStats(clock);
+    this.#stream = new StatsStream(() => this.#state(), clock, options);
+    this.app = fastify({ forceCloseConnections: true });
+    this.#declare();
+  }
+
+  /** The names of what is not ready. */
+  get unready(): readonly string[] {
+    const { ready } = this.#options;
+    if (!(ready instanceof Service)) return ready?.() ?? [];
+    // A service that stops is not ready, though its parts may still be.
+    return ready.ready || ready.unready.length > 0 ? ready.unready : ['service'];
+  }
+
+  /** The address of the second port; undefined without one. */
+  get url(): string | undefined {
+    const address = this.#remote?.address();
+    if (typeof address !== 'object' || address === null) return undefined;
+    const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+    return `http://${host}:${address.port}`;
+  }
+
+  async start(): Promise<void> {
+    const { socket, remote } = this.#options;
+    const { routes, clock } = this.#sources;
+    for (const lane of routes.lanes) this.#watchLane(lane);
+    await this.app.ready();
+    const handler: RequestListener = (request, response) => this.app.routing(request, response);
+    if (socket !== undefined) {
+      this.#socket = new SocketListener(socket, handler, clock);
+      await this.#socket.start();
+    }
+    if (remote !== undefined) {
+      const { host = '127.0.0.1', port, token } = remote;
+      this.#remote = await listen(withToken(handler, token), { host, port });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#stream.close();
+    await this.#socket?.close();
+    if (this.#remote !== undefined) await shut(this.#remote);
+    await this.app.close();
+    this.#process[Symbol.dispose]();
+  }
+
+  #state(): object {
+    const parts = Object.fromEntries(this.panel.read());
+    return { process: this.#process.stats, parts, routes: this.#sources.routes.stats };
+  }
+
+  /** Lanes inside of others are shown with them. */
+  #watchLane(lane: Lane): void {
+    if (lane.parent !== undefined) this.#watchLane(lane.parent);
+    else if (!this.panel.shows(lane) && !this.panel.has(lane.name))
+      this.panel.watch(lane.name, lane);
+  }
+
+  #declare(): void {
+    const { app } = this;
+    const { routes, errors, plugins } = this.#sources;
+    app.addHook('onSend', async (_request, reply) => {
       reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
     });
-    const get = (path: string, answer: () => unknown) =>
-      app.get(`${prefix}${path}`, { config: config.loop }, async () => answer());
+    app.setErrorHandler((error, _request, reply) => {
+      const { code = 'UNEXPECTED', status, statusCode = status ?? 500 } = Object(error);
+      const { message, field } = Object(error);
+      return reply.code(statusCode).send({ ok: false, error: { code, message, field } });
+    });
+    const get = (path: keyof typeof endpoints | '', answer: () => unknown) =>
+      app.get(`/-/${path}`, async () => answer());
+    get('', () => {
+      const own = Object.entries(endpoints).map(([path, text]) => [`/-/${path}`, text]);
+      return Object.fromEntries(own);
+    });
     get('live', () => ({ live: true }));
-    get('stats', state);
-    get('errors', () => plain(options.errors?.list() ?? []));
-    get('routes', () => {
-      const held = app.hasDecorator('domains') ? app.domains.stats.routes : [];
-      return routes.routes.map((route) => {
-        const found = held.find(({ method, url }) => method === route.method && url === route.path);
-        return { ...route, loopMs: found?.loopMs ?? null, broken: found?.broken ?? null };
-      });
+    get('stats', () => this.#state());
+    get('errors', () => plain(errors.list()));
+    get('routes', () => routes.stats);
+    get('config', () => shownConfig(this.#options.config));
+    get('plugins', () => plain(plugins.stats));
+    app.get('/-/ready', async (_request, reply) => {
+      const { unready } = this;
+      const ready = unready.length === 0;
+      return reply.code(ready ? 200 : 503).send({ ready, unready });
     });
-    get('config', () => masked(options.config ?? {}));
-    get('plugins', () => plain(options.plugins?.stats ?? { plugins: [], errors: [] }));
-    app.get(`${prefix}ready`, { config: config.loop }, async (_request, reply) => {
-      const readiness = readinessOf(options.ready);
-      return reply.code(readiness.ready ? 200 : 503).send(readiness);
-    });
-    app.get(`${prefix}metrics`, { config: config.loop }, async (_request, reply) => {
-      const parts = partMetrics(panel.read());
-      const families = [...parts, ...routes.metrics, ...processMetrics(host.stats)];
+    app.get('/-/metrics', async (_request, reply) => {
+      const parts = partMetrics(this.panel.read());
+      const families = [...parts, ...routes.metrics, ...processMetrics(this.#process.stats)];
       return reply.type(expositionType).send(exposition(families));
     });
     // Without the HEAD route that Fastify would add: its stream would never be read.
-    const streaming = { config: config.stream, exposeHeadRoute: false };
-    app.get(`${prefix}stats/stream`, streaming, async (_request, reply) =>
-      reply.type('text/event-stream').send(feed.listen()),
+    app.get('/-/stats/stream', { exposeHeadRoute: false }, async (_request, reply) =>
+      reply.type('text/event-stream').send(this.#stream.open()),
     );
-  },
-  { name: 'spillway-operator', fastify: '5.x' },
-);
-
-function readinessOf(ready: OperatorOptions['ready']): {
-  readonly ready: boolean;
-  readonly state?: string;
-  readonly unready: readonly string[];
-} {
-  if (!(ready instanceof Service)) {
-    const unready = ready?.() ?? [];
-    return { ready: unready.length === 0, unready };
   }
-  // A service that stops is not ready, though its parts may still be.
-  return { ready: ready.ready, state: ready.stats.state, unready: ready.unready };
 }
 
-/** What the guards of the server are told of these routes. */
-function configsOf(
-  options: OperatorOptions,
-  clock: Clock,
-  streamsMax: number,
-): Readonly<Record<'loop' | 'stream', FastifyContextConfig>> {
-  const {
-    lane = new Lane({
-      name: 'operator',
-      limit: laneLimit + streamsMax,
-      queueMax: laneLimit,
-      deadlineMs: laneDeadlineMs,
-      clock,
+function shownConfig({ values, shown }: ShownConfig = { values: {}, shown: [] }): object {
+  const names = Object.keys(values);
+  const isSet = (value: unknown) => value !== undefined && value !== null && value !== '';
+  return Object.fromEntries(
+    names.map((name) => {
+      const value = values[name];
+      if (shown.includes(name)) return [name, plain(value) ?? null];
+      return [name, isSet(value) ? '(set)' : null];
     }),
-  } = options;
-  const loop = { operator: true, rate: false, lane, domain: 'loop' } as const;
-  const stream = { ...loop, domain: 'stream' } as const;
-  return { loop, stream };
+  );
+}
+
+/** Lets requests pass that show the token; answers all others with 403. */
+function withToken(handler: RequestListener, token: string): RequestListener {
+  // Only the hash is kept and compared: equally long whatever is sent, and of no use if read.
+  const expected = sha256(token);
+  return (request: IncomingMessage, response) => {
+    const [, sent = ''] = /^bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? [];
+    if (timingSafeEqual(sha256(sent), expected)) {
+      handler(request, response);
+      return;
+    }
+    const { code, status, message } = httpError('OPERATOR_ONLY', 'the token is not the right one');
+    response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
+    response.end(JSON.stringify({ ok: false, error: { code, message } }));
+  };
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** The state of the moment for all readers, as server-sent events, once in a while. */
+class StatsStream {
+  readonly #state: () => unknown;
+  readonly #clock: Clock;
+  readonly #streamMs: number;
+  readonly #streamsMax: number;
+  readonly #readers = new Set<NewestStream>();
+  #timer: Disposable | undefined;
+  /** Grows with each state; its text is made when the first reader can take it. */
+  #version = 0;
+  #event: string | undefined;
+
+  constructor(state: () => unknown, clock: Clock, options: OperatorOptions) {
+    const { streamMs = 1_000, streamsMax = 16 } = options;
+    checkNumber('streamMs', streamMs, 10, 60_000);
+    checkInteger('streamsMax', streamsMax, 0, 1_000);
+    this.#state = state;
+    this.#clock = clock;
+    this.#streamMs = streamMs;
+    this.#streamsMax = streamsMax;
+  }
+
+  /** A stream that begins with the state of now. */
+  open(): NewestStream {
+    if (this.#readers.size >= this.#streamsMax) {
+      const message = `${this.#streamsMax} streams are open already`;
+      throw httpError('SOCKETS_FULL', message, { retryAfterMs: 10_000 });
+    }
+    let seen = -1;
+    const reader = new NewestStream(() => {
+      if (seen === this.#version) return undefined;
+      seen = this.#version;
+      this.#event ??= `data: ${JSON.stringify(this.#state())}\n\n`;
+      return this.#event;
+    }, missedMax);
+    if (this.#readers.size === 0) this.#next();
+    this.#readers.add(reader);
+    reader.once('close', () => {
+      this.#readers.delete(reader);
+      if (this.#readers.size === 0) this.#stop();
+    });
+    return reader;
+  }
+
+  /** Ends all streams, since a server waits for its last answer before it closes. */
+  close(): void {
+    this.#stop();
+    for (const reader of [...this.#readers]) reader.end();
+  }
+
+  /** Begins a new state; its text is made only if somebody can take it. */
+  readonly #next = (): void => {
+    this.#version += 1;
+    this.#event = undefined;
+    this.#timer = this.#clock.after(this.#streamMs, this.#next);
+    for (const reader of [...this.#readers]) reader.beat();
+  };
+
+  #stop(): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+    this.#event = undefined;
+  }
 }

@@ -33,8 +33,6 @@ export const blockedUsers: FastifyPluginAsync<BlockedUsersOptions> = fastifyPlug
     };
 
     app.addHook('onRequest', async (request, reply) => {
-      // An operator is known by other means, and must see why this one fails.
-      if (request.routeOptions.config.operator) return;
       const path = request.url.replace(/[?#].*/, '');
       if (path === redirectTo || !(await ask(request))) return;
       const isBrowser = /\btext\/html\b/i.test(request.headers.accept ?? '');

@@ -33,6 +33,8 @@ const plainEntry: Entry = {};
  */
 export class Lane implements Part, AsyncDisposable {
   readonly name: string;
+  /** The lane that this one is inside of. */
+  readonly parent: Lane | undefined;
   /** Milliseconds from arrival to the end of the work. */
   readonly deadlineMs: number;
   readonly #clock: Clock;
@@ -58,6 +60,7 @@ export class Lane implements Part, AsyncDisposable {
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
     this.name = options.name;
+    this.parent = parent;
     this.#clock = options.clock ?? (parent === undefined ? systemClock : parent.#clock);
     this.deadlineMs = options.deadlineMs;
     this.#limit = typeof limit === 'number' ? undefined : limit;

@@ -2,7 +2,7 @@
 export interface MetricSample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
-  /** What a histogram adds to its name: `_bucket`, `_sum`, `_count`. */
+  /** The end of a histogram's names: `_bucket`, `_sum`, `_count`. */
   readonly suffix?: string | undefined;
 }
 
@@ -10,20 +10,22 @@ export interface MetricSample {
 export interface MetricFamily {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly help: string;
+  /** One sentence for people. @default none */
+  readonly help?: string | undefined;
   readonly samples: readonly MetricSample[];
 }
 
 /** The media type of {@link exposition}. */
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** The families as Prometheus reads them (text format 0.0.4); those of one name become one. */
+/** Writes families as Prometheus reads them (text format 0.0.4); families of one name become one. */
 export function exposition(families: Iterable<MetricFamily>): string {
   const byName = Map.groupBy(families, ({ name }) => name);
   let text = '';
   for (const [name, [first, ...more]] of byName) {
     if (first === undefined) continue;
-    text += `# HELP ${name} ${escaped(first.help)}\n# TYPE ${name} ${first.type}\n`;
+    if (first.help !== undefined) text += `# HELP ${name} ${escaped(first.help)}\n`;
+    text += `# TYPE ${name} ${first.type}\n`;
     for (const { samples } of [first, ...more]) {
       for (const sample of samples) text += line(name, sample);
     }

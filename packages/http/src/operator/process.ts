@@ -1,12 +1,13 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { Clock } from 'spillway';
-import type { MetricFamily } from './prometheus.ts';
+import type { MetricFamily } from './exposition.ts';
 
 const resolutionMs = 10;
 const windowMs = 10_000;
 
-/** How the process does: memory and processor in all, the event loop of late. */
+/** Memory and processor time of the process in all, and its event loop of late. */
 export interface ProcessFigures {
+  readonly kind: 'process';
   readonly uptimeMs: number;
   /** Processor time so far, of all threads. */
   readonly cpuUserMs: number;
@@ -15,7 +16,7 @@ export interface ProcessFigures {
   readonly heapUsedBytes: number;
   readonly heapTotalBytes: number;
   readonly externalBytes: number;
-  /** How late the event loop was, over the last ten seconds or since it was asked before. */
+  /** Lateness of the event loop, over the last ten seconds or since it was asked before. */
   readonly loopDelayMs: { readonly mean: number; readonly p99: number; readonly max: number };
   /** The share of that time in which the event loop was busy, from 0 to 1. */
   readonly loopUtilisation: number;
@@ -23,7 +24,7 @@ export interface ProcessFigures {
 
 type LoopFigures = Pick<ProcessFigures, 'loopDelayMs' | 'loopUtilisation'>;
 
-/** Watches the event loop; read by any number of readers, since reading does not begin anew. */
+/** Watches the process and its event loop, for any number of readers: reading resets nothing. */
 export class ProcessStats implements Disposable {
   readonly #clock: Clock;
   readonly #delays = monitorEventLoopDelay({ resolution: resolutionMs });
@@ -40,7 +41,9 @@ export class ProcessStats implements Disposable {
   get stats(): ProcessFigures {
     const { user, system } = process.cpuUsage();
     const { rss, heapUsed, heapTotal, external } = process.memoryUsage();
+    const { loopDelayMs, loopUtilisation } = this.#loop();
     return {
+      kind: 'process',
       uptimeMs: process.uptime() * 1000,
       cpuUserMs: user / 1000,
       cpuSystemMs: system / 1000,
@@ -48,7 +51,8 @@ export class ProcessStats implements Disposable {
       heapUsedBytes: heapUsed,
       heapTotalBytes: heapTotal,
       externalBytes: external,
-      ...this.#loop(),
+      loopDelayMs,
+      loopUtilisation,
     };
   }
 
@@ -56,7 +60,7 @@ export class ProcessStats implements Disposable {
     this.#delays.disable();
   }
 
-  /** A window that is over stays readable until the next is, however often it is read. */
+  /** The figures of the last window that is over; of the first one while it runs. */
   #loop(): LoopFigures {
     const now = this.#clock.now();
     const isOver = now - this.#since >= windowMs;
@@ -64,7 +68,7 @@ export class ProcessStats implements Disposable {
     const loop = performance.eventLoopUtilization();
     const { utilization } = performance.eventLoopUtilization(loop, this.#loopBefore);
     const delays = this.#delays;
-    // What is measured is the time between two ticks of a timer that is due every 10 ms.
+    // The histogram holds the time between two ticks of a timer that is due every 10 ms.
     const late = (ns: number) => (delays.count === 0 ? 0 : Math.max(0, ns / 1e6 - resolutionMs));
     const loopDelayMs = {
       mean: late(delays.mean),
@@ -81,27 +85,25 @@ export class ProcessStats implements Disposable {
   }
 }
 
-/** The same under the names that other exporters of Node processes use. */
+/** The process under the names that other exporters of Node processes use. */
 export function processMetrics(stats: ProcessFigures): MetricFamily[] {
-  const one = (name: string, help: string, value: number): MetricFamily => {
-    const type = name.endsWith('_total') ? 'counter' : 'gauge';
-    return { name, type, help, samples: [{ labels: {}, value }] };
-  };
   const { loopDelayMs, cpuUserMs, cpuSystemMs } = stats;
-  const delay = (at: 'mean' | 'p99' | 'max', help: string) =>
-    one(`nodejs_eventloop_lag_${at}_seconds`, help, loopDelayMs[at] / 1000);
-  return [
-    one('process_uptime_seconds', 'Time since the start.', stats.uptimeMs / 1000),
-    one('process_cpu_user_seconds_total', 'Processor time in user mode.', cpuUserMs / 1000),
-    one('process_cpu_system_seconds_total', 'Processor time in the system.', cpuSystemMs / 1000),
-    one('process_cpu_seconds_total', 'Processor time.', (cpuUserMs + cpuSystemMs) / 1000),
-    one('process_resident_memory_bytes', 'Resident memory.', stats.residentBytes),
-    one('nodejs_heap_size_used_bytes', 'Heap in use by the main thread.', stats.heapUsedBytes),
-    one('nodejs_heap_size_total_bytes', 'Heap of the main thread.', stats.heapTotalBytes),
-    one('nodejs_external_memory_bytes', 'Memory outside of the heap.', stats.externalBytes),
-    delay('mean', 'How late the event loop was on average.'),
-    delay('p99', 'How late the event loop was at worst in 99 of 100 cases.'),
-    delay('max', 'How late the event loop was at worst.'),
-    one('nodejs_eventloop_utilization', 'Share of time it was busy.', stats.loopUtilisation),
-  ];
+  const values = {
+    process_uptime_seconds: stats.uptimeMs / 1000,
+    process_cpu_user_seconds_total: cpuUserMs / 1000,
+    process_cpu_system_seconds_total: cpuSystemMs / 1000,
+    process_cpu_seconds_total: (cpuUserMs + cpuSystemMs) / 1000,
+    process_resident_memory_bytes: stats.residentBytes,
+    nodejs_heap_size_used_bytes: stats.heapUsedBytes,
+    nodejs_heap_size_total_bytes: stats.heapTotalBytes,
+    nodejs_external_memory_bytes: stats.externalBytes,
+    nodejs_eventloop_lag_mean_seconds: loopDelayMs.mean / 1000,
+    nodejs_eventloop_lag_p99_seconds: loopDelayMs.p99 / 1000,
+    nodejs_eventloop_lag_max_seconds: loopDelayMs.max / 1000,
+    nodejs_eventloop_utilization: stats.loopUtilisation,
+  };
+  return Object.entries(values).map(([name, value]) => {
+    const type = name.endsWith('_total') ? 'counter' : 'gauge';
+    return { name, type, samples: [{ labels: {}, value }] };
+  });
 }

@@ -1,0 +1,179 @@
+import type {
+  BacklogStats,
+  BreakerStats,
+  BucketStats,
+  DocumentStats,
+  GradientLimitStats,
+  HarvestStats,
+  LaneStats,
+  LeaseStats,
+  PoolStats,
+  RetryBudgetStats,
+  SharedBreakerStats,
+  SharedBucketStats,
+  SqliteFileStats,
+} from 'spillway';
+import type { Reading } from '../base/panel.ts';
+import type { MetricFamily, MetricSample } from './exposition.ts';
+
+/** The stats of each kind of part that counts something. */
+interface Counting {
+  readonly backlog: BacklogStats;
+  readonly breaker: BreakerStats;
+  readonly bucket: BucketStats;
+  readonly document: DocumentStats;
+  readonly harvest: HarvestStats<unknown>;
+  readonly lane: LaneStats;
+  readonly lease: LeaseStats;
+  readonly limit: GradientLimitStats;
+  readonly pool: PoolStats;
+  readonly 'retry-budget': RetryBudgetStats;
+  readonly 'shared-breaker': SharedBreakerStats;
+  readonly 'shared-bucket': SharedBucketStats;
+  readonly sqlite: SqliteFileStats;
+}
+
+/** The fields that only ever grow, which Prometheus must be told; all others are gauges. */
+const counters: Readonly<Record<string, readonly string[]>> = {
+  backlog: ['added', 'merged', 'done', 'failed', 'dropped'],
+  breaker: ['failures', 'opened', 'refused'],
+  bucket: ['taken', 'refused', 'slowed'],
+  document: ['transactions', 'writes'],
+  harvest: ['retries', 'throttled', 'gaps'],
+  lane: ['arrived', 'started', 'finished', 'refused'],
+  lease: ['renewed', 'failed'],
+  limit: ['cuts', 'probes'],
+  pool: ['arrived', 'started', 'finished', 'refused', 'recycled', 'lost'],
+  'retry-budget': ['requests', 'retries', 'refused'],
+  'shared-breaker': ['failures', 'opened', 'refused'],
+  'shared-bucket': ['taken', 'refused', 'slowed', 'trips'],
+  sqlite: ['transactions', 'groups', 'reads', 'restarts'],
+} satisfies { [Kind in keyof Counting]: readonly (keyof Counting[Kind])[] };
+
+type Labels = Readonly<Record<string, string>>;
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Derives metrics from stats: a number becomes `spillway_<kind>_<field>` with the part's name as a
+ * label, a parent's name as another. Parts inside of others are exported once, under their own kind.
+ */
+export function partMetrics(readings: ReadonlyMap<string, Reading>): MetricFamily[] {
+  const families: MetricFamily[] = [];
+  const names = new Set<string>();
+  for (const [name, { kind, stats }] of readings) {
+    if (kind === 'failed') continue;
+    const part: Part = { kind, name, parent: undefined, stats: Object(stats) };
+    for (const each of withInner(part)) addPart(families, each, names);
+  }
+  return families;
+}
+
+interface Part {
+  readonly kind: string;
+  readonly name: string;
+  readonly parent: string | undefined;
+  readonly stats: Fields;
+}
+
+/** The part and all parts inside it: the lanes of a lane, the snapshot of a pool. */
+function* withInner(part: Part): Generator<Part> {
+  yield part;
+  for (const [field, value] of Object.entries(part.stats)) {
+    for (const inner of [value].flat()) {
+      const stats = Object(inner) as Fields;
+      if (typeof stats.kind !== 'string') continue;
+      const name = typeof stats.name === 'string' ? stats.name : field;
+      yield* withInner({ kind: stats.kind, name, parent: part.name, stats });
+    }
+  }
+}
+
+function addPart(families: MetricFamily[], part: Part, names: Set<string>): void {
+  const { kind, name, parent, stats } = part;
+  // Two parts may share a name, but no two lines of metrics may.
+  let unique = name;
+  for (let nth = 2; names.has(`${kind} ${parent} ${unique}`); nth += 1) unique = `${name}#${nth}`;
+  names.add(`${kind} ${parent} ${unique}`);
+  const named = kind === 'other' ? 'part' : snake(kind);
+  const labels = { [named]: unique, ...(parent !== undefined && { parent }) };
+  for (const [field, value] of Object.entries(stats)) {
+    addField(families, `spillway_${named}_`, field, {
+      value,
+      labels,
+      isCounter: counters[kind]?.includes(field) ?? false,
+    });
+  }
+}
+
+interface Field {
+  readonly value: unknown;
+  readonly labels: Labels;
+  readonly isCounter: boolean;
+}
+
+/** Adds one value: a number, a truth, a state, numbers by name, or a list of items with numbers. */
+function addField(
+  families: MetricFamily[],
+  prefix: string,
+  field: string,
+  { value, labels, isCounter }: Field,
+): void {
+  if (!Array.isArray(value)) {
+    const samples = samplesOf(field, value, labels, isCounter);
+    if (samples.length > 0) families.push(family(prefix, field, isCounter, samples));
+    return;
+  }
+  const names = value.map((item) => String(Object(item).name));
+  for (const [at, item] of value.entries()) {
+    const { kind, name, ...numbers }: Fields = Object(item);
+    if (kind !== undefined) continue;
+    const isOne = name !== undefined && names.indexOf(String(name)) === at;
+    const label = isOne ? String(name) : String(at);
+    for (const [inner, number] of Object.entries(numbers)) {
+      const each = { value: number, labels: { ...labels, item: label }, isCounter: false };
+      if (!Array.isArray(number)) addField(families, `${prefix}${snake(field)}_`, inner, each);
+    }
+  }
+}
+
+function samplesOf(
+  field: string,
+  value: unknown,
+  labels: Labels,
+  isCounter: boolean,
+): MetricSample[] {
+  if (typeof value === 'number') return [{ labels, value }];
+  if (typeof value === 'boolean') return [{ labels, value: value ? 1 : 0 }];
+  if (field === 'state' && typeof value === 'string') {
+    return [{ labels: { ...labels, state: value }, value: 1 }];
+  }
+  if (typeof value !== 'object' || value === null || 'kind' in value) return [];
+  // Quantiles of a window are no summary: its sum and count would have to grow for ever.
+  const by = 'p99' in value ? 'at' : isCounter ? 'reason' : 'state';
+  return Object.entries(value).flatMap(([name, number]) => {
+    if (typeof number !== 'number' || (by === 'at' && name === 'count')) return [];
+    return [{ labels: { ...labels, [by]: name }, value: number }];
+  });
+}
+
+/** Names the number as Prometheus likes it: snake case, base units, `_total`. */
+function family(
+  prefix: string,
+  field: string,
+  isCounter: boolean,
+  samples: readonly MetricSample[],
+): MetricFamily {
+  const inSeconds = field.replace(/Ms(?=$|[A-Z])/, 'Seconds');
+  const scale = inSeconds === field ? 1 : 1 / 1000;
+  return {
+    name: `${prefix}${snake(inSeconds)}${isCounter ? '_total' : ''}`,
+    type: isCounter ? 'counter' : 'gauge',
+    samples: samples.map((sample) => ({ ...sample, value: sample.value * scale })),
+  };
+}
+
+/** Any text as a part of a metric's name. */
+function snake(text: string): string {
+  const words = text.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return words.replace(/[^a-z0-9_]/g, '_');
+}

@@ -1,0 +1,230 @@
+import { performance } from 'node:perf_hooks';
+import type { FastifyContextConfig, FastifyInstance, FastifyReply, RouteOptions } from 'fastify';
+import { type Clock, Lane, type Quantiles, systemClock } from 'spillway';
+import { checkNumber, Histogram } from 'spillway/internal';
+import { plain } from '../base/plain.ts';
+import type { MetricFamily, MetricSample } from './exposition.ts';
+
+/** Where a route does its work: on the event loop, on worker threads, or in a stream's chunks. */
+export type Domain = 'loop' | 'thread' | 'stream';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Where the route does its work. @default 'loop' */
+    domain?: Domain | undefined;
+    /** The numbers of the route; set by the server. */
+    numbers?: RouteNumbers | undefined;
+  }
+}
+
+/** A route: what it declares, and how it was used. */
+export interface RouteStats {
+  readonly method: string;
+  /** The pattern, never the path that was asked for; `unmatched` for all that no route has. */
+  readonly path: string;
+  /** The lane that its requests enter. */
+  readonly lane: string | null;
+  readonly domain: Domain;
+  /** Its own rate limit, if it has one. */
+  readonly rate: unknown;
+  /** Answers by status; `aborted` when the client left before the end of its answer. */
+  readonly answers: Readonly<Record<string, number>>;
+  /** From the first header read to the end of the answer, over the last ten to twenty seconds. */
+  readonly latencyMs: Quantiles;
+  /** The longest stretch known for which each call held the event loop; see {@link Routes}. */
+  readonly loopMs: Quantiles;
+  /** More than one call in a hundred held the event loop longer than a handler may. */
+  readonly broken: boolean;
+}
+
+const boundsMs = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+const windowMs = 10_000;
+const { nodeTiming } = performance;
+
+/** The numbers of one route, in fixed memory. */
+export class RouteNumbers {
+  readonly method: string;
+  readonly path: string;
+  /** Undefined for requests that no route takes. */
+  readonly route: RouteOptions | undefined;
+  readonly answers: Map<string, number> = new Map();
+  /** Counts of answers within each bound and above the one before; the last has no bound. */
+  readonly counts: Float64Array = new Float64Array(boundsMs.length + 1);
+  readonly loopMs: Histogram = new Histogram();
+  sumMs = 0;
+  #since: number;
+  #current = new Histogram();
+  #previous = new Histogram();
+
+  constructor(method: string, path: string, now: number, route?: RouteOptions) {
+    this.method = method;
+    this.path = path;
+    this.route = route;
+    this.#since = now;
+  }
+
+  /** Counts an answer that is over. */
+  add(status: string, ms: number, now: number): void {
+    this.#rotate(now);
+    this.answers.set(status, (this.answers.get(status) ?? 0) + 1);
+    let at = 0;
+    while (at < boundsMs.length && ms > (boundsMs[at] as number)) at += 1;
+    this.counts[at] = (this.counts[at] as number) + 1;
+    this.sumMs += ms;
+    this.#current.record(ms);
+  }
+
+  stats(now: number, loopMsMax: number): RouteStats {
+    this.#rotate(now);
+    const { lane, domain = 'loop', rate = null } = this.route?.config ?? {};
+    const loopMs = Histogram.quantiles([this.loopMs]);
+    return {
+      method: this.method,
+      path: this.path,
+      lane: lane?.name ?? null,
+      domain,
+      rate: plain(rate),
+      answers: Object.fromEntries(this.answers),
+      latencyMs: Histogram.quantiles([this.#current, this.#previous]),
+      loopMs,
+      broken: loopMs.p99 > loopMsMax,
+    };
+  }
+
+  #rotate(now: number): void {
+    if (now - this.#since < windowMs) return;
+    // After a long silence, the window before it says nothing about now.
+    if (now - this.#since >= 2 * windowMs) this.#current.clear();
+    const oldest = this.#previous;
+    this.#previous = this.#current;
+    this.#current = oldest;
+    oldest.clear();
+    this.#since = now;
+  }
+}
+
+/** The time since a mark, without the time for which the event loop slept. */
+class LoopWatch {
+  #markedAt = 0;
+  #idleMs = 0;
+
+  mark(now: number): void {
+    // On a busy loop marks are close together and it does not sleep, so that need not be asked.
+    if (now - this.#markedAt > 1) this.#idleMs = nodeTiming.idleTime;
+    this.#markedAt = now;
+  }
+
+  /** Milliseconds for which the loop has been busy since the last mark; at least, not at most. */
+  stretch(now: number): number {
+    const ms = now - this.#markedAt;
+    this.#markedAt = now;
+    if (ms <= 1) return ms;
+    const idleMs = nodeTiming.idleTime;
+    const sleptMs = idleMs - this.#idleMs;
+    this.#idleMs = idleMs;
+    return Math.max(0, ms - sleptMs);
+  }
+}
+
+/**
+ * The routes of a server: answers, latency, and for how long their handlers hold the event loop.
+ * Two stretches of a call are known: from its start to its first `await`, and the last one before
+ * it settles. A stretch between two awaits is seen in the delay of the event loop only.
+ */
+export class Routes {
+  readonly #clock: Clock;
+  readonly #loopMsMax: number;
+  readonly #watch = new LoopWatch();
+  readonly #routes: RouteNumbers[] = [];
+  readonly #unmatched: RouteNumbers;
+
+  constructor(clock: Clock, loopMsMax: number) {
+    checkNumber('loopMsMax', loopMsMax, 0);
+    this.#clock = clock;
+    this.#loopMsMax = loopMsMax;
+    this.#unmatched = new RouteNumbers('', 'unmatched', clock.now());
+  }
+
+  /** Follows the routes that are added to the app from now on. */
+  follow(app: FastifyInstance): void {
+    app.addHook('onRoute', (route) => {
+      const method = [route.method].flat().join(',');
+      const numbers = new RouteNumbers(method, route.url, this.#clock.now(), route);
+      this.#routes.push(numbers);
+      route.config = { ...route.config, numbers };
+      this.#measureLoop(route, numbers);
+    });
+  }
+
+  /** Counts the answer to a request that arrives now, once it is over. */
+  count({ numbers = this.#unmatched }: FastifyContextConfig, { raw }: FastifyReply): void {
+    const arrivedAt = this.#clock.now();
+    // It comes after every answer, and also if the client left before the end of its own.
+    raw.on('close', () => {
+      const now = this.#clock.now();
+      const status = raw.writableEnded ? String(raw.statusCode) : 'aborted';
+      numbers.add(status, now - arrivedAt, now);
+    });
+  }
+
+  /** The lanes that routes enter. */
+  get lanes(): ReadonlySet<Lane> {
+    const lanes = this.#routes.map(({ route }) => route?.config?.lane);
+    return new Set(lanes.filter((lane) => lane instanceof Lane));
+  }
+
+  get stats(): RouteStats[] {
+    const now = this.#clock.now();
+    // A HEAD route comes with each GET, and says nothing until somebody uses it.
+    const isShown = ({ route, method, answers }: RouteNumbers) =>
+      answers.size > 0 || (route !== undefined && method !== 'HEAD');
+    const shown = [...this.#routes, this.#unmatched].filter(isShown);
+    return shown.map((numbers) => numbers.stats(now, this.#loopMsMax));
+  }
+
+  get metrics(): MetricFamily[] {
+    const used = [...this.#routes, this.#unmatched].filter(({ answers }) => answers.size > 0);
+    const answers = used.flatMap(({ method, path, answers }) => {
+      return [...answers].map(([status, value]) => {
+        return { labels: { method, route: path, status }, value };
+      });
+    });
+    const times = used.flatMap(histogramSamples);
+    return [
+      { name: 'spillway_http_requests_total', type: 'counter', samples: answers },
+      { name: 'spillway_http_request_seconds', type: 'histogram', samples: times },
+    ];
+  }
+
+  #measureLoop(route: RouteOptions, { loopMs }: RouteNumbers): void {
+    const { handler } = route;
+    const watch = this.#watch;
+    route.handler = function (request, reply) {
+      watch.mark(systemClock.now());
+      const result: unknown = handler.call(this, request, reply);
+      const heldMs = watch.stretch(systemClock.now());
+      if (result instanceof Promise) {
+        const settle = () => loopMs.record(Math.max(heldMs, watch.stretch(systemClock.now())));
+        result.then(settle, settle);
+      } else {
+        loopMs.record(heldMs);
+      }
+      return result;
+    };
+  }
+}
+
+function histogramSamples({ method, path, counts, sumMs }: RouteNumbers): MetricSample[] {
+  const labels = { method, route: path };
+  let count = 0;
+  const buckets = [...boundsMs, Infinity].map((bound, at) => {
+    count += counts[at] as number;
+    const le = bound === Infinity ? '+Inf' : String(bound / 1000);
+    return { suffix: '_bucket', labels: { ...labels, le }, value: count };
+  });
+  return [
+    ...buckets,
+    { suffix: '_sum', labels, value: sumMs / 1000 },
+    { suffix: '_count', labels, value: count },
+  ];
+}
