@@ -40,8 +40,9 @@ describe('the operator’s socket', () => {
   it('takes the place of one that a crash left behind', async () => {
     await using stack = new AsyncDisposableStack();
     const socket = operatorSocket(await temporaryFolder(stack));
-    const script = `require('net').createServer().listen(${JSON.stringify(socket)}, () => process.kill(process.pid, 'SIGKILL'))`;
-    await once(spawn(process.execPath, ['-e', script]), 'exit');
+    const crash = "() => process.kill(process.pid, 'SIGKILL')";
+    const script = `require('net').createServer().listen(process.argv[1], ${crash})`;
+    await once(spawn(process.execPath, ['-e', script, socket]), 'exit');
     assert.ok(existsSync(socket));
     await assert.rejects(askOperator({ socket, path: '/-/live' }), { code: 'ECONNREFUSED' });
     await using server = await createServer({ operator: { socket } });

@@ -18,7 +18,7 @@ export interface MetricFamily {
 /** The media type of {@link exposition}. */
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Writes families as Prometheus reads them (text format 0.0.4); families of one name become one. */
+/** Writes families as Prometheus reads them (text 0.0.4); families of one name become one. */
 export function exposition(families: Iterable<MetricFamily>): string {
   const byName = Map.groupBy(families, ({ name }) => name);
   let text = '';

@@ -55,7 +55,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Derives metrics from stats: a number becomes `spillway_<kind>_<field>` with the part's name as a
- * label, a parent's name as another. Parts inside of others are exported once, under their own kind.
+ * label, a parent's name as another. Parts inside of others are exported once, by their own kind.
  */
 export function partMetrics(readings: ReadonlyMap<string, Reading>): MetricFamily[] {
   const families: MetricFamily[] = [];
