@@ -1,5 +1,5 @@
 import { deadline, type Part, SpillwayError } from 'spillway';
-import { nextTurn, untilAborted } from 'spillway/internal';
+import { nextTurn, onceAborted, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 import { Fleet, type FleetStats } from './scheduling/fleet.ts';
@@ -163,7 +163,7 @@ export class Primary implements Part {
         this.#first.reject(error);
         this.#found.resolve();
         using pause = deadline(clock, retryMs, signal);
-        await aborted(pause.signal);
+        await onceAborted(pause.signal);
       }
     }
   }
@@ -179,7 +179,7 @@ export class Primary implements Part {
       mine.signal.throwIfAborted();
       this.#term = { claim: mine, fleet, writer, recalls: new Map() };
       this.#first.resolve();
-      await aborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
+      await onceAborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
       if (mine.held) await writer.flush();
     } finally {
       this.#term = undefined;
@@ -200,11 +200,4 @@ function decided<Reply>(
     if (!(error instanceof SpillwayError)) writer.close();
     throw error;
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  if (signal.aborted) resolve();
-  else signal.addEventListener('abort', () => resolve(), { once: true });
-  return promise;
 }

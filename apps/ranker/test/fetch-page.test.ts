@@ -259,7 +259,7 @@ describe('closing a fetcher', () => {
 
   it('names the option that is wrong', async () => {
     const wrong = [
-      [{ workers: 0 }, /^workers: /],
+      [{ workers: 0 }, /^Pool: workers: /],
       [{ fetchMsMax: 0 }, /^fetchMsMax: /],
       [{ browser: { path: 'chromium' }, pageMsMax: 0 }, /^pageMsMax: /],
       [{ bytesMax: 0.5 }, /^bytesMax: /],

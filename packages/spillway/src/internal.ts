@@ -4,6 +4,7 @@
 export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker } from './base/errors.ts';
+export { retryAfterMsIn } from './base/failure.ts';
 export { inDoubt } from './base/in-doubt.ts';
 export { jsonText } from './base/json.ts';
 export { didYouMean, nearest } from './base/nearest.ts';

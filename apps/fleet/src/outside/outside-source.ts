@@ -1,5 +1,5 @@
 import { type Clock, SpillwayError, systemClock } from 'spillway';
-import { untilAborted } from 'spillway/internal';
+import { retryAfterMsIn, untilAborted } from 'spillway/internal';
 import { fleetError } from '../errors.ts';
 import { AnswerCache } from './answer-cache.ts';
 import type { OutsideAnswer, OutsideCall, OutsideHost } from './outside-host.ts';
@@ -115,11 +115,11 @@ export class OutsideSource {
   #refusal({ statusCode, headers }: OutsideAnswer): SpillwayError {
     const { host } = this.#options;
     const isLimit = statusCode === 429 || headers['x-ratelimit-remaining'] === '0';
-    const seconds = Number(headers['retry-after'] ?? NaN);
-    if (!isLimit && Number.isNaN(seconds)) {
+    const askedMs = retryAfterMsIn(headers);
+    if (!isLimit && askedMs === undefined) {
       return fleetError('OUTSIDE_REFUSED', `${host.name} answers ${statusCode}`);
     }
-    return host.limited(seconds >= 0 ? Math.min(seconds * 1000, 3_600_000) : 60_000);
+    return host.limited(Math.min(askedMs ?? 60_000, 3_600_000));
   }
 }
 

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import { type Clock, deadline, systemClock } from 'spillway';
-import { check, checkInteger, checkNumber } from 'spillway/internal';
+import { check, checkInteger, checkNumber, retryAfterMsIn } from 'spillway/internal';
 import { type Dispatcher, Pool } from 'undici';
 import { ingestError } from '../errors.ts';
 import type { ConnectorOptions } from './connector.ts';
@@ -154,13 +154,4 @@ export class ExchangeClient implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#pool.destroy();
   }
-}
-
-/** Milliseconds from now, as a `Retry-After` header says in seconds or as a date. */
-function retryAfterMsIn(headers: Answer['headers']): number | undefined {
-  const asked = String(headers['retry-after'] ?? '');
-  if (/^\d+(\.\d+)?$/.test(asked)) return Number(asked) * 1000;
-  // A date is compared with the exchange's own, so that no two clocks have to agree.
-  const waitMs = Date.parse(asked) - Date.parse(String(headers.date));
-  return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
 }

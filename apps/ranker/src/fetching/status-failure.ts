@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { retryAfterMsIn } from 'spillway/internal';
 import { UnavailableError, type UnavailableReason } from './unavailable.ts';
 
 /** A host is never left alone for longer than this on its own word. */
@@ -33,15 +34,10 @@ function reasonOf(status: number): UnavailableReason {
   return reasons[status] ?? (status >= 400 && status < 500 ? 'blocked' : 'server_error');
 }
 
-/** How long a host asked to be left alone; undefined if it did not say. */
+/** The milliseconds for which a host asks to be left alone; undefined if it does not say. */
 export function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
-  const asked = headers['retry-after'];
-  if (asked === undefined) return undefined;
-  // A date is compared with the server's own, so that no two clocks have to agree.
-  const ms = /^\d+$/.test(asked)
-    ? Number(asked) * 1000
-    : Date.parse(asked) - Date.parse(headers.date ?? '');
-  return ms >= 0 ? Math.min(ms, retryAfterMsMax) : undefined;
+  const askedMs = retryAfterMsIn(headers);
+  return askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMsMax);
 }
 
 /** What a broken connection, name or certificate means. */

@@ -1,4 +1,4 @@
-// What errors of any library tell about themselves, as far as anybody can know.
+// Reads errors of any library: status, wait, and whether another attempt makes sense.
 
 /** The HTTP status an error carries, as `status` or `statusCode`. */
 export function statusOf(error: unknown): number | undefined {
@@ -6,30 +6,35 @@ export function statusOf(error: unknown): number | undefined {
   return typeof status === 'number' ? status : undefined;
 }
 
-/** How long to wait before trying again: from `retryAfterMs`, or from a `retry-after` header. */
+/** The wait before another attempt, from `retryAfterMs` or from a `retry-after` header. */
 export function retryAfterMsOf(error: unknown): number | undefined {
   const ms = field(error, 'retryAfterMs');
   if (typeof ms === 'number') return ms >= 0 ? ms : undefined;
-  const headers = field(error, 'headers');
+  return retryAfterMsIn(field(error, 'headers'));
+}
+
+/** The wait in milliseconds that a `retry-after` header asks for, in seconds or as a date. */
+export function retryAfterMsIn(headers: unknown): number | undefined {
   const asked = header(headers, 'retry-after');
   if (asked === undefined) return undefined;
-  if (/^\d+$/.test(asked)) return Number(asked) * 1000;
+  // Whole seconds by the standard; some servers send fractions.
+  if (/^\d+(\.\d+)?$/.test(asked)) return Number(asked) * 1000;
   // A date is compared with the server's own, so that no two clocks have to agree.
   const waitMs = Date.parse(asked) - Date.parse(header(headers, 'date') ?? '');
   return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
 }
 
-/** The call was given up on purpose, which says nothing about the one who was called. */
+/** True if the caller gave up on purpose, which says nothing about the dependency. */
 export function isAbort(error: unknown): boolean {
   return field(error, 'name') === 'AbortError';
 }
 
-/** The call was given up because it took too long, which does say something. */
+/** True if the call took too long, which does say something about the dependency. */
 export function isTimeout(error: unknown): boolean {
   return field(error, 'name') === 'TimeoutError' || field(error, 'code') === 'DEADLINE';
 }
 
-/** The same question would get the same answer: 4xx other than 408 and 429, or it says so. */
+/** True if the same call would fail again: 4xx other than 408 and 429, or it says so. */
 export function isFinal(error: unknown): boolean {
   const retryable = field(error, 'retryable');
   if (typeof retryable === 'boolean') return !retryable;
@@ -53,7 +58,7 @@ const networkCodes: ReadonlySet<unknown> = new Set([
   'UND_ERR_SOCKET',
 ]);
 
-/** No answer came: the connection failed, or it took too long. `fetch` tells so in the cause. */
+/** True if no answer came: no connection, or too late. `fetch` tells so in the cause. */
 export function isNetworkError(error: unknown): boolean {
   return (
     isTimeout(error) ||
