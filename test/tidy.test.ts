@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
-import { SpillwayError } from 'spillway';
+import { type Fault, SpillwayError } from 'spillway';
 import { errorCodes } from 'spillway/internal';
 import { httpError, httpErrorCodes } from 'spillway-http';
 import { sqlError, sqlErrorCodes } from 'spillway-sql';
@@ -97,6 +97,12 @@ const rules: readonly Rule[] = [
     broken: ['packages/spillway/src/gate.ts', "import { Kysely } from 'kysely';"],
   },
   {
+    name: 'imports only rooms of lower layers, as docs/architecture.md has them',
+    applies: /^packages\/(spillway|http)\/src\/[^/]+\/.*\.ts$/,
+    complaint: (text, path) => imports(text).find((name) => !mayImportRoom(path, name)),
+    broken: ['packages/spillway/src/wait/ring.ts', "import { Lane } from '../lane/lane.ts';"],
+  },
+  {
     name: 'exports by name: no default export',
     applies: anyTs,
     complaint: (text) => /^export default\b.*|^export \{[^}]*\bas default\b/m.exec(text)?.[0],
@@ -172,6 +178,28 @@ function mayImport(path: string, name: string): boolean {
   return wanted !== undefined && wanted in { ...declared, ...forTests };
 }
 
+/** The layer of each room of a package, as the map says: `base` 0, `wait` 1. */
+function layersOf(folder: string): ReadonlyMap<string, number> {
+  const map = read('docs/architecture.md').split(`### Rooms of \`${folder}\``)[1]?.split('\n#')[0];
+  const rows = (map ?? '').matchAll(/^\| (\d) \| `(\w+)` \|/gm);
+  return new Map([...rows].map(([, layer, room]) => [room as string, Number(layer)]));
+}
+
+const layers = new Map(
+  ['packages/spillway/src', 'packages/http/src'].map((folder) => [folder, layersOf(folder)]),
+);
+
+function mayImportRoom(path: string, name: string): boolean {
+  if (!name.startsWith('.')) return true;
+  const folder = path.split('/').slice(0, 3).join('/');
+  const room = (file: string) => (file.split('/').length > 4 ? file.split('/')[3] : undefined);
+  const from = room(path);
+  const to = room(normalize(join(dirname(path), name)));
+  if (from === to) return true;
+  const of = layers.get(folder);
+  return (of?.get(to ?? '') ?? Infinity) < (of?.get(from ?? '') ?? -1);
+}
+
 /** The arrows of the architecture: apps use packages, packages use the runtime, it uses nobody. */
 function mayDepend(from: string, to: string): boolean {
   if (from === 'packages/spillway') return false;
@@ -209,17 +237,40 @@ describe('the repository', () => {
     assert.equal(mayImport('packages/spillway/src/gate.ts', '../../http/src/index.ts'), false);
   });
 
-  it('documents every error code with its status, and no other', () => {
+  it('has the rooms that docs/architecture.md has, and no other', () => {
+    for (const [folder, rooms] of layers) {
+      const found = files.filter((file) => file.startsWith(`${folder}/`));
+      const folders = found.map((file) => file.split('/').slice(3));
+      const names = new Set(folders.filter((parts) => parts.length > 1).map(([name]) => name));
+      assert.deepEqual([...rooms.keys()].sort(), [...names].sort(), folder);
+    }
+  });
+
+  it('documents every error code with its status, and no other; one code means one thing', () => {
     const rows = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)` \| (\d+) \| (yes|no) \|/gm)];
     const documented = rows.map(([, code, status, retryable]) => `${code} ${status} ${retryable}`);
     const errors = [
       ...errorCodes.map((code) => new SpillwayError(code, '')),
       ...httpErrorCodes.map((code) => httpError(code, '')),
       ...sqlErrorCodes.map((code) => sqlError(code, '')),
+      ...files.filter((file) => /^apps\/[^/]+\/src\//.test(file)).flatMap(faultsIn),
     ];
     const thrown = errors.map(({ code, status, retryable }) => {
       return `${code} ${status} ${retryable ? 'yes' : 'no'}`;
     });
-    assert.deepEqual(documented, thrown);
+    const codes = rows.map(([, code]) => code);
+    assert.deepEqual(codes, [...new Set(codes)], 'a code is documented twice');
+    assert.deepEqual(new Set(documented), new Set(thrown));
   });
 });
+
+/** The codes that a file of an app declares: in a table of faults, or where one is made. */
+function faultsIn(file: string): Fault[] {
+  const fault = String.raw`status: (\d+), retryable: (\w+)`;
+  const inTable = String.raw`^ {2}([A-Z_]+): \{ ${fault} \},$`;
+  const declared = new RegExp(`${inTable}|code: '([A-Z_]+)', ${fault}`, 'gm');
+  return [...read(file).matchAll(declared)].map((match) => {
+    const [code, status, retryable] = match.slice(1).filter((group) => group !== undefined);
+    return { code: String(code), status: Number(status), retryable: retryable === 'true' };
+  });
+}

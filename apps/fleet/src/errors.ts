@@ -2,11 +2,11 @@ import { type ErrorMaker, errorMaker } from 'spillway/internal';
 
 const faults = {
   ACCESS_REFUSED: { status: 401, retryable: false },
-  NOT_FOUND: { status: 404, retryable: false },
   OUTSIDE_FAILED: { status: 502, retryable: true },
   OUTSIDE_LIMITED: { status: 503, retryable: true },
   OUTSIDE_REFUSED: { status: 502, retryable: false },
-  REQUEST_INVALID: { status: 400, retryable: false },
+  RECORD_UNKNOWN: { status: 404, retryable: false },
+  REQUEST_REFUSED: { status: 400, retryable: false },
   REQUEST_TOO_LARGE: { status: 413, retryable: false },
   STOP_REFUSED: { status: 401, retryable: false },
   USER_EXISTS: { status: 409, retryable: false },

@@ -48,7 +48,7 @@ describe('books', () => {
       ['prose.epd', 'once upon a time'],
     ] as const) {
       await writeFile(join(folder, name), text);
-      await assert.rejects(books.add(join(folder, name)), { code: 'REQUEST_INVALID' }, name);
+      await assert.rejects(books.add(join(folder, name)), { code: 'REQUEST_REFUSED' }, name);
     }
     const good = { total: 3, white: 2, black: 1, min_depth: null, max_depth: 8, sri: sriOf('x') };
     const list = join(folder, 'list.json');
@@ -62,7 +62,7 @@ describe('books', () => {
       { '../a.epd': good },
     ]) {
       await writeFile(list, JSON.stringify(bad));
-      await assert.rejects(books.addList(list), { code: 'REQUEST_INVALID' }, JSON.stringify(bad));
+      await assert.rejects(books.addList(list), { code: 'REQUEST_REFUSED' }, JSON.stringify(bad));
     }
     await writeFile(list, JSON.stringify({ 'a.epd': good }));
     assert.equal(await books.addList(list), 1);

@@ -135,7 +135,7 @@ describe('GitHub in trouble', () => {
     }
     await assert.rejects(async () => github.commit('https://github.com/../..', 'x'), refused);
     await assert.rejects(async () => github.commit(`${victim.url}/a/b`, 'x'), {
-      code: 'REQUEST_INVALID',
+      code: 'REQUEST_REFUSED',
     });
     assert.equal(standIn.asked.length, asked);
     standIn.serve = (request, response) => {

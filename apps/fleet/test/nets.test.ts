@@ -39,9 +39,9 @@ describe('nets', () => {
     assert.deepEqual([(await row(name))?.user, (await row(name))?.downloads], ['tester', 0]);
     const wrong = join(folder, 'nn-000000000000.nnue');
     await writeFile(wrong, content);
-    await assert.rejects(nets.add(wrong, 'tester'), { code: 'REQUEST_INVALID', message: /called/ });
+    await assert.rejects(nets.add(wrong, 'tester'), { code: 'REQUEST_REFUSED', message: /called/ });
     await writeFile(source, '');
-    await assert.rejects(nets.add(source, 'tester'), { code: 'REQUEST_INVALID' });
+    await assert.rejects(nets.add(source, 'tester'), { code: 'REQUEST_REFUSED' });
     await assert.rejects(nets.add(join(folder, 'none'), 'tester'), { code: 'ENOENT' });
     assert.deepEqual(await readdir(join(folder, 'nets')), [name]);
     const { json } = await site.ask('actions', { action: 'upload_nn' });
@@ -130,9 +130,9 @@ describe('nets', () => {
     assert.equal(outside.asked.at(-1), `GET /nn/${far}`);
     assert.equal((await get(`/nn/${far}`)).status, 200);
     const other = 'nn-222222222222.nnue';
-    await assert.rejects(files.fetchNet(other, 'tester'), { code: 'REQUEST_INVALID' });
+    await assert.rejects(files.fetchNet(other, 'tester'), { code: 'REQUEST_REFUSED' });
     outside.serve = (_request, response) => response.writeHead(404).end();
-    await assert.rejects(files.fetchNet(other, 'tester'), { code: 'NOT_FOUND' });
+    await assert.rejects(files.fetchNet(other, 'tester'), { code: 'RECORD_UNKNOWN' });
     await assert.rejects(files.fetchNet('..', 'tester'), { code: 'OUTSIDE_REFUSED' });
     assert.equal((await get(`/nn/${other}`)).status, 404);
   });

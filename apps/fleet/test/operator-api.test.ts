@@ -85,9 +85,9 @@ describe('the operator of a running server', () => {
       finished.map((one: { id: string }) => one.id),
       [id],
     );
-    assert.match(await ask('run-purge', { id }), /^400 REQUEST_INVALID: Not purged/);
+    assert.match(await ask('run-purge', { id }), /^400 REQUEST_REFUSED: Not purged/);
     const ended =
-      /^400 REQUEST_INVALID: id: must be a run that goes on, and [0-9a-f]{24} has ended$/;
+      /^400 REQUEST_REFUSED: id: must be a run that goes on, and [0-9a-f]{24} has ended$/;
     assert.match(await ask('run-stop', { id }), ended);
     assert.match(await ask('run-pause', { id }), ended);
   });
@@ -110,8 +110,8 @@ describe('the operator of a running server', () => {
     ],
     ['user-add', { username: 'eve', password: 'y', email: 'no' }, /email: must be/],
     ['user-limit', { username: 'ada', machines: -1 }, /machines: must be an integer from 0/],
-    ['user-limit', { username: 'nobody', machines: 1 }, /^404 NOT_FOUND: there is no user nobody/],
-    ['user-password', { username: 'nobody', password: 'x' }, /^404 NOT_FOUND/],
+    ['user-limit', { username: 'nobody', machines: 1 }, /^404 RECORD_UNKNOWN: there is no user/],
+    ['user-password', { username: 'nobody', password: 'x' }, /^404 RECORD_UNKNOWN/],
     ['user-approve', { username: 'ada', by: 'bob' }, /by: must be an approver, and bob is not one/],
     ['run-add', { username: 'nobody', run }, /username: must be a user, and nobody is none/],
     ['run-add', { username: 'bob' }, /^422 INPUT_INVALID: input: must be an object/],
@@ -122,9 +122,9 @@ describe('the operator of a running server', () => {
       /new_nets: must be different names/,
     ],
     ['run-approve', { id: 'x' }, /^422 INPUT_INVALID: id: must be the 24/],
-    ['run-stop', { id: '0'.repeat(24) }, /^404 NOT_FOUND: there is no run 0000/],
+    ['run-stop', { id: '0'.repeat(24) }, /^404 RECORD_UNKNOWN: there is no run 0000/],
     ['run-list', { limit: 5000 }, /limit: must be an integer from 1 to 1000/],
-    ['book-add', { books: { 'x.txt': {} } }, /^400 REQUEST_INVALID: x\.txt/],
+    ['book-add', { books: { 'x.txt': {} } }, /^400 REQUEST_REFUSED: x\.txt/],
     ['run-stopp', {}, /^404 NOT_FOUND: there is no operation run-stopp; did you mean run-stop\?/],
   ];
   for (const [name, input, words] of refused) {

@@ -32,7 +32,7 @@ const good = { password: 'secret', worker_info: info };
 const reader = new RequestReader(new Set(['old_name']));
 
 function refused(body: unknown, message: RegExp | string): void {
-  assert.throws(() => reader.read(body), { code: 'REQUEST_INVALID', status: 400, message });
+  assert.throws(() => reader.read(body), { code: 'REQUEST_REFUSED', status: 400, message });
 }
 
 const without = (body: Readonly<Record<string, unknown>>, key: string) =>
@@ -60,7 +60,7 @@ describe('readAccess', () => {
   ];
   for (const [body, message] of bad) {
     it(`refuses ${JSON.stringify(body)}`, () => {
-      assert.throws(() => readAccess(body), { code: 'REQUEST_INVALID', status: 400, message });
+      assert.throws(() => readAccess(body), { code: 'REQUEST_REFUSED', status: 400, message });
     });
   }
 });

@@ -276,7 +276,7 @@ describe('housekeeping', () => {
     assert.equal(scene.fleet.find({ worker_info: worker() }), undefined);
     assert.equal(scene.fleet.find({ run_id: run.id, worker_info: worker() }), undefined);
     const refused = (changes: object, message: RegExp) => {
-      const refusal = { code: 'REQUEST_INVALID', status: 400, message };
+      const refusal = { code: 'REQUEST_REFUSED', status: 400, message };
       assert.throws(() => scene.fleet.find({ ...named, ...changes }), refusal);
     };
     refused({ run_id: '0'.repeat(24) }, /^Invalid run_id: 000/);

@@ -50,7 +50,7 @@ describe('calculateElo', () => {
   ];
   for (const query of bad) {
     it(`refuses ${JSON.stringify(query)}`, () => {
-      assert.throws(() => calculateElo(query), { code: 'REQUEST_INVALID', status: 400 });
+      assert.throws(() => calculateElo(query), { code: 'REQUEST_REFUSED', status: 400 });
     });
   }
 });

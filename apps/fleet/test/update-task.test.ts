@@ -215,7 +215,7 @@ describe('a tuning', () => {
     scene.fleet.stop(tuning, 'author', 'enough');
     assert.deepEqual([tuning.record.is_green, tuning.record.is_yellow], [false, false]);
     scene.run();
-    const refused = { code: 'REQUEST_INVALID', status: 400 };
+    const refused = { code: 'REQUEST_REFUSED', status: 400 };
     assert.throws(() => scene.fleet.requestSpsa(scene.task()), refused);
   });
 });

@@ -77,9 +77,9 @@ describe('the body of an upload', () => {
 
   it('refuses what is no JSON, has games twice, or is long besides them', () => {
     for (const text of ['', '{', '{"pgn":"AAAA', '{"pgn":"AAAA"', '{"pgn""AAAA"}', '}{']) {
-      assert.throws(() => read(text), { code: 'REQUEST_INVALID' }, text);
+      assert.throws(() => read(text), { code: 'REQUEST_REFUSED' }, text);
     }
-    assert.throws(() => read('{"pgn":"","pgn":""}'), { code: 'REQUEST_INVALID' });
+    assert.throws(() => read('{"pgn":"","pgn":""}'), { code: 'REQUEST_REFUSED' });
     const long = `{"x":"${'x'.repeat(1_048_576)}"}`;
     assert.throws(() => read(long), { code: 'REQUEST_TOO_LARGE', status: 413 });
   });

@@ -9,7 +9,7 @@ const faults = {
   NAME_INVALID: { status: 422, retryable: false },
   NAME_TAKEN: { status: 409, retryable: false },
   NOTHING_RATED: { status: 409, retryable: false },
-  NOT_FOUND: { status: 404, retryable: false },
+  RECORD_UNKNOWN: { status: 404, retryable: false },
   RULES_FULL: { status: 409, retryable: false },
 } as const;
 

@@ -80,7 +80,7 @@ describe('what a ranker refuses', () => {
       ['/retrain', correct({ kind: 'endless' }), 422, /body/],
       ['/feeds', correct({ url: 'file:///etc/passwd' }), 422, /INPUT_INVALID url/],
       ['/feeds/opml', { body: '<opml><body>', type: 'text/xml' }, 400, /OPML_BROKEN/],
-      ['/feeds/none', { method: 'DELETE' }, 404, /NOT_FOUND/],
+      ['/feeds/none', { method: 'DELETE' }, 404, /RECORD_UNKNOWN/],
       ['/rules', correct({ kind: 'mute', field: 'pattern', value: '(a+)+$' }), 422, /pattern/],
       ['/rules', correct({ kind: 'hide', field: 'words', value: 'x' }), 422, /body\.kind/],
       ['/import', { body: '{"type":"x"}', type: 'application/x-ndjson' }, 422, /line 1: type/],

@@ -81,11 +81,11 @@ describe('the pages of the reader', () => {
     for (const score of ['0', '11', '50', '-1', '5.5', 'x', '']) {
       assert.equal((await vote(score)).status, 422, score);
     }
-    store.failure = rankerError('NOT_FOUND', 'no such article');
+    store.failure = rankerError('RECORD_UNKNOWN', 'no such article');
     const missing = await vote('3');
     assert.equal(missing.status, 404);
-    assert.equal(Object(await missing.json()).error.code, 'NOT_FOUND');
-    store.failure = rankerError('NOT_FOUND', 'no such article');
+    assert.equal(Object(await missing.json()).error.code, 'RECORD_UNKNOWN');
+    store.failure = rankerError('RECORD_UNKNOWN', 'no such article');
     const page = await visitor.submit('/reader/articles/a1/vote', { score: '3' });
     assert.match(page, /flash-error"[^>]*>no such article/);
     store.failure = new Error('disk on fire');

@@ -23,7 +23,7 @@ export interface BookEntry {
 /** A list with more is not one of books. */
 const booksMax = 10_000;
 
-/** Checks a list of books by name; throws `REQUEST_INVALID`. */
+/** Checks a list of books by name; throws `REQUEST_REFUSED`. */
 export function readBookList(list: unknown): ReadonlyMap<string, BookEntry> {
   const isObject = typeof list === 'object' && list !== null && !Array.isArray(list);
   demand(isObject, 'the list of books must be an object');
@@ -49,7 +49,7 @@ export function isBookName(name: string): boolean {
 }
 
 function demand(holds: boolean, complaint: string): void {
-  if (!holds) throw fleetError('REQUEST_INVALID', complaint);
+  if (!holds) throw fleetError('REQUEST_REFUSED', complaint);
 }
 
 /** A book of openings with what the list says of it; of PGN, openings are counted as white's. */
@@ -57,11 +57,11 @@ export interface Book extends BookEntry {
   readonly name: string;
 }
 
-/** Reads a book in constant memory; throws `REQUEST_INVALID` for what is not one. */
+/** Reads a book in constant memory; throws `REQUEST_REFUSED` for what is not one. */
 export async function readBook(path: string): Promise<Book> {
   const name = basename(path);
   if (!isBookName(name)) {
-    throw fleetError('REQUEST_INVALID', `${name}: a book is called *.epd or *.pgn`);
+    throw fleetError('REQUEST_REFUSED', `${name}: a book is called *.epd or *.pgn`);
   }
   const hash = createHash('sha384');
   const counter = new OpeningCounter(name.endsWith('.pgn'));
@@ -75,7 +75,7 @@ export async function readBook(path: string): Promise<Book> {
     counter.take(text);
   }
   const counts = counter.end();
-  if (counts.total === 0) throw fleetError('REQUEST_INVALID', `${name}: has no openings`);
+  if (counts.total === 0) throw fleetError('REQUEST_REFUSED', `${name}: has no openings`);
   return { name, ...counts, min_depth: null, max_depth: null, sri: hash.digest('base64') };
 }
 

@@ -32,17 +32,17 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
     const { name } = request.params as { name: string };
     const [, runId = '', taskId] = pgnName.exec(name.toLowerCase()) ?? [];
     const pgn = await options.pgns.find(runId, Number(taskId ?? -1), request.permit.signal);
-    if (pgn === undefined) throw fleetError('NOT_FOUND', `No games for ${name}`);
+    if (pgn === undefined) throw fleetError('RECORD_UNKNOWN', `No games for ${name}`);
     reply.headers({ 'content-encoding': 'gzip', 'content-disposition': attachment(name) });
     const version = pgn.sha256;
     return download(reply, { body: [pgn.piece], type: 'application/gzip', version });
   });
   app.get('/api/run_pgns/:name', route, async (request, reply) => {
     const { name } = request.params as { name: string };
-    if (!runPgnsName.test(name)) throw fleetError('REQUEST_INVALID', `Invalid name: ${name}`);
+    if (!runPgnsName.test(name)) throw fleetError('REQUEST_REFUSED', `Invalid name: ${name}`);
     const [runId = ''] = name.toLowerCase().split('.');
     const { pgns, version } = await options.pgns.ofRun(runId, request.permit.signal);
-    if (pgns.length === 0) throw fleetError('NOT_FOUND', `No games for ${name}`);
+    if (pgns.length === 0) throw fleetError('RECORD_UNKNOWN', `No games for ${name}`);
     reply.header('content-disposition', attachment(name));
     const body = pgns.map(({ piece }) => piece);
     return download(reply, { body, type: 'application/gzip', version });
@@ -74,7 +74,7 @@ function netRoutes(app: FastifyInstance, options: FileRoutesOptions): void {
 }
 
 function noNet(name: string): Error {
-  return fleetError('NOT_FOUND', `The network ${name} does not exist`);
+  return fleetError('RECORD_UNKNOWN', `The network ${name} does not exist`);
 }
 
 function baseOf({ protocol, host }: FastifyRequest): string {

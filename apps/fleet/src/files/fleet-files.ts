@@ -113,9 +113,9 @@ export class FleetFiles implements Part {
     if (books !== undefined) await this.books.store(books);
   }
 
-  /** Brings a net here from where nets are; throws `NOT_FOUND` if it is not there either. */
+  /** Brings a net here from where nets are; throws `RECORD_UNKNOWN` if it is not there either. */
   async fetchNet(name: string, user: string, signal?: AbortSignal): Promise<Net> {
-    const missing = () => fleetError('NOT_FOUND', `The network ${name} does not exist`);
+    const missing = () => fleetError('RECORD_UNKNOWN', `The network ${name} does not exist`);
     if (this.#netHost === undefined) throw missing();
     return this.#netHost.get({ path: [name], signal }, (answer) => {
       if (answer.statusCode !== 200) throw missing();
@@ -138,7 +138,7 @@ export class FleetFiles implements Part {
     const coming = this.fetchNet(name, systemUser)
       .then(() => true)
       .catch((error: unknown) => {
-        if (!['NOT_FOUND', 'REQUEST_INVALID'].includes(Object(error).code)) throw error;
+        if (!['RECORD_UNKNOWN', 'REQUEST_REFUSED'].includes(Object(error).code)) throw error;
         const [oldest] = this.#missing.keys();
         if (this.#missing.size >= missingMax && oldest !== undefined) this.#missing.delete(oldest);
         this.#missing.delete(name);

@@ -54,7 +54,7 @@ export class NetShelf {
     return sweepDrafts(folder, clock.now());
   }
 
-  /** Copies a file here, under the name that its content gives it; throws `REQUEST_INVALID`. */
+  /** Copies a file here, under the name that its content gives it; throws `REQUEST_REFUSED`. */
   async add(path: string, user: string): Promise<Net> {
     const name = basename(path);
     const wanted = patterns.netName.test(name) ? name : undefined;
@@ -75,9 +75,9 @@ export class NetShelf {
       }
     }
     const net = { name: nameOf(draft.sha256), sha256: draft.sha256 };
-    if (draft.bytes === 0) throw fleetError('REQUEST_INVALID', 'the net is empty');
+    if (draft.bytes === 0) throw fleetError('REQUEST_REFUSED', 'the net is empty');
     if (name !== undefined && name !== net.name) {
-      throw fleetError('REQUEST_INVALID', `${name} should be called ${net.name}`);
+      throw fleetError('REQUEST_REFUSED', `${name} should be called ${net.name}`);
     }
     await draft.keep(join(this.#options.folder, net.name));
     await this.#list(net.name, user);

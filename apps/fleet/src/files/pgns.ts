@@ -191,7 +191,7 @@ export interface GzipCheckOptions {
 
 /**
  * Whether a file is whole gzip from its first byte to its last, so that it can stand between
- * others; throws `REQUEST_INVALID` or `REQUEST_TOO_LARGE`. Nothing of what comes out of it is kept.
+ * others; throws `REQUEST_REFUSED` or `REQUEST_TOO_LARGE`. Nothing of what comes out of it is kept.
  */
 export async function checkGzip(path: string, options: GzipCheckOptions): Promise<void> {
   const { bytes, textBytesMax, signal } = options;
@@ -210,11 +210,11 @@ export async function checkGzip(path: string, options: GzipCheckOptions): Promis
     await pipeline(file, gunzip, count, { signal });
   } catch (error) {
     if (!String(Object(error).code).startsWith('Z_')) throw error;
-    throw fleetError('REQUEST_INVALID', 'pgn is not gzip', { cause: error });
+    throw fleetError('REQUEST_REFUSED', 'pgn is not gzip', { cause: error });
   }
   // Zeros after the last member are no error of the decoder, but would end a file of many.
   if (bytes === 0 || gunzip.bytesWritten !== bytes) {
-    throw fleetError('REQUEST_INVALID', 'pgn is not gzip');
+    throw fleetError('REQUEST_REFUSED', 'pgn is not gzip');
   }
 }
 
@@ -252,7 +252,7 @@ export async function receivePgn(
   const upload = new UploadBody();
   await drain(body, upload, draft, options.bodyBytesMax, signal);
   const task = await admit(upload.end(), signal);
-  if (upload.gamesFault !== undefined) throw fleetError('REQUEST_INVALID', upload.gamesFault);
+  if (upload.gamesFault !== undefined) throw fleetError('REQUEST_REFUSED', upload.gamesFault);
   using _permit = await options.checks.enter({ signal });
   await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
   await shelf.put(task, draft);

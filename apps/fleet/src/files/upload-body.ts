@@ -44,13 +44,13 @@ export class UploadBody {
     return found;
   }
 
-  /** What the body holds besides the games; throws `REQUEST_INVALID` if it is not JSON. */
+  /** What the body holds besides the games; throws `REQUEST_REFUSED` if it is not JSON. */
   end(): unknown {
     if (this.#hasGames) this.#games.end();
     try {
       return JSON.parse(Buffer.concat(this.#rest).toString());
     } catch {
-      throw fleetError('REQUEST_INVALID', 'request is not json encoded');
+      throw fleetError('REQUEST_REFUSED', 'request is not json encoded');
     }
   }
 
@@ -99,7 +99,7 @@ export class UploadBody {
 
   #openString(): void {
     if (this.#isGamesNext) {
-      if (this.#hasGames) throw fleetError('REQUEST_INVALID', 'request has two of pgn');
+      if (this.#hasGames) throw fleetError('REQUEST_REFUSED', 'request has two of pgn');
       this.#hasGames = true;
       this.#isInGames = true;
       this.#isGamesNext = false;

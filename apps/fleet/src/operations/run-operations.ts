@@ -1,4 +1,3 @@
-import { httpError } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import type { FieldReader } from '../field-reader.ts';
 import { patterns } from '../protocol/schema.ts';
@@ -72,7 +71,7 @@ export const runOperations: Readonly<Record<string, Operation>> = {
   'run-approve': (desk, input) =>
     change(desk, input, (fleet, run, { by }) => {
       if (run.args.username === by) {
-        throw fleetError('REQUEST_INVALID', `by: nobody approves their own run, not even ${by}`);
+        throw fleetError('REQUEST_REFUSED', `by: nobody approves their own run, not even ${by}`);
       }
       return fleet.approve(run, by);
     }),
@@ -135,7 +134,7 @@ async function knownNets({ nets }: Desk, sent: unknown): Promise<Set<string>> {
 /** What has ended can neither be stopped nor paused: who asks for it means another one. */
 function goingOn(run: Run): Run {
   if (!run.record.finished) return run;
-  throw fleetError('REQUEST_INVALID', `id: must be a run that goes on, and ${run.id} has ended`);
+  throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);
 }
 
 type Decide = (
@@ -167,7 +166,7 @@ async function find({ primary }: Desk, input: FieldReader): Promise<Run> {
   await primary.recall(id);
   const run = primary.fleet.run(id);
   if (run !== undefined) return run;
-  throw httpError('NOT_FOUND', `there is no run ${id}; see fleet run list`);
+  throw fleetError('RECORD_UNKNOWN', `there is no run ${id}; see fleet run list`);
 }
 
 function shown(run: Run): ShownRun {

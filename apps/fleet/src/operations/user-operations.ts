@@ -1,4 +1,4 @@
-import { httpError } from 'spillway-http';
+import { fleetError } from '../errors.ts';
 import type { FieldReader } from '../field-reader.ts';
 import { patterns } from '../protocol/schema.ts';
 import { systemUser } from '../scheduling/actions.ts';
@@ -118,7 +118,7 @@ async function present(desk: Desk, username: string): Promise<User> {
 }
 
 function unknown(username: string): Error {
-  return httpError('NOT_FOUND', `there is no user ${username}; see fleet user list`);
+  return fleetError('RECORD_UNKNOWN', `there is no user ${username}; see fleet user list`);
 }
 
 function shown(user: User): ShownUser {

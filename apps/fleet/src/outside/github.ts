@@ -218,7 +218,7 @@ export class Github {
 /** `owner` and `name` of `https://github.com/owner/name`. */
 function ownerAndName(repo: string): string[] {
   if (!patterns.githubRepo.test(repo))
-    throw fleetError('REQUEST_INVALID', `no repository: ${repo}`);
+    throw fleetError('REQUEST_REFUSED', `no repository: ${repo}`);
   return repo.split('/').slice(-2);
 }
 

@@ -72,14 +72,14 @@ export const requirements: {
   worker_log: [],
 };
 
-/** Who asks; throws `REQUEST_INVALID`. */
+/** Who asks; throws `REQUEST_REFUSED`. */
 export function readAccess(body: unknown): Access {
   demand(accessSchema, body);
   const { password, worker_info } = body as WorkerRequest;
   return { username: worker_info.username, password };
 }
 
-/** Reads bodies by the strict schema; throws `REQUEST_INVALID` with the first fault found. */
+/** Reads bodies by the strict schema; throws `REQUEST_REFUSED` with the first fault found. */
 export class RequestReader {
   readonly #schema: Rule;
 
@@ -108,16 +108,16 @@ export function requireFor<Name extends Endpoint>(
   request: WorkerRequest,
 ): WorkerRequest & Required<Pick<WorkerRequest, Requirements[Name]>> {
   const missing = requirements[endpoint].find((key: keyof WorkerRequest) => !(key in request));
-  if (missing !== undefined) throw fleetError('REQUEST_INVALID', `Missing ${missing}`);
+  if (missing !== undefined) throw fleetError('REQUEST_REFUSED', `Missing ${missing}`);
   if (endpoint === 'worker_log' && 'run_id' in request && !('task_id' in request)) {
-    throw fleetError('REQUEST_INVALID', 'Missing task_id for worker_log run context');
+    throw fleetError('REQUEST_REFUSED', 'Missing task_id for worker_log run context');
   }
   return request as WorkerRequest & Required<Pick<WorkerRequest, Requirements[Name]>>;
 }
 
 function demand(rule: Rule, body: unknown): void {
   const problem = rule(body, 'request');
-  if (problem !== undefined) throw fleetError('REQUEST_INVALID', problem);
+  if (problem !== undefined) throw fleetError('REQUEST_REFUSED', problem);
 }
 
 /** The schema lets true pass as the integer 1. */

@@ -127,7 +127,7 @@ function entriesOf(value: unknown): [string, unknown][] {
 }
 
 function demand(holds: boolean, complaint: string): void {
-  if (!holds) throw fleetError('REQUEST_INVALID', `query: ${complaint}`);
+  if (!holds) throw fleetError('REQUEST_REFUSED', `query: ${complaint}`);
 }
 
 /** An entry of the log; what is absent in it equals null. */

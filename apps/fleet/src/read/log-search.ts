@@ -48,7 +48,7 @@ export class LogSearch implements Part {
     await pool?.[Symbol.asyncDispose]();
   }
 
-  /** The newest entries that the query matches; throws `REQUEST_INVALID` for what is no query. */
+  /** The newest entries that the query matches; throws `REQUEST_REFUSED` for what is no query. */
   async search(query: Entry, next: NextPage, signal?: AbortSignal): Promise<Entry[]> {
     const found: Entry[] = [];
     for (let seen = 0; seen < entriesMax; ) {
@@ -72,7 +72,7 @@ export class LogSearch implements Part {
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof SpillwayError && !endless.includes(error.code)) throw error;
-      throw fleetError('REQUEST_INVALID', 'query: cannot be done', { cause: error });
+      throw fleetError('REQUEST_REFUSED', 'query: cannot be done', { cause: error });
     }
   }
 
@@ -105,7 +105,7 @@ export function splitQuery(query: unknown): SplitQuery {
 }
 
 function hasExpression(value: unknown, depth: number): boolean {
-  if (depth > depthMax) throw fleetError('REQUEST_INVALID', 'query: too long');
+  if (depth > depthMax) throw fleetError('REQUEST_REFUSED', 'query: too long');
   if (typeof value !== 'object' || value === null) return false;
   return Object.entries(value).some(([key, inner]) => {
     return key === '$regex' || hasExpression(inner, depth + 1);

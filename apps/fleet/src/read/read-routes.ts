@@ -120,7 +120,7 @@ function sendRuns(reply: FastifyReply, runs: Iterable<RunRecord>): FastifyReply 
 
 async function findRun(source: RunSource, id: string, signal: AbortSignal): Promise<RunRecord> {
   const run = patterns.runId.test(id) ? await source.run(id.toLowerCase(), signal) : undefined;
-  if (run === undefined) throw fleetError('NOT_FOUND', `The run ${id} does not exist`);
+  if (run === undefined) throw fleetError('RECORD_UNKNOWN', `The run ${id} does not exist`);
   return run;
 }
 
@@ -135,6 +135,7 @@ async function findTask(
   const place = [id.toLowerCase(), Number(number), signal] as const;
   const find = () => (bad === undefined ? source.task(...place) : source.badTask(...place));
   const task = isPlain ? await find() : undefined;
-  if (task === undefined) throw fleetError('NOT_FOUND', `The task ${id}/${name} does not exist`);
+  if (task === undefined)
+    throw fleetError('RECORD_UNKNOWN', `The task ${id}/${name} does not exist`);
   return shownTask(task);
 }

@@ -165,17 +165,17 @@ export const ltcFrom = 40;
 const pageSize = 50;
 const pagesMax = 1_000_000;
 
-/** Throws `REQUEST_INVALID`. */
+/** Throws `REQUEST_REFUSED`. */
 export function finishedQuery(query: QueryTexts): FinishedQuery {
   const { page, timestamp } = query;
   if (!/^[1-9]\d*$/.test(page ?? '') || Number(page) > pagesMax) {
-    throw fleetError('REQUEST_INVALID', 'Please provide a page number');
+    throw fleetError('REQUEST_REFUSED', 'Please provide a page number');
   }
   if (timestamp && !/^\d{10}(\.\d+)?$/.test(timestamp)) {
-    throw fleetError('REQUEST_INVALID', 'Please provide a valid UNIX timestamp');
+    throw fleetError('REQUEST_REFUSED', 'Please provide a valid UNIX timestamp');
   }
   // Postgres has no such character.
-  if (query.username?.includes('\0')) throw fleetError('REQUEST_INVALID', 'No such username');
+  if (query.username?.includes('\0')) throw fleetError('REQUEST_REFUSED', 'No such username');
   return {
     page: Number(page) - 1,
     pageSize,

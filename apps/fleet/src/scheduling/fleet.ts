@@ -77,7 +77,7 @@ export class Fleet {
   }
 
   /**
-   * The task that a request names, if it belongs to who asks; throws `REQUEST_INVALID`.
+   * The task that a request names, if it belongs to who asks; throws `REQUEST_REFUSED`.
    * A finished run that is no longer in memory must be recalled first.
    */
   find(request: Required<Named>): Task;
@@ -188,12 +188,12 @@ export class Fleet {
     return deleteRun(this.#world, run, username);
   }
 
-  /** Throws `REQUEST_INVALID` if there is nothing to purge. */
+  /** Throws `REQUEST_REFUSED` if there is nothing to purge. */
   purge(run: Run, username: string): Changes {
     return purgeByUser(this.#world, run, username);
   }
 
-  /** Throws `REQUEST_INVALID` for what may not be changed. */
+  /** Throws `REQUEST_REFUSED` for what may not be changed. */
   modify(
     run: Run,
     to: RunModification,

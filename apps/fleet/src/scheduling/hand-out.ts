@@ -311,7 +311,7 @@ export function requestSpsa(
 ): Decision<Alive | (SpsaTrial & { readonly sig: number; readonly task_alive: true })> {
   const changes = new Changes();
   const { spsa } = task.run.args;
-  if (spsa === undefined) throw fleetError('REQUEST_INVALID', `Not a tuning: ${task.run.id}`);
+  if (spsa === undefined) throw fleetError('REQUEST_REFUSED', `Not a tuning: ${task.run.id}`);
   if (!task.active) return { reply: notActive(task), changes };
   const flips = spsa.params.map((): Flip => (world.random() < 0.5 ? 1 : -1));
   const packed = packFlips(flips);

@@ -57,7 +57,7 @@ export function deleteRun(world: World, run: Run, username: string): Changes {
 export function purgeByUser(world: World, run: Run, username: string): Changes {
   const changes = new Changes();
   const reason = purgeRun(world, run, manualPurgeLimits, changes);
-  if (reason !== undefined) throw fleetError('REQUEST_INVALID', `Not purged: ${reason}`);
+  if (reason !== undefined) throw fleetError('REQUEST_REFUSED', `Not purged: ${reason}`);
   changes.actions.push(runAction('purge_run', run, username, world.clock.now(), 'Manual purge'));
   return changes;
 }
@@ -82,7 +82,7 @@ export function modifyRun(
 ): Changes {
   const now = world.clock.now();
   const fault = modificationFault(run, to, now);
-  if (fault !== undefined) throw fleetError('REQUEST_INVALID', fault);
+  if (fault !== undefined) throw fleetError('REQUEST_REFUSED', fault);
   const { args, record } = run;
   const bold =
     to.throughput > Math.max(args.throughput, 100) ||

@@ -95,17 +95,17 @@ export class World {
     return run;
   }
 
-  /** The task that a request names, if it belongs to who asks; throws `REQUEST_INVALID`. */
+  /** The task that a request names, if it belongs to who asks; throws `REQUEST_REFUSED`. */
   find({ run_id, task_id, worker_info }: Named): Task | undefined {
     if (run_id === undefined) return undefined;
     const run = this.run(run_id);
-    if (run === undefined) throw fleetError('REQUEST_INVALID', `Invalid run_id: ${run_id}`);
+    if (run === undefined) throw fleetError('REQUEST_REFUSED', `Invalid run_id: ${run_id}`);
     if (task_id === undefined) return undefined;
     const task = run.tasks[task_id];
-    if (task === undefined) throw fleetError('REQUEST_INVALID', `Invalid task_id: ${task_id}`);
+    if (task === undefined) throw fleetError('REQUEST_REFUSED', `Invalid task_id: ${task_id}`);
     for (const key of ['unique_key', 'username'] as const) {
       if (worker_info[key] === task.record.worker_info[key]) continue;
-      throw fleetError('REQUEST_INVALID', `Invalid ${key} for task ${run_id}/${task_id}`);
+      throw fleetError('REQUEST_REFUSED', `Invalid ${key} for task ${run_id}/${task_id}`);
     }
     return task;
   }

@@ -53,11 +53,11 @@ async function assertOwner(
     return;
   }
   const task = await storage.task(run_id, task_id ?? 0);
-  if (task === undefined) throw fleetError('REQUEST_INVALID', `Invalid run_id: ${run_id}`);
+  if (task === undefined) throw fleetError('REQUEST_REFUSED', `Invalid run_id: ${run_id}`);
   if (task_id === undefined) return;
-  if (task === null) throw fleetError('REQUEST_INVALID', `Invalid task_id: ${task_id}`);
+  if (task === null) throw fleetError('REQUEST_REFUSED', `Invalid task_id: ${task_id}`);
   for (const key of ['unique_key', 'username'] as const) {
     if (worker_info[key] === task.worker_info[key]) continue;
-    throw fleetError('REQUEST_INVALID', `Invalid ${key} for task ${run_id}/${task_id}`);
+    throw fleetError('REQUEST_REFUSED', `Invalid ${key} for task ${run_id}/${task_id}`);
   }
 }

@@ -57,7 +57,7 @@ export class WorkerScope {
     });
   }
 
-  /** Who asks; throws `REQUEST_INVALID` or `ACCESS_REFUSED`. */
+  /** Who asks; throws `REQUEST_REFUSED` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
     return this.#admit(http.body, http.permit);
   }
@@ -139,5 +139,5 @@ function parse(text: string): { readonly value: unknown } | undefined {
 }
 
 function notJson(): Error {
-  return fleetError('REQUEST_INVALID', 'request is not json encoded');
+  return fleetError('REQUEST_REFUSED', 'request is not json encoded');
 }

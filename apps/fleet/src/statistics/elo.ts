@@ -204,5 +204,5 @@ function readNumber(query: EloQuery, key: string): number {
 }
 
 function demand(holds: boolean, complaint: string): asserts holds {
-  if (!holds) throw fleetError('REQUEST_INVALID', complaint);
+  if (!holds) throw fleetError('REQUEST_REFUSED', complaint);
 }

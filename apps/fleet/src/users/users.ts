@@ -198,5 +198,5 @@ function blockText(blocked: boolean | undefined): string {
 
 function checkPassword(password: string): void {
   if (password.length >= 1 && password.length <= passwordMax) return;
-  throw fleetError('REQUEST_INVALID', `A password has 1 to ${passwordMax} characters`);
+  throw fleetError('REQUEST_REFUSED', `A password has 1 to ${passwordMax} characters`);
 }

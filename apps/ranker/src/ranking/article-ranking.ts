@@ -101,7 +101,8 @@ export class ArticleRanking {
   ): Promise<Corrected> {
     const { storage, library } = this.#options;
     const article = await storage.articles.find(articleId, signal);
-    if (article === undefined) throw rankerError('NOT_FOUND', `there is no article ${articleId}`);
+    if (article === undefined)
+      throw rankerError('RECORD_UNKNOWN', `there is no article ${articleId}`);
     const isKnown = article.text !== '' || article.title !== '';
     if (!isKnown) return await this.correct(userId, { url: article.url }, score, signal);
     const document = await library.document(article, signal);
@@ -112,7 +113,7 @@ export class ArticleRanking {
   async unvote(userId: string, articleId: string, signal: AbortSignal): Promise<void> {
     const { storage, tastes, training, onChange } = this.#options;
     const isGone = await storage.ratings.remove(userId, articleId, signal);
-    if (!isGone) throw rankerError('NOT_FOUND', `there is no vote on ${articleId}`);
+    if (!isGone) throw rankerError('RECORD_UNKNOWN', `there is no vote on ${articleId}`);
     await tastes.unlearn(userId, articleId, signal);
     training.request(userId, 'quick');
     onChange?.(userId);

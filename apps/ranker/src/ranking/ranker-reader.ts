@@ -131,7 +131,7 @@ export class RankerReader implements ReaderStore {
   async removeRule(userId: string, ruleId: string, signal?: AbortSignal): Promise<void> {
     const { storage, changes } = this.#options;
     const isGone = await storage.rules.remove(userId, ruleId, signal);
-    if (!isGone) throw rankerError('NOT_FOUND', `there is no rule ${ruleId}`);
+    if (!isGone) throw rankerError('RECORD_UNKNOWN', `there is no rule ${ruleId}`);
     changes.tell(userId);
   }
 
@@ -148,7 +148,7 @@ export class RankerReader implements ReaderStore {
   async unsubscribe(userId: string, feedId: string, signal?: AbortSignal): Promise<void> {
     const { storage, changes } = this.#options;
     const isGone = await storage.feeds.unsubscribe(userId, feedId, signal);
-    if (!isGone) throw rankerError('NOT_FOUND', `there is no subscription ${feedId}`);
+    if (!isGone) throw rankerError('RECORD_UNKNOWN', `there is no subscription ${feedId}`);
     changes.tell(userId);
   }
 

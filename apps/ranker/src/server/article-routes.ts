@@ -51,7 +51,7 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
     { config: reading, schema: { params: idSchema } },
     async ({ rankerUser, params: { id }, permit: { signal } }) => {
       const ranked = await ranking.explain(rankerUser.id, id, signal);
-      if (ranked?.explained === undefined) throw rankerError('NOT_FOUND', `no article ${id}`);
+      if (ranked?.explained === undefined) throw rankerError('RECORD_UNKNOWN', `no article ${id}`);
       const { article, score, explained } = ranked;
       const told = { id, url: article.url, title: article.title, rank: rounded(score.score) };
       return { ...told, version: score.version, explanation: explanationAnswer(explained) };

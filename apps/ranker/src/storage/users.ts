@@ -59,7 +59,7 @@ export class Users {
       .set({ key_hash: hashOf(key) })
       .where('name', '=', name)
       .executeTakeFirst();
-    if (numUpdatedRows === 0n) throw rankerError('NOT_FOUND', `there is no user ${name}`);
+    if (numUpdatedRows === 0n) throw rankerError('RECORD_UNKNOWN', `there is no user ${name}`);
     this.#known.clear();
     return key;
   }
