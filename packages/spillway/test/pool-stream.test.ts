@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Pool } from 'spillway';
+import { Pool, type PoolOptions } from 'spillway';
 
 type Module = typeof import('./fixtures/stream-worker.ts');
 
 const module = new URL('./fixtures/stream-worker.ts', import.meta.url);
-const open = (options: { workers?: number; concurrency?: number; deadlineMs?: number } = {}) =>
+const open = (options: Partial<PoolOptions> = {}) =>
   Pool.open<Module>({ module, workers: 1, queueMax: 8, deadlineMs: 20_000, ...options });
 
 const newLog = (): Int32Array => new Int32Array(new SharedArrayBuffer(8));
@@ -168,6 +168,27 @@ describe('the stream of a pool', () => {
     assert.ok((log[0] as number) <= 17);
     await assert.rejects(stream.next(), { code: 'DEADLINE', status: 504 });
     assert.equal(await late.run('plain', 1), 2);
+  });
+
+  it('is ended when it is forgotten, so that its worker is free again', async () => {
+    await using forgetful = await open({ deadlineMs: Infinity, streamIdleMsMax: 200 });
+    const log = newLog();
+    const stream = forgetful.stream('endless', log);
+    assert.equal((await stream.next()).value, 0);
+    await stopped(log);
+    assert.equal(await forgetful.run('plain', 1), 2);
+    const error = { code: 'DEADLINE', message: /not read for 200 ms/ };
+    await assert.rejects(stream.next(), error);
+  });
+
+  it('is not ended while its reader waits, or reads slowly', async () => {
+    await using slow = await open({ deadlineMs: Infinity, streamIdleMsMax: 400 });
+    const chunks: number[] = [];
+    for await (const chunk of slow.stream('slowly', 600)) {
+      chunks.push(chunk);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assert.deepEqual(chunks, [...Array(12).keys()]);
   });
 
   it('runs two at once in a worker that may', async () => {

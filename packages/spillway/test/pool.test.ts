@@ -84,6 +84,26 @@ describe('a pool', () => {
     assert.deepEqual({ ...error }, { code: 'E_WRONG', attempt: 3 });
   });
 
+  it('keeps the errors inside an AggregateError', async () => {
+    const error = (await reasonOf(pool.run('fail', 'many'))) as AggregateError;
+    assert.ok(error instanceof AggregateError);
+    assert.equal(error.message, 'all failed');
+    const [first, nested, third] = error.errors as [Error, AggregateError, number];
+    assert.ok(first instanceof TypeError);
+    assert.deepEqual([first.message, third], ['first', 3]);
+    const [inner] = nested.errors as [Error & { code: string }];
+    assert.ok(inner instanceof RangeError);
+    assert.deepEqual([inner.message, inner.code, inner.cause], ['second', 'E_TWO', 'why']);
+  });
+
+  it('passes on an error whose getters throw, and its worker lives', async () => {
+    const error = await reasonOf(pool.run('fail', 'getter'));
+    assert.deepEqual([error.message, error.code], ['went wrong', 'E_ODD']);
+    const odd = await reasonOf(pool.run('fail', 'odd'));
+    assert.equal(odd.code, 'E_ODD');
+    assert.equal(pool.stats.lost, 0);
+  });
+
   it('passes on what is thrown though it is no error', async () => {
     await assert.rejects(pool.run('fail', 'string'), (reason) => reason === 'just words');
     await assert.rejects(pool.run('fail', 'function'), /cannot be copied: \[Function/);

@@ -1,7 +1,7 @@
 import { misuse } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { Meter, type MeterStats, type Refusal } from '../meter/meter.ts';
+import { type Ending, Meter, type MeterStats, type Refusal } from '../meter/meter.ts';
 import { Deadlines } from '../wait/deadlines.ts';
 import { leastBusy, steal } from './balance.ts';
 import type { TaskMessage } from './messages.ts';
@@ -116,14 +116,16 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
         task.abandon();
         return;
       }
-      this.#stop(task, reason);
+      this.#stop(task, reason, 'aborted');
     }
     task.refuse(reason);
   }
 
   /** Ends a task before its worker does, and tells the caller why. */
   end(task: PoolTask, error: unknown, refusal: Refusal = 'aborted'): void {
-    if (!this.#withdraw(task, refusal)) this.#stop(task, error);
+    if (!this.#withdraw(task, refusal)) {
+      this.#stop(task, error, refusal === 'deadline' ? 'late' : 'aborted');
+    }
     task.refuse(error);
   }
 
@@ -144,7 +146,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     const now = this.#clock.now();
     worker.readResults((task, result, durationMs) => {
       task.handler.learn(durationMs);
-      if (this.#done(worker, task, now, durationMs)) task.grant(result);
+      if (this.#done(task, 'ok', now, durationMs)) task.grant(result);
     });
     const task = message && worker.taskOf(message.ticket);
     if (message === undefined || task === undefined) return;
@@ -153,9 +155,11 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
       return;
     }
     task.handler.learn(message.durationMs);
-    if (!this.#done(worker, task, now, message.durationMs)) return;
-    if (message.type === 'result') task.grant(message.value);
-    else task.refuse(unpackError(message.error));
+    if (message.type === 'result') {
+      if (this.#done(task, 'ok', now, message.durationMs)) task.grant(message.value);
+    } else if (this.#done(task, 'failed', now, message.durationMs)) {
+      task.refuse(unpackError(message.error));
+    }
   };
 
   changed(worker: Worker): void {
@@ -197,10 +201,10 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   }
 
   /** Tells a task that has begun to stop. */
-  #stop(task: PoolTask, reason: unknown): void {
+  #stop(task: PoolTask, reason: unknown, ending: Ending): void {
     const { worker } = task;
     if (task.isOver || worker === undefined) return;
-    task.isOver = true;
+    task.ending = ending;
     worker.abort(task, reason);
     const { killAfterMs } = this.#settings;
     task.kill = this.#clock.after(killAfterMs, () => this.#kill(worker, task, true));
@@ -313,10 +317,10 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   }
 
   /** The worker is done with the task; true when its caller is still to be told. */
-  #done(worker: Worker, task: PoolTask, now: number, serviceMs: number): boolean {
-    worker.remove(task);
-    worker.done += 1;
-    this.#meter.pass(now, { waitMs: Math.max(0, now - task.arrivedAt - serviceMs), serviceMs });
+  #done(task: PoolTask, ending: 'ok' | 'failed', now: number, serviceMs: number): boolean {
+    const waitMs = Math.max(0, now - task.arrivedAt - serviceMs);
+    task.worker?.finish(task);
+    this.#meter.pass(now, task.ending ?? ending, waitMs, serviceMs);
     this.#finish(task);
     this.#dispatchSoon();
     return !task.isOver;
@@ -327,7 +331,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     const { error: cause } = worker;
     const message = `the task's worker ended${cause instanceof Error ? `: ${cause.message}` : ''}`;
     for (const task of worker.tasks) {
-      const isAwaited = this.#done(worker, task, this.#clock.now(), 0);
+      const isAwaited = this.#done(task, 'failed', this.#clock.now(), 0);
       if (isAwaited) task.refuse(new SpillwayError('WORKER_LOST', message, { cause }));
     }
   }

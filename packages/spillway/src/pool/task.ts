@@ -1,5 +1,6 @@
 import { check, checkInteger } from '../base/check.ts';
 import type { RunOptions } from '../base/task.ts';
+import type { Ending } from '../meter/meter.ts';
 import { type Ordered, priorityMax } from '../wait/fair-queue.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 import type { Worker } from './worker.ts';
@@ -88,8 +89,8 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   worker: Worker | undefined = undefined;
   ticket: number = -1;
   expectedMs: number = 0;
-  /** The caller has been answered already; only the worker still has it. */
-  isOver: boolean = false;
+  /** Set when the caller has been answered already, and only the worker still has it. */
+  ending: Ending | undefined = undefined;
   /** Ends the worker if the task was told to stop and does not. */
   kill: Disposable | undefined = undefined;
   readonly #owner: TaskOwner;
@@ -119,6 +120,11 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
     this.key = options.key;
     this.signal = options.signal;
     this.cancelsQueued = options.cancel === 'queued';
+  }
+
+  /** True when the caller has been answered already. */
+  get isOver(): boolean {
+    return this.ending !== undefined;
   }
 
   /** True when another worker can take it over, as long as it has not begun. */

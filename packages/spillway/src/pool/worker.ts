@@ -228,8 +228,13 @@ export class Worker {
     return task?.ticket === ticket ? task : undefined;
   }
 
-  /** Forgets the task: it has ended, or was taken back. */
-  remove(task: PoolTask): void {
+  /** Forgets a task that has ended. */
+  finish(task: PoolTask): void {
+    this.done += 1;
+    this.#remove(task);
+  }
+
+  #remove(task: PoolTask): void {
     const slot = slotOf(task.ticket);
     this.tasks.remove(task);
     this.#bySlot[slot] = undefined;
@@ -242,7 +247,7 @@ export class Worker {
   /** Takes back a task that has not begun; false when it has. */
   takeBack(task: PoolTask): boolean {
     if (!this.slots.revoke(task.ticket)) return false;
-    this.remove(task);
+    this.#remove(task);
     return true;
   }
 
