@@ -66,7 +66,7 @@ const waitersMax = 10_000;
 
 /** Commits to a SQLite file that may wait, and how long one waits for other processes. */
 const commitsMax = 1_000;
-const busyMsMax = 10_000;
+const commitMsMax = 10_000;
 
 /** Opens the store, the folder and the way to the exchange; nothing is asked of it yet. */
 export async function openIngest(options: IngestOptions): Promise<Ingest> {
@@ -151,7 +151,7 @@ async function openStore(
     }
     await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
     const file = stack.use(
-      await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, busyMsMax }),
+      await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, deadlineMs: commitMsMax }),
     );
     return stack.use(await SqliteStore.open({ file }));
   } catch (cause) {

@@ -101,8 +101,8 @@ export {
 } from './shared/shared-bucket.ts';
 export type { SharedOptions } from './shared/store-link.ts';
 export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite/file.ts';
+export type { SqlResult, SqlStatement, SqlValue } from './sqlite/message.ts';
 export type { SqliteTransaction } from './sqlite/transaction.ts';
-export type { SqlResult, SqlStatement, SqlValue } from './sqlite/wire.ts';
 export {
   MemoryStore,
   type MemoryStoreOptions,

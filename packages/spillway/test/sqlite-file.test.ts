@@ -24,11 +24,11 @@ describe('SqliteFile.write', () => {
           { id: 3, name: 'c' },
         ],
         changes: 2,
-        lastInsertRowid: 3,
+        lastInsertRowid: 0,
       },
-      { rows: [{ count: 3 }], changes: 0, lastInsertRowid: 3 },
+      { rows: [{ count: 3 }], changes: 0, lastInsertRowid: 0 },
       { rows: [], changes: 3, lastInsertRowid: 3 },
-      { rows: [{ last: 3 }], changes: 0, lastInsertRowid: 3 },
+      { rows: [{ last: 3 }], changes: 0, lastInsertRowid: 0 },
     ]);
   });
 
@@ -119,7 +119,10 @@ describe('SqliteFile.write', () => {
     await using scene = await Scene.open({ queueMax: 2 });
     const quitter = new AbortController();
     const reason = new Error('gone');
-    const gone = assert.rejects(scene.file.write([insert('gone')], quitter.signal), reason);
+    const gone = assert.rejects(
+      scene.file.write([insert('gone')], { signal: quitter.signal }),
+      reason,
+    );
     const kept = scene.file.write([insert('kept')]);
     await assert.rejects(scene.file.write([insert('over')]), { code: 'DATABASE_BUSY' });
     quitter.abort(reason);
@@ -160,11 +163,14 @@ describe('SqliteFile.transaction', () => {
     await using scene = await Scene.open();
     const quitter = new AbortController();
     const reason = new Error('gone');
-    const stuck = scene.file.transaction(async (tx) => {
-      await tx.run(insert('a'));
-      quitter.abort(reason);
-      await new Promise(() => {});
-    }, quitter.signal);
+    const stuck = scene.file.transaction(
+      async (tx) => {
+        await tx.run(insert('a'));
+        quitter.abort(reason);
+        await new Promise(() => {});
+      },
+      { signal: quitter.signal },
+    );
     await assert.rejects(stuck, reason);
     await scene.file.write([insert('b')]);
     assert.deepEqual(await scene.names(), ['b']);
@@ -184,7 +190,7 @@ describe('SqliteFile.transaction', () => {
 
   it('makes others wait, in order, and not for longer than they may', async () => {
     const clock = new VirtualClock();
-    await using scene = await Scene.open({ clock, busyMsMax: 1_000 });
+    await using scene = await Scene.open({ clock, deadlineMs: 1_000 });
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const long = scene.file.transaction(async (tx) => {

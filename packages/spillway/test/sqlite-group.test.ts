@@ -70,22 +70,29 @@ describe('a group of SQLite transactions', () => {
     });
   }
 
-  it('keeps the savepoints of one transaction from the others', async () => {
+  it('denies savepoints, which could undo what is not their own, but to transaction()', async () => {
     await using scene = await Scene.open();
     const { file } = scene;
-    const first = file.write([sql('SAVEPOINT mine'), insert('a')]);
-    const second = assert.rejects(
-      file.write([sql('/* not mine */ ROLLBACK TO mine')]),
-      /no such savepoint/,
-    );
-    const back = [sql('SAVEPOINT own'), insert('undone'), sql('ROLLBACK TO own'), insert('b')];
-    await Promise.all([first, second, file.write(back)]);
-    // The second failing is not what protects the first: here nothing fails.
+    const nested = await file.transaction(async (tx) => {
+      await tx.run(sql('SAVEPOINT mine'));
+      await tx.run(insert('undone'));
+      await tx.run(sql('ROLLBACK TO mine'));
+      await tx.run(sql('RELEASE mine'));
+      return await tx.run(insert('a'));
+    });
+    assert.equal(nested.changes, 1);
+    const denied = /savepoints are for transaction\(\)/;
     await Promise.all([
-      file.write([sql('SAVEPOINT mine'), insert('c')]),
-      file.write([sql('SAVEPOINT mine'), sql('ROLLBACK TO mine'), insert('d')]),
+      file.write([insert('b')]),
+      assert.rejects(
+        file.write([insert('lost'), sql('/* known by now */ SAVEPOINT mine')]),
+        denied,
+      ),
+      assert.rejects(file.write([insert('lost'), sql('SAVEPOINT mine')]), denied),
+      assert.rejects(file.write([sql('ROLLBACK TO mine')]), denied),
+      file.write([insert('c')]),
     ]);
-    assert.deepEqual(found(scene.path), ['a', 'b', 'c', 'd']);
+    assert.deepEqual(found(scene.path), ['a', 'b', 'c']);
   });
 
   it('does what the transactions would do one after the other', async () => {

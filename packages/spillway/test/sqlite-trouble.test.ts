@@ -3,11 +3,13 @@ import { once } from 'node:events';
 import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { deadline, SpillwayError, SqliteFile, type SqliteFileOptions } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
+import { Child } from './fixtures/child.ts';
 import { insert, Scene, sql } from './sqlite-scene.ts';
 
 /** Another process, as far as SQLite can tell, that keeps all others from writing. */
@@ -70,10 +72,12 @@ describe('a SqliteFile in trouble', () => {
     const late = { code: 'DEADLINE', status: 504 };
     const doubtful = { ...late, retryable: false, message: /is not known$/ };
     const untouched = { ...late, retryable: true };
-    const first = scene.file.write([insert('begun')], limit.signal);
+    const first = scene.file.write([insert('begun')], { signal: limit.signal });
     while (scene.file.stats.waiting > 0) await setImmediate();
-    const second = scene.file.write([insert('not begun')], limit.signal);
-    const third = scene.file.transaction((tx) => tx.run(insert('not begun')), limit.signal);
+    const second = scene.file.write([insert('not begun')], { signal: limit.signal });
+    const third = scene.file.transaction((tx) => tx.run(insert('not begun')), {
+      signal: limit.signal,
+    });
     const refused = [
       assert.rejects(first, doubtful),
       assert.rejects(second, untouched),
@@ -89,13 +93,16 @@ describe('a SqliteFile in trouble', () => {
   it('tells whether a transaction may have been done when its deadline comes', async () => {
     await using scene = await Scene.open();
     const quitter = new AbortController();
-    const committing = scene.file.transaction(async (tx) => {
-      await tx.run(insert('a'));
-      void (async () => {
-        while (!tx.isCommitting) await undefined;
-        quitter.abort(new SpillwayError('DEADLINE', 'too late'));
-      })();
-    }, quitter.signal);
+    const committing = scene.file.transaction(
+      async (tx) => {
+        await tx.run(insert('a'));
+        void (async () => {
+          while (!tx.isCommitting) await undefined;
+          quitter.abort(new SpillwayError('DEADLINE', 'too late'));
+        })();
+      },
+      { signal: quitter.signal },
+    );
     const late = { code: 'DEADLINE', retryable: false, message: /is not known$/ };
     await assert.rejects(committing, late);
     await scene.file.write([insert('b')]);
@@ -104,7 +111,7 @@ describe('a SqliteFile in trouble', () => {
 
   it('waits for another connection for a time, then says so', async () => {
     await using scene = await Scene.open();
-    await using other = await SqliteFile.open({ path: scene.path, busyMsMax: 20 });
+    await using other = await SqliteFile.open({ path: scene.path, deadlineMs: 20 });
     await scene.file.transaction(async (tx) => {
       await tx.run(insert('a'));
       const refused = { code: 'DATABASE_BUSY', status: 503, retryable: true };
@@ -139,6 +146,63 @@ describe('a SqliteFile in trouble', () => {
     assert.equal(names.at(-1), 'c');
   });
 
+  it('runs no group again that may have been done when its connection broke', async () => {
+    await using scene = await Scene.open({ readers: 1 });
+    await scene.file.write([insert('a')]);
+    const copy = `${scene.path}.copy`;
+    using source = new DatabaseSync(scene.path);
+    source.exec(`VACUUM INTO '${copy}'`);
+    source.close();
+    await rename(scene.path, `${scene.path}.aside`);
+    await rename(copy, scene.path);
+    const doubtful = { code: 'DATABASE_LOST', retryable: false, message: /is not known$/ };
+    const names = ['b', 'c', 'd'];
+    await Promise.all(
+      names.map((name) => assert.rejects(scene.file.write([insert(name)]), doubtful)),
+    );
+  });
+
+  it('ends within its limit although a transaction never does', async () => {
+    await using scene = await Scene.open();
+    const stuck = scene.file.transaction(async (tx) => {
+      await tx.run(insert('lost'));
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      await tx.run(insert('late'));
+    });
+    const closed = { code: 'DATABASE_CLOSED' };
+    const waiting = assert.rejects(scene.file.write([insert('waits')]), closed);
+    assert.equal(scene.file.ready, true);
+    await scene.file.close({ withinMs: 50 });
+    assert.equal(scene.file.ready, false);
+    await waiting;
+    await assert.rejects(stuck, closed);
+    await using again = await SqliteFile.open({ path: scene.path });
+    assert.deepEqual((await again.read(sql('SELECT name FROM item'))).rows, []);
+  });
+
+  it('gives up a statement that does not end, and goes on', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
+    await using child = new Child('endless', join(folder.path, 'file.db'));
+    await child.closed;
+    assert.deepEqual(child.lines, [
+      'DEADLINE true',
+      'reads 1',
+      'writes 1',
+      'DEADLINE false',
+      'reads 1',
+      'closed',
+    ]);
+    // The threads are still inside SQLite, and Node would wait for them for ever.
+    assert.equal(child.process.signalCode, 'SIGKILL');
+  });
+
+  it('keeps no process alive when it is idle', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
+    await using child = new Child('leave', join(folder.path, 'file.db'));
+    await child.ended();
+    assert.deepEqual(child.lines, ['left']);
+  });
+
   it('says when a file is no database, or cannot be there', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
     const path = join(folder.path, 'file.db');
@@ -146,7 +210,10 @@ describe('a SqliteFile in trouble', () => {
     await assert.rejects(SqliteFile.open({ path }), { code: 'DATABASE_CORRUPT', status: 500 });
     await rm(path);
     const nowhere = join(folder.path, 'no', 'file.db');
-    await assert.rejects(SqliteFile.open({ path: nowhere }), { code: 'DATABASE_LOST' });
+    const unusable = { code: 'DATABASE_UNUSABLE', status: 500, retryable: false };
+    const message = /^cannot open .*no.file\.db: ENOENT/;
+    await assert.rejects(SqliteFile.open({ path: nowhere }), { ...unusable, message });
+    await assert.rejects(SqliteFile.open({ path: folder.path }), unusable);
   });
 
   it('finishes what waits when it closes, and takes nothing more', async () => {
@@ -169,8 +236,8 @@ describe('a SqliteFile in trouble', () => {
       { readers: 0 },
       { readers: 1.5 },
       { queueMax: 0 },
-      { busyMsMax: -1 },
-      { busyMsMax: Number.NaN },
+      { deadlineMs: -1 },
+      { deadlineMs: Number.NaN },
     ];
     for (const options of wrong) {
       const open = SqliteFile.open({ path, ...options } as SqliteFileOptions);

@@ -22,7 +22,7 @@ export interface DatabaseOptions {
 }
 
 /** The longest that SQLite waits for another process, in milliseconds. */
-const busyMsMax = 2 ** 31 - 1;
+const sqliteMsMax = 2 ** 31 - 1;
 const defaults = { connectionsMax: 10, queueMax: 1_000, deadlineMs: 10_000 };
 
 /** Opens the database behind `sqlite:<path>` or `postgres://user:password@host:port/database`. */
@@ -45,7 +45,7 @@ export async function openDatabase<Schema>(
     path,
     readers: options.readers,
     queueMax,
-    busyMsMax: Math.min(deadlineMs, busyMsMax),
+    deadlineMs: Math.min(deadlineMs, sqliteMsMax),
     clock,
   });
   const engine = new SqliteEngine(file, deadlineMs, clock);

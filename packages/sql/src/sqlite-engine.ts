@@ -56,14 +56,20 @@ export class SqliteEngine implements Engine<SqliteStats> {
   ): Promise<QueryResult<unknown>[]> {
     signal?.throwIfAborted();
     using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    return (await this.#file.write(queries.map(statementOf), limit.signal)).map(resultOf);
+    return (await this.#file.write(queries.map(statementOf), { signal: limit.signal })).map(
+      resultOf,
+    );
   }
 
   exclusively<T>(work: (run: RunSql) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#file.transaction((tx) => {
-      const run: RunSql = async (sql, parameters = []) => (await tx.run({ sql, parameters })).rows;
-      return work(run);
-    }, signal);
+    return this.#file.transaction(
+      (tx) => {
+        const run: RunSql = async (sql, parameters = []) =>
+          (await tx.run({ sql, parameters })).rows;
+        return work(run);
+      },
+      { signal },
+    );
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -121,10 +127,13 @@ class SqliteConnection implements SqlConnection {
     const begun = Promise.withResolvers<SqliteTransaction>();
     const end = Promise.withResolvers<void>();
     this.#end = end;
-    this.#done = this.#file.transaction((tx) => {
-      begun.resolve(tx);
-      return end.promise;
-    }, this.signal);
+    this.#done = this.#file.transaction(
+      (tx) => {
+        begun.resolve(tx);
+        return end.promise;
+      },
+      { signal: this.signal },
+    );
     this.#done.catch(begun.reject);
     this.#tx = await begun.promise;
   }
@@ -157,15 +166,31 @@ class SqliteConnection implements SqlConnection {
     if (this.signal.aborted) throw this.signal.reason;
     const statement = statementOf(query);
     if (this.#tx !== undefined) return this.#tx.run(statement);
-    if (isSelect(query) || isRawSelect(query)) return this.#file.read(statement, this.signal);
-    const [result] = await this.#file.write([statement], this.signal);
+    const options = { signal: this.signal };
+    if (isSelect(query)) return await this.#file.read(statement, options);
+    if (maySelect(query)) {
+      try {
+        return await this.#file.read(statement, options);
+      } catch (error) {
+        if (!isReadOnlyError(error)) throw error;
+      }
+    }
+    const [result] = await this.#file.write([statement], options);
     return result as SqlResult;
   }
 }
 
-/** A reader cannot write, so a guess from the first word can fail but do no harm. */
-function isRawSelect({ query, sql }: CompiledQuery): boolean {
-  return query.kind === 'RawNode' && /^\s*select\b/i.test(sql);
+const comments = '(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*';
+const selecting = new RegExp(`^${comments}(?:select|with|values)\\b`, 'is');
+
+/** Guesses from the first word; a reader cannot write, so a wrong guess does no harm. */
+function maySelect({ query, sql }: CompiledQuery): boolean {
+  return query.kind === 'RawNode' && selecting.test(sql);
+}
+
+/** True for the error of a reader that was asked to write, by `WITH ... INSERT` for example. */
+function isReadOnlyError(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && Number(error.errcode) % 256 === 8;
 }
 
 function statementOf({ sql, parameters }: CompiledQuery): SqlStatement {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import type { Generated } from 'kysely';
+import { type Generated, sql } from 'kysely';
 import { SqliteFile } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { openDatabase } from 'spillway-sql';
@@ -42,5 +42,27 @@ describe('a SQLite database at the deadline', () => {
       names.map(({ name }) => name),
       ['begun', 'last'],
     );
+  });
+
+  it('reads on the readers whatever only reads, and writes what does not', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-deadline-'));
+    const path = join(folder.path, 'file.db');
+    await using database = await openDatabase<Schema>(`sqlite:${path}`);
+    const statements = ['create table item (id integer primary key, name text)'];
+    await database.migrate([{ number: 1, name: 'items', statements }]);
+    const { kysely } = database;
+    const selects = [
+      sql`with one as (select 1 as n) select n from one`,
+      sql`-- a comment
+        /* and another */ values (1)`,
+    ];
+    // The writer is taken, so a statement that went there would wait until its deadline.
+    await kysely.transaction().execute(async (tx) => {
+      await tx.insertInto('item').values({ name: 'a' }).execute();
+      for (const select of selects) assert.equal((await select.execute(kysely)).rows.length, 1);
+    });
+    const copy = sql`with known as (select name from item)
+      insert into item (name) select name || '!' from known returning name`;
+    assert.deepEqual((await copy.execute(kysely)).rows, [{ name: 'a!' }]);
   });
 });

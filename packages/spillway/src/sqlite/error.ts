@@ -2,9 +2,9 @@ import { check } from '../base/check.ts';
 import { type ErrorCode, SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
 import { inDoubt } from '../base/in-doubt.ts';
-import type { SqliteFailure, SqliteOutcome, SqlResult, SqlStatement, SqlValue } from './wire.ts';
+import type { SqliteFailure, SqliteOutcome, SqlResult, SqlStatement, SqlValue } from './message.ts';
 
-/** By SQLite's result code; what is not here is a mistake in the statement. */
+/** Our code for SQLite's result code; a result code that is not here is a mistake in the SQL. */
 const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: string }>> = {
   4: { code: 'DATABASE_LOST', says: 'the transaction was rolled back' },
   5: { code: 'DATABASE_BUSY', says: 'another process holds the file; nothing was changed' },
@@ -18,11 +18,13 @@ const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   26: { code: 'DATABASE_CORRUPT', says: 'the file is no database' },
 };
 
-/** A full disk can also show when the index of the log has to grow. */
+/** SQLite's result code for a disk that is full when the index of the log has to grow. */
 const shmSize = 10 | (19 << 8);
 
-/** What SQLite says when a statement would begin or end a transaction. */
+/** SQLite's result code for a statement that the authorizer denied. */
 const denied = 23;
+const deniedMessage =
+  'transactions are begun and ended by write() and transaction(); savepoints are for transaction()';
 
 /** SQLite's primary result code of an error, or 0. */
 export function primaryCode(error: unknown): number {
@@ -30,7 +32,7 @@ export function primaryCode(error: unknown): number {
   return typeof errcode === 'number' ? errcode & 0xff : 0;
 }
 
-/** What an error of a thread looks like on its way to the caller. */
+/** Turns a thread's error into data that can be sent. */
 export function toFailure(error: unknown, sql?: string, isCommit = false): SqliteFailure {
   const errcode = field(error, 'errcode');
   return {
@@ -42,7 +44,7 @@ export function toFailure(error: unknown, sql?: string, isCommit = false): Sqlit
   };
 }
 
-/** What the caller gets for it. */
+/** Turns a failure into the error that the caller gets. */
 export function toError({ message, code, errcode, sql, isCommit }: SqliteFailure): unknown {
   const cause = Object.assign(new Error(message), { code, errcode });
   const known = codes[errcode === shmSize ? 13 : errcode & 0xff];
@@ -50,20 +52,19 @@ export function toError({ message, code, errcode, sql, isCommit }: SqliteFailure
     const error = new SpillwayError(known.code, `${message} (${known.says})`, { cause });
     return isCommit && known.code === 'DATABASE_LOST' ? inDoubt(error) : error;
   }
-  const why =
-    errcode === denied ? 'transactions are begun and ended by write() and transaction()' : message;
+  const why = errcode === denied ? deniedMessage : message;
   const at = sql === undefined ? '' : ` in: ${sql.slice(0, 200)}`;
   return Object.assign(new Error(`${why}${at}`), { code, errcode });
 }
 
-/** The results of one outcome; throws its error if it has one. */
+/** Gives the results of one outcome, or throws its error. */
 export function resultsOf(outcome: SqliteOutcome | undefined): readonly SqlResult[] {
   if (outcome === undefined) return [];
   if ('failure' in outcome) throw toError(outcome.failure);
   return outcome.results;
 }
 
-/** A copy that can be sent: what the caller does to its own later is none of our business. */
+/** Copies a statement, so that changes to the caller's own have no effect. */
 export function copyStatement({ sql, parameters }: SqlStatement): SqlStatement {
   check(typeof sql === 'string', 'sql', 'a string', sql);
   check(Array.isArray(parameters), 'parameters', 'an array', parameters);

@@ -1,121 +1,151 @@
-import { resolve } from 'node:path';
+import { accessSync, constants, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { untilAborted } from '../base/abort.ts';
-import { check, checkInteger, checkNumber } from '../base/check.ts';
+import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { field } from '../base/failure.ts';
 import { inDoubt } from '../base/in-doubt.ts';
+import { anything, instance, integer, number, or, settle, word } from '../base/options.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import type { RunOptions } from '../base/task.ts';
 import { nextTurn } from '../wait/turn.ts';
 import { copyStatement, resultsOf, toError } from './error.ts';
+import type {
+  SqliteOutcome,
+  SqliteStart,
+  SqlResult,
+  SqlStatement,
+  SqlStatements,
+} from './message.ts';
 import { type SqliteJob, SqliteQueue } from './queue.ts';
-import { SqliteThread } from './thread-start.ts';
 import { SqliteTransaction } from './transaction.ts';
-import type { SqliteOutcome, SqlResult, SqlStatement, SqlStatements } from './wire.ts';
+import { SqliteWorker } from './worker.ts';
 
-/** How many transactions share one fsync at most; more would hardly be faster. */
+/** Transactions that share one fsync at most; more would hardly be faster. */
 const groupMax = 256;
-/** How often it is looked whether the log has grown: after so many groups. */
-const tidyGroups = 16;
-/** How many reads go to a thread at once; a slow one delays those behind it. */
+/** The checkpointer looks at the length of the log once in so many groups. */
+const checkpointGroups = 16;
+/** Reads that go to a thread in one message; a slow one delays those behind it. */
 const readsMax = 8;
+/** Added to the time of each call, since the first one also starts the thread. */
+const startMs = 1_000;
 
 export interface SqliteFileOptions {
-  /** Where the file is; it is created if there is none. */
+  /** Path of the file, in a folder that exists; the file is created if there is none. */
   readonly path: string;
-  /** How many threads read. An integer from 1 to 64. @default 2 */
+  /** Name of the part in stats and messages. @default 'sqlite' */
+  readonly name?: string | undefined;
+  /** Threads that read. An integer from 1 to 64. @default 2 */
   readonly readers?: number | undefined;
-  /** How many transactions, and how many reads, may wait. An integer from 1. @default 10,000 */
+  /** Transactions, and also reads, that may wait. An integer from 1. @default 10_000 */
   readonly queueMax?: number | undefined;
   /**
-   * How long one may wait for its turn here, and then for other processes, in milliseconds.
-   * @default 5,000
+   * The longest wait for a turn, then for other processes, and the longest run of a read or a
+   * write, in milliseconds, each from 0 to 2^31 - 1. A thread that takes longer is replaced. The
+   * statements of `transaction()` are bounded by its signal only. @default 5_000
    */
-  readonly busyMsMax?: number | undefined;
-  /** @default systemClock */
+  readonly deadlineMs?: number | undefined;
+  /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
 }
 
 export interface SqliteFileStats {
+  readonly kind: 'sqlite';
   /** Transactions that wait for the writer. */
   readonly waiting: number;
   /** Reads that wait for a reader. */
   readonly readsWaiting: number;
-  /** How many transactions were ever acknowledged. */
+  /** Transactions that were acknowledged. */
   readonly transactions: number;
-  /** How many groups they came in: each cost one fsync. */
+  /** Groups in which they came: each cost one fsync. */
   readonly groups: number;
-  /** How many reads were ever answered. */
+  /** Reads that were answered. */
   readonly reads: number;
-  /** How many threads crashed and were started again. */
+  /** Threads that were replaced since they had crashed or ran for too long. */
   readonly restarts: number;
 }
 
 /** A transaction known in advance, or undefined for one that asks for the writer itself. */
 type Write = SqlStatements | undefined;
 type WriteJob = SqliteJob<Write, readonly SqlResult[]>;
+type ReadJob = SqliteJob<SqlStatement, SqlResult>;
 
 /**
  * A SQLite file on threads of its own, usable by many processes at once: one thread writes, with
  * one fsync for all transactions that came while the last one ran; others read. An abort ends the
  * waiting at once; a transaction that has begun by then may still be done.
  */
-export class SqliteFile implements AsyncDisposable {
+export class SqliteFile implements Part, AsyncDisposable {
+  readonly name: string;
   readonly #writes: SqliteQueue<Write, readonly SqlResult[]>;
   readonly #reads: SqliteQueue<SqlStatement, SqlResult>;
-  readonly #writer: SqliteThread;
-  /** Moves what is in the log to its place: that takes some fsyncs, too long for the writer. */
-  readonly #tidier: SqliteThread;
-  #tidying: Promise<unknown> | undefined = undefined;
-  readonly #readers: readonly SqliteThread[];
-  readonly #idle: SqliteThread[];
+  readonly #writer: SqliteWorker;
+  /** Moves the log into the file: that takes several fsyncs, too long for the writer. */
+  readonly #checkpointer: SqliteWorker;
+  #checkpoint: Promise<unknown> | undefined = undefined;
+  readonly #readers: readonly SqliteWorker[];
+  readonly #idle: SqliteWorker[];
+  readonly #closing: Closing;
   #isWriting = false;
   #isScheduled = false;
-  #closed: PromiseWithResolvers<void> | undefined = undefined;
-  #closing: Promise<void> | undefined = undefined;
+  readonly #drained: PromiseWithResolvers<void> = Promise.withResolvers();
   #transactions = 0;
   #groups = 0;
   #answered = 0;
 
   private constructor(options: SqliteFileOptions) {
-    const { path, readers = 2, queueMax = 10_000, busyMsMax = 5_000 } = options;
-    const clock = options.clock ?? systemClock;
-    const isFile = typeof path === 'string' && path !== '' && path !== ':memory:';
-    check(isFile, 'path', 'the path of a file', path);
-    checkInteger('readers', readers, 1, 64);
-    checkInteger('queueMax', queueMax, 1);
-    checkNumber('busyMsMax', busyMsMax, 0, 2 ** 31 - 1);
-    const queue = { max: queueMax, waitMsMax: busyMsMax, clock };
-    const start = { path: resolve(path), busyMsMax };
-    this.#writes = new SqliteQueue(queue);
-    this.#reads = new SqliteQueue(queue);
-    this.#writer = new SqliteThread({ ...start, role: 'writer' });
-    this.#tidier = new SqliteThread({ ...start, role: 'tidier' });
-    const reader = () => new SqliteThread({ ...start, role: 'reader' });
-    this.#readers = Array.from({ length: readers }, reader);
+    const settled = settle('SqliteFile', options, {
+      path: instance(isPath, 'the path of a file'),
+      name: or(word, 'sqlite'),
+      readers: or(integer(1, 64), 2),
+      queueMax: or(integer(1), 10_000),
+      deadlineMs: or(number(0, 2 ** 31 - 1), 5_000),
+      clock: or(anything, systemClock),
+    });
+    const { deadlineMs, clock, readers } = settled;
+    this.name = settled.name;
+    this.#writes = new SqliteQueue(settled);
+    this.#reads = new SqliteQueue(settled);
+    const worker = (role: SqliteStart['role'], limits: number) => {
+      const start = { path: resolve(options.path), role, busyMs: deadlineMs };
+      return new SqliteWorker({ start, callMsMax: limits * deadlineMs + startMs, clock });
+    };
+    // The writer waits for other processes first, and then runs statements.
+    this.#writer = worker('writer', 2);
+    this.#checkpointer = worker('checkpointer', 2);
+    this.#readers = Array.from({ length: readers }, () => worker('reader', 1));
     this.#idle = [...this.#readers];
+    this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
-  /** Returns once the file is there and can be written. */
+  /** Opens the file and returns once it can be written; `DATABASE_UNUSABLE` says why it cannot. */
   static async open(options: SqliteFileOptions): Promise<SqliteFile> {
     const file = new SqliteFile(options);
     try {
-      // Those that read start when there is something to read.
+      // The readers start when there is something to read.
       resultsOf((await file.#writer.call('open'))[0]);
       return file;
     } catch (error) {
-      await file[Symbol.asyncDispose]();
-      throw error;
+      await file.close();
+      throw field(error, 'code') === 'DATABASE_LOST' ? unusable(options.path, error) : error;
     }
   }
 
+  get ready(): boolean {
+    return !this.#closing.hasBegun;
+  }
+
   get stats(): SqliteFileStats {
-    const threads = [this.#writer, this.#tidier, ...this.#readers];
+    const workers = [this.#writer, this.#checkpointer, ...this.#readers];
     return {
+      kind: 'sqlite',
       waiting: this.#writes.size,
       readsWaiting: this.#reads.size,
       transactions: this.#transactions,
       groups: this.#groups,
       reads: this.#answered,
-      restarts: threads.reduce((sum, { restarts }) => sum + restarts, 0),
+      restarts: workers.reduce((sum, { restarts }) => sum + restarts, 0),
     };
   }
 
@@ -123,7 +153,10 @@ export class SqliteFile implements AsyncDisposable {
    * Does all statements or none, in one transaction; returns when it is safe on the disk. If it is
    * aborted by a deadline, `retryable` tells whether it may have been done.
    */
-  async write(statements: SqlStatements, signal?: AbortSignal): Promise<readonly SqlResult[]> {
+  async write(
+    statements: SqlStatements,
+    { signal }: RunOptions = {},
+  ): Promise<readonly SqlResult[]> {
     check(Array.isArray(statements), 'statements', 'an array', statements);
     const job = this.#enqueue(this.#writes, statements.map(copyStatement), signal);
     try {
@@ -134,17 +167,18 @@ export class SqliteFile implements AsyncDisposable {
   }
 
   /** Runs one statement that changes nothing, on a thread that reads. */
-  async read(statement: SqlStatement, signal?: AbortSignal): Promise<SqlResult> {
+  async read(statement: SqlStatement, { signal }: RunOptions = {}): Promise<SqlResult> {
     return await this.#enqueue(this.#reads, copyStatement(statement), signal).promise;
   }
 
   /**
-   * A transaction whose statements depend on each other. It holds the writer until the work ends,
-   * so the work should do nothing else meanwhile; it is undone if the work throws or is aborted.
+   * Runs a transaction whose statements depend on each other. It holds the writer until the work
+   * ends, so the work should do nothing else meanwhile; it is undone if the work throws or is
+   * aborted.
    */
   async transaction<T>(
     work: (transaction: SqliteTransaction) => Promise<T>,
-    signal?: AbortSignal,
+    { signal }: RunOptions = {},
   ): Promise<T> {
     check(typeof work === 'function', 'work', 'a function', work);
     await this.#enqueue(this.#writes, undefined, signal).promise;
@@ -157,20 +191,29 @@ export class SqliteFile implements AsyncDisposable {
     }
   }
 
-  /** Does what waits, then closes; refuses whatever comes after this. */
-  [Symbol.asyncDispose](): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+  /**
+   * Does what waits, then closes; whatever comes after this is refused. When the time is over, what
+   * waits is refused as well, and threads that are still at work are given up.
+   */
+  async close(options?: CloseOptions): Promise<void> {
+    await this.#closing.close(options);
   }
 
-  async #close(): Promise<void> {
-    this.#closed = Promise.withResolvers();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
     this.#schedule();
-    await this.#closed.promise;
-    const others = [this.#tidier, ...this.#readers];
-    await Promise.all(others.map((thread) => thread[Symbol.asyncDispose]()));
-    // The last connection to close tidies up the log, which only one that writes can do.
-    await this.#writer[Symbol.asyncDispose]();
+    await untilAborted(this.#drained.promise, limit).catch(() => {
+      const error = new SpillwayError('DATABASE_CLOSED', 'the database was closed before its turn');
+      this.#writes.refuseAll(error);
+      this.#reads.refuseAll(error);
+    });
+    const others = [this.#checkpointer, ...this.#readers];
+    await Promise.all(others.map((worker) => worker.close(limit)));
+    // The last connection to close removes the log, which only one that writes can do.
+    await this.#writer.close(limit);
   }
 
   #enqueue<Work, T>(
@@ -178,7 +221,7 @@ export class SqliteFile implements AsyncDisposable {
     work: Work,
     signal: AbortSignal | undefined,
   ): SqliteJob<Work, T> {
-    if (this.#closed !== undefined) {
+    if (this.#closing.hasBegun) {
       throw new SpillwayError('DATABASE_CLOSED', 'the database is closed');
     }
     const job = queue.push(work, signal);
@@ -186,7 +229,7 @@ export class SqliteFile implements AsyncDisposable {
     return job;
   }
 
-  /** Once per turn of the loop: all that comes in one turn goes out in one message. */
+  /** Dispatches once per turn of the loop: all that comes in one turn goes out in one message. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -198,24 +241,24 @@ export class SqliteFile implements AsyncDisposable {
     if (!this.#isWriting && this.#writes.size > 0) this.#startWriting();
     while (this.#idle.length > 0 && this.#reads.size > 0) this.#startReading();
     const isBusy = this.#isWriting || this.#idle.length < this.#readers.length;
-    if (!isBusy) this.#closed?.resolve();
+    if (!isBusy && this.#closing.hasBegun) this.#drained.resolve();
   };
 
   #startWriting(): void {
     this.#isWriting = true;
-    if (this.#writes.first === undefined) {
+    if (this.#writes.first?.work === undefined) {
       this.#writes.shift()?.grant([]);
       return;
     }
     const jobs: WriteJob[] = [];
-    while (jobs.length < groupMax && this.#writes.first !== undefined) {
+    while (jobs.length < groupMax && this.#writes.first?.work !== undefined) {
       jobs.push(this.#writes.shift() as WriteJob);
     }
     const transactions = jobs.map(({ work }) => work as SqlStatements);
-    void this.#ask(this.#writer, jobs, 'group', transactions).then((outcomes) => {
+    void ask(this.#writer, jobs, 'group', transactions).then((outcomes) => {
       this.#groups += 1;
       this.#endWriting();
-      this.#transactions += settle(jobs, outcomes, (results) => results);
+      this.#transactions += answer(jobs, outcomes, (results) => results);
     });
   }
 
@@ -235,53 +278,54 @@ export class SqliteFile implements AsyncDisposable {
 
   #endWriting(): void {
     this.#isWriting = false;
-    if (this.#groups % tidyGroups === 0) this.#tidy();
+    if (this.#groups % checkpointGroups === 0) this.#moveLog();
     this.#schedule();
   }
 
-  /** If it fails, the writer will find out why. */
-  #tidy(): void {
-    this.#tidying ??= this.#tidier
-      .call('tidy')
+  /** Starts a checkpoint. If it fails, the writer will find out why. */
+  #moveLog(): void {
+    if (this.#closing.hasBegun) return;
+    this.#checkpoint ??= this.#checkpointer
+      .call('checkpoint')
       .catch(() => {})
       .finally(() => {
-        this.#tidying = undefined;
+        this.#checkpoint = undefined;
       });
   }
 
   #startReading(): void {
-    const thread = this.#idle.pop() as SqliteThread;
+    const reader = this.#idle.pop() as SqliteWorker;
     const share = Math.ceil(this.#reads.size / (this.#idle.length + 1));
-    const jobs: SqliteJob<SqlStatement, SqlResult>[] = [];
+    const jobs: ReadJob[] = [];
     while (jobs.length < Math.min(share, readsMax) && this.#reads.size > 0) {
-      jobs.push(this.#reads.shift() as SqliteJob<SqlStatement, SqlResult>);
+      jobs.push(this.#reads.shift() as ReadJob);
     }
     const statements = jobs.map(({ work }) => [work]);
-    void this.#ask(thread, jobs, 'read', statements).then((outcomes) => {
-      this.#idle.push(thread);
+    void ask(reader, jobs, 'read', statements).then((outcomes) => {
+      this.#idle.push(reader);
       this.#schedule();
-      this.#answered += settle(jobs, outcomes, ([result]) => result as SqlResult);
+      this.#answered += answer(jobs, outcomes, ([result]) => result as SqlResult);
     });
-  }
-
-  /** The outcomes of all jobs; none if the thread was lost, of which the jobs are told here. */
-  async #ask(
-    thread: SqliteThread,
-    jobs: readonly { refuse(reason: unknown): void }[],
-    type: 'group' | 'read',
-    transactions: readonly SqlStatements[],
-  ): Promise<readonly SqliteOutcome[]> {
-    try {
-      return await thread.call(type, transactions);
-    } catch (error) {
-      for (const job of jobs) job.refuse(error);
-      return [];
-    }
   }
 }
 
-/** Tells each job what came of it; gives the number of those that went well. */
-function settle<Work, T>(
+/** Gives the outcomes of all jobs; none if the thread was lost, which it tells the jobs itself. */
+async function ask(
+  worker: SqliteWorker,
+  jobs: readonly { refuse(reason: unknown): void }[],
+  type: 'group' | 'read',
+  transactions: readonly SqlStatements[],
+): Promise<readonly SqliteOutcome[]> {
+  try {
+    return await worker.call(type, transactions);
+  } catch (error) {
+    for (const job of jobs) job.refuse(error);
+    return [];
+  }
+}
+
+/** Tells each job its outcome, and gives the number of those that went well. */
+function answer<Work, T>(
   jobs: readonly SqliteJob<Work, T>[],
   outcomes: readonly SqliteOutcome[],
   value: (results: readonly SqlResult[]) => T,
@@ -295,4 +339,23 @@ function settle<Work, T>(
     }
   }
   return done;
+}
+
+function isPath(value: unknown): boolean {
+  return typeof value === 'string' && value !== '' && value !== ':memory:';
+}
+
+/** Makes an error with the path and the reason: SQLite only says that it cannot open the file. */
+function unusable(path: string, cause: unknown): SpillwayError {
+  let reason = cause;
+  try {
+    accessSync(dirname(resolve(path)), constants.W_OK);
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats?.isDirectory()) reason = new Error('it is a folder');
+    else if (stats !== undefined) accessSync(path, constants.R_OK | constants.W_OK);
+  } catch (denied) {
+    reason = denied;
+  }
+  const message = `cannot open ${path}: ${String(field(reason, 'message'))}`;
+  return new SpillwayError('DATABASE_UNUSABLE', message, { cause: reason });
 }

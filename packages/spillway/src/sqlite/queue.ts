@@ -1,89 +1,93 @@
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { RunOptions } from '../base/task.ts';
+import { Deadlines } from '../wait/deadlines.ts';
 import { Ring } from '../wait/ring.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 
 /** Work that waits for a thread. */
 export class SqliteJob<Work, T> extends Waiter<T> {
   readonly work: Work;
-  enteredAt = 0;
-  /** True once a thread may have seen it. */
+  readonly dueAt: number;
+  /** True once a thread may have seen the work. */
   hasBegun = false;
 
-  constructor(work: Work, signal: AbortSignal | undefined, left: () => void) {
-    super(signal, left);
+  constructor(
+    work: Work,
+    options: RunOptions & { readonly dueAt: number; readonly left: () => void },
+  ) {
+    super(options.signal, options.left);
     this.work = work;
+    this.dueAt = options.dueAt;
   }
 }
 
-/** Jobs in the order they came; whoever waits too long, or finds no room, is refused. */
-export class SqliteQueue<Work, T> {
-  readonly #options: { readonly max: number; readonly waitMsMax: number; readonly clock: Clock };
-  readonly #jobs = new Ring<SqliteJob<Work, T>>();
-  #timer: Disposable | undefined = undefined;
+export interface SqliteQueueOptions {
+  readonly queueMax: number;
+  readonly deadlineMs: number;
+  readonly clock: Clock;
+}
 
-  constructor(options: {
-    readonly max: number;
-    readonly waitMsMax: number;
-    readonly clock: Clock;
-  }) {
+/** Jobs in the order of their arrival; a job that waits too long, or finds no room, is refused. */
+export class SqliteQueue<Work, T> {
+  readonly #options: SqliteQueueOptions;
+  readonly #jobs = new Ring<SqliteJob<Work, T>>();
+  readonly #deadlines: Deadlines;
+
+  constructor(options: SqliteQueueOptions) {
     this.#options = options;
+    this.#deadlines = new Deadlines(options.clock, this.#expire);
   }
 
   get size(): number {
     return this.#jobs.size;
   }
 
-  get first(): Work | undefined {
-    return this.#jobs.first?.work;
+  get first(): SqliteJob<Work, T> | undefined {
+    return this.#jobs.first;
   }
 
   push(work: Work, signal: AbortSignal | undefined): SqliteJob<Work, T> {
-    const { max, clock } = this.#options;
+    const { queueMax, deadlineMs, clock } = this.#options;
     signal?.throwIfAborted();
-    if (this.#jobs.size >= max) {
-      const message = `${max} wait for the database already; nothing was changed`;
+    if (this.#jobs.size >= queueMax) {
+      const message = `${queueMax} wait for the database already; nothing was changed`;
       throw new SpillwayError('DATABASE_BUSY', message);
     }
-    const job = new SqliteJob<Work, T>(work, signal, this.#settle);
-    job.enteredAt = clock.now();
+    const dueAt = clock.now() + deadlineMs;
+    const job = new SqliteJob<Work, T>(work, { dueAt, signal, left: this.#left });
     this.#jobs.push(job);
-    this.#settle();
+    this.#deadlines.watch(job.dueAt);
     return job;
   }
 
   shift(): SqliteJob<Work, T> | undefined {
     const job = this.#jobs.shift();
     if (job !== undefined) job.hasBegun = true;
-    this.#settle();
+    this.#left();
     return job;
   }
 
-  /** One timer is enough: all may wait equally long, so the oldest is always the next to go. */
-  readonly #settle = (): void => {
-    if (this.#jobs.size === 0) {
-      this.#timer?.[Symbol.dispose]();
-      this.#timer = undefined;
-    } else if (this.#timer === undefined) {
-      const { clock, waitMsMax } = this.#options;
-      const oldest = this.#jobs.first as SqliteJob<Work, T>;
-      const restMs = Math.max(0, oldest.enteredAt + waitMsMax - clock.now());
-      this.#timer = clock.after(restMs, this.#expire);
-    }
+  refuseAll(reason: unknown): void {
+    for (const job of this.#jobs) this.#refuse(job, reason);
+    this.#deadlines.clear();
+  }
+
+  readonly #left = (): void => {
+    if (this.#jobs.size === 0) this.#deadlines.clear();
   };
 
-  readonly #expire = (): void => {
-    this.#timer = undefined;
-    const { clock, waitMsMax } = this.#options;
-    const now = clock.now();
-    const late: SqliteJob<Work, T>[] = [];
+  #refuse(job: SqliteJob<Work, T>, reason: unknown): void {
+    this.#jobs.remove(job);
+    job.refuse(reason);
+  }
+
+  readonly #expire = (now: number): number => {
+    const message = `waited ${this.#options.deadlineMs} ms for the database; nothing was changed`;
     for (const job of this.#jobs) {
-      if (job.enteredAt + waitMsMax > now) break;
-      late.push(job);
+      if (job.dueAt > now) break;
+      this.#refuse(job, new SpillwayError('DATABASE_BUSY', message));
     }
-    for (const job of late) this.#jobs.remove(job);
-    this.#settle();
-    const message = `waited ${waitMsMax} ms for the database; nothing was changed`;
-    for (const job of late) job.refuse(new SpillwayError('DATABASE_BUSY', message));
+    return this.#jobs.first?.dueAt ?? Infinity;
   };
 }

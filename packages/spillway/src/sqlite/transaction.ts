@@ -1,34 +1,34 @@
 import { untilAborted } from '../base/abort.ts';
 import { copyStatement, resultsOf } from './error.ts';
-import type { SqliteThread } from './thread-start.ts';
-import type { SqlResult, SqlStatement } from './wire.ts';
+import type { SqlResult, SqlStatement } from './message.ts';
+import type { SqliteWorker } from './worker.ts';
 
-/** A transaction whose statements depend on each other; it holds the writer until it ends. */
+/** A transaction whose statements depend on each other. It holds the writer until it ends. */
 export class SqliteTransaction {
-  readonly #thread: SqliteThread;
+  readonly #worker: SqliteWorker;
   readonly #signal: AbortSignal | undefined;
   #isOpen = true;
   #isCommitting = false;
 
-  constructor(thread: SqliteThread, signal: AbortSignal | undefined) {
-    this.#thread = thread;
+  constructor(worker: SqliteWorker, signal: AbortSignal | undefined) {
+    this.#worker = worker;
     this.#signal = signal;
   }
 
-  /** True from the moment when it may have been done, whatever comes. */
+  /** True from the moment at which the transaction may be committed. */
   get isCommitting(): boolean {
     return this.#isCommitting;
   }
 
-  /** Runs one statement; one that fails changes nothing, and the transaction may go on. */
+  /** Runs one statement. One that fails changes nothing, and the transaction may go on. */
   async run(statement: SqlStatement): Promise<SqlResult> {
     this.#signal?.throwIfAborted();
     if (!this.#isOpen) throw new Error('the transaction has ended: run() came too late');
-    const [outcome] = await this.#thread.call('run', [[copyStatement(statement)]]);
+    const [outcome] = await this.#worker.call('run', [[copyStatement(statement)]]);
     return resultsOf(outcome)[0] as SqlResult;
   }
 
-  /** Commits what the work did, or nothing if it throws or the signal aborts. */
+  /** Runs the work and commits; rolls back if the work throws or the signal aborts. */
   async perform<T>(work: (transaction: SqliteTransaction) => Promise<T>): Promise<T> {
     const signal = this.#signal;
     await this.#call('begin');
@@ -41,13 +41,13 @@ export class SqliteTransaction {
       return value;
     } catch (error) {
       this.#isOpen = false;
-      // What has failed is what the work threw; a lost thread has rolled back already.
+      // The caller needs the first error; a thread that was lost has rolled back already.
       await this.#call('rollback').catch(() => {});
       throw error;
     }
   }
 
   async #call(type: 'begin' | 'commit' | 'rollback'): Promise<void> {
-    resultsOf((await this.#thread.call(type))[0]);
+    resultsOf((await this.#worker.call(type))[0]);
   }
 }

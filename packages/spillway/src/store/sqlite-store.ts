@@ -1,7 +1,8 @@
 import { check } from '../base/check.ts';
 import { jsonText } from '../base/json.ts';
+import type { CloseOptions, Part } from '../base/part.ts';
 import { SqliteFile } from '../sqlite/file.ts';
-import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/wire.ts';
+import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/message.ts';
 import {
   checkStoreChanges,
   checkStoreList,
@@ -116,7 +117,7 @@ export interface SqliteStoreStats {
 }
 
 /** A store in a SQLite file, for all processes of one machine. */
-export class SqliteStore implements Store {
+export class SqliteStore implements Store, Part {
   readonly name: string;
   readonly #file: SqliteFile;
   readonly #ownsFile: boolean;
@@ -181,7 +182,7 @@ export class SqliteStore implements Store {
       { sql: changeSql, parameters: [text] },
       { sql: purgeSql, parameters: [purgedMin + changes.length] },
     ];
-    const [checked] = await this.#file.write(statements, options.signal);
+    const [checked] = await this.#file.write(statements, options);
     const row = checked?.rows[0];
     if (row === undefined) {
       this.#conflicts += 1;
@@ -202,17 +203,26 @@ export class SqliteStore implements Store {
     return rows.map((row) => ({ name: String(row.name), ...toRecord(row) }));
   }
 
+  get ready(): boolean {
+    return this.#file.ready;
+  }
+
+  /** Closes the file, unless the caller opened it. */
+  async close(options?: CloseOptions): Promise<void> {
+    if (this.#ownsFile) await this.#file.close(options);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#ownsFile) await this.#file[Symbol.asyncDispose]();
+    await this.close();
   }
 
   async #select(
     sql: string,
     parameters: readonly SqlValue[],
-    { signal }: StoreCallOptions,
+    options: StoreCallOptions,
   ): Promise<readonly Row[]> {
     const statement = { sql, parameters: [this.#seen, this.#seenWall, ...parameters] };
-    const { rows } = await this.#file.read(statement, signal);
+    const { rows } = await this.#file.read(statement, options);
     this.#reads += 1;
     return rows;
   }

@@ -3,25 +3,26 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { systemClock } from '../../base/clock.ts';
 import { field } from '../../base/failure.ts';
 import { systemRandom } from '../../base/random.ts';
+import { BoundedMap } from '../../wait/bounded-map.ts';
 import { primaryCode } from '../error.ts';
+import type { SqliteStart, SqlResult, SqlStatement, SqlValue } from '../message.ts';
 import { nodeSqlite } from '../node-sqlite.ts';
-import type { SqliteStart, SqlResult, SqlStatement, SqlValue } from '../wire.ts';
 
-/** How many prepared statements are kept, the least recently used going first. */
+/** Prepared statements that are kept. */
 const statementsMax = 256;
 const busy = 5;
 const cannotOpen = 14;
-/** From so many pages of its log on, a file is tidied: few, so that each time is short. */
+/** Pages in the log from which on it is moved into the file: few, so that each move is short. */
 const logPagesMin = 256;
-/** The writer tidies by itself only where nobody else gets to it in time: 64 MiB. */
+/** Pages at which the writer itself moves the log, should the checkpointer be late: 64 MiB. */
 const logPagesMax = 16_384;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 interface Prepared {
   readonly statement: StatementSync;
   readonly hasRows: boolean;
-  /** True if it sets, releases or goes back to a savepoint. */
-  readonly isSavepoint: boolean;
+  /** Whether it inserts, updates or deletes. */
+  readonly isWrite: boolean;
 }
 
 /** One connection to one file, used by one thread and blocking it. */
@@ -29,14 +30,15 @@ export class SqliteConnection implements Disposable {
   readonly #start: SqliteStart;
   readonly #database: DatabaseSync;
   readonly #file: BigIntStats;
-  readonly #prepared = new Map<string, Prepared>();
+  readonly #prepared = new BoundedMap<string, Prepared>({ countMax: statementsMax });
   readonly #controls = new Map<string, StatementSync>();
-  /** True while a statement of this class, which may begin or end a transaction, is run. */
+  /** True while a statement of this class is prepared: only those begin or end transactions. */
   #own = false;
+  /** Whether the statement that is being prepared may set, release or go back to a savepoint. */
+  #mayNest = false;
+  /** Whether the statement that was prepared last touches savepoints, or writes. */
   #sawSavepoint = false;
-  #ranSavepoint = false;
-  /** What all statements so far have changed; undefined when that has to be asked again. */
-  #totalChanges: bigint | undefined = undefined;
+  #sawWrite = false;
 
   /** Creates the file only if told to: one that has vanished is not replaced by an empty one. */
   constructor(start: SqliteStart, create: boolean) {
@@ -45,16 +47,14 @@ export class SqliteConnection implements Disposable {
     if (!create) statOf(start.path);
     const isReader = start.role === 'reader';
     // SQLite's own waiting sleeps up to 100 ms at a time, which starves a writer among several.
-    const timeout = isReader ? start.busyMsMax : 0;
+    const timeout = isReader ? start.busyMs : 0;
     this.#database = new DatabaseSync(start.path, { readOnly: isReader, timeout });
     try {
       if (!isReader) this.#retry(this.giveUpAt(), () => this.#configure());
       this.#file = statOf(start.path);
-      this.#database.setAuthorizer((action) => {
-        if (action === constants.SQLITE_SAVEPOINT) this.#sawSavepoint = true;
-        const isDenied = action === constants.SQLITE_TRANSACTION && !this.#own;
-        return isDenied ? constants.SQLITE_DENY : constants.SQLITE_OK;
-      });
+      this.#database.setAuthorizer((action) =>
+        this.#mayPrepare(action) ? constants.SQLITE_OK : constants.SQLITE_DENY,
+      );
     } catch (error) {
       this.#database.close();
       throw error;
@@ -65,18 +65,12 @@ export class SqliteConnection implements Disposable {
     return this.#database.isOpen && this.#database.isTransaction;
   }
 
-  /** Until when a transaction that asks now may wait for other processes. */
+  /** The moment until which a transaction that begins now may wait for other processes. */
   giveUpAt(): number {
-    return systemClock.now() + this.#start.busyMsMax;
-  }
-
-  /** True if a caller's statement has touched savepoints since the transaction began. */
-  get ranSavepoint(): boolean {
-    return this.#ranSavepoint;
+    return systemClock.now() + this.#start.busyMs;
   }
 
   begin(giveUpAt: number): void {
-    this.#ranSavepoint = false;
     this.#retry(giveUpAt, () => this.control('BEGIN IMMEDIATE'));
   }
 
@@ -96,13 +90,10 @@ export class SqliteConnection implements Disposable {
     }
   }
 
-  run({ sql, parameters }: SqlStatement): SqlResult {
-    const { statement, hasRows, isSavepoint } = this.#prepare(sql);
-    if (isSavepoint) this.#ranSavepoint = true;
+  /** Runs a caller's statement; savepoints are denied unless `mayNest`. */
+  run({ sql, parameters }: SqlStatement, mayNest: boolean): SqlResult {
+    const { statement, hasRows, isWrite } = this.#prepare(sql, mayNest);
     const values = parameters as (null | number | bigint | string | NodeJS.ArrayBufferView)[];
-    const isReader = this.#start.role === 'reader';
-    const before = hasRows && !isReader ? (this.#totalChanges ?? this.#counters().total) : 0n;
-    this.#totalChanges = undefined;
     if (!hasRows) {
       const { changes, lastInsertRowid } = statement.run(...values);
       return { rows: [], changes: Number(changes), lastInsertRowid: exact(lastInsertRowid) };
@@ -114,16 +105,12 @@ export class SqliteConnection implements Disposable {
         if (typeof value === 'bigint') row[name] = exact(value);
       }
     }
-    if (isReader) return { rows, changes: 0, lastInsertRowid: 0 };
-    const { total, last, rowid } = this.#counters();
-    // Of a statement that only reads, SQLite tells what the one before it has changed.
-    const changes = total === before ? 0 : Number(last);
-    this.#totalChanges = total;
-    return { rows, changes, lastInsertRowid: exact(rowid) };
+    // A statement that writes gives its rows by RETURNING: one for each row it changed.
+    return { rows, changes: isWrite ? rows.length : 0, lastInsertRowid: 0 };
   }
 
-  /** Moves what is in the log to its place, without holding up anybody who reads or writes. */
-  tidy(): void {
+  /** Moves the log into the file, without holding up readers or the writer. */
+  checkpoint(): void {
     this.checkInPlace();
     const { log, checkpointed } = this.#database
       .prepare('PRAGMA wal_checkpoint(NOOP)')
@@ -132,7 +119,7 @@ export class SqliteConnection implements Disposable {
     if (pages >= logPagesMin) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)');
   }
 
-  /** Fails if the file is no longer where it was: what is written now would be lost with it. */
+  /** Fails if the file was moved, deleted or replaced: what is written now would be lost. */
   checkInPlace(): void {
     const { dev, ino } = statOf(this.#start.path);
     if (dev !== this.#file.dev || ino !== this.#file.ino) throw gone('the file was replaced');
@@ -163,28 +150,41 @@ export class SqliteConnection implements Disposable {
     }
   }
 
-  #prepare(sql: string): Prepared {
-    const known = this.#prepared.get(sql);
-    if (known !== undefined) {
-      this.#prepared.delete(sql);
-      this.#prepared.set(sql, known);
-      return known;
+  /** Told by SQLite of each action of a statement while that is prepared. */
+  #mayPrepare(action: number): boolean {
+    const { constants } = nodeSqlite();
+    switch (action) {
+      case constants.SQLITE_TRANSACTION:
+        return this.#own;
+      case constants.SQLITE_SAVEPOINT:
+        this.#sawSavepoint = true;
+        return this.#own || this.#mayNest;
+      case constants.SQLITE_INSERT:
+      case constants.SQLITE_UPDATE:
+      case constants.SQLITE_DELETE:
+        this.#sawWrite = true;
     }
+    return true;
+  }
+
+  #prepare(sql: string, mayNest: boolean): Prepared {
+    const known = this.#prepared.get(sql);
+    if (known !== undefined) return known;
+    this.#mayNest = mayNest;
     this.#sawSavepoint = false;
+    this.#sawWrite = false;
     const statement = this.#database.prepare(sql);
-    const isSavepoint = this.#sawSavepoint;
+    const isWrite = this.#sawWrite;
+    // A savepoint is prepared anew each time: whether it is allowed depends on who asks.
+    const isKept = !this.#sawSavepoint;
     statement.setReadBigInts(true);
     this.#checkSingle(sql.slice(statement.sourceSQL.length));
-    const prepared = { statement, hasRows: statement.columns().length > 0, isSavepoint };
-    this.#prepared.set(sql, prepared);
-    if (this.#prepared.size > statementsMax) {
-      const [oldest] = this.#prepared.keys();
-      this.#prepared.delete(oldest as string);
-    }
+    const prepared = { statement, hasRows: statement.columns().length > 0, isWrite };
+    if (isKept) this.#prepared.set(sql, prepared);
     return prepared;
   }
 
-  /** What follows the first statement would be left out without a word. */
+  /** Refuses a second statement, which SQLite would leave out without a word. */
   #checkSingle(rest: string): void {
     if (rest.trim() === '') return;
     let isEmpty = false;
@@ -196,14 +196,9 @@ export class SqliteConnection implements Disposable {
     }
     if (!isEmpty) throw new Error('one statement at a time');
   }
-
-  #counters(): Record<'total' | 'last' | 'rowid', bigint> {
-    const sql = 'SELECT total_changes() AS total, changes() AS last, last_insert_rowid() AS rowid';
-    return this.#prepare(sql).statement.get() as Record<'total' | 'last' | 'rowid', bigint>;
-  }
 }
 
-/** A number where that is exact. */
+/** Gives a number where that is exact. */
 function exact(value: number | bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;

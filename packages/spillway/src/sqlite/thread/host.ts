@@ -1,14 +1,25 @@
+import { parentPort, workerData } from 'node:worker_threads';
 import { primaryCode, toFailure } from '../error.ts';
-import type { SqliteOutcome, SqliteStart, SqlResult, SqlStatements, ToSqlite } from '../wire.ts';
+import {
+  type PackedTransactions,
+  packOutcomes,
+  type SqliteOutcome,
+  type SqliteRequest,
+  type SqliteStart,
+  type SqlResult,
+  type SqlStatements,
+  unpackTransactions,
+} from '../message.ts';
 import { SqliteConnection } from './connection.ts';
 
-/** Out of memory, I/O, corrupt, cannot open, no database: only a new connection may do better. */
+/** Out of memory, I/O, corrupt, cannot open, no database: a new connection is needed after these. */
 const broken: ReadonlySet<number> = new Set([7, 10, 11, 14, 26]);
 
+/** SQLite's result code for a transaction that was rolled back. */
 const aborted = 4;
 
-/** The side of a file that runs on a thread: it owns the connection and does what it is told. */
-export class SqliteHost {
+/** The thread's side of a SqliteFile: owns the connection and answers requests. */
+class SqliteHost {
   readonly #start: SqliteStart;
   #connection: SqliteConnection | undefined = undefined;
 
@@ -16,7 +27,7 @@ export class SqliteHost {
     this.#start = start;
   }
 
-  receive(message: ToSqlite): readonly SqliteOutcome[] {
+  receive(message: SqliteRequest): readonly SqliteOutcome[] {
     try {
       return this.#answer(message);
     } catch (error) {
@@ -25,7 +36,7 @@ export class SqliteHost {
     }
   }
 
-  #answer({ type, transactions }: ToSqlite): readonly SqliteOutcome[] {
+  #answer({ type, transactions }: SqliteRequest): readonly SqliteOutcome[] {
     switch (type) {
       case 'open':
         this.#connection ??= new SqliteConnection(this.#start, true);
@@ -34,8 +45,8 @@ export class SqliteHost {
         this.#connection?.[Symbol.dispose]();
         this.#connection = undefined;
         return [];
-      case 'tidy':
-        this.#open().tidy();
+      case 'checkpoint':
+        this.#open().checkpoint();
         return [];
       case 'group':
         return this.#group(transactions, this.#open().giveUpAt());
@@ -48,7 +59,7 @@ export class SqliteHost {
         return [];
       }
       case 'run':
-        return [this.#inTransaction() ?? this.#attempt(transactions.flat())];
+        return [this.#inTransaction() ?? this.#attempt(transactions.flat(), true)];
       case 'commit': {
         const failed = this.#inTransaction() ?? this.#commit(this.#open());
         return failed === undefined ? [] : [failed];
@@ -65,9 +76,9 @@ export class SqliteHost {
   }
 
   /**
-   * All of them in one transaction of SQLite, so that one fsync serves them all. They are run as if
-   * none could fail; if one does, all are undone and run again with a savepoint for each, so that
-   * it is undone alone.
+   * Runs all transactions in one transaction of SQLite: one fsync serves them all. They are run as
+   * if none could fail. If one does, all are undone and run again with a savepoint for each, so
+   * that the failing one is undone alone.
    */
   #group(
     transactions: readonly SqlStatements[],
@@ -83,26 +94,21 @@ export class SqliteHost {
         : this.#attempt(statements);
       outcomes.push(outcome);
       if (!('failure' in outcome)) continue;
-      // Some failures, such as a full disk, undo all of the group and not only their own part.
+      // Some failures, such as a full disk, undo the whole group and not only their own part.
       const isAlone = transactions.length === 1 || !connection.isTransaction;
       if (isAlone) return this.#alone(transactions, giveUpAt, outcome);
       if (isGuarded) continue;
       this.#rollback();
       return this.#group(transactions, giveUpAt, true);
     }
-    if (connection.ranSavepoint && !isGuarded) {
-      // One that was left open could be used by the next, to undo what is not its own.
-      this.#rollback();
-      return this.#group(transactions, giveUpAt, true);
-    }
     const failed = this.#commit(connection);
     if (failed === undefined) return outcomes;
-    // What may have been done must not be done again.
+    // The connection broke during the commit, so the group may be done: never run it again.
     if (this.#connection === undefined) return outcomes.map(() => failed);
     return this.#alone(transactions, giveUpAt, failed);
   }
 
-  /** One by one, so that whoever can be served is; none of them was acknowledged yet. */
+  /** Runs the transactions one by one, so that only those fail that must. */
   #alone(
     transactions: readonly SqlStatements[],
     giveUpAt: number,
@@ -128,14 +134,14 @@ export class SqliteHost {
     return outcome;
   }
 
-  #attempt(statements: SqlStatements): SqliteOutcome {
+  #attempt(statements: SqlStatements, mayNest = false): SqliteOutcome {
     const connection = this.#open();
     const results: SqlResult[] = [];
     let sql: string | undefined;
     try {
       for (const statement of statements) {
         sql = statement.sql;
-        results.push(connection.run(statement));
+        results.push(connection.run(statement, mayNest));
       }
       return { results };
     } catch (error) {
@@ -143,14 +149,14 @@ export class SqliteHost {
     }
   }
 
-  /** Undefined while a transaction is open; it may have ended by an error, or with its thread. */
+  /** Gives a failure if no transaction is open: an error, or the end of its thread, ended it. */
   #inTransaction(): SqliteOutcome | undefined {
     if (this.#connection?.isTransaction) return undefined;
     const message = 'the transaction has ended by an error, or with its thread';
     return { failure: toFailure(Object.assign(new Error(message), { errcode: aborted })) };
   }
 
-  /** Undefined if it is safe on the disk. */
+  /** Commits; gives undefined if all is safe on the disk. */
   #commit(connection: SqliteConnection): SqliteOutcome | undefined {
     try {
       connection.control('COMMIT');
@@ -172,4 +178,14 @@ export class SqliteHost {
     }
     return { failure: toFailure(error, sql, isCommit) };
   }
+}
+
+const port = parentPort;
+if (port !== null) {
+  const host = new SqliteHost(workerData);
+  port.on('message', ({ type, texts, parts }: Pick<SqliteRequest, 'type'> & PackedTransactions) => {
+    const transactions = unpackTransactions({ texts, parts });
+    port.postMessage(packOutcomes(host.receive({ type, transactions })));
+    if (type === 'close') port.close();
+  });
 }

@@ -1,13 +1,57 @@
-import type {
-  SqliteFailure,
-  SqliteOutcome,
-  SqlResult,
-  SqlStatement,
-  SqlStatements,
-  SqlValue,
-} from './wire.ts';
+/** A value that SQLite can hold. An integer is a bigint only where a number would be inexact. */
+export type SqlValue = null | number | bigint | string | Uint8Array;
 
-type Part = SqlValue | SqlResult['rows'] | SqliteFailure;
+/** One statement, with `?` for each parameter. */
+export interface SqlStatement {
+  readonly sql: string;
+  readonly parameters: readonly SqlValue[];
+}
+
+/** The statements of one transaction. */
+export type SqlStatements = readonly SqlStatement[];
+
+/** The result of one statement. */
+export interface SqlResult {
+  readonly rows: readonly Readonly<Record<string, SqlValue>>[];
+  /** Rows that the statement inserted, updated or deleted. */
+  readonly changes: number;
+  /** Row id of the last insert; 0 for a statement that gives rows. */
+  readonly lastInsertRowid: number | bigint;
+}
+
+/** The data that a thread needs to open its own connection. */
+export interface SqliteStart {
+  readonly path: string;
+  readonly role: 'writer' | 'reader' | 'checkpointer';
+  /** How long the connection waits for other processes, in milliseconds. */
+  readonly busyMs: number;
+}
+
+/** A request to a thread, which answers each one, in order, with its outcomes. */
+export interface SqliteRequest {
+  readonly type:
+    | ('open' | 'close' | 'checkpoint')
+    | ('group' | 'read')
+    | ('begin' | 'run' | 'commit' | 'rollback');
+  /** The transactions to run; empty where there are none. */
+  readonly transactions: readonly SqlStatements[];
+}
+
+/** The parts of an error that can be sent. */
+export interface SqliteFailure {
+  readonly message: string;
+  readonly code: string;
+  /** SQLite's extended result code; 0 if the error is not SQLite's. */
+  readonly errcode: number;
+  readonly sql: string | undefined;
+  /** True if the commit failed, and not a statement before it. */
+  readonly isCommit: boolean;
+}
+
+/** The end of one transaction. */
+export type SqliteOutcome =
+  | { readonly results: readonly SqlResult[] }
+  | { readonly failure: SqliteFailure };
 
 /** Transactions as one flat list. A message of objects costs four times as much on both sides. */
 export interface PackedTransactions {
@@ -17,8 +61,10 @@ export interface PackedTransactions {
   readonly parts: readonly SqlValue[];
 }
 
+type OutcomePart = SqlValue | SqlResult['rows'] | SqliteFailure;
+
 /** For each outcome its length and results, or -1 and the failure. */
-export type PackedOutcomes = readonly Part[];
+export type PackedOutcomes = readonly OutcomePart[];
 
 export function packTransactions(transactions: readonly SqlStatements[]): PackedTransactions {
   const texts = new Map<string, number>();
@@ -54,7 +100,7 @@ export function unpackTransactions({ texts, parts }: PackedTransactions): SqlSta
 }
 
 export function packOutcomes(outcomes: readonly SqliteOutcome[]): PackedOutcomes {
-  const parts: Part[] = [];
+  const parts: OutcomePart[] = [];
   for (const outcome of outcomes) {
     if ('failure' in outcome) parts.push(-1, outcome.failure);
     else {
@@ -78,10 +124,8 @@ export function unpackOutcomes(parts: PackedOutcomes): SqliteOutcome[] {
     const results: SqlResult[] = [];
     for (const end = at + 3 * length; at < end; at += 3) {
       const rows = (parts[at] ?? []) as SqlResult['rows'];
-      const [changes, lastInsertRowid] = [
-        parts[at + 1] as number,
-        parts[at + 2] as number | bigint,
-      ];
+      const changes = parts[at + 1] as number;
+      const lastInsertRowid = parts[at + 2] as number | bigint;
       results.push({ rows, changes, lastInsertRowid });
     }
     outcomes.push({ results });
