@@ -70,7 +70,7 @@ describe('a group of SQLite transactions', () => {
     });
   }
 
-  it('denies savepoints, which could undo what is not their own, but to transaction()', async () => {
+  it('denies savepoints, which could undo what is not their own', async () => {
     await using scene = await Scene.open();
     const { file } = scene;
     const nested = await file.transaction(async (tx) => {

@@ -12,7 +12,7 @@ import {
 } from '../message.ts';
 import { SqliteConnection } from './connection.ts';
 
-/** Out of memory, I/O, corrupt, cannot open, no database: a new connection is needed after these. */
+/** Out of memory, I/O, corrupt, cannot open, no database: a new connection is needed then. */
 const broken: ReadonlySet<number> = new Set([7, 10, 11, 14, 26]);
 
 /** SQLite's result code for a transaction that was rolled back. */
