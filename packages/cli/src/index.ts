@@ -1,35 +1,34 @@
 export { didYouMean, nearest, StopSignal, type StopSignalOptions } from 'spillway/internal';
-export { type ConfigCommandOptions, configCommand } from './config-command.ts';
-export { makeDatabaseFolder } from './data-folder.ts';
-export { type ListenAddress, listenFault } from './listen-fault.ts';
 export { cell, print, type TableStyle, table } from './print.ts';
 export {
+  type ConfigCommandOptions,
+  configCommand,
   examplesOf,
   exitCodes,
   makeProgram,
   type ProgramOptions,
   runMain,
   runProgram,
+  UsageError,
 } from './program.ts';
-export { ServiceStop } from './service-stop.ts';
-export { settingsOf, withSettings } from './setting-flags.ts';
+export { type ListenAddress, listenFault, makeDatabaseFolder, ServiceStop } from './serve.ts';
 export {
   choice,
   flag,
+  flagOf,
   type NumberRule,
   number,
   type SettingRule,
   type SettingRules,
-  type TextRule,
-  text,
-  words,
-} from './setting-rules.ts';
-export {
-  flagOf,
   SettingsError,
+  type SettingsOf,
   SettingsReader,
   type SettingsReaderOptions,
   type SettingsReading,
   type SettingsSources,
-} from './settings-reader.ts';
-export { UsageError } from './usage-error.ts';
+  settingsOf,
+  type TextRule,
+  text,
+  withSettings,
+  words,
+} from './settings.ts';

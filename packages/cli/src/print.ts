@@ -1,16 +1,16 @@
-/** What a command gives to programs, or to people. */
+/** Prints what a command gives: JSON for programs, or text for people. */
 export function print(value: unknown, json: boolean | undefined, text: () => string): void {
   process.stdout.write(`${json ? JSON.stringify(value, null, 2) : text()}\n`);
 }
 
 export interface TableStyle {
-  /** How a value is written, if not as {@link cell} does. */
+  /** Writes a value. @default {@link cell} */
   readonly cell?: ((value: unknown) => string) | undefined;
-  /** Whether columns of numbers stand at their right edge (default false). */
+  /** Whether columns of numbers are aligned to the right. @default false */
   readonly alignsNumbers?: boolean | undefined;
 }
 
-/** Rows of the same keys, one below the other; a title for each key. */
+/** A table of rows that have the same keys, which are its titles. */
 export function table(rows: readonly object[], none: string, style: TableStyle = {}): string {
   const [first] = rows;
   if (first === undefined) return none;
@@ -30,7 +30,7 @@ export function table(rows: readonly object[], none: string, style: TableStyle =
   return [line(titles), ...cells.map(line)].join('\n');
 }
 
-/** A value as people read it: yes and no, and a dash for nothing. */
+/** Writes a value for people: yes and no, and a dash for nothing. */
 export function cell(value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   return String(value ?? '') || '-';

@@ -1,8 +1,13 @@
 import { Command, CommanderError } from 'commander';
-import { SettingsError } from './settings-reader.ts';
-import { UsageError } from './usage-error.ts';
+import { print, type TableStyle, table } from './print.ts';
+import { SettingsError, type SettingsReader, settingsOf, withSettings } from './settings.ts';
 
-/** What commander throws when it has only shown what was asked for. */
+/** The error for a command that makes no sense as it was given. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** The codes that commander throws when it has only shown help or a version. */
 const shownCodes = ['commander.helpDisplayed', 'commander.version'];
 
 export interface ProgramOptions {
@@ -14,7 +19,7 @@ export interface ProgramOptions {
   readonly commands: readonly Command[];
 }
 
-/** A program of commands, and of commands in these, that all complain in the same way. */
+/** Makes a program of commands that all complain in the same way. */
 export function makeProgram({ name, about, help, commands }: ProgramOptions): Command {
   const program = new Command(name)
     .description(about)
@@ -34,14 +39,14 @@ export function examplesOf(program: string, lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${program} ${line}`).join('\n')}\n`;
 }
 
-/** What every program ends with, if a command has nothing else to say. */
+/** The exit codes of every program, unless a command sets its own. */
 export const exitCodes = {
   ok: 0,
   /** Something failed. */
   failed: 1,
   /** The command or a setting was wrong: nothing was begun. */
   usage: 2,
-  /** Ctrl-C; whoever pressed it has been told. */
+  /** Ctrl-C; the person who pressed it has been told. */
   interrupted: 130,
 } as const;
 
@@ -77,9 +82,36 @@ function exitCodeOf(error: unknown): number {
 /** Runs a program with the words it was started with, as the whole of this process. */
 export async function runMain(run: (words: readonly string[]) => Promise<number>): Promise<void> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // Whoever read our output has seen enough.
+    // The reader of our output has seen enough.
     if (error.code === 'EPIPE') process.exit(0);
     throw error;
   });
   process.exitCode = await run(process.argv.slice(2));
+}
+
+export interface ConfigCommandOptions {
+  /** Commands to show at the end of its help, without the program's name. */
+  readonly examples: readonly string[];
+  /** The style of its table. */
+  readonly style?: TableStyle | undefined;
+}
+
+/** The command `<program> config`: shows every setting and its origin. */
+export function configCommand<S extends { readonly data: string }>(
+  reader: SettingsReader<S>,
+  { examples, style }: ConfigCommandOptions,
+): Command {
+  const command = new Command('config')
+    .description('show every setting and where it came from; secrets are hidden')
+    .option('--json', 'print JSON')
+    .addHelpText('after', examplesOf(reader.program, examples))
+    .action((options: { readonly json?: boolean }, self: Command) => {
+      const { settings, origins } = settingsOf(self, reader);
+      const shown = reader.shown(settings);
+      const rows = reader.names.map((setting) => {
+        return { setting, value: shown[setting], from: origins[setting] };
+      });
+      print(rows, options.json, () => table(rows, '', style));
+    });
+  return withSettings(command, reader);
 }

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { SettingsError, SettingsReader } from 'spillway-cli';
+import { choice, number, SettingsError, type SettingsOf, SettingsReader, text } from 'spillway-cli';
 import { reader, type Settings } from './fixtures/shop.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cli-settings-'));
@@ -32,6 +32,23 @@ function refusal(flags: object, environment: Record<string, string> = {}): strin
   }
   return assert.fail('nothing was wrong');
 }
+
+describe('a table of rules', () => {
+  it('gives the type of the settings', () => {
+    const rules = {
+      data: text('', { value: '', rule: '', pattern: /./, absent: 'data' }),
+      port: number('', { absent: 8080, min: 0, max: 65_535 }),
+      rate: number('', { absent: undefined, min: 0, max: 9 }),
+      mode: choice('', { value: '', words: ['fast', 'safe'], absent: 'safe' }),
+    };
+    const reader = new SettingsReader<SettingsOf<typeof rules>>({ program: 'mill', rules });
+    const { settings } = reader.read({ flags: { data: 'nowhere' }, environment: {} });
+    const port: number = settings.port;
+    const rate: number | undefined = settings.rate;
+    const mode: 'fast' | 'safe' = settings.mode;
+    assert.deepEqual([settings.data, port, rate, mode], ['nowhere', 8080, undefined, 'safe']);
+  });
+});
 
 describe('settings', () => {
   it('come from a flag, else the environment, else the file, else the default', () => {

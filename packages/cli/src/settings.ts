@@ -2,10 +2,140 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { inspect } from 'node:util';
+import { type Command, Option } from 'commander';
 import { didYouMean } from 'spillway/internal';
-import type { SettingRule, SettingRules } from './setting-rules.ts';
 
-/** Settings that cannot be used, each with the place it came from and its rule. */
+/** The rule of one setting: how it is read, checked and explained. */
+export interface SettingRule<T> {
+  /** Stands for its value in help: `<number>`. */
+  readonly value: string;
+  /** Explains it in help, with its default. */
+  readonly about: string;
+  /** Completes "must be". */
+  readonly rule: string;
+  /** The value when nobody sets it. */
+  readonly absent: T;
+  /** The same, for a default that lies in the data folder. */
+  readonly absentIn?: (data: string) => T;
+  /** Hidden from everybody: all of it, or the password in an address. */
+  readonly hides?: 'all' | 'password';
+  /** Names a file or a folder; in a settings file, relative to that file. */
+  readonly isPath?: true;
+  /** Reads JSON or text; undefined if it breaks the rule. */
+  readonly read: (sent: unknown) => T | undefined;
+}
+
+/** The rule of each setting, in the order in which they are shown. */
+export type SettingRules<S> = { readonly [Name in keyof S]: SettingRule<S[Name]> };
+
+/** The settings that a table of rules gives, so that their types need not be written twice. */
+export type SettingsOf<Rules> = {
+  readonly [Name in keyof Rules]: Rules[Name] extends SettingRule<infer T> ? T : never;
+};
+
+export interface NumberRule<T> {
+  readonly absent: T;
+  readonly min: number;
+  readonly max: number;
+  /** Whether it must be an integer. @default true */
+  readonly isWhole?: boolean;
+}
+
+const numberPattern = /^[+-]?\d+(\.\d+)?$/;
+
+/** A number within bounds, given as a number or as text. */
+export function number<T extends number | undefined>(
+  about: string,
+  { absent, min, max, isWhole = true }: NumberRule<T>,
+): SettingRule<number | T> {
+  return {
+    value: '<number>',
+    about: absent === undefined ? about : `${about} (default ${absent})`,
+    rule: `${isWhole ? 'an integer' : 'a number'} from ${min} to ${max}`,
+    absent,
+    read: (sent) => {
+      const isWritten = typeof sent === 'string' && numberPattern.test(sent.trim());
+      const found = isWritten ? Number(sent) : sent;
+      if (typeof found !== 'number' || !(found >= min && found <= max)) return undefined;
+      return isWhole && !Number.isInteger(found) ? undefined : found;
+    },
+  };
+}
+
+/** A setting that is true or false. */
+export function flag(about: string, absent: boolean): SettingRule<boolean> {
+  return {
+    value: '<true|false>',
+    about: `${about} (default ${absent})`,
+    rule: 'true or false',
+    absent,
+    read: (sent) => {
+      if (sent === true || sent === 'true') return true;
+      return sent === false || sent === 'false' ? false : undefined;
+    },
+  };
+}
+
+export interface TextRule<T> extends Omit<SettingRule<T>, 'about' | 'read'> {
+  /** Matches every valid text; if it matches the empty text, that stands for the default. */
+  readonly pattern: RegExp;
+}
+
+/** A text that a pattern matches, trimmed; a number is taken as its digits. */
+export function text<T extends string | undefined>(
+  about: string,
+  { pattern, ...rest }: TextRule<T>,
+): SettingRule<string | T> {
+  return {
+    ...(rest as Omit<SettingRule<string | T>, 'about' | 'read'>),
+    about,
+    read: (sent) => {
+      if (typeof sent !== 'string' && typeof sent !== 'number') return undefined;
+      const found = String(sent).trim();
+      return pattern.test(found) ? found : undefined;
+    },
+  };
+}
+
+/** One of some words. */
+export function choice<T extends string>(
+  about: string,
+  {
+    words: known,
+    ...rest
+  }: Pick<SettingRule<T>, 'value' | 'absent'> & {
+    readonly words: readonly T[];
+  },
+): SettingRule<T> {
+  return {
+    ...rest,
+    about,
+    rule: `${known.slice(0, -1).join(', ')} or ${known.at(-1)}`,
+    read: (sent) => known.find((each) => each === sent),
+  };
+}
+
+/** Words with commas between them, or a list of words; none by default. */
+export function words(
+  about: string,
+  { value, rule, pattern }: Pick<TextRule<string>, 'value' | 'rule' | 'pattern'>,
+): SettingRule<readonly string[]> {
+  const isRight = (word: unknown) =>
+    typeof word === 'string' && (word === '' || pattern.test(word));
+  return {
+    value,
+    about,
+    rule,
+    absent: [],
+    read: (sent) => {
+      const list = typeof sent === 'string' ? sent.split(',').map((word) => word.trim()) : sent;
+      if (!Array.isArray(list) || !list.every(isRight)) return undefined;
+      return list.filter((word) => word !== '');
+    },
+  };
+}
+
+/** The error for settings that cannot be used: each with its origin and its rule. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
@@ -18,7 +148,7 @@ export interface SettingsSources<Name extends string> {
 
 export interface SettingsReading<S> {
   readonly settings: S;
-  /** Where each came from: `flag --port`, `environment FLEET_PORT`, `file <path>`, `default`. */
+  /** The origin of each: `flag --port`, `environment FLEET_PORT`, `file <path>`, `default`. */
   readonly origins: Readonly<Record<keyof S, string>>;
 }
 
@@ -27,15 +157,15 @@ export interface SettingsReaderOptions<S> {
   readonly program: string;
   /** Every setting; the first is `data`, the folder where the program keeps all it has. */
   readonly rules: SettingRules<S>;
-  /** Variables with the program's prefix that are no settings (default none). */
+  /** Variables with the program's prefix that are no settings. @default none */
   readonly otherVariables?: readonly string[] | undefined;
 }
 
-/** A value as it was given, and where. */
+/** A value as it was given, and its origin. */
 interface Sent {
   readonly value: unknown;
   readonly origin: string;
-  /** From where a path in it is meant. */
+  /** The folder that a path in it is relative to. */
   readonly folder: string;
 }
 
@@ -44,7 +174,7 @@ export function flagOf(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** Reads all settings of a program; what is wrong with them is told all at once. */
+/** Reads all settings of a program; one error tells all that is wrong with them. */
 export class SettingsReader<S extends { readonly data: string }> {
   readonly program: string;
   readonly rules: SettingRules<S>;
@@ -66,12 +196,13 @@ export class SettingsReader<S extends { readonly data: string }> {
     return this.#prefix + name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
   }
 
-  /** A flag comes before the environment, that before the file, and that before the default. */
+  /** Takes a flag before the environment, that before the file, and that before the default. */
   read({ flags, environment }: SettingsSources<keyof S & string>): SettingsReading<S> {
     this.#checkVariables(environment);
     const sent = new Map<string, Sent>();
     for (const name of this.names) {
-      const [flag, variable] = [flags[name], environment[this.variableOf(name)]];
+      const flag = flags[name];
+      const variable = environment[this.variableOf(name)];
       const origin =
         flag === undefined ? `environment ${this.variableOf(name)}` : `flag ${flagOf(name)}`;
       const value = flag ?? variable;
@@ -129,7 +260,7 @@ export class SettingsReader<S extends { readonly data: string }> {
     }
   }
 
-  /** The file that was named, which must be there, or the one in the data folder if it is. */
+  /** Reads the file that was named, which must exist, or the one in the data folder if it does. */
   #readFile(path: string, isOwn: boolean): readonly [string, Sent][] {
     let values: unknown;
     try {
@@ -158,4 +289,28 @@ export class SettingsReader<S extends { readonly data: string }> {
 
 function shortened(value: unknown): string {
   return inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+}
+
+/** Gives a command all settings as flags, and `--config`; help shows all of them or only some. */
+export function withSettings<S extends { readonly data: string }>(
+  command: Command,
+  reader: SettingsReader<S>,
+  shown: readonly string[] | 'all' = 'all',
+): Command {
+  for (const name of reader.names) {
+    const { value, about } = reader.rules[name];
+    const option = new Option(`${flagOf(name)} ${value}`, about).helpGroup('Settings:');
+    command.addOption(shown === 'all' || shown.includes(name) ? option : option.hideHelp());
+  }
+  const about = `settings as JSON (default <data>/${reader.program}.json)`;
+  return command.addOption(new Option('--config <file>', about).helpGroup('Settings:'));
+}
+
+/** Reads the settings of a command that has its flags by {@link withSettings}. */
+export function settingsOf<S extends { readonly data: string }>(
+  command: Command,
+  reader: SettingsReader<S>,
+): SettingsReading<S> {
+  const flags = command.opts() as SettingsSources<keyof S & string>['flags'];
+  return reader.read({ flags, environment: process.env });
 }

@@ -1,0 +1,66 @@
+import { mkdir } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import type { Service } from 'spillway';
+import { onceAborted, StopSignal } from 'spillway/internal';
+import { exitCodes } from './program.ts';
+
+/** Makes the folder that a SQLite file will lie in; only its owner may look into it. */
+export async function makeDatabaseFolder(database: string): Promise<void> {
+  const path = /^sqlite:(.+)$/s.exec(database)?.[1];
+  if (path !== undefined) await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+}
+
+/** The address that a program was to listen at. */
+export interface ListenAddress {
+  readonly host: string;
+  /** Each port by the flag that sets it. */
+  readonly ports: Readonly<Record<string, number>>;
+}
+
+/** Says what to do about an address that cannot be listened at; any other error stays as it is. */
+export function listenFault(error: unknown, { host, ports }: ListenAddress): unknown {
+  const cause = Object(Object(error).cause ?? error) as NodeJS.ErrnoException & { port?: number };
+  if (cause.code === 'EADDRINUSE') {
+    const all = Object.entries(ports);
+    const [flag, port] = all.find(([, each]) => each === cause.port) ?? all[0] ?? ['--port'];
+    const taken = `${host}:${cause.port ?? port}`;
+    return new Error(`port: ${taken} is in use; choose another with ${flag}`, { cause: error });
+  }
+  if (cause.code === 'EADDRNOTAVAIL') {
+    const message = `host: ${host} is no address of this machine; see --host`;
+    return new Error(message, { cause: error });
+  }
+  return error;
+}
+
+/** Stops a service when this process is told to, from when it is made: also while it starts. */
+export class ServiceStop {
+  readonly #stop = new StopSignal({
+    first: 'what has begun is finished first',
+    left: () => `Not stopped: ${left(this.#service)}`,
+  });
+  #service: Service | undefined;
+
+  /** Serves until it is asked to stop; gives the exit code. */
+  async stop(service: Service): Promise<number> {
+    this.#service = service;
+    const { signal } = this.#stop;
+    await onceAborted(signal);
+    try {
+      await service.close();
+      process.stderr.write('Stopped; nothing was left.\n');
+      return exitCodes.ok;
+    } catch (error) {
+      process.stderr.write(`${(error as Error).message}\n`);
+      return exitCodes.failed;
+    } finally {
+      if (process.connected) process.disconnect();
+    }
+  }
+}
+
+function left(service: Service | undefined): string {
+  const parts = service?.stats.parts ?? [];
+  const names = parts.filter(({ state }) => state !== 'closed' && state !== 'new');
+  return names.map(({ name }) => name).join(', ') || 'nothing';
+}
