@@ -29,8 +29,8 @@ function build(folder: string, out: string): void {
   rmSync(out, { recursive: true, force: true });
   const config = join(folder, 'tsconfig.build.json');
   execFileSync(process.execPath, [tsc, '-p', config, '--outDir', out], { stdio: 'inherit' });
-  // What browsers get is written for them as it is, and read at run time.
-  for (const path of globSync('src/**/*.js', { cwd: folder })) {
+  // Files for browsers are written as they are sent, and read at run time.
+  for (const path of globSync('src/**/*.{js,css,svg}', { cwd: folder })) {
     const copy = join(out, relative('src', path));
     mkdirSync(dirname(copy), { recursive: true });
     copyFileSync(join(folder, path), copy);

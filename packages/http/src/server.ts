@@ -14,6 +14,7 @@ import { RecentErrors } from './failure/recent-errors.ts';
 import { idempotency } from './idempotency/idempotency.ts';
 import { Operator } from './operator/operator.ts';
 import { Routes } from './operator/routes.ts';
+import { kitAssets } from './page/kit/assets.ts';
 import { live } from './page/live.ts';
 import { pages } from './page/page.ts';
 import { PluginHost } from './plugin/host.ts';
@@ -137,6 +138,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(forms);
   await registerGuards(app, options);
   await app.register(pages);
+  await app.register(kitAssets);
   if (options.live !== undefined) await app.register(live, { clock, ...options.live });
   if (options.hub !== undefined) await app.register(options.hub.plugin);
   await app.register(host.plugin);

@@ -22,14 +22,17 @@ export interface PageOptions {
   readonly scripts?: readonly string[] | undefined;
   /** What the modules can read, each from a `script` of type `application/json` with this id. */
   readonly data?: Readonly<Record<string, Json>> | undefined;
-  /** Shown before the body. */
+  /** Seconds after which a browser without script loads the page again. @default never */
+  readonly refreshSeconds?: number | undefined;
+  /** Messages shown before the body. @default none */
   readonly flash?: readonly FlashMessage[] | undefined;
 }
 
 /** A whole page around a body. */
 export function page(options: PageOptions): Html {
   const { title, body, lang = 'en', meta = {}, links = [], styles = [], scripts = [] } = options;
-  const { data = {}, flash = [] } = options;
+  const { data = {}, flash = [], refreshSeconds } = options;
+  const refresh = refreshSeconds !== undefined && refreshWithoutScript(refreshSeconds);
   const width = { viewport: 'width=device-width, initial-scale=1', ...meta };
   return html`<!doctype html>
 <html lang="${lang}">
@@ -37,6 +40,7 @@ export function page(options: PageOptions): Html {
 <meta charset="utf-8">
 <title>${title}</title>
 ${Object.entries(width).map(([name, content]) => html`<meta name="${name}" content="${content}">`)}
+${refresh}
 ${links.map(({ rel, href }) => html`<link rel="${rel}" href="${href}">`)}
 ${styles.map((href) => html`<link rel="stylesheet" href="${href}">`)}
 ${Object.entries(data).map(([id, value]) => inlineData(id, value))}
@@ -48,6 +52,12 @@ ${body}
 </body>
 </html>
 `;
+}
+
+/** With script a page can tell how long it is until then, and people can stop it. */
+function refreshWithoutScript(seconds: number): Raw {
+  const content = Math.ceil(seconds);
+  return new Raw(`<noscript><meta http-equiv="refresh" content="${content}"></noscript>`);
 }
 
 /** No JSON needs a `<`, and without it nothing can end the script or begin a comment in it. */

@@ -1,0 +1,136 @@
+import { type Html, html } from '../html.ts';
+import { decimal, percent, position } from './numbers.ts';
+
+// All bars are SVG without a view box: shares are percentages in attributes, since a strict policy
+// allows no inline style. Each says in a sentence what is seen.
+
+export interface MeterOptions {
+  /** Share from 0 to 1. */
+  readonly share: number;
+  /** Sentence that says what is seen. @default the percentage */
+  readonly label?: string | undefined;
+  /** @default 'plain' */
+  readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | 'rest' | undefined;
+  readonly thin?: boolean | undefined;
+}
+
+/** A share as a bar from 0 to the limit. */
+export function meter({ share, label, tone = 'plain', thin = false }: MeterOptions): Html {
+  const width = position(share, 0, 1);
+  const kind = tone === 'plain' ? undefined : tone;
+  return html`<svg class="${thin ? 'meter thin' : 'meter'}" role="img"
+ aria-label="${label ?? percent(share)}"><rect class="${kind}" width="${width}%"></rect></svg>`;
+}
+
+export interface SpanBarOptions {
+  readonly value: number;
+  /** Lower bound, below 0. */
+  readonly from: number;
+  /** Upper bound, above 0. */
+  readonly to: number;
+  /** Sentence that says what is seen. */
+  readonly label: string;
+}
+
+/** A value between two bounds, filled from zero: the log-likelihood ratio of a test. */
+export function spanBar({ value, from, to, label }: SpanBarOptions): Html {
+  const zero = position(0, from, to);
+  const at = position(value, from, to);
+  const width = Math.round(Math.abs(at - zero) * 10) / 10;
+  const kind = value < 0 ? 'down' : 'up';
+  return html`<svg class="span-bar" role="img" aria-label="${label}">
+<rect class="track" y="25%" width="100%" height="50%" rx="2"></rect>
+<rect class="${kind}" x="${Math.min(at, zero)}%" y="25%" width="${width}%" height="50%"></rect>
+<line class="zero" x1="${zero}%" x2="${zero}%" y2="100%"></line>
+<line class="end down" x1="0" x2="0" y2="100%"></line>
+<line class="end up" x1="100%" x2="100%" y2="100%"></line></svg>`;
+}
+
+export interface GaugeOptions {
+  readonly value: number;
+  /** Interval of the error around the value. */
+  readonly error: readonly [from: number, to: number];
+  /** Ends of the scale. */
+  readonly scale: readonly [from: number, to: number];
+  /** Numbers written below the scale. @default its ends and zero */
+  readonly marks?: readonly number[] | undefined;
+  /** Part of the scale that is aimed at. @default from 0 up */
+  readonly target?: readonly [from: number, to: number] | undefined;
+  /** Sentence that says what is seen. */
+  readonly label: string;
+  readonly format?: ((value: number) => string) | undefined;
+}
+
+/** A value with its error on a scale. */
+export function gauge(options: GaugeOptions): Html {
+  const { value, error, scale, label, format = (number) => decimal(number) } = options;
+  const { target = [0, scale[1]], marks = [scale[0], 0, scale[1]] } = options;
+  const at = (number: number): number => position(number, scale[0], scale[1]);
+  const low = at(error[0]);
+  const high = at(error[1]);
+  const width = Math.round((at(target[1]) - at(target[0])) * 10) / 10;
+  const numbers = marks.map((mark) => {
+    const place = at(mark);
+    const edge = place === 100 && 'end';
+    const kind = place === 0 ? 'start' : edge;
+    return html`<text class="${kind}" x="${place}%" y="44">${format(mark)}</text>`;
+  });
+  return html`<svg class="gauge" role="img" aria-label="${label}">
+<rect class="track" y="14" width="100%" height="8" rx="4"></rect>
+<rect class="target" x="${at(target[0])}%" y="14" width="${width}%" height="8"></rect>
+<line class="mark" x1="${at(0)}%" x2="${at(0)}%" y1="8" y2="28"></line>
+<line class="error" x1="${low}%" x2="${high}%" y1="18" y2="18"></line>
+<line class="error" x1="${low}%" x2="${low}%" y1="12" y2="24"></line>
+<line class="error" x1="${high}%" x2="${high}%" y1="12" y2="24"></line>
+<circle class="value" cx="${at(value)}%" cy="18" r="6"></circle>
+${numbers}</svg>`;
+}
+
+/** A cell is free, in use, lent to somebody else, waiting, done, or tried again. */
+export type CellKind = 'free' | 'on' | 'lent' | 'wait' | 'done' | 'again';
+
+const cellsMax = 32;
+
+/** Things worth counting, one by one; more than 32 are drawn as a meter. */
+export function cells(kinds: readonly CellKind[], label: string): Html {
+  if (kinds.length > cellsMax) {
+    const used = kinds.filter((kind) => kind !== 'free').length;
+    return meter({ share: used / kinds.length, label });
+  }
+  const boxes = kinds.map((kind) => html`<i class="${kind === 'free' ? undefined : kind}"></i>`);
+  return html`<span class="cells" role="img" aria-label="${label}">${boxes}</span>`;
+}
+
+/** Pairs of games by points, from two losses to two wins. */
+export type Pentanomial = readonly [number, number, number, number, number];
+
+const pairNames = ['two losses', 'a loss and a draw', 'even', 'a win and a draw', 'two wins'];
+const pairPoints = ['0', '½', '1', '1½', '2'];
+
+/** Five kinds of pairs as bars; the large one has numbers. */
+export function pentanomial(counts: Pentanomial, size: 'small' | 'large' = 'small'): Html {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  const words = counts.map((count, at) => `${pairNames[at]} ${decimal(count)}`);
+  const label = `Pairs: ${words.join(', ')}`;
+  const highest = Math.max(1, ...counts);
+  if (size === 'small') {
+    const bars = counts.map((count, at) => {
+      const height = Math.max(1, Math.round((count / highest) * 320) / 10);
+      const x = Math.round(at * 124) / 10;
+      const y = Math.round((32 - height) * 10) / 10;
+      return html`<rect x="${x}" y="${y}" width="10.4" height="${height}"></rect>`;
+    });
+    return html`<svg class="penta" width="60" height="32" role="img" aria-label="${label}">
+${bars}</svg>`;
+  }
+  const bars = counts.map((count, at) => {
+    // Room for the number above the highest bar, and for two lines of words below.
+    const height = Math.max(0.8, Math.round((count / highest) * 680) / 10);
+    const y = Math.round((80 - height) * 10) / 10;
+    return html`<rect x="${at * 20 + 1}%" y="${y}%" width="18%" height="${height}%" rx="2"></rect>
+<text class="count" x="${at * 20 + 10}%" y="${y}%" dy="-4">${decimal(count)}</text>
+<text x="${at * 20 + 10}%" y="80%" dy="14">${pairPoints[at]}</text>
+<text x="${at * 20 + 10}%" y="80%" dy="29">${percent(total === 0 ? 0 : count / total, 1)}</text>`;
+  });
+  return html`<svg class="penta large" role="img" aria-label="${label}">${bars}</svg>`;
+}

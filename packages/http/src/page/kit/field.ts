@@ -1,0 +1,98 @@
+import { type Html, type HtmlValue, html } from '../html.ts';
+import { classes } from './parts.ts';
+
+export interface FieldOptions {
+  /** Name that is sent; also the identifier, unless `id` is given. */
+  readonly name: string;
+  readonly label: string;
+  /** What was typed, or the value that is there now. @default '' */
+  readonly value?: string | undefined;
+  /** Words below that say what is wanted. @default none */
+  readonly hint?: string | undefined;
+  /** Words below that say what would be right; the field is then invalid. @default none */
+  readonly error?: string | undefined;
+  readonly id?: string | undefined;
+  readonly type?: 'text' | 'password' | 'email' | 'search' | 'url' | 'number' | undefined;
+  /** Whether the value is a number, set to the right. @default false */
+  readonly numeric?: boolean | undefined;
+  readonly required?: boolean | undefined;
+  readonly autocomplete?: string | undefined;
+  readonly placeholder?: string | undefined;
+  /** Lines of a field for long text. @default one line */
+  readonly rows?: number | undefined;
+}
+
+/** A labelled field. Its error stands below it, and what was typed stays. */
+export function field(options: FieldOptions): Html {
+  const { name, value = '', id = name, type = 'text', numeric = false } = options;
+  const { required, autocomplete, placeholder, rows } = options;
+  const kind = classes('input', { num: numeric });
+  const isWrong = options.error !== undefined && 'true';
+  const about = describedBy(id, options);
+  const mode = numeric ? 'decimal' : undefined;
+  const control =
+    rows === undefined
+      ? html`<input id="${id}" class="${kind}" type="${type}" name="${name}" value="${value}"
+ inputmode="${mode}" required="${required === true}" autocomplete="${autocomplete}"
+ placeholder="${placeholder}" aria-invalid="${isWrong}" aria-describedby="${about}">`
+      : html`<textarea id="${id}" class="${kind}" name="${name}" rows="${rows}"
+ required="${required === true}" placeholder="${placeholder}" aria-invalid="${isWrong}"
+ aria-describedby="${about}">${value}</textarea>`;
+  return labelled(id, options, control);
+}
+
+export interface ChoiceOptions extends Omit<FieldOptions, 'type' | 'numeric' | 'rows'> {
+  /** Values with their words, in the order of the list. */
+  readonly choices: readonly (readonly [value: string, words: string])[];
+}
+
+/** A labelled list of which one is chosen. */
+export function choice(options: ChoiceOptions): Html {
+  const { name, value = '', id = name, choices } = options;
+  const isWrong = options.error !== undefined && 'true';
+  const items = choices.map(
+    ([each, words]) => html`<option value="${each}" selected="${each === value}">${words}</option>`,
+  );
+  const control = html`<select id="${id}" class="input" name="${name}" aria-invalid="${isWrong}"
+ aria-describedby="${describedBy(id, options)}">${items}</select>`;
+  return labelled(id, options, control);
+}
+
+export interface TickOptions {
+  readonly name: string;
+  readonly label: string;
+  readonly checked?: boolean | undefined;
+  /** Value that is sent when it is ticked. @default 'on' */
+  readonly value?: string | undefined;
+}
+
+/** A box that is ticked or not. */
+export function tick({ name, label, checked, value = 'on' }: TickOptions): Html {
+  return html`<label class="tick"><input type="checkbox" name="${name}" value="${value}"
+ checked="${checked === true}"> ${label}</label>`;
+}
+
+/** The number of wrong fields, before a form that came back. */
+export function wrongFields(errors: Readonly<Record<string, string>>): Html | undefined {
+  const names = Object.keys(errors);
+  if (names.length === 0) return undefined;
+  const links: HtmlValue = names.map(
+    (name, at) => html`<span>${at > 0 && ', '}<a href="#${name}">${name}</a></span>`,
+  );
+  const words = names.length === 1 ? 'One field needs' : `${names.length} fields need`;
+  return html`<div class="notice is-bad" role="alert">
+<p><strong>${words} another value.</strong> ${links}</p></div>`;
+}
+
+type Described = Pick<FieldOptions, 'label' | 'hint' | 'error'>;
+
+function labelled(id: string, { label, hint, error }: Described, control: Html): Html {
+  return html`<div class="field"><label for="${id}">${label}</label>${control}${
+    hint !== undefined && html`<p class="hint" id="${id}-hint">${hint}</p>`
+  }${error !== undefined && html`<p class="error" id="${id}-error">${error}</p>`}</div>`;
+}
+
+function describedBy(id: string, { hint, error }: Described): string | undefined {
+  const names = [error !== undefined && `${id}-error`, hint !== undefined && `${id}-hint`];
+  return names.filter((name) => name !== false).join(' ') || undefined;
+}

@@ -1,0 +1,211 @@
+import { type Html, type HtmlValue, html } from '../html.ts';
+
+/** States with their shape: tick, cross, play, ring, two bars, triangle, diamond. */
+export type StateName =
+  | ('accepted' | 'ok' | 'closed' | 'done')
+  | ('rejected' | 'open' | 'error')
+  | ('active' | 'running')
+  | ('pending' | 'idle' | 'warming')
+  | ('paused' | 'draining')
+  | ('failed' | 'warn' | 'lagging')
+  | ('ahead' | 'half-open' | 'retry');
+
+/** A state as a word, a shape and a colour; a pill where rows are scanned. */
+export function state(name: StateName, word: string, look: 'pill' | 'bare' | 'big' = 'pill'): Html {
+  const looks = { pill: 'state pill', bare: 'state', big: 'state pill big' } as const;
+  return html`<span class="${looks[look]}" data-state="${name}">${word}</span>`;
+}
+
+/** A property; never coloured. */
+export function tag(word: string): Html {
+  return html`<span class="tag">${word}</span>`;
+}
+
+export interface ButtonOptions {
+  readonly label: string;
+  /** Address of a button that is a link. @default a button of its form */
+  readonly href?: string | undefined;
+  /** Identifier of the dialog that the button opens. @default none */
+  readonly opens?: string | undefined;
+  /** Name and value sent with the form. @default none */
+  readonly name?: string | undefined;
+  readonly value?: string | undefined;
+  /** Weight: one `main` button a page, `bare` beside rows. @default 'plain' */
+  readonly look?: 'plain' | 'main' | 'bare' | undefined;
+  /** Whether it does what cannot be undone. @default false */
+  readonly danger?: boolean | undefined;
+  readonly little?: boolean | undefined;
+  /** Reason for which it cannot be used now. @default none: it can */
+  readonly disabledBecause?: string | undefined;
+  /** Whether the choice that the button stands for is the one in force. @default no choice */
+  readonly pressed?: boolean | undefined;
+}
+
+/** A button; a link looks the same. A label that ends in `…` says that a question follows. */
+export function button(options: ButtonOptions): Html {
+  const { label, href, opens, name, value, disabledBecause, pressed } = options;
+  const kind = classes('button', {
+    main: options.look === 'main',
+    bare: options.look === 'bare',
+    danger: options.danger === true,
+    little: options.little === true,
+  });
+  const address = opens === undefined ? href : `#${opens}`;
+  if (disabledBecause !== undefined) {
+    return html`<button type="button" class="${kind}" disabled
+ title="${disabledBecause}">${label}</button>`;
+  }
+  if (address !== undefined) {
+    return html`<a class="${kind}" href="${address}" data-opens="${opens}"
+ aria-current="${pressed === true && 'true'}">${label}</a>`;
+  }
+  const isPressed = pressed === undefined ? undefined : String(pressed);
+  return html`<button class="${kind}" name="${name}" value="${value}"
+ aria-pressed="${isPressed}">${label}</button>`;
+}
+
+/** Joins the classes whose condition holds to the first one. */
+export function classes(first: string, others: Readonly<Record<string, boolean>>): string {
+  const names = Object.entries(others).flatMap(([name, isSet]) => (isSet ? [name] : []));
+  return [first, ...names].join(' ');
+}
+
+/** Buttons of one choice, joined. */
+export function group(label: string, buttons: readonly Html[]): Html {
+  return html`<div class="group" role="group" aria-label="${label}">${buttons}</div>`;
+}
+
+export interface NoticeOptions {
+  /** First words, the verdict. */
+  readonly verdict: string;
+  /** Rest of the sentence: the reason, and what happens next. */
+  readonly text: HtmlValue;
+  /** @default 'plain' */
+  readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | undefined;
+  /** Button or quiet words at the right end. @default nothing */
+  readonly action?: HtmlValue;
+  /** Whether it may change while the page is open, and is then read aloud. @default false */
+  readonly live?: boolean | undefined;
+}
+
+/** The verdict of a page in one sentence, before everything else. */
+export function notice({ verdict, text, tone = 'plain', action, live }: NoticeOptions): Html {
+  const kind = tone === 'plain' ? 'notice' : `notice is-${tone}`;
+  return html`<div class="${kind}" role="${live === true && 'status'}">
+<p><strong>${verdict}</strong> ${text}</p>${action}</div>`;
+}
+
+export interface Stat {
+  readonly name: string;
+  /** The figure, already formatted. */
+  readonly value: string;
+  readonly unit?: string | undefined;
+  /** One quiet line that says what the figure means. */
+  readonly note?: HtmlValue;
+  /** A sparkline. @default none */
+  readonly trend?: Html | undefined;
+}
+
+/** Four to six figures at the top of a page. */
+export function stats(figures: readonly Stat[]): Html {
+  return html`<dl class="stats">${figures.map(stat)}</dl>`;
+}
+
+function stat({ name, value, unit, note, trend }: Stat): Html {
+  const small = unit !== undefined && html` <small>${unit}</small>`;
+  return html`<div class="stat"><dt>${name}</dt><dd>${value}${small}</dd>${
+    note !== undefined && html`<dd class="note">${note}</dd>`
+  }${trend !== undefined && html`<dd class="trend">${trend}</dd>`}</div>`;
+}
+
+/** Names on the left, values on the right. */
+export function facts(rows: readonly (readonly [name: string, value: HtmlValue])[]): Html {
+  const items = rows.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`);
+  return html`<dl class="facts">${items}</dl>`;
+}
+
+export interface EmptyOptions {
+  readonly title: string;
+  /** What would stand here, and why it is useful. */
+  readonly text: HtmlValue;
+  /** The button that fills it, or drops the filter that found nothing. @default none */
+  readonly actions?: HtmlValue;
+}
+
+/** Stands where there is nothing yet. */
+export function empty({ title, text, actions }: EmptyOptions): Html {
+  const row = actions !== undefined && html`<div class="row">${actions}</div>`;
+  return html`<div class="empty"><strong>${title}</strong><p>${text}</p>${row}</div>`;
+}
+
+export interface Toast {
+  readonly text: string;
+  /** A form's button that takes the change back. @default none */
+  readonly undo?: Html | undefined;
+}
+
+/** Confirms what a person did; read aloud when it appears. */
+export function toasts(messages: readonly Toast[]): Html {
+  const items = messages.map(
+    ({ text, undo }) => html`<div class="toast"><span>${text}</span>${undo}</div>`,
+  );
+  return html`<div class="toasts" role="status">${items}</div>`;
+}
+
+/** Hidden fields of a form, such as its CSRF token. */
+export function hiddenFields(fields: Readonly<Record<string, string>>): Html {
+  const inputs = Object.entries(fields).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  );
+  return html`${inputs}`;
+}
+
+export interface DialogOptions {
+  /** Identifier that buttons open it by. */
+  readonly id: string;
+  readonly title: string;
+  readonly body: HtmlValue;
+  /** Address that the form is sent to. */
+  readonly action: string;
+  /** Hidden fields, such as the CSRF token. @default none */
+  readonly fields?: Readonly<Record<string, string>> | undefined;
+  /** Verb of the harmless answer, which has the focus: "Let it run". */
+  readonly cancel: string;
+  /** Verb of the other answer: "Stop the run". */
+  readonly confirm: string;
+  readonly danger?: boolean | undefined;
+}
+
+/** A question about one action. Without script it is shown when its opener is followed. */
+export function dialog(options: DialogOptions): Html {
+  const { id, title, body, action, fields = {}, cancel, confirm, danger } = options;
+  const hidden = hiddenFields(fields);
+  return html`<dialog id="${id}" aria-labelledby="${id}-name">
+<form method="post" action="${action}">
+${hidden}<div class="dialog-body"><h2 id="${id}-name">${title}</h2>${body}</div>
+<div class="dialog-foot"><a class="button" href="#main" data-closes autofocus>${cancel}</a>
+${button({ label: confirm, look: 'main', danger })}</div>
+</form></dialog>`;
+}
+
+/** One of several views of the same thing. */
+export interface Tab {
+  readonly name: string;
+  readonly href: string;
+  readonly current?: boolean | undefined;
+}
+
+export function tabs(label: string, items: readonly Tab[]): Html {
+  const links = items.map(
+    ({ name, href, current }) =>
+      html`<a href="${href}" aria-current="${current === true && 'true'}">${name}</a>`,
+  );
+  return html`<nav class="tabs" aria-label="${label}">${links}</nav>`;
+}
+
+/** Text that can be copied with a button. */
+export function copyable(id: string, text: string): Html {
+  return html`<div class="copyable">
+<button type="button" class="button little bare" data-copies="${id}">Copy</button>
+<pre id="${id}" tabindex="0">${text}</pre></div>`;
+}

@@ -1,0 +1,127 @@
+import { type Html, type HtmlValue, html, keyed } from '../html.ts';
+import { classes } from './parts.ts';
+
+/** One column of a table of `Row`s. */
+export interface Column<Row> {
+  /** Words of the head, with the unit. */
+  readonly name: string;
+  /** Content of a cell. */
+  readonly cell: (row: Row) => HtmlValue;
+  /** Whether it holds numbers, set to the right in figures of equal width. @default false */
+  readonly numeric?: boolean | undefined;
+  /** Name by which the table is sorted, in the address. @default the column does not sort */
+  readonly sort?: string | undefined;
+  /** Whether the cell names its row; the first column does by default. */
+  readonly heads?: boolean | undefined;
+  /**
+   * Place on a phone, where a row is a block: with its name in half a line, in a whole line without
+   * or with its name, at the right end of the first line, or left out. @default 'half'
+   */
+  readonly fold?: 'half' | 'whole' | 'named' | 'corner' | 'away' | undefined;
+}
+
+export interface TableOptions<Row> {
+  /** Name of the table, for people who cannot see it. */
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  /** Key of a row, by which it is found when the table changes. @default none */
+  readonly key?: ((row: Row) => string | number) | undefined;
+  /** Order that the rows are in. @default none */
+  readonly sorted?: { readonly by: string; readonly descending: boolean } | undefined;
+  /** Address that sorts by a column; without it no head is a link. */
+  readonly sortHref?: ((by: string, descending: boolean) => string) | undefined;
+  /** Whether rows become blocks on a phone. @default true */
+  readonly folds?: boolean | undefined;
+  /** Whether rows are low, for hundreds of them. @default false */
+  readonly dense?: boolean | undefined;
+  /** Tone of a row that needs a look. @default none */
+  readonly tone?: ((row: Row) => 'bad' | 'here' | undefined) | undefined;
+}
+
+/** A table for comparing: names left, numbers right, sorted by links in its head. */
+export function table<Row>(options: TableOptions<Row>): Html {
+  const { label, columns, rows, key, tone, folds = true, dense = false } = options;
+  const kind = classes('table', { folds, dense });
+  const hasCorner = columns.some(({ fold }) => fold === 'corner');
+  const body = rows.map((row) => {
+    const cells = columns.map((column, at) => cell(column, row, { at, hasCorner }));
+    const found = tone?.(row);
+    const name = found === 'bad' ? 'odd' : found;
+    const line = html`<tr role="row" class="${name}">${cells}</tr>`;
+    return key === undefined ? line : keyed(key(row), line);
+  });
+  // The roles stay when a row is shown as a block, which would take them away.
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">
+<table class="${kind}" role="table" aria-label="${label}">
+<thead role="rowgroup"><tr role="row">${columns.map((column) => head(column, options))}</tr></thead>
+<tbody role="rowgroup">${body}</tbody>
+</table></div>`;
+}
+
+function head<Row>(column: Column<Row>, { sorted, sortHref }: TableOptions<Row>): Html {
+  const { name, numeric, sort } = column;
+  const isSorted = sort !== undefined && sorted?.by === sort;
+  const order = isSorted && (sorted?.descending === true ? 'descending' : 'ascending');
+  // Numbers are read from the largest, names from A; a second press turns the order.
+  const descending = isSorted ? sorted?.descending !== true : numeric === true;
+  const words =
+    sort === undefined || sortHref === undefined
+      ? name
+      : html`<a class="sort" href="${sortHref(sort, descending)}">${name}</a>`;
+  return html`<th role="columnheader" scope="col" class="${numeric === true && 'num'}"
+ aria-sort="${order}">${words}</th>`;
+}
+
+interface CellPlace {
+  readonly at: number;
+  /** Whether another cell stands at the right end of the row's first line on a phone. */
+  readonly hasCorner: boolean;
+}
+
+function cell<Row>(column: Column<Row>, row: Row, { at, hasCorner }: CellPlace): Html {
+  const { name, numeric = false, heads = at === 0 } = column;
+  const headFold = hasCorner ? 'left' : 'whole';
+  const fold = column.fold ?? (heads ? headFold : 'half');
+  const kind = classes('', {
+    num: numeric,
+    whole: fold === 'whole' || fold === 'named',
+    corner: fold === 'corner',
+    'fold-away': fold === 'away',
+  }).trim();
+  const shown = fold === 'half' || fold === 'named' ? name : undefined;
+  const content = column.cell(row);
+  const classList = kind === '' ? undefined : kind;
+  if (heads) {
+    return html`<th role="rowheader" scope="row" class="${classList}"
+ data-name="${shown}">${content}</th>`;
+  }
+  return html`<td role="cell" class="${classList}"
+ data-name="${shown}"><span>${content}</span></td>`;
+}
+
+export interface PagerOptions {
+  /** Name for people who cannot see it: "Pages of tasks". */
+  readonly label: string;
+  /** What is shown: "1 to 12 of 214". */
+  readonly words: string;
+  /** Address of the page before. @default none: this is the first */
+  readonly previous?: string | undefined;
+  /** Address of the page after. @default none: this is the last */
+  readonly next?: string | undefined;
+  /** Words of the two links. @default ['Previous', 'Next'] */
+  readonly names?: readonly [previous: string, next: string] | undefined;
+}
+
+/** Leads through a list that is shown a page at a time. */
+export function pager(options: PagerOptions): Html {
+  const { label, words, previous, next, names = ['Previous', 'Next'] } = options;
+  return html`<nav class="pager" aria-label="${label}"><span>${words}</span>
+${step(names[0], previous)}${step(names[1], next)}</nav>`;
+}
+
+function step(name: string, href: string | undefined): Html {
+  const isLast = href === undefined;
+  return html`<a class="button little" href="${href}" role="${isLast && 'link'}"
+ aria-disabled="${isLast && 'true'}">${name}</a>`;
+}
