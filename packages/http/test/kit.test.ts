@@ -247,6 +247,10 @@ describe('files of the kit', () => {
       assert.match(String(answer.headers['cache-control']), /immutable/);
       const headers = { 'if-none-match': String(answer.headers.etag) };
       assert.equal((await app.inject({ url, headers })).statusCode, 304);
+      const other = await app.inject(url.replace(/[0-9a-f]{12}/, '0123456789ab'));
+      assert.equal(other.body, answer.body);
+      assert.equal(other.headers['cache-control'], 'no-cache');
     }
+    assert.equal((await app.inject('/_kit/other.css')).statusCode, 404);
   });
 });
