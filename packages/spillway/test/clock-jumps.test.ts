@@ -89,6 +89,7 @@ describe('clocks of clients that jump', () => {
   });
 
   it('leave a shared bucket within its rate, and let it go on', async () => {
+    let tokens = 0;
     await explore(30, async (random) => {
       const clock = new VirtualClock();
       const rule = { name: 'x', ratePerSecond: 100, burst: 10, queueMax: 9 };
@@ -108,9 +109,12 @@ describe('clocks of clients that jump', () => {
         const ms = (uses[at] as number) - (uses[at - 110] as number);
         assert.ok(ms >= 1000 - 1e-6, `111 tokens in ${ms} ms at ${uses[at]}`);
       }
-      assert.ok(uses.length >= 0.6 * 100 * (endMs / 1000), `${uses.length} tokens`);
+      assert.ok(uses.length >= 0.4 * 100 * (endMs / 1000), `${uses.length} tokens`);
+      tokens += uses.length;
       await clock.advance(10_000);
     });
+    // How much a seed gets depends on when its clocks jump: of 600 tokens 300 to 560.
+    assert.ok(tokens >= 30 * 0.7 * 100 * (endMs / 1000), `${tokens} tokens`);
   });
 
   it('open and close a shared breaker for all, with one probe', async () => {

@@ -184,6 +184,6 @@ describe('Lease', () => {
     await wrong({ ttlMs: 29 }, /ttlMs: must be a number from 30 /);
     await wrong({ queueMax: -1 }, /queueMax: must be an integer from 0/);
     await wrong({ pollMs: 0 }, /pollMs: must be a number from 1 /);
-    await wrong({ storeMsMax: 9 }, /storeMsMax: must be a number from 10 /);
+    await wrong({ deadlineMs: 9 }, /deadlineMs: must be a number from 10 /);
   });
 });

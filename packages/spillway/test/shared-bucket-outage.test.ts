@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MemoryStore, SharedBucket, type SharedBucketOptions } from 'spillway';
 import { FaultyStore, VirtualClock } from 'spillway/testing';
-import { play } from './simulations/play.ts';
 
 function world(options: Partial<SharedBucketOptions> = {}) {
   const clock = new VirtualClock();
@@ -14,7 +13,7 @@ function world(options: Partial<SharedBucketOptions> = {}) {
     clock,
     line,
     bucket,
-    other: new SharedBucket({ store, ...rule, ...options, localShare: 0 }),
+    other: new SharedBucket({ store, ...rule, ...options }),
   };
 }
 
@@ -32,30 +31,6 @@ describe('SharedBucket, when things go wrong', () => {
     await clock.run(bucket.take());
     assert.deepEqual([bucket.stats.taken, bucket.stats.reachable], [1, true]);
     assert.equal(clock.pending, 0);
-  });
-
-  it('gives out its share by itself if it was given one, until the store is back', async () => {
-    const { clock, line, bucket } = world({ localShare: 0.2 });
-    line.down = true;
-    let taken = 0;
-    const take = async () => {
-      while (clock.now() < 6000) {
-        await bucket.take();
-        taken += 1;
-      }
-    };
-    const taking = [take(), take(), take()];
-    await clock.advance(5000);
-    assert.ok(taken >= 0.99 * 20 * 4 && taken <= 20 * 4.2 + 2, `${taken} in some four seconds`);
-    line.down = false;
-    await clock.advance(1000);
-    assert.equal(bucket.stats.reachable, true);
-    await clock.run(Promise.all(taking));
-  });
-
-  it('keeps to the shares of all together, for many seeds', async () => {
-    const { own, shared } = await play('bucket-share');
-    assert.ok(Number(own) > 0.2 * Number(shared), `${own} of ${shared} on their own`);
   });
 
   it('pauses and slows down all who share it', async () => {
@@ -87,20 +62,6 @@ describe('SharedBucket, when things go wrong', () => {
     await clock.run(served);
   });
 
-  it('gives back what it did not use when it is closed', async () => {
-    const { clock, bucket, other } = world({ ratePerSecond: 10, burst: 20 });
-    const waiting = assert.rejects(Promise.all(Array.from({ length: 30 }, () => bucket.take())), {
-      code: 'BUCKET_CLOSED',
-    });
-    await clock.advance(100);
-    assert.ok(bucket.stats.taken >= 20, `${bucket.stats.taken}`);
-    await clock.run(bucket[Symbol.asyncDispose]());
-    await waiting;
-    // The ten that were reserved ahead are not lost: the other need not wait for them to pass.
-    await clock.run(other.take());
-    assert.ok(clock.now() <= 250, `${clock.now()}`);
-  });
-
   it('lets a caller leave, refuses one too many, and all when it is closed', async () => {
     const { clock, bucket } = world({ queueMax: 2, ratePerSecond: 1, burst: 1 });
     assert.equal(bucket.tryTake(), false);
@@ -122,7 +83,6 @@ describe('SharedBucket, when things go wrong', () => {
 
   it('names the option that is wrong, and its rule', () => {
     assert.throws(() => world({ burst: 1 }), /burst: must be an integer from 2/);
-    assert.throws(() => world({ localShare: 2 }), /localShare: must be a number from 0 to 1/);
     assert.throws(() => world().bucket.tryTake(11), /n: must be an integer from 1 to 10/);
   });
 });

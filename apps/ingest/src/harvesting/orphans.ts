@@ -13,7 +13,7 @@ export interface OrphansOptions {
 }
 
 /** A disk that is busy with our own files is slow, not gone. */
-const storeMsMax = 10_000;
+const deadlineMs = 10_000;
 
 /**
  * Raw files that no line of the ledger names and none ever will: what crashes left. It takes the
@@ -26,7 +26,7 @@ export async function orphansOf(
   signal: AbortSignal,
 ): Promise<readonly FolderFile[]> {
   const name = `harvest/${sourceName(of)}`;
-  const options = { store, name, ttlMs, storeMsMax, queueMax: 0, clock, random };
+  const options = { store, name, ttlMs, deadlineMs, queueMax: 0, clock, random };
   await using lease = await Lease.acquire(options, signal);
   const named = new Set((await book.entries(of, { signal })).map(({ file }) => file));
   const files = await rawFilesOf(folder, of, signal);

@@ -38,7 +38,7 @@ export interface Transformed {
 /** So many raw files are merged in one go: what a crash costs, and how often readers see news. */
 const filesMax = 200;
 /** A disk that is busy with our own files is slow, not gone. */
-const storeMsMax = 10_000;
+const deadlineMs = 10_000;
 /** How many processes may wait to change the table. */
 const queueMax = 64;
 
@@ -91,7 +91,7 @@ export class Transformer {
 
   async #lease(waits: boolean, signal: AbortSignal): Promise<Lease> {
     const { store, leaseMs: ttlMs, clock, random } = this.#options;
-    const options = { store, name: 'table', ttlMs, storeMsMax, queueMax: waits ? queueMax : 0 };
+    const options = { store, name: 'table', ttlMs, deadlineMs, queueMax: waits ? queueMax : 0 };
     try {
       return await Lease.acquire({ ...options, clock, random }, signal);
     } catch (error) {

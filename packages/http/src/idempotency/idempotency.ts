@@ -166,7 +166,7 @@ function openLedger(options: IdempotencyOptions): IdempotencyLedger {
   // What is refused for good runs, as it were, until its time is over.
   const runs = mode === 'refuse' ? ageMs : runMsMax;
   const limits = { ageMs, runMsMax: runs, keysMax, bytesMax };
-  return new IdempotencyLedger({ store, name, storeMsMax, clock, random, ...limits });
+  return new IdempotencyLedger({ store, name, deadlineMs: storeMsMax, clock, random, ...limits });
 }
 
 function readKey(key: string | string[] | undefined): string {

@@ -43,7 +43,7 @@ export class RateLimiter {
     this.#source =
       store === undefined
         ? new MemoryRate(clock, keysMax)
-        : new SharedRate({ store, name, clock, storeMsMax, random }, keysMax);
+        : new SharedRate({ store, name, clock, deadlineMs: storeMsMax, random }, keysMax);
   }
 
   get stats(): { readonly keys: number; readonly shared: number } {

@@ -94,7 +94,7 @@ export class SharedRate implements RateSource {
     if (now < entry.refusedUntil) return refused(entry.refusedUntil - now);
     if (now < this.#downUntil) return this.#withoutStore(rule, key);
     // No more than these can be let through in a window, so that more need not wait to hear it.
-    if (entry.waiters.length >= rule.rule.limit) return refused(this.#link.storeMsMax);
+    if (entry.waiters.length >= rule.rule.limit) return refused(this.#link.deadlineMs);
     const { promise, resolve } = Promise.withResolvers<RateVerdict>();
     entry.waiters.push({ resolve, key });
     if (!entry.isVisiting) void this.#serve(rule, entry);
@@ -112,7 +112,7 @@ export class SharedRate implements RateSource {
     try {
       while (entry.waiters.length > 0) await this.#visit(rule, entry);
     } catch {
-      this.#downUntil = this.#clock.now() + this.#link.storeMsMax;
+      this.#downUntil = this.#clock.now() + this.#link.deadlineMs;
       const waiters = entry.waiters.splice(0);
       for (const { resolve, key } of waiters) resolve(this.#withoutStore(rule, key));
     } finally {

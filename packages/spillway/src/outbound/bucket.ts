@@ -1,34 +1,43 @@
 import { runUntilAborted } from '../base/abort.ts';
 import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { msLeft } from '../base/deadline.ts';
-import { SpillwayError } from '../base/errors.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
-import { Ring } from '../wait/ring.ts';
-import { Waiter } from '../wait/wait-queue.ts';
 import {
   type BucketRule,
-  type BucketState,
-  fullBucket,
-  msUntil,
-  refill,
-  slowDown,
-  spend,
-} from './bucket-state.ts';
+  freshSlots,
+  give,
+  nextRun,
+  rateAt,
+  type SlotRun,
+  type SlotState,
+  slotLifeMs,
+  slowSlots,
+} from './slots.ts';
+import { TokenQueue } from './token-queue.ts';
 
 export interface BucketOptions {
-  /** Tokens that accrue each second; above 0, up to 100,000, fractions allowed. */
+  /**
+   * Tokens that accrue each second; above 0, up to 100,000, fractions allowed. Any second lets at
+   * most this and the burst through: "50 in any second" is a rate of 49 and a burst of 1.
+   */
   readonly ratePerSecond: number;
-  /** Tokens that may be saved up; an integer from 1, by default what accrues in 20 ms. */
+  /** Tokens that may be saved up; an integer from 1. @default what accrues in 20 ms */
   readonly burst?: number | undefined;
   /** How many may wait for tokens; one more is refused. An integer from 0. */
   readonly queueMax: number;
-  /** The longest time to get back to the rate, in milliseconds; from 1, default 60,000. */
+  /**
+   * The longest time to get back to the rate after a round of 429s, in milliseconds; from 1. Each
+   * round that halves the rate again before that doubles it, up to twelve times. @default 5_000
+   */
   readonly recoverMs?: number | undefined;
-  /** Milliseconds after slowing down in which further 429s are old news; from 0, default 1,000. */
+  /** Milliseconds in which 429s are one round; from 0. @default 1_000 */
   readonly roundMs?: number | undefined;
   readonly clock?: Clock | undefined;
+}
+
+export interface SlowOptions {
+  /** How long the other side asks to be left alone, in milliseconds; from 0. @default 0 */
+  readonly retryAfterMs?: number | undefined;
 }
 
 export interface BucketStats<Kind extends string = 'bucket'> {
@@ -39,7 +48,7 @@ export interface BucketStats<Kind extends string = 'bucket'> {
   readonly waiting: number;
   /** Tokens given out. */
   readonly taken: number;
-  /** Callers turned away because the queue was full. */
+  /** Callers turned away because the queue was full, or their deadline too near. */
   readonly refused: number;
   /** How many times the rate was halved. */
   readonly slowed: number;
@@ -47,14 +56,8 @@ export interface BucketStats<Kind extends string = 'bucket'> {
   readonly pausedMs: number;
 }
 
-class Taker extends Waiter<void> {
-  readonly n: number;
-
-  constructor(n: number, signal: AbortSignal | undefined, left: () => void) {
-    super(signal, left);
-    this.n = n;
-  }
-}
+/** A token due within a microsecond is there: timers too short would not move the clock. */
+const dueMs = 0.001;
 
 /**
  * Token bucket: how many may start per second. Starts full, serves in order of arrival, and never
@@ -62,69 +65,43 @@ class Taker extends Waiter<void> {
  */
 export class Bucket implements Runner {
   readonly #rule: BucketRule;
-  readonly #queueMax: number;
   readonly #clock: Clock;
-  readonly #state: BucketState;
-  readonly #takers = new Ring<Taker>();
+  readonly #state: SlotState;
+  readonly #queue: TokenQueue;
   #timer: Disposable | undefined;
-  /** Tokens that those in the queue wait for. */
-  #wanted = 0;
-  #taken = 0;
-  #refused = 0;
   #slowed = 0;
 
   constructor(options: BucketOptions) {
-    const { ratePerSecond, queueMax, recoverMs = 60_000, roundMs = 1_000 } = options;
-    check(
-      ratePerSecond > 0 && ratePerSecond <= 100_000,
-      'ratePerSecond',
-      'a number above 0, up to 100000',
-      ratePerSecond,
-    );
     // Timers are rarely more than 20 ms late, and what accrues meanwhile must not be lost.
-    const burst = options.burst ?? Math.ceil(ratePerSecond / 50);
-    checkInteger('burst', burst, 1);
-    checkInteger('queueMax', queueMax, 0);
-    checkNumber('recoverMs', recoverMs, 1, Number.MAX_SAFE_INTEGER);
-    checkNumber('roundMs', roundMs, 0, Number.MAX_SAFE_INTEGER);
-    this.#rule = { ratePerSecond, burst, recoverMs, roundMs };
-    this.#queueMax = queueMax;
+    this.#rule = bucketRule(options, 50, 1);
     this.#clock = options.clock ?? systemClock;
-    this.#state = fullBucket(this.#rule, this.#clock.now());
+    const now = this.#clock.now();
+    this.#state = freshSlots(this.#rule, this.#oldest(now, false), now);
+    this.#queue = new TokenQueue(
+      { spend: this.#spend, msUntil: this.#msUntil, arm: this.#arm },
+      options.queueMax,
+    );
   }
 
   get stats(): BucketStats {
     const now = this.#clock.now();
-    refill(this.#rule, this.#state, now, this.#takers.size > 0);
+    const { at, stepMs } = this.#next(1, now);
     return {
       kind: 'bucket',
-      tokens: Math.max(0, this.#state.tokens),
-      ratePerSecond: this.#state.ratePerSecond,
-      waiting: this.#takers.size,
-      taken: this.#taken,
-      refused: this.#refused,
+      tokens: at > now + dueMs ? 0 : Math.floor((now + dueMs - at) / stepMs) + 1,
+      ratePerSecond: rateAt(this.#rule, this.#state, now),
+      waiting: this.#queue.size,
+      taken: this.#queue.taken,
+      refused: this.#queue.refused,
       slowed: this.#slowed,
-      pausedMs: Math.max(0, this.#state.at - now),
+      pausedMs: Math.max(0, this.#state.pausedUntil - now),
     };
   }
 
   /** Resolves when `n` tokens are there and all who came before have theirs. */
   async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
     signal?.throwIfAborted();
-    if (this.tryTake(n)) return;
-    // Those whose timer is late have their tokens already: their places are free.
-    if (this.#takers.size >= this.#queueMax) this.#serve();
-    const retryAfterMs = msUntil(this.#rule, this.#state, this.#wanted + n, this.#clock.now());
-    if (this.#takers.size >= this.#queueMax || retryAfterMs > msLeft(signal)) {
-      this.#refused += 1;
-      const message = `${this.#takers.size} waiting for tokens`;
-      return rejectSoon(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
-    }
-    const taker: Taker = new Taker(n, signal, () => this.#leave(taker));
-    this.#takers.push(taker);
-    this.#wanted += n;
-    if (this.#takers.size === 1) this.#arm();
-    return taker.promise;
+    if (!this.tryTake(n)) return this.#queue.wait(n, signal);
   }
 
   /** Takes a token, waiting for it if need be, and runs the task. */
@@ -136,48 +113,72 @@ export class Bucket implements Runner {
   /** Takes `n` tokens if they are there now; never ahead of anybody who waits. */
   tryTake(n = 1): boolean {
     checkInteger('n', n, 1, this.#rule.burst);
-    return this.#takers.size === 0 && this.#spend(n);
+    return this.#queue.tryTake(n);
   }
 
   /**
-   * To be told of a 429: no token for `retryAfterMs`, then half the rate (once per round, never
-   * below 1/16 of the configured one), which grows back evenly within `recoverMs`.
+   * Call after each 429. A stray one lowers the rate by the share of the calls of the last second
+   * or two that was refused. When that was more than a quarter, or the other side asks for more
+   * than a round of silence, there is no token for `retryAfterMs` and then half the rate, never
+   * below 1/16 of the configured one. The rate grows back evenly.
    */
-  slow({ retryAfterMs = 0 }: { readonly retryAfterMs?: number | undefined } = {}): void {
+  slow({ retryAfterMs = 0 }: SlowOptions = {}): void {
     checkNumber('retryAfterMs', retryAfterMs, 0, Number.MAX_SAFE_INTEGER);
-    if (slowDown(this.#rule, this.#state, this.#clock.now(), retryAfterMs)) this.#slowed += 1;
-    this.#arm();
+    const slowing = slowSlots(this.#rule, this.#state, this.#clock.now(), retryAfterMs);
+    if (slowing === 'halved') this.#slowed += 1;
+    this.#queue.serve();
   }
 
-  #spend(n: number): boolean {
-    const contended = this.#takers.size > 0;
-    if (!spend(this.#rule, this.#state, n, this.#clock.now(), contended)) return false;
-    this.#taken += n;
+  /**
+   * Slots before this are gone. Unwanted tokens stop at `burst`; what accrues while somebody waits
+   * and the timer is late is owed to the queue, as far as the life of slots allows.
+   */
+  #oldest(now: number, isContended: boolean): number {
+    const { ratePerSecond, burst } = this.#rule;
+    const savedMs = ((burst - 1) / ratePerSecond) * 1000;
+    return now - Math.max(savedMs, isContended ? slotLifeMs(this.#rule) - 2 * dueMs : 0);
+  }
+
+  #next(n: number, now: number): SlotRun {
+    return nextRun(this.#rule, this.#state, n, this.#oldest(now, this.#queue.size > 0));
+  }
+
+  readonly #spend = (n: number): boolean => {
+    const now = this.#clock.now();
+    const run = this.#next(n, now);
+    if (lastOf(run) > now + dueMs) return false;
+    give(this.#rule, this.#state, run, now);
     return true;
-  }
+  };
 
-  readonly #serve = (): void => {
-    for (let { first } = this.#takers; first && this.#spend(first.n); { first } = this.#takers) {
-      this.#takers.remove(first);
-      this.#wanted -= first.n;
-      first.grant();
-    }
-    this.#arm();
+  readonly #msUntil = (n: number): number => {
+    const now = this.#clock.now();
+    return Math.max(0, lastOf(this.#next(n, now)) - now);
   };
 
   /** One timer, for the oldest: nobody is served before it. */
-  #arm(): void {
+  readonly #arm = (n: number): void => {
     this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
-    const { first } = this.#takers;
-    if (first === undefined) return;
-    const ms = msUntil(this.#rule, this.#state, first.n, this.#clock.now());
-    this.#timer = this.#clock.after(ms, this.#serve);
-  }
+    this.#timer = n > 0 ? this.#clock.after(this.#msUntil(n), this.#queue.serve) : undefined;
+  };
+}
 
-  #leave(taker: Taker): void {
-    this.#wanted -= taker.n;
-    // The next may want less than the one that left, so its tokens may be there already.
-    this.#serve();
-  }
+function lastOf({ at, stepMs, n }: SlotRun): number {
+  return at + (n - 1) * stepMs;
+}
+
+/** The checked rule; by default a burst is what accrues in a second over `burstsPerSecond`. */
+export function bucketRule(
+  options: BucketOptions,
+  burstsPerSecond: number,
+  burstMin: number,
+): BucketRule {
+  const { ratePerSecond, recoverMs = 5_000, roundMs = 1_000 } = options;
+  const isRate = typeof ratePerSecond === 'number' && ratePerSecond > 0 && ratePerSecond <= 100_000;
+  check(isRate, 'ratePerSecond', 'a number above 0, up to 100000', ratePerSecond);
+  const burst = options.burst ?? Math.ceil(ratePerSecond / burstsPerSecond);
+  checkInteger('burst', burst, burstMin);
+  checkNumber('recoverMs', recoverMs, 1, Number.MAX_SAFE_INTEGER);
+  checkNumber('roundMs', roundMs, 0, Number.MAX_SAFE_INTEGER);
+  return { ratePerSecond, burst, recoverMs, roundMs };
 }

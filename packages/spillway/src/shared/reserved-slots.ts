@@ -1,15 +1,13 @@
-import type { BucketRule } from '../outbound/bucket-state.ts';
-import { type SlotRun, slotLifeMs, without } from './shared-bucket-state.ts';
+import { type BucketRule, type SlotRun, slotLifeMs, without } from '../outbound/slots.ts';
 import type { StoreTime } from './store-time.ts';
 
 /** More than the rounding error of all that is added up here, in milliseconds. */
 const hairMs = 0.001;
-/** By how much less is known of the store's time when its answer is as old as it may be. */
+/** Extra uncertainty of the store's time when the last answer is at its oldest, in milliseconds. */
 const waitingMs = 2;
 
 /** Slots for tokens that will be used together, and when. */
 interface Use {
-  readonly index: number;
   /** In how many milliseconds. */
   readonly ms: number;
   /** How many slots it costs. */
@@ -17,11 +15,15 @@ interface Use {
 }
 
 /**
- * The slots that this process holds. `n` tokens used together count as `n` slots, 1 / rate apart,
- * of which the last has come and the first is not too old. Which slots that is depends on the
- * store's time, and that is known within bounds only: all that it may be are used up.
+ * The slots that this process has reserved. `n` tokens used together need `n` slots, 1 / rate
+ * apart, of which the last has come and the first is not too old:
+ *
+ *     store time   ──┬────┬────┬────┬────┬────┬──────>
+ *     slots          1    2    3    4    5    6
+ *     now is here                  [~~~~~~]            known only to lie between two moments
+ *     3 together                   at the earliest 2 3 4, at the latest 3 4 5: 2 to 5 are used up
  */
-export class Hand {
+export class ReservedSlots {
   readonly #rule: BucketRule;
   readonly #time: StoreTime;
   #runs: SlotRun[] = [];
@@ -35,15 +37,12 @@ export class Hand {
     return this.#runs.reduce((sum, { n }) => sum + n, 0);
   }
 
-  add(runs: readonly SlotRun[]): void {
-    this.#runs = [...this.#runs, ...runs].sort((a, b) => a.at - b.at);
+  add(run: SlotRun): void {
+    this.#runs = [...this.#runs, run].sort((a, b) => a.at - b.at);
   }
 
-  /** Forgets all it holds, and tells what that was. */
-  clear(): readonly SlotRun[] {
-    const runs = this.#runs;
+  clear(): void {
     this.#runs = [];
-    return runs;
   }
 
   /** How many slots in a run `n` tokens together will cost at the most, if all goes well. */
@@ -55,34 +54,35 @@ export class Hand {
 
   /** Milliseconds until `n` may be used together; undefined when nothing here will do. */
   msUntil(n: number, now: number): number | undefined {
-    return this.#find(n, now)?.ms;
+    return this.#find(n, now)?.use.ms;
   }
 
-  /** False, and nothing spent, if they may not be used now. */
+  /** Takes the slots of `n` tokens; false, and nothing taken, if they may not be used now. */
   spend(n: number, now: number): boolean {
-    const use = this.#find(n, now);
-    if (use === undefined || use.ms > 0) return false;
-    const rest = without(this.#runs[use.index] as SlotRun, use.slots);
-    this.#runs.splice(use.index, 1, ...(rest.n > 0 ? [rest] : []));
+    const found = this.#find(n, now);
+    if (found === undefined || found.use.ms > 0) return false;
+    const rest = without(this.#runs[found.index] as SlotRun, found.use.slots);
+    this.#runs.splice(found.index, 1, ...(rest.n > 0 ? [rest] : []));
     return true;
   }
 
-  #find(n: number, now: number): Use | undefined {
+  #find(n: number, now: number): { readonly index: number; readonly use: Use } | undefined {
     const runs = this.#runs;
     while (runs[0] !== undefined && this.#use(runs[0], 1, now) === undefined) runs.shift();
     for (const [index, run] of runs.entries()) {
       const use = this.#use(run, n, now);
-      if (use !== undefined) return { index, ...use };
+      if (use !== undefined) return { index, use };
     }
     return undefined;
   }
 
-  #use({ at, stepMs, n }: SlotRun, count: number, now: number): Omit<Use, 'index'> | undefined {
+  #use({ at, stepMs, n }: SlotRun, count: number, now: number): Use | undefined {
     const last = at + (count - 1) * stepMs + hairMs;
-    const usedAt = Math.max(now, this.#time.latest(last));
+    const usedAt = Math.max(now, this.#time.arrival(last));
     // What lies ahead is used soon after an answer, so the time will be known as well as now.
-    const usedMax = usedAt > now ? last + this.#time.unsureMs(now) : this.#time.max(now);
-    const lateMs = usedMax - last - this.#slackMs(count);
+    const isAhead = usedAt > now;
+    const latest = isAhead ? last + this.#time.unsureMs(now) : this.#time.at(now).latest;
+    const lateMs = latest - last - this.#slackMs(count);
     const slots = count + Math.max(0, Math.ceil(lateMs / stepMs));
     // A timer too short to move the clock would be asked for again and again.
     const ms = usedAt - now > hairMs / 2 ? usedAt - now : 0;

@@ -56,7 +56,7 @@ export class BreakerRecord {
   readonly #random: Random;
 
   constructor(options: SharedOptions, rule: BreakerRule, random: Random) {
-    this.#link = new StoreLink({ ...options, storeMsMax: options.storeMsMax ?? 500 });
+    this.#link = new StoreLink({ ...options, deadlineMs: options.deadlineMs ?? 500 });
     this.#name = `breaker/${options.name}`;
     this.#rule = rule;
     this.#random = random;

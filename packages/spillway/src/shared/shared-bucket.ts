@@ -1,25 +1,24 @@
 import { runUntilAborted } from '../base/abort.ts';
-import { check, checkInteger, checkNumber } from '../base/check.ts';
+import { checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { msLeft } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import type { Bucket, BucketOptions, BucketStats } from '../outbound/bucket.ts';
-import type { BucketRule } from '../outbound/bucket-state.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
-import { Ring } from '../wait/ring.ts';
-import { Waiter } from '../wait/wait-queue.ts';
-import { SlotSource } from './slot-reserver.ts';
+import {
+  type BucketOptions,
+  type BucketStats,
+  bucketRule,
+  type SlowOptions,
+} from '../outbound/bucket.ts';
+import { TokenQueue } from '../outbound/token-queue.ts';
+import { SlotReserver } from './slot-reserver.ts';
 import type { SharedOptions } from './store-link.ts';
 
 export interface SharedBucketOptions extends Omit<BucketOptions, 'burst'>, SharedOptions {
-  /** Tokens that may be saved up, at least what accrues in 20 ms; by default in 100 ms. */
-  readonly burst?: number | undefined;
   /**
-   * The share of the rate that this process gives out by itself while the store is unreachable;
-   * from 0 to 1, default 0: then it gives out nothing.
+   * Tokens that may be saved up; an integer, at least what accrues in 20 ms.
+   * @default what accrues in 100 ms
    */
-  readonly localShare?: number | undefined;
+  readonly burst?: number | undefined;
 }
 
 export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
@@ -30,95 +29,60 @@ export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
   readonly reachable: boolean;
 }
 
-class Taker extends Waiter<void> {
-  readonly n: number;
-
-  constructor(n: number, signal: AbortSignal | undefined, left: () => void) {
-    super(signal, left);
-    this.n = n;
-  }
-}
-
 /**
  * A bucket that many processes take from, who together stay within rate + burst in any second. Each
  * reserves some tokens ahead, every one with the short time in which it may be used. What is left
- * goes back to the others when it is closed, and expires when its process crashes.
+ * when a process ends expires. Without the store it gives out nothing.
  */
-export class SharedBucket
-  implements Runner, Pick<Bucket, 'take' | 'tryTake' | 'slow'>, AsyncDisposable
-{
+export class SharedBucket implements Runner, AsyncDisposable {
+  readonly name: string;
   readonly #burst: number;
-  readonly #queueMax: number;
-  readonly #source: SlotSource;
+  readonly #reserver: SlotReserver;
   readonly #clock: Clock;
-  readonly #takers = new Ring<Taker>();
+  readonly #queue: TokenQueue;
   #timer: Disposable | undefined;
-  #fetching: Promise<void> | undefined;
-  #closing: Promise<void> | undefined;
+  #reserving: Promise<void> | undefined;
+  #isClosed = false;
   #pausedUntil = 0;
-  /** Tokens that those in the queue wait for. */
-  #wanted = 0;
-  /** What this process lately took in the time of a batch. */
+  /** Tokens that this process lately took in the time of a batch. */
   #usual = 0;
-  #fetchedAt = 0;
+  #reservedAt = 0;
   #takenBefore = 0;
-  #taken = 0;
-  #refused = 0;
   #slowed = 0;
 
   constructor(options: SharedBucketOptions) {
-    const { ratePerSecond, queueMax, recoverMs = 60_000, roundMs = 1_000 } = options;
-    const { localShare = 0 } = options;
-    const rateRule = 'a number above 0, up to 100000';
-    check(ratePerSecond > 0 && ratePerSecond <= 100_000, 'ratePerSecond', rateRule, ratePerSecond);
-    const burst = options.burst ?? Math.ceil(ratePerSecond / 10);
-    checkInteger('burst', burst, Math.max(1, Math.ceil(ratePerSecond / 50)));
-    checkInteger('queueMax', queueMax, 0);
-    checkNumber('recoverMs', recoverMs, 1, Number.MAX_SAFE_INTEGER);
-    checkNumber('roundMs', roundMs, 0, Number.MAX_SAFE_INTEGER);
-    checkNumber('localShare', localShare, 0, 1);
-    const rule: BucketRule = { ratePerSecond, burst, recoverMs, roundMs };
-    this.#burst = burst;
-    this.#queueMax = queueMax;
+    const rule = bucketRule(options, 10, Math.max(1, Math.ceil(options.ratePerSecond / 50)));
+    this.name = options.name;
+    this.#burst = rule.burst;
     this.#clock = options.clock ?? systemClock;
-    this.#source = new SlotSource(options, rule, localShare);
+    this.#reserver = new SlotReserver(options, rule);
+    this.#queue = new TokenQueue(
+      { spend: this.#spend, msUntil: this.#msUntil, arm: this.#arm },
+      options.queueMax,
+    );
   }
 
   get stats(): SharedBucketStats {
-    const { hand, ratePerSecond, borrowed, trips, reachable } = this.#source;
+    const { slots, ratePerSecond, borrowed, trips, isReachable } = this.#reserver;
     return {
       kind: 'shared-bucket',
-      tokens: hand.left,
+      tokens: slots.left,
       ratePerSecond,
-      waiting: this.#takers.size,
-      taken: this.#taken,
-      refused: this.#refused,
+      waiting: this.#queue.size,
+      taken: this.#queue.taken,
+      refused: this.#queue.refused,
       slowed: this.#slowed,
       pausedMs: Math.max(0, this.#pausedUntil - this.#clock.now()),
       borrowed,
       trips,
-      reachable,
+      reachable: isReachable,
     };
   }
 
   /** Resolves when `n` tokens are there and all who came before in this process have theirs. */
   async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
     signal?.throwIfAborted();
-    if (this.tryTake(n)) return;
-    const retryAfterMs = ((this.#wanted + n) / this.#source.ratePerSecond) * 1000;
-    if (this.#takers.size >= this.#queueMax || retryAfterMs > msLeft(signal)) {
-      this.#refused += 1;
-      const message = `${this.#takers.size} waiting for tokens`;
-      return rejectSoon(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
-    }
-    const taker: Taker = new Taker(n, signal, () => {
-      this.#wanted -= n;
-      this.#serve();
-    });
-    this.#takers.push(taker);
-    this.#wanted += n;
-    if (this.#takers.size === 1) this.#serve();
-    return taker.promise;
+    if (!this.tryTake(n)) return this.#queue.wait(n, signal);
   }
 
   /** Takes a token, waiting for it if need be, and runs the task. */
@@ -130,134 +94,122 @@ export class SharedBucket
   /** Takes `n` of the tokens reserved here, at most the burst; else asks for some. */
   tryTake(n = 1): boolean {
     checkInteger('n', n, 1, this.#burst);
-    if (this.#closing !== undefined) throw closed();
-    if (this.#takers.size > 0) return false;
-    const taken = this.#spend(n);
-    const msUntilAsk = this.#msUntilAsk(taken ? 0 : n);
-    if (msUntilAsk === 0) this.#fetch(taken ? 0 : n);
-    return taken;
+    if (this.#isClosed) throw closed();
+    if (this.#queue.size > 0) return false;
+    const isTaken = this.#queue.tryTake(n);
+    const missing = isTaken ? 0 : n;
+    if (this.#msUntilAsk(missing) === 0) this.#reserve(missing);
+    return isTaken;
   }
 
-  /** To be told of a 429: all processes pause and slow down, within a second. */
-  slow({ retryAfterMs = 0 }: { readonly retryAfterMs?: number | undefined } = {}): void {
+  /** Call after each 429: as {@link Bucket.slow}, for all processes, within a second. */
+  slow({ retryAfterMs = 0 }: SlowOptions = {}): void {
     checkNumber('retryAfterMs', retryAfterMs, 0, Number.MAX_SAFE_INTEGER);
-    this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.now() + retryAfterMs);
-    this.#source.slow(retryAfterMs).then(
-      (halved) => {
-        if (halved) this.#slowed += 1;
-      },
-      () => {},
-    );
-    this.#serve();
+    void this.#slow(retryAfterMs);
   }
 
-  /** Refuses all who wait, and gives back what was reserved. */
-  [Symbol.asyncDispose](): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+  /** Refuses all who wait; what is reserved expires. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#queue.refuseAll(closed());
+    await this.#reserving;
   }
 
-  async #close(): Promise<void> {
-    this.#refuseAll(closed());
-    // What is asked for now must be given back as well.
-    await this.#fetching;
-    await this.#source.giveBack();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
-  #refuseAll(reason: unknown): void {
-    this.#timer?.[Symbol.dispose]();
-    this.#wanted = 0;
-    for (let taker = this.#takers.shift(); taker; taker = this.#takers.shift()) {
-      taker.refuse(reason);
-    }
+  async #slow(retryAfterMs: number): Promise<void> {
+    const pausedUntil = this.#clock.now() + retryAfterMs;
+    // A store that cannot be told hears of the next 429.
+    if (!(await this.#reserver.slow(retryAfterMs).catch(() => false))) return;
+    this.#slowed += 1;
+    this.#pausedUntil = Math.max(this.#pausedUntil, pausedUntil);
+    this.#queue.serve();
   }
 
-  #spend(n: number): boolean {
-    const now = this.#source.now();
-    const { hand, trustedUntil } = this.#source;
-    if (now >= trustedUntil || !hand.spend(n, now)) return false;
-    this.#taken += n;
-    return true;
-  }
+  readonly #spend = (n: number): boolean => {
+    const now = this.#reserver.now();
+    return now < this.#reserver.trustedUntil && this.#reserver.slots.spend(n, now);
+  };
 
-  readonly #serve = (): void => {
-    this.#timer?.[Symbol.dispose]();
-    let { first } = this.#takers;
-    for (; first && this.#spend(first.n); { first } = this.#takers) {
-      this.#takers.remove(first);
-      this.#wanted -= first.n;
-      first.grant();
-    }
-    if (first && this.#closing === undefined) this.#await(first.n);
+  /** At the least: other processes may come in between. */
+  readonly #msUntil = (n: number): number => {
+    const { slots, ratePerSecond } = this.#reserver;
+    return (Math.max(0, n - slots.left - this.#burst) / ratePerSecond) * 1000;
   };
 
   /** The first has to wait: until its slots have come, or until it is time to ask for some. */
-  #await(n: number): void {
-    const now = this.#source.now();
+  readonly #arm = (n: number): void => {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+    if (n === 0 || this.#isClosed) return;
+    const now = this.#reserver.now();
     const askMs = this.#msUntilAsk(n) ?? Infinity;
-    if (askMs === 0) this.#fetch(n);
-    const slotMs = this.#source.hand.msUntil(n, now) ?? Infinity;
-    const isTrusted = now + slotMs < this.#source.trustedUntil;
+    if (askMs === 0) this.#reserve(n);
+    const slotMs = this.#reserver.slots.msUntil(n, now) ?? Infinity;
+    const isTrusted = now + slotMs < this.#reserver.trustedUntil;
     // An answer that is on its way goes on from here by itself.
     const ms = Math.min(isTrusted ? slotMs : Infinity, askMs === 0 ? Infinity : askMs);
-    this.#timer = this.#clock.after(ms, this.#serve);
-  }
+    this.#timer = this.#clock.after(ms, this.#queue.serve);
+  };
 
   /** Milliseconds until it is time to ask the store; undefined while there is no need to. */
   #msUntilAsk(n: number): number | undefined {
-    const now = this.#source.now();
-    if (this.#fetching !== undefined) return undefined;
+    const now = this.#reserver.now();
+    if (this.#reserving !== undefined) return undefined;
     if (now < this.#pausedUntil) return this.#pausedUntil - now;
-    const { hand, trustedUntil, leadMs, batch } = this.#source;
-    const slotMs = n > 0 ? hand.msUntil(n, now) : 0;
+    const { slots, trustedUntil, leadMs, batch } = this.#reserver;
+    const slotMs = n > 0 ? slots.msUntil(n, now) : 0;
     if (slotMs === undefined) return 0;
     // What is there has to be confirmed first, and may be far ahead.
     if (now + slotMs >= trustedUntil) return slotMs - leadMs < 1 ? 0 : slotMs - leadMs;
     // A quarter of it is left: a visit for a token or two is not worth it yet.
-    const target = Math.min(batch, Math.max(n, this.#wanted, Math.ceil(this.#usual)));
-    return hand.left * 4 < target ? 0 : undefined;
+    const target = Math.min(batch, Math.max(n, this.#queue.wanted, Math.ceil(this.#usual)));
+    return slots.left * 4 < target ? 0 : undefined;
   }
 
-  #fetch(together: number): void {
-    const { hand } = this.#source;
-    const isHere = together === 0 || hand.msUntil(together, this.#source.now()) !== undefined;
-    const n = Math.max(isHere ? 0 : together, this.#missing());
-    this.#fetching = this.#ask(n, isHere ? 0 : together);
+  #reserve(together: number): void {
+    const { slots } = this.#reserver;
+    const isHere = together === 0 || slots.msUntil(together, this.#reserver.now()) !== undefined;
+    const inOne = isHere ? 0 : together;
+    this.#reserving = this.#visit(Math.max(inOne, this.#missing()), inOne);
   }
 
-  /** What to reserve for those who wait, up to a batch, so that none needs parts of two. */
+  /** How many to reserve for those who wait, up to a batch, so that none needs parts of two. */
   #missing(): number {
-    const { hand, batch } = this.#source;
-    let covered = hand.left;
+    const { slots, batch } = this.#reserver;
+    let covered = slots.left;
     let sum = 0;
-    for (const { n } of this.#takers) {
+    for (const n of this.#queue.wants()) {
       if (sum === 0 && n <= covered) covered -= n;
       else if (sum > 0 && sum + n > batch) break;
       else sum += n;
     }
-    return Math.max(sum, Math.min(batch, Math.ceil(this.#usual)) - hand.left);
+    return Math.max(sum, Math.min(batch, Math.ceil(this.#usual)) - slots.left);
   }
 
-  async #ask(n: number, together: number): Promise<void> {
+  async #visit(n: number, together: number): Promise<void> {
     let error: unknown;
     try {
-      await this.#source.fetch(n, together);
+      await this.#reserver.reserve(n, together);
     } catch (reason) {
       error = reason;
     }
-    this.#fetching = undefined;
+    this.#reserving = undefined;
     if (error === undefined) this.#learn();
-    else this.#refuseAll(error);
-    this.#serve();
+    else this.#queue.refuseAll(error);
+    this.#queue.serve();
   }
 
   #learn(): void {
     const now = this.#clock.now();
-    const { batch, ratePerSecond } = this.#source;
-    const ms = Math.max(1, now - this.#fetchedAt);
-    this.#usual = ((this.#taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
-    this.#takenBefore = this.#taken;
-    this.#fetchedAt = now;
+    const { batch, ratePerSecond } = this.#reserver;
+    const ms = Math.max(1, now - this.#reservedAt);
+    const taken = this.#queue.taken - this.#takenBefore;
+    this.#usual = (taken * batch * 1000) / ratePerSecond / ms;
+    this.#takenBefore = this.#queue.taken;
+    this.#reservedAt = now;
   }
 }
 

@@ -12,8 +12,8 @@ export interface SharedOptions {
   readonly store: Store;
   /** The same for all who share it; not empty. */
   readonly name: string;
-  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
-  readonly storeMsMax?: number | undefined;
+  /** How long the store may fail or be silent, in milliseconds; from 10. @default 1_000 */
+  readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
@@ -38,14 +38,6 @@ export interface Decision<T> {
   readonly value: T;
 }
 
-export interface UpdateOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** What it would read, if nobody has changed it; its versions have to be checked. */
-  readonly guess?: Sighting | undefined;
-  /** Whether it rejects rather than commit again what may have been done already. */
-  readonly once?: boolean | undefined;
-}
-
 export interface Updated<T> {
   readonly value: T;
   readonly seen: Sighting;
@@ -58,15 +50,15 @@ export class StoreLink {
   readonly #name: string;
   readonly #random: Random;
   readonly clock: Clock;
-  readonly storeMsMax: number;
+  readonly deadlineMs: number;
 
   constructor(options: SharedOptions) {
-    const { store, name, storeMsMax = 1_000 } = options;
+    const { store, name, deadlineMs = 1_000 } = options;
     check(typeof name === 'string' && name !== '', 'name', 'a string that is not empty', name);
-    checkNumber('storeMsMax', storeMsMax, 10, Number.MAX_SAFE_INTEGER);
+    checkNumber('deadlineMs', deadlineMs, 10, Number.MAX_SAFE_INTEGER);
     this.#store = store;
     this.#name = name;
-    this.storeMsMax = storeMsMax;
+    this.deadlineMs = deadlineMs;
     this.clock = options.clock ?? systemClock;
     this.#random = options.random ?? systemRandom;
   }
@@ -99,36 +91,29 @@ export class StoreLink {
   }
 
   /**
-   * Reads, decides and commits; after a conflict or a failure all of it again, within `storeMsMax`.
+   * Reads, decides and commits; after a conflict or a failure all of it again, within `deadlineMs`.
    * What a lost answer was about may have been done: the decision has to recognise its own work.
-   * With a guess of what it would read, it commits at once: right or not, the versions tell.
    */
   async update<T>(
     names: readonly string[],
     decide: (seen: Sighting) => Decision<T>,
-    { signal, guess, once = false }: UpdateOptions = {},
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<Updated<T>> {
     // By a timer: what the clock shows may jump.
-    using limit = deadline(this.clock, this.storeMsMax, signal);
+    using limit = deadline(this.clock, this.deadlineMs, signal);
     let fault: unknown;
     const note = (error: unknown): undefined => {
       signal?.throwIfAborted();
       if (fault === undefined || !limit.signal.aborted) fault = error;
     };
-    const noteCommit = (error: unknown): undefined => {
-      if (once) throw error;
-      note(error);
-    };
     for (let attempt = 0; ; attempt += 1) {
-      const isGuess = attempt === 0 && guess !== undefined;
-      const seen = isGuess ? guess : await this.read(names, limit.signal).catch(note);
+      const seen = await this.read(names, limit.signal).catch(note);
       if (seen !== undefined) {
         const { changes, value } = decide(seen);
         if (changes === undefined) return { value, seen, done: undefined };
-        const done = await this.commit(changes, limit.signal).catch(noteCommit);
+        const done = await this.commit(changes, limit.signal).catch(note);
         if (done !== undefined) return { value, seen, done };
       }
-      if (isGuess && fault === undefined) continue;
       const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
       await pause(this.clock, pauseMs, limit.signal).catch(note);
       if (limit.signal.aborted) throw this.#unreachable(fault);
@@ -140,15 +125,15 @@ export class StoreLink {
     call: (limit: AbortSignal) => Promise<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
-    using limit = deadline(this.clock, this.storeMsMax / 3, signal);
+    using limit = deadline(this.clock, this.deadlineMs / 3, signal);
     limit.signal.throwIfAborted();
     return await untilAborted(call(limit.signal), limit.signal);
   }
 
   #unreachable(cause: unknown): SpillwayError {
-    const message = `${this.#name}: no success with the store within ${this.storeMsMax} ms`;
+    const message = `${this.#name}: no success with the store within ${this.deadlineMs} ms`;
     return new SpillwayError('STORE_UNREACHABLE', message, {
-      retryAfterMs: this.storeMsMax,
+      retryAfterMs: this.deadlineMs,
       ...(cause === undefined ? {} : { cause }),
     });
   }

@@ -3,47 +3,57 @@ const driftMax = 0.001;
 /** A store may tell the time in whole milliseconds, cut off: SQLite does. */
 const grainMs = 1;
 
+/** A moment of which only is known that it lies between two others. */
+export interface Between {
+  readonly earliest: number;
+  readonly latest: number;
+}
+
 /**
  * What is known of a store's clock from here: its time lay between the sending of each question
  * and the coming of its answer. Both bounds are safe, and the quickest answer says most.
  */
 export class StoreTime {
-  #aheadMin = -Infinity;
-  #aheadMax = Infinity;
-  #at = 0;
+  /** How far the store's clock is ahead of the one here. */
+  #ahead: Between = { earliest: -Infinity, latest: Infinity };
+  #notedAt = 0;
 
   note(seen: { readonly sentAt: number; readonly receivedAt: number; readonly now: number }): void {
     const { sentAt, receivedAt, now } = seen;
     // The clock here went back meanwhile: this tells nothing.
     if (receivedAt < sentAt) return;
-    const drift = Math.abs(receivedAt - this.#at) * driftMax;
-    const newest = { min: now - receivedAt, max: now + grainMs - sentAt };
-    const min = Math.max(this.#aheadMin - drift, newest.min);
-    const max = Math.min(this.#aheadMax + drift, newest.max);
+    const newest = { earliest: now - receivedAt, latest: now + grainMs - sentAt };
+    const known = this.#aheadAt(receivedAt);
+    const both = {
+      earliest: Math.max(known.earliest, newest.earliest),
+      latest: Math.min(known.latest, newest.latest),
+    };
     // Bounds that exclude each other mean that a clock has jumped: only the newest answer counts.
-    this.#aheadMin = min <= max ? min : newest.min;
-    this.#aheadMax = min <= max ? max : newest.max;
-    this.#at = receivedAt;
+    this.#ahead = both.earliest <= both.latest ? both : newest;
+    this.#notedAt = receivedAt;
   }
 
-  /** The store's time at that moment here, at the least. */
-  min(at: number): number {
-    return at + this.#aheadMin - Math.abs(at - this.#at) * driftMax;
+  /** The store's time at a moment here. */
+  at(here: number): Between {
+    const { earliest, latest } = this.#aheadAt(here);
+    return { earliest: here + earliest, latest: here + latest };
   }
 
-  /** The store's time at that moment here, at the most. */
-  max(at: number): number {
-    return at + this.#aheadMax + Math.abs(at - this.#at) * driftMax;
+  /** The width of these bounds, in milliseconds. */
+  unsureMs(here: number): number {
+    const { earliest, latest } = this.at(here);
+    return latest - earliest;
   }
 
-  /** By how much the two may differ. */
-  unsureMs(at: number): number {
-    return this.max(at) - this.min(at);
+  /** The first moment here, from the last answer on, at which the store's time has surely come. */
+  arrival(storeMs: number): number {
+    const sinceMs = storeMs - this.#ahead.earliest - this.#notedAt;
+    return this.#notedAt + Math.max(0, sinceMs / (1 - driftMax));
   }
 
-  /** The moment here, from the last answer on, from which that moment of the store has come. */
-  latest(storeMs: number): number {
-    const sinceMs = storeMs - this.#aheadMin - this.#at;
-    return this.#at + Math.max(0, sinceMs / (1 - driftMax));
+  #aheadAt(here: number): Between {
+    const driftMs = Math.abs(here - this.#notedAt) * driftMax;
+    const { earliest, latest } = this.#ahead;
+    return { earliest: earliest - driftMs, latest: latest + driftMs };
   }
 }

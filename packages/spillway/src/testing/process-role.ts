@@ -43,7 +43,7 @@ async function fight(store: Store): Promise<void> {
         ttlMs: leaseMs,
         queueMax: 20,
         pollMs: 10,
-        storeMsMax: 10_000,
+        deadlineMs: 10_000,
       });
       for (let i = 0; i < 3 && !lease.signal.aborted; i += 1) {
         const changes = lease.guard([{ name: 'log', value: lease.fence }]);
@@ -115,7 +115,7 @@ async function call(store: Store, commands: Commands): Promise<void> {
     cooldownMs,
     jitter: 0,
     successesToClose: 1,
-    storeMsMax: 5_000,
+    deadlineMs: 5_000,
   });
   const task = async () => {
     say('began');

@@ -97,7 +97,7 @@ await explore(seeds, async (random) => {
       cooldownMsMax: 900,
       successesToClose: 1,
       probeMsMax,
-      storeMsMax: 5000,
+      deadlineMs: 5000,
       clock: process,
       random,
     });

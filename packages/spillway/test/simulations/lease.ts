@@ -48,7 +48,7 @@ async function live(clock: VirtualClock, party: Party, random: Random): Promise<
       ttlMs: 60,
       queueMax: 9,
       pollMs,
-      storeMsMax: 200,
+      deadlineMs: 200,
     }).catch((error) => void assert.equal(error.code, 'STORE_UNREACHABLE'));
     if (!lease) continue;
     party.lease = lease;
