@@ -33,7 +33,7 @@ export async function launch(name, app) {
  */
 function installedNode(app) {
   for (let folder = app; folder !== dirname(folder); folder = dirname(folder)) {
-    const node = join(folder, 'node_modules', 'node', 'bin', 'node');
+    const node = join(folder, 'node_modules', '.bin', 'node');
     if (existsSync(node)) return node;
   }
   return undefined;

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { SqliteStore, type Store } from 'spillway';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { openDatabase } from 'spillway-sql';
 import type { Bench, Contestant, Run } from './contest.ts';
-import { startPostgres } from './shared-bucket/postgres.ts';
 
 /** Takes one token; resolves when it may be used. */
 export type Take = () => Promise<unknown>;
@@ -63,7 +63,7 @@ async function sqlite(stack: AsyncDisposableStack): Promise<() => Promise<Store>
 }
 
 async function postgres(stack: AsyncDisposableStack): Promise<() => Promise<Store>> {
-  const url = await startPostgres(stack);
+  const url = await postgresUrl(stack, { settings: [] });
   return async () => {
     const database = stack.use(await openDatabase<unknown>(url, { connectionsMax: 2 }));
     return database.store();

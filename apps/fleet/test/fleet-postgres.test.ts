@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { draws, sprtArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, until } from './fixtures/fleet-site.ts';
-import { postgresUrl } from './fixtures/postgres-process.ts';
 
 describe('a fleet service, on Postgres', () => {
   const stack = new AsyncDisposableStack();

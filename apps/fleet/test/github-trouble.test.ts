@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
+import { StandIn } from 'spillway-fixtures/stand-in';
 import { Github } from '../src/outside/github.ts';
 import { outsideDispatcher } from '../src/outside/proxy.ts';
 import { commit, openGithub, other, passing, repo, sha } from './fixtures/github-scene.ts';
-import { StandIn } from './fixtures/stand-in.ts';
 
 describe('GitHub in trouble', () => {
   it('is asked once more after a failure, and an old answer is better than none', async () => {
@@ -42,7 +42,7 @@ describe('GitHub in trouble', () => {
     await assert.rejects(github.commit(repo, 'd'), { code: 'BREAKER_OPEN' });
     assert.equal(standIn.asked.length, asked);
     await clock.advance(10_000);
-    standIn.tell(commit);
+    standIn.tellJson(commit);
     assert.equal((await github.commit(repo, 'e'))?.sha, sha);
     assert.equal((await github.commit(repo, 'f'))?.sha, sha);
   });
@@ -164,7 +164,7 @@ describe('the budget at GitHub', () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github, clock } = await openGithub(stack);
     assert.equal(github.budget._uninitialized, true);
-    standIn.tell({ ...commit, merge_base_commit: { sha } }, limits(31, 100));
+    standIn.tellJson({ ...commit, merge_base_commit: { sha } }, limits(31, 100));
     await github.refreshBudget();
     const told = { limit: 60, remaining: 29, reset: 100, used: 31 };
     assert.deepEqual(github.budget, { ...told, resource: 'core', _uninitialized: false });
@@ -194,7 +194,7 @@ describe('the budget at GitHub', () => {
       });
       assert.equal(standIn.asked.length, 1);
       await clock.advance(1_000);
-      standIn.tell(commit);
+      standIn.tellJson(commit);
       assert.equal((await github.commit(repo, 'b'))?.sha, sha);
     }
   });
@@ -202,7 +202,7 @@ describe('the budget at GitHub', () => {
   it('is spared by a rate of its own: a burst of questions is spread', async () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github, clock } = await openGithub(stack);
-    standIn.tell(commit);
+    standIn.tellJson(commit);
     const all = Array.from({ length: 30 }, (_, at) => github.commit(repo, `b${at}`));
     await Promise.all(all.slice(0, 10));
     assert.equal(standIn.asked.length, 10);
@@ -215,7 +215,7 @@ describe('the way outside', () => {
   it('goes through the proxy that the environment names, unless told otherwise', async () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, options, clock } = await openGithub(stack);
-    standIn.tell(commit);
+    standIn.tellJson(commit);
     const proxy = stack.use(await StandIn.open());
     const tunnels: string[] = [];
     proxy.serve = (_request, response) => response.end(JSON.stringify({ ...commit, sha: other }));

@@ -30,7 +30,7 @@ describe('what is asked of GitHub', () => {
   it('is asked once for what cannot change, by however many at once', async () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github } = await openGithub(stack);
-    standIn.tell({ merge_base_commit: { sha: other } });
+    standIn.tellJson({ merge_base_commit: { sha: other } });
     const shas = { base: sha, head: other };
     const all = await Promise.all(Array.from({ length: 50 }, () => github.mergeBase(repo, shas)));
     assert.deepEqual(new Set(all), new Set([other]));
@@ -53,13 +53,13 @@ describe('what is asked of GitHub', () => {
       assert.equal((await github.commit(repo, 'master'))?.sha, sha);
     }
     assert.deepEqual(validators, [undefined, '"v1"', '"v1"']);
-    standIn.tell({ full_name: 'someone/Engine', source: { full_name: 'official/Engine' } });
+    standIn.tellJson({ full_name: 'someone/Engine', source: { full_name: 'official/Engine' } });
     const known = {
       url: 'https://github.com/someone/Engine',
       rootUrl: 'https://github.com/official/Engine',
     };
     assert.deepEqual(await github.repository(repo), known);
-    standIn.tell({ full_name: 'x/y' });
+    standIn.tellJson({ full_name: 'x/y' });
     assert.deepEqual(await github.repository(repo), known, 'fresh for ten minutes');
     await clock.advance(600_000);
     const root = 'https://github.com/x/y';
@@ -70,7 +70,7 @@ describe('what is asked of GitHub', () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github } = await openGithub(stack);
     const entry = { total: 2, white: 1, black: 1, min_depth: 1, max_depth: 9, sri: 'A'.repeat(64) };
-    standIn.tell({ 'a.epd': entry });
+    standIn.tellJson({ 'a.epd': entry });
     assert.deepEqual(await github.books(), new Map([['a.epd', entry]]));
     assert.deepEqual(standIn.asked, ['GET /raw/official-stockfish/books/master/books.json']);
   });

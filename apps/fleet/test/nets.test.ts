@@ -3,8 +3,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { StandIn } from 'spillway-fixtures/stand-in';
 import { ask, FleetSite, temporaryFolder } from './fixtures/fleet-site.ts';
-import { StandIn } from './fixtures/stand-in.ts';
 
 const content = randomBytes(300_000);
 const nameOf = (bytes: Buffer) =>

@@ -3,8 +3,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { ask, FleetSite, temporaryFolder } from './fixtures/fleet-site.ts';
-import { postgresUrl } from './fixtures/postgres-process.ts';
 
 describe('reading, with Postgres', () => {
   const stack = new AsyncDisposableStack();

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FileLock } from 'spillway';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from '../src/claim.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
@@ -10,7 +11,6 @@ import { FleetStorage } from '../src/storage/fleet-storage.ts';
 import { exportFleet } from '../src/transfer/export-fleet.ts';
 import { importFleet } from '../src/transfer/import-fleet.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
-import { postgresUrl } from './fixtures/postgres-process.ts';
 
 const action = {
   ...{ action: 'system_event', username: 'x', run_id: null, run: null, task_id: null },

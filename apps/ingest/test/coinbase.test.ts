@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type HarvestAnswer, type Random, seededRandom } from 'spillway';
+import { StandIn } from 'spillway-fixtures/stand-in';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector, TradePosition } from '../src/connectors/connector.ts';
 import type { TradePage } from '../src/trade-page.ts';
-import { StandIn } from './fixtures/stand-in.ts';
 
 type Trade = Record<string, unknown>;
 
@@ -48,8 +48,8 @@ describe('Coinbase trades', () => {
     site.asked.length = 0;
     for (const asked of pages) if (asked !== undefined) await source.fetch(asked, signal);
     assert.deepEqual(site.asked, [
-      '/products/BTC-USD/trades?limit=1000&after=1001',
-      '/products/BTC-USD/trades?limit=500&after=2501',
+      'GET /products/BTC-USD/trades?limit=1000&after=1001',
+      'GET /products/BTC-USD/trades?limit=500&after=2501',
     ]);
     assert.equal(site.headers['user-agent'], 'spillway-ingest/0.1');
   });
@@ -157,7 +157,7 @@ describe('Coinbase', () => {
   it('tells the newest id, or that there is none', async () => {
     site.tell(JSON.stringify([one(86_326_522)]));
     assert.equal(await connector.latest('BTC-USD', signal), 86_326_522);
-    assert.equal(site.asked.at(-1), '/products/BTC-USD/trades?limit=1');
+    assert.equal(site.asked.at(-1), 'GET /products/BTC-USD/trades?limit=1');
     site.tell('[]');
     assert.equal(await connector.latest('BTC-USD', signal), undefined);
   });

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
+import { StandIn } from 'spillway-fixtures/stand-in';
 import { coinbase } from '../src/connectors/coinbase.ts';
-import { StandIn } from './fixtures/stand-in.ts';
 
 let site: StandIn;
 const { signal } = new AbortController();
@@ -128,7 +128,7 @@ describe('a request to an exchange', () => {
   it('goes to the address it was given, path included, as whom it was told', async () => {
     site.tell(products);
     await ask({ baseUrl: `${site.url}/proxy/`, userAgent: 'me/1' });
-    assert.equal(site.asked.at(-1), '/proxy/products');
+    assert.equal(site.asked.at(-1), 'GET /proxy/products');
     assert.equal(site.headers['user-agent'], 'me/1');
     for (const [options, message] of [
       [{ baseUrl: 'ftp://x' }, /baseUrl: must be an http:\/\/ or https:\/\/ address, got 'ftp:/],

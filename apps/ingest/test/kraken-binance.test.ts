@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
 import type { Connector, Cursor } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
-import { StandIn } from './fixtures/stand-in.ts';
 
 let site: StandIn;
 let krakenSite: Connector;
@@ -39,7 +39,7 @@ describe('Kraken trades', () => {
   it('are read by a cursor, and lead one nanosecond back from where they end', async () => {
     tell(documented, '1688669602698379123');
     const answer = await fetchFrom({ id: 1, since: '0' });
-    assert.equal(site.asked.at(-1), '/0/public/Trades?pair=XBTUSD&count=1000&since=0');
+    assert.equal(site.asked.at(-1), 'GET /0/public/Trades?pair=XBTUSD&count=1000&since=0');
     const [page] = answer.rows;
     assert.deepEqual([...(page?.ids ?? [])], [61044952, 61044953, 61044956]);
     assert.deepEqual(
@@ -148,7 +148,10 @@ describe('Binance trades', () => {
     site.tell(`[${lines.join(',')}]`);
     const source = binanceSite.source('BTCUSDT', { from: 28457, to: 28460 });
     const answer = await source.fetch({ from: 28457, to: 28460 }, signal);
-    assert.equal(site.asked.at(-1), '/api/v3/historicalTrades?symbol=BTCUSDT&limit=3&fromId=28457');
+    assert.equal(
+      site.asked.at(-1),
+      'GET /api/v3/historicalTrades?symbol=BTCUSDT&limit=3&fromId=28457',
+    );
     assert.equal(site.headers['x-mbx-time-unit'], 'MICROSECOND');
     assert.equal(site.headers['x-mbx-apikey'], 'key');
     const [page] = answer.rows;

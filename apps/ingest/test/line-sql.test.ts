@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { startExchange } from '../src/exchange/exchange.ts';
-import { StandIn } from './fixtures/stand-in.ts';
 
 let folder: string;
 let site: StandIn;

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { startExchange } from '../src/exchange/exchange.ts';
 import { Child } from './fixtures/child.ts';
-import { postgresUrl } from './fixtures/postgres-process.ts';
 
 const processes = 4;
 const rate = { ratePerSecond: 100, burst: 30 };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
+import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
@@ -16,9 +16,16 @@ const scripted = `<!doctype html><html><title>App</title><link rel="canonical" h
 
 /** The browsers that this very process has started and that still run. */
 function browsersAlive(): number {
-  const lines = execFileSync('ps', ['-A', '-o', 'ppid=,args=']).toString().split('\n');
-  return lines.filter((line) => {
-    return line.trim().startsWith(`${process.pid} `) && line.includes('remote-debugging-pipe');
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.filter((pid) => {
+    try {
+      // "pid (name) state parent ..."; a name may have spaces.
+      const [, parent] = /\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+      if (Number(parent) !== process.pid) return false;
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('remote-debugging-pipe');
+    } catch {
+      return false;
+    }
   }).length;
 }
 
@@ -29,7 +36,7 @@ describe('a page that needs scripts', async () => {
   before(async () => {
     site = await openSite();
     fetcher = await openFetcher({ browser: 'auto' });
-    assert.ok(fetcher.stats.browser, 'these tests need chromium-headless-shell or chromium');
+    assert.ok(fetcher.stats.browser, 'no browser was found');
     site.pages.set('/app', html(scripted));
     site.pages.set('/data', html(markup));
   });

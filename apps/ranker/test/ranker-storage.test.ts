@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { postgresUrl } from 'spillway-fixtures/postgres';
 import { articleId } from '../src/storage/articles.ts';
 import type { RankerStorage } from '../src/storage/ranker-storage.ts';
-import { postgresUrl } from './fixtures/postgres-process.ts';
 import {
   openStorage,
   smallDocument,

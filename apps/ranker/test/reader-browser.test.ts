@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { openBrowser } from './fixtures/browser.ts';
+import { openBrowser } from 'spillway-fixtures/browser';
 import { ReaderSite } from './fixtures/reader-site.ts';
 
 const contrast = readFileSync(join(import.meta.dirname, 'fixtures', 'contrast.js'), 'utf8');

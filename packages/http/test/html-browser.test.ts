@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { openBrowser } from 'spillway-fixtures/browser';
 import { html, page } from 'spillway-http';
-import { openBrowser } from './browser.ts';
 import { Choices } from './fixtures/random-view.ts';
 
 /** What HTML cannot say is said by the replacement character. */

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { openBrowser } from 'spillway-fixtures/browser';
 import { createServer, type HttpServer } from 'spillway-http';
 import { errorPage } from 'spillway-http/kit';
-import { openBrowser } from './browser.ts';
 import { kitPage } from './fixtures/kit-page.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from 'spillway-fixtures/browser';
 import { html, keyed, State } from 'spillway-http';
-import { openBrowser } from './browser.ts';
 import { setTitle, site } from './fixtures/board.ts';
 
 /** Counts the bytes that a tab gets from here on. */

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from 'spillway-fixtures/browser';
 import { type Html, html, keyed, live, liveText, page, pages, patch } from 'spillway-http';
-import { openBrowser } from './browser.ts';
 import { Choices, view } from './fixtures/random-view.ts';
 
 /** One view after another, and the patch that leads there (null: nothing in common). */

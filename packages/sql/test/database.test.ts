@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type Generated, sql } from 'kysely';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { type Database, type DatabaseKind, type Migration, openDatabase } from 'spillway-sql';
-import { PostgresServer } from './postgres-server.ts';
 
 interface Schema {
   readonly account: { id: number; owner: string; cents: number };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { PostgresChannel, type PostgresChannelListener, PostgresEngine } from 'spillway-sql';
-import { PostgresServer } from './postgres-server.ts';
 
 /** Hears everything, and lets a test wait for it. */
 class Ear implements PostgresChannelListener {

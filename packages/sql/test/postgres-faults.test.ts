@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { SpillwayError } from 'spillway';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { type Database, type DatabaseOptions, openDatabase } from 'spillway-sql';
 import { PostgresProxy } from './postgres-proxy.ts';
-import { PostgresServer } from './postgres-server.ts';
 
 interface Schema {
   readonly ledger: { id: number };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Json, Store } from 'spillway';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { type Database, openDatabase } from 'spillway-sql';
-import { PostgresServer } from './postgres-server.ts';
 
 describe('the Store on Postgres', () => {
   const resources = new AsyncDisposableStack();

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { Gate } from 'spillway';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { openDatabase } from 'spillway-sql';
-import { PostgresServer } from './postgres-server.ts';
 
 async function run(fixture: string, ...args: readonly string[]): Promise<string> {
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { processCases } from 'spillway/testing';
-import { PostgresServer } from './postgres-server.ts';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 
 describe('real processes on one Postgres', () => {
   const resources = new AsyncDisposableStack();

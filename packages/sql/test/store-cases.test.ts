@@ -1,8 +1,8 @@
 import { after, before, describe, it } from 'node:test';
 import type { Store } from 'spillway';
 import { storeCases } from 'spillway/testing';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { openDatabase } from 'spillway-sql';
-import { PostgresServer } from './postgres-server.ts';
 
 /** A store that closes its database when it is closed, as another process would. */
 async function openStore(url: string): Promise<Store> {

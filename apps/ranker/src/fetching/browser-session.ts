@@ -1,4 +1,5 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { FoundBrowser } from 'spillway-browser';
 import type { AddressGuard } from './address-guard.ts';
 import { webUrl } from './canonical-url.ts';
 import { GuardProxy } from './guard-proxy.ts';
@@ -6,7 +7,7 @@ import { statusFailure } from './status-failure.ts';
 import { UnavailableError } from './unavailable.ts';
 
 export interface BrowserSessionOptions {
-  readonly path: string;
+  readonly found: FoundBrowser;
   readonly guard: AddressGuard;
 }
 
@@ -40,19 +41,23 @@ export class BrowserSession {
   #ended: Promise<void> | undefined;
   pages = 0;
 
-  static async open({ path, guard }: BrowserSessionOptions): Promise<BrowserSession> {
+  static async open({ found, guard }: BrowserSessionOptions): Promise<BrowserSession> {
     // It takes as long to load as all the rest of the program.
     const { chromium } = await import('playwright-core');
+    const { path, env } = await found.prepare();
     const proxy = await GuardProxy.open(guard);
     try {
       const browser = await chromium.launch({
         executablePath: path,
+        env,
         proxy: { server: proxy.url },
         args: launchArguments,
         // It refuses to run as root otherwise; run the service as somebody else.
         chromiumSandbox: process.getuid?.() !== 0,
         timeout: startMsMax,
-        ...{ handleSIGHUP: false, handleSIGINT: false, handleSIGTERM: false },
+        handleSIGHUP: false,
+        handleSIGINT: false,
+        handleSIGTERM: false,
       });
       return new BrowserSession(browser, proxy);
     } catch (error) {

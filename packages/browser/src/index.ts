@@ -1,0 +1,156 @@
+import { execFile } from 'node:child_process';
+import { accessSync, constants, existsSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** A program that can be started, and the environment to start it in. */
+export interface BrowserProgram {
+  readonly path: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A Chromium that is there, but may have to be unpacked before it runs. */
+export interface FoundBrowser {
+  /** Unpacks the browser if nobody has yet, which takes some seconds; rejects if it cannot. */
+  readonly prepare: () => Promise<BrowserProgram>;
+}
+
+/** Names of the program on the PATH, the lightest first. */
+const names = [
+  'chromium-headless-shell',
+  'headless_shell',
+  'chromium',
+  'chromium-browser',
+  'google-chrome-stable',
+  'google-chrome',
+];
+
+/** The package with the browser brings its own libraries where it takes the machine for this. */
+const runtime = 'AWS_Lambda_nodejs22.x';
+
+/**
+ * Finds a Chromium: the first on the PATH, else the one in the optional package
+ * `@sparticuz/chromium`, which runs on Linux on x64 with nothing else installed.
+ */
+export function findBrowser(path: string = process.env.PATH ?? ''): FoundBrowser | undefined {
+  const folders = path.split(delimiter).filter(Boolean);
+  const places = names.flatMap((name) => folders.map((folder) => join(folder, name)));
+  const place = places.find(isProgram);
+  return place === undefined ? packagedBrowser() : browserAt(place);
+}
+
+/** A browser whose program is named by its path. */
+export function browserAt(path: string): FoundBrowser {
+  return { prepare: async () => ({ path, env: environment() }) };
+}
+
+/** The browser that npm has installed; undefined if it was left out or cannot run here. */
+export function packagedBrowser(): FoundBrowser | undefined {
+  if (process.platform !== 'linux' || process.arch !== 'x64') return undefined;
+  try {
+    // <modules>/@sparticuz/chromium/build/esm/index.js
+    const entry = fileURLToPath(import.meta.resolve('@sparticuz/chromium'));
+    const folder = join(dirname(entry), '..', '..');
+    if (!existsSync(join(folder, 'package.json'))) return undefined;
+    let prepared: Promise<BrowserProgram> | undefined;
+    return {
+      prepare: () => {
+        prepared ??= prepare(folder).catch((error) => {
+          prepared = undefined;
+          throw error;
+        });
+        return prepared;
+      },
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+async function prepare(folder: string): Promise<BrowserProgram> {
+  const { default: manifest } = await import(join(folder, 'package.json'), {
+    with: { type: 'json' },
+  });
+  const name = `chromium-${manifest.version}`;
+  const caches = [
+    join(folder, '..', '..', '.cache'),
+    join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'spillway'),
+  ];
+  const unpacked = caches.map((cache) => join(cache, name)).find((place) => isUsable(place));
+  const place = unpacked ?? (await unpackInto(caches, name));
+  const env = environment();
+  const libraries = join(place, 'al2023', 'lib');
+  const others = env.LD_LIBRARY_PATH;
+  return {
+    path: join(place, 'chromium'),
+    env: {
+      ...env,
+      FONTCONFIG_PATH: join(place, 'fonts'),
+      LD_LIBRARY_PATH: others ? `${libraries}${delimiter}${others}` : libraries,
+    },
+  };
+}
+
+/** Unpacks the browser into the first of these folders that can be written to. */
+async function unpackInto(caches: readonly string[], name: string): Promise<string> {
+  let failure: unknown;
+  for (const cache of caches) {
+    try {
+      await mkdir(cache, { recursive: true });
+      return await unpack(join(cache, name));
+    } catch (error) {
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+/** Unpacks beside the place and renames, so that nobody starts a browser that is half there. */
+async function unpack(place: string): Promise<string> {
+  const folder = await mkdtemp(`${place}-`);
+  try {
+    const env = { ...environment(), TMPDIR: folder, AWS_EXECUTION_ENV: runtime };
+    const program = join(import.meta.dirname, 'unpack.ts');
+    await promisify(execFile)(process.execPath, [program], { env });
+    // Its own file looks for the fonts where its package would have put them.
+    await writeFile(join(folder, 'fonts', 'fonts.conf'), fontsFile(join(place, 'fonts')));
+    await chmod(join(folder, 'chromium'), 0o755);
+    await chmod(folder, 0o755);
+    await rename(folder, place);
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    // Another process may have been faster.
+    if (!isUsable(place)) throw error;
+  }
+  return place;
+}
+
+/** Configuration of fontconfig: these fonts, the ones of the machine, a cache of the user's. */
+function fontsFile(folder: string): string {
+  const folders = [folder, '/usr/share/fonts', '/usr/local/share/fonts'];
+  const lines = folders.map((each) => `  <dir>${each}</dir>`).join('\n');
+  const cache = '  <cachedir prefix="xdg">fontconfig</cachedir>';
+  return `<?xml version="1.0"?>\n<fontconfig>\n${lines}\n${cache}\n</fontconfig>\n`;
+}
+
+function isUsable(place: string): boolean {
+  return isProgram(join(place, 'chromium'));
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** This process's environment, without what is meant for Node alone. */
+function environment(): Record<string, string> {
+  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+  return env as Record<string, string>;
+}
