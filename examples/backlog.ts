@@ -7,7 +7,7 @@ interface Retrain {
 }
 
 await using trainings = new Backlog<Retrain>({
-  sizeMax: 100,
+  queueMax: 100,
   key: ({ model }) => model,
   merge: (waiting, incoming) => ({ ...incoming, votes: waiting.votes + incoming.votes }),
   consume: async ({ model, votes }) => {

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { Backlog, Service } from 'spillway';
 
 const mails = new Backlog<string>({
-  sizeMax: 1_000,
+  queueMax: 1_000,
   consume: async (address) => console.log(`mail to ${address}`),
 });
 

@@ -230,7 +230,7 @@ describe('metrics', () => {
         deadlineMs: 10_000,
       }),
     );
-    const backlog = stack.use(new Backlog<number>({ sizeMax: 4, consume: () => {} }));
+    const backlog = stack.use(new Backlog<number>({ queueMax: 4, consume: () => {} }));
     const store = new MemoryStore();
     const lease = stack.use(
       await Lease.acquire({ store, name: 'primary', ttlMs: 9_000, queueMax: 0 }),

@@ -6,21 +6,21 @@ import { assertBalanced, type Job, job, keyed, manual, size } from './fixtures/m
 
 describe('Backlog at its end', () => {
   it('is idle at once when it has nothing to do, and stops waiting when told to', async () => {
-    const { backlog, settle, started } = manual<string>({ sizeMax: 9 });
+    const { backlog, settle, started } = manual<string>({ queueMax: 9 });
     await backlog.idle();
     backlog.add('a');
     const quitter = new AbortController();
-    const gone = assert.rejects(backlog.idle(quitter.signal), /enough/);
+    const gone = assert.rejects(backlog.idle({ signal: quitter.signal }), /enough/);
     quitter.abort(new Error('enough'));
     await gone;
-    await assert.rejects(backlog.idle(quitter.signal), /enough/);
+    await assert.rejects(backlog.idle({ signal: quitter.signal }), /enough/);
     await settle();
     started[0]?.done();
     await backlog.idle();
   });
 
   it('finishes what it has, retries included, and takes nothing more', async () => {
-    const { backlog, clock, drops, items, started, settle } = manual<string>({ sizeMax: 9 });
+    const { backlog, clock, drops, items, started, settle } = manual<string>({ queueMax: 9 });
     backlog.add('a');
     backlog.add('b');
     await settle();
@@ -43,7 +43,7 @@ describe('Backlog at its end', () => {
     const drops: string[] = [];
     const signals: AbortSignal[] = [];
     const backlog = new Backlog<string>({
-      sizeMax: 9,
+      queueMax: 9,
       consumers: 2,
       clock,
       onDrop: (item, reason) => drops.push(`${item} ${reason}`),
@@ -81,7 +81,7 @@ describe('Backlog at its end', () => {
   });
 
   it('counts a dropped item once, though its consumer ends after all', async () => {
-    const { backlog, started, settle } = manual<Job>({ sizeMax: 9, ...keyed });
+    const { backlog, started, settle } = manual<Job>({ queueMax: 9, ...keyed });
     backlog.add(job('a', 1));
     await settle();
     await assert.rejects(backlog.close({ signal: AbortSignal.abort() }), { code: 'BACKLOG_LEFT' });
@@ -94,8 +94,8 @@ describe('Backlog at its end', () => {
   it('refuses wrong options, naming the option and its rule', async () => {
     const consume = () => {};
     const make = (options: Partial<BacklogOptions<string>>) => () =>
-      new Backlog<string>({ sizeMax: 1, consume, ...options });
-    assert.throws(make({ sizeMax: 0 }), /sizeMax: must be an integer from 1, got 0/);
+      new Backlog<string>({ queueMax: 1, consume, ...options });
+    assert.throws(make({ queueMax: 0 }), /queueMax: must be an integer from 1, got 0/);
     assert.throws(make({ consumers: 1.5 }), /consumers: must be an integer from 1/);
     assert.throws(make({ attemptsMax: Infinity }), /attemptsMax: must be an integer from 1/);
     assert.throws(make({ backoffMs: Number.NaN }), /backoffMs: must be a number from 0/);

@@ -9,14 +9,14 @@ async function traffic(random: Random, closeEarly: boolean): Promise<void> {
   const pick = (max: number) => Math.floor(random() * max);
   const clock = new VirtualClock();
   const consumers = 1 + pick(3);
-  const sizeMax = 1 + pick(6);
+  const queueMax = 1 + pick(6);
   const running = new Set<string>();
   const broken: string[] = [];
   const done: Job[] = [];
   const dropped: Job[] = [];
   const backlog = new Backlog<Job>({
     ...keyed,
-    sizeMax,
+    queueMax,
     consumers,
     attemptsMax: 1 + pick(3),
     clock,
@@ -37,7 +37,7 @@ async function traffic(random: Random, closeEarly: boolean): Promise<void> {
   for (let id = 0; id < count; id += 1) {
     backlog.add(job(String(pick(4)), id));
     assertBalanced(backlog);
-    assert.ok(size(backlog.stats) <= sizeMax, 'over its size');
+    assert.ok(size(backlog.stats) <= queueMax, 'over its size');
     if (random() < 0.7) await clock.advance(pick(120));
   }
   if (closeEarly) {
@@ -80,7 +80,7 @@ describe('Backlog under random traffic', () => {
     let turned = false;
     let doneBefore = 0;
     const backlog = new Backlog<number>({
-      sizeMax: 10_000,
+      queueMax: 10_000,
       consume: async () => {
         if (!turned) doneBefore += 1;
       },

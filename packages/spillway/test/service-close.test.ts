@@ -63,7 +63,7 @@ describe('Service.close', () => {
 
   it('passes on what a backlog had to leave', async () => {
     const clock = new VirtualClock();
-    const backlog = new Backlog<string>({ sizeMax: 9, clock, consume: forever });
+    const backlog = new Backlog<string>({ queueMax: 9, clock, consume: forever });
     const close = (options?: CloseOptions) => backlog.close(options);
     const service = new Service({ clock, closeMsMax: 100, parts: [{ name: 'backlog', close }] });
     await service.start();

@@ -80,7 +80,7 @@ export class TrainingQueue implements AsyncDisposable {
     this.#pool = pool;
     this.#plan = { epochsMax, shape: { dimension, attention: layerSize, hidden: layerSize } };
     this.#backlog = new Backlog<Request>({
-      sizeMax: waitingMax,
+      queueMax: waitingMax,
       consume: (request, signal) => this.#train(request, signal),
       key: ({ user }) => user,
       merge: (waiting, incoming) => (waiting.kind === 'intensive' ? waiting : incoming),
@@ -115,7 +115,7 @@ export class TrainingQueue implements AsyncDisposable {
 
   /** Resolves when nothing runs or waits. */
   idle(signal?: AbortSignal): Promise<void> {
-    return this.#backlog.idle(signal);
+    return this.#backlog.idle({ signal });
   }
 
   /** Compares all ways of scoring on the newest share of the ratings, which they have not seen. */

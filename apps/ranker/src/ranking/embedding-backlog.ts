@@ -34,7 +34,7 @@ export class EmbeddingBacklog implements AsyncDisposable {
     this.#options = options;
     const { clock } = options;
     this.#backlog = new Backlog({
-      ...{ sizeMax: 2, clock, key: () => 'all' },
+      ...{ queueMax: 2, clock, key: () => 'all' },
       consume: (_all, signal) => this.#embedAll(signal),
     });
   }
@@ -50,7 +50,7 @@ export class EmbeddingBacklog implements AsyncDisposable {
   }
 
   idle(signal?: AbortSignal): Promise<void> {
-    return this.#backlog.idle(signal);
+    return this.#backlog.idle({ signal });
   }
 
   /** What is not done yet is found again at the next start. */

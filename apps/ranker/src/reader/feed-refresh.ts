@@ -61,7 +61,7 @@ export class FeedRefresh implements Part {
     this.#options = options;
     this.#random = random;
     this.#backlog = new Backlog({
-      sizeMax: feedsMax,
+      queueMax: feedsMax,
       consumers: fetchesMax,
       // One that fails comes back when its claim has passed.
       attemptsMax: 1,
@@ -96,7 +96,7 @@ export class FeedRefresh implements Part {
 
   /** Resolves when all feeds that were found are done. */
   async idle(signal?: AbortSignal): Promise<void> {
-    await this.#backlog.idle(signal);
+    await this.#backlog.idle({ signal });
   }
 
   #arm(ms: number): void {

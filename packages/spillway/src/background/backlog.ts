@@ -1,8 +1,11 @@
-import { check, checkInteger, checkNumber } from '../base/check.ts';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { type CloseOptions, Closing } from '../base/part.ts';
+import { anything, callback, integer, maybe, number, or, settle, word } from '../base/options.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
+import type { RunOptions } from '../base/task.ts';
 import { Ring, type RingMember } from '../wait/ring.ts';
 import { mayGrant, nextTurn } from '../wait/turn.ts';
 import { WaitQueue } from '../wait/wait-queue.ts';
@@ -14,30 +17,35 @@ import { WaitQueue } from '../wait/wait-queue.ts';
 export type DropReason = 'attempts' | 'closed' | 'error' | 'full';
 
 export interface BacklogOptions<T> {
-  /** How many items it holds at most: waiting, running or waiting to be retried. From 1. */
-  readonly sizeMax: number;
+  /** Items held at most: waiting, running or waiting to be retried. An integer from 1. */
+  readonly queueMax: number;
   /** Does the work of one item; the signal aborts when the time to close is over. */
   readonly consume: (item: T, signal: AbortSignal) => Promise<void> | void;
-  /** How many items may run at once. An integer from 1; 1 by default. */
+  /** Name of the part in stats and messages. @default 'backlog' */
+  readonly name?: string | undefined;
+  /** Items that may run at once. An integer from 1. @default 1 */
   readonly consumers?: number | undefined;
-  /** Items of one key run one after another, and those that wait become one. Off by default. */
+  /** Items of one key run one after another, and those that wait become one. @default none */
   readonly key?: ((item: T) => string) | undefined;
-  /** Makes one item of two of the same key, older first; the newer one by default. */
+  /** Makes one item of two of the same key, older first. @default the newer one */
   readonly merge?: ((waiting: T, incoming: T) => T) | undefined;
-  /** How often an item is tried, merged or not. An integer from 1; 5 by default. */
+  /** Attempts for an item, merged or not. An integer from 1. @default 5 */
   readonly attemptsMax?: number | undefined;
-  /** The longest wait before the second attempt, doubled for each further one. 100 by default. */
+  /** The longest wait before the second attempt, in ms; doubled for each further. @default 100 */
   readonly backoffMs?: number | undefined;
-  /** No wait before a retry is longer; from `backoffMs` to a day. 30,000 by default. */
+  /** The longest wait before any attempt, in ms, from `backoffMs` to a day. @default 30_000 */
   readonly backoffMsMax?: number | undefined;
-  /** Told of each item that will not be done; what it throws is ignored. */
+  /** Told of each item that will not be done; an error that it throws is ignored. */
   readonly onDrop?: ((item: T, reason: DropReason, error?: unknown) => void) | undefined;
+  /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
+  /** Source of chance. @default systemRandom */
   readonly random?: Random | undefined;
 }
 
-/** `added` is always the sum of `merged`, `done`, all `dropped`, and what is still here. */
+/** `added` is always the sum of `merged`, `done`, all `dropped`, and the items still held. */
 export interface BacklogStats {
+  readonly kind: 'backlog';
   /** Items given to `add`, whatever became of them. */
   readonly added: number;
   /** Items that became part of another one of their key. */
@@ -54,23 +62,28 @@ export interface BacklogStats {
 
 const dayMs = 86_400_000;
 
-/** The options with nothing left out, once they are known to be right. */
+/** Checks the options and fills in the defaults. */
 function settings<T>(options: BacklogOptions<T>) {
-  const { sizeMax, consume, key, onDrop } = options;
-  const { consumers = 1, attemptsMax = 5, backoffMs = 100 } = options;
-  const { backoffMsMax = Math.max(30_000, backoffMs) } = options;
-  const { merge = (_: T, incoming: T) => incoming } = options;
-  const { clock = systemClock, random = systemRandom } = options;
-  checkInteger('sizeMax', sizeMax, 1);
-  check(typeof consume === 'function', 'consume', 'a function', consume);
-  checkInteger('consumers', consumers, 1);
-  checkInteger('attemptsMax', attemptsMax, 1);
-  checkNumber('backoffMs', backoffMs, 0, dayMs);
-  checkNumber('backoffMsMax', backoffMsMax, backoffMs, dayMs);
-  const keyed = key !== undefined || options.merge === undefined;
-  check(keyed, 'merge', 'given together with `key`', options.merge);
-  const limits = { sizeMax, consumers, attemptsMax, backoffMs, backoffMsMax };
-  return { ...limits, consume, key, merge, onDrop, clock, random };
+  const settled = settle('Backlog', options, {
+    queueMax: integer(1),
+    consume: callback,
+    name: or(word, 'backlog'),
+    consumers: or(integer(1), 1),
+    key: maybe(callback),
+    merge: or(callback, (_: T, incoming: T) => incoming),
+    attemptsMax: or(integer(1), 5),
+    backoffMs: or(number(0, dayMs), 100),
+    backoffMsMax: or(
+      number(options.backoffMs ?? 0, dayMs),
+      Math.max(30_000, options.backoffMs ?? 0),
+    ),
+    onDrop: maybe(callback),
+    clock: or(anything, systemClock),
+    random: or(callback, systemRandom),
+  });
+  const isKeyed = options.key !== undefined || options.merge === undefined;
+  check(isKeyed, 'Backlog: merge', 'given together with `key`', options.merge);
+  return settled;
 }
 
 class Entry<T> implements RingMember {
@@ -80,6 +93,8 @@ class Entry<T> implements RingMember {
   readonly key: string | undefined;
   attempts = 0;
   retry: Disposable | undefined = undefined;
+  /** Runs a function in the AsyncLocalStorage context of the caller that added the item. */
+  readonly inContext: <R>(work: () => R) => R = AsyncLocalStorage.snapshot();
 
   constructor(item: T, key: string | undefined) {
     this.item = item;
@@ -89,11 +104,15 @@ class Entry<T> implements RingMember {
 
 /**
  * Fire-and-forget work: bounded, tried again when it fails, and coalesced by key, so that of one
- * key at most one item runs and one waits. Whatever is not done is counted and told to `onDrop`.
+ * key at most one item runs and one waits. Each item runs in the AsyncLocalStorage context of the
+ * caller that added it. Items that are not done are counted and told to `onDrop`.
  */
-export class Backlog<T> implements AsyncDisposable {
+export class Backlog<T> implements Part, AsyncDisposable {
+  readonly name: string;
   readonly #settings: ReturnType<typeof settings<T>>;
   readonly #waiting = new Ring<Entry<T>>();
+  /** Entries that were next while their key was running; they are older than all who wait. */
+  readonly #blocked = new Map<string, Entry<T>>();
   readonly #running = new Set<Entry<T>>();
   readonly #retrying = new Set<Entry<T>>();
   /** The one entry of each key that waits, for its turn or for its retry. */
@@ -111,24 +130,32 @@ export class Backlog<T> implements AsyncDisposable {
 
   constructor(options: BacklogOptions<T>) {
     this.#settings = settings(options);
+    this.name = this.#settings.name;
     this.#closing = new Closing(this.#settings.clock, (limit) => this.#finish(limit));
+  }
+
+  /** True until `close`. */
+  get ready(): boolean {
+    return !this.#closing.hasBegun;
   }
 
   get stats(): BacklogStats {
     return {
+      kind: 'backlog',
       added: this.#added,
       merged: this.#merged,
       done: this.#done,
       failed: this.#failed,
       dropped: { ...this.#dropped },
-      waiting: this.#waiting.size,
+      waiting: this.#waiting.size + this.#blocked.size,
       running: this.#running.size,
       retrying: this.#retrying.size,
     };
   }
 
   get #size(): number {
-    return this.#waiting.size + this.#running.size + this.#retrying.size;
+    const waiting = this.#waiting.size + this.#blocked.size;
+    return waiting + this.#running.size + this.#retrying.size;
   }
 
   /**
@@ -150,13 +177,13 @@ export class Backlog<T> implements AsyncDisposable {
     } catch (error) {
       return this.#drop(item, 'error', error);
     }
-    if (this.#size >= this.#settings.sizeMax) return this.#drop(item, 'full');
+    if (this.#size >= this.#settings.queueMax) return this.#drop(item, 'full');
     this.#enqueue(new Entry(item, key));
     return 'added';
   }
 
   /** Resolves when nothing waits, runs or is to be retried. */
-  async idle(signal?: AbortSignal): Promise<void> {
+  async idle({ signal }: RunOptions = {}): Promise<void> {
     if (this.#size > 0 || signal?.aborted) await this.#idle.wait(signal);
   }
 
@@ -173,10 +200,11 @@ export class Backlog<T> implements AsyncDisposable {
   }
 
   async #finish(limit: AbortSignal): Promise<void> {
-    // Whether it became idle or the time is over shows in what is left.
-    await this.idle(limit).catch(() => {});
+    // If the time is over first, items are left.
+    await this.idle({ signal: limit }).catch(() => {});
     const running = this.#running.size;
-    const left = [...this.#running, ...this.#retrying];
+    const left = [...this.#running, ...this.#retrying, ...this.#blocked.values()];
+    this.#blocked.clear();
     for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) left.push(entry);
     this.#running.clear();
     this.#retrying.clear();
@@ -215,13 +243,18 @@ export class Backlog<T> implements AsyncDisposable {
     }
   };
 
-  /** The oldest whose key is free; passes over one entry at most for each running one. */
+  /**
+   * Finds the oldest entry whose key is free. Entries with a running key are put aside, so that
+   * nobody looks at them again before their key is free.
+   */
   #next(): Entry<T> | undefined {
     if (this.#running.size >= this.#settings.consumers) return undefined;
-    for (const entry of this.#waiting) {
-      if (entry.key === undefined || !this.#busyKeys.has(entry.key)) return entry;
+    for (;;) {
+      const entry = this.#waiting.first;
+      if (entry?.key === undefined || !this.#busyKeys.has(entry.key)) return entry;
+      this.#waiting.remove(entry);
+      this.#blocked.set(entry.key, entry);
     }
-    return undefined;
   }
 
   async #run(entry: Entry<T>): Promise<void> {
@@ -233,15 +266,24 @@ export class Backlog<T> implements AsyncDisposable {
       this.#waitingByKey.delete(key);
       this.#busyKeys.add(key);
     }
-    const work = Promise.try(this.#settings.consume, entry.item, this.#abort.signal);
+    const { consume } = this.#settings;
+    const work = entry.inContext(() => Promise.try(consume, entry.item, this.#abort.signal));
     const [outcome] = await Promise.allSettled([work]);
-    // What close has dropped is over, however it ends.
+    // An item that close has dropped is over, however it ends.
     if (!this.#running.delete(entry)) return;
-    if (key !== undefined) this.#busyKeys.delete(key);
     if (outcome.status === 'fulfilled') this.#done += 1;
     else this.#fail(entry, outcome.reason);
+    if (key !== undefined) this.#freeKey(key);
     this.#startSoon(queueMicrotask);
     this.#wakeIdle();
+  }
+
+  #freeKey(key: string): void {
+    this.#busyKeys.delete(key);
+    const blocked = this.#blocked.get(key);
+    if (blocked === undefined) return;
+    this.#blocked.delete(key);
+    this.#waiting.unshift(blocked);
   }
 
   #fail(entry: Entry<T>, error: unknown): void {
@@ -260,7 +302,7 @@ export class Backlog<T> implements AsyncDisposable {
         this.#drop(entry.item, 'error', mergeError);
         return;
       }
-      this.#waiting.remove(newer);
+      if (!this.#waiting.remove(newer)) this.#blocked.delete(key as string);
       this.#merged += 1;
     }
     if (key !== undefined) this.#waitingByKey.set(key, entry);
