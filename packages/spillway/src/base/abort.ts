@@ -2,7 +2,7 @@ import type { Task } from './task.ts';
 
 /**
  * Gives what the work gives, or rejects with the signal's reason as soon as it aborts, if there is
- * one. The work itself goes on: whoever holds a permit for it holds it until it has really ended.
+ * one. The work itself goes on: a permit for it is held until it has really ended.
  */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;

@@ -1,7 +1,7 @@
 import { AssertionError } from 'node:assert/strict';
 import { inspect } from 'node:util';
 
-/** Wrong use is a bug of the caller: it fails at once, naming the option and its rule. */
+/** Throws for wrong use, which is a bug of the caller: names the option and its rule. */
 export function check(
   holds: boolean,
   option: string,
@@ -11,7 +11,7 @@ export function check(
   if (!holds) throw misuse(option, rule, actual);
 }
 
-/** The error for wrong use, with what revealed it if that was another error. */
+/** The error for wrong use; `cause` is the error that revealed it, if there was one. */
 export function misuse(option: string, rule: string, actual: unknown, cause?: unknown): Error {
   const got = inspect(actual, { depth: 0, maxStringLength: 80 });
   const why = cause instanceof Error ? ` (${cause.message})` : '';
@@ -22,7 +22,7 @@ export function misuse(option: string, rule: string, actual: unknown, cause?: un
   );
 }
 
-/** An integer between the bounds, both included. */
+/** Checks an integer between the bounds, both included. */
 export function checkInteger(
   option: string,
   actual: number,
@@ -38,7 +38,7 @@ export function checkInteger(
   );
 }
 
-/** A number of milliseconds, or of anything else that is measured; `Infinity` if it is allowed. */
+/** Checks a number between the bounds, both included; Infinity unless there is an upper bound. */
 export function checkNumber(
   option: string,
   actual: number,

@@ -45,7 +45,7 @@ class SystemTimer implements Disposable {
   }
 }
 
-/** What `after(Infinity)` gives: it never calls back, and keeps no process alive. */
+/** The timer of `after(Infinity)`: never calls back, and keeps no process alive. */
 export const never: Disposable = { [Symbol.dispose]() {} };
 
 /** Real time, monotonic. */

@@ -46,7 +46,7 @@ export function noteEnd(signal: AbortSignal, clock: Clock, at: number): void {
 
 /**
  * Milliseconds until the time of a signal is over; `Infinity` if it is not known to have an end.
- * Whoever would have to wait for longer than that refuses at once.
+ * A part whose callers would have to wait for longer refuses them at once.
  */
 export function msLeft(signal: AbortSignal | undefined): number {
   const known = (signal as { readonly [end]?: End } | undefined)?.[end];

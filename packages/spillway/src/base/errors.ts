@@ -1,10 +1,10 @@
-/** The kind of a deliberate failure: what stays the same each time it happens. */
+/** The kind of a deliberate failure: the fields that are the same each time. */
 export interface Fault {
   /** Stable name; the thing to match on. */
   readonly code: string;
   /** The HTTP status to answer with. */
   readonly status: number;
-  /** Whether the same call may succeed later, unchanged. */
+  /** True if the same call may succeed later, unchanged. */
   readonly retryable: boolean;
 }
 
@@ -67,7 +67,7 @@ const refusals: ReadonlySet<string> = new Set<ErrorCode>([
   'POOL_FULL',
 ]);
 
-/** Whether one of our own parts refused the call, so that nothing was begun. */
+/** True if one of our own parts refused the call, so that nothing was begun. */
 export function isRefusal(error: unknown): error is SpillwayError {
   return error instanceof SpillwayError && refusals.has(error.code);
 }
@@ -75,14 +75,14 @@ export function isRefusal(error: unknown): error is SpillwayError {
 export const errorCodes: readonly ErrorCode[] = Object.keys(faults) as ErrorCode[];
 
 export interface SpillwayErrorOptions {
-  /** What led to this failure. */
+  /** The error that led to this one. */
   readonly cause?: unknown;
   /** When a retry makes sense, in milliseconds from now; also sent as `Retry-After`. */
   readonly retryAfterMs?: number | undefined;
 }
 
 /**
- * What every deliberate failure is. Match on `code`, never on the message.
+ * The class of every deliberate failure. Match on `code`, never on the message.
  * Fastify reads `status` and `headers` without any glue.
  */
 export class SpillwayError extends Error {
@@ -114,14 +114,14 @@ export class SpillwayError extends Error {
   }
 }
 
-/** What makes the deliberate failures of one package or app. */
+/** Makes the deliberate failures of one package or app. */
 export type ErrorMaker<Code extends string> = (
   code: Code,
   message: string,
   options?: SpillwayErrorOptions,
 ) => SpillwayError;
 
-/** Makes failures with codes of their own, from what is said of each. */
+/** Makes failures with codes of their own, from a table of faults. */
 export function errorMaker<Code extends string>(
   faults: Readonly<Record<Code, Omit<Fault, 'code'>>>,
 ): ErrorMaker<Code> {

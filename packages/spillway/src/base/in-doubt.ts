@@ -1,6 +1,6 @@
 import { SpillwayError } from './errors.ts';
 
-/** The error for a write that may have been done all the same: look before it is repeated. */
+/** Marks the error of a write that may have been done: not retryable, and its message says so. */
 export function inDoubt(error: unknown): unknown {
   if (!(error instanceof SpillwayError) || !error.retryable) return error;
   const message = `${error.message}; whether the write was committed is not known`;

@@ -11,14 +11,14 @@ export interface Part {
    * disposable is closed with this part, and a returned part is asked whether it is ready.
    */
   start?(options: { readonly signal: AbortSignal }): unknown;
-  /** Whether the part can work now. @default true, once started */
+  /** True while the part can work. @default true, once started */
   readonly ready?: boolean | undefined;
   /** Finishes what is under way and closes the part. */
   close?(options?: CloseOptions): Promise<void>;
 }
 
 export interface CloseOptions {
-  /** How long to go on with what is left, in milliseconds, from 0. @default 10_000 */
+  /** The time to finish what is left, in milliseconds, from 0. @default 10_000 */
   readonly withinMs?: number | undefined;
   /** Ends that earlier. */
   readonly signal?: AbortSignal | undefined;

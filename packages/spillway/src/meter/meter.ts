@@ -3,22 +3,22 @@ import { Histogram, type Quantiles } from './histogram.ts';
 /** End of a piece of work, as it is counted. */
 export type Ending = 'ok' | 'failed' | 'late' | 'aborted';
 
-/** Why work was turned away. `aborted` is the caller's own doing: it left while it waited. */
+/** The reason for turning work away; `aborted` means that the caller left while it waited. */
 export type Refusal = 'aborted' | 'closed' | 'deadline' | 'full' | 'stale';
 
 export interface MeterStats {
-  /** How many ever came. */
+  /** The number that ever came. */
   readonly arrived: number;
-  /** How many were ever let in. */
+  /** The number that were ever let in. */
   readonly started: number;
-  /** How many ever ended. */
+  /** The number that ever ended. */
   readonly finished: number;
   /**
-   * How many ended, by outcome: `ok` in time, `failed` with an error, `late` after the deadline,
-   * `aborted` after its caller gave up.
+   * The number that ended, by outcome: `ok` in time, `failed` with an error, `late` after the
+   * deadline, `aborted` after the caller gave up.
    */
   readonly outcomes: Readonly<Record<Ending, number>>;
-  /** How many were ever turned away, by reason. */
+  /** The number that were ever turned away, by reason. */
   readonly refused: Readonly<Record<Refusal, number>>;
   /** Arrivals per second (λ), over the last ten to twenty seconds, as all that follows. */
   readonly arrivalsPerSecond: number;
@@ -26,7 +26,7 @@ export interface MeterStats {
   readonly waitMs: Quantiles;
   /** Milliseconds from start to end (W), of work that ran to its end. */
   readonly serviceMs: Quantiles;
-  /** How many were inside, averaged over time (L), as it was measured. */
+  /** The number inside, averaged over time (L), as it was measured. */
   readonly insideMean: number;
   /** The same by Little's law: starts per second times mean service time. */
   readonly insideByLittle: number;
@@ -59,7 +59,7 @@ class Window {
 export class Meter {
   #current = new Window();
   #previous = new Window();
-  /** What the windows that are over have counted. */
+  /** The counts of the windows that are over. */
   #arrived = 0;
   #started = 0;
   readonly #ended: Record<Ending, number> = { ok: 0, failed: 0, late: 0, aborted: 0 };
@@ -136,7 +136,7 @@ export class Meter {
     if (now - this.#previous.startedAt >= 2 * windowMs) this.#rotate(now);
   }
 
-  /** What those who are inside now add to the current window. */
+  /** The share of those inside now in the current window. */
   #insideNowMs(now: number): number {
     return this.#inside * (now - this.#current.startedAt);
   }

@@ -1,5 +1,5 @@
 /**
- * How many calls the last `windowMs` saw, and how many of them were marked. Plain data of fixed
+ * Counts the calls of the last `windowMs`, and the marked ones among them. Plain data of fixed
  * size: ten slots that are used in turn, so the oldest tenth is forgotten at once.
  */
 export interface ShareWindow {

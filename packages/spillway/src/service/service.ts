@@ -14,7 +14,7 @@ export interface ServiceOptions {
   readonly parts: readonly Part[];
   /** The name of this service, which is a part itself. @default 'service' */
   readonly name?: string | undefined;
-  /** How long closing may take, all parts together, in milliseconds, from 0. @default 8_000 */
+  /** The time to close all parts together, in milliseconds, from 0. @default 8_000 */
   readonly closeMsMax?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -30,7 +30,7 @@ export interface ServiceStats {
   readonly parts: readonly {
     readonly name: string;
     readonly state: PartState;
-    /** How long it took to start; undefined until it has. */
+    /** The time it took to start; undefined until it has. */
     readonly startMs: number | undefined;
   }[];
 }
@@ -124,7 +124,7 @@ export class Service implements Part, AsyncDisposable {
     this.#clock = clock;
   }
 
-  /** Whether to send work here: everything is started, every part is ready, nothing closes. */
+  /** True if work may be sent here: all parts are started and ready, and nothing closes. */
   get ready(): boolean {
     return this.#state === 'ready' && this.unready.length === 0;
   }

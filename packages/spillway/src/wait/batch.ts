@@ -90,9 +90,9 @@ export interface BatchOptions<Item, Result> {
   readonly call: (group: BatchGroup<Item, Result>) => Promise<void>;
   /** The largest group. An integer from 1. @default 256 */
   readonly groupMax?: number | undefined;
-  /** How many may wait for a group. An integer from 0. @default 10_000 */
+  /** The number that may wait for a group. An integer from 0. @default 10_000 */
   readonly queueMax?: number | undefined;
-  /** How long one item may take in all, in milliseconds, from 0. @default 10_000 */
+  /** The time that one item may take in all, in milliseconds, from 0. @default 10_000 */
   readonly deadlineMs?: number | undefined;
   /** The error for one who finds the queue full. */
   readonly full: (waiting: number) => Error;

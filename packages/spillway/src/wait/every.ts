@@ -11,7 +11,7 @@ export interface EveryOptions {
   readonly periodMs: number;
   /** The work of one run; its signal aborts when there is no more time to close. */
   readonly run: Task<unknown>;
-  /** Whether to run at the start, too. @default false */
+  /** Runs at the start, too. @default false */
   readonly atStart?: boolean | undefined;
   /** Told of each run that failed; the next one comes all the same. */
   readonly onError?: ((error: unknown) => void) | undefined;

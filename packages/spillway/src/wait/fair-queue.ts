@@ -5,13 +5,13 @@ export const priorityMax = 7;
 /** Keys share this many sub-queues: memory stays bounded however many tenants come. */
 const subQueueMax = 256;
 
-/** What decides the order of service. */
+/** The fields that decide the order of service. */
 export interface Ordered {
-  /** How much of the service it takes: permits. */
+  /** The permits that it takes. */
   readonly weight: number;
   /** From 0 to 7; a higher one is served first. */
   readonly priority: number;
-  /** Whose it is; keys take turns. */
+  /** The tenant or user it belongs to; keys take turns. */
   readonly key: string | undefined;
   readonly arrivedAt: number;
 }
@@ -20,22 +20,22 @@ class SubQueue<Member extends RingMember> implements RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly members = new Ring<Member>();
-  /** What this key may still take before the others have their turn. */
+  /** The permits that this key may still take before the others have their turn. */
   deficit = 0;
 }
 
-/** Those with the same priority: keys take turns by deficit round robin. */
+/** The members of one priority: keys take turns by deficit round robin. */
 class Level<Member extends RingMember & Ordered> {
-  /** Of those without a key. */
+  /** The members without a key. */
   readonly keyless = new SubQueue<Member>();
-  /** Of the others, by the hash of the key. */
+  /** The others, by the hash of the key. */
   readonly keyed = new Map<number, SubQueue<Member>>();
-  /** The sub-queues with somebody in them; the first has the turn. */
+  /** The sub-queues that are not empty; the first has the turn. */
   readonly turns = new Ring<SubQueue<Member>>();
 }
 
 /**
- * Decides who is next: the highest priority first, then keys in turn, then arrival. All in O(1).
+ * Serves the highest priority first, then keys in turn, then in order of arrival. All in O(1).
  * Keys are hashed into 256 sub-queues with a seed of the queue's own, so that nobody can choose to
  * collide with another's key.
  */
@@ -76,7 +76,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     return true;
   }
 
-  /** Who is next, without taking it out; with `newestFirst` the latest of a key comes first. */
+  /** The next to be served, left in place; with `newestFirst` the latest of a key comes first. */
   next(newestFirst = false): Member | undefined {
     if (this.#size === 0) return undefined;
     for (let priority = this.#levels.length - 1; priority >= 0; priority -= 1) {
@@ -103,7 +103,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     }
   }
 
-  /** Who came first of all, whatever the order of service. */
+  /** The member that came first, whatever the order of service. */
   oldest(): Member | undefined {
     let oldest: Member | undefined;
     for (const level of this.#levels) {

@@ -1,6 +1,6 @@
-/** What can stand in at most one {@link Ring} at a time. */
+/** A member of at most one {@link Ring} at a time. */
 export interface RingMember {
-  /** Where it stands, if it does. Only the ring writes this and the slot. */
+  /** The ring that it is in. Only the ring writes this and the slot. */
   ring: Ring<RingMember> | undefined;
   slot: number;
 }
@@ -10,15 +10,15 @@ const slotsMin = 16;
 const slotsKept = 1024;
 
 /**
- * Arrival order, with O(1) leaving from the middle: who leaves, leaves a gap, and there is none at
- * either end. With links from member to member instead, each change touches two more of them: with
- * 10,000 waiting, a pass through a lane cost a fifth more (2026-11).
+ * A queue in arrival order, with O(1) removal from the middle: a removed member leaves a gap, but
+ * never at either end. With links between members instead, each change touches two more of them:
+ * with 10,000 waiting, a pass through a lane cost a fifth more (2026-11).
  */
 export class Ring<Member extends RingMember> {
-  /** Their number is a power of two. */
+  /** The length is a power of two. */
   #slots: (Member | undefined)[] = emptySlots(slotsMin);
   #head = 0;
-  /** How many slots there are from the first member to the last, gaps included. */
+  /** The number of slots from the first member to the last, gaps included. */
   #span = 0;
   #size = 0;
 
@@ -62,10 +62,12 @@ export class Ring<Member extends RingMember> {
     return true;
   }
 
-  /** Oldest first. Others may come meanwhile, and who leaves before its turn is passed over. */
+  /** Iterates, oldest first, over the members of now that are still there at their turn. */
   *[Symbol.iterator](): Generator<Member> {
-    // Whatever happens meanwhile, these are the slots in which they stand.
-    const [slots, head, span] = [this.#slots, this.#head, this.#span];
+    // The members of now keep these slots, whatever happens meanwhile.
+    const slots = this.#slots;
+    const head = this.#head;
+    const span = this.#span;
     for (let index = 0; index < span; index += 1) {
       const member = slots[(head + index) & (slots.length - 1)];
       if ((member?.ring as unknown) === this) yield member as Member;
@@ -84,7 +86,7 @@ export class Ring<Member extends RingMember> {
     this.#size += 1;
   }
 
-  /** No gaps at the ends. */
+  /** Drops the gaps at both ends. */
   #trim(): void {
     while (this.first === undefined) {
       this.#head = this.#slotAt(1);

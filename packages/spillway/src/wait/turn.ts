@@ -1,11 +1,11 @@
-/**
- * Promises that wake each other run before any I/O, however long the chain. So each turn of the
- * event loop has a budget of grants; what is over it is put off until the loop has turned. A turn
- * costs some microseconds: with 256 grants in each, a pass that needs no waiting was 5 % dearer.
- */
+// The event loop's fairness budget. Promises that wake each other run before any I/O, however long
+// the chain. So each turn of the loop has a budget of grants, shared by all parts of the process;
+// a grant beyond it waits until the loop has turned.
+
+/** The grants of one turn; with 256 of them, a pass that needs no waiting cost 5 % more. */
 const grantsMax = 1_024;
 const turnMsMax = 2;
-/** Who does not know the time has a quarter of the grants, as nothing else bounds its turn. */
+/** Callers that pass no timestamp cost four grants each, as nothing else bounds their turn. */
 const untimedCost = 4;
 
 let granted = 0;
@@ -33,7 +33,7 @@ export function nextTurn(callback: () => void): void {
   if (!probing) probe();
 }
 
-/** How many callbacks wait for the event loop to turn. */
+/** The number of callbacks that wait for the event loop to turn. */
 export function turnsPending(): number {
   return deferred.length;
 }

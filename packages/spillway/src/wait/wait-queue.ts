@@ -1,11 +1,10 @@
-import { captureResolve, lastResolve } from './last-resolve.ts';
 import { rejectSoon } from './reject-soon.ts';
 import { Ring, type RingMember } from './ring.ts';
 
-/** What a waiter that has had its answer holds instead of a way to answer. */
+/** Stands for the resolve function of a waiter that has had its answer. */
 function answered(): void {}
 
-/** How the waiting ended for one who had not begun to wait. */
+/** The outcome for a waiter that was answered before its promise was asked for. */
 export type Early<T> =
   | { readonly isGranted: true; readonly value: T }
   | { readonly isGranted: false; readonly reason: unknown };
@@ -18,7 +17,7 @@ export type Early<T> =
 export class Waiter<T> implements RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
-  /** Set when it was granted or refused before its promise was asked for. */
+  /** Set if it was granted or refused before its promise was asked for. */
   early: Early<T> | undefined = undefined;
   #signal: AbortSignal | undefined = undefined;
   readonly #left: (() => void) | undefined;
@@ -37,15 +36,15 @@ export class Waiter<T> implements RingMember {
     signal.addEventListener('abort', this);
   }
 
-  /** What the caller waits for; to be asked for once, in the turn in which the waiter was made. */
+  /** The promise of the caller; ask for it once, in the turn in which the waiter was made. */
   get promise(): Promise<T> {
     const { early } = this;
     if (early !== undefined) {
       return early.isGranted ? Promise.resolve(early.value) : rejectSoon(early.reason);
     }
-    const promise = new Promise<T>(captureResolve);
-    this.#resolve = lastResolve;
-    return promise;
+    return new Promise<T>((resolve) => {
+      this.#resolve = resolve;
+    });
   }
 
   grant(value: T): void {
