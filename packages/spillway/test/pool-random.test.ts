@@ -90,8 +90,11 @@ class Scenario {
     const affinity = this.pick(4) === 0 ? `a${this.pick(3)}` : undefined;
     const job = { id, ms: this.pick(30), fails: this.pick(8) === 0, affinity };
     const key = this.pick(2) === 0 ? `k${this.pick(3)}` : undefined;
+    const buffer = new ArrayBuffer(8);
     const options: PoolRunOptions = {
       signal: controller.signal,
+      cancel: this.pick(3) === 0 ? 'queued' : 'always',
+      transfer: this.pick(4) === 0 ? [buffer] : [],
       affinity,
       key,
       priority: this.pick(3),
@@ -103,7 +106,8 @@ class Scenario {
     };
     if (leaveMs === 0) queueMicrotask(leave);
     const timer = this.clock.after(leaveMs === 0 ? Infinity : leaveMs, leave);
-    const outcome = await this.#outcome(job, options);
+    const isMoved = options.transfer?.length === 1;
+    const outcome = await this.#outcome(isMoved ? { ...job, buffer } : job, options);
     timer[Symbol.dispose]();
     assert.ok(!this.settled.has(id), `call ${id} settled twice`);
     this.settled.set(id, outcome);
@@ -138,8 +142,11 @@ class Scenario {
       if (code === undefined || !codes.includes(code)) throw error;
       const hasBegun = this.world.begun.has(id);
       if (code === 'WORKER_LOST') {
-        assert.ok(hasBegun, `call ${id} was lost before it began`);
-        assert.ok(kind > 0 || job.fails, `call ${id} was lost though its result was there`);
+        // What was moved to a worker is lost with it; all else runs elsewhere.
+        const isMoved = job.buffer !== undefined;
+        assert.ok(hasBegun || isMoved, `call ${id} was lost before it began`);
+        const isUnknown = kind > 0 || job.fails || (isMoved && !hasBegun);
+        assert.ok(isUnknown, `call ${id} was lost though its result was there`);
       }
       if (code === 'POOL_FULL') assert.ok(!hasBegun, `call ${id} began though refused`);
       return code;

@@ -164,13 +164,22 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
 
   changed(worker: Worker): void {
     if (worker.state === 'gone') this.message(worker, undefined);
-    if (worker.state !== 'ready') {
-      // Moved buffers cannot come back: a retiring worker runs such a task, a lost one loses it.
-      const taken = worker.takeBackMany(worker.tasks.size, (task) => task.transfer === undefined);
-      for (const task of taken) this.#queue.putBack(task);
-    }
+    if (worker.state !== 'ready') this.#takeBack(worker);
     if (worker.state === 'gone') this.#lose(worker);
     this.#dispatchSoon();
+  }
+
+  /** Puts the tasks that a leaving worker has not begun back into the queue. */
+  #takeBack(worker: Worker): void {
+    let runsBound = false;
+    const taken = worker.takeBackMany(worker.tasks.size, ({ transfer, index }) => {
+      // Moved buffers cannot come back: a retiring worker runs such a task, a lost one loses it.
+      // One that is bound may not overtake older ones: these stay with it.
+      if (transfer === undefined) return index === undefined || !runsBound;
+      runsBound ||= index !== undefined && worker.state === 'retiring';
+      return false;
+    });
+    for (const task of taken) this.#queue.putBack(task);
   }
 
   /** Refuses the newest task of the key that has most waiting. */
