@@ -8,12 +8,11 @@ async function work(who: string): Promise<Lease> {
     store,
     name: 'nightly',
     ttlMs: 1000,
-    queueMax: 10,
     pollMs: 5,
   });
-  // All that takes long gets `lease.signal`: it aborts before anybody else can hold the lease.
-  await store.commit(lease.guard([{ name: 'report', value: `by ${who}` }]), {
-    signal: lease.signal,
+  // The task's signal aborts before anybody else can hold the lease.
+  await lease.run(async (signal) => {
+    await store.commit(lease.guard([{ name: 'report', value: `by ${who}` }]), { signal });
   });
   console.log(`${who} wrote the report under fence ${lease.fence}`);
   return lease;
@@ -27,7 +26,7 @@ try {
   console.log(String(error));
 }
 
-await using _held = await Lease.acquire({ store, name: 'nightly', ttlMs: 1000, queueMax: 0 });
-await Lease.acquire({ store, name: 'nightly', ttlMs: 1000, queueMax: 0 }).catch((error) => {
+await using _held = await Lease.acquire({ store, name: 'nightly', ttlMs: 1000, waits: false });
+await Lease.acquire({ store, name: 'nightly', ttlMs: 1000, waits: false }).catch((error) => {
   console.log(`${error.code}: try again in ${Math.ceil(error.retryAfterMs / 100) * 100} ms`);
 });

@@ -26,9 +26,6 @@ export function primaryLockPath(database: string): string | undefined {
   return path && `${path}-primary`;
 }
 
-/** How many instances may wait to be the primary. */
-const instancesMax = 100;
-
 /**
  * Waits until this instance is the primary. A file's lock is free as soon as its holder dies, and
  * cannot be lost; a lease in the database, for instances anywhere, must expire first.
@@ -41,8 +38,8 @@ export function claim(options: ClaimOptions, signal: AbortSignal): Promise<Claim
 async function leased(options: ClaimOptions, signal: AbortSignal): Promise<Claim> {
   const { storage, clock, random, leaseMs } = options;
   const store = await storage.database.store(signal);
-  const terms = { store, name: 'fleet', ttlMs: leaseMs, queueMax: instancesMax };
-  const lease = await Lease.acquire({ ...terms, clock, random }, signal).catch(async (error) => {
+  const terms = { store, name: 'fleet', ttlMs: leaseMs, clock, random, signal };
+  const lease = await Lease.acquire(terms).catch(async (error) => {
     await store[Symbol.asyncDispose]();
     throw error;
   });

@@ -245,7 +245,7 @@ describe('a sink', () => {
     const scene = new VirtualScene(16, { products: { 'A-USD': 10 } });
     const { store, clock, folder, book } = scene;
     const name = 'harvest/virtual/A-USD/1';
-    const options = { store, name, ttlMs: 1_000, queueMax: 0, clock };
+    const options = { store, name, ttlMs: 1_000, waits: false, clock };
     const first = await Lease.acquire(options);
     await first[Symbol.asyncDispose]();
     const second = await Lease.acquire(options);

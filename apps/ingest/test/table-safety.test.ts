@@ -59,7 +59,7 @@ describe('the safety of a TradeTable', () => {
     await using store = new MemoryStore();
     const table = await tableWith(folder);
     const next = await entryOf(folder, tradesOf(range(51, 90)), { commit: 2 });
-    const lease = await Lease.acquire({ store, name: 'transform', ttlMs: 60_000, queueMax: 0 });
+    const lease = await Lease.acquire({ store, name: 'transform', ttlMs: 60_000, waits: false });
     const merging = table.merge([next], { fence: 9, signal: lease.signal });
     await lease[Symbol.asyncDispose]();
     await assert.rejects(merging, { code: 'LEASE_LOST' });

@@ -233,7 +233,7 @@ describe('metrics', () => {
     const backlog = stack.use(new Backlog<number>({ queueMax: 4, consume: () => {} }));
     const store = new MemoryStore();
     const lease = stack.use(
-      await Lease.acquire({ store, name: 'primary', ttlMs: 9_000, queueMax: 0 }),
+      await Lease.acquire({ store, name: 'primary', ttlMs: 9_000, waits: false }),
     );
     const breaker = new Breaker();
     const bucket = new Bucket({ ratePerSecond: 10, queueMax: 1 });

@@ -23,7 +23,7 @@ describe('primaryOnly', () => {
 
   it('follows a lease, from one instance to the next', async () => {
     const store = new MemoryStore();
-    const options = { store, name: 'primary', ttlMs: 30_000, queueMax: 1 };
+    const options = { store, name: 'primary', ttlMs: 30_000 };
     const lease = await Lease.acquire(options);
     const open = (primary: Lease) =>
       Site.open(async (app) => {

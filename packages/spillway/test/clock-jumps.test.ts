@@ -66,7 +66,7 @@ describe('clocks of clients that jump', () => {
       for (const party of parties(clock, random, new Log({ clock }), 3)) {
         const live = async () => {
           while (clock.now() < endMs) {
-            const terms = { name: 'x', ttlMs: 200, queueMax: 9, pollMs: 10 };
+            const terms = { name: 'x', ttlMs: 200, pollMs: 10 };
             await using lease = await Lease.acquire({ ...party, ...terms });
             for (let i = 0; i < 5 && !lease.signal.aborted; i += 1) {
               const changes = lease.guard([{ name: 'log', value: lease.fence }]);

@@ -8,7 +8,7 @@ const ttlMs = 300;
 function world() {
   const clock = new VirtualClock();
   const store = new MemoryStore({ clock });
-  const options = { store, clock, name: 'harvest', ttlMs, queueMax: 9, pollMs: 10 };
+  const options = { store, clock, name: 'harvest', ttlMs, pollMs: 10 };
   return { clock, store, options };
 }
 
@@ -34,7 +34,7 @@ describe('Lease', () => {
     const lease = await Lease.acquire(options);
     await clock.advance(10 * ttlMs);
     assert.ok(lease.stats.held && lease.stats.renewed >= 29, `${lease.stats.renewed} renewals`);
-    await assert.rejects(Lease.acquire({ ...options, queueMax: 0 }), (error) => {
+    await assert.rejects(Lease.acquire({ ...options, waits: false }), (error) => {
       const { code, status, retryAfterMs } = error as Record<string, number>;
       assert.deepEqual([code, status, (retryAfterMs ?? 0) <= ttlMs], ['LEASE_HELD', 503, true]);
       return true;
@@ -43,38 +43,40 @@ describe('Lease', () => {
     await lease[Symbol.asyncDispose]();
     assert.equal(lease.stats.held, false);
     assert.throws(() => lease.guard([]), { code: 'LEASE_LOST' });
-    await using next = await Lease.acquire({ ...options, queueMax: 0 });
+    await using next = await Lease.acquire({ ...options, waits: false });
     assert.ok(next.fence > lease.fence);
     await next[Symbol.asyncDispose]();
     assert.deepEqual(await store.list('lease/', { max: 9 }), []);
     assert.equal(clock.pending, 0);
   });
 
-  it('serves those who wait in the order they came, and lets one leave', async () => {
+  it('serves all who wait, one after the other, and lets one leave', async () => {
     const { clock, store, options } = world();
     const first = await Lease.acquire(options);
     const gone = new AbortController();
-    const leaver = assert.rejects(Lease.acquire(options, gone.signal), /enough/);
+    const leaver = assert.rejects(Lease.acquire({ ...options, signal: gone.signal }), /enough/);
     await clock.advance(1);
     const rest = order(clock, [options, options, options, options]);
     await clock.advance(50);
     gone.abort(new Error('enough'));
     await leaver;
     await clock.run(first[Symbol.asyncDispose]());
-    assert.deepEqual(await rest, ['a', 'b', 'c', 'd']);
+    assert.deepEqual((await rest).sort(), ['a', 'b', 'c', 'd']);
     assert.deepEqual(await store.list('lease/', { max: 9 }), []);
     await clock.advance(2000);
     assert.equal(clock.pending, 0);
   });
 
-  it('gives up at the caller’s deadline and leaves no ticket', async () => {
+  it('gives up at the caller’s deadline and leaves nothing of it', async () => {
     const { clock, store, options } = world();
     await using _lease = await Lease.acquire(options);
     using limit = deadline(clock, 500);
-    const late = assert.rejects(Lease.acquire(options, limit.signal), { code: 'DEADLINE' });
+    const late = assert.rejects(Lease.acquire({ ...options, signal: limit.signal }), {
+      code: 'DEADLINE',
+    });
     await clock.advance(500);
     await late;
-    assert.deepEqual(await store.list('lease/harvest/queue', { max: 9 }), []);
+    assert.equal((await store.list('lease/', { max: 9 })).length, 2);
   });
 
   it('passes to the next when its holder crashed, not before it expired', async () => {
@@ -89,19 +91,46 @@ describe('Lease', () => {
     await next[Symbol.asyncDispose]();
   });
 
-  it('skips the ticket of a waiter that crashed', async () => {
+  it('passes to one who waits at once when the store tells of it, else with the next look', async () => {
+    const { clock, store, options } = world();
+    const { read, commit, list } = store;
+    const silent: Store = {
+      read: read.bind(store),
+      commit: commit.bind(store),
+      list: list.bind(store),
+      async [Symbol.asyncDispose]() {},
+    };
+    for (const [each, withinMs] of [
+      [store, 1],
+      [silent, 20],
+    ] as const) {
+      const first = await Lease.acquire({ ...options, store: each });
+      const next = Lease.acquire({ ...options, store: each });
+      await clock.advance(55);
+      await first.close();
+      const releasedAt = clock.now();
+      await (await clock.run(next)).close();
+      assert.ok(clock.now() - releasedAt < withinMs, `${clock.now() - releasedAt}`);
+    }
+    assert.equal(clock.pending, 0);
+  });
+
+  it('runs a task whose signal aborts when it is lost, and tells its caller at once', async () => {
     const { clock, options } = world();
-    const first = await Lease.acquire(options);
-    const victim = new SimulatedProcess(clock);
-    Lease.acquire({ ...options, clock: victim }).catch(() => {});
-    await clock.advance(5);
-    victim.crash();
-    const waiting = Lease.acquire(options);
-    await clock.advance(5);
-    await first[Symbol.asyncDispose]();
-    const next = await clock.run(waiting);
-    assert.ok(clock.now() < 300, `${clock.now()}`);
-    await next[Symbol.asyncDispose]();
+    const lease = await Lease.acquire(options);
+    assert.equal(await lease.run(async () => 'done'), 'done');
+    const deaf = () => new Promise<void>(() => {});
+    const leave = new AbortController();
+    const left = assert.rejects(lease.run(deaf, leave), /left/);
+    leave.abort(new Error('left'));
+    await left;
+    const lost = assert.rejects(lease.run(deaf, new AbortController()), { code: 'LEASE_LOST' });
+    assert.equal(lease.ready, true);
+    await lease.close();
+    await lost;
+    assert.equal(lease.ready, false);
+    await assert.rejects(lease.run(deaf), { code: 'LEASE_LOST' });
+    assert.equal(clock.pending, 0);
   });
 
   it('aborts its signal before anybody else can hold it when the store is away', async () => {
@@ -182,7 +211,6 @@ describe('Lease', () => {
       assert.rejects(Lease.acquire({ ...options, ...change }), message);
     await wrong({ name: '' }, /name: must be a string that is not empty/);
     await wrong({ ttlMs: 29 }, /ttlMs: must be a number from 30 /);
-    await wrong({ queueMax: -1 }, /queueMax: must be an integer from 0/);
     await wrong({ pollMs: 0 }, /pollMs: must be a number from 1 /);
     await wrong({ deadlineMs: 9 }, /deadlineMs: must be a number from 10 /);
   });

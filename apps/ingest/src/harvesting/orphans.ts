@@ -26,8 +26,8 @@ export async function orphansOf(
   signal: AbortSignal,
 ): Promise<readonly FolderFile[]> {
   const name = `harvest/${sourceName(of)}`;
-  const options = { store, name, ttlMs, deadlineMs, queueMax: 0, clock, random };
-  await using lease = await Lease.acquire(options, signal);
+  const options = { store, name, ttlMs, deadlineMs, waits: false, clock, random };
+  await using lease = await Lease.acquire({ ...options, signal });
   const named = new Set((await book.entries(of, { signal })).map(({ file }) => file));
   const files = await rawFilesOf(folder, of, signal);
   return files.filter(({ path, fence }) => fence < lease.fence && !named.has(path));

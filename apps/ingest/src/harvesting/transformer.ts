@@ -39,8 +39,6 @@ export interface Transformed {
 const filesMax = 200;
 /** A disk that is busy with our own files is slow, not gone. */
 const deadlineMs = 10_000;
-/** How many processes may wait to change the table. */
-const queueMax = 64;
 
 /** Brings the table up to date with the ledger, one process at a time. */
 export class Transformer {
@@ -91,9 +89,9 @@ export class Transformer {
 
   async #lease(waits: boolean, signal: AbortSignal): Promise<Lease> {
     const { store, leaseMs: ttlMs, clock, random } = this.#options;
-    const options = { store, name: 'table', ttlMs, deadlineMs, queueMax: waits ? queueMax : 0 };
+    const options = { store, name: 'table', ttlMs, deadlineMs, waits, signal };
     try {
-      return await Lease.acquire({ ...options, clock, random }, signal);
+      return await Lease.acquire({ ...options, clock, random });
     } catch (error) {
       if (!(error instanceof SpillwayError) || error.code !== 'LEASE_HELD') throw error;
       const message = 'another process is changing the table';

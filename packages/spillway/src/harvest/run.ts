@@ -191,8 +191,10 @@ export class HarvestRun<Row, Position extends Json> {
   async run(): Promise<HarvestOutcome<Position>> {
     const { store, leaseMs: ttlMs, clock, random } = this.#settings;
     try {
-      const options = { store, name: `harvest/${this.source.name}`, ttlMs, queueMax: 0 };
-      await using lease = await Lease.acquire({ ...options, clock, random }, this.signal);
+      const name = `harvest/${this.source.name}`;
+      const { signal } = this;
+      const options = { store, name, ttlMs, waits: false, clock, random, signal };
+      await using lease = await Lease.acquire(options);
       await this.#hold(lease);
     } catch (error) {
       this.end(field(error, 'code') === 'LEASE_HELD' ? 'skipped' : 'failed', error);

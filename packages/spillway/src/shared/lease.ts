@@ -1,6 +1,9 @@
-import { checkInteger, checkNumber } from '../base/check.ts';
-import { deadline } from '../base/deadline.ts';
+import { runUntilAborted } from '../base/abort.ts';
+import { check, checkNumber } from '../base/check.ts';
+import { deadline, msLeft, noteEnd } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { Part } from '../base/part.ts';
+import type { Runner, RunOptions, Task } from '../base/task.ts';
 import type { StoreChange } from '../store/store.ts';
 import { fenceRecord, holderRecord, LeaseClaim, released, type Won } from './lease-claim.ts';
 import { type SharedOptions, StoreLink } from './store-link.ts';
@@ -8,13 +11,19 @@ import { type SharedOptions, StoreLink } from './store-link.ts';
 export interface LeaseOptions extends SharedOptions {
   /** For how long it lasts without being renewed, in milliseconds; from 30. */
   readonly ttlMs: number;
-  /** How many may wait for it, of all processes; one more is refused. An integer from 0. */
-  readonly queueMax: number;
-  /** How often the first in the queue asks, in milliseconds; from 1, default 100. */
+  /** Waits while another holds it; else it is refused with `LEASE_HELD`. @default true */
+  readonly waits?: boolean | undefined;
+  /**
+   * Milliseconds between two looks at a lease that another holds, from 1; some are left out by
+   * chance, and most when the store tells of changes. @default 100
+   */
   readonly pollMs?: number | undefined;
+  /** Ends the waiting; a lease that is held is not lost by it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface LeaseStats {
+  readonly kind: 'lease';
   readonly name: string;
   readonly fence: number;
   readonly held: boolean;
@@ -29,10 +38,10 @@ export interface LeaseStats {
 const margin = 0.1;
 
 /**
- * An exclusive, expiring claim with a fencing number, renewed at a third of its life. Whoever waits
- * is served in the order its ticket reached the store. `await using lease = await Lease.acquire(…)`
+ * An exclusive, expiring claim with a fencing number, renewed at a third of its life. Those who
+ * wait get it in no particular order. `await using lease = await Lease.acquire(…)`
  */
-export class Lease implements AsyncDisposable {
+export class Lease implements Part, Runner, AsyncDisposable {
   readonly name: string;
   /** Greater than that of every lease of this name before. */
   readonly fence: number;
@@ -57,14 +66,14 @@ export class Lease implements AsyncDisposable {
     this.#hold(won.from);
   }
 
-  /** Waits for its turn; rejects with `LEASE_HELD` if too many wait, or the signal's reason. */
-  static async acquire(options: LeaseOptions, signal?: AbortSignal): Promise<Lease> {
-    const { name, ttlMs, queueMax, pollMs = 100 } = options;
+  /** Waits until it is free; rejects with `LEASE_HELD` or the signal's reason. */
+  static async acquire(options: LeaseOptions): Promise<Lease> {
+    const { name, ttlMs, waits = true, pollMs = 100, signal } = options;
     checkNumber('ttlMs', ttlMs, 30, 2 ** 31);
-    checkInteger('queueMax', queueMax, 0);
+    check(typeof waits === 'boolean', 'waits', 'true or false', waits);
     checkNumber('pollMs', pollMs, 1, 60_000);
     const link = new StoreLink(options);
-    const won = await new LeaseClaim(link, { name, ttlMs, queueMax, pollMs }).win(signal);
+    const won = await new LeaseClaim(link, { name, ttlMs, waits, pollMs }).win(signal);
     return new Lease(link, options, won);
   }
 
@@ -75,9 +84,30 @@ export class Lease implements AsyncDisposable {
 
   get stats(): LeaseStats {
     const leftMs = Math.max(0, this.#until - this.#link.clock.now());
-    const held = !this.signal.aborted && leftMs > 0;
-    const { name, fence } = this;
-    return { name, fence, held, leftMs, renewed: this.#renewed, failed: this.#failed };
+    return {
+      kind: 'lease',
+      name: this.name,
+      fence: this.fence,
+      held: !this.signal.aborted && leftMs > 0,
+      leftMs,
+      renewed: this.#renewed,
+      failed: this.#failed,
+    };
+  }
+
+  /** Whether it is held. */
+  get ready(): boolean {
+    return this.stats.held;
+  }
+
+  /** Runs the task with a signal that aborts when the lease is lost, or with the caller's own. */
+  async run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T> {
+    this.guard([]);
+    if (signal === undefined) return await runUntilAborted(task, this.signal);
+    const both = AbortSignal.any([signal, this.signal]);
+    const { clock } = this.#link;
+    noteEnd(both, clock, clock.now() + msLeft(signal));
+    return await runUntilAborted(task, both);
   }
 
   /**
@@ -92,12 +122,16 @@ export class Lease implements AsyncDisposable {
   }
 
   /** Releases it, unless it was lost: then there is nothing to release. */
-  [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     if (!this.signal.aborted) {
       this.#lose('released');
       this.#release = this.#giveBack();
     }
-    return this.#release ?? Promise.resolve();
+    await this.#release;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   async #giveBack(): Promise<void> {

@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { type Random, systemRandom } from '../base/random.ts';
-import type { Store, StoreChange, StoreCommit, StoredRecord } from '../store/store.ts';
+import type { Store, StoreChange, StoreCommit, StoredRecord, StoreWatch } from '../store/store.ts';
 import { pause } from '../wait/pause.ts';
 
 export interface SharedOptions {
@@ -72,6 +72,11 @@ export class StoreLink {
   newId(): string {
     const part = () => Math.floor(this.#random() * 2 ** 32).toString(36);
     return `${part()}-${part()}-${part()}`;
+  }
+
+  /** Undefined if the store cannot tell of changes: then they are found by reading. */
+  watch(names: readonly string[], changed: () => void): StoreWatch | undefined {
+    return this.#store.watch?.(names, changed);
   }
 
   async read(names: readonly string[], signal?: AbortSignal): Promise<Sighting> {

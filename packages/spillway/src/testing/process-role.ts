@@ -41,7 +41,6 @@ async function fight(store: Store): Promise<void> {
         store,
         name: 'fight',
         ttlMs: leaseMs,
-        queueMax: 20,
         pollMs: 10,
         deadlineMs: 10_000,
       });

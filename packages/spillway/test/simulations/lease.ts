@@ -46,7 +46,6 @@ async function live(clock: VirtualClock, party: Party, random: Random): Promise<
       random,
       name: 'x',
       ttlMs: 60,
-      queueMax: 9,
       pollMs,
       deadlineMs: 200,
     }).catch((error) => void assert.equal(error.code, 'STORE_UNREACHABLE'));
