@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { StopSignal } from 'spillway/internal';
 
 /** One program of the repository that serves. */
 interface ServiceFile {
@@ -50,8 +50,6 @@ const usage = `Starts all services on this machine, each with its data below one
 Ctrl-C stops them when they are done with what they have begun; a second one at once.
 `;
 
-/** npm passes on the Ctrl-C that the terminal has sent to all already: that is not a second one. */
-const sameMs = 500;
 /** A service has its own limit, which is shorter. */
 const stopMsMax = 15_000;
 
@@ -128,37 +126,37 @@ class Running {
 const found = services.filter(({ file }) => existsSync(join(root, file)));
 const all = found.map((service) => new Running(service, options.data));
 const names = () => all.filter(({ isRunning }) => isRunning).map(({ name }) => name);
-let askedAt: number | undefined;
-
-function onSignal(name: NodeJS.Signals): void {
-  const now = performance.now();
-  if (askedAt !== undefined && now - askedAt < sameMs) return;
-  if (askedAt !== undefined) {
-    process.stderr.write(`${name} again: ended at once. Not stopped: ${names().join(', ')}\n`);
-    for (const service of all) if (service.isRunning) service.end('SIGKILL');
-    process.exit(128 + constants.signals[name]);
-  }
-  askedAt = now;
-  stopAll();
-}
+const stop = new StopSignal({
+  left: () => {
+    const left = `Not stopped: ${names().join(', ')}`;
+    endAll();
+    return left;
+  },
+});
+let isStopping = false;
 
 function stopAll(): void {
+  if (isStopping) return;
+  isStopping = true;
   for (const service of all) service.end('SIGTERM');
   setTimeout(() => {
     process.stderr.write(`Not stopped in time, ended by force: ${names().join(', ')}\n`);
-    for (const service of all) if (service.isRunning) service.end('SIGKILL');
+    endAll();
     process.exit(1);
   }, stopMsMax).unref();
 }
 
-process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+function endAll(): void {
+  for (const service of all) if (service.isRunning) service.end('SIGKILL');
+}
+
+stop.signal.addEventListener('abort', stopAll);
 const outcomes = await Promise.all(
   all.map(async ({ name, ended }) => {
     const how = await ended;
     // One that ended by itself takes the others with it, so that nobody thinks all is well.
-    if (askedAt === undefined) {
+    if (!isStopping) {
       process.stderr.write(`${name} has ended by itself (${how ?? 'exit code 0'}).\n`);
-      askedAt = performance.now();
       stopAll();
       return `${name} (${how ?? 'by itself'})`;
     }

@@ -46,6 +46,10 @@ const manifests = new Map<string, Manifest>(
 const exceptions: Readonly<Record<string, Readonly<Record<string, string>>>> = {};
 
 const source = /^(packages|apps)\/[^/]+\/src\/.*\.ts$/;
+/** Rooms whose doc comments are still to be rewritten; a clean one leaves this list. */
+const unread = ['http/src', 'spillway/src/(document|harvest|limit|sqlite|store|testing)'];
+const commented = new RegExp(`^packages/(?!(${unread.join('|')})/)[^/]+/src/.*\\.ts$`);
+const subjectless = /\/\*\*\s+(\* )?(What|Who|Whose|Whoever|Those|So many)\b.*/;
 const anyTs = /\.ts$/;
 const anyFile = /./;
 
@@ -121,6 +125,12 @@ const rules: readonly Rule[] = [
     complaint: (_text, path) =>
       /(^|[/-])(utils?|helpers?|common|types|interfaces|manager)\.\w+$/.exec(path)?.[0],
     broken: ['packages/spillway/src/string-utils.ts', ''],
+  },
+  {
+    name: 'begins a doc comment with the noun or the verb that it is about',
+    applies: commented,
+    complaint: (text) => subjectless.exec(text)?.[0],
+    broken: ['packages/spillway/src/wait/ring.ts', '/** What can stand in a ring. */'],
   },
   {
     name: 'leaves nothing for later',

@@ -4,7 +4,7 @@ import type { CompiledQuery, DatabaseConnection, QueryResult, TransactionSetting
 export interface SqlConnection extends DatabaseConnection {
   /** Aborts at the deadline, or with the caller's own signal. */
   readonly signal: AbortSignal;
-  /** What to tell the caller once `signal` has aborted. */
+  /** The error for the caller once `signal` has aborted. */
   interruption(): unknown;
   begin(settings: TransactionSettings): Promise<void>;
   commit(): Promise<void>;
@@ -14,7 +14,7 @@ export interface SqlConnection extends DatabaseConnection {
   close(): void;
 }
 
-/** What the two databases have to offer. */
+/** The contract of the two databases. */
 export interface Engine<Stats> extends AsyncDisposable {
   readonly stats: Stats;
   acquire(signal?: AbortSignal): Promise<SqlConnection>;

@@ -19,7 +19,7 @@ import type { SqliteStats } from './sqlite-engine.ts';
 
 export type DatabaseStats = Readonly<{ kind: DatabaseKind }> & (PostgresStats | SqliteStats);
 
-/** What each of the queries gives, in their order. */
+/** The result of each of the queries, in their order. */
 export type BatchResults<Queries extends readonly CompiledQuery<unknown>[]> = {
   [At in keyof Queries]: Queries[At] extends CompiledQuery<infer Row> ? QueryResult<Row> : never;
 };

@@ -79,7 +79,7 @@ export class SqliteEngine implements Engine<SqliteStats> {
 
 const rolledBack = Symbol('rolled back');
 
-/** What Kysely sees of the file; a transaction is held open by work that waits to be ended. */
+/** The view that Kysely has of the file; a transaction is open until its work ends. */
 class SqliteConnection implements SqlConnection {
   readonly #file: SqliteFile;
   readonly #limit: Deadline;

@@ -3,7 +3,7 @@ import { addToWindow, emptyWindow, type ShareWindow, windowTotals } from '../met
 
 /** When to break: a pure algorithm. What breaking does is the breaker's own matter. */
 export interface BreakRule<Memory = unknown> {
-  /** What the rule remembers when the breaker closes: plain data. */
+  /** The memory of the rule when the breaker closes: plain data. */
   start(): Memory;
   /** Notes how a call ended; true when it is time to open. */
   breaks(memory: Memory, failed: boolean, now: number): boolean;

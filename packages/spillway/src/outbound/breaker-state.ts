@@ -18,7 +18,7 @@ export interface BreakerRule {
  */
 export type BreakerStatus = 'closed' | 'open' | 'half-open';
 
-/** What a breaker remembers: plain data, so that it can be kept in a shared store as well. */
+/** The state of a breaker: plain data, so that it can be kept in a shared store as well. */
 export interface BreakerState {
   status: BreakerStatus;
   /** When the status last changed. */
@@ -35,7 +35,7 @@ export interface BreakerState {
   /** Whether somebody probes, who has until `probeEndsAt` to tell how it went. */
   probing: boolean;
   probeEndsAt: number;
-  /** What the rule remembers. */
+  /** The memory of the rule. */
   memory: unknown;
 }
 

@@ -107,7 +107,7 @@ export function without({ at, stepMs, n }: SlotRun, count: number): SlotRun {
   return { at: at + count * stepMs, stepMs, n: n - count };
 }
 
-/** What a 429 has done to a bucket. */
+/** The effect of a 429 on a bucket. */
 export type Slowing = 'halved' | 'slowed' | 'known';
 
 /**

@@ -3,7 +3,7 @@ import type { StoreChange, StoredRecord } from '../store/store.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 import type { Committed, Decision, Sighting, StoreLink } from './store-link.ts';
 
-/** What stays the same while a claim lives. */
+/** The fields of a claim that stay the same while it lives. */
 export interface LeaseTerms {
   readonly name: string;
   readonly ttlMs: number;

@@ -11,9 +11,9 @@ import {
 } from '../outbound/breaker-state.ts';
 import { type SharedOptions, type Sighting, StoreLink } from './store-link.ts';
 
-/** What all processes know of the breaker, in the store's time. */
+/** The state of the breaker that all processes share, in the store's time. */
 export interface SharedBreakerState extends BreakerState {
-  /** Who probes, if anybody does. */
+  /** The process that probes, if one does. */
   prober: string;
   /** Updates that were made lately: one whose answer was lost must not be made again. */
   recent: string[];

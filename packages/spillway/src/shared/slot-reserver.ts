@@ -11,7 +11,7 @@ const batchMsMax = 500;
 const batchEnough = 32;
 /** One slow answer must not make it ask ages ahead. */
 const tripMsMax = 100;
-/** So many answers are too slow to tell the time by before the store counts as unreachable. */
+/** The number of answers too slow to tell the time by after which the store is unreachable. */
 const attemptsMax = 3;
 
 /**

@@ -18,7 +18,7 @@ export interface SharedOptions {
   readonly random?: Random | undefined;
 }
 
-/** What the store answered, with the local times between which that was true. */
+/** The store's answer, with the local times between which it was true. */
 export interface Sighting {
   readonly now: number;
   readonly sentAt: number;
@@ -32,7 +32,7 @@ export interface Committed extends StoreCommit {
   readonly receivedAt: number;
 }
 
-/** What to change in view of what was seen; without changes nothing is committed. */
+/** The changes to make in view of an answer; without changes nothing is committed. */
 export interface Decision<T> {
   readonly changes?: readonly StoreChange[] | undefined;
   readonly value: T;

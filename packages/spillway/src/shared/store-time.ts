@@ -10,7 +10,7 @@ export interface Between {
 }
 
 /**
- * What is known of a store's clock from here: its time lay between the sending of each question
+ * Bounds of a store's clock as seen from here: its time lay between the sending of each question
  * and the coming of its answer. Both bounds are safe, and the quickest answer says most.
  */
 export class StoreTime {

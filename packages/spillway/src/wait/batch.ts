@@ -84,7 +84,7 @@ export interface BatchGroup<Item, Result> {
 export interface BatchOptions<Item, Result> {
   /**
    * Does one group: prepares (a lock, a connection), takes, works, and answers each entry it took.
-   * Whoever comes before `take` belongs to the group. If it throws, all it took are refused with
+   * All who come before `take` belong to the group. If it throws, all it took are refused with
    * that error; if it took nothing, all who wait.
    */
   readonly call: (group: BatchGroup<Item, Result>) => Promise<void>;

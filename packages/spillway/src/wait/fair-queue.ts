@@ -116,8 +116,8 @@ export class FairQueue<Member extends RingMember & Ordered> {
   }
 
   /**
-   * Who has to go when one too many waits: the latest of whoever has most waiting at the
-   * lowest priority. So a tenant that fills the queue pushes out its own work and not another's.
+   * The member to turn away when one too many waits: the latest of the key that has most waiting
+   * at the lowest priority. So a tenant that fills the queue pushes out its own work.
    */
   surplus(newcomer?: Member): Member | undefined {
     for (const level of this.#levels) {

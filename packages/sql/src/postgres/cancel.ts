@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 
-/** What a cancel request must name. */
+/** The connection that a cancel request names. */
 export interface CancelTarget {
   readonly host: string;
   readonly port: number;

@@ -1,9 +1,9 @@
 import type { Migration } from '../migrate.ts';
 
-/** What `LISTEN` and `NOTIFY` are told; topics are told apart in the payload. */
+/** The one name for `LISTEN` and `NOTIFY`; the payload has the topic. */
 export const notifyName = 'spillway_channel';
 
-/** What {@link PostgresChannel} needs in the database: room for what a notification cannot hold. */
+/** The table that {@link PostgresChannel} needs for messages too long for a notification. */
 export const channelMigrations: readonly Migration[] = [
   {
     number: 1,

@@ -6,7 +6,7 @@ import { migrate } from '../migrate.ts';
 import { channelMigrations, notifyName, notifySql, parkSql, unparkSql } from './channel-schema.ts';
 import type { PostgresEngine } from './engine.ts';
 
-/** What a subscriber wants to hear. */
+/** The callbacks of a subscriber. */
 export interface PostgresChannelListener {
   /** Called for each message, in the order in which they were committed. */
   message(bytes: Uint8Array): void;

@@ -26,9 +26,9 @@ export interface PostgresEngineOptions {
 export interface PostgresStats {
   /** Connections open now. */
   readonly connections: number;
-  /** Those of them that nobody uses. */
+  /** The connections that nobody uses. */
   readonly idle: number;
-  /** Those who use one, wait for one, or were refused. */
+  /** Counts those who use a connection, wait for one, or were refused. */
   readonly lane: LaneStats;
 }
 
@@ -198,7 +198,7 @@ function isLoss(error: unknown): boolean {
   return 'syscall' in error || error.message.startsWith('Connection terminated');
 }
 
-/** What Kysely sees of a session. */
+/** The view that Kysely has of a session. */
 class PostgresConnection implements SqlConnection {
   readonly signal: AbortSignal;
   readonly #session: PostgresSession;

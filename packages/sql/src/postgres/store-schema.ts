@@ -60,7 +60,7 @@ begin
 end
 $body$`;
 
-/** What {@link PostgresStore} needs in the database. */
+/** The tables and functions that {@link PostgresStore} needs. */
 export const storeMigrations: readonly Migration[] = [
   {
     number: 1,
