@@ -42,9 +42,8 @@ export {
 export type { ProcessFigures } from './operator/process.ts';
 export { type Domain, type RouteStats, Routes } from './operator/routes.ts';
 export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './page/html.ts';
-export { type LivePageOptions, live } from './page/live.ts';
+export { type LiveOptions, type LivePageOptions, type LiveStats, live } from './page/live.ts';
 export type { Observable } from './page/live-view.ts';
-export type { LiveOptions, LiveStats } from './page/live-views.ts';
 export { type PageOptions, page, pages } from './page/page.ts';
 export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './page/patch.ts';
 export {

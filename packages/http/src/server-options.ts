@@ -5,7 +5,7 @@ import { check, checkInteger, checkNumber } from 'spillway/internal';
 import type { RecentErrors } from './failure/recent-errors.ts';
 import type { IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { OperatorOptions } from './operator/operator.ts';
-import type { LiveOptions } from './page/live-views.ts';
+import type { LiveOptions } from './page/live.ts';
 import type { Plugin } from './plugin/contract.ts';
 import type { RateGuardOptions } from './rate/guard.ts';
 import type { BlockedUsersOptions } from './session/blocked.ts';

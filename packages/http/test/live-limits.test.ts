@@ -120,7 +120,7 @@ describe('a browser that does not read', () => {
 
   it('is cut off when it takes nothing from one sign of life to the next', async () => {
     const clock = new VirtualClock();
-    const made = await site({ clock, beatMs: 1_000 });
+    const made = await site({ clock, keepAliveMs: 1_000 });
     await using _app = made.app;
     const { version } = await load(made.url);
     await using reader = await EventReader.open(`${made.url}/_live`, version);

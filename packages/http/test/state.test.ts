@@ -59,7 +59,7 @@ describe('State', () => {
         (draft) => {
           draft.owner = 'eve';
         },
-        AbortSignal.abort(new Error('gone')),
+        { signal: AbortSignal.abort(new Error('gone')) },
       ),
       /gone/,
     );
@@ -91,7 +91,7 @@ describe('State', () => {
     await state.update(() => ({ count: 0 }));
     await settled();
     assert.deepEqual(told, [100, 100, 0]);
-    assert.deepEqual(state.stats, { version: 101, listeners: 1, failures: 0 });
+    assert.deepEqual(state.stats, { kind: 'state', version: 101, listeners: 1, failures: 0 });
   });
 
   it('does not tell one who left while the others were told', async () => {

@@ -1,18 +1,18 @@
 import { hash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import type { Clock } from 'spillway';
 import type { Html } from './html.ts';
-import type { LiveListener } from './live-listener.ts';
 import { liveText, patch } from './patch.ts';
 
-/** What a live page shows, such as a `State`: it says when it changed. */
+/** A value that a live page shows and that says when it changed, such as a `State`. */
 export interface Observable {
-  /** Another one after each change. */
+  /** Number that differs after each change. */
   readonly version: number;
   /** Calls back after each change, until it is disposed. */
   subscribe(listener: () => void): Disposable;
 }
 
-/** One version of a view; those that look the same are the same. */
+/** One version of a view, named by a hash of its text. */
 export interface Render {
   readonly version: string;
   readonly text: string;
@@ -22,26 +22,26 @@ export interface Render {
 export interface LiveViewOptions {
   readonly states: readonly Observable[];
   readonly render: () => Html;
-  /** How many versions are kept, the newest included, to tell what changed since. From 1. */
+  /** Versions that are kept, the newest included, to find what changed since. From 1. */
   readonly rendersMax: number;
-  /** The shortest time between two versions that are sent, in ms. */
+  /** Shortest time between two versions that are sent, in milliseconds. */
   readonly intervalMs: number;
   readonly clock: Clock;
-  /** Told how much more text is kept than before, or less. */
-  readonly kept: (length: number) => void;
-  /** Told after a change of state was rendered and sent. */
-  readonly refreshed: () => void;
-  /** Told when it cannot be rendered for those who listen; they keep what they have. */
-  readonly failed: (error: unknown) => void;
+  /** Called with how much more text is kept than before, or less. */
+  readonly onKept: (length: number) => void;
+  /** Called after a change of state was rendered and sent. */
+  readonly onRefreshed: () => void;
+  /** Called when rendering fails; browsers then keep what they show. */
+  readonly onFailed: (error: unknown) => void;
 }
 
-/** What all who have the same page of the same key open see: rendered once for all of them. */
+/** A view that all browsers with the same page and key share: rendered once for all of them. */
 export class LiveView {
   readonly listeners: Set<LiveListener> = new Set();
   readonly #options: LiveViewOptions;
-  /** By version, the newest last. */
+  /** Renders by version, the newest last. */
   readonly #renders = new Map<string, Render>();
-  /** What to send to those who have a version, found once. */
+  /** Messages by the version that a browser has, made once. */
   readonly #messages = new Map<string, string>();
   #newest: Render | undefined;
   #seen: readonly number[] = [];
@@ -53,12 +53,12 @@ export class LiveView {
     this.#options = options;
   }
 
-  /** The newest version that was rendered; empty before. */
+  /** Newest version that was rendered; empty before the first. */
   get version(): string {
     return this.#newest?.version ?? '';
   }
 
-  /** The newest version, rendered anew if a state has changed. */
+  /** Gives the newest version, rendered again if a state has changed. */
   render(): Render {
     const seen = this.#options.states.map(({ version }) => version);
     const isFresh = seen.every((version, index) => version === this.#seen[index]);
@@ -71,7 +71,7 @@ export class LiveView {
     return this.#newest as Render;
   }
 
-  /** What turns a version into the newest, as an event; all of the newest if that is shorter. */
+  /** The event that turns a version into the newest; all of the newest if that is shorter. */
   message(base: string): string | undefined {
     const to = this.#newest;
     if (to === undefined || base === to.version) return undefined;
@@ -101,7 +101,7 @@ export class LiveView {
     this.#subscriptions = [];
   }
 
-  /** Forgets all versions but the newest, or also that one. */
+  /** Forgets all versions but the newest, or that one as well. */
   forget(newestToo: boolean): void {
     if (newestToo) this.#newest = undefined;
     for (const { version } of this.#renders.values()) {
@@ -119,13 +119,13 @@ export class LiveView {
       if (this.#renders.size <= this.#options.rendersMax) break;
       this.#drop(version);
     }
-    this.#options.kept(render.text.length);
+    this.#options.onKept(render.text.length);
   }
 
   #drop(version: string): void {
     const length = this.#renders.get(version)?.text.length ?? 0;
     this.#renders.delete(version);
-    this.#options.kept(-length);
+    this.#options.onKept(-length);
   }
 
   readonly #changed = (): void => {
@@ -143,15 +143,67 @@ export class LiveView {
   };
 
   #refresh(): void {
-    const { clock, failed, refreshed } = this.#options;
+    const { clock, onFailed, onRefreshed } = this.#options;
     this.#refreshedAt = clock.now();
     try {
       this.render();
     } catch (error) {
-      failed(error);
+      onFailed(error);
       return;
     }
     for (const listener of this.listeners) listener.offer();
-    refreshed();
+    onRefreshed();
+  }
+}
+
+/**
+ * The stream of events to one browser. A message is made when the connection can take it, so that
+ * a slow browser skips to the newest version and takes no memory.
+ */
+export class LiveListener extends Readable {
+  readonly #view: LiveView;
+  #version: string;
+  #canSend = false;
+  #missedOne = false;
+
+  /** `version` is the one that the browser shows; any other text if it does not know. */
+  constructor(view: LiveView, version: string) {
+    // With a high-water mark of 0 nothing is asked for while the connection is full.
+    super({ highWaterMark: 0 });
+    this.#view = view;
+    this.#version = version;
+    // A comment tells the browser at once that it is connected.
+    this.push(':\n\n');
+  }
+
+  /** Sends the changes that the browser lacks, if the connection can take them. */
+  offer(): void {
+    const message = this.#canSend ? this.#view.message(this.#version) : undefined;
+    if (message === undefined) return;
+    this.#version = this.#view.version;
+    this.#send(message);
+  }
+
+  /** Sends a sign of life; a connection that took nothing since the last one is ended. */
+  keepAlive(): void {
+    if (this.#canSend) this.#send(':\n\n');
+    else if (this.#missedOne) this.destroy();
+    else this.#missedOne = true;
+  }
+
+  /** Ends the stream, so that the browser comes back to another instance. */
+  end(): void {
+    this.push(null);
+  }
+
+  override _read(): void {
+    this.#canSend = true;
+    this.#missedOne = false;
+    this.offer();
+  }
+
+  #send(text: string): void {
+    this.#canSend = false;
+    this.push(text);
   }
 }

@@ -8,19 +8,20 @@ import type {
   RouteShorthandOptions,
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { check } from 'spillway/internal';
+import { type Clock, systemClock } from 'spillway';
+import { anything, check, integer, maybe, or, settle } from 'spillway/internal';
+import { httpError } from '../base/errors.ts';
 import { type Html, html, Raw } from './html.ts';
-import type { Observable } from './live-view.ts';
-import { type LiveOptions, type LiveSource, type LiveStats, LiveViews } from './live-views.ts';
+import { LiveListener, LiveView, type Observable, type Render } from './live-view.ts';
 
 export interface LivePageOptions {
-  /** What the view shows: it is rendered anew when one of them changes. */
+  /** States that the view shows: it is rendered again when one of them changes. */
   readonly states: readonly Observable[];
-  /** Whose view it is: requests with the same key see the same. @default one view for all */
+  /** Key of the view: requests with the same key see the same. @default one view for all */
   readonly key?: ((request: FastifyRequest) => string) | undefined;
-  /** What is shown, found from the states and the key alone; it must not wait. */
+  /** Renders the view from the states and the key alone; it must not wait. */
   readonly view: (key: string) => Html;
-  /** The page around the view, for one request; the reply gives it tokens and headers. */
+  /** Makes the page around the view for one request; the reply has tokens and headers. */
   readonly page: (view: Html, request: FastifyRequest, reply: FastifyReply) => Html | Promise<Html>;
   /** Hooks, schema and config of the page's route and of the route of its changes. */
   readonly route?: RouteShorthandOptions | undefined;
@@ -28,13 +29,13 @@ export interface LivePageOptions {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** A page that changes in the browser when what it shows does, and is plain without script. */
+    /** Adds a page that changes in the browser with its states, and is plain without script. */
     livePage(path: string, options: LivePageOptions): void;
     liveStats(): LiveStats;
   }
 }
 
-/** The changes of a page are found below it, and the scripts below the root. */
+/** Folder of the changes below each page, and of the scripts below the root. */
 const below = '_live';
 const [script, ...otherScripts] = ['live-client.js', 'live-dom.js'] as const;
 
@@ -53,7 +54,7 @@ export const live: FastifyPluginAsync<LiveOptions> = fastifyPlugin(
   { name: 'spillway-live', fastify: '5.x', dependencies: ['spillway-pages'] },
 );
 
-/** Browsers ask each time whether it is still the same, so a new one is never mixed with an old. */
+/** Serves a script that browsers must ask for again, so that versions are never mixed. */
 async function addScript(app: FastifyInstance, name: string): Promise<void> {
   const text = await readFile(new URL(`./browser/${name}`, import.meta.url), 'utf8');
   const etag = `"${hash('sha256', text, 'base64url').slice(0, 16)}"`;
@@ -73,13 +74,13 @@ function addPage(
 ): void {
   const { states, key = () => '', view, page, route = {} } = options;
   check(!path.includes('*'), 'path', 'without a wildcard', path);
-  const wanted = (request: FastifyRequest): [string, LiveSource] => {
+  const viewOf = (request: FastifyRequest): [string, LiveSource] => {
     const own = key(request);
     return [`${app.prefix}${path} ${own}`, { states, render: () => view(own) }];
   };
   app.get(path, route, async (request, reply) => {
-    const { version, text } = views.render(...wanted(request));
-    // Beside its element, so that the marks in the text are the region's own.
+    const { version, text } = views.render(...viewOf(request));
+    // The text is not a part of this template, so that its marks are the region's own.
     const region = html`<div data-live-url="${changesUrl(request.url)}"
  data-live-version="${version}">${new Raw(text)}</div>
 <script type="module" src="${scriptUrl}"></script>`;
@@ -89,8 +90,8 @@ function addPage(
   const changes = { ...route, config, exposeHeadRoute: false };
   app.get(changesUrl(path), changes, (request, reply) => {
     const base = String(request.headers['last-event-id'] ?? '');
-    const listener = views.listen(...wanted(request), base);
-    // Only its opening is work; from here on it lives within the limits of live pages.
+    const listener = views.listen(...viewOf(request), base);
+    // Only opening is work for the lane; from here on the limits of live pages count.
     if ('permit' in request) (request.permit as Disposable | null)?.[Symbol.dispose]();
     void reply.headers({
       'content-type': 'text/event-stream',
@@ -103,4 +104,162 @@ function addPage(
 
 function changesUrl(url: string): string {
   return url.replace(/\/?(\?|$)/, `/${below}$1`);
+}
+
+export interface LiveOptions {
+  /** Browsers that may listen in all; one more is refused. An integer from 1. @default 10_000 */
+  readonly listenersMax?: number | undefined;
+  /** Browsers that may listen to one view. An integer from 1. @default as many as in all */
+  readonly viewListenersMax?: number | undefined;
+  /** Views (a page and a key) that are remembered. An integer from 1. @default 1_000 */
+  readonly viewsMax?: number | undefined;
+  /** Versions of a view that are remembered. An integer from 1. @default 8 */
+  readonly rendersMax?: number | undefined;
+  /**
+   * Text of all versions together, in characters; the newest one of a view that is listened to is
+   * kept anyway. An integer from 0. @default 32_000_000
+   */
+  readonly lengthMax?: number | undefined;
+  /** Shortest time between two changes of a view, in ms. An integer from 0. @default 50 */
+  readonly intervalMs?: number | undefined;
+  /** Milliseconds between signs of life. An integer, 1,000 to 20,000. @default 15_000 */
+  readonly keepAliveMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface LiveStats {
+  readonly kind: 'live';
+  readonly listeners: number;
+  readonly views: number;
+  /** Characters of all versions that are remembered. */
+  readonly length: number;
+}
+
+/** States of a view, and the function that renders it. */
+interface LiveSource {
+  readonly states: readonly Observable[];
+  readonly render: () => Html;
+}
+
+function liveLimits(options: LiveOptions) {
+  const limits = settle<LiveOptions, typeof rules>('live', options, rules);
+  return { ...limits, viewListenersMax: limits.viewListenersMax ?? limits.listenersMax };
+}
+
+const rules = {
+  listenersMax: or(integer(1), 10_000),
+  viewListenersMax: maybe(integer(1)),
+  viewsMax: or(integer(1), 1_000),
+  rendersMax: or(integer(1), 8),
+  lengthMax: or(integer(0), 32_000_000),
+  intervalMs: or(integer(0), 50),
+  keepAliveMs: or(integer(1_000, 20_000), 15_000),
+  clock: or(anything, systemClock),
+};
+
+/** All views of an instance and the browsers that listen to them, within bounds. */
+class LiveViews {
+  readonly #limits: ReturnType<typeof liveLimits>;
+  readonly #onFailed: (error: unknown) => void;
+  /** Views by name, the least recently used first. */
+  readonly #views = new Map<string, LiveView>();
+  readonly #listeners = new Set<LiveListener>();
+  #length = 0;
+  #timer: Disposable | undefined;
+
+  constructor(options: LiveOptions, onFailed: (error: unknown) => void) {
+    this.#limits = liveLimits(options);
+    this.#onFailed = onFailed;
+  }
+
+  get stats(): LiveStats {
+    return {
+      kind: 'live',
+      listeners: this.#listeners.size,
+      views: this.#views.size,
+      length: this.#length,
+    };
+  }
+
+  /** Gives the newest version of a view, which is remembered while there is room. */
+  render(name: string, source: LiveSource): Render {
+    const newest = this.#open(name, source).render();
+    this.#trim();
+    return newest;
+  }
+
+  /** Opens the stream of changes of a view since a version, to be sent to a browser. */
+  listen(name: string, source: LiveSource, version: string): LiveListener {
+    const { listenersMax, viewListenersMax, viewsMax } = this.#limits;
+    if (this.#listeners.size >= listenersMax) throw full(`${listenersMax} browsers listen`);
+    const others = this.#views.get(name)?.listeners.size ?? 0;
+    if (others >= viewListenersMax) throw full(`${others} browsers listen to this one`);
+    if (others === 0 && this.#watched() >= viewsMax) throw full(`${viewsMax} are listened to`);
+    const view = this.#open(name, source);
+    const listener = new LiveListener(view, version);
+    this.#listeners.add(listener);
+    view.add(listener);
+    listener.once('close', () => {
+      this.#listeners.delete(listener);
+      view.remove(listener);
+    });
+    this.#trim();
+    if (this.#timer === undefined) this.#keepAlive();
+    return listener;
+  }
+
+  /** Ends all streams; the browsers come back by themselves. */
+  close(): void {
+    this.#timer?.[Symbol.dispose]();
+    for (const listener of this.#listeners) listener.end();
+  }
+
+  #open(name: string, source: LiveSource): LiveView {
+    const { rendersMax, intervalMs, clock } = this.#limits;
+    const view =
+      this.#views.get(name) ??
+      new LiveView({
+        ...source,
+        rendersMax,
+        intervalMs,
+        clock,
+        onKept: (length) => {
+          this.#length += length;
+        },
+        onRefreshed: () => this.#trim(),
+        onFailed: this.#onFailed,
+      });
+    view.render();
+    this.#views.delete(name);
+    this.#views.set(name, view);
+    return view;
+  }
+
+  #watched(): number {
+    return this.#views.values().reduce((sum, { listeners }) => sum + Math.sign(listeners.size), 0);
+  }
+
+  /** Forgets the least recently used views until all is within bounds; see {@link LiveOptions}. */
+  #trim(): void {
+    const { viewsMax, lengthMax } = this.#limits;
+    for (const [name, view] of this.#views) {
+      const isLong = this.#length > lengthMax;
+      if (!isLong && this.#views.size <= viewsMax) return;
+      const isIdle = view.listeners.size === 0;
+      if (isLong || isIdle) view.forget(isIdle);
+      if (isIdle) this.#views.delete(name);
+    }
+  }
+
+  #keepAlive(): void {
+    this.#timer = this.#limits.clock.after(this.#limits.keepAliveMs, () => {
+      for (const listener of this.#listeners) listener.keepAlive();
+      this.#timer = undefined;
+      if (this.#listeners.size > 0) this.#keepAlive();
+    });
+  }
+}
+
+function full(why: string): Error {
+  return httpError('LIVE_FULL', `no more live pages: ${why}`, { retryAfterMs: 5_000 });
 }

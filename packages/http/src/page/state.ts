@@ -1,45 +1,69 @@
-import { type Clock, type Document, type Json, type Store, systemClock } from 'spillway';
-import { check, checkInteger, jsonText } from 'spillway/internal';
-import { DocumentSource, type Sighting, type StateSource, StoreSource } from './state-source.ts';
+import {
+  type Clock,
+  type Document,
+  deadline,
+  Gate,
+  type Json,
+  SpillwayError,
+  type Store,
+  systemClock,
+} from 'spillway';
+import { anything, check, integer, jsonText, maybe, or, settle, word } from 'spillway/internal';
 
-/** A value that nobody can change, in depth. */
+/** A value that is read-only in depth. */
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
-/** Changes the draft, or gives back what shall take its place; it must not wait. */
+/** Changes the draft, or gives back a new value for it; it must not wait. */
 export type StateChange<T> = (draft: T) => T | undefined;
 
 export interface StateDocumentOptions<T> {
-  /** Where it is kept; it stays open when the state is disposed. */
+  /** Document that keeps the value; it stays open when the state is disposed. */
   readonly document: Document<T>;
-  /** How often changes by other processes are looked for, in ms, from 10; 250 by default. */
+  /** Milliseconds between two looks for changes by others. An integer from 10. @default 250 */
   readonly pollMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 export interface StateStoreOptions<T> {
-  /** Where it is kept and shared; it stays open when the state is disposed. */
+  /** Store that keeps the value; it stays open when the state is disposed. */
   readonly store: Store;
-  /** The name of its record, the same for all who share it. */
+  /** Name of its record, the same in all processes. */
   readonly name: string;
-  /** What it holds while there is no record. */
+  /** Value while there is no record. */
   readonly initial: T;
-  /** How often changes by other processes are looked for, in ms, from 10; 250 by default. */
+  /** Milliseconds between two looks for changes by others. An integer from 10. @default 250 */
   readonly pollMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 export interface StateStats {
+  readonly kind: 'state';
   readonly version: number;
   readonly listeners: number;
-  /** Times that looking for changes by others failed. */
+  /** Looks for changes by others that failed. */
   readonly failures: number;
 }
+
+interface SignalOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+type AnyOptions<T> = Partial<StateDocumentOptions<T> & StateStoreOptions<T>>;
+
+const rules = {
+  document: maybe(anything),
+  store: maybe(anything),
+  name: maybe(word),
+  initial: maybe(anything),
+  pollMs: or(integer(10), 250),
+  clock: or(anything, systemClock),
+};
 
 const listenersMax = 10_000;
 
 /**
- * A value that JSON can hold: read as a frozen snapshot, changed in atomic steps, and told of to
- * who subscribes, once for all changes of one turn. In memory, or kept and shared by {@link open}.
+ * A JSON value, read as a frozen snapshot and changed in atomic steps; subscribers are called once
+ * for all changes of one turn. It is in memory, or kept and shared by {@link open}.
  */
 export class State<T> implements AsyncDisposable {
   readonly #listeners = new Set<() => void>();
@@ -48,7 +72,7 @@ export class State<T> implements AsyncDisposable {
   #text: string;
   #value: Frozen<T>;
   #version = 0;
-  #isTelling = false;
+  #isNotifying = false;
   #timer: Disposable | undefined;
   #failures = 0;
 
@@ -57,14 +81,20 @@ export class State<T> implements AsyncDisposable {
     this.#value = snapshotOf(this.#text);
   }
 
-  /** A state that is kept in a document, or in a store that many processes share. */
+  /** Opens a state that is kept in a document, or in a store that many processes share. */
   static async open<T>(options: StateDocumentOptions<T> | StateStoreOptions<T>): Promise<State<T>> {
-    const { pollMs = 250, clock = systemClock } = options;
-    checkInteger('pollMs', pollMs, 10);
+    const { pollMs, clock, ...place } = settle<AnyOptions<T>, typeof rules>(
+      'State',
+      options,
+      rules,
+    );
+    const { document, store, name = '', initial } = place;
+    const isKept = document !== undefined || (store !== undefined && name !== '');
+    check(isKept, 'State: options', 'a document, or a store and a name', options);
     const source =
-      'document' in options
-        ? new DocumentSource(options.document)
-        : new StoreSource(options.store, options.name, jsonText(options.initial as Json), clock);
+      document === undefined
+        ? new StoreSource(store as Store, name, jsonText(initial as Json), clock)
+        : new DocumentSource(document);
     const { text, version } = await source.read();
     const state = new State<T>(JSON.parse(text));
     state.#source = source;
@@ -73,7 +103,7 @@ export class State<T> implements AsyncDisposable {
     return state;
   }
 
-  /** The newest value that this process knows; frozen in depth. */
+  /** Newest value that this process knows; frozen in depth. */
   get value(): Frozen<T> {
     return this.#value;
   }
@@ -84,15 +114,19 @@ export class State<T> implements AsyncDisposable {
   }
 
   get stats(): StateStats {
-    const [version, failures] = [this.#version, this.#failures];
-    return { version, listeners: this.#listeners.size, failures };
+    return {
+      kind: 'state',
+      version: this.#version,
+      listeners: this.#listeners.size,
+      failures: this.#failures,
+    };
   }
 
   /**
    * Changes a copy of the value in one atomic step and gives back the new one: at once in memory,
    * else once it is durable. A change that throws changes nothing; it may be tried more than once.
    */
-  async update(change: StateChange<T>, signal?: AbortSignal): Promise<Frozen<T>> {
+  async update(change: StateChange<T>, { signal }: SignalOptions = {}): Promise<Frozen<T>> {
     signal?.throwIfAborted();
     const changed = (text: string): string => {
       const draft: T = JSON.parse(text);
@@ -104,16 +138,16 @@ export class State<T> implements AsyncDisposable {
       if (text !== this.#text) this.#show({ text, version: this.#version + 1 });
       return this.#value;
     }
-    const seen = await this.#source.update(changed, signal);
-    this.#show(seen);
-    return snapshotOf<T>(seen.text);
+    const newest = await this.#source.update(changed, signal);
+    this.#show(newest);
+    return snapshotOf<T>(newest.text);
   }
 
   /** Calls back after each change, or once after many in one turn, until it is disposed. */
   subscribe(listener: () => void): Disposable {
     const { size } = this.#listeners;
     check(size < listenersMax, 'listeners', `at most ${listenersMax}: dispose old ones`, size);
-    // A function of its own, so that the same listener may subscribe twice.
+    // A new function, so that the same listener may subscribe twice.
     const own = () => listener();
     this.#listeners.add(own);
     return {
@@ -123,8 +157,8 @@ export class State<T> implements AsyncDisposable {
     };
   }
 
-  /** Looks now for what others changed: for a notification that comes by another way. */
-  async refresh(signal?: AbortSignal): Promise<void> {
+  /** Looks now for changes by others, after a notification that came by another way. */
+  async refresh({ signal }: SignalOptions = {}): Promise<void> {
     if (this.#source !== undefined) this.#show(await this.#source.read(signal));
   }
 
@@ -134,22 +168,22 @@ export class State<T> implements AsyncDisposable {
     this.#listeners.clear();
   }
 
-  #show({ text, version }: Sighting): void {
+  #show({ text, version }: Version): void {
     if (version <= this.#version) return;
     this.#version = version;
     if (text === this.#text) return;
     this.#text = text;
     this.#value = snapshotOf(text);
-    if (this.#isTelling) return;
-    this.#isTelling = true;
+    if (this.#isNotifying) return;
+    this.#isNotifying = true;
     queueMicrotask(() => {
-      this.#isTelling = false;
-      this.#tell();
+      this.#isNotifying = false;
+      this.#notify();
     });
   }
 
-  /** Each by itself: one that throws is a bug, but not one of those that come after it. */
-  #tell(): void {
+  /** Calls each listener in its own microtask, so that one that throws stops no other. */
+  #notify(): void {
     for (const listener of this.#listeners) {
       queueMicrotask(() => {
         if (this.#listeners.has(listener)) listener();
@@ -163,7 +197,7 @@ export class State<T> implements AsyncDisposable {
       const failed = () => {
         if (!this.#closing.signal.aborted) this.#failures += 1;
       };
-      void this.refresh(this.#closing.signal)
+      void this.refresh(this.#closing)
         .catch(failed)
         .finally(() => this.#poll(clock, pollMs));
     });
@@ -180,4 +214,95 @@ function frozen<T>(value: T): Frozen<T> {
     Object.values(value).forEach(frozen);
   }
   return value as Frozen<T>;
+}
+
+/** Value of a state as JSON, with its version; versions grow. */
+interface Version {
+  readonly text: string;
+  readonly version: number;
+}
+
+/** Place where a value is kept that other processes may change too. */
+interface StateSource {
+  read(signal?: AbortSignal): Promise<Version>;
+  /** Changes the value in one atomic step, and resolves once that is durable. */
+  update(change: (text: string) => string, signal?: AbortSignal): Promise<Version>;
+}
+
+/** Keeps a value in a document; each new value that this process sees is a new version. */
+class DocumentSource<T> implements StateSource {
+  readonly #document: Document<T>;
+  #newest: Version = { text: '', version: 0 };
+
+  constructor(document: Document<T>) {
+    this.#document = document;
+  }
+
+  async read(signal?: AbortSignal): Promise<Version> {
+    const before = this.#newest;
+    const value = await this.#document.read(signal);
+    // A value that was seen meanwhile may be newer than the one that was read.
+    return this.#newest === before ? this.#note(jsonText(value as Json)) : this.#newest;
+  }
+
+  async update(change: (text: string) => string, signal?: AbortSignal): Promise<Version> {
+    let text = '';
+    await this.#document.transaction((draft) => {
+      text = change(jsonText(draft as Json));
+      return JSON.parse(text);
+    }, signal);
+    return this.#note(text);
+  }
+
+  #note(text: string): Version {
+    if (text !== this.#newest.text) this.#newest = { text, version: this.#newest.version + 1 };
+    return this.#newest;
+  }
+}
+
+const triesMax = 100;
+const updateMsMax = 5_000;
+const queueMax = 1_000;
+
+/** Keeps a value in a record of a store; processes change it by comparing its version. */
+class StoreSource implements StateSource {
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #initial: string;
+  readonly #clock: Clock;
+  /** One update at a time: those of one process would only make each other try again. */
+  readonly #gate = new Gate({ limit: 1, queueMax });
+
+  constructor(store: Store, name: string, initial: string, clock: Clock) {
+    this.#store = store;
+    this.#name = name;
+    this.#initial = initial;
+    this.#clock = clock;
+  }
+
+  async read(signal?: AbortSignal): Promise<Version> {
+    using limit = deadline(this.#clock, updateMsMax, signal);
+    return await this.#read(limit.signal);
+  }
+
+  async update(change: (text: string) => string, signal?: AbortSignal): Promise<Version> {
+    using limit = deadline(this.#clock, updateMsMax, signal);
+    using _turn = await this.#gate.enter(limit);
+    for (let tries = 0; tries < triesMax; tries += 1) {
+      const { text: before, version: ifVersion } = await this.#read(limit.signal);
+      const text = change(before);
+      if (text === before && ifVersion > 0) return { text, version: ifVersion };
+      const changes = [{ name: this.#name, ifVersion, value: JSON.parse(text) }];
+      const done = await this.#store.commit(changes, { signal: limit.signal });
+      if (done !== undefined) return { text, version: done.version };
+    }
+    const message = `${this.#name}: others changed it ${triesMax} times meanwhile`;
+    throw new SpillwayError('STORE_UNREACHABLE', message, { retryAfterMs: 1_000 });
+  }
+
+  async #read(signal: AbortSignal): Promise<Version> {
+    const [record] = (await this.#store.read([this.#name], { signal })).records;
+    if (record === undefined) return { text: this.#initial, version: 0 };
+    return { text: jsonText(record.value), version: record.version };
+  }
 }
