@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
-import { check, checkInteger } from 'spillway/internal';
+import { instance, integer, or, settle, word } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { Download } from './download.ts';
 import type { Piece } from './pieces.ts';
@@ -92,15 +92,23 @@ export interface AssetsOptions {
 const hashed = /[.-](?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\.[\w.]+$/;
 const yearSeconds = 31_536_000;
 
+const rules = {
+  root: instance((value) => isAbsolute(String(value)), 'an absolute path'),
+  prefix: or(word, '/assets/' as string),
+  maxAgeSeconds: or(integer(0, yearSeconds), 86_400),
+};
+
 /**
  * Serves the files of a folder with ETags and ranges, but no hidden files and no links that lead
  * out of it. Clients keep files with a hash in their name for good.
  */
 export const assets: FastifyPluginAsync<AssetsOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: AssetsOptions) => {
-    const { root, prefix = '/assets/', maxAgeSeconds = 86_400 } = options;
-    check(isAbsolute(root), 'root', 'an absolute path', root);
-    checkInteger('maxAgeSeconds', maxAgeSeconds, 0, yearSeconds);
+    const { root, prefix, maxAgeSeconds } = settle<AssetsOptions, typeof rules>(
+      'assets',
+      options,
+      rules,
+    );
     const folder = await realpath(root);
     await app.register(fastifyStatic, {
       root: folder,

@@ -1,7 +1,16 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, deadline, systemClock } from 'spillway';
-import { check, checkNumber, untilAborted } from 'spillway/internal';
+import {
+  anything,
+  callback,
+  instance,
+  maybe,
+  number,
+  or,
+  settle,
+  untilAborted,
+} from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 
 export interface BlockedUsersOptions {
@@ -17,13 +26,20 @@ export interface BlockedUsersOptions {
   readonly clock?: Clock | undefined;
 }
 
+const rules = {
+  isBlocked: callback,
+  redirectTo: maybe(
+    instance((value) => /^\/(?![/\\])/.test(String(value)), 'a path that begins with one /'),
+  ),
+  deadlineMs: or(number(1, 3_600_000), 5_000),
+  clock: or(anything, systemClock),
+};
+
 /** Turns away blocked users. If `isBlocked` fails, nobody gets in. */
 export const blockedUsers: FastifyPluginAsync<BlockedUsersOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: BlockedUsersOptions) => {
-    const { isBlocked, redirectTo, deadlineMs = 5000, clock = systemClock } = options;
-    const isPath = redirectTo === undefined || /^\/(?![/\\])/.test(redirectTo);
-    check(isPath, 'redirectTo', 'a path that begins with one /', redirectTo);
-    checkNumber('deadlineMs', deadlineMs, 1, 3_600_000);
+    const settings = settle<BlockedUsersOptions, typeof rules>('blockedUsers', options, rules);
+    const { isBlocked, redirectTo, deadlineMs, clock } = settings;
 
     const ask = async (request: FastifyRequest): Promise<boolean> => {
       using limit = deadline(clock, deadlineMs, request.signal);

@@ -2,7 +2,17 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, wallClock } from 'spillway';
-import { check, checkNumber } from 'spillway/internal';
+import {
+  anything,
+  callback,
+  flag,
+  instance,
+  maybe,
+  number,
+  or,
+  settle,
+  word,
+} from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
 
@@ -44,6 +54,33 @@ const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 const skewMs = 60_000;
 const ageMsMax = 7 * 86_400_000;
 
+const isOrigin = (value: unknown): boolean =>
+  typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value;
+
+const rules = {
+  keys: anything,
+  ageMs: or(number(1_000, ageMsMax), 7_200_000),
+  name: or(word, 'csrf' as string),
+  header: or(
+    instance(
+      (value) => /^[a-z0-9-]+$/.test(String(value)),
+      'a name of small letters, digits and -',
+    ),
+    'x-csrf-token' as string,
+  ),
+  field: or(word, '_csrf' as string),
+  session: or(callback, sessionId),
+  origins: or(
+    instance(
+      (value) => Array.isArray(value) && value.every(isOrigin),
+      'origins, as https://example.org',
+    ),
+    [] as readonly string[],
+  ),
+  secure: maybe(flag),
+  clock: or(anything, wallClock),
+};
+
 /**
  * Refuses changes that another site made a browser send. A request with a cookie needs a token:
  * signed, bound to host and session, the same in cookie and header or form. A request without any
@@ -51,15 +88,10 @@ const ageMsMax = 7 * 86_400_000;
  */
 export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: CsrfOptions) => {
-    const { ageMs = 7_200_000, name = 'csrf', origins = [], clock = wallClock } = options;
-    const { header = 'x-csrf-token', field = '_csrf', session = sessionId } = options;
-    checkNumber('ageMs', ageMs, 1000, ageMsMax);
-    const isHeader = /^[a-z0-9-]+$/.test(header);
-    check(isHeader, 'header', 'a name of small letters, digits and -', header);
-    const isOrigin = (origin: string) => URL.canParse(origin) && new URL(origin).origin === origin;
-    check(origins.every(isOrigin), 'origins', 'origins, as https://example.org', origins);
+    const settings = settle<CsrfOptions, typeof rules>('csrf', options, rules);
+    const { ageMs, name, origins, clock, header, field, session } = settings;
     const signer = new Signer(options.keys);
-    const cookie = new Cookie({ name, sameSite: 'lax', secure: options.secure });
+    const cookie = new Cookie({ name, sameSite: 'lax', secure: settings.secure });
     await Cookie.prepare(app);
 
     const purposeOf = (request: FastifyRequest) =>

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Lease } from 'spillway';
-import { check, checkNumber } from 'spillway/internal';
+import { instance, number, or, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 
 declare module 'fastify' {
@@ -18,15 +18,22 @@ export interface PrimaryOnlyOptions {
   readonly retryAfterMs?: number | undefined;
 }
 
+const rules = {
+  primary: instance(
+    (value) => typeof value === 'function' || typeof Object(value).stats === 'object',
+    'a lease or a function',
+  ),
+  retryAfterMs: or(number(1, 86_400_000), 1_000),
+};
+
 /**
  * Answers 503 on routes with `primaryOnly` if this instance is not the primary. A primary can lose
  * its lease while it answers: its writes must be guarded by the lease as well.
  */
 export const primaryOnly: FastifyPluginAsync<PrimaryOnlyOptions> = fastifyPlugin(
-  async (app: FastifyInstance, { primary, retryAfterMs = 1000 }: PrimaryOnlyOptions) => {
-    const isKnown = typeof primary === 'function' || typeof primary?.stats === 'object';
-    check(isKnown, 'primary', 'a lease or a function', primary);
-    checkNumber('retryAfterMs', retryAfterMs, 1, 86_400_000);
+  async (app: FastifyInstance, options: PrimaryOnlyOptions) => {
+    const settings = settle<PrimaryOnlyOptions, typeof rules>('primaryOnly', options, rules);
+    const { primary, retryAfterMs } = settings;
     const isPrimary = typeof primary === 'function' ? primary : () => primary.stats.held;
     app.addHook('onRequest', async (request) => {
       if (!request.routeOptions.config.primaryOnly || isPrimary()) return;

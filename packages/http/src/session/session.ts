@@ -2,7 +2,19 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, type Json, wallClock } from 'spillway';
-import { check, checkInteger, checkNumber, jsonText } from 'spillway/internal';
+import {
+  anything,
+  check,
+  flag,
+  integer,
+  jsonText,
+  maybe,
+  number,
+  oneOf,
+  or,
+  settle,
+  word,
+} from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { Cookie, Signer, type SigningKeys } from './cookie.ts';
 
@@ -41,16 +53,23 @@ const ageMsMax = 400 * 24 * hourMs;
 const refreshShare = 0.1;
 const prefixLength = '__Host-='.length;
 
+const rules = {
+  keys: anything,
+  name: or(word, 'session' as string),
+  ageMs: or(number(1_000, ageMsMax), 24 * hourMs),
+  idleMs: or(number(1_000, ageMsMax), 2 * hourMs),
+  rememberMs: or(number(1_000, ageMsMax), 30 * 24 * hourMs),
+  bytesMax: or(integer(256, 4_096), 4_096),
+  sameSite: or(oneOf<'lax' | 'strict'>('lax', 'strict'), 'lax'),
+  secure: maybe(flag),
+  clock: or(anything, wallClock),
+};
+
 /** Keeps sessions in signed cookies: no store; any instance reads them, none can revoke one. */
 export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: SessionOptions) => {
-    const { name = 'session', ageMs = 24 * hourMs, idleMs = 2 * hourMs } = options;
-    const { rememberMs = 30 * 24 * hourMs, bytesMax = 4096, clock = wallClock } = options;
-    const { sameSite = 'lax', secure } = options;
-    const ages = { ageMs, idleMs, rememberMs };
-    for (const [option, ms] of Object.entries(ages)) checkNumber(option, ms, 1000, ageMsMax);
-    checkInteger('bytesMax', bytesMax, 256, 4096);
-    check(['lax', 'strict'].includes(sameSite), 'sameSite', "'lax' or 'strict'", sameSite);
+    const settings = settle<SessionOptions, typeof rules>('sessions', options, rules);
+    const { name, ageMs, idleMs, rememberMs, bytesMax, clock, sameSite, secure } = settings;
     const nowMs = () => Math.floor(clock.now());
     const signer = new Signer(options.keys);
     const cookie = new Cookie({ name, sameSite, secure });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { nextTurn } from 'spillway/internal';
 import * as ws from 'ws';
 import type { Channel } from './channel.ts';
-import type { WebSocketHubOptions } from './limits.ts';
+import type { HubLimits } from './limits.ts';
 import type { HubSocket } from './socket.ts';
 
 /** Content of a message: text, or bytes. */
@@ -124,9 +124,9 @@ export class Relay {
   readonly #stats = { published: 0, failed: 0, received: 0, lost: 0 };
   #subscription: Disposable | undefined;
 
-  constructor(options: WebSocketHubOptions, deliver: (room: string, frame: Buffer) => void) {
+  constructor(options: HubLimits, deliver: (room: string, frame: Buffer) => void) {
     this.#channel = options.channel;
-    this.#topic = `hub:${options.name ?? 'sockets'}`;
+    this.#topic = `hub:${options.name}`;
     this.#onLost = options.onLost;
     this.#deliver = deliver;
   }

@@ -9,7 +9,7 @@ import type {
   FastifyRequest,
 } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
-import { deadline } from 'spillway';
+import { type CloseOptions, deadline } from 'spillway';
 import { check } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import {
@@ -34,11 +34,6 @@ declare module 'fastify' {
 export interface SocketRoute<Data> extends SocketHandlers<Data> {
   /** Config of the route, such as its lane, whose permit is held during the handshake only. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
-}
-
-interface CloseOptions {
-  readonly withinMs?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 export interface WebSocketHubStats {
@@ -88,16 +83,16 @@ export class WebSocketHub implements AsyncDisposable {
   #empty: PromiseWithResolvers<void> | undefined;
 
   constructor(options: WebSocketHubOptions = {}) {
-    this.name = options.name ?? 'sockets';
     this.#limits = hubLimits(options);
-    this.#connections = new ConnectionLimit(this.#limits, options.origins);
+    this.name = this.#limits.name;
+    this.#connections = new ConnectionLimit(this.#limits);
     this.#context = {
       limits: this.#limits,
       counts: this.#counts,
       onClose: (socket, end) => this.#remove(socket, end),
       onError: (error) => this.#log?.error({ err: error }, 'a socket handler failed'),
     };
-    this.#relay = new Relay(options, (room, frame) => void this.#deliver(room, frame));
+    this.#relay = new Relay(this.#limits, (room, frame) => void this.#deliver(room, frame));
   }
 
   /** Whether sockets are taken and, if there is a channel, other instances are heard. */

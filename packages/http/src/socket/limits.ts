@@ -1,6 +1,17 @@
 import type { FastifyRequest } from 'fastify';
 import { type Clock, systemClock } from 'spillway';
-import { check, checkInteger } from 'spillway/internal';
+import {
+  anything,
+  callback,
+  type Filled,
+  instance,
+  integer,
+  maybe,
+  oneOf,
+  or,
+  positive,
+  settle,
+} from 'spillway/internal';
 import { addressKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
 import type { Channel } from './channel.ts';
@@ -60,43 +71,48 @@ export interface WebSocketHubOptions {
 }
 
 /** Options of a hub with their defaults filled in. */
-export type HubLimits = { readonly [Key in keyof typeof defaults]: (typeof defaults)[Key] } & {
-  readonly slow: SlowPolicy;
-  readonly clock: Clock;
-};
+export type HubLimits = Filled<Omit<WebSocketHubOptions, Optional>> &
+  Pick<WebSocketHubOptions, Optional>;
 
-const defaults = {
-  socketsMax: 9_000 as number,
-  socketsPerAddressMax: 100 as number,
-  roomsPerSocketMax: 100 as number,
-  messageBytesMax: 262_144 as number,
-  messagesPerSecond: 20 as number,
-  messageBurst: 40 as number,
-  handlerMsMax: 30_000 as number,
-  bufferedBytesMax: 1_048_576 as number,
-  broadcastsMax: 1_000 as number,
-  idleMs: 30_000 as number,
-  closeMsMax: 5_000 as number,
+type Optional = 'origins' | 'channel' | 'onLost';
+
+const isOrigin = (value: unknown): boolean =>
+  typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value;
+
+const rules = {
+  name: or(
+    instance(
+      (value) => typeof value === 'string' && /^.{1,100}$/s.test(value),
+      '1 to 100 characters',
+    ),
+    'sockets' as string,
+  ),
+  socketsMax: or(integer(1), 9_000),
+  socketsPerAddressMax: or(integer(1), 100),
+  roomsPerSocketMax: or(integer(1), 100),
+  origins: maybe(
+    instance(
+      (value) => Array.isArray(value) && value.every(isOrigin),
+      'origins such as https://a.example',
+    ),
+  ),
+  messageBytesMax: or(integer(1), 262_144),
+  messagesPerSecond: or(positive(100_000), 20),
+  messageBurst: or(integer(1), 40),
+  handlerMsMax: or(integer(1), 30_000),
+  bufferedBytesMax: or(integer(1), 1_048_576),
+  slow: or(oneOf<SlowPolicy>('close', 'drop'), 'close'),
+  broadcastsMax: or(integer(1), 1_000),
+  idleMs: or(integer(1), 30_000),
+  closeMsMax: or(integer(1), 5_000),
+  channel: maybe(anything),
+  onLost: maybe(callback),
+  clock: or(anything, systemClock),
 };
 
 /** Checks the options and fills in the defaults. */
 export function hubLimits(options: WebSocketHubOptions): HubLimits {
-  const limits = { ...defaults };
-  for (const key of Object.keys(defaults) as (keyof typeof defaults)[]) {
-    limits[key] = options[key] ?? defaults[key];
-    if (key !== 'messagesPerSecond') checkInteger(key, limits[key], 1);
-  }
-  const rate = limits.messagesPerSecond;
-  const isRate = rate > 0 && rate <= 100_000;
-  check(isRate, 'messagesPerSecond', 'a number above 0, up to 100000', rate);
-  const { name = 'sockets', slow = 'close', clock = systemClock, origins = [] } = options;
-  check(name !== '' && name.length <= 100, 'name', '1 to 100 characters', name);
-  check(slow === 'close' || slow === 'drop', 'slow', "'close' or 'drop'", slow);
-  for (const origin of origins) {
-    const isOrigin = URL.canParse(origin) && new URL(origin).origin === origin;
-    check(isOrigin, 'origins', 'origins such as https://a.example', origin);
-  }
-  return { ...limits, slow, clock };
+  return settle<WebSocketHubOptions, typeof rules>('WebSocketHub', options, rules);
 }
 
 /** Time to come back if there is no room; sockets live long, so a second would be too short. */
@@ -112,9 +128,9 @@ export class ConnectionLimit {
   #closed = false;
   readonly refused = { full: 0, origin: 0 };
 
-  constructor(limits: HubLimits, origins: readonly string[] | undefined) {
+  constructor(limits: HubLimits) {
     this.#limits = limits;
-    this.#origins = origins === undefined ? undefined : new Set(origins);
+    this.#origins = limits.origins === undefined ? undefined : new Set(limits.origins);
   }
 
   close(): void {
