@@ -11,9 +11,15 @@ Without files: all of the kind.`;
 const root = dirname(import.meta.dirname);
 const patterns = ['{packages,apps}/*/test/**/*.test.ts', 'test/*.test.ts'];
 /** A test file that starts a browser, a database server, or processes that are killed. */
-const heavy = /spillway-fixtures\/(browser|postgres)|postgres\.ts'|\bSIGKILL\b|\bfork\(|\bspawn\(/;
-/** Test files that take long by their names, whatever they start. */
-const long = /(kill|random|processes|crowd|burst|day|large|corpus|served|bench|pack|start)/;
+const heavy = /spillway-fixtures\/(browser|postgres)|postgres\.ts'|\bSIGKILL\b|\bfork\(|\bspawn/;
+/** Names of test files that start whole services or many rounds. */
+const long = new RegExp(
+  [
+    'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|embedder|examples|faults',
+    'follow|harvest|kill|large|operator|pack|pgn|primary|processes|random|ranker|read|receive|served',
+    'service|start|storage|terminal|train',
+  ].join('|'),
+);
 /** Programs that compute without end, and one that writes to the disk, for a load of 10 to 20. */
 const spinners = 12;
 
