@@ -16,11 +16,11 @@ const heavy = /spillway-fixtures\/(browser|postgres)|postgres\.ts'|\bSIGKILL\b|\
 const long = new RegExp(
   [
     'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|embedder|examples|faults',
-    'follow|harvest|kill|large|operator|pack|pgn|primary|processes|random|ranker|read|receive|served',
-    'service|start|storage|terminal|train',
+    'follow|harvest|kill|large|operator|pack|pgn|primary|processes|random|ranker|read',
+    'receive|served|service|start|storage|terminal|train',
   ].join('|'),
 );
-/** Programs that compute without end, and one that writes to the disk, for a load of 10 to 20. */
+/** Number of programs that compute without end, for a load of 10 to 20. */
 const spinners = 12;
 
 function files(kind: string): readonly string[] {
