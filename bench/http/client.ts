@@ -5,13 +5,21 @@ import { connect } from 'node:net';
 import type { Load } from '../http.ts';
 
 const body = JSON.stringify({ a: 2, b: 3 });
-const request = Buffer.from(
-  'POST /sum HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
-    `content-length: ${body.length}\r\n\r\n${body}`,
-);
-const answer = Buffer.from('{"sum":5}');
+const head = 'HTTP/1.1\r\nhost: localhost\r\n';
+const requests: Readonly<Record<Load['kind'], Buffer>> = {
+  GET: Buffer.from(`GET /sum ${head}\r\n`),
+  POST: Buffer.from(
+    `POST /sum ${head}content-type: application/json\r\n` +
+      `content-length: ${body.length}\r\n\r\n${body}`,
+  ),
+  refusal: Buffer.from(`GET /full ${head}\r\n`),
+};
+const sum = Buffer.from('{"sum":5}');
+const end = Buffer.from('}');
 
-async function run({ port, connections, ms }: Load): Promise<number> {
+async function run({ port, connections, ms, kind }: Load): Promise<number> {
+  const request = requests[kind];
+  const answer = kind === 'refusal' ? end : sum;
   let count = 0;
   let over = false;
   const sockets = Array.from({ length: connections }, () => {

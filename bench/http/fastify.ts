@@ -1,5 +1,18 @@
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify from 'fastify';
+import type { Open } from '../http.ts';
 
-export async function bare(): Promise<FastifyInstance> {
-  return fastify();
-}
+const refusal = { ok: false, error: { code: 'FULL', message: 'the server is busy' } };
+
+/** Fastify as it comes, with a refusal written by hand. */
+export const bare: Open = async (declare) => {
+  const app = fastify();
+  app.get('/full', {
+    onRequest: (_request, reply) => {
+      reply.code(503).header('retry-after', '1').send(refusal);
+    },
+    handler: async () => {},
+  });
+  declare(app);
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  return app;
+};

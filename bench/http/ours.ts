@@ -1,19 +1,14 @@
-import fastify, { type FastifyInstance } from 'fastify';
-import { Lane, systemClock } from 'spillway';
-import { admission, createServer, Routes } from 'spillway-http';
+import { Lane } from 'spillway';
+import { createServer } from 'spillway-http';
+import type { Open } from '../http.ts';
 
-const options = { name: 'sums', limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
-
-/** The whole server, as it comes. */
-export async function server(): Promise<FastifyInstance> {
-  const { app } = await createServer({ lane: new Lane(options) });
-  return app;
-}
-
-/** The lane and its meters alone. */
-export async function admitted(): Promise<FastifyInstance> {
-  const app = fastify();
-  new Routes(systemClock, 1).follow(app);
-  await app.register(admission, { lane: new Lane(options) });
-  return app;
-}
+/** The whole server, as it comes; its lane for refusals is full. */
+export const server: Open = async (declare) => {
+  const ours = await createServer();
+  const lane = new Lane({ name: 'full', limit: 1, queueMax: 0, deadlineMs: 1_000 });
+  await lane.enter();
+  ours.app.get('/full', { config: { lane } }, async () => {});
+  declare(ours.app);
+  await ours.start();
+  return ours.app;
+};

@@ -50,7 +50,7 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly leaseMs?: number | undefined;
   /** The checksum of a book. @default as the list of books says */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;
-  /** Warnings and errors as lines of JSON on stderr. @default false */
+  /** Warnings too as lines of JSON on stderr; false for nothing. @default unforeseen failures */
   readonly log?: boolean | undefined;
   /** Its `now` is UNIX time in milliseconds. @default the system's */
   readonly clock?: Clock | undefined;

@@ -115,11 +115,11 @@ describe('a fleet service', () => {
     const { hostname, port } = new URL(server.url);
     const late = connect(Number(port), hostname);
     late.write('POST /api/beat HT');
-    await until(() => server.app.stopper.connections === 1);
+    await until(() => server.connections === 1);
     // The server has read what was sent once it has answered who came later.
     await site.ask('beat', '');
     const stopped = service.close();
-    await until(() => server.app.stopper.stopping);
+    await until(() => !server.ready);
     late.end('TP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}');
     const said = await text(late);
     assert.match(said, /^HTTP\/1\.1 503 /);

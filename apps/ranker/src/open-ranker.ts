@@ -36,7 +36,7 @@ export interface OpenRankerOptions {
   readonly operator?: Pick<OperatorOptions, 'socket' | 'remote' | 'config'> | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
-  /** Warnings and errors as lines of JSON on stderr. @default false */
+  /** Warnings too as lines of JSON on stderr; false for nothing. @default unforeseen failures */
   readonly log?: boolean | undefined;
   /** How to embed, or an embedder that is open already. @default as it comes with the app */
   readonly embedder?: EmbedderOptions | DocumentEmbedder | undefined;

@@ -38,7 +38,7 @@ function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
 
 /** The options that a server is opened with, from its settings. */
 export function rankerOptions(settings: Settings): OpenRankerOptions {
-  const { modelFolder, modelId, workers, browser, browserSandbox: sandbox } = settings;
+  const { modelFolder, modelId, workers, browser } = settings;
   const precision = settings.modelPrecision as Precision;
   const model = { id: modelId || modelFolder, precision, folder: modelFolder };
   return {
@@ -46,7 +46,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     compatPort: settings.compat ? settings.compatPort : undefined,
     operator: operatorOf(settings),
     trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
-    log: settings.log,
+    log: settings.log || undefined,
     rankMs: settings.rankMs,
     freshMs: settings.freshMs,
     keepMs: settings.keepDays * 86_400_000,
@@ -69,8 +69,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
       deadlineMs: settings.rankMs,
     },
     fetcher: {
-      browser:
-        browser === 'off' ? 'off' : { path: browser === 'auto' ? undefined : browser, sandbox },
+      browser: browser === 'auto' || browser === 'off' ? browser : { path: browser },
       ...(settings.allowPrivate && { allow: () => true }),
       fetchMsMax: settings.fetchMs,
       pageMsMax: settings.pageMs,

@@ -1,12 +1,8 @@
 export { addressKey } from './base/address-key.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './base/errors.ts';
 export { Panel, type Reading, type Watched } from './base/panel.ts';
-export { type BodyGuardOptions, bodyGuard } from './body/body-guard.ts';
 export { formFields, forms } from './body/forms.ts';
-export { methods } from './body/methods.ts';
 export { buildValidator } from './body/schema.ts';
-export { type SecurityHeadersOptions, securityHeaders } from './body/security-headers.ts';
-export { type ErrorAnswersOptions, errorAnswers } from './failure/error-answer.ts';
 export { type Failure, failureOf } from './failure/failure.ts';
 export { failurePage, wantsPage } from './failure/failure-page.ts';
 export {
@@ -73,9 +69,8 @@ export {
 export type { RateVerdict } from './rate/memory.ts';
 export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate/rule.ts';
 export { type AdmissionOptions, admission } from './request/admission.ts';
-export { requestId, requestIds } from './request/request-id.ts';
+export { type Guard, guardHook } from './request/guard.ts';
 export type { RequestPermit } from './request/request-permit.ts';
-export { type Stopper, type StoppingOptions, stopping } from './request/stopping.ts';
 export { refuseBody } from './request/unread-body.ts';
 export { createServer, HttpServer } from './server.ts';
 export type { ServerOptions } from './server-options.ts';

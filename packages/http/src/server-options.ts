@@ -1,7 +1,7 @@
 import type { ServerOptions as TlsOptions } from 'node:https';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Clock, Lane } from 'spillway';
-import { check, checkInteger, checkNumber } from 'spillway/internal';
+import { check, checkInteger } from 'spillway/internal';
 import type { RecentErrors } from './failure/recent-errors.ts';
 import type { IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { OperatorOptions } from './operator/operator.ts';
@@ -56,6 +56,8 @@ export interface ServerOptions {
   readonly headerBytesMax?: number | undefined;
   /** How many connections may be open; one more is closed at once. 10,000 by default. */
   readonly connectionsMax?: number | undefined;
+  /** Open connections of one address, from 1. @default half of all; behind a proxy all */
+  readonly connectionsPerAddressMax?: number | undefined;
   /** How long the headers of a request may take to arrive, in ms; 10,000 by default. */
   readonly headersMsMax?: number | undefined;
   /** How long all of a request may take to arrive, in ms; 300,000 by default. */
@@ -64,17 +66,29 @@ export interface ServerOptions {
   readonly keepAliveMs?: number | undefined;
   /** How long a connection in use may be silent, in ms; 120,000 by default. */
   readonly silentMsMax?: number | undefined;
-  /** How long running requests may go on once the server stops, in ms; 5,000 by default. */
-  readonly drainMsMax?: number | undefined;
+  /** Milliseconds that running requests may go on once the server closes. @default 5_000 */
+  readonly closeMsMax?: number | undefined;
+  /**
+   * Milliseconds for which a server that closes says that it is not ready and still answers, so
+   * that balancers send their requests elsewhere, from 0. @default 0
+   */
+  readonly lameDuckMs?: number | undefined;
   /** How long a handler may hold the event loop at a stretch, in ms; 1 by default. */
   readonly loopMsMax?: number | undefined;
   /** What pages may load. @default "default-src 'self'" */
   readonly contentSecurityPolicy?: string | undefined;
-  /** Warnings and errors as lines of JSON on stderr, or a logger of your own. @default none */
+  /**
+   * Warnings and errors as lines of JSON on stderr, or a logger of your own; false for nothing at
+   * all. @default failures that nobody foresaw, as lines of JSON on stderr
+   */
   readonly log?: boolean | FastifyBaseLogger | undefined;
   /** Where failures are kept for the operator. @default a new one of 200 */
   readonly errors?: RecentErrors | undefined;
-  /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
+  /**
+   * The proxies whose `X-Forwarded-*` headers are believed: addresses, nets, or how many there are
+   * in a row; true for one. A server that strangers reach past its proxy must believe nobody.
+   * @default nobody
+   */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -107,6 +121,5 @@ export function checkServerOptions(options: ServerOptions): ServerLimits {
   for (const [option, value] of Object.entries(limits)) checkInteger(option, value, 1);
   const { headersMsMax, requestMsMax } = limits;
   check(requestMsMax >= headersMsMax, 'requestMsMax', 'no less than headersMsMax', requestMsMax);
-  checkNumber('drainMsMax', options.drainMsMax ?? 0, 0);
   return limits;
 }

@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import fastify, {
   type FastifyInstance,
   type FastifyReply,
@@ -6,10 +7,10 @@ import fastify, {
 import { type Clock, type CloseOptions, deadline, Lane, type Part, systemClock } from 'spillway';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
-import { methods } from './body/methods.ts';
+import { readJson } from './body/json.ts';
+import { answerUnrouted, withoutBody } from './body/methods.ts';
 import { buildValidator } from './body/schema.ts';
-import { careful, securityHeaders } from './body/security-headers.ts';
-import { answerFailure, errorAnswers } from './failure/error-answer.ts';
+import { Failures } from './failure/answer.ts';
 import { RecentErrors } from './failure/recent-errors.ts';
 import { idempotency } from './idempotency/idempotency.ts';
 import { Operator } from './operator/operator.ts';
@@ -18,16 +19,17 @@ import { kitAssets } from './page/kit/assets.ts';
 import { live } from './page/live.ts';
 import { pages } from './page/page.ts';
 import { PluginHost } from './plugin/host.ts';
-import { rateGuard } from './rate/guard.ts';
+import { limitRates } from './rate/guard.ts';
 import type { UserOf } from './rate/key.ts';
-import { admission } from './request/admission.ts';
+import { laneGuard } from './request/admission.ts';
 import { answerClientError } from './request/client-error.ts';
-import { requestIds, tellRequestId } from './request/request-id.ts';
-import { stopping } from './request/stopping.ts';
+import { Connections } from './request/connections.ts';
+import { type Guard, guardHook, type Refuse } from './request/guard.ts';
+import { Headers, requestId } from './request/headers.ts';
 import { checkServerOptions, type ServerLimits, type ServerOptions } from './server-options.ts';
-import { blockedUsers } from './session/blocked.ts';
+import { refuseBlocked } from './session/blocked.ts';
 import { csrf } from './session/csrf.ts';
-import { primaryOnly } from './session/primary-only.ts';
+import { requirePrimary } from './session/primary-only.ts';
 import { sessions } from './session/session.ts';
 
 /**
@@ -50,28 +52,41 @@ declare module 'fastify' {
   }
 }
 
-/** A Fastify server that can be a part of a service: `new Service({ parts: [store, server] })`. */
+interface HttpServerParts {
+  readonly operator: Operator;
+  readonly connections: Connections;
+  readonly options: ServerOptions;
+}
+
+/** A Fastify server that is a part of a service: `new Service({ parts: [store, server] })`. */
 export class HttpServer implements Part, AsyncDisposable {
   readonly name: string;
   /** Where routes and plugins are declared, until the server starts. */
   readonly app: FastifyInstance;
   /** The interface for operators, on a socket or a port of its own. */
   readonly operator: Operator;
+  readonly #connections: Connections;
   readonly #listen: { readonly host: string; readonly port: number };
   readonly #clock: Clock;
 
-  constructor(app: FastifyInstance, operator: Operator, options: ServerOptions) {
-    const { name = 'http', host = '127.0.0.1', port = 0 } = options;
+  constructor(app: FastifyInstance, { operator, connections, options }: HttpServerParts) {
+    const { name = 'http', host = '127.0.0.1', port = 0, clock = systemClock } = options;
     this.name = name;
     this.app = app;
     this.operator = operator;
+    this.#connections = connections;
     this.#listen = { host, port };
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = clock;
   }
 
-  /** Where it listens: `http://127.0.0.1:8080`. */
+  /** The address at which it listens: `http://127.0.0.1:8080`. */
   get url(): string {
     return this.app.listeningOrigin;
+  }
+
+  /** The number of open connections, those of WebSockets included. */
+  get connections(): number {
+    return this.#connections.count;
   }
 
   async start({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
@@ -86,13 +101,17 @@ export class HttpServer implements Part, AsyncDisposable {
   }
 
   get ready(): boolean {
-    return this.app.server.listening && !this.app.stopper.stopping;
+    return this.app.server.listening && !this.#connections.isFading;
   }
 
-  /** Finishes the requests under way, within its own limit and that of the caller; then cuts. */
+  /**
+   * Says that it is not ready, finishes the requests under way, within its own limit and that of
+   * the caller, and cuts the rest.
+   */
   async close({ withinMs = Infinity, signal }: CloseOptions = {}): Promise<void> {
-    const cut = () => this.app.stopper.cut();
     using limit = deadline(this.#clock, withinMs, signal);
+    await this.#connections.fade(limit.signal);
+    const cut = () => this.#connections.cut();
     if (limit.signal.aborted) cut();
     limit.signal.addEventListener('abort', cut, { once: true });
     await this.app.close();
@@ -107,60 +126,97 @@ export class HttpServer implements Part, AsyncDisposable {
 /** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
   const limits = checkServerOptions(options);
-  const { clock = systemClock, drainMsMax, loopMsMax = 1 } = options;
+  const { clock = systemClock, loopMsMax = 1, log } = options;
   const { errors = new RecentErrors({ clock }) } = options;
-  const lane =
-    options.lane ??
-    new Lane({ name: 'default', limit: 256, queueMax: 2_048, deadlineMs: 20_000, clock });
   const host = new PluginHost({ plugins: options.plugins ?? [], clock });
-  const app = fastify(fastifyOptions(options, limits, errors)) as unknown as FastifyInstance;
-  app.server.maxConnections = limits.connectionsMax;
-  // The order matters: each guard spares those behind it what it refuses.
-  await app.register(errorAnswers, { errors });
-  await app.register(requestIds);
-  await app.register(securityHeaders, { contentSecurityPolicy: options.contentSecurityPolicy });
   const routes = new Routes(clock, loopMsMax);
+  const headers = new Headers(options.contentSecurityPolicy);
   const operator = new Operator(options.operator ?? {}, { routes, errors, plugins: host, clock });
-  app.addHook('onRequest', (request, reply, done) => {
-    const { config } = request.routeOptions;
-    routes.count(config, reply);
-    // Past all guards: a probe must be answered when nothing else is.
-    if (config.probe === undefined) done();
-    else answerProbe(reply, config.probe, operator.unready.length === 0 && !app.stopper.stopping);
-  });
-  await app.register(stopping, { drainMsMax, clock });
+  let failures: Failures | undefined;
+  const onFrameworkError = (error: unknown, reply: FastifyReply): void => {
+    // No hooks run for these, such as those for an address that cannot be decoded.
+    headers.set(reply);
+    failures?.answer(error, reply);
+  };
+  const app = fastify(
+    fastifyOptions(options, limits, onFrameworkError),
+  ) as unknown as FastifyInstance;
+  failures = new Failures(app, { errors, headers, routes, isLogging: log === undefined });
+  const connections = connectionsOf(app, options, limits);
+  app.setGenReqId(requestId);
   routes.follow(app);
+  const refuse: Refuse = (error, reply, config) => failures.refuse(error, reply, config);
+  const answerProbe: Guard = (_request, reply, { probe }) => {
+    headers.set(reply);
+    if (probe === undefined) return undefined;
+    const isFine = probe === 'live' || (operator.unready.length === 0 && !connections.isFading);
+    reply
+      .code(isFine ? 200 : 503)
+      .header('cache-control', 'no-store')
+      .send({ [probe]: isFine });
+    return 'answered';
+  };
+  // The order is that of their cost: each guard spares those behind it what it refuses.
+  const guards: (Guard | undefined)[] = [
+    answerProbe,
+    connections.guard,
+    options.rate && limitRates(options.rate, app),
+    laneGuard(app, { lane: options.lane ?? defaultLane(clock), routes, clock }),
+    bodyGuard(app, options.bodyTypes),
+    options.primaryOnly && requirePrimary(options.primaryOnly),
+    options.blockedUsers && refuseBlocked(options.blockedUsers),
+  ];
+  const active = guards.filter((guard) => guard !== undefined);
+  app.addHook('onRequest', guardHook(active, refuse));
+  app.addHook('onSend', (request, reply, payload, done) => {
+    if (failures.answersAgain(reply)) return;
+    if (connections.isFading) reply.header('connection', 'close');
+    done(null, request.method === 'HEAD' ? withoutBody(reply, payload) : payload);
+  });
   for (const probe of ['live', 'ready'] as const) {
     app.get(`/-/${probe}`, { config: { probe } }, async () => {});
   }
-  await app.register(admission, { lane, clock });
-  await app.register(bodyGuard, { types: options.bodyTypes });
+  readJson(app);
   await app.register(forms);
-  await registerGuards(app, options);
+  await registerKeepers(app, options);
   await app.register(pages);
   await app.register(kitAssets);
   if (options.live !== undefined) await app.register(live, { clock, ...options.live });
   if (options.hub !== undefined) await app.register(options.hub.plugin);
   await app.register(host.plugin);
-  await app.register(methods);
-  return new HttpServer(app, operator, options);
+  answerUnrouted(app);
+  return new HttpServer(app, { operator, connections, options });
 }
 
-/** Tells an orchestrator or a balancer yes or no, and nothing else. */
-function answerProbe(reply: FastifyReply, probe: 'live' | 'ready', isReady: boolean): void {
-  const isFine = probe === 'live' || isReady;
-  reply.code(isFine ? 200 : 503).header('cache-control', 'no-store');
-  reply.send({ [probe]: isFine });
+function defaultLane(clock: Clock): Lane {
+  return new Lane({ name: 'default', limit: 256, queueMax: 2_048, deadlineMs: 20_000, clock });
 }
 
-/** Those that need to be told something before they can guard. */
-async function registerGuards(app: FastifyInstance, options: ServerOptions): Promise<void> {
-  const { rate, primaryOnly: primary, sessions: session, blockedUsers: blocked } = options;
+function connectionsOf(
+  app: FastifyInstance,
+  options: ServerOptions,
+  { connectionsMax }: ServerLimits,
+): Connections {
+  const { closeMsMax, lameDuckMs, clock, trustProxy = false } = options;
+  // Behind a proxy all clients have its address.
+  const share = trustProxy === false ? Math.max(64, connectionsMax / 2) : connectionsMax;
+  const { connectionsPerAddressMax: perAddressMax = Math.floor(share) } = options;
+  app.server.maxConnections = connectionsMax;
+  const limits = { perAddressMax, closeMsMax, lameDuckMs, clock };
+  const connections = new Connections(app.server as Server, limits);
+  app.addHook('preClose', (done) => {
+    connections.close();
+    done();
+  });
+  app.addHook('onClose', async () => connections[Symbol.dispose]());
+  return connections;
+}
+
+/** The plugins that keep something of a client from one request to the next. */
+async function registerKeepers(app: FastifyInstance, options: ServerOptions): Promise<void> {
+  const { sessions: session } = options;
   const changes = options.csrf ?? (session && { keys: session.keys, secure: session.secure });
-  if (rate !== undefined) await app.register(rateGuard, rate);
-  if (primary !== undefined) await app.register(primaryOnly, primary);
   if (session !== undefined) await app.register(sessions, session);
-  if (blocked !== undefined) await app.register(blockedUsers, blocked);
   if (options.idempotency !== undefined) {
     // By address alone, one user behind a proxy could be given the answer of another.
     const user: UserOf | undefined = session && ((request) => request.session.id);
@@ -172,10 +228,9 @@ async function registerGuards(app: FastifyInstance, options: ServerOptions): Pro
 function fastifyOptions(
   options: ServerOptions,
   limits: ServerLimits,
-  errors: RecentErrors,
+  onFrameworkError: (error: unknown, reply: FastifyReply) => void,
 ): FastifyServerOptions {
   const { https, log = false, trustProxy = false } = options;
-  const setHeaders = careful(options);
   const http = {
     headersTimeout: limits.headersMsMax,
     requestTimeout: limits.requestMsMax,
@@ -191,17 +246,19 @@ function fastifyOptions(
     clientErrorHandler: answerClientError,
     connectionTimeout: limits.silentMsMax,
     forceCloseConnections: 'idle',
-    // No hooks run for these, such as those for an address that cannot be decoded.
-    frameworkErrors: (error, _request, reply) => {
-      tellRequestId(reply);
-      setHeaders(reply);
-      answerFailure(error, reply, errors);
-    },
+    frameworkErrors: (error, _request, reply) => onFrameworkError(error, reply),
     keepAliveTimeout: limits.keepAliveMs,
     pluginTimeout: pluginMsMax,
     requestTimeout: limits.requestMsMax,
     return503OnClosing: false,
     schemaController: { compilersFactory: { buildValidator } },
-    trustProxy: Array.isArray(trustProxy) ? [...trustProxy] : trustProxy,
+    trustProxy: trustProxyOf(trustProxy),
   } as FastifyServerOptions;
+}
+
+/** Fastify believes all proxies of a chain by `true`: then any client can claim any address. */
+function trustProxyOf(trust: NonNullable<ServerOptions['trustProxy']>) {
+  const hops = trust === true ? 1 : trust;
+  if (typeof hops === 'number') return (_address: string, hop: number) => hop < hops;
+  return Array.isArray(trust) ? [...trust] : trust;
 }

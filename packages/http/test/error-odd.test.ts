@@ -18,7 +18,10 @@ async function assertUnexpected(server: HttpServer, path: string): Promise<void>
   const answer = await fetch(`${server.url}${path}`);
   const text = await answer.text();
   assert.equal(answer.status, 500, text);
-  assert.match(text, /^\{"ok":false,"error":\{"code":"UNEXPECTED",[^}]*"id":"[-0-9a-f]{36}"\}\}$/);
+  assert.match(
+    text,
+    /^\{"ok":false,"error":\{"code":"UNEXPECTED",[^}]*"id":"[0-9a-f]{12}-\d+"\}\}$/,
+  );
   assert.equal(answer.headers.get('x-frame-options'), 'DENY');
   assert.match(answer.headers.get('x-request-id') ?? '', /^[0-9a-f]{12}-\d+$/);
   await until(() => lane.stats.inside === 0);

@@ -64,7 +64,7 @@ describe('an idempotency key whose client did not wait', () => {
     await using shop = await Shop.open();
     using wire = await shop.sell();
     wire.socket.destroy();
-    await until(() => shop.server.app.stopper.connections === 0);
+    await until(() => shop.server.connections === 0);
     shop.work.resolve({ sold: 1 });
     await shop.ended();
     assert.deepEqual(await shop.again(), { status: 200, text: '{"sold":1}' });
@@ -75,7 +75,7 @@ describe('an idempotency key whose client did not wait', () => {
     await using shop = await Shop.open();
     using wire = await shop.sell();
     wire.socket.destroy();
-    await until(() => shop.server.app.stopper.connections === 0);
+    await until(() => shop.server.connections === 0);
     shop.work.reject(new Error('given up'));
     await shop.ended();
     shop.work = Promise.withResolvers();

@@ -72,20 +72,23 @@ describe('a request to a server with every guard', () => {
     assertRefusal(full, 503, 'LANE_FULL');
     assert.equal(full.headers['retry-after'], '10', 'by the deadline, since nothing has ended yet');
     place[Symbol.dispose]();
-    await refused(413, 'BODY_TOO_LARGE');
-    body = '{';
-    await refused(415, 'BODY_TYPE');
-    headers['content-type'] = 'application/json';
-    const first = await refused(503, 'NOT_PRIMARY');
-    assert.equal(first.headers['ratelimit-remaining'], '0');
-    const second = await refused(429, 'RATE_EXCEEDED');
+    assert.equal(full.headers['ratelimit-remaining'], '0');
+    using held = await scene.lane.enter();
+    const second = await send();
+    assertRefusal(second, 429, 'RATE_EXCEEDED');
     assert.ok(Number(second.headers['retry-after']) > 0);
+    held[Symbol.dispose]();
 
     const next = async (status: number, code: string): Promise<void> => {
       await scene.clock.advance(2 * windowMs);
       const reply = await refused(status, code);
       assert.equal(reply.headers['ratelimit-limit'], '1');
     };
+    await next(413, 'BODY_TOO_LARGE');
+    body = '{';
+    await next(415, 'BODY_TYPE');
+    headers['content-type'] = 'application/json';
+    await next(503, 'NOT_PRIMARY');
     scene.isPrimary = true;
     await next(401, 'USER_BLOCKED');
     scene.isBlocked = false;

@@ -59,7 +59,7 @@ describe('createServer', () => {
       [{ port: -1 }, /port: must be an integer from 0 to 65535/],
       [{ bodyBytesMax: 0 }, /bodyBytesMax: must be an integer from 1/],
       [{ headersMsMax: 10, requestMsMax: 9 }, /requestMsMax: must be no less than headersMsMax/],
-      [{ drainMsMax: -1 }, /drainMsMax: must be a number from 0/],
+      [{ closeMsMax: -1 }, /closeMsMax: must be a number from 0/],
       [{ name: '' }, /name: must be a word/],
     ];
     for (const [options, message] of wrong) await assert.rejects(createServer(options), message);
@@ -69,10 +69,10 @@ describe('createServer', () => {
     await using server = await open({ connectionsMax: 2 });
     using _first = await Wire.open(server);
     using _second = await Wire.open(server);
-    await until(() => server.app.stopper.connections === 2);
+    await until(() => server.connections === 2);
     using third = await Wire.open(server);
     await third.closed;
-    assert.equal(server.app.stopper.connections, 2);
+    assert.equal(server.connections, 2);
   });
 
   it('loses nobody of a crowd that comes while it is busy', async () => {

@@ -120,6 +120,6 @@ describe('ten thousand sockets', () => {
     await server.close();
     t.diagnostic(`closed in ${Math.round(performance.now() - closedAt)} ms`);
     assert.equal(hub.stats.open, 0);
-    assert.equal(app.stopper.connections, 0);
+    assert.equal(server.connections, 0);
   });
 });

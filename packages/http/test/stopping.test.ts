@@ -51,10 +51,10 @@ describe('stopping', () => {
     await until(() => lane.stats.inside === 1);
     using late = await Wire.open(server);
     late.send('GET /late HT');
-    await until(() => server.app.stopper.connections === 2);
+    await until(() => server.connections === 2);
     await (await fetch(`${server.url}/none`)).text();
     const stopped = server.close();
-    await until(() => server.app.stopper.stopping);
+    await until(() => !server.ready);
     late.send('TP/1.1\r\nhost: x\r\n\r\n');
     await late.until('SERVER_STOPPING');
     assert.match(late.text, /^HTTP\/1.1 503 /);
@@ -70,7 +70,7 @@ describe('stopping', () => {
     const clock = new VirtualClock();
     const lane = new Lane({ name: 'x', limit: 9, queueMax: 9, deadlineMs: 60_000, clock });
     let aborted = false;
-    const server = await createServer({ lane, clock, drainMsMax: 1_000 });
+    const server = await createServer({ lane, clock, closeMsMax: 1_000 });
     server.app.get('/', async ({ permit: { signal } }) => {
       await once(signal, 'abort');
       aborted = true;
@@ -80,7 +80,7 @@ describe('stopping', () => {
     wire.send(get('/'));
     await until(() => lane.stats.inside === 1);
     const stopped = server.close();
-    await until(() => server.app.stopper.stopping);
+    await until(() => !server.ready);
     await clock.advance(990);
     assert.equal(aborted, false);
     await clock.advance(30);
@@ -92,7 +92,7 @@ describe('stopping', () => {
 
   it('is cut by the service when its time is over', async () => {
     const clock = new VirtualClock();
-    const server = await createServer({ drainMsMax: 60_000, clock });
+    const server = await createServer({ closeMsMax: 60_000, clock });
     let begun = false;
     server.app.get('/', () => {
       begun = true;
@@ -104,7 +104,7 @@ describe('stopping', () => {
     wire.send(get('/'));
     await until(() => begun);
     const stopped = service.close().catch((error: { code: string }) => error.code);
-    await until(() => server.app.stopper.stopping);
+    await until(() => !server.ready);
     await clock.advance(100);
     await wire.closed;
     assert.ok([undefined, 'SERVICE_CLOSE'].includes((await stopped) as string | undefined));

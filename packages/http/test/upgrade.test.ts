@@ -37,7 +37,7 @@ describe('a connection that is to become something else', () => {
     await refused(get('/', upgrade), /404 [\s\S]*there is no socket at this path/);
     await refused(get('/%zz', upgrade), /400 [\s\S]*REQUEST_INVALID/);
     await refused(get('/socket', `origin: http://a.example\r\n${upgrade}`), /403 [\s\S]*ORIGIN/);
-    await until(() => server.app.stopper.connections === 0 && lane.stats.inside === 0);
+    await until(() => server.connections === 0 && lane.stats.inside === 0);
   });
 
   it('is answered as always if it is to become no socket', async () => {
@@ -62,7 +62,7 @@ describe('a connection that is to become something else', () => {
       wire.send(get('/slow') + get('/') + last);
       await until(() => lane.stats.started >= 2);
       wire.socket.resetAndDestroy();
-      await until(() => server.app.stopper.connections === 0);
+      await until(() => server.connections === 0);
       work.resolve('late');
       await until(() => lane.stats.inside === 0);
     });

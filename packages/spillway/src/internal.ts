@@ -4,7 +4,7 @@
 export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker } from './base/errors.ts';
-export { retryAfterMsIn } from './base/failure.ts';
+export { isNetworkError, isTimeout, retryAfterMsIn } from './base/failure.ts';
 export { inDoubt } from './base/in-doubt.ts';
 export { jsonText } from './base/json.ts';
 export { didYouMean, nearest } from './base/nearest.ts';
@@ -27,12 +27,6 @@ export {
   word,
 } from './base/options.ts';
 export { Closing } from './base/part.ts';
-export {
-  type ReplaceOptions,
-  renameDurably,
-  replaceFile,
-  syncFolder,
-} from './document/atomic-file.ts';
 export { HarvestLimit } from './harvest/limit.ts';
 export { Histogram } from './meter/histogram.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';

@@ -25,7 +25,7 @@ export async function serve(settings: Settings): Promise<number> {
     port: settings.port,
     baseUrl: settings.publicUrl,
     trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
-    log: settings.log,
+    log: settings.log || undefined,
     netsUrl: settings.netsUrl,
     github: githubOf(settings),
     proxy: process.env,

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { nextTurn } from 'spillway/internal';
-import { failureOf, refuseBody } from 'spillway-http';
+import { refuseBody } from 'spillway-http';
 import { durationOf, pathOf } from '../server/worker-answer.ts';
 
 /** What describes the answer that was to be, and not the failure. */
@@ -14,20 +14,13 @@ const headersOfAnswer = [
 
 /** Failures of the routes in this scope in the words of the API, with its `duration`. */
 export function apiErrors(app: FastifyInstance): void {
-  app.setErrorHandler((error, request, reply) => {
+  app.setErrorHandler((error, _request, reply) => {
     if (reply.sent || reply.raw.destroyed) return;
-    const { status, code, message, id, headers } = failureOf(error, request.routeOptions.bodyLimit);
+    const { status, message, isUnexpected, headers } = app.noteFailure(error, reply);
     for (const name of headersOfAnswer) reply.removeHeader(name);
     reply.code(status).headers(headers);
-    if (id === undefined) {
-      reply.send(failureBody(reply, message));
-      return;
-    }
-    const route = `${request.method} ${request.routeOptions.url ?? '(no route)'}`;
-    const text = String(Object(error).message ?? error);
-    app.recentErrors.add({ id, route, code, status, message: text });
-    request.log.error({ err: error, errorId: id }, 'unexpected failure');
-    reply.send({ detail: 'Internal Server Error' });
+    const body = failureBody(reply, message);
+    reply.send(isUnexpected ? { detail: 'Internal Server Error' } : body);
   });
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
-import { failureOf, refuseBody } from 'spillway-http';
+import { refuseBody } from 'spillway-http';
 
 /** Seconds since the request came. */
 export function durationOf(reply: FastifyReply): number {
@@ -21,14 +21,8 @@ export function pathOf({ url }: FastifyRequest): string {
 export function answerWorkers(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => {
     if (reply.sent || reply.raw.destroyed) return reply;
-    const { code, status, message, id, headers } = failureOf(error, request.routeOptions.bodyLimit);
+    const { code, status, message, headers } = app.noteFailure(error, reply);
     const path = pathOf(request);
-    if (status >= 500) {
-      const text = id === undefined ? message : String(Object(error).message ?? error);
-      const route = `${request.method} ${path}`;
-      app.recentErrors.add({ id, route, code, status, message: text });
-    }
-    if (id !== undefined) request.log.error({ err: error, errorId: id }, 'unexpected failure');
     refuseBody(reply);
     reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
     const willPass = status >= 500 && error instanceof SpillwayError && code !== 'NOT_PRIMARY';

@@ -20,6 +20,7 @@ const faults = {
   NOT_FOUND: { status: 404, retryable: false },
   NOT_PRIMARY: { status: 503, retryable: true },
   OPERATOR_ONLY: { status: 403, retryable: false },
+  PIPELINE_FULL: { status: 429, retryable: true },
   PLUGIN_FAILED: { status: 503, retryable: false },
   PRECONDITION_FAILED: { status: 412, retryable: false },
   RANGE_REFUSED: { status: 416, retryable: false },
@@ -31,6 +32,8 @@ const faults = {
   SOCKETS_FULL: { status: 503, retryable: true },
   SOCKET_ORIGIN: { status: 403, retryable: false },
   UNEXPECTED: { status: 500, retryable: false },
+  UPSTREAM_SLOW: { status: 504, retryable: true },
+  UPSTREAM_UNREACHABLE: { status: 502, retryable: true },
   USER_BLOCKED: { status: 401, retryable: false },
 } as const;
 

@@ -1,3 +1,5 @@
+import type { Readable } from 'node:stream';
+
 /** Deeper than any stats of ours; it also ends what refers to itself. */
 const depthMax = 12;
 
@@ -13,6 +15,10 @@ export function plain(value: unknown, depth = 0): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [key, plain(item, depth + 1)]),
   );
+}
+
+export function isStream(value: unknown): value is Readable {
+  return typeof (value as { pipe?: unknown } | null | undefined)?.pipe === 'function';
 }
 
 /** Whether it is an object literal, and no instance of a class. */

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
-import type { FastifyPluginAsync, FastifyReply, onRequestHookHandler } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type { FastifyInstance, FastifyReply, onRequestHookHandler } from 'fastify';
 import { httpError } from '../base/errors.ts';
-import { isStream } from '../idempotency/answer.ts';
+import { isStream } from '../base/plain.ts';
 
-const plugin: FastifyPluginAsync = async (app) => {
+/** Answers requests that no route takes: 405 with `Allow` if other methods are taken, else 404. */
+export function answerUnrouted(app: FastifyInstance): void {
   const allowed = (url: string): string[] => {
     const methods = app.supportedMethods.filter((method) => {
       return url === '*' || app.findRoute({ method, url, constraints: {} }) !== null;
@@ -23,20 +23,17 @@ const plugin: FastifyPluginAsync = async (app) => {
     if (request.method === 'OPTIONS') reply.code(204).send();
     else done(httpError('METHOD_REFUSED', `this path takes ${methods.join(', ')}`));
   };
-  app.addHook('onSend', (request, reply, payload, done) => {
-    done(null, request.method === 'HEAD' ? withoutBody(reply, payload) : payload);
-  });
   const hooks = { onRequest, preHandler: [] };
   app.setNotFoundHandler(hooks, (_request, reply) => {
     reply.send(httpError('NOT_FOUND', 'there is nothing at this path'));
   });
-};
+}
 
 /**
- * Fastify reads a stream to its end to answer a HEAD, which costs as much as it is long, for ever
- * if it has no end; an empty one in its place costs nothing.
+ * The payload of an answer to HEAD. Fastify would read a stream to its end, which costs as much as
+ * it is long, for ever if it has no end; an empty one in its place costs nothing.
  */
-function withoutBody(reply: FastifyReply, payload: unknown): unknown {
+export function withoutBody(reply: FastifyReply, payload: unknown): unknown {
   if (payload instanceof Response) {
     reply.code(payload.status).headers(Object.fromEntries(payload.headers));
     payload.body?.cancel().catch(() => {});
@@ -49,12 +46,3 @@ function withoutBody(reply: FastifyReply, payload: unknown): unknown {
   }
   return Readable.from([]);
 }
-
-/**
- * Answers what no route takes: 405 with `Allow` if other methods are, `OPTIONS`, else 404; and a
- * HEAD like its GET, but without reading what would be its body.
- */
-export const methods: FastifyPluginAsync = fastifyPlugin(plugin, {
-  name: 'spillway-methods',
-  fastify: '5.x',
-});

@@ -4,11 +4,11 @@ import { page } from '../page/page.ts';
 import type { Failure } from './failure.ts';
 
 /** A failure for a person who sees it in a browser. */
-export function failurePage({ code, status, message }: Failure): string {
+export function failurePage({ code, status, message }: Failure, id: string): string {
   const title = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   const body = html`<h1>${title}</h1>
 <p>${message}</p>
-<p><code>${code}</code></p>`;
+<p><code>${code}</code> <code>${id}</code></p>`;
   return String(page({ title, body }));
 }
 

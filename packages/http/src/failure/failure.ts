@@ -1,21 +1,22 @@
-import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { SpillwayError } from 'spillway';
+import { errorCodes, isNetworkError, isTimeout } from 'spillway/internal';
 import { type HttpErrorCode, httpError } from '../base/errors.ts';
 
-/** What a client is told of a failure. */
+/** The words of a failure that a client is told. */
 export interface Failure {
   readonly code: string;
   readonly status: number;
+  /** About the request, or a fixed sentence; never a detail of the server. */
   readonly message: string;
-  /** Which part of the request breaks a rule, like `body.user.name`. */
+  /** The part of the request that breaks a rule, like `body.user.name`. */
   readonly field?: string | undefined;
-  /** Names an unexpected failure, here and in the log. */
-  readonly id?: string | undefined;
+  /** Nobody foresaw it: its details belong into the log. */
+  readonly isUnexpected: boolean;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What Fastify says, in our words. */
+/** Codes of ours for those of Fastify. */
 const codes: Readonly<Record<string, HttpErrorCode>> = {
   FST_ERR_BAD_URL: 'REQUEST_INVALID',
   FST_ERR_CTP_BODY_TOO_LARGE: 'BODY_TOO_LARGE',
@@ -28,13 +29,27 @@ const codes: Readonly<Record<string, HttpErrorCode>> = {
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'BODY_TYPE',
 };
 
+/** The sentences for failures whose message is about the server and not about the request. */
+const sentences: Readonly<Record<number, string>> = {
+  409: 'the request conflicts with what is there',
+  429: 'there are too many requests: try again later',
+  500: 'the server failed',
+  502: 'a service behind this one failed',
+  503: 'the server cannot do this now: try again later',
+  504: 'the server could not answer in time',
+  507: 'the server has no room left',
+};
+
+/** Messages of the runtime name lanes, addresses, files and columns, whatever their status. */
+const runtimeCodes: ReadonlySet<string> = new Set(errorCodes);
+
 interface BrokenRule {
   readonly instancePath?: string;
   readonly message?: string;
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
-/** As much as is known of an error of whatever make. */
+/** The properties that an error of any library may have. */
 interface Thrown {
   readonly code?: unknown;
   readonly message?: unknown;
@@ -46,9 +61,10 @@ interface Thrown {
 }
 
 /**
- * What to tell of an error. Those made to be told keep their code: a `SpillwayError`, Fastify's
- * own, and those that say so by `expose`. Of any other nothing is told but an id: its status and
- * its message may come from a service behind this one. `bodyLimit` is what the route takes.
+ * The failure that a client is told of an error. Deliberate errors keep their code: a
+ * `SpillwayError`, Fastify's own, and errors with `expose`. A message is told if it is about the
+ * request (4xx); a failure of the server has one fixed sentence for each status. `bodyLimit` is
+ * that of the route.
  */
 export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (error instanceof SpillwayError) return told(error);
@@ -56,28 +72,39 @@ export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (Array.isArray(thrown.validation)) return brokenRule(thrown);
   const { code } = thrown;
   const status = Number(thrown.statusCode ?? thrown.status);
-  const name = typeof code === 'string' ? code : 'REQUEST_REFUSED';
+  const name = typeof code === 'string' ? code : '';
   const known = Object.hasOwn(codes, name) ? codes[name] : undefined;
   if (known === 'BODY_TOO_LARGE' && bodyLimit !== undefined) {
     return told(httpError(known, `the body may have ${bodyLimit} bytes at most`));
   }
   if (known !== undefined) return told(httpError(known, textOf(error)));
-  const isMeant = name.startsWith('FST_') || thrown.expose === true;
-  if (isMeant && status >= 400 && status < 500) {
-    return { code: name, status, message: textOf(error), headers: {} };
+  const isClients = status >= 400 && status < 500;
+  if (isClients && name.startsWith('FST_'))
+    return told(httpError('REQUEST_INVALID', textOf(error)));
+  if (isClients && thrown.expose === true) {
+    const message = textOf(error);
+    const told = { code: name || 'REQUEST_INVALID', status, message, headers: {} };
+    return { ...told, isUnexpected: false };
   }
-  const id = randomUUID();
-  return { ...told(httpError('UNEXPECTED', `something went wrong: ${id}`)), id };
+  if (isNetworkError(error)) {
+    const upstream = isTimeout(error) ? 'UPSTREAM_SLOW' : 'UPSTREAM_UNREACHABLE';
+    return { ...told(httpError(upstream, textOf(error))), isUnexpected: true };
+  }
+  return { ...told(httpError('UNEXPECTED', textOf(error))), isUnexpected: true };
 }
 
-/** What an error of whatever make says, for the log and the operator. */
+/** The message of an error of any make, for the log and the operator. */
 export function textOf(error: unknown): string {
   const { message }: Thrown = Object(error);
   return typeof message === 'string' ? message : inspect(error);
 }
 
-function told({ code, status, message, headers }: SpillwayError): Failure {
-  return { code, status, message, headers };
+function told(error: SpillwayError): Failure {
+  const { code, status, headers } = error;
+  const isAboutRequest = status < 500 && !runtimeCodes.has(code);
+  const sentence = sentences[status] ?? 'the server failed';
+  const message = isAboutRequest ? error.message : sentence;
+  return { code, status, message, headers, isUnexpected: false };
 }
 
 function brokenRule({ validation = [], validationContext = 'body' }: Thrown): Failure {

@@ -19,12 +19,15 @@ export interface RecentError {
   readonly code: string;
   readonly status: number;
   readonly message: string;
+  /** Where an unexpected failure was thrown. */
+  readonly stack?: string | undefined;
   /** How often it has happened: deliberate failures of one code and route share an entry. */
   readonly count: number;
 }
 
 /** How much of a message is kept, in characters. */
 const messageLengthMax = 1_000;
+const stackLengthMax = 4_000;
 
 /** The last failures of a server, in bounded memory. */
 export class RecentErrors {
@@ -58,7 +61,8 @@ export class RecentErrors {
     const at = Math.round(performance.timeOrigin + this.#clock.now());
     this.#errors.delete(key);
     const message = error.message.slice(0, messageLengthMax);
-    this.#errors.set(key, { ...error, message, at, count });
+    const stack = error.stack?.slice(0, stackLengthMax);
+    this.#errors.set(key, { ...error, message, stack, at, count });
     if (this.#errors.size <= this.#errorsMax) return;
     const [oldest = ''] = this.#errors.keys();
     this.#errors.delete(oldest);

@@ -29,10 +29,6 @@ export function wholeBody(payload: unknown): Buffer | undefined {
   return Buffer.isBuffer(payload) ? payload : undefined;
 }
 
-export function isStream(payload: unknown): payload is Readable {
-  return typeof (payload as { pipe?: unknown } | null | undefined)?.pipe === 'function';
-}
-
 /**
  * The same stream, at the pace of its reader. Before its end is passed on, `keep` is given all of
  * it, or undefined if it was longer than `bytesMax`; undefined also if it broke off.

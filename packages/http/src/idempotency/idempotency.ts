@@ -4,11 +4,12 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import fastifyPlugin from 'fastify-plugin';
 import type { Clock, Random, Store } from 'spillway';
 import { check, checkInteger, checkNumber } from 'spillway/internal';
-import { addressKey } from '../base/address-key.ts';
+import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
+import { isStream } from '../base/plain.ts';
 import { routeOf, type UserOf } from '../rate/key.ts';
 import type { RequestPermit } from '../request/request-permit.ts';
-import { isStream, keptHeaders, recorded, wholeBody } from './answer.ts';
+import { keptHeaders, recorded, wholeBody } from './answer.ts';
 import { type BodyPrint, isSame, overhear } from './body-print.ts';
 import {
   type Answer,
@@ -177,7 +178,7 @@ function readKey(key: string | string[] | undefined): string {
 
 function scope(request: FastifyRequest, key: string, userOf: UserOf | undefined): string {
   const user = userOf?.(request);
-  const who = user === undefined ? `@${addressKey(request.ip)}` : `=${user}`;
+  const who = user === undefined ? `@${clientKey(request)}` : `=${user}`;
   return hash('sha256', JSON.stringify([who, routeOf(request), key]), 'base64url');
 }
 

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { FastifyContextConfig, FastifyInstance, FastifyReply, RouteOptions } from 'fastify';
+import type { FastifyInstance, RouteOptions } from 'fastify';
 import { type Clock, Lane, type Quantiles, systemClock } from 'spillway';
 import { checkNumber, Histogram } from 'spillway/internal';
 import { plain } from '../base/plain.ts';
@@ -47,7 +47,10 @@ export class RouteNumbers {
   readonly path: string;
   /** Undefined for requests that no route takes. */
   readonly route: RouteOptions | undefined;
-  readonly answers: Map<string, number> = new Map();
+  /** Where the route was declared. */
+  readonly scope: FastifyInstance | undefined;
+  /** By status; 0 when the client left before the end of its answer. */
+  readonly answers: Map<number, number> = new Map();
   /** Counts of answers within each bound and above the one before; the last has no bound. */
   readonly counts: Float64Array = new Float64Array(boundsMs.length + 1);
   readonly loopMs: Histogram = new Histogram();
@@ -56,15 +59,17 @@ export class RouteNumbers {
   #current = new Histogram();
   #previous = new Histogram();
 
-  constructor(method: string, path: string, now: number, route?: RouteOptions) {
-    this.method = method;
-    this.path = path;
+  constructor(route: RouteOptions | undefined, scope: FastifyInstance | undefined, now: number) {
+    const { method = [], url = 'unmatched' } = route ?? {};
+    this.method = [method].flat().join(',');
+    this.path = url;
     this.route = route;
+    this.scope = scope;
     this.#since = now;
   }
 
   /** Counts an answer that is over. */
-  add(status: string, ms: number, now: number): void {
+  add(status: number, ms: number, now: number): void {
     this.#rotate(now);
     this.answers.set(status, (this.answers.get(status) ?? 0) + 1);
     let at = 0;
@@ -84,11 +89,17 @@ export class RouteNumbers {
       lane: lane?.name ?? null,
       domain,
       rate: plain(rate),
-      answers: Object.fromEntries(this.answers),
+      answers: Object.fromEntries(this.byStatus()),
       latencyMs: Histogram.quantiles([this.#current, this.#previous]),
       loopMs,
       broken: loopMs.p99 > loopMsMax,
     };
+  }
+
+  byStatus(): [status: string, count: number][] {
+    return [...this.answers].map(([status, count]) => {
+      return [status === 0 ? 'aborted' : String(status), count];
+    });
   }
 
   #rotate(now: number): void {
@@ -104,18 +115,20 @@ export class RouteNumbers {
 }
 
 /** The time since a mark, without the time for which the event loop slept. */
-class LoopWatch {
+export class LoopWatch {
   #markedAt = 0;
   #idleMs = 0;
 
-  mark(now: number): void {
+  mark(): void {
+    const now = systemClock.now();
     // On a busy loop marks are close together and it does not sleep, so that need not be asked.
     if (now - this.#markedAt > 1) this.#idleMs = nodeTiming.idleTime;
     this.#markedAt = now;
   }
 
   /** Milliseconds for which the loop has been busy since the last mark; at least, not at most. */
-  stretch(now: number): number {
+  stretch(): number {
+    const now = systemClock.now();
     const ms = now - this.#markedAt;
     this.#markedAt = now;
     if (ms <= 1) return ms;
@@ -134,37 +147,32 @@ class LoopWatch {
 export class Routes {
   readonly #clock: Clock;
   readonly #loopMsMax: number;
-  readonly #watch = new LoopWatch();
+  readonly watch: LoopWatch = new LoopWatch();
+  /** The numbers of all requests that no route takes. */
+  readonly unmatched: RouteNumbers;
   readonly #routes: RouteNumbers[] = [];
-  readonly #unmatched: RouteNumbers;
 
   constructor(clock: Clock, loopMsMax: number) {
     checkNumber('loopMsMax', loopMsMax, 0);
     this.#clock = clock;
     this.#loopMsMax = loopMsMax;
-    this.#unmatched = new RouteNumbers('', 'unmatched', clock.now());
+    this.unmatched = new RouteNumbers(undefined, undefined, clock.now());
   }
 
   /** Follows the routes that are added to the app from now on. */
   follow(app: FastifyInstance): void {
-    app.addHook('onRoute', (route) => {
-      const method = [route.method].flat().join(',');
-      const numbers = new RouteNumbers(method, route.url, this.#clock.now(), route);
-      this.#routes.push(numbers);
+    const routes = this.#routes;
+    const clock = this.#clock;
+    app.addHook('onRoute', function (route) {
+      const numbers = new RouteNumbers(route, this, clock.now());
+      routes.push(numbers);
       route.config = { ...route.config, numbers };
-      this.#measureLoop(route, numbers);
     });
   }
 
-  /** Counts the answer to a request that arrives now, once it is over. */
-  count({ numbers = this.#unmatched }: FastifyContextConfig, { raw }: FastifyReply): void {
-    const arrivedAt = this.#clock.now();
-    // It comes after every answer, and also if the client left before the end of its own.
-    raw.on('close', () => {
-      const now = this.#clock.now();
-      const status = raw.writableEnded ? String(raw.statusCode) : 'aborted';
-      numbers.add(status, now - arrivedAt, now);
-    });
+  /** Counts a request that was refused at once. */
+  refused(numbers: RouteNumbers = this.unmatched, status: number): void {
+    numbers.add(status, 0, this.#clock.now());
   }
 
   /** The lanes that routes enter. */
@@ -178,14 +186,15 @@ export class Routes {
     // A HEAD route comes with each GET, and says nothing until somebody uses it.
     const isShown = ({ route, method, answers }: RouteNumbers) =>
       answers.size > 0 || (route !== undefined && method !== 'HEAD');
-    const shown = [...this.#routes, this.#unmatched].filter(isShown);
+    const shown = [...this.#routes, this.unmatched].filter(isShown);
     return shown.map((numbers) => numbers.stats(now, this.#loopMsMax));
   }
 
   get metrics(): MetricFamily[] {
-    const used = [...this.#routes, this.#unmatched].filter(({ answers }) => answers.size > 0);
-    const answers = used.flatMap(({ method, path, answers }) => {
-      return [...answers].map(([status, value]) => {
+    const used = [...this.#routes, this.unmatched].filter(({ answers }) => answers.size > 0);
+    const answers = used.flatMap((numbers) => {
+      const { method, path } = numbers;
+      return numbers.byStatus().map(([status, value]) => {
         return { labels: { method, route: path, status }, value };
       });
     });
@@ -194,23 +203,6 @@ export class Routes {
       { name: 'spillway_http_requests_total', type: 'counter', samples: answers },
       { name: 'spillway_http_request_seconds', type: 'histogram', samples: times },
     ];
-  }
-
-  #measureLoop(route: RouteOptions, { loopMs }: RouteNumbers): void {
-    const { handler } = route;
-    const watch = this.#watch;
-    route.handler = function (request, reply) {
-      watch.mark(systemClock.now());
-      const result: unknown = handler.call(this, request, reply);
-      const heldMs = watch.stretch(systemClock.now());
-      if (result instanceof Promise) {
-        const settle = () => loopMs.record(Math.max(heldMs, watch.stretch(systemClock.now())));
-        result.then(settle, settle);
-      } else {
-        loopMs.record(heldMs);
-      }
-      return result;
-    };
   }
 }
 

@@ -1,9 +1,8 @@
 import { AssertionError } from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { type Hole, marks, type Template, templateOf } from './template.ts';
-import { anyMark } from './template-scanner.ts';
+import { anyMark, type Hole, marks, type Template, templateOf } from './html-template.ts';
 
-/** Value of a template: text is escaped; null, undefined and false are nothing. */
+/** What a template takes: text is escaped; null, undefined and false are nothing. */
 export type HtmlValue =
   | string
   | number
@@ -15,15 +14,15 @@ export type HtmlValue =
   | Raw
   | readonly HtmlValue[];
 
-/** Content of a text hole, or an item of a list. */
+/** What stands in a text hole, or is an item of a list. */
 export type Content = string | Html | Raw | List;
 
 /** A piece of a page, escaped by construction and never changed: `html` makes them. */
 export class Html {
   readonly template: Template;
-  /** Content of each hole; undefined for an attribute that is left out. */
+  /** What stands in each hole; undefined for an attribute that is left out. */
   readonly contents: readonly (Content | undefined)[];
-  /** Key by which it is found among its siblings when a list changes. */
+  /** What it is found by among its siblings when a list changes. */
   readonly key: string | number | undefined;
 
   constructor(template: Template, contents: readonly (Content | undefined)[], key?: Html['key']) {
@@ -32,7 +31,7 @@ export class Html {
     this.key = key;
   }
 
-  /** Text to be sent to a browser. */
+  /** Its text, to be sent to a browser. */
   toString(): string {
     return written(this, false);
   }
@@ -89,7 +88,7 @@ export function keyed(key: string | number, item: Html): Html {
   return new Html(item.template, item.contents, key);
 }
 
-/** Marks text as HTML that is trusted: whatever a stranger wrote in it runs in every browser. */
+/** Text that is HTML already and is trusted: what of it a stranger wrote runs in every browser. */
 export function raw(text: string): Raw {
   if (anyMark.test(text)) throw refusal('raw: must be without the marks of live pages', text);
   return new Raw(text);
@@ -188,7 +187,7 @@ export function escaped(text: string): string {
   return safe + text.slice(done);
 }
 
-/** Content of a hole as HTML: for a page as it is, or for a live one with its marks. */
+/** What stands in a hole as HTML: for a page as it is, or for a live one with its marks. */
 export function written(content: Content, live: boolean): string {
   if (typeof content === 'string') return escaped(content);
   if (content instanceof Raw) return content.text;

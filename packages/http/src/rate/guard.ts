@@ -1,13 +1,14 @@
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type {
+  FastifyContextConfig,
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+} from 'fastify';
 import { httpError } from '../base/errors.ts';
+import { type Guard, guardPlugin } from '../request/guard.ts';
 import { rateKey, routeName, routeOf, type UserOf } from './key.ts';
-import {
-  type RateClaim,
-  type RateDecision,
-  RateLimiter,
-  type RateLimiterOptions,
-} from './limiter.ts';
+import { type RateDecision, RateLimiter, type RateLimiterOptions } from './limiter.ts';
 import { type NamedRule, namedRule, type RateRule } from './rule.ts';
 
 declare module 'fastify' {
@@ -35,52 +36,58 @@ export interface RateGuardOptions extends RateLimiterOptions {
 const defaultLimits: readonly RateRule[] = [{ limit: 120, windowMs: 60_000 }];
 
 /**
- * Answers 429 over a limit, before the body is read. Every answer carries the `RateLimit-Limit`,
- * `-Remaining`, `-Reset` and `-Policy` headers of draft-ietf-httpapi-ratelimit-headers-06, of the
- * limit that has the least left.
+ * Answers 429 over a limit, before the request takes a place in its lane. Every answer carries the
+ * `RateLimit-Limit`, `-Remaining`, `-Reset` and `-Policy` headers of
+ * draft-ietf-httpapi-ratelimit-headers-06, of the limit that has the least left.
  */
-export const rateGuard: FastifyPluginAsync<RateGuardOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: RateGuardOptions) => {
-    const { limits = defaultLimits, user, ...rest } = options;
-    const limiter = new RateLimiter(rest);
-    const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
-    /** By route, since the same rule may be given to many. */
-    const forRoute = new Map<string, readonly NamedRule[]>();
-    app.decorate('rateLimiter', limiter);
+export function limitRates(options: RateGuardOptions, app: FastifyInstance): Guard {
+  const { limits = defaultLimits, user, ...rest } = options;
+  const limiter = new RateLimiter(rest);
+  const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
+  /** By route, since the same rule may be given to many. */
+  const forRoute = new Map<string, readonly NamedRule[]>();
+  app.decorate('rateLimiter', limiter);
 
-    const rulesOf = (route: string, rate: RateRule | readonly RateRule[]) => {
-      const rules = [rate].flat().map((rule, at) => namedRule(`${route} ${at}`, rule));
-      forRoute.set(route, rules);
-      return rules;
-    };
-    app.addHook('onRoute', ({ config, url, method }) => {
-      if (!config?.rate) return;
-      for (const each of [method].flat()) rulesOf(routeName(each, url), config.rate);
+  const rulesOf = (route: string, rate: RateRule | readonly RateRule[]) => {
+    const rules = [rate].flat().map((rule, at) => namedRule(`${route} ${at}`, rule));
+    forRoute.set(route, rules);
+    return rules;
+  };
+  app.addHook('onRoute', ({ config, url, method }) => {
+    if (!config?.rate) return;
+    for (const each of [method].flat()) rulesOf(routeName(each, url), config.rate);
+  });
+
+  const claimsOf = (request: FastifyRequest, rate: FastifyContextConfig['rate']) => {
+    if (rate === false) return [];
+    const route = routeOf(request);
+    // A route that was there before this guard is met here for the first time.
+    const own = rate === undefined ? [] : (forRoute.get(route) ?? rulesOf(route, rate));
+    // A route's own limit is the narrower one, and the one that a client can do something about.
+    return [...own, ...forAll].map((rule) => {
+      return { rule, key: rateKey(rule.rule.by ?? ['client'], request, user) };
     });
+  };
 
-    const claimsOf = (request: FastifyRequest): readonly RateClaim[] => {
-      const { rate } = request.routeOptions.config;
-      if (rate === false) return [];
-      const route = routeOf(request);
-      // A route that was there before this plugin is met here for the first time.
-      const own = rate === undefined ? [] : (forRoute.get(route) ?? rulesOf(route, rate));
-      // A route's own limit is the narrower one, and the one that a client can do something about.
-      return [...own, ...forAll].map((rule) => {
-        return { rule, key: rateKey(rule.rule.by ?? ['client'], request, user) };
-      });
-    };
+  const decide = (reply: FastifyReply, decision: RateDecision | undefined): void => {
+    if (decision === undefined) return;
+    setHeaders(reply, decision);
+    if (decision.admitted) return;
+    const { limit, windowMs } = decision.rule.rule;
+    const message = `more than ${limit} requests in ${windowMs} ms`;
+    throw httpError('RATE_EXCEEDED', message, { retryAfterMs: decision.resetMs });
+  };
+  return (request, reply, { rate }) => {
+    const decision = limiter.charge(claimsOf(request, rate));
+    if (!(decision instanceof Promise)) return decide(reply, decision);
+    return decision.then((made) => decide(reply, made));
+  };
+}
 
-    app.addHook('onRequest', async (request, reply) => {
-      const decision = await limiter.take(claimsOf(request));
-      if (decision === undefined) return;
-      setHeaders(reply, decision);
-      if (decision.admitted) return;
-      const { limit, windowMs } = decision.rule.rule;
-      const message = `more than ${limit} requests in ${windowMs} ms`;
-      throw httpError('RATE_EXCEEDED', message, { retryAfterMs: decision.resetMs });
-    });
-  },
-  { name: 'spillway-rate', fastify: '5.x' },
+/** The rate guard for a Fastify server that was not made by `createServer`. */
+export const rateGuard: FastifyPluginAsync<RateGuardOptions> = guardPlugin(
+  'spillway-rate',
+  limitRates,
 );
 
 function setHeaders(reply: FastifyReply, decision: RateDecision): void {

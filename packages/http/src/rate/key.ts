@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import { addressKey } from '../base/address-key.ts';
+import { clientKey } from '../base/address-key.ts';
 
 /**
  * What a count may be kept by: `client` is the user, or the address of one who is not known;
@@ -22,7 +22,7 @@ export function rateKey(
   const values = parts.map((part) => {
     if (part === 'route') return routeOf(request);
     const user = part === 'client' ? userOf?.(request) : undefined;
-    return user === undefined ? `@${addressKey(request.ip)}` : `=${user}`;
+    return user === undefined ? `@${clientKey(request)}` : `=${user}`;
   });
   return shortKey(values.length === 1 ? (values[0] as string) : JSON.stringify(values));
 }

@@ -52,18 +52,37 @@ export class RateLimiter {
 
   /** Charges one request to all of the counts, or to none if one is known to have no room. */
   async take(claims: readonly RateClaim[]): Promise<RateDecision | undefined> {
-    let least: RateDecision | undefined;
+    return this.charge(claims);
+  }
+
+  /** {@link take} with a decision that comes at once where no store has to be asked. */
+  charge(
+    claims: readonly RateClaim[],
+  ): RateDecision | undefined | Promise<RateDecision | undefined> {
     if (claims.length > 1) {
       for (const { rule, key } of claims) {
         const refusal = this.#source.refusal(rule, key);
         if (refusal !== undefined) return { ...refusal, rule };
       }
     }
-    for (const { rule, key } of claims) {
-      const verdict = await this.#source.take(rule, key);
-      if (!verdict.admitted) return { ...verdict, rule };
-      if (least === undefined || verdict.remaining < least.remaining) least = { ...verdict, rule };
-    }
-    return least;
+    return this.#takeFrom(claims, 0, undefined);
+  }
+
+  #takeFrom(
+    claims: readonly RateClaim[],
+    at: number,
+    least: RateDecision | undefined,
+  ): RateDecision | undefined | Promise<RateDecision | undefined> {
+    const claim = claims[at];
+    if (claim === undefined) return least;
+    const { rule, key } = claim;
+    const go = (verdict: RateVerdict) => {
+      const decision = { ...verdict, rule };
+      if (!verdict.admitted) return decision;
+      const isLeast = least === undefined || verdict.remaining < least.remaining;
+      return this.#takeFrom(claims, at + 1, isLeast ? decision : least);
+    };
+    const verdict = this.#source.take(rule, key);
+    return verdict instanceof Promise ? verdict.then(go) : go(verdict);
   }
 }

@@ -1,16 +1,15 @@
 import type { WebsocketHandler } from '@fastify/websocket';
-import type { FastifyPluginAsync, RouteOptions } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, type Lane, systemClock } from 'spillway';
+import type { Clock, Lane } from 'spillway';
 import { check } from 'spillway/internal';
-import { DeadlineLine } from './deadline-line.ts';
-import { RequestPermit } from './request-permit.ts';
+import type { Routes } from '../operator/routes.ts';
+import type { Guard } from './guard.ts';
+import { LaneRequests, RequestPermit } from './request-permit.ts';
 
 export interface AdmissionOptions {
   /** The lane of all routes of this scope that name none themselves. */
   readonly lane: Lane;
-  /** Where time comes from: the same as the lanes'. @default the system's */
-  readonly clock?: Clock | undefined;
 }
 
 declare module 'fastify' {
@@ -19,60 +18,54 @@ declare module 'fastify' {
     lane?: Lane | undefined;
   }
   interface FastifyRequest {
-    /** The request's way through its lane; its signal is the one to give to all that may wait. */
+    /** The request in its lane; its signal is the one to give to all that may wait. */
     permit: RequestPermit;
   }
 }
 
-/** Routes whose lane came from their scope: a scope further inside has the better claim. */
+/** Routes whose lane came from their scope: an inner scope has the better claim. */
 const inherited = new WeakSet<object>();
 
-const plugin: FastifyPluginAsync<AdmissionOptions> = async (app, options) => {
-  const { lane: fallback, clock = systemClock } = options;
-  check(typeof Object(fallback).enter === 'function', 'lane', 'a Lane', fallback);
-  if (app.hasRequestDecorator('permit')) {
-    app.addHook('onRoute', (route) => inherit(route, fallback));
-    return;
-  }
-  const lines = new Map<Lane, DeadlineLine>();
-  const lineOf = (lane: Lane): DeadlineLine => {
-    const line = lines.get(lane) ?? new DeadlineLine(clock);
-    lines.set(lane, line);
-    return line;
+/** Says which lane the routes of a scope take: `await scope.register(admission, { lane });` */
+export const admission: FastifyPluginAsync<AdmissionOptions> = fastifyPlugin(
+  async (app: FastifyInstance, { lane }: AdmissionOptions) => {
+    check(typeof Object(lane).enter === 'function', 'lane', 'a Lane', lane);
+    app.addHook('onRoute', (route) => inherit(route, lane));
+  },
+  { name: 'spillway-admission', fastify: '5.x' },
+);
+
+export interface LaneGuardOptions extends AdmissionOptions {
+  readonly routes: Routes;
+  readonly clock: Clock;
+}
+
+/**
+ * Lets a request into its lane before its body is read, or refuses it at once. Its place is given
+ * back when its answer has left and its handler has ended.
+ */
+export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guard {
+  const { lane: fallback, routes, clock } = options;
+  const byLane = new Map<Lane, LaneRequests>();
+  const requestsOf = (lane: Lane): LaneRequests => {
+    const known = byLane.get(lane) ?? new LaneRequests(lane, clock, routes.watch);
+    byLane.set(lane, known);
+    return known;
   };
   app.decorateRequest('permit');
   app.addHook('onRoute', (route) => {
     inherit(route, fallback);
-    const { handler, wsHandler } = route;
-    if (wsHandler !== undefined) route.wsHandler = releasing(wsHandler);
-    if (route.websocket) {
-      const opening = releasing(handler as unknown as WebsocketHandler);
-      route.handler = opening as unknown as typeof handler;
-      return;
-    }
-    route.handler = function (request, reply) {
-      return request.permit.handle(() => handler.call(this, request, reply));
-    };
-  });
-  app.addHook('onRequest', (request, reply, done) => {
-    const lane = request.routeOptions.config.lane ?? fallback;
-    const permit = new RequestPermit(lane, reply, lineOf(lane), clock);
-    request.permit = permit;
-    permit.enter(done);
+    admitHandlers(route);
   });
   app.addHook('onClose', async () => {
-    for (const line of lines.values()) line[Symbol.dispose]();
+    for (const requests of byLane.values()) requests[Symbol.dispose]();
   });
-};
-
-/**
- * Lets a request in before its body is read, or refuses it at once. Registered again in a scope
- * inside, it only says which lane the routes there take.
- */
-export const admission: FastifyPluginAsync<AdmissionOptions> = fastifyPlugin(plugin, {
-  name: 'spillway-admission',
-  fastify: '5.x',
-});
+  return (request, reply, { lane = fallback, numbers = routes.unmatched }) => {
+    const permit = new RequestPermit(requestsOf(lane), reply, numbers, undefined);
+    request.permit = permit;
+    return permit.enter();
+  };
+}
 
 function inherit(route: RouteOptions, lane: Lane): void {
   const { config = {} } = route;
@@ -81,7 +74,20 @@ function inherit(route: RouteOptions, lane: Lane): void {
   inherited.add(route.config);
 }
 
-/** A socket may live for days, within the limits of whoever keeps it: only its opening is work. */
+function admitHandlers(route: RouteOptions): void {
+  const { handler, wsHandler } = route;
+  if (wsHandler !== undefined) route.wsHandler = releasing(wsHandler);
+  if (route.websocket) {
+    const opening = releasing(handler as unknown as WebsocketHandler);
+    route.handler = opening as unknown as typeof handler;
+    return;
+  }
+  route.handler = function (request) {
+    return request.permit.handle(handler, this);
+  };
+}
+
+/** A socket may live for days, within limits of its own: only its opening is work. */
 function releasing(handler: WebsocketHandler): WebsocketHandler {
   return function (socket, request) {
     request.permit[Symbol.dispose]();

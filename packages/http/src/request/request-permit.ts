@@ -1,56 +1,106 @@
 import type { Readable } from 'node:stream';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, RouteHandlerMethod } from 'fastify';
 import { type Clock, type Entry, type Lane, type Permit, SpillwayError } from 'spillway';
-import type { DeadlineLine, Due } from './deadline-line.ts';
+import { Deadlines } from 'spillway/internal';
+import { isStream } from '../base/plain.ts';
+import type { LoopWatch, RouteNumbers } from '../operator/routes.ts';
 import { refuseBody } from './unread-body.ts';
 
-/** The lane's view of a request. Its signal is made only if the request has to wait. */
-class RequestEntry implements Entry {
-  readonly #permit: RequestPermit;
+/**
+ * The requests of one lane, in the order of their deadlines, which is that of their arrival: one
+ * timer does for all of them.
+ */
+export class LaneRequests implements Disposable {
+  readonly lane: Lane;
+  readonly clock: Clock;
+  readonly watch: LoopWatch;
+  readonly #open = new Set<RequestPermit>();
+  readonly #deadlines: Deadlines;
 
-  constructor(permit: RequestPermit) {
-    this.#permit = permit;
+  constructor(lane: Lane, clock: Clock, watch: LoopWatch) {
+    this.lane = lane;
+    this.clock = clock;
+    this.watch = watch;
+    this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
   }
 
-  makeSignal(): AbortSignal {
-    return this.#permit.signal;
+  add(permit: RequestPermit): void {
+    this.#open.add(permit);
+    this.#deadlines.watch(permit.dueAt);
+  }
+
+  delete(permit: RequestPermit): void {
+    this.#open.delete(permit);
+  }
+
+  [Symbol.dispose](): void {
+    this.#deadlines[Symbol.dispose]();
+  }
+
+  #expire(now: number): number {
+    for (const permit of this.#open) {
+      if (permit.dueAt > now) return permit.dueAt;
+      this.#open.delete(permit);
+      permit.expire();
+    }
+    return Infinity;
   }
 }
 
 /**
- * A request's way through its lane: from its arrival until its answer has left and its handler has
- * ended, whichever is later.
+ * A request in its lane, from its arrival until its answer has left and its handler has ended,
+ * whichever is later. It is the lane's {@link Entry} as well: the lane asks it for its signal only
+ * if the request has to wait, and for nothing else after `enter`.
+ *
+ * | its end | the client hears | outcome for the lane | the permit is given back |
+ * | --- | --- | --- | --- |
+ * | the lane refuses it | 503, 504 | none: nothing began | there was none |
+ * | the client leaves while it waits | nothing | none: nothing began | there was none |
+ * | a guard, parser or schema refuses it | 4xx, 5xx | by status, not whole | with the answer |
+ * | the handler answers | its answer | by status | with the last of answer and handler |
+ * | the handler fails | 4xx, 5xx | by status | with the last of answer and handler |
+ * | the deadline passes | 504, or a cut answer | `late` | when the handler has ended |
+ * | the client leaves | nothing | `aborted` | when the handler has ended |
+ * | it becomes a WebSocket | 101 | `ok` | at once: a socket has limits of its own |
  */
-export class RequestPermit implements Due, Disposable {
-  readonly lane: Lane;
+export class RequestPermit implements Entry, Disposable {
   readonly dueAt: number;
+  readonly key: string | undefined;
+  readonly #requests: LaneRequests;
   readonly #reply: FastifyReply;
-  readonly #line: DeadlineLine;
-  readonly #clock: Clock;
+  readonly #numbers: RouteNumbers;
   readonly #arrivedAt: number;
-  #controller: AbortController | undefined;
-  /** Why the request is over before its time, once it is. */
-  #reason: Error | undefined;
-  #held: Permit | undefined;
-  #handling = false;
-  /** The handler ran to its end, though its client may have gone or its deadline passed. */
-  #isDone = false;
-  #whenLate: ((isDone: boolean) => void) | undefined;
+  #controller: AbortController | undefined = undefined;
+  /** The reason why the request is over before its time, once it is. */
+  #reason: Error | undefined = undefined;
+  #held: Permit | undefined = undefined;
+  #state: 'new' | 'running' | 'done' | 'failed' = 'new';
+  #whenLate: ((isDone: boolean) => void) | undefined = undefined;
   /** The answer has left, or nobody is there any more to receive it. */
-  #closed = false;
+  #isClosed = false;
 
-  constructor(lane: Lane, reply: FastifyReply, line: DeadlineLine, clock: Clock) {
-    this.lane = lane;
+  constructor(
+    requests: LaneRequests,
+    reply: FastifyReply,
+    numbers: RouteNumbers,
+    key: string | undefined,
+  ) {
+    const { lane, clock } = requests;
     this.#arrivedAt = clock.now();
     this.dueAt = this.#arrivedAt + lane.deadlineMs;
+    this.key = key;
+    this.#requests = requests;
     this.#reply = reply;
-    this.#line = line;
-    this.#clock = clock;
+    this.#numbers = numbers;
     reply.raw.on('close', this.#close);
     // Behind other answers on its connection, it is not told by Node that the client has gone if
     // the connection was to become something else.
     if (reply.raw.socket === null) reply.request.raw.socket.on('close', this.#close);
-    if (this.dueAt < Infinity) line.add(this);
+    if (this.dueAt < Infinity) requests.add(this);
+  }
+
+  get lane(): Lane {
+    return this.#requests.lane;
   }
 
   /**
@@ -58,6 +108,10 @@ export class RequestPermit implements Due, Disposable {
    * when first asked for, since it costs more than all the rest of the way.
    */
   get signal(): AbortSignal {
+    return this.makeSignal();
+  }
+
+  makeSignal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.#reason !== undefined) this.#controller.abort(this.#reason);
@@ -67,145 +121,155 @@ export class RequestPermit implements Due, Disposable {
 
   /** Milliseconds since the request arrived. */
   get elapsedMs(): number {
-    return this.#clock.now() - this.#arrivedAt;
+    return this.#requests.clock.now() - this.#arrivedAt;
   }
 
-  /** Whether a place in the lane is held now. */
+  /** Whether a permit of the lane is held now. */
   get isHeld(): boolean {
     return this.#held !== undefined;
   }
 
-  /** Waits for a place; says so by the callback, with the error if there is none. */
-  enter(done: (error?: Error) => void): void {
+  /** Enters the lane, at once where that can be; throws or rejects with the lane's refusal. */
+  enter(): void | Promise<void> {
     let permit: Permit | Promise<Permit>;
     try {
-      permit = this.lane.enter(new RequestEntry(this));
+      permit = this.lane.enter(this);
     } catch (error) {
-      this.#refuse(error as Error, done);
+      this.#refused(error);
+    }
+    if (!(permit instanceof Promise)) {
+      // At once, not a promise later: else the body's first bytes arrive before their reader does.
+      this.#held = permit;
       return;
     }
-    if (permit instanceof Promise) {
-      permit.then(
-        (held) => this.#admit(held, done),
-        (error: Error) => this.#refuse(error, done),
-      );
-    } else {
-      // At once, not a promise later: else the body's first bytes arrive before their reader does.
-      this.#admit(permit, done);
-    }
+    return permit.then(
+      (held) => this.#admitLate(held),
+      (error) => this.#refused(error),
+    );
   }
 
-  /** Runs the handler; what it gives after its deadline goes nowhere. */
-  handle(handler: () => unknown): unknown {
-    this.#handling = true;
+  /** Runs the handler, and measures it; a value that comes after the deadline goes nowhere. */
+  handle(handler: RouteHandlerMethod, app: unknown): unknown {
+    const { watch } = this.#requests;
+    const reply = this.#reply;
+    this.#state = 'running';
+    watch.mark();
     let result: unknown;
     try {
-      result = handler();
+      result = (handler as (...given: unknown[]) => unknown).call(app, reply.request, reply);
     } catch (error) {
-      this.#end(false);
+      this.#end(false, 0);
       throw error;
     }
+    const heldMs = watch.stretch();
     // A reply is a thenable of its own: it is over when the answer has left.
-    if (result !== this.#reply && typeof Object(result).then === 'function') {
-      return Promise.resolve(result).then(this.#settle, this.#fail);
+    if (result === reply || typeof (result as PromiseLike<unknown> | null)?.then !== 'function') {
+      this.#end(true, heldMs);
+      return result;
     }
-    this.#end(true);
-    return result;
+    const pending = result instanceof Promise ? result : Promise.resolve(result);
+    return pending.then(
+      (value) => this.#settle(value, heldMs),
+      (error) => this.#fail(error, heldMs),
+    );
   }
 
   /**
    * If the handler goes on though its deadline is over, calls back when it ends, with whether it
-   * did what was asked for; says whether it does go on.
+   * did its work; gives whether it does go on.
    */
   whenLate(callback: (isDone: boolean) => void): boolean {
-    const isLate = this.#handling && this.#isAnswered;
+    const isLate = this.#state === 'running' && this.#isAnswered;
     if (isLate) this.#whenLate = callback;
     return isLate;
   }
 
-  /** The time is over. The client hears so at once; a handler that goes on keeps its place. */
+  /** The time is over. The client hears so at once; a handler that goes on keeps its permit. */
   expire(): void {
     // The lane itself refuses those who still wait.
     if (this.#held === undefined) return;
-    const { raw, request } = this.#reply;
-    const isUnderWay = raw.headersSent || this.#reply.sent;
+    const reply = this.#reply;
+    const { raw } = reply;
+    const isUnderWay = raw.headersSent || reply.sent;
     // A stream has kept its deadline when it begins to flow.
-    if (isUnderWay && request.routeOptions.config.domain === 'stream') return;
-    const message = `not answered within ${this.lane.deadlineMs} ms`;
-    const error = new SpillwayError('DEADLINE', message);
+    if (isUnderWay && this.#numbers.route?.config?.domain === 'stream') return;
+    const error = new SpillwayError('DEADLINE', `not answered within ${this.lane.deadlineMs} ms`);
     this.#held.outcome = 'late';
     this.#abort(error);
-    if (this.#closed || this.#reply.sent) return;
+    if (this.#isClosed || reply.sent) return;
     if (raw.headersSent) {
       raw.destroy();
       return;
     }
-    refuseBody(this.#reply, this.#clock, true);
-    this.#reply.send(error);
+    refuseBody(reply, this.#requests.clock, true);
+    reply.send(error);
   }
 
-  /** Gives the place back early: for a connection that lives on under limits of its own. */
+  /** Gives the permit back early: for a connection that lives on under limits of its own. */
   [Symbol.dispose](): void {
-    this.#line.delete(this);
+    this.#requests.delete(this);
     this.#release();
   }
 
-  #admit(held: Permit, done: () => void): void {
+  #admitLate(held: Permit): void | Promise<void> {
     this.#held = held;
-    if (this.#closed) this.#release();
-    else done();
+    if (!this.#isClosed) return;
+    this.#release();
+    return never;
   }
 
-  #refuse(error: Error, done: (error: Error) => void): void {
-    this.#line.delete(this);
-    if (this.#closed) return;
-    refuseBody(this.#reply, this.#clock);
-    done(error);
+  #refused(error: unknown): never {
+    this.#requests.delete(this);
+    this.#reply.raw.off('close', this.#close);
+    throw error;
   }
 
-  readonly #settle = (value: unknown): unknown => {
-    this.#end(true);
+  #settle(value: unknown, heldMs: number): unknown {
+    this.#end(true, heldMs, true);
     if (this.#reason === undefined) return value;
-    const late: { pipe?: unknown; destroy?: unknown } = Object(value);
-    const isStream = typeof late.pipe === 'function' && typeof late.destroy === 'function';
-    if (isStream) (late as Readable).destroy();
-    // For one who has gone it is kept, if a hook does so, until that one asks again.
-    return isStream || this.#isAnswered ? undefined : value;
-  };
+    const isUnread = isStream(value) && typeof value.destroy === 'function';
+    if (isUnread) (value as Readable).destroy();
+    // For a client that has gone it is kept, if a hook does so, until that one asks again.
+    return isUnread || this.#isAnswered ? undefined : value;
+  }
 
-  readonly #fail = (error: unknown): undefined => {
-    this.#end(false);
+  #fail(error: unknown, heldMs: number): undefined {
+    this.#end(false, heldMs, true);
     if (!this.#isAnswered) throw error;
     this.#reply.log.debug({ err: error }, 'failed when its request was over');
-  };
+  }
 
   /** The deadline has answered, and not the handler. */
   get #isAnswered(): boolean {
     return this.#reason instanceof SpillwayError;
   }
 
-  #end(isDone: boolean): void {
-    this.#handling = false;
-    this.#isDone = isDone;
+  #end(isDone: boolean, heldMs: number, isLater = false): void {
+    const { watch } = this.#requests;
+    const lastMs = isLater ? watch.stretch() : 0;
+    this.#numbers.loopMs.record(Math.max(heldMs, lastMs));
+    this.#state = isDone ? 'done' : 'failed';
     this.#whenLate?.(isDone);
-    // An upgraded socket may live for days, within the limits of whoever keeps it.
-    const isHijacked = this.#reply.sent && !this.#reply.raw.writableEnded;
-    if (isHijacked && 'ws' in this.#reply.request && this.#reply.request.ws === true) {
-      this[Symbol.dispose]();
-    } else if (this.#closed) {
-      this.#release();
-    }
+    const { request, raw, sent } = this.#reply;
+    const isUpgraded = sent && !raw.writableEnded && (request as { ws?: unknown }).ws === true;
+    if (isUpgraded) this[Symbol.dispose]();
+    else if (this.#isClosed) this.#release();
   }
 
   readonly #close = (): void => {
-    this.#closed = true;
-    this.#reply.request.raw.socket.off('close', this.#close);
-    this.#line.delete(this);
-    if (!this.#reply.raw.writableEnded && this.#reason === undefined) {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    const { raw, request } = this.#reply;
+    request.raw.socket.off('close', this.#close);
+    this.#requests.delete(this);
+    const now = this.#requests.clock.now();
+    const status = raw.writableEnded ? raw.statusCode : 0;
+    this.#numbers.add(status, now - this.#arrivedAt, now);
+    if (status === 0 && this.#reason === undefined) {
       if (this.#held !== undefined) this.#held.outcome = 'aborted';
       this.#abort(new DOMException('the client has gone', 'AbortError'));
     }
-    if (!this.#handling) this.#release();
+    if (this.#state !== 'running') this.#release();
   };
 
   #abort(reason: Error): void {
@@ -213,15 +277,24 @@ export class RequestPermit implements Due, Disposable {
     this.#controller?.abort(reason);
   }
 
+  /** The one place where a permit goes back to its lane, with the truth about its end. */
   #release(): void {
     const held = this.#held;
     if (held === undefined) return;
     this.#held = undefined;
     const { statusCode } = this.#reply.raw;
-    const isTooMuch = statusCode === 503 || statusCode === 504 || statusCode === 429;
-    if (held.outcome === 'ok' && isTooMuch) held.outcome = 'overloaded';
-    if (held.outcome === 'ok' && statusCode >= 500) held.outcome = 'failed';
-    held.isWhole = held.outcome === 'ok' || this.#isDone;
+    if (held.outcome === 'ok') held.outcome = outcomeOf(statusCode);
+    // Without its handler it was no work, and its time says nothing of how long work takes.
+    const isAnswer = this.#state === 'failed' && held.outcome === 'ok';
+    held.isWhole = this.#state === 'done' || isAnswer;
     held[Symbol.dispose]();
   }
+}
+
+/** For a request whose client left while it waited: nobody goes on with it. */
+const never: Promise<void> = new Promise(() => {});
+
+function outcomeOf(status: number): 'ok' | 'overloaded' | 'failed' {
+  if (status === 503 || status === 504 || status === 429) return 'overloaded';
+  return status >= 500 ? 'failed' : 'ok';
 }

@@ -1,5 +1,4 @@
-import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type Clock, deadline, systemClock } from 'spillway';
 import {
   anything,
@@ -12,6 +11,7 @@ import {
   untilAborted,
 } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { type Guard, guardPlugin } from '../request/guard.ts';
 
 export interface BlockedUsersOptions {
   /** Decides whether the user of this request is blocked; the signal ends the wait for it. */
@@ -36,27 +36,30 @@ const rules = {
 };
 
 /** Turns away blocked users. If `isBlocked` fails, nobody gets in. */
-export const blockedUsers: FastifyPluginAsync<BlockedUsersOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: BlockedUsersOptions) => {
-    const settings = settle<BlockedUsersOptions, typeof rules>('blockedUsers', options, rules);
-    const { isBlocked, redirectTo, deadlineMs, clock } = settings;
+export function refuseBlocked(options: BlockedUsersOptions): Guard {
+  const settings = settle<BlockedUsersOptions, typeof rules>('blockedUsers', options, rules);
+  const { isBlocked, redirectTo, deadlineMs, clock } = settings;
 
-    const ask = async (request: FastifyRequest): Promise<boolean> => {
-      using limit = deadline(clock, deadlineMs, request.signal);
-      const answer = isBlocked(request, limit.signal);
-      if (typeof answer === 'boolean') return answer;
-      return await untilAborted(Promise.resolve(answer), limit.signal);
-    };
+  const ask = async (request: FastifyRequest): Promise<boolean> => {
+    using limit = deadline(clock, deadlineMs, request.signal);
+    const answer = isBlocked(request, limit.signal);
+    if (typeof answer === 'boolean') return answer;
+    return await untilAborted(Promise.resolve(answer), limit.signal);
+  };
+  return async (request, reply) => {
+    const path = request.url.replace(/[?#].*/, '');
+    if (path === redirectTo || !(await ask(request))) return undefined;
+    const isBrowser = /\btext\/html\b/i.test(request.headers.accept ?? '');
+    if (redirectTo === undefined || !isBrowser) {
+      throw httpError('USER_BLOCKED', 'the user is blocked');
+    }
+    reply.header('cache-control', 'no-store').redirect(redirectTo, 303);
+    return 'answered';
+  };
+}
 
-    app.addHook('onRequest', async (request, reply) => {
-      const path = request.url.replace(/[?#].*/, '');
-      if (path === redirectTo || !(await ask(request))) return;
-      const isBrowser = /\btext\/html\b/i.test(request.headers.accept ?? '');
-      if (redirectTo === undefined || !isBrowser) {
-        throw httpError('USER_BLOCKED', 'the user is blocked');
-      }
-      return reply.header('cache-control', 'no-store').redirect(redirectTo, 303);
-    });
-  },
-  { name: 'spillway-blocked', fastify: '5.x' },
+/** {@link refuseBlocked} for a Fastify server that was not made by `createServer`. */
+export const blockedUsers: FastifyPluginAsync<BlockedUsersOptions> = guardPlugin(
+  'spillway-blocked',
+  refuseBlocked,
 );

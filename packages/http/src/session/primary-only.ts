@@ -1,8 +1,8 @@
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type { FastifyPluginAsync } from 'fastify';
 import type { Lease } from 'spillway';
 import { instance, number, or, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { type Guard, guardPlugin } from '../request/guard.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -30,15 +30,18 @@ const rules = {
  * Answers 503 on routes with `primaryOnly` if this instance is not the primary. A primary can lose
  * its lease while it answers: its writes must be guarded by the lease as well.
  */
-export const primaryOnly: FastifyPluginAsync<PrimaryOnlyOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: PrimaryOnlyOptions) => {
-    const settings = settle<PrimaryOnlyOptions, typeof rules>('primaryOnly', options, rules);
-    const { primary, retryAfterMs } = settings;
-    const isPrimary = typeof primary === 'function' ? primary : () => primary.stats.held;
-    app.addHook('onRequest', async (request) => {
-      if (!request.routeOptions.config.primaryOnly || isPrimary()) return;
-      throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs });
-    });
-  },
-  { name: 'spillway-primary-only', fastify: '5.x' },
+export function requirePrimary(options: PrimaryOnlyOptions): Guard {
+  const settings = settle<PrimaryOnlyOptions, typeof rules>('primaryOnly', options, rules);
+  const { primary, retryAfterMs } = settings;
+  const isPrimary = typeof primary === 'function' ? primary : () => primary.stats.held;
+  return (_request, _reply, { primaryOnly: isOnly }) => {
+    if (!isOnly || isPrimary()) return;
+    throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs });
+  };
+}
+
+/** {@link requirePrimary} for a Fastify server that was not made by `createServer`. */
+export const primaryOnly: FastifyPluginAsync<PrimaryOnlyOptions> = guardPlugin(
+  'spillway-primary-only',
+  requirePrimary,
 );

@@ -12,7 +12,7 @@ import {
   positive,
   settle,
 } from 'spillway/internal';
-import { addressKey } from '../base/address-key.ts';
+import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
 import type { Channel } from './channel.ts';
 
@@ -148,7 +148,7 @@ export class ConnectionLimit {
     const { socket } = request.raw;
     // A connection that has closed may never say so again, and would be counted for good.
     if (socket.destroyed) return;
-    const key = addressKey(request.ip);
+    const key = clientKey(request);
     const same = this.#perAddress.get(key) ?? 0;
     const isFull = this.#open >= this.#limits.socketsMax;
     if (isFull || same >= this.#limits.socketsPerAddressMax) {

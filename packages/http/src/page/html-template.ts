@@ -1,52 +1,57 @@
 import { AssertionError } from 'node:assert/strict';
 
-// The part of templates that is for safety: it reads the strings of a template once, as strictly as
-// it can, and refuses every value that does not stand in a safe place.
+/** A place in a template where values stand; `part` is what the browser finds it by. */
+export type Hole = TextHole | AttributeHole | ContentHole;
 
-/** A place where values stand, as the scanner finds it. */
-export type ScannedHole =
-  | {
-      readonly kind: 'text';
-      /** Whether only elements may stand here: browsers move text out of tables. */
-      readonly elementsOnly: boolean;
-    }
-  /** All of an attribute; its values stand between its strings. */
-  | {
-      readonly kind: 'attribute';
-      /** Number of the start tag that it belongs to. */
-      readonly element: number;
-      readonly name: string;
-      readonly isUrl: boolean;
-      readonly strings: readonly string[];
-    }
-  /** All content of a `title` or `textarea`, which can be nothing but text. */
-  | {
-      readonly kind: 'content';
-      readonly element: number;
-      readonly strings: readonly string[];
-    };
-
-export interface ScannedTemplate {
-  /** Text before, between and after the holes. */
-  readonly plain: readonly string[];
-  readonly holes: readonly ScannedHole[];
+interface TextHole {
+  readonly kind: 'text';
+  readonly part: number;
+  /** Browsers move text out of tables: only elements may stand here. */
+  readonly elementsOnly: boolean;
 }
 
-/** Attribute and comments that are reserved: live pages find their holes by them. */
-export const markName = 'data-live';
+/** All of an attribute; its values stand between its strings. */
+interface AttributeHole {
+  readonly kind: 'attribute';
+  readonly part: number;
+  readonly name: string;
+  readonly isUrl: boolean;
+  readonly strings: readonly string[];
+}
+
+/** All that a `title` or `textarea` holds, which can be nothing but text. */
+interface ContentHole {
+  readonly kind: 'content';
+  readonly part: number;
+  readonly strings: readonly string[];
+}
+
+/** What is the same each time a template is used, found once. */
+export interface Template {
+  /** What stands before, between and after the holes. */
+  readonly plain: readonly string[];
+  /** The same with the marks by which the browser part of a live page finds the holes. */
+  readonly live: readonly string[];
+  readonly holes: readonly Hole[];
+}
+
+/** The comments around a text hole of a live page, and before each item of a list. */
+export const marks = { open: '<!--[-->', item: '<!--,-->', close: '<!--]-->' } as const;
+/** The attribute of elements with holes in a live page. */
+const markName = 'data-live';
 export const anyMark: RegExp = /<!--[[,\]]-->|\sdata-live(?=[\s=>/])/i;
 
 const voidElements = new Set(
   'area base br col embed hr img input link meta param source track wbr'.split(' '),
 );
-/** Elements with text only; in the first two, character references count. */
+/** What they hold is text for the browser; in the first two, character references count. */
 const textElements = new Set(
   'title textarea script style noscript iframe xmp noembed noframes plaintext'.split(' '),
 );
 const takesContent = new Set(['title', 'textarea']);
 const elementsOnly = new Set(['tbody', 'thead', 'tfoot', 'tr', 'colgroup']);
 const urlAttributes = new Set(['href', 'src', 'action', 'formaction', 'data', 'xlink:href']);
-/** Elements that can set any attribute of another one, also one that runs code. */
+/** They can set any attribute of another element, also one that runs code. */
 const animations = /^(set|animate\w*)$/;
 
 const entities = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }));
@@ -68,49 +73,48 @@ function decoded(source: string): string {
   });
 }
 
-/** An attribute, or the content of an element, of which the first value was read. */
+const cache = new WeakMap<readonly string[], Template>();
+
+/** The template that these strings are, refused unless each value stands in a safe place. */
+export function templateOf(strings: TemplateStringsArray): Template {
+  const known = cache.get(strings);
+  if (known !== undefined) return known;
+  const template = new Scanner().scan(strings);
+  cache.set(strings, template);
+  return template;
+}
+
+/** An attribute or the content of an element that has met its first value. */
 interface OpenHole {
   readonly kind: 'attribute' | 'content';
   readonly name: string;
   readonly strings: string[];
 }
 
-/** Reads the strings of a template as a browser would; an unsafe or unclear one is refused. */
-export function scan(strings: readonly string[]): ScannedTemplate {
-  return new Scanner().scan(strings);
-}
-
-/**
- * A state machine over the strings:
- *
- *     text --"<p"--> tag --'class="'--> value --'"'--> tag --">"--> text
- *                     \--">" of a title, textarea, script ...--> raw --"</title"--> text
- *
- * A value may stand in `text`, in `value`, and in `raw` of a title or textarea.
- */
+/** Reads the strings of a template as a browser would, as strictly as it can. */
 class Scanner {
   readonly #plain: string[] = [];
-  readonly #holes: ScannedHole[] = [];
-  /** Elements that are open, the innermost last. */
+  readonly #live: string[] = [];
+  readonly #holes: Hole[] = [];
   readonly #open: string[] = [];
-  /** Text since the last hole. */
+  /** What is read since the last hole, and the mark that the last hole left to be written. */
   #text = '';
+  #mark = '';
   #source = '';
   #at = 0;
   #state: 'text' | 'tag' | 'value' | 'raw' = 'text';
   #tag = '';
   #quote = '';
   #attribute = '';
-  /** Places in the text at which the attribute or the content began, and its value. */
+  /** Where in the text the attribute or the content began, and where its value did. */
   #began = 0;
   #valueBegan = 0;
-  /** Place in the text behind a `<pre>`. */
   #preEnd = -1;
   #hole: OpenHole | undefined;
-  /** Number of start tags so far. */
-  #elements = 0;
+  #parts = 0;
+  #elementPart: number | undefined;
 
-  scan(strings: readonly string[]): ScannedTemplate {
+  scan(strings: readonly string[]): Template {
     for (const [index, source] of strings.entries()) {
       this.#source = source;
       this.#at = 0;
@@ -121,7 +125,8 @@ class Scanner {
     if (this.#state !== 'text') throw refusal(`<${this.#tag}> does not end`, this.#text);
     if (left !== undefined) throw refusal(`<${left}> is not closed in its template`, this.#text);
     this.#plain.push(this.#text);
-    return { plain: this.#plain, holes: this.#holes };
+    this.#live.push(this.#mark + this.#text);
+    return { plain: this.#plain, live: this.#live, holes: this.#holes };
   }
 
   #step(): void {
@@ -131,7 +136,7 @@ class Scanner {
     else this.#readUntil(new RegExp(`</${this.#tag}(?=[\\s/>])`, 'i'), 0);
   }
 
-  /** Takes the next characters; inside a hole they belong to the hole. */
+  /** Goes on; what is read inside a hole belongs to the hole. */
   #take(length: number): string {
     const taken = this.#source.slice(this.#at, this.#at + length);
     this.#at += length;
@@ -173,7 +178,7 @@ class Scanner {
       this.#take(open[0].length);
       this.#tag = String(open[1]).toLowerCase();
       this.#state = 'tag';
-      this.#elements += 1;
+      this.#elementPart = undefined;
     } else {
       const rest = this.#source.slice(this.#at, this.#at + 20);
       throw refusal('this < begins nothing whole: a value may cut it, or write &lt;', rest);
@@ -225,7 +230,7 @@ class Scanner {
     this.#state = this.#state === 'value' ? 'tag' : 'text';
   }
 
-  /** Decides whether a value may stand here, and as what. */
+  /** A value stands here: decides whether it may, and as what. */
   #value(): void {
     if (this.#open.includes('template')) throw refusal('no value in a <template>', this.#text);
     if (this.#state === 'text') this.#textHole();
@@ -242,8 +247,9 @@ class Scanner {
     // A browser drops a line break that comes first, so that the value's own would be lost.
     if (parent === 'pre' && this.#text.length === this.#preEnd) this.#text += '\n';
     const isTabular = parent !== undefined && elementsOnly.has(parent);
-    this.#holes.push({ kind: 'text', elementsOnly: isTabular });
-    this.#cut();
+    this.#holes.push({ kind: 'text', part: this.#parts, elementsOnly: isTabular });
+    this.#parts += 1;
+    this.#cut(marks.open, marks.close);
   }
 
   #beginHole(state: 'value' | 'raw'): void {
@@ -260,24 +266,35 @@ class Scanner {
     this.#hole = { kind, name: this.#attribute, strings: [first] };
     this.#text = this.#text.slice(0, this.#began);
     if (this.#tag === 'textarea' && kind === 'content') this.#text += '\n';
-    this.#cut();
+    const isMarked = this.#elementPart !== undefined;
+    if (!isMarked) this.#elementPart = this.#parts++;
+    const mark = isMarked ? '' : ` ${markName}`;
+    if (kind === 'attribute') this.#cut(mark, '');
+    else
+      this.#cut(
+        '',
+        '',
+        this.#text.replace(/>\n?$/, (end) => mark + end),
+      );
   }
 
   #close(): void {
     if (this.#hole === undefined) return;
     const { kind, name, strings } = this.#hole;
-    const element = this.#elements;
+    const part = this.#elementPart ?? 0;
     const isUrl = urlAttributes.has(name.toLowerCase());
     this.#holes.push(
-      kind === 'attribute' ? { kind, element, name, isUrl, strings } : { kind, element, strings },
+      kind === 'attribute' ? { kind, part, name, isUrl, strings } : { kind, part, strings },
     );
     this.#hole = undefined;
   }
 
-  /** Ends the text before a hole. */
-  #cut(): void {
+  /** Ends what stands before a hole, with its mark, and keeps the one that comes after it. */
+  #cut(before: string, after: string, live: string = this.#text): void {
     this.#plain.push(this.#text);
+    this.#live.push(this.#mark + live + before);
     this.#text = '';
+    this.#mark = after;
     this.#preEnd = -1;
   }
 }

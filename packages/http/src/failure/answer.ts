@@ -1,0 +1,167 @@
+import type { FastifyContextConfig, FastifyInstance, FastifyReply } from 'fastify';
+import { SpillwayError, wallClock } from 'spillway';
+import type { Routes } from '../operator/routes.ts';
+import type { Headers } from '../request/headers.ts';
+import { refuseBody } from '../request/unread-body.ts';
+import { type Failure, failureOf, textOf } from './failure.ts';
+import { failurePage, wantsPage } from './failure-page.ts';
+import type { RecentErrors } from './recent-errors.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly recentErrors: RecentErrors;
+    /** Logs a failure and keeps it for the operator: for an error handler of a scope. */
+    readonly noteFailure: (error: unknown, reply: FastifyReply) => Failure;
+  }
+  interface FastifyReply {
+    /** Its hooks have begun to run. */
+    isSending: boolean;
+    /** The answer to give if all goes wrong. */
+    failure: ToldFailure | null;
+  }
+}
+
+/** A failure, ready to be sent. */
+interface ToldFailure {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+export interface FailuresOptions {
+  readonly errors: RecentErrors;
+  readonly headers: Headers;
+  readonly routes: Routes;
+  /** Whether unexpected failures are written to stderr, for a server without a logger. */
+  readonly isLogging: boolean;
+}
+
+const jsonType = 'application/json; charset=utf-8';
+const pageType = 'text/html; charset=utf-8';
+
+/** Headers that describe the answer that was to be, and not the failure. */
+const headersOfAnswer = ['content-disposition', 'content-encoding', 'etag', 'last-modified'];
+
+/**
+ * The one place where a failure becomes an answer: `{ ok: false, error: { code, message, field?,
+ * id } }`, or a page for clients that ask for HTML. Details go to the log and to the operator,
+ * under the same id.
+ */
+export class Failures {
+  readonly #app: FastifyInstance;
+  readonly #options: FailuresOptions;
+  readonly #handler: unknown;
+
+  constructor(app: FastifyInstance, options: FailuresOptions) {
+    this.#app = app;
+    this.#options = options;
+    app.decorate('recentErrors', options.errors);
+    app.decorate('noteFailure', (error, reply) => this.#note(error, reply));
+    app.decorateReply('isSending', false);
+    app.decorateReply('failure', null);
+    app.setErrorHandler((error, _request, reply) => {
+      this.answer(error, reply);
+    });
+    this.#handler = app.errorHandler;
+  }
+
+  /** Tells the client of a failure, with all hooks of an answer, and keeps it for the operator. */
+  answer(error: unknown, reply: FastifyReply): void {
+    const { request } = reply;
+    // The deadline has answered already.
+    if (reply.sent) return;
+    const failure = this.#note(error, reply);
+    refuseBody(reply);
+    for (const name of headersOfAnswer) reply.removeHeader(name);
+    reply.code(failure.status).headers({ ...failure.headers, 'cache-control': 'no-store' });
+    // A serializer that a handler has set might not take a text.
+    reply.serializer(String);
+    const isPage = wantsPage(request.headers.accept);
+    const body = isPage ? failurePage(failure, request.id) : bodyOf(failure, request.id);
+    reply.failure = { status: failure.status, type: isPage ? pageType : jsonType, body };
+    reply.type(reply.failure.type).send(body);
+  }
+
+  /**
+   * Tells the client of a guard's refusal, at the least cost: past the hooks of an answer, since
+   * nothing was begun, and a server that refuses has the most to do.
+   */
+  refuse(error: unknown, reply: FastifyReply, config: FastifyContextConfig): void {
+    const { raw, request } = reply;
+    const isPlain = error instanceof SpillwayError && !wantsPage(request.headers.accept);
+    const isOurs = (config.numbers?.scope ?? this.#app).errorHandler === this.#handler;
+    if (!isPlain || !isOurs) {
+      // The error handler of the scope answers, as for a failure of a handler.
+      if (!raw.destroyed) reply.send(error);
+      return;
+    }
+    reply.hijack();
+    if (raw.destroyed) return;
+    const failure = failureOf(error);
+    this.#keep(error, failure, reply);
+    const { headers, routes } = this.#options;
+    const body = bodyOf(failure, request.id);
+    refuseBody(reply);
+    const lines = headers.linesOf(reply);
+    for (const [name, value] of Object.entries(failure.headers)) lines.push(name, value);
+    lines.push('cache-control', 'no-store', 'content-type', jsonType);
+    lines.push('content-length', String(Buffer.byteLength(body)));
+    raw.writeHead(failure.status, lines);
+    raw.end(request.method === 'HEAD' ? undefined : body);
+    routes.refused(config.numbers, failure.status);
+  }
+
+  /** Answers past all hooks if a hook or a header of the answer has failed; true if it did. */
+  answersAgain(reply: FastifyReply): boolean {
+    // To run all hooks again would end in an answer of Fastify's own, which tells strangers all.
+    const { failure } = reply;
+    if (!reply.isSending || failure === null || reply.raw.headersSent) {
+      reply.isSending = true;
+      return false;
+    }
+    const { raw } = reply;
+    const { status, type, body } = failure;
+    reply.headers({ 'content-type': type, 'content-length': Buffer.byteLength(body) });
+    for (const [name, value] of Object.entries(reply.getHeaders())) {
+      try {
+        if (value !== undefined) raw.setHeader(name, value);
+      } catch {
+        // It cannot be sent: that may be the header that has failed.
+      }
+    }
+    raw.statusCode = status;
+    raw.end(body);
+    return true;
+  }
+
+  #note(error: unknown, reply: FastifyReply): Failure {
+    const failure = failureOf(error, reply.request.routeOptions.bodyLimit);
+    // A client that has gone is the reason, mostly. Only hooks hear of the answer.
+    if (!reply.raw.destroyed) this.#keep(error, failure, reply);
+    return failure;
+  }
+
+  #keep(error: unknown, { code, status, isUnexpected }: Failure, reply: FastifyReply): void {
+    if (status < 500) return;
+    const { request } = reply;
+    const id = isUnexpected ? request.id : undefined;
+    const route = `${request.method} ${request.routeOptions.url ?? '(no route)'}`;
+    const stack = isUnexpected ? stackOf(error) : undefined;
+    this.#options.errors.add({ id, route, code, status, message: textOf(error), stack });
+    if (!isUnexpected) return;
+    request.log.error({ err: error, errorId: id, route }, 'unexpected failure');
+    if (!this.#options.isLogging) return;
+    const line = { level: 'error', time: new Date(wallClock.now()).toISOString(), id, route, code };
+    process.stderr.write(`${JSON.stringify({ ...line, message: textOf(error), stack })}\n`);
+  }
+}
+
+function stackOf(error: unknown): string {
+  const { stack, cause }: { stack?: unknown; cause?: unknown } = Object(error);
+  const own = typeof stack === 'string' ? stack : textOf(error);
+  return cause === undefined ? own : `${own}\ncaused by ${stackOf(cause)}`;
+}
+
+function bodyOf({ code, message, field }: Failure, id: string): string {
+  return JSON.stringify({ ok: false, error: { code, message, field, id } });
+}

@@ -1,0 +1,76 @@
+import type {
+  FastifyContextConfig,
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+} from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+
+/**
+ * A look at a request before its body is read. It throws to refuse the request, gives a promise if
+ * it has to wait, and says so if it has answered itself.
+ */
+export type Guard = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  config: FastifyContextConfig,
+) => Verdict | Promise<Verdict>;
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a guard may return nothing.
+type Verdict = 'answered' | undefined | void;
+
+/** Tells the client of a refusal. */
+export type Refuse = (error: unknown, reply: FastifyReply, config: FastifyContextConfig) => void;
+
+/**
+ * One hook for all guards, in their order. A hook of its own for each costs more: six that wait for
+ * nothing 1.4 us a request, six asynchronous ones 5.7 (2026-11).
+ */
+export function guardHook(guards: readonly Guard[], refuse: Refuse): onRequestHookHandler {
+  const count = guards.length;
+  const go = (
+    at: number,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    config: FastifyContextConfig,
+    done: () => void,
+  ): void => {
+    try {
+      for (let i = at; i < count; i += 1) {
+        const verdict = (guards[i] as Guard)(request, reply, config);
+        if (verdict === undefined) continue;
+        if (verdict === 'answered') return;
+        verdict.then(
+          (later) => {
+            if (later === undefined) go(i + 1, request, reply, config, done);
+          },
+          (error: unknown) => refuse(error, reply, config),
+        );
+        return;
+      }
+    } catch (error) {
+      refuse(error, reply, config);
+      return;
+    }
+    done();
+  };
+  // The options are asked for once: Fastify makes a new object each time.
+  return (request, reply, done) => go(0, request, reply, request.routeOptions.config, done);
+}
+
+/** A guard as a plugin of its own, for a Fastify server that was not made by `createServer`. */
+export function guardPlugin<Options extends object>(
+  name: string,
+  make: (options: Options, app: FastifyInstance) => Guard,
+): FastifyPluginAsync<Options> {
+  const plugin: FastifyPluginAsync<Options> = async (app, options) => {
+    const guard = make(options, app);
+    app.addHook(
+      'onRequest',
+      guardHook([guard], (error, reply) => reply.send(error)),
+    );
+  };
+  return fastifyPlugin(plugin, { name, fastify: '5.x' });
+}
