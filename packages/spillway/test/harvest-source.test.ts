@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, it } from 'node:test';
 import { cursorSource, Harvest, MemoryStore, rangeSource, type Store, storeSink } from 'spillway';
 import { ids, numbers, rowsOf, scene, wait } from './harvest-scene.ts';
@@ -26,6 +27,29 @@ describe('cursorSource', () => {
     const [second] = await clock.run(harvest.run([source]));
     assert.deepEqual([second?.checkpoint?.position, second?.checkpoint?.rows], ['c7', 7]);
     assert.equal(server.inFlightMax, 1);
+  });
+
+  it('fetches and commits in the AsyncLocalStorage context of the harvest', async () => {
+    const { clock, store, server } = scene();
+    const request = new AsyncLocalStorage<string>();
+    const seen = new Set<string | undefined>();
+    const sink = storeSink<number>(store, () => {
+      seen.add(`commit ${request.getStore()}`);
+      return [];
+    });
+    const source = cursorSource<number, number>({
+      name: 'c',
+      from: 0,
+      fetch: async (at, signal) => {
+        seen.add(`fetch ${request.getStore()}`);
+        return server.answer(at, { rows: [at], next: at < 9 ? at + 1 : undefined }, signal);
+      },
+    });
+    const harvest = new Harvest<number>({ sink, store, clock, batchPages: 3 });
+    const [outcome] = await clock.run(request.run('night', () => harvest.run([source])));
+    assert.equal(outcome?.status, 'done');
+    assert.deepEqual([...seen].sort(), ['commit night', 'fetch night']);
+    assert.equal(harvest.stats.kind, 'harvest');
   });
 
   it('takes one of two answers for a late page, and no row twice', async () => {

@@ -1,15 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import { SpillwayError } from '../base/errors.ts';
 import { isFinal } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
 import type { Task } from '../base/task.ts';
 import { Retry } from '../outbound/retry.ts';
 import type { Lease } from '../shared/lease.ts';
-import { harvestBatch, hasMoved, nextCheckpoint } from './batch.ts';
-import { Bell } from './bell.ts';
 import type { HarvestSettings } from './options.ts';
-import type { HarvestCheckpoint } from './sink.ts';
+import type { HarvestBatch, HarvestCheckpoint, HarvestGap } from './sink.ts';
 import type { HarvestSource } from './source.ts';
-import { type HarvestSlot, HarvestWindow } from './window.ts';
+import { type HarvestSlot, HarvestWindow, Notifier } from './window.ts';
 
 /** Commits the pages of one source in order, as long as it holds the lease. */
 export class HarvestDelivery<Row, Position extends Json> {
@@ -20,8 +19,8 @@ export class HarvestDelivery<Row, Position extends Json> {
   pages = 0;
   readonly #settings: HarvestSettings<Row, Position>;
   readonly #lease: Lease;
-  /** Rings when there may be something to commit. */
-  readonly #news = new Bell();
+  /** Notified when there may be something to commit. */
+  readonly #news = new Notifier();
   #isStopped = false;
 
   private constructor(
@@ -57,13 +56,13 @@ export class HarvestDelivery<Row, Position extends Json> {
   /** The page has come, or was given up. */
   end(slot: HarvestSlot<Row, Position>): void {
     this.window.end(slot, this.#settings.clock.now());
-    this.#news.ring();
+    this.#news.notify();
   }
 
   /** Nothing more will come: commits what is complete, and ends. */
   stop(): void {
     this.#isStopped = true;
-    this.#news.ring();
+    this.#news.notify();
   }
 
   /** Resolves when all is committed, or it was stopped; rejects if something cannot be. */
@@ -76,7 +75,7 @@ export class HarvestDelivery<Row, Position extends Json> {
       } else if (this.#isStopped || this.window.isEmpty) {
         return;
       } else {
-        await this.#news.heard(this.#settings.clock, this.#batchMsLeft());
+        await this.#news.wait(this.#settings.clock, this.#batchMsLeft());
       }
     }
   }
@@ -134,4 +133,57 @@ function ask<T, Row, Position extends Json>(
   const isRetryable = (error: unknown) => !isFinal(error);
   const times = { attemptsMax, attemptMsMax, backoffMs, backoffMsMax };
   return new Retry({ ...times, isRetryable, clock, random }).run(task, { signal });
+}
+
+/** Makes the checkpoint that is true once these pages are committed. */
+function nextCheckpoint<Row, Position>(
+  before: HarvestCheckpoint<Position>,
+  slots: readonly HarvestSlot<Row, Position>[],
+  fence: number,
+): HarvestCheckpoint<Position> {
+  const filled = new Set(slots.map((slot) => slot.gap));
+  const gaps = before.gaps.filter((gap) => !filled.has(gap)).concat(slots.flatMap(gapsOf));
+  let { position, isEnd, rows } = before;
+  for (const { gap, page, answer } of slots) {
+    rows += answer?.rows.length ?? 0;
+    if (gap !== undefined) continue;
+    position = page.to ?? answer?.next ?? page.from;
+    isEnd = page.to === undefined && answer?.next === undefined;
+  }
+  return { ...before, position, isEnd, gaps, commits: before.commits + 1, rows, fence };
+}
+
+/** Whether there is anything to commit: a source at its end may be asked again and again. */
+function hasMoved<Position>(
+  before: HarvestCheckpoint<Position>,
+  next: HarvestCheckpoint<Position>,
+): boolean {
+  const { commits, fence } = before;
+  return !isDeepStrictEqual(before, { ...next, commits, fence });
+}
+
+/** Lists the gaps that a page leaves. */
+function gapsOf<Row, Position>(slot: HarvestSlot<Row, Position>): HarvestGap<Position>[] {
+  const { page, answer, reason } = slot;
+  if (answer !== undefined) {
+    return (answer.missing ?? []).map((part) => ({ ...part, reason: 'not there' }));
+  }
+  // Only a page whose end is known can be passed over.
+  return [{ from: page.from, to: page.to as Position, reason }];
+}
+
+/** Makes the batch that the sink gets for these pages. */
+function harvestBatch<Row, Position>(
+  before: HarvestCheckpoint<Position>,
+  slots: readonly HarvestSlot<Row, Position>[],
+  to: Position,
+): HarvestBatch<Row, Position> {
+  const gap = slots[0]?.gap;
+  const pages = slots.flatMap(({ page, answer }) =>
+    answer === undefined || answer.rows.length === 0
+      ? []
+      : [{ from: page.from, rows: answer.rows }],
+  );
+  const range = gap ?? { from: before.position, to };
+  return { source: before.source, from: range.from, to: range.to, isGap: gap !== undefined, pages };
 }

@@ -7,14 +7,14 @@ import type { Runner } from '../base/task.ts';
 import { Lane } from '../lane/lane.ts';
 import type { Permit } from '../lane/permit.ts';
 import { Breaker } from '../outbound/breaker.ts';
-import { Bell } from './bell.ts';
 import { HarvestLimit } from './limit.ts';
 import { type HarvestOptions, type HarvestSettings, harvestSettings } from './options.ts';
 import { type HarvestOutcome, HarvestRun, type HarvestSourceStats } from './run.ts';
 import type { HarvestSource } from './source.ts';
-import type { HarvestSlot } from './window.ts';
+import { type HarvestSlot, Notifier } from './window.ts';
 
 export interface HarvestStats<Position> {
+  readonly kind: 'harvest';
   /** Fetches begun per second, lately. */
   readonly ratePerSecond: number;
   /** That, as a share of what the bucket gives out now; undefined without a bucket. */
@@ -49,7 +49,7 @@ export class Harvest<Row, Position extends Json = number> {
   readonly #breaker: Runner;
   readonly #limit: HarvestLimit;
   readonly #lane: Lane;
-  readonly #room = new Bell();
+  readonly #room = new Notifier();
   /** Those that have begun. */
   #runs: HarvestRun<Row, Position>[] = [];
   /** Those that have not ended, the one to be served next first. */
@@ -81,6 +81,7 @@ export class Harvest<Row, Position extends Json = number> {
     const left = this.#turns.reduce((total, run) => total + (run.pagesLeft ?? NaN), 0);
     const etaMs = (left * 1000) / arrivalsPerSecond;
     return {
+      kind: 'harvest',
       ratePerSecond: arrivalsPerSecond,
       rateShare: permitted === undefined ? undefined : arrivalsPerSecond / permitted,
       inFlight: this.#inFlight,
@@ -120,7 +121,7 @@ export class Harvest<Row, Position extends Json = number> {
     const work = Array.from({ length: this.#sharers }, async () => {
       for (const [at, source] of rest) outcomes[at] = await this.#harvest(source, signal);
       this.#sharers -= 1;
-      this.#room.ring();
+      this.#room.notify();
     });
     await Promise.all([...work, this.#dispatch()]);
     signal.removeEventListener('abort', stop);
@@ -148,7 +149,7 @@ export class Harvest<Row, Position extends Json = number> {
     while (this.#sharers > 0) {
       const waitMs = this.#msUntilReady();
       if (waitMs > 0) {
-        await this.#room.heard(clock, waitMs);
+        await this.#room.wait(clock, waitMs);
         continue;
       }
       const permit = await this.#lane.enter();
@@ -231,7 +232,7 @@ export class Harvest<Row, Position extends Json = number> {
       else this.#refuse(run, slot, error);
     }
     this.#inFlight -= 1;
-    this.#room.ring();
+    this.#room.notify();
   }
 
   #fail(run: HarvestRun<Row, Position>, slot: HarvestSlot<Row, Position>, error: unknown): void {

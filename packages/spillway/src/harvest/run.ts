@@ -2,12 +2,11 @@ import { SpillwayError } from '../base/errors.ts';
 import { field, isFinal, retryAfterMsOf } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
 import { Lease } from '../shared/lease.ts';
-import type { Bell } from './bell.ts';
 import { HarvestDelivery } from './delivery.ts';
 import type { HarvestSettings } from './options.ts';
 import type { HarvestCheckpoint } from './sink.ts';
 import type { HarvestAnswer, HarvestSource } from './source.ts';
-import type { HarvestSlot } from './window.ts';
+import type { HarvestSlot, Notifier } from './window.ts';
 
 /** How a source ended: `skipped` when another process holds its lease. */
 export type HarvestStatus = 'done' | 'failed' | 'skipped' | 'stopped';
@@ -52,8 +51,8 @@ export class HarvestRun<Row, Position extends Json> {
   readonly #settings: HarvestSettings<Row, Position>;
   /** How many pages it may have on their way now. */
   readonly #windowMax: () => number;
-  /** Rings when there may be something to fetch. */
-  readonly #room: Bell;
+  /** Notified when there may be something to fetch. */
+  readonly #room: Notifier;
   readonly #stop = new AbortController();
   readonly #startedAt: number;
   #delivery: HarvestDelivery<Row, Position> | undefined;
@@ -65,7 +64,7 @@ export class HarvestRun<Row, Position extends Json> {
     source: HarvestSource<Row, Position>,
     settings: HarvestSettings<Row, Position>,
     windowMax: () => number,
-    room: Bell,
+    room: Notifier,
   ) {
     this.source = source;
     this.#settings = settings;
@@ -200,7 +199,7 @@ export class HarvestRun<Row, Position extends Json> {
       this.end(field(error, 'code') === 'LEASE_HELD' ? 'skipped' : 'failed', error);
     }
     this.end('done', undefined);
-    this.#room.ring();
+    this.#room.notify();
     const checkpoint = this.#delivery?.checkpoint;
     const committed = checkpoint?.commits === 0 ? undefined : checkpoint;
     return { source: this.source.name, checkpoint: committed, ...(this.#end as End) };
@@ -209,14 +208,14 @@ export class HarvestRun<Row, Position extends Json> {
   async #hold(lease: Lease): Promise<void> {
     const lose = () => this.end('failed', lease.signal.reason);
     const { source, signal } = this;
-    const ring = () => this.#room.ring();
+    const notify = () => this.#room.notify();
     lease.signal.addEventListener('abort', lose, { once: true });
     try {
       this.#delivery = await HarvestDelivery.begin(source, this.#settings, lease, signal);
-      ring();
+      notify();
       // It may have been stopped since the checkpoint was read.
       if (signal.aborted) this.#delivery.stop();
-      await this.#delivery.run(this.#windowMax, ring);
+      await this.#delivery.run(this.#windowMax, notify);
     } finally {
       // Releasing it is no loss.
       lease.signal.removeEventListener('abort', lose);

@@ -1,3 +1,4 @@
+import type { Clock } from '../base/clock.ts';
 import type { Json } from '../base/json.ts';
 import type { HarvestGap } from './sink.ts';
 import type { HarvestAnswer, HarvestPage, HarvestSource } from './source.ts';
@@ -159,5 +160,22 @@ export class HarvestWindow<Row, Position extends Json> {
     const slot = { page, gap, order: this.#order++, ...begun, ...open };
     this.#slots.push(slot);
     return slot;
+  }
+}
+
+/** Wakes one listener. A notification that comes before the listener waits is kept for it. */
+export class Notifier {
+  #notified = Promise.withResolvers<void>();
+
+  notify(): void {
+    this.#notified.resolve();
+  }
+
+  /** Resolves at the next notification, or after `ms`. */
+  async wait(clock: Clock, ms: number): Promise<void> {
+    const { promise, resolve } = this.#notified;
+    using _timer = clock.after(ms, resolve);
+    await promise;
+    this.#notified = Promise.withResolvers<void>();
   }
 }
