@@ -20,9 +20,15 @@ const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
 interface Manifest {
   readonly exports: Readonly<Record<string, string>>;
+  /** The sources are private: as they are they run in this repository only. */
+  readonly private?: unknown;
   readonly scripts?: unknown;
   readonly devDependencies?: unknown;
 }
+
+/** The Node that the published packages run on; to install the repository an older one will do. */
+const engines = { node: '>=24.12' };
+const files = ['**/*.{js,js.map,d.ts,css,svg}'];
 
 /** Compiles one package and writes beside its files what npm publishes. */
 function build(folder: string, out: string): void {
@@ -35,18 +41,20 @@ function build(folder: string, out: string): void {
     mkdirSync(dirname(copy), { recursive: true });
     copyFileSync(join(folder, path), copy);
   }
-  const { scripts, devDependencies, ...manifest } = JSON.parse(
-    readFileSync(join(folder, 'package.json'), 'utf8'),
-  ) as Manifest;
+  const {
+    private: isPrivate,
+    scripts,
+    devDependencies,
+    ...manifest
+  } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
   const exports: Record<string, { types: string; default: string }> = {};
   for (const [name, path] of Object.entries(manifest.exports)) {
     const built = path.replace('./src/', './').replace(/\.ts$/, '');
     exports[name] = { types: `${built}.d.ts`, default: `${built}.js` };
   }
-  writeFileSync(
-    join(out, 'package.json'),
-    `${JSON.stringify({ ...manifest, exports }, null, 2)}\n`,
-  );
+  const types = exports['.']?.types;
+  const published = { ...manifest, types, exports, engines, files };
+  writeFileSync(join(out, 'package.json'), `${JSON.stringify(published, null, 2)}\n`);
   for (const file of ['README.md', 'LICENSE']) {
     const source = [folder, root].map((place) => join(place, file)).find(existsSync);
     if (source !== undefined) copyFileSync(source, join(out, file));

@@ -56,6 +56,19 @@ async function pack(folder: string, cache: string): Promise<string> {
   const names = files.map((file: { path: string }) => file.path);
   assert.ok(names.includes('LICENSE') && names.includes('index.d.ts'), names.join());
   assert.ok(!names.some((name: string) => /(?<!\.d)\.ts$/.test(name)), names.join());
+  const manifest = await readJson<Record<string, unknown>>(join(folder, 'package.json'));
+  const told = ['description', 'keywords', 'license', 'types', 'engines', 'files', 'sideEffects'];
+  assert.deepEqual(
+    told.filter((field) => !(field in manifest)),
+    [],
+    folder,
+  );
+  assert.ok(!('private' in manifest) && !('devDependencies' in manifest), folder);
+  const ranges = Object.values((manifest.dependencies ?? {}) as Record<string, string>);
+  assert.ok(
+    ranges.every((range) => range.startsWith('^')),
+    ranges.join(),
+  );
   return `file:${join(folder, filename)}`;
 }
 

@@ -27,8 +27,8 @@ export function primaryLockPath(database: string): string | undefined {
 }
 
 /**
- * Waits until this instance is the primary. A file's lock is free as soon as its holder dies, and
- * cannot be lost; a lease in the database, for instances anywhere, must expire first.
+ * Waits until this instance is the primary. A file's lock is free as soon as its holder dies; a
+ * lease in the database, for instances anywhere, must expire first.
  */
 export function claim(options: ClaimOptions, signal: AbortSignal): Promise<Claim> {
   const { lockPath } = options;
@@ -58,15 +58,16 @@ async function leased(options: ClaimOptions, signal: AbortSignal): Promise<Claim
 
 async function locked(options: ClaimOptions, path: string, signal: AbortSignal): Promise<Claim> {
   const { storage, clock, random } = options;
-  const lock = new FileLock({ path, clock, random, waitMsMax: Infinity });
+  const lock = new FileLock({ path, clock, random, deadlineMs: Infinity });
   const end = new AbortController();
   try {
-    const place = await lock.acquire(signal);
+    const place = await lock.acquire({ signal });
+    const lost = AbortSignal.any([end.signal, place.signal]);
     return {
       fence: (await storage.fence()) + 1,
-      signal: end.signal,
+      signal: lost,
       get held() {
-        return !end.signal.aborted;
+        return !lost.aborted;
       },
       [Symbol.asyncDispose]: async () => {
         end.abort();

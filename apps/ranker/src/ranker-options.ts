@@ -38,7 +38,7 @@ function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
 
 /** The options that a server is opened with, from its settings. */
 export function rankerOptions(settings: Settings): OpenRankerOptions {
-  const { modelFolder, modelId, workers, browser } = settings;
+  const { modelFolder, modelId, workers, browser, browserSandbox: sandbox } = settings;
   const precision = settings.modelPrecision as Precision;
   const model = { id: modelId || modelFolder, precision, folder: modelFolder };
   return {
@@ -69,7 +69,8 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
       deadlineMs: settings.rankMs,
     },
     fetcher: {
-      browser: browser === 'auto' || browser === 'off' ? browser : { path: browser },
+      browser:
+        browser === 'off' ? 'off' : { path: browser === 'auto' ? undefined : browser, sandbox },
       ...(settings.allowPrivate && { allow: () => true }),
       fetchMsMax: settings.fetchMs,
       pageMsMax: settings.pageMs,

@@ -23,6 +23,7 @@ export interface Settings {
   readonly sentencesMax: number;
   readonly rankMs: number;
   readonly browser: string;
+  readonly browserSandbox: boolean;
   readonly allowPrivate: boolean;
   readonly fetchMs: number;
   readonly pageMs: number;
@@ -118,6 +119,10 @@ export const settingRules: SettingRules<Settings> = {
     absent: 'auto',
     ...{ value: '<auto|off|path>', rule: 'auto, off or a path', pattern: /./ },
   }),
+  browserSandbox: flag(
+    'whether the browser must have its sandbox, which some containers forbid',
+    true,
+  ),
   allowPrivate: flag('whether pages of this machine and its networks may be fetched', false),
   fetchMs: number('how long a fetch may take', { absent: 15_000, min: 100, max: 600_000 }),
   pageMs: number('how long a fetch by the browser may take', {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
@@ -13,6 +14,9 @@ const scripted = `<!doctype html><html><title>App</title><link rel="canonical" h
   <script>setTimeout(() => fetch('/data').then((answer) => answer.text()).then((words) => {
     document.getElementById('root').innerHTML = '<article><h1>App</h1>' + words + '</article>';
   }), 300)</script></html>`;
+
+/** Whether this machine lets a user make the namespaces that the sandbox is built of. */
+const sandbox = spawnSync('unshare', ['--user', '--pid', '--fork', 'true']).status === 0;
 
 /** The browsers that this very process has started and that still run. */
 function browsersAlive(): number {
@@ -35,7 +39,7 @@ describe('a page that needs scripts', async () => {
 
   before(async () => {
     site = await openSite();
-    fetcher = await openFetcher({ browser: 'auto' });
+    fetcher = await openFetcher({ browser: { sandbox } });
     assert.ok(fetcher.stats.browser, 'no browser was found');
     site.pages.set('/app', html(scripted));
     site.pages.set('/data', html(markup));
@@ -58,7 +62,7 @@ describe('a page that needs scripts', async () => {
 
   it('is given up when it never ends, and its place is free again', async () => {
     const clock = new VirtualClock();
-    await using patient = await openFetcher({ browser: 'auto', clock });
+    await using patient = await openFetcher({ browser: { sandbox }, clock });
     const loop = html('<title>Loop</title><script>for (;;);</script>');
     for (let round = 0; round < 3; round += 1) {
       const rendering = Promise.withResolvers<void>();
@@ -179,7 +183,10 @@ describe('a browser', () => {
     site.pages.set('/app', html(scripted));
     site.pages.set('/data', html(markup));
     const clock = new VirtualClock();
-    const fetcher = await openFetcher({ browser: { pagesMax: 1, idleMsMax: 5_000 }, clock });
+    const fetcher = await openFetcher({
+      browser: { pagesMax: 1, idleMsMax: 5_000, sandbox },
+      clock,
+    });
     try {
       for (let page = 1; page <= 2; page += 1) {
         const { kind } = await fetcher.fetchArticle(`${site.url}/app`);

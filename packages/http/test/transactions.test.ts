@@ -22,7 +22,7 @@ async function stress(requests: number, callers: number, lane: Lane): Promise<vo
   const server = stack.use(await createServer({ lane }));
   server.app.post('/add', async ({ permit }) => {
     const add = (draft: Count) => ({ count: draft.count + 1 });
-    return await document.transaction(add, permit.signal);
+    return await document.transaction(add, { signal: permit.signal });
   });
   await server.start();
   const pool = new Pool(server.url, { connections: callers });

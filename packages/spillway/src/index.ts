@@ -22,7 +22,12 @@ export {
   type DocumentOptions,
   type DocumentStats,
 } from './document/document.ts';
-export { FileLock, type FileLockOptions, type FileLockStats } from './document/file-lock.ts';
+export {
+  FileLock,
+  type FileLockOptions,
+  type FileLockStats,
+  type HeldLock,
+} from './document/file-lock.ts';
 export { Harvest, type HarvestStats } from './harvest/harvest.ts';
 export type { HarvestOptions } from './harvest/options.ts';
 export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest/run.ts';

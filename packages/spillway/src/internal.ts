@@ -27,6 +27,12 @@ export {
   word,
 } from './base/options.ts';
 export { Closing } from './base/part.ts';
+export {
+  type ReplaceOptions,
+  renameDurably,
+  replaceFile,
+  syncFolder,
+} from './document/atomic-file.ts';
 export { HarvestLimit } from './harvest/limit.ts';
 export { Histogram } from './meter/histogram.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';

@@ -100,7 +100,7 @@ describe('Document in trouble', () => {
     const begun = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
     const add = (name: string, signal?: AbortSignal) =>
-      document.transaction((names) => [...names, name], signal);
+      document.transaction((names) => [...names, name], { signal });
     const first = add('with the next', quitter.signal);
     const second = document.transaction(async (names) => {
       begun.resolve();

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   chmodSync,
   mkdtempDisposableSync,
@@ -36,11 +37,7 @@ describe('Document', () => {
       });
     }
     assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')), { n: 7, list: [1] });
-    assert.deepEqual(readdirSync(folder.path).sort(), [
-      'value.json',
-      'value.json.lock',
-      'value.json.lock-next',
-    ]);
+    assert.deepEqual(readdirSync(folder.path).sort(), ['.locks', 'value.json']);
     await using again = await Document.open({ path, initial: counter });
     assert.equal((await again.read()).n, 7);
   });
@@ -113,9 +110,74 @@ describe('Document', () => {
       whys.map((why) => why?.code ?? why?.message),
       [undefined, 'no', 'DOCUMENT_TOO_LARGE', 'ERR_ASSERTION', 'later', undefined],
     );
-    assert.match(whys[3].message, /value: must be what JSON can hold/);
+    assert.match(whys[3].message, /value: must be JSON/);
     assert.deepEqual(await document.read(), { a: 1, b: 2 });
     assert.equal(document.stats.writes, 1);
+  });
+
+  it('refuses values that JSON would change without a word', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using document = await Document.open<unknown>({ path, initial: null });
+    for (const value of [Number.NaN, new Map(), [undefined], new Date(0), { a: [Infinity] }]) {
+      await assert.rejects(
+        document.transaction(() => value),
+        /value: must be JSON/,
+      );
+    }
+    await assert.rejects(Document.open({ path, initial: new Set() }), /an instance of Set/);
+    assert.deepEqual(await document.transaction(() => ({ a: 1, b: undefined })), {
+      a: 1,
+      b: undefined,
+    });
+    assert.deepEqual(await document.read(), { a: 1 });
+  });
+
+  it('refuses at once a transaction within a change, which would wait for itself', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using document = await Document.open({ path, initial: 0 });
+    await using same = await Document.open({ path, initial: 0 });
+    await using other = await Document.open({ path: `${path}.other`, initial: 0 });
+    for (const inner of [document, same]) {
+      const nested = document.transaction(() => inner.transaction((n) => n + 1));
+      await assert.rejects(nested, /it would wait for itself/);
+    }
+    // What a change has set in motion may use the document once the change has ended.
+    const ended = Promise.withResolvers<void>();
+    let later: Promise<number> | undefined;
+    await document.transaction(async (n) => {
+      later = ended.promise.then(() => document.transaction((m) => m + 10));
+      return n + (await other.transaction((m) => m + 1));
+    });
+    ended.resolve();
+    assert.equal(await later, 11);
+  });
+
+  it('runs each change in the AsyncLocalStorage context of its caller', async () => {
+    using folder = temporary();
+    const initial: (string | undefined)[] = [];
+    await using document = await Document.open({ path: join(folder.path, 'value.json'), initial });
+    const request = new AsyncLocalStorage<string>();
+    const note = () => document.transaction((list) => [...list, request.getStore() ?? 'none']);
+    await Promise.all([request.run('a', note), request.run('b', note), note()]);
+    assert.deepEqual(await document.read(), ['a', 'b', 'none']);
+  });
+
+  it('writes nothing once its lock is lost', async (test) => {
+    if (process.platform !== 'linux') return test.skip('only Linux shows it');
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    await using document = await Document.open({ path, initial: 0 });
+    await document.transaction(() => 1);
+    const lost = document.transaction(async (n) => {
+      // A backup, for example: it reads every file of the folder.
+      readFileSync(join(folder.path, '.locks', 'value.json.lock'));
+      return n + 1;
+    });
+    await assert.rejects(lost, { code: 'LOCK_LOST', retryable: true });
+    assert.equal(readFileSync(path, 'utf8'), '1');
+    assert.equal(await document.transaction((n) => n + 1), 2);
   });
 
   it('sees at once what another opening of the same file has written', async () => {
@@ -234,8 +296,8 @@ describe('Document', () => {
   it('checks its options', async () => {
     const path = join(tmpdir(), 'never-made.json');
     const open = (options: object) => Document.open({ path, initial: 0, ...options });
-    await assert.rejects(open({ path: '' }), /path: must be the path of a file/);
-    await assert.rejects(open({ initial: undefined }), /value: must be what JSON can hold/);
+    await assert.rejects(open({ path: '' }), /path: must be a string that is not empty/);
+    await assert.rejects(open({ initial: undefined }), /initial: must be given/);
     await assert.rejects(open({ bytesMax: 0 }), /bytesMax: must be an integer from 1/);
     await assert.rejects(open({ queueMax: -1 }), /queueMax: must be an integer from 0/);
     await assert.rejects(open({ deadlineMs: -1 }), /deadlineMs: must be a number from 0/);
@@ -249,10 +311,11 @@ describe('Document under pressure', () => {
     const path = join(folder.path, 'value.json');
     const clock = new VirtualClock();
     await using document = await Document.open({ path, initial: 0, queueMax: 2, clock });
-    const other = new DatabaseSync(`${path}.lock`);
+    await document.transaction(() => {});
+    const other = new DatabaseSync(join(folder.path, '.locks', 'value.json.lock'));
     other.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE');
     const quitter = new AbortController();
-    const first = document.transaction((n) => n + 1, quitter.signal);
+    const first = document.transaction((n) => n + 1, { signal: quitter.signal });
     const second = document.transaction((n) => n + 1);
     await assert.rejects(
       document.transaction(() => 9),
@@ -266,6 +329,7 @@ describe('Document under pressure', () => {
     assert.equal(document.stats.waiting, 0);
     other.close();
     assert.equal(await document.transaction((n) => n + 1), 1);
+    await document.close();
     assert.equal(clock.pending, 0);
   });
 

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import {
+  mkdirSync,
   mkdtempDisposableSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   unlinkSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { FileLock } from 'spillway';
@@ -17,9 +19,13 @@ import { Child } from './fixtures/child.ts';
 
 const temporary = () => mkdtempDisposableSync(join(tmpdir(), 'spillway-lock-'));
 
-/** What another process would do: SQLite keeps its own connections apart just so. */
+/** The lock's own file. */
+const fileOf = (path: string) => join(dirname(path), '.locks', basename(path));
+
+/** Does what another process would do: SQLite keeps its own connections apart just so. */
 function otherProcess(path: string): DatabaseSync {
-  const database = new DatabaseSync(path);
+  mkdirSync(dirname(fileOf(path)), { recursive: true });
+  const database = new DatabaseSync(fileOf(path));
   database.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE');
   return database;
 }
@@ -46,15 +52,16 @@ describe('FileLock', () => {
       order,
       Array.from({ length: 50 }, (_, at) => at),
     );
-    assert.deepEqual(one.stats, { held: false, waiting: 0 });
+    assert.deepEqual(one.stats, { kind: 'file-lock', held: false, waiting: 0 });
   });
 
   it('writes nothing: its files stay empty and have no journal', async () => {
     using folder = temporary();
     using lock = new FileLock({ path: join(folder.path, 'lock') });
     using _held = await lock.acquire();
-    assert.deepEqual(readdirSync(folder.path), ['lock', 'lock-next']);
-    assert.equal(statSync(join(folder.path, 'lock')).size, 0);
+    assert.deepEqual(readdirSync(folder.path), ['.locks']);
+    assert.deepEqual(readdirSync(join(folder.path, '.locks')), ['lock', 'lock-next']);
+    assert.equal(statSync(join(folder.path, '.locks', 'lock')).size, 0);
   });
 
   it('releases once, however often it is disposed', async () => {
@@ -71,7 +78,7 @@ describe('FileLock', () => {
     using folder = temporary();
     const path = join(folder.path, 'lock');
     const clock = new VirtualClock();
-    using lock = new FileLock({ path, clock, waitMsMax: 5_000 });
+    using lock = new FileLock({ path, clock, deadlineMs: 5_000 });
     const other = otherProcess(path);
     const late = assert.rejects(lock.acquire(), { code: 'DEADLINE' });
     await clock.advance(4_999);
@@ -82,7 +89,7 @@ describe('FileLock', () => {
     await clock.advance(100);
     other.close();
     using _held = await clock.run(waiting);
-    assert.deepEqual(lock.stats, { held: true, waiting: 0 });
+    assert.deepEqual(lock.stats, { kind: 'file-lock', held: true, waiting: 0 });
     assert.equal(clock.pending, 0);
   });
 
@@ -93,12 +100,15 @@ describe('FileLock', () => {
     using lock = new FileLock({ path, clock });
     const other = otherProcess(path);
     const quitter = new AbortController();
-    const gone = [lock.acquire(quitter.signal), lock.acquire(quitter.signal)];
+    const gone = [
+      lock.acquire({ signal: quitter.signal }),
+      lock.acquire({ signal: quitter.signal }),
+    ];
     await clock.advance(20);
     quitter.abort();
     for (const one of gone) await assert.rejects(one, { name: 'AbortError' });
-    await assert.rejects(lock.acquire(quitter.signal), { name: 'AbortError' });
-    assert.deepEqual(lock.stats, { held: false, waiting: 0 });
+    await assert.rejects(lock.acquire({ signal: quitter.signal }), { name: 'AbortError' });
+    assert.deepEqual(lock.stats, { kind: 'file-lock', held: false, waiting: 0 });
     assert.equal(clock.pending, 0);
     other.close();
     using _held = await lock.acquire();
@@ -136,9 +146,11 @@ describe('FileLock', () => {
     const path = join(folder.path, 'lock');
     using lock = new FileLock({ path });
     (await lock.acquire())[Symbol.dispose]();
-    rmSync(path);
+    rmSync(fileOf(path));
     using _other = otherProcess(path);
-    await assert.rejects(lock.acquire(AbortSignal.timeout(30)), { name: 'TimeoutError' });
+    await assert.rejects(lock.acquire({ signal: AbortSignal.timeout(30) }), {
+      name: 'TimeoutError',
+    });
   });
 
   it('says what is wrong when it cannot be', async () => {
@@ -146,9 +158,56 @@ describe('FileLock', () => {
     const path = join(folder.path, 'nowhere', 'lock');
     using lock = new FileLock({ path });
     await assert.rejects(lock.acquire(), { code: 'LOCK_FAILED', message: /ENOENT.*nowhere/ });
-    assert.throws(() => new FileLock({ path: '' }), /path: must be the path of a file/);
+    assert.throws(() => new FileLock({ path: '' }), /path: must be a string that is not empty/);
     assert.throws(() => new FileLock({ path, queueMax: -1 }), /queueMax: must be an integer/);
-    assert.throws(() => new FileLock({ path, waitMsMax: Number.NaN }), /waitMsMax: must be/);
+    assert.throws(() => new FileLock({ path, deadlineMs: Number.NaN }), /deadlineMs: must be/);
+  });
+
+  it('tells its holder when other code of the process has dropped it', async (test) => {
+    if (process.platform !== 'linux') return test.skip('only Linux shows it');
+    using folder = temporary();
+    const path = join(folder.path, 'lock');
+    const clock = new VirtualClock();
+    using lock = new FileLock({ path, clock });
+    const held = await lock.acquire();
+    held.check();
+    const { signal } = held;
+    await clock.advance(5_000);
+    assert.equal(signal.aborted, false);
+    // Closing any descriptor of a file drops the process's locks on it: POSIX says so.
+    readFileSync(fileOf(path));
+    await using other = new Child('hold', path);
+    await other.heard(1);
+    await clock.advance(1_000);
+    assert.equal(signal.reason?.code, 'LOCK_LOST');
+    assert.equal(lock.stats.held, false);
+    assert.throws(() => held.check(), { code: 'LOCK_LOST' });
+    held[Symbol.dispose]();
+    const late = lock.acquire({ signal: AbortSignal.timeout(50) });
+    const refused = assert.rejects(late, { name: 'TimeoutError' });
+    while (lock.stats.waiting > 0) {
+      await clock.advance(10);
+      await new Promise(setImmediate);
+    }
+    await refused;
+    await other.kill();
+    using _again = await clock.run(lock.acquire());
+    assert.equal(lock.stats.held, true);
+  });
+
+  it('tells its holder when its file was deleted, and can be had again', async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'lock');
+    using lock = new FileLock({ path });
+    {
+      using held = await lock.acquire();
+      rmSync(fileOf(path));
+      assert.throws(() => held.check(), { code: 'LOCK_LOST', message: /deleted or replaced/ });
+      assert.equal(held.signal.reason?.code, 'LOCK_LOST');
+    }
+    using held = await lock.acquire();
+    held.check();
+    assert.equal(held.signal.aborted, false);
   });
 
   it('is free at once when the process that holds it is killed', async () => {
@@ -158,7 +217,9 @@ describe('FileLock', () => {
     await using child = new Child('hold', path);
     await child.heard(1);
     const waiting = lock.acquire();
-    await assert.rejects(lock.acquire(AbortSignal.timeout(20)), { name: 'TimeoutError' });
+    await assert.rejects(lock.acquire({ signal: AbortSignal.timeout(20) }), {
+      name: 'TimeoutError',
+    });
     const killedAt = performance.now();
     await child.kill();
     using _held = await waiting;

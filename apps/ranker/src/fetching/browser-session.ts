@@ -8,6 +8,7 @@ import { UnavailableError } from './unavailable.ts';
 
 export interface BrowserSessionOptions {
   readonly found: FoundBrowser;
+  readonly sandbox?: boolean | undefined;
   readonly guard: AddressGuard;
 }
 
@@ -41,7 +42,11 @@ export class BrowserSession {
   #ended: Promise<void> | undefined;
   pages = 0;
 
-  static async open({ found, guard }: BrowserSessionOptions): Promise<BrowserSession> {
+  static async open({
+    found,
+    guard,
+    sandbox = true,
+  }: BrowserSessionOptions): Promise<BrowserSession> {
     // It takes as long to load as all the rest of the program.
     const { chromium } = await import('playwright-core');
     const { path, env } = await found.prepare();
@@ -53,7 +58,7 @@ export class BrowserSession {
         proxy: { server: proxy.url },
         args: launchArguments,
         // It refuses to run as root otherwise; run the service as somebody else.
-        chromiumSandbox: process.getuid?.() !== 0,
+        chromiumSandbox: sandbox && process.getuid?.() !== 0,
         timeout: startMsMax,
         handleSIGHUP: false,
         handleSIGINT: false,

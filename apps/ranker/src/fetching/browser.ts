@@ -9,6 +9,12 @@ export interface BrowserOptions {
   /** The program: Chromium or its headless shell. */
   readonly found: FoundBrowser;
   readonly guard: AddressGuard;
+  /**
+   * Chromium's own sandbox, a second wall around the scripts of pages. Without it a fault in the
+   * browser is a fault of this user. Some containers forbid it, and root has none in any case.
+   * @default true
+   */
+  readonly sandbox?: boolean | undefined;
   /** From the start of a page to its text, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;
   /** After so many pages the browser is replaced. An integer from 1. @default 100 */

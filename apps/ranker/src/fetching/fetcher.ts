@@ -13,7 +13,8 @@ import { UnavailableError, type Validators } from './unavailable.ts';
 import { Web, type WebAnswer } from './web.ts';
 
 /** Settings of the browser; without a path one is looked for. */
-export interface FetcherBrowser extends Partial<Pick<BrowserOptions, 'pagesMax' | 'idleMsMax'>> {
+export interface FetcherBrowser
+  extends Partial<Pick<BrowserOptions, 'pagesMax' | 'idleMsMax' | 'sandbox'>> {
   readonly path?: string | undefined;
 }
 

@@ -80,6 +80,8 @@ export class Embedder implements AsyncDisposable {
       // The lane refuses whole articles; no part of one that was let in is refused.
       queueMax: (articlesMax * turnSize) / groupSize,
       deadlineMs,
+      // A thread that is ended inside onnxruntime may end the process; each step of it is short.
+      killAfterMs: Infinity,
       recycle: { ageMsMax: workerAgeMsMax, heapMbMax: workerHeapMbMax },
     });
     const dimension = await pool.run('dimension', undefined);

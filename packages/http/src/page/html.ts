@@ -1,8 +1,9 @@
 import { AssertionError } from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { anyMark, type Hole, marks, type Template, templateOf } from './html-template.ts';
+import { type Hole, marks, type Template, templateOf } from './template.ts';
+import { anyMark } from './template-scanner.ts';
 
-/** What a template takes: text is escaped; null, undefined and false are nothing. */
+/** Value of a template: text is escaped; null, undefined and false are nothing. */
 export type HtmlValue =
   | string
   | number
@@ -14,15 +15,15 @@ export type HtmlValue =
   | Raw
   | readonly HtmlValue[];
 
-/** What stands in a text hole, or is an item of a list. */
+/** Content of a text hole, or an item of a list. */
 export type Content = string | Html | Raw | List;
 
 /** A piece of a page, escaped by construction and never changed: `html` makes them. */
 export class Html {
   readonly template: Template;
-  /** What stands in each hole; undefined for an attribute that is left out. */
+  /** Content of each hole; undefined for an attribute that is left out. */
   readonly contents: readonly (Content | undefined)[];
-  /** What it is found by among its siblings when a list changes. */
+  /** Key by which it is found among its siblings when a list changes. */
   readonly key: string | number | undefined;
 
   constructor(template: Template, contents: readonly (Content | undefined)[], key?: Html['key']) {
@@ -31,7 +32,7 @@ export class Html {
     this.key = key;
   }
 
-  /** Its text, to be sent to a browser. */
+  /** Text to be sent to a browser. */
   toString(): string {
     return written(this, false);
   }
@@ -88,7 +89,7 @@ export function keyed(key: string | number, item: Html): Html {
   return new Html(item.template, item.contents, key);
 }
 
-/** Text that is HTML already and is trusted: what of it a stranger wrote runs in every browser. */
+/** Marks text as HTML that is trusted: whatever a stranger wrote in it runs in every browser. */
 export function raw(text: string): Raw {
   if (anyMark.test(text)) throw refusal('raw: must be without the marks of live pages', text);
   return new Raw(text);
@@ -187,7 +188,7 @@ export function escaped(text: string): string {
   return safe + text.slice(done);
 }
 
-/** What stands in a hole as HTML: for a page as it is, or for a live one with its marks. */
+/** Content of a hole as HTML: for a page as it is, or for a live one with its marks. */
 export function written(content: Content, live: boolean): string {
   if (typeof content === 'string') return escaped(content);
   if (content instanceof Raw) return content.text;

@@ -240,17 +240,20 @@ class DocumentSource<T> implements StateSource {
 
   async read(signal?: AbortSignal): Promise<Version> {
     const before = this.#newest;
-    const value = await this.#document.read(signal);
+    const value = await this.#document.read({ signal });
     // A value that was seen meanwhile may be newer than the one that was read.
     return this.#newest === before ? this.#note(jsonText(value as Json)) : this.#newest;
   }
 
   async update(change: (text: string) => string, signal?: AbortSignal): Promise<Version> {
     let text = '';
-    await this.#document.transaction((draft) => {
-      text = change(jsonText(draft as Json));
-      return JSON.parse(text);
-    }, signal);
+    await this.#document.transaction(
+      (draft) => {
+        text = change(jsonText(draft as Json));
+        return JSON.parse(text);
+      },
+      { signal },
+    );
     return this.#note(text);
   }
 

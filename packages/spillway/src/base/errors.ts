@@ -39,6 +39,7 @@ const faults = {
   LEASE_LOST: { status: 503, retryable: true },
   LOCK_FAILED: { status: 500, retryable: false },
   LOCK_FULL: { status: 503, retryable: true },
+  LOCK_LOST: { status: 503, retryable: true },
   POOL_CLOSED: { status: 503, retryable: false },
   POOL_FULL: { status: 503, retryable: true },
   POOL_START: { status: 500, retryable: false },

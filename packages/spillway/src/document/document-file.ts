@@ -1,19 +1,11 @@
 import type { BigIntStats } from 'node:fs';
-import {
-  type FileHandle,
-  lstat,
-  open,
-  realpath,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { type FileHandle, lstat, open, realpath, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
+import { renameDurably, replaceFile } from './atomic-file.ts';
 
-/** What the file held at one moment. */
+/** Content of the file at one moment. */
 export interface DocumentVersion {
   readonly text: string;
   /** Undefined while there is no file. */
@@ -21,9 +13,8 @@ export interface DocumentVersion {
 }
 
 const newFileMode = 0o600;
-const permissionBits = 0o7777n;
 
-/** Where the document really is: links are followed, and the file itself need not exist yet. */
+/** Finds the file behind a path: links are followed, and the file need not exist yet. */
 export async function documentTarget(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -47,7 +38,7 @@ export class DocumentFile {
   readonly #initial: string;
   readonly #bytesMax: number;
   #current: DocumentVersion | undefined;
-  /** Held open so that its inode is not given to a later version, which would look the same. */
+  /** Kept open so that its inode is not given to a later version, which would look the same. */
   #handle: FileHandle | undefined;
 
   constructor(path: string, initial: string, bytesMax: number) {
@@ -56,7 +47,7 @@ export class DocumentFile {
     this.#bytesMax = bytesMax;
   }
 
-  /** The newest version; the file is read only if it is another than last time. */
+  /** Gives the newest version; reads the file only if it is another one than last time. */
   async load(): Promise<DocumentVersion> {
     try {
       return await this.#load();
@@ -86,24 +77,19 @@ export class DocumentFile {
   }
 
   /** Replaces the file, and returns once the new one would survive a power cut. */
-  async replace(text: string, former: BigIntStats | undefined): Promise<void> {
-    const temporary = `${this.path}.tmp`;
-    let handle: FileHandle | undefined;
+  async replace(
+    text: string,
+    former: BigIntStats | undefined,
+    beforeRename: () => void,
+  ): Promise<void> {
     try {
       if (former !== undefined && (former.mode & 0o222n) === 0n) throw new Error('it is read-only');
-      // Only who has the lock writes it: one that is there was left by a process that died.
-      await rm(temporary, { force: true });
-      handle = await open(temporary, 'wx', newFileMode);
-      if (former !== undefined) await likeFormer(handle, former);
-      await handle.writeFile(text);
-      await handle.sync();
-      await rename(temporary, this.path);
-      await syncFolder(dirname(this.path));
+      // One name for all: only the holder of the lock writes it.
+      const temporary = `${this.path}.tmp`;
+      const handle = await replaceFile(this.path, text, { temporary, like: former, beforeRename });
       await this.#keep({ text, stats: await handle.stat({ bigint: true }) }, handle);
     } catch (error) {
-      await handle?.close();
-      await rm(temporary, { force: true }).catch(() => {});
-      throw failed(this.path, error);
+      throw error instanceof SpillwayError ? error : failed(this.path, error);
     }
   }
 
@@ -116,8 +102,7 @@ export class DocumentFile {
     }
     try {
       await writeFile(`${aside}.reason`, `${reason}\n`, { mode: newFileMode, flush: true });
-      await rename(this.path, aside);
-      await syncFolder(dirname(this.path));
+      await renameDurably(this.path, aside);
     } catch (error) {
       throw failed(this.path, error);
     }
@@ -159,33 +144,8 @@ function isSame(a: BigIntStats, b: BigIntStats): boolean {
   return a.ino === b.ino && a.dev === b.dev && a.mtimeNs === b.mtimeNs && a.size === b.size;
 }
 
-async function likeFormer(handle: FileHandle, { mode, uid, gid }: BigIntStats): Promise<void> {
-  const made = await handle.stat({ bigint: true });
-  // Only the superuser may give files away; the permissions are what others depend on.
-  if (made.uid !== uid || made.gid !== gid) {
-    await handle.chown(Number(uid), Number(gid)).catch(unlessForbidden);
-  }
-  if ((made.mode & permissionBits) !== (mode & permissionBits)) {
-    await handle.chmod(Number(mode & permissionBits));
-  }
-}
-
-/** A rename is in the folder: without this it may be forgotten although the file is not. */
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}
-
 function unlessMissing(error: unknown): undefined {
   if (field(error, 'code') !== 'ENOENT') throw error;
-}
-
-function unlessForbidden(error: unknown): void {
-  if (field(error, 'code') !== 'EPERM') throw error;
 }
 
 function failed(path: string, cause: unknown): SpillwayError {

@@ -1,100 +1,87 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { untilAborted } from '../base/abort.ts';
-import { check, checkInteger, checkNumber, misuse } from '../base/check.ts';
+import { check, misuse } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
-import { inDoubt } from '../base/in-doubt.ts';
-import type { Random } from '../base/random.ts';
-import { Ring } from '../wait/ring.ts';
+import { jsonText } from '../base/json.ts';
+import { anything, callback, integer, number, oneOf, or, settle, word } from '../base/options.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import { type Random, systemRandom } from '../base/random.ts';
+import type { RunOptions } from '../base/task.ts';
+import { Batch, type BatchEntry, type BatchGroup } from '../wait/batch.ts';
 import { mayGrant, nextTurn } from '../wait/turn.ts';
-import { Waiter } from '../wait/wait-queue.ts';
 import { DocumentFile, type DocumentVersion, documentTarget } from './document-file.ts';
-import { FileLock } from './file-lock.ts';
+import { FileLock, type HeldLock } from './file-lock.ts';
 
 export interface DocumentOptions<T> {
-  /** Its file; links are followed. A new one can be read by its owner only. */
+  /** Path of the file; links are followed. Only its owner can read a new file. */
   readonly path: string;
-  /** What it holds while there is no file: anything that JSON can hold. */
+  /** Value while there is no file: anything that JSON keeps as it is. */
   readonly initial: T;
+  /** Name of the part in stats and messages. @default 'document' */
+  readonly name?: string | undefined;
   /**
-   * A file that is no JSON makes every call reject (`refuse`), or is set aside as
-   * `<path>.corrupt-<n>`, with its reason beside it (`initial`). `refuse` by default.
+   * Treatment of a file that is not JSON: every call rejects (`refuse`), or the file is set aside
+   * as `<path>.corrupt-<n>`, with its reason beside it (`initial`). @default 'refuse'
    */
   readonly onCorrupt?: 'refuse' | 'initial' | undefined;
   /**
-   * The largest file, in bytes; 262,144 by default. Each transaction reads and writes all of it as
-   * JSON on the event loop, which takes about 3 ms for so much and 0.6 ms for a quarter of it.
+   * Size of the file at most, in bytes, from 1. Each transaction reads and writes all of it as JSON
+   * on the event loop: 3 ms for the default, 0.6 ms for a quarter of it. @default 262_144
    */
   readonly bytesMax?: number | undefined;
-  /** How many transactions may wait; one more is refused. From 0; 10,000 by default. */
+  /** Transactions that may wait; one more is refused. An integer from 0. @default 10_000 */
   readonly queueMax?: number | undefined;
-  /** How long a transaction may take, waiting included, in ms; 10,000 by default. */
+  /** The longest time of a transaction, waiting included, in ms, from 0. @default 10_000 */
   readonly deadlineMs?: number | undefined;
+  /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
+  /** Source of chance. @default systemRandom */
   readonly random?: Random | undefined;
 }
 
 export interface DocumentStats {
+  readonly kind: 'document';
   readonly waiting: number;
   /** Transactions that were acknowledged. */
   readonly transactions: number;
-  /** Times the file was written; each for all transactions that waited. */
+  /** Times that the file was written; each for all transactions that waited. */
   readonly writes: number;
 }
 
-/** Changes the draft, or gives back what shall take its place; aborted, it is left out. */
+/** Changes the draft, or gives the value that takes its place; aborted, it is left out. */
 export type Change<T> = (draft: T, signal: AbortSignal) => T | undefined | Promise<T | undefined>;
 
-class Transaction<T> extends Waiter<T> {
-  readonly change: Change<T>;
-  readonly signal: AbortSignal;
-  result: T | undefined = undefined;
-  /** True once it is a part of what will be written. */
-  isApplied = false;
-
-  constructor(change: Change<T>, signal: AbortSignal, left: () => void) {
-    super(signal, left);
-    this.change = change;
-    this.signal = signal;
-  }
-}
+/** A change under way, for calls that come from within it. */
+const changing = new AsyncLocalStorage<{ readonly path: string; isRunning: boolean }>();
 
 /**
- * One JSON value in one file, which many processes may use at once. All that is given out is a
- * copy. A transaction that was acknowledged survives a power cut; those that wait are done one
- * after the other and written together, and one that throws is left out alone.
+ * One JSON value in one file, which many processes may use at once. All values given out are
+ * copies. A transaction that was acknowledged survives a power cut; those that wait are done one
+ * after the other and written together, and one that throws is left out alone. Each change runs in
+ * the AsyncLocalStorage context of its caller.
  */
-export class Document<T> implements AsyncDisposable {
+export class Document<T> implements Part, AsyncDisposable {
+  readonly name: string;
   readonly #file: DocumentFile;
   readonly #lock: FileLock;
   readonly #clock: Clock;
   readonly #bytesMax: number;
-  readonly #queueMax: number;
-  readonly #deadlineMs: number;
   readonly #setsAside: boolean;
-  readonly #queue = new Ring<Transaction<T>>();
-  #nobodyWaits = new AbortController();
-  #working: Promise<void> | undefined;
-  #closed = false;
+  readonly #batch: Batch<Change<T>, T>;
+  readonly #closing: Closing;
   #transactions = 0;
   #writes = 0;
   #loading: Promise<DocumentVersion> | undefined;
   #loadingNext: Promise<DocumentVersion> | undefined;
 
-  /** Rejects with `DOCUMENT_CORRUPT` if the file is no JSON, or with what keeps it from opening. */
+  /** Opens the document; rejects with `DOCUMENT_CORRUPT` if the file is not JSON. */
   static async open<T>(options: DocumentOptions<T>): Promise<Document<T>> {
-    const { path, initial, bytesMax = 262_144, queueMax = 10_000, deadlineMs = 10_000 } = options;
-    const { onCorrupt = 'refuse' } = options;
-    check(typeof path === 'string' && path !== '', 'path', 'the path of a file', path);
-    checkInteger('bytesMax', bytesMax, 1);
-    checkInteger('queueMax', queueMax, 0);
-    checkNumber('deadlineMs', deadlineMs, 0);
-    const known = onCorrupt === 'refuse' || onCorrupt === 'initial';
-    check(known, 'onCorrupt', "'refuse' or 'initial'", onCorrupt);
-    const file = new DocumentFile(await documentTarget(path), encode(initial), bytesMax);
-    const settings = { ...options, bytesMax, queueMax, deadlineMs, onCorrupt };
-    const document = new Document<T>(file, settings);
+    const settled = settings(options);
+    const initial = jsonText(options.initial);
+    const path = await documentTarget(settled.path);
+    const document = new Document<T>(new DocumentFile(path, initial, settled.bytesMax), settled);
     try {
       await document.read();
       return document;
@@ -104,28 +91,40 @@ export class Document<T> implements AsyncDisposable {
     }
   }
 
-  private constructor(
-    file: DocumentFile,
-    options: DocumentOptions<T> & { bytesMax: number; queueMax: number; deadlineMs: number },
-  ) {
-    const { clock = systemClock, random } = options;
-    const path = `${file.path}.lock`;
+  private constructor(file: DocumentFile, options: ReturnType<typeof settings<T>>) {
+    const { name, bytesMax, queueMax, deadlineMs, clock, random, onCorrupt } = options;
+    this.name = name;
     this.#file = file;
-    this.#lock = new FileLock({ path, waitMsMax: Infinity, clock, random });
     this.#clock = clock;
-    this.#bytesMax = options.bytesMax;
-    this.#queueMax = options.queueMax;
-    this.#deadlineMs = options.deadlineMs;
-    this.#setsAside = options.onCorrupt === 'initial';
+    this.#bytesMax = bytesMax;
+    this.#setsAside = onCorrupt === 'initial';
+    this.#lock = new FileLock({ path: `${file.path}.lock`, deadlineMs: Infinity, clock, random });
+    this.#batch = new Batch({
+      call: (group) => this.#group(group),
+      groupMax: 10_000,
+      queueMax,
+      deadlineMs,
+      full: (waiting) => {
+        const message = `${waiting} transactions wait for ${file.path} already`;
+        return new SpillwayError('DOCUMENT_FULL', message);
+      },
+      clock,
+    });
+    this.#closing = new Closing(clock, (limit) => this.#close(limit));
+  }
+
+  get ready(): boolean {
+    return !this.#closing.hasBegun;
   }
 
   get stats(): DocumentStats {
-    const [transactions, writes] = [this.#transactions, this.#writes];
-    return { waiting: this.#queue.size, transactions, writes };
+    const { waiting } = this.#batch.stats;
+    const transactions = this.#transactions;
+    return { kind: 'document', waiting, transactions, writes: this.#writes };
   }
 
-  /** A copy of the newest value, whichever process wrote it. */
-  async read(signal?: AbortSignal): Promise<T> {
+  /** Gives a copy of the newest value, whichever process wrote it. */
+  async read({ signal }: RunOptions = {}): Promise<T> {
     signal?.throwIfAborted();
     this.#checkOpen();
     const loaded = this.#load();
@@ -134,53 +133,55 @@ export class Document<T> implements AsyncDisposable {
       return JSON.parse(text);
     } catch (error) {
       if (!this.#setsAside || field(error, 'code') !== 'DOCUMENT_CORRUPT') throw error;
-      return await this.transaction(() => {}, signal);
+      return await this.transaction(() => {}, { signal });
     }
   }
 
   /**
    * Changes a copy of the value, and resolves with it once it is in the file for good. The change
-   * may be async, but the document is locked meanwhile, for other processes too. Aborted after the
-   * change was made, the outcome is unknown; before that, it is as if it had never been.
+   * may be async, but the document is locked meanwhile, for other processes too; so it must not
+   * wait for another transaction of the same document. If the caller aborts after the change was
+   * made, the outcome is unknown; before that, nothing was changed.
    */
-  async transaction(change: Change<T>, signal?: AbortSignal): Promise<T> {
+  async transaction(change: Change<T>, { signal }: RunOptions = {}): Promise<T> {
     signal?.throwIfAborted();
     check(typeof change === 'function', 'change', 'a function', change);
     this.#checkOpen();
-    if (this.#queue.size >= this.#queueMax) {
-      const message = `${this.#queue.size} transactions wait for ${this.#file.path} already`;
-      throw new SpillwayError('DOCUMENT_FULL', message);
+    const outer = changing.getStore();
+    if (outer?.isRunning && outer.path === this.#file.path) {
+      const rule = 'outside of every change of the same document: it would wait for itself';
+      throw misuse('Document: transaction', rule, this.#file.path);
     }
-    using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    const transaction = new Transaction<T>(change, limit.signal, this.#left);
-    this.#queue.push(transaction);
-    this.#working ??= this.#work();
-    try {
-      return await transaction.promise;
-    } catch (error) {
-      throw transaction.isApplied && limit.signal.aborted ? inDoubt(error) : error;
-    }
+    return await this.#batch.add(change, { signal });
   }
 
-  /** Takes nothing more, and finishes what waits. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    while (this.#working !== undefined) await this.#working;
-    await Promise.allSettled([this.#loading, this.#loadingNext]);
-    await this.#file.close();
-    this.#lock[Symbol.dispose]();
+  /** Takes nothing more, and finishes what waits; when the time is over, that is refused. */
+  async close(options?: CloseOptions): Promise<void> {
+    await this.#closing.close(options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  #checkOpen(): void {
-    if (!this.#closed) return;
-    throw new SpillwayError('DOCUMENT_CLOSED', `${this.#file.path} is closed`);
+  async #close(limit: AbortSignal): Promise<void> {
+    await untilAborted(this.#batch.idle(), limit).catch(() => {
+      this.#batch.refuseAll(this.#closedError());
+    });
+    await Promise.allSettled([this.#loading, this.#loadingNext]);
+    await this.#file.close();
+    this.#lock[Symbol.dispose]();
   }
 
-  /** All who ask while the file is being looked at share the next look: theirs must be newer. */
+  #checkOpen(): void {
+    if (this.#closing.hasBegun) throw this.#closedError();
+  }
+
+  #closedError(): SpillwayError {
+    return new SpillwayError('DOCUMENT_CLOSED', `${this.#file.path} is closed`);
+  }
+
+  /** Loads the file. All who ask while it is read share the next read: theirs must be newer. */
   #load(): Promise<DocumentVersion> {
     this.#loadingNext ??= Promise.allSettled([this.#loading]).then(() => {
       this.#loading = this.#file.load();
@@ -190,55 +191,36 @@ export class Document<T> implements AsyncDisposable {
     return this.#loadingNext;
   }
 
-  readonly #left = (): void => {
-    if (this.#queue.size === 0) this.#nobodyWaits.abort();
-  };
-
-  async #work(): Promise<void> {
-    while (this.#queue.size > 0) {
-      this.#nobodyWaits = new AbortController();
-      try {
-        using _held = await this.#lock.acquire(this.#nobodyWaits.signal);
-        await this.#group();
-      } catch (error) {
-        // All had left; whoever came since then waits for the lock anew.
-        if (this.#nobodyWaits.signal.aborted) continue;
-        // The lock or the file failed before anybody's turn had come.
-        for (const waiting of this.#queue) {
-          this.#queue.remove(waiting);
-          waiting.refuse(error);
-        }
-      }
-    }
-    this.#working = undefined;
-  }
-
-  /** One turn with the lock: all who wait now, and one write for all of them. */
-  async #group(): Promise<void> {
-    const { text: before, stats } = await this.#loadOrSetAside();
-    const changed: Transaction<T>[] = [];
-    let text = before;
-    for (let left = this.#queue.size; left > 0; left -= 1) {
-      const transaction = this.#queue.shift();
-      if (transaction === undefined) break;
+  /** Takes the lock once for all who wait then, applies their changes, and writes once. */
+  async #group(group: BatchGroup<Change<T>, T>): Promise<void> {
+    using held = await this.#lock.acquire({ signal: group.signal });
+    const former = await this.#loadOrSetAside();
+    const changed: { readonly entry: BatchEntry<Change<T>, T>; readonly value: T }[] = [];
+    let text = former.text;
+    for (let left = this.#batch.stats.waiting; left > 0; left -= 1) {
+      const [entry] = group.take(1);
+      if (entry === undefined) break;
+      entry.mayBeDone = false;
+      const { signal } = entry;
       if (!mayGrant(this.#clock.now())) await new Promise<void>(nextTurn);
       try {
-        text = await this.#apply(transaction, text);
-        transaction.isApplied = true;
-        changed.push(transaction);
+        const applied = await this.#apply(entry, signal, text);
+        text = applied.text;
+        entry.mayBeDone = true;
+        changed.push({ entry, value: applied.value });
       } catch (error) {
-        transaction.refuse(error);
+        entry.refuse(error);
       }
     }
-    try {
-      if (text !== before) await this.#file.replace(text, stats);
-    } catch (error) {
-      for (const transaction of changed) transaction.refuse(error);
-      return;
-    }
-    if (text !== before) this.#writes += 1;
+    if (text !== former.text) await this.#write(text, former, held);
     this.#transactions += changed.length;
-    for (const transaction of changed) transaction.grant(transaction.result as T);
+    for (const { entry, value } of changed) entry.grant(value);
+  }
+
+  /** Writes the file, unless the lock was lost: then another process may have written it. */
+  async #write(text: string, { stats }: DocumentVersion, held: HeldLock): Promise<void> {
+    await this.#file.replace(text, stats, () => held.check());
+    this.#writes += 1;
   }
 
   async #loadOrSetAside(): Promise<DocumentVersion> {
@@ -251,28 +233,46 @@ export class Document<T> implements AsyncDisposable {
     }
   }
 
-  /** The text is what is kept between two changes, so that nobody can reach into it. */
-  async #apply(transaction: Transaction<T>, before: string): Promise<string> {
-    const { change, signal } = transaction;
+  /** Applies one change. Between two changes only the text is kept: nobody can reach into it. */
+  async #apply(
+    { item: change, inContext }: BatchEntry<Change<T>, T>,
+    signal: AbortSignal,
+    before: string,
+  ): Promise<{ readonly text: string; readonly value: T }> {
     signal.throwIfAborted();
     const draft: T = JSON.parse(before);
-    const outcome = change(draft, signal);
-    const given = outcome instanceof Promise ? await untilAborted(outcome, signal) : outcome;
-    transaction.result = given === undefined ? draft : given;
-    const text = encode(transaction.result);
+    const frame = { path: this.#file.path, isRunning: true };
+    try {
+      const outcome = inContext(() => changing.run(frame, change, draft, signal));
+      const given = outcome instanceof Promise ? await untilAborted(outcome, signal) : outcome;
+      const value = given === undefined ? draft : given;
+      const text = jsonText(value);
+      this.#checkSize(text);
+      return { text, value };
+    } finally {
+      frame.isRunning = false;
+    }
+  }
+
+  #checkSize(text: string): void {
     const bytes = Buffer.byteLength(text);
-    if (bytes <= this.#bytesMax) return text;
+    if (bytes <= this.#bytesMax) return;
     const message = `${this.#file.path} would have ${bytes} bytes, more than its ${this.#bytesMax}`;
     throw new SpillwayError('DOCUMENT_TOO_LARGE', message);
   }
 }
 
-function encode(value: unknown): string {
-  try {
-    const text: string | undefined = JSON.stringify(value);
-    if (text !== undefined) return text;
-  } catch (cause) {
-    throw misuse('value', 'what JSON can hold', value, cause);
-  }
-  throw misuse('value', 'what JSON can hold', value);
+/** Checks the options and fills in the defaults. */
+function settings<T>(options: DocumentOptions<T>) {
+  return settle('Document', options, {
+    path: word,
+    initial: anything,
+    name: or(word, 'document'),
+    onCorrupt: or(oneOf('refuse', 'initial'), 'refuse'),
+    bytesMax: or(integer(1), 262_144),
+    queueMax: or(integer(0), 10_000),
+    deadlineMs: or(number(0), 10_000),
+    clock: or(anything, systemClock),
+    random: or(callback, systemRandom),
+  });
 }

@@ -1,4 +1,4 @@
-import { accessSync, constants, statSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { SpillwayError } from '../base/errors.ts';
@@ -9,20 +9,22 @@ const sqliteBusy = 5;
 
 /**
  * One file that at most one process can hold: an open transaction of SQLite that writes nothing,
- * so that the file stays empty and the kernel lets go of it when its holder dies. SQLite keeps
- * the threads of one process apart, which the kernel would not.
+ * so that the file stays empty and the kernel frees it when its holder dies. SQLite keeps the
+ * threads of one process apart, which the kernel would not.
  */
 export class FileLockHandle implements Disposable {
   readonly #path: string;
   #database: DatabaseSync | undefined;
   #begin: StatementSync | undefined;
   #inode: bigint | undefined;
+  /** Whether the kernel's list of locks has shown this one; undefined until it was held once. */
+  #isListed: boolean | undefined;
 
   constructor(path: string) {
     this.#path = path;
   }
 
-  /** True when it is held now; false when somebody else holds it. Never waits. */
+  /** Takes the lock if it is free, without waiting; false if somebody else holds it. */
   tryLock(): boolean {
     try {
       if (this.#database === undefined) this.#open();
@@ -32,7 +34,10 @@ export class FileLockHandle implements Disposable {
       throw this.#failure(cause);
     }
     // A lock on a file that was deleted or replaced keeps nobody out: take the new one.
-    if (inodeOf(this.#path) === this.#inode) return true;
+    if (inodeOf(this.#path) === this.#inode) {
+      this.#isListed ??= isListed(this.#inode);
+      return true;
+    }
     this[Symbol.dispose]();
     return false;
   }
@@ -41,13 +46,28 @@ export class FileLockHandle implements Disposable {
     this.#database?.exec('ROLLBACK');
   }
 
+  /**
+   * Gives the reason if a lock that was taken is held no more. The kernel drops it as soon as any
+   * code of this process closes any descriptor of the file. Linux shows that in `/proc/locks`;
+   * elsewhere only a file that was deleted or replaced is noticed.
+   */
+  findLoss(): string | undefined {
+    if (inodeOf(this.#path) !== this.#inode) return 'its file was deleted or replaced';
+    const isGone = this.#isListed === true && !isListed(this.#inode);
+    return isGone ? 'code of this process has opened and closed its file' : undefined;
+  }
+
   #open(): void {
     const { DatabaseSync } = nodeSqlite();
+    const folder = dirname(this.#path);
+    // Its parent has to be there: a lock in a folder made by mistake would keep nobody out.
+    if (statSync(dirname(folder)).isDirectory()) mkdirSync(folder, { recursive: true });
     const opened = new DatabaseSync(this.#path, { timeout: 0 });
     this.#database = opened;
     opened.exec('PRAGMA journal_mode = MEMORY');
     this.#begin = opened.prepare('BEGIN IMMEDIATE');
     this.#inode = inodeOf(this.#path);
+    this.#isListed = undefined;
   }
 
   #failure(cause: unknown): SpillwayError {
@@ -57,7 +77,7 @@ export class FileLockHandle implements Disposable {
       // SQLite only says that it cannot; the file system says why.
       accessSync(dirname(this.#path), constants.W_OK);
     } catch (denied) {
-      reason = denied;
+      reason = field(cause, 'syscall') === undefined ? denied : cause;
     }
     const message = `cannot lock ${this.#path}: ${String(field(reason, 'message'))}`;
     return new SpillwayError('LOCK_FAILED', message, { cause: reason });
@@ -73,4 +93,14 @@ export class FileLockHandle implements Disposable {
 
 function inodeOf(path: string): bigint | undefined {
   return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
+}
+
+/** Whether the kernel lists a lock of this process on the file. */
+function isListed(inode: bigint | undefined): boolean {
+  try {
+    const lock = new RegExp(`POSIX +ADVISORY +WRITE +${process.pid} \\S+:${inode} `);
+    return lock.test(readFileSync('/proc/locks', 'utf8'));
+  } catch {
+    return false;
+  }
 }

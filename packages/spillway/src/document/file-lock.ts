@@ -1,45 +1,67 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { check, checkInteger, checkNumber } from '../base/check.ts';
+import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { anything, callback, integer, number, or, settle, word } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
+import type { RunOptions } from '../base/task.ts';
 import { Gate } from '../lane/gate.ts';
 import { pause } from '../wait/pause.ts';
 import { FileLockHandle } from './file-lock-handle.ts';
 
 export interface FileLockOptions {
-  /** The lock's own file, in a folder that exists on a local disk; it is made, and stays empty. */
+  /**
+   * Path that names the lock, in a folder that exists on a local disk. Nothing is made there: the
+   * lock's own two empty files are in a folder `.locks` beside it.
+   */
   readonly path: string;
-  /** How many callers may wait; one more is refused. An integer from 0; 10,000 by default. */
+  /** Callers that may wait; one more is refused. An integer from 0. @default 10_000 */
   readonly queueMax?: number | undefined;
-  /** How long a caller waits at most, in milliseconds; 10,000 by default. */
-  readonly waitMsMax?: number | undefined;
+  /** The longest wait of a caller, in milliseconds, from 0. @default 10_000 */
+  readonly deadlineMs?: number | undefined;
+  /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
+  /** Source of chance. @default systemRandom */
   readonly random?: Random | undefined;
 }
 
 export interface FileLockStats {
-  /** Whether this process holds it. */
+  readonly kind: 'file-lock';
+  /** Whether this process holds the lock, as far as it has looked. */
   readonly held: boolean;
-  /** How many callers of this lock wait for it. */
+  /** Callers of this lock that wait for it. */
   readonly waiting: number;
+}
+
+/** A lock that is held until it is disposed. */
+export interface HeldLock extends Disposable {
+  /**
+   * Aborts with `LOCK_LOST` when the lock is held no more. The process looks once a second, from
+   * the first use of this property on.
+   */
+  readonly signal: AbortSignal;
+  /** Throws `LOCK_LOST` if the lock is held no more, as far as this process can see. */
+  check(): void;
 }
 
 /** The longest pause between two looks at a lock that another process holds. */
 const pollMsMax = 10;
+/** The pause between two looks at whether a lock is still held. */
+const lossCheckMs = 1_000;
 
 /**
- * What all locks on one path share within a process. Who waits in other processes stands at the
- * turnstile `next` while it looks at `owner`: a process that takes the lock again and again has to
- * queue behind it, so nobody starves.
+ * The state that all locks on one path share within a process. Waiters of other processes hold
+ * `next` while they look at `owner`: a process that takes the lock again and again has to queue
+ * behind them, so nobody starves.
  */
 class SharedLock {
   readonly gate: Gate = new Gate({ limit: 1, queueMax: Number.MAX_SAFE_INTEGER });
   readonly owner: FileLockHandle;
   readonly next: FileLockHandle;
   users = 0;
+  isLost = false;
 
   constructor(path: string) {
     this.owner = new FileLockHandle(path);
@@ -51,13 +73,18 @@ const sharedLocks = new Map<string, SharedLock>();
 
 /**
  * A lock between processes, and between all who use its path in this one: first come, first served
- * within a process, fair between them. The kernel frees it when its holder dies, and only then: it
- * is never stolen by age. `using _held = await lock.acquire(signal);`
+ * within a process, fair between them. The kernel frees it when its holder dies; it is never stolen
+ * by age. `using _held = await lock.acquire({ signal });`
+ *
+ * It can be lost in two ways, and then another process may take it: its files are deleted, or other
+ * code of this process opens and closes one of them (a backup that reads `.locks`, for example).
+ * The holder is told by {@link HeldLock.signal}, up to a second later. It cannot see a loss of the
+ * second kind on systems other than Linux, nor anything on network file systems.
  */
 export class FileLock implements Disposable {
   readonly #path: string;
   readonly #queueMax: number;
-  readonly #waitMsMax: number;
+  readonly #deadlineMs: number;
   readonly #clock: Clock;
   readonly #random: Random;
   #shared: SharedLock | undefined;
@@ -65,23 +92,28 @@ export class FileLock implements Disposable {
   #closed = false;
 
   constructor(options: FileLockOptions) {
-    const { path, queueMax = 10_000, waitMsMax = 10_000 } = options;
-    check(typeof path === 'string' && path !== '', 'path', 'the path of a file', path);
-    checkInteger('queueMax', queueMax, 0);
-    checkNumber('waitMsMax', waitMsMax, 0);
-    this.#path = resolve(path);
-    this.#queueMax = queueMax;
-    this.#waitMsMax = waitMsMax;
-    this.#clock = options.clock ?? systemClock;
-    this.#random = options.random ?? systemRandom;
+    const settled = settle('FileLock', options, {
+      path: word,
+      queueMax: or(integer(0), 10_000),
+      deadlineMs: or(number(0), 10_000),
+      clock: or(anything, systemClock),
+      random: or(callback, systemRandom),
+    });
+    this.#path = resolve(settled.path);
+    this.#queueMax = settled.queueMax;
+    this.#deadlineMs = settled.deadlineMs;
+    this.#clock = settled.clock;
+    this.#random = settled.random;
   }
 
   get stats(): FileLockStats {
-    return { held: (this.#shared?.gate.stats.inside ?? 0) > 0, waiting: this.#waiting };
+    const inside = this.#shared?.gate.stats.inside ?? 0;
+    const held = inside > 0 && this.#shared?.isLost === false;
+    return { kind: 'file-lock', held, waiting: this.#waiting };
   }
 
   /** Waits for the lock; rejects with `LOCK_FULL`, `DEADLINE`, or the signal's reason. */
-  async acquire(signal?: AbortSignal): Promise<Disposable> {
+  async acquire({ signal }: RunOptions = {}): Promise<HeldLock> {
     signal?.throwIfAborted();
     check(!this.#closed, 'lock', 'used before it is disposed', this.#path);
     const shared = this.#share();
@@ -94,7 +126,7 @@ export class FileLock implements Disposable {
     }
   }
 
-  /** Lets go of the file as soon as nobody in this process holds or awaits the lock. */
+  /** Closes the files as soon as nobody in this process holds or awaits the lock. */
   [Symbol.dispose](): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -103,12 +135,13 @@ export class FileLock implements Disposable {
 
   #share(): SharedLock {
     if (this.#shared !== undefined) return this.#shared;
-    let path = this.#path;
+    let folder = dirname(this.#path);
     try {
-      path = join(realpathSync(dirname(path)), basename(path));
+      folder = realpathSync(folder);
     } catch {
-      // Opening it fails as well, and says why.
+      // Opening the lock fails as well, and says why.
     }
+    const path = join(folder, '.locks', basename(this.#path));
     const shared = sharedLocks.get(path) ?? new SharedLock(path);
     sharedLocks.set(path, shared);
     shared.users += 1;
@@ -124,31 +157,31 @@ export class FileLock implements Disposable {
     shared.next[Symbol.dispose]();
   }
 
-  #tryAcquire(shared: SharedLock): Disposable | undefined {
-    const place = shared.gate.tryEnter();
-    if (place === undefined) return undefined;
+  #tryAcquire(shared: SharedLock): HeldLock | undefined {
+    const permit = shared.gate.tryEnter();
+    if (permit === undefined) return undefined;
     try {
       if (shared.next.tryLock()) {
-        const owned = shared.owner.tryLock();
+        const isOwner = shared.owner.tryLock();
         shared.next.unlock();
-        if (owned) return this.#held(shared, place);
+        if (isOwner) return this.#held(shared, permit);
       }
     } catch (error) {
-      place[Symbol.dispose]();
+      permit[Symbol.dispose]();
       throw error;
     }
-    place[Symbol.dispose]();
+    permit[Symbol.dispose]();
     return undefined;
   }
 
-  async #wait(shared: SharedLock, signal: AbortSignal | undefined): Promise<Disposable> {
+  async #wait(shared: SharedLock, signal: AbortSignal | undefined): Promise<HeldLock> {
     if (this.#waiting >= this.#queueMax) {
       throw new SpillwayError('LOCK_FULL', `${this.#waiting} wait for ${this.#path} already`);
     }
     this.#waiting += 1;
-    using limit = deadline(this.#clock, this.#waitMsMax, signal);
+    using limit = deadline(this.#clock, this.#deadlineMs, signal);
     try {
-      const place = await shared.gate.enter(limit);
+      const permit = await shared.gate.enter({ signal: limit.signal });
       try {
         await this.#poll(shared.next, limit.signal);
         try {
@@ -157,16 +190,16 @@ export class FileLock implements Disposable {
           shared.next.unlock();
         }
       } catch (error) {
-        place[Symbol.dispose]();
+        permit[Symbol.dispose]();
         throw error;
       }
-      return this.#held(shared, place);
+      return this.#held(shared, permit);
     } finally {
       this.#waiting -= 1;
     }
   }
 
-  /** Nothing tells when another process lets go, so it looks, less often as time passes. */
+  /** Looks until the lock is free, less often as time passes: nothing tells when it is. */
   async #poll(handle: FileLockHandle, signal: AbortSignal): Promise<void> {
     for (let waitMs = 1; ; waitMs = Math.min(2 * waitMs, pollMsMax)) {
       signal.throwIfAborted();
@@ -175,16 +208,61 @@ export class FileLock implements Disposable {
     }
   }
 
-  #held(shared: SharedLock, place: Disposable): Disposable {
-    let held = true;
-    return {
-      [Symbol.dispose]: () => {
-        if (!held) return;
-        held = false;
-        shared.owner.unlock();
-        place[Symbol.dispose]();
-        this.#leave(shared);
-      },
-    };
+  #held(shared: SharedLock, permit: Disposable): HeldLock {
+    return new Held(shared, this.#path, this.#clock, () => {
+      permit[Symbol.dispose]();
+      this.#leave(shared);
+    });
+  }
+}
+
+class Held implements HeldLock {
+  readonly #shared: SharedLock;
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #release: () => void;
+  readonly #loss = new AbortController();
+  #isReleased = false;
+  #timer: Disposable | undefined = undefined;
+
+  constructor(shared: SharedLock, path: string, clock: Clock, release: () => void) {
+    this.#shared = shared;
+    this.#path = path;
+    this.#clock = clock;
+    this.#release = release;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#timer === undefined && !this.#isReleased) this.#look();
+    return this.#loss.signal;
+  }
+
+  check(): void {
+    this.#find();
+    this.#loss.signal.throwIfAborted();
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#timer?.[Symbol.dispose]();
+    this.#shared.owner.unlock();
+    // A lock that was lost is taken anew from the file that is there then.
+    if (this.#shared.isLost) this.#shared.owner[Symbol.dispose]();
+    this.#shared.isLost = false;
+    this.#release();
+  }
+
+  #look(): void {
+    this.#find();
+    if (!this.#shared.isLost) this.#timer = this.#clock.after(lossCheckMs, () => this.#look());
+  }
+
+  #find(): void {
+    if (this.#isReleased || this.#shared.isLost) return;
+    const reason = this.#shared.owner.findLoss();
+    if (reason === undefined) return;
+    this.#shared.isLost = true;
+    this.#loss.abort(new SpillwayError('LOCK_LOST', `${this.#path} is locked no more: ${reason}`));
   }
 }

@@ -98,11 +98,15 @@ export class Meter {
   }
 
   /** Counts work that is over, when its start and its length are known only then. */
-  pass(now: number, ending: Ending, waitMs: number, serviceMs: number): void {
+  pass(
+    now: number,
+    ending: Ending,
+    times: { readonly waitMs: number; readonly serviceMs: number },
+  ): void {
     const window = this.#windowAt(now);
-    window.waits.record(waitMs);
-    window.insideMs += serviceMs;
-    window.services.record(serviceMs);
+    window.waits.record(times.waitMs);
+    window.insideMs += times.serviceMs;
+    window.services.record(times.serviceMs);
     this.#ended[ending] += 1;
   }
 

@@ -329,7 +329,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   #done(task: PoolTask, ending: 'ok' | 'failed', now: number, serviceMs: number): boolean {
     const waitMs = Math.max(0, now - task.arrivedAt - serviceMs);
     task.worker?.finish(task);
-    this.#meter.pass(now, task.ending ?? ending, waitMs, serviceMs);
+    this.#meter.pass(now, task.ending ?? ending, { waitMs, serviceMs });
     this.#finish(task);
     this.#dispatchSoon();
     return !task.isOver;

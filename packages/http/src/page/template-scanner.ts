@@ -1,57 +1,52 @@
 import { AssertionError } from 'node:assert/strict';
 
-/** A place in a template where values stand; `part` is what the browser finds it by. */
-export type Hole = TextHole | AttributeHole | ContentHole;
+// The part of templates that is for safety: it reads the strings of a template once, as strictly as
+// it can, and refuses every value that does not stand in a safe place.
 
-interface TextHole {
-  readonly kind: 'text';
-  readonly part: number;
-  /** Browsers move text out of tables: only elements may stand here. */
-  readonly elementsOnly: boolean;
-}
+/** A place where values stand, as the scanner finds it. */
+export type ScannedHole =
+  | {
+      readonly kind: 'text';
+      /** Whether only elements may stand here: browsers move text out of tables. */
+      readonly elementsOnly: boolean;
+    }
+  /** All of an attribute; its values stand between its strings. */
+  | {
+      readonly kind: 'attribute';
+      /** Number of the start tag that it belongs to. */
+      readonly element: number;
+      readonly name: string;
+      readonly isUrl: boolean;
+      readonly strings: readonly string[];
+    }
+  /** All content of a `title` or `textarea`, which can be nothing but text. */
+  | {
+      readonly kind: 'content';
+      readonly element: number;
+      readonly strings: readonly string[];
+    };
 
-/** All of an attribute; its values stand between its strings. */
-interface AttributeHole {
-  readonly kind: 'attribute';
-  readonly part: number;
-  readonly name: string;
-  readonly isUrl: boolean;
-  readonly strings: readonly string[];
-}
-
-/** All that a `title` or `textarea` holds, which can be nothing but text. */
-interface ContentHole {
-  readonly kind: 'content';
-  readonly part: number;
-  readonly strings: readonly string[];
-}
-
-/** What is the same each time a template is used, found once. */
-export interface Template {
-  /** What stands before, between and after the holes. */
+export interface ScannedTemplate {
+  /** Text before, between and after the holes. */
   readonly plain: readonly string[];
-  /** The same with the marks by which the browser part of a live page finds the holes. */
-  readonly live: readonly string[];
-  readonly holes: readonly Hole[];
+  readonly holes: readonly ScannedHole[];
 }
 
-/** The comments around a text hole of a live page, and before each item of a list. */
-export const marks = { open: '<!--[-->', item: '<!--,-->', close: '<!--]-->' } as const;
-/** The attribute of elements with holes in a live page. */
-const markName = 'data-live';
+/** Attribute and comments that are reserved: live pages find their holes by them. */
+export const markName = 'data-live';
 export const anyMark: RegExp = /<!--[[,\]]-->|\sdata-live(?=[\s=>/])/i;
 
 const voidElements = new Set(
   'area base br col embed hr img input link meta param source track wbr'.split(' '),
 );
-/** What they hold is text for the browser; in the first two, character references count. */
+/** Elements with text only; in the first two, character references count. */
 const textElements = new Set(
   'title textarea script style noscript iframe xmp noembed noframes plaintext'.split(' '),
 );
 const takesContent = new Set(['title', 'textarea']);
 const elementsOnly = new Set(['tbody', 'thead', 'tfoot', 'tr', 'colgroup']);
 const urlAttributes = new Set(['href', 'src', 'action', 'formaction', 'data', 'xlink:href']);
-/** They can set any attribute of another element, also one that runs code. */
+/** Elements that can set any attribute of another one, also one that runs code. */
 const animations = /^(set|animate\w*)$/;
 
 const entities = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }));
@@ -73,48 +68,49 @@ function decoded(source: string): string {
   });
 }
 
-const cache = new WeakMap<readonly string[], Template>();
-
-/** The template that these strings are, refused unless each value stands in a safe place. */
-export function templateOf(strings: TemplateStringsArray): Template {
-  const known = cache.get(strings);
-  if (known !== undefined) return known;
-  const template = new Scanner().scan(strings);
-  cache.set(strings, template);
-  return template;
-}
-
-/** An attribute or the content of an element that has met its first value. */
+/** An attribute, or the content of an element, of which the first value was read. */
 interface OpenHole {
   readonly kind: 'attribute' | 'content';
   readonly name: string;
   readonly strings: string[];
 }
 
-/** Reads the strings of a template as a browser would, as strictly as it can. */
+/** Reads the strings of a template as a browser would; an unsafe or unclear one is refused. */
+export function scan(strings: readonly string[]): ScannedTemplate {
+  return new Scanner().scan(strings);
+}
+
+/**
+ * A state machine over the strings:
+ *
+ *     text --"<p"--> tag --'class="'--> value --'"'--> tag --">"--> text
+ *                     \--">" of a title, textarea, script ...--> raw --"</title"--> text
+ *
+ * A value may stand in `text`, in `value`, and in `raw` of a title or textarea.
+ */
 class Scanner {
   readonly #plain: string[] = [];
-  readonly #live: string[] = [];
-  readonly #holes: Hole[] = [];
+  readonly #holes: ScannedHole[] = [];
+  /** Elements that are open, the innermost last. */
   readonly #open: string[] = [];
-  /** What is read since the last hole, and the mark that the last hole left to be written. */
+  /** Text since the last hole. */
   #text = '';
-  #mark = '';
   #source = '';
   #at = 0;
   #state: 'text' | 'tag' | 'value' | 'raw' = 'text';
   #tag = '';
   #quote = '';
   #attribute = '';
-  /** Where in the text the attribute or the content began, and where its value did. */
+  /** Places in the text at which the attribute or the content began, and its value. */
   #began = 0;
   #valueBegan = 0;
+  /** Place in the text behind a `<pre>`. */
   #preEnd = -1;
   #hole: OpenHole | undefined;
-  #parts = 0;
-  #elementPart: number | undefined;
+  /** Number of start tags so far. */
+  #elements = 0;
 
-  scan(strings: readonly string[]): Template {
+  scan(strings: readonly string[]): ScannedTemplate {
     for (const [index, source] of strings.entries()) {
       this.#source = source;
       this.#at = 0;
@@ -125,8 +121,7 @@ class Scanner {
     if (this.#state !== 'text') throw refusal(`<${this.#tag}> does not end`, this.#text);
     if (left !== undefined) throw refusal(`<${left}> is not closed in its template`, this.#text);
     this.#plain.push(this.#text);
-    this.#live.push(this.#mark + this.#text);
-    return { plain: this.#plain, live: this.#live, holes: this.#holes };
+    return { plain: this.#plain, holes: this.#holes };
   }
 
   #step(): void {
@@ -136,7 +131,7 @@ class Scanner {
     else this.#readUntil(new RegExp(`</${this.#tag}(?=[\\s/>])`, 'i'), 0);
   }
 
-  /** Goes on; what is read inside a hole belongs to the hole. */
+  /** Takes the next characters; inside a hole they belong to the hole. */
   #take(length: number): string {
     const taken = this.#source.slice(this.#at, this.#at + length);
     this.#at += length;
@@ -178,7 +173,7 @@ class Scanner {
       this.#take(open[0].length);
       this.#tag = String(open[1]).toLowerCase();
       this.#state = 'tag';
-      this.#elementPart = undefined;
+      this.#elements += 1;
     } else {
       const rest = this.#source.slice(this.#at, this.#at + 20);
       throw refusal('this < begins nothing whole: a value may cut it, or write &lt;', rest);
@@ -230,7 +225,7 @@ class Scanner {
     this.#state = this.#state === 'value' ? 'tag' : 'text';
   }
 
-  /** A value stands here: decides whether it may, and as what. */
+  /** Decides whether a value may stand here, and as what. */
   #value(): void {
     if (this.#open.includes('template')) throw refusal('no value in a <template>', this.#text);
     if (this.#state === 'text') this.#textHole();
@@ -247,9 +242,8 @@ class Scanner {
     // A browser drops a line break that comes first, so that the value's own would be lost.
     if (parent === 'pre' && this.#text.length === this.#preEnd) this.#text += '\n';
     const isTabular = parent !== undefined && elementsOnly.has(parent);
-    this.#holes.push({ kind: 'text', part: this.#parts, elementsOnly: isTabular });
-    this.#parts += 1;
-    this.#cut(marks.open, marks.close);
+    this.#holes.push({ kind: 'text', elementsOnly: isTabular });
+    this.#cut();
   }
 
   #beginHole(state: 'value' | 'raw'): void {
@@ -266,35 +260,24 @@ class Scanner {
     this.#hole = { kind, name: this.#attribute, strings: [first] };
     this.#text = this.#text.slice(0, this.#began);
     if (this.#tag === 'textarea' && kind === 'content') this.#text += '\n';
-    const isMarked = this.#elementPart !== undefined;
-    if (!isMarked) this.#elementPart = this.#parts++;
-    const mark = isMarked ? '' : ` ${markName}`;
-    if (kind === 'attribute') this.#cut(mark, '');
-    else
-      this.#cut(
-        '',
-        '',
-        this.#text.replace(/>\n?$/, (end) => mark + end),
-      );
+    this.#cut();
   }
 
   #close(): void {
     if (this.#hole === undefined) return;
     const { kind, name, strings } = this.#hole;
-    const part = this.#elementPart ?? 0;
+    const element = this.#elements;
     const isUrl = urlAttributes.has(name.toLowerCase());
     this.#holes.push(
-      kind === 'attribute' ? { kind, part, name, isUrl, strings } : { kind, part, strings },
+      kind === 'attribute' ? { kind, element, name, isUrl, strings } : { kind, element, strings },
     );
     this.#hole = undefined;
   }
 
-  /** Ends what stands before a hole, with its mark, and keeps the one that comes after it. */
-  #cut(before: string, after: string, live: string = this.#text): void {
+  /** Ends the text before a hole. */
+  #cut(): void {
     this.#plain.push(this.#text);
-    this.#live.push(this.#mark + live + before);
     this.#text = '';
-    this.#mark = after;
     this.#preEnd = -1;
   }
 }

@@ -1,0 +1,65 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const usage = `usage: node scripts/test.ts <kind> [test files]
+  whole   all tests
+  quick   without those that kill processes, open a browser or a database server, or take long
+  loaded  all tests beside programs that keep the load of the machine between 10 and 20
+Without files: all of the kind.`;
+
+const root = dirname(import.meta.dirname);
+const patterns = ['{packages,apps}/*/test/**/*.test.ts', 'test/*.test.ts'];
+/** A test file that starts a browser, a database server, or processes that are killed. */
+const heavy = /spillway-fixtures\/(browser|postgres)|postgres\.ts'|\bSIGKILL\b|\bfork\(|\bspawn/;
+/** Names of test files that start whole services or many rounds. */
+const long = new RegExp(
+  [
+    'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|embedder|examples|faults',
+    'follow|harvest|kill|large|operator|pack|pgn|primary|processes|random|ranker|read',
+    'receive|served|service|start|storage|terminal|train',
+  ].join('|'),
+);
+/** Number of programs that compute without end, for a load of 10 to 20. */
+const spinners = 12;
+
+function files(kind: string): readonly string[] {
+  const all = globSync(patterns, { cwd: root }).sort();
+  if (kind !== 'quick') return all;
+  return all.filter((path) => {
+    const name = path.split('/').at(-1) ?? '';
+    return !long.test(name) && !heavy.test(readFileSync(join(root, path), 'utf8'));
+  });
+}
+
+function load(): Disposable {
+  const program = join(import.meta.dirname, 'spin.ts');
+  const children: ChildProcess[] = [];
+  for (let i = 0; i < spinners; i += 1) children.push(fork(program, { stdio: 'ignore' }));
+  return {
+    [Symbol.dispose]: () => {
+      for (const child of children) child.kill('SIGKILL');
+    },
+  };
+}
+
+async function run(kind: string, chosen: readonly string[]): Promise<number> {
+  // Beside a load of 12 a test has a seventh of the time that it has alone.
+  const timeoutMs = kind === 'loaded' ? 900_000 : 300_000;
+  const flags = ['--test', '--test-concurrency=2', `--test-timeout=${timeoutMs}`];
+  const tests = chosen.length > 0 ? chosen : files(kind);
+  const words = [...process.execArgv, ...flags, ...tests];
+  const child = spawn(process.execPath, words, { cwd: root, stdio: 'inherit' });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
+  return await new Promise((resolve) => {
+    child.once('exit', (code) => resolve(code ?? 1));
+  });
+}
+
+const [kind = '', ...chosen] = process.argv.slice(2);
+if (!['whole', 'quick', 'loaded'].includes(kind)) {
+  console.error(usage);
+  process.exit(2);
+}
+using _load = kind === 'loaded' ? load() : undefined;
+process.exitCode = await run(kind, chosen);
