@@ -202,7 +202,7 @@ describe('errorAnswers', () => {
     assert.equal(page.status, 409);
     assert.equal(page.headers.get('content-type'), 'text/html; charset=utf-8');
     const text = await page.text();
-    assert.match(text, /<title>409 Conflict<\/title>/);
+    assert.match(text, /409 · in conflict/);
     assert.match(text, /&lt;b onload=&quot;x&quot;&gt;&amp;/);
     assert.doesNotMatch(text, /<b /);
   });

@@ -1,8 +1,21 @@
-import { html, keyed, type LivePageOptions, page, type State } from 'spillway-http';
+import { type Html, html, type LivePageOptions, type State } from 'spillway-http';
+import {
+  card,
+  decimal,
+  framedPage,
+  meter,
+  notice,
+  pageHead,
+  type StateName,
+  state,
+  stats,
+  table,
+  tag,
+} from 'spillway-http/kit';
 import type { FollowerStats } from '../harvesting/follower.ts';
-import type { ProductOutcome } from '../harvesting/product-outcome.ts';
+import type { ProductOutcome, ProductStatus } from '../harvesting/product-outcome.ts';
 
-/** What the page of a follower shows. */
+/** Values that the page of a follower shows. */
 export interface FollowView {
   readonly exchange: string;
   readonly isSimulated: boolean;
@@ -15,44 +28,100 @@ export interface FollowView {
   readonly breaker: string;
 }
 
-const madeUp = 'A simulated exchange: its trades are made up.';
-const count = (value: number): string => value.toLocaleString('en-US');
+const shapes: Readonly<Record<ProductStatus, StateName>> = {
+  waiting: 'pending',
+  running: 'running',
+  done: 'done',
+  failed: 'failed',
+  skipped: 'paused',
+  stopped: 'paused',
+};
 
-function stateOf({ status, reason }: ProductOutcome): string {
-  return status === 'done' ? 'up to date' : `${status} ${reason ?? ''}`;
+function stateOf({ status, reason }: ProductOutcome): Html {
+  const word = status === 'done' ? 'up to date' : status;
+  return html`${state(shapes[status], word)}
+${reason !== undefined && html`<span class="quiet small">${reason}</span>`}`;
+}
+
+/** Share of the history that is fetched. */
+function progressOf({ product, nextId, toId }: ProductOutcome): Html {
+  const share = toId > 0 ? nextId / toId : 0;
+  return meter({ share, label: `${product}: ${decimal(share * 100)} % is fetched` });
+}
+
+function productTable(rows: readonly ProductOutcome[]): Html {
+  return table({
+    label: 'Products',
+    rows,
+    key: ({ product }) => product,
+    columns: [
+      { name: 'Product', cell: ({ product }) => product },
+      { name: 'State', cell: stateOf, fold: 'corner' },
+      { name: 'Trades', cell: ({ tradesInAll }) => decimal(tradesInAll), numeric: true },
+      { name: 'Up to id', cell: ({ nextId }) => lastId(nextId), numeric: true, fold: 'away' },
+      { name: 'Newest id', cell: ({ toId }) => lastId(toId), numeric: true, fold: 'away' },
+      { name: 'Progress', cell: progressOf, fold: 'named' },
+      { name: 'Gaps', cell: ({ gaps }) => decimal(gaps), numeric: true },
+    ],
+  });
+}
+
+function lastId(next: number): string {
+  return decimal(Math.max(0, next - 1));
+}
+
+function followView(view: FollowView): Html {
+  const { exchange, isSimulated, baseUrl, follower, permitted, tokens, breaker } = view;
+  const { products, trades, requests, transformed, error } = follower;
+  const about = html`${isSimulated && tag('simulated exchange, trades are made up')}
+<span class="quiet">${baseUrl}</span>`;
+  const list = card({
+    id: 'products',
+    title: 'Products',
+    about: decimal(products.length),
+    body: productTable(products),
+    flush: true,
+  });
+  return html`<div class="stack">${pageHead({ title: `Ingest: ${exchange}`, about })}
+${error !== undefined && trouble(error)}
+${stats([
+  { name: 'Trades', value: decimal(trades), note: 'since the start' },
+  { name: 'Requests', value: decimal(requests), note: 'since the start' },
+  { name: 'Permitted', value: decimal(permitted), unit: 'a second', note: tokensLeft(tokens) },
+  { name: 'Breaker', value: breaker, note: breaker === 'closed' ? 'all calls pass' : 'calls wait' },
+  { name: 'Table', value: tableVersion(transformed), note: 'of the Parquet files' },
+])}
+${list}</div>`;
+}
+
+function trouble(text: string): Html {
+  return notice({ verdict: 'The last round failed; it is tried again.', text, tone: 'bad' });
+}
+
+function tokensLeft(tokens: number): string {
+  return `${decimal(Math.floor(tokens))} tokens left`;
+}
+
+function tableVersion(transformed: FollowerStats['transformed']): string {
+  return transformed === undefined ? '–' : `version ${decimal(transformed.version)}`;
 }
 
 /** The page at `/`: how far each product is, as it changes. */
 export function followPage(shown: State<FollowView>): LivePageOptions {
   return {
     states: [shown],
-    view: () => {
-      const { exchange, isSimulated, baseUrl, follower, permitted, tokens, breaker } = shown.value;
-      const { products, trades, requests, transformed, error } = follower;
-      const state = transformed && `version ${transformed.version}`;
-      return html`<h1>Ingest: ${exchange}</h1>
-        ${isSimulated && html`<p><strong>${madeUp}</strong></p>`}
-        <p class="muted">${baseUrl}: ${count(permitted)} requests a second permitted, bucket
-          ${count(Math.floor(tokens))}, breaker ${breaker}. ${count(trades)} trades in
-          ${count(requests)} requests since the start.</p>
-        ${error !== undefined && html`<p role="alert">${error}</p>`}
-        <table><thead><tr><th>product</th><th class="number">trades</th>
-          <th class="number">up to id</th><th class="number">of</th><th>progress</th>
-          <th class="number">gaps</th><th>state</th></tr></thead><tbody>${products.map((one) =>
-            keyed(
-              one.product,
-              html`<tr><td>${one.product}</td>
-                <td class="number">${count(one.tradesInAll)}</td>
-                <td class="number">${count(Math.max(0, one.nextId - 1))}</td>
-                <td class="number">${count(Math.max(0, one.toId - 1))}</td>
-                <td><progress max="${Math.max(1, one.toId)}" value="${one.nextId}"></progress></td>
-                <td class="number">${count(one.gaps)}</td><td>${stateOf(one)}</td></tr>`,
-            ),
-          )}</tbody></table>
-        <p>Table: ${state ?? 'to be looked at'}. <a href="/report">Quality</a> and
-          <a href="/quality/metrics">metrics</a> of the data.</p>`;
-    },
-    page: (view) =>
-      page({ title: 'Ingest', styles: ['/style.css'], body: html`<main>${view}</main>` }),
+    view: () => followView(shown.value as FollowView),
+    page: (main) =>
+      framedPage({
+        title: 'Ingest',
+        main,
+        live: true,
+        services: [{ name: 'Ingest', href: '/', current: true }],
+        places: [
+          { name: 'Products', href: '/', current: true },
+          { name: 'Quality', href: '/report' },
+          { name: 'Metrics', href: '/quality/metrics' },
+        ],
+      }),
   };
 }

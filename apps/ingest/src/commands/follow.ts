@@ -14,7 +14,6 @@ import { Follower } from '../harvesting/follower.ts';
 import { type Ingest, openIngest } from '../open-ingest.ts';
 import { qualityMetrics } from '../quality/quality-metrics.ts';
 import { qualityPage } from '../quality/quality-page.ts';
-import { qualityStyle } from '../quality/quality-style.ts';
 import { QualityWatch } from '../quality/quality-watch.ts';
 import type { Settings } from '../setting-rules.ts';
 import { exitCodes } from './exit-codes.ts';
@@ -107,7 +106,6 @@ async function serverOf(
   });
   const shown = new State(read());
   server.app.livePage('/', followPage(shown));
-  server.app.get('/style.css', (_request, reply) => reply.type('text/css').send(qualityStyle));
   server.app.get('/report', (_request, reply) => {
     if (watch.last === undefined) return reply.code(404).send('There is no table yet.\n');
     // The page is whole in itself, so that it can be kept: its style is in it.

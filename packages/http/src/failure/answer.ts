@@ -77,7 +77,7 @@ export class Failures {
     // A serializer that a handler has set might not take a text.
     reply.serializer(String);
     const isPage = wantsPage(request.headers.accept);
-    const body = isPage ? failurePage(failure, request.id) : bodyOf(failure, request.id);
+    const body = isPage ? failurePage(failure, request) : bodyOf(failure, request.id);
     reply.failure = { status: failure.status, type: isPage ? pageType : jsonType, body };
     reply.type(reply.failure.type).send(body);
   }

@@ -1,15 +1,21 @@
-import { STATUS_CODES } from 'node:http';
-import { html } from '../page/html.ts';
-import { page } from '../page/page.ts';
+import { errorPage } from '../page/kit/error-page.ts';
 import type { Failure } from './failure.ts';
 
-/** A failure for a person who sees it in a browser. */
-export function failurePage({ code, status, message }: Failure, id: string): string {
-  const title = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
-  const body = html`<h1>${title}</h1>
-<p>${message}</p>
-<p><code>${code}</code> <code>${id}</code></p>`;
-  return String(page({ title, body }));
+/** Number of the request, to quote, and its method. */
+export interface FailedRequest {
+  readonly id: string;
+  readonly method: string;
+}
+
+/**
+ * A failure for a person who sees it in a browser. A request that only reads is tried again by the
+ * page itself when `Retry-After` says so.
+ */
+export function failurePage(failure: Failure, request: FailedRequest): string {
+  const { code, status, message: detail, headers } = failure;
+  const seconds = Number(headers['retry-after']);
+  const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
+  return String(errorPage({ status, code, detail, requestId: request.id, retrySeconds }));
 }
 
 /** Whether a page is wanted rather than JSON: only who names HTML, and likes it as well, is. */

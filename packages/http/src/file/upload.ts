@@ -6,7 +6,7 @@ import fastifyMultipart, { type MultipartFile, type MultipartValue } from '@fast
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
 import { SpillwayError } from 'spillway';
-import { check, checkInteger, untilAborted } from 'spillway/internal';
+import { check, checkInteger, syncFolder, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { refuseBody } from '../request/unread-body.ts';
 
@@ -217,7 +217,7 @@ async function commit(files: readonly Staged[]): Promise<void> {
       }
       placed.push({ path, previous });
     }
-    for (const folder of new Set(files.map(({ path }) => dirname(path)))) await sync(folder);
+    for (const folder of new Set(files.map(({ path }) => dirname(path)))) await syncFolder(folder);
   } catch (error) {
     for (const { path, previous } of placed.reverse()) {
       await (previous === undefined ? remove(path) : rename(previous, path).catch(() => {}));
@@ -242,15 +242,6 @@ async function keepPrevious(path: string): Promise<string | undefined> {
 
 function besides(path: string, extension: string): string {
   return join(dirname(path), `.${randomUUID()}.${extension}`);
-}
-
-async function sync(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
 }
 
 async function remove(path: string): Promise<void> {

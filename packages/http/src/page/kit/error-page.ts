@@ -12,6 +12,8 @@ export interface ErrorPageOptions {
   readonly title?: string | undefined;
   /** Sentences for a person: what happened, and what it means for their work. */
   readonly text?: HtmlValue;
+  /** What the server says, in quiet words below. @default nothing */
+  readonly detail?: string | undefined;
   /** Seconds after which the page tries again by itself. @default it does not */
   readonly retrySeconds?: number | undefined;
   /** Address to try again. @default none */
@@ -112,6 +114,7 @@ ${dam(status)}
 <p class="code quiet">${status} · ${known.word}</p>
 <h1 id="fault">${title}</h1>
 <p>${options.text ?? known.text}</p>
+${options.detail !== undefined && html`<p class="small quiet">${options.detail}</p>`}
 ${retrySeconds !== undefined && countdown(retrySeconds)}
 <div class="row">${again}${links.map((link) => button({ label: link.name, href: link.href }))}</div>
 <details class="small quiet"><summary>For whoever looks after this server</summary>
