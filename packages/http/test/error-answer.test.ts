@@ -207,6 +207,27 @@ describe('errorAnswers', () => {
     assert.doesNotMatch(text, /<b /);
   });
 
+  it('answers with a page that tries again by itself, only if the request read', async () => {
+    await using server = await open((app) => {
+      const busy = { code: 'BUSY', status: 503, retryable: true };
+      app.route({
+        method: ['GET', 'POST'],
+        url: '/',
+        handler: async () => {
+          throw new SpillwayError(busy, 'busy', { retryAfterMs: 7_000 });
+        },
+      });
+    });
+    const headers = { accept: 'text/html', 'x-request-id': 'mine' };
+    const read = await (await fetch(server.url, { headers })).text();
+    assert.match(read, /Busy for a moment/);
+    assert.match(read, /data-again="7"/);
+    assert.match(read, /<span class="mono">mine<\/span>/);
+    const changed = await (await fetch(server.url, { headers, method: 'POST' })).text();
+    assert.match(changed, /Busy for a moment/);
+    assert.doesNotMatch(changed, /data-again|refresh/);
+  });
+
   it('gives a page only to who names HTML and likes it no less than JSON', () => {
     assert.equal(wantsPage(undefined), false);
     assert.equal(wantsPage('*/*'), false);
