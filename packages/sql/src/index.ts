@@ -4,11 +4,6 @@ export { type SqlErrorCode, sqlError, sqlErrorCodes } from './errors.ts';
 export type { DatabaseKind, Migration } from './migrate.ts';
 export { type DatabaseOptions, openDatabase } from './open-database.ts';
 export {
-  PostgresChannel,
-  type PostgresChannelListener,
-  type PostgresChannelStats,
-} from './postgres/channel.ts';
-export {
   PostgresEngine,
   type PostgresEngineOptions,
   type PostgresStats,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Json, Store } from 'spillway';
+import { type Json, type Store, systemClock } from 'spillway';
 import { PostgresServer } from 'spillway-fixtures/postgres';
 import { type Database, openDatabase } from 'spillway-sql';
 
@@ -27,9 +27,7 @@ describe('the Store on Postgres', () => {
   const get = async (name: string) => (await store.read([name])).records[0];
 
   /** Lets so much time pass on the store's clock. */
-  const pass = (ms: number) =>
-    server.ask(`update spillway_store_state set now = greatest(
-      now, extract(epoch from clock_timestamp())::double precision * 1000) + ${ms}`);
+  const pass = (ms: number) => server.ask(`update spillway_store_state set now = now + ${ms}`);
 
   it('gives back exactly what was put, whatever JSON it is', async () => {
     const value = { z: [null, true, 1.5, -0.1, 1e21], a: 'é\u0000\ud800 "\\', '': { deep: [[]] } };
@@ -109,6 +107,41 @@ describe('the Store on Postgres', () => {
     assert.ok(now >= Date.now() + 3_500_000);
     const done = await store.commit([{ name: 'b', value: 2, ifVersion: 0 }]);
     assert.ok(done && done.now >= now);
+  });
+
+  it('goes on at once when the clock of the server had been ahead', async () => {
+    await write('ahead', 1);
+    await server.ask('update spillway_store_state set now = now + 3600000, wall = wall + 3600000');
+    const done = await store.commit([{ name: 'ahead', value: 1, ttlMs: 20 }]);
+    await new Promise<void>((resolve) => systemClock.after(40, resolve));
+    const { now, records } = await store.read(['ahead']);
+    assert.ok(now >= (done?.now ?? Infinity) + 20, `${now}`);
+    assert.equal(records[0], undefined);
+  });
+
+  it('tells those who watch a name of changes, also after its connection was cut', async () => {
+    let told = Promise.withResolvers<void>();
+    using watch = store.watch?.(['w/a', 'w/b'], () => told.resolve());
+    assert.ok(watch);
+    const next = async () => {
+      await told.promise;
+      told = Promise.withResolvers<void>();
+    };
+    // Told first when it listens, since something may have changed before.
+    await next();
+    while (!watch.isLive) await next();
+    await using other = await database.store();
+    await other.commit([{ name: 'w/b', value: 1 }]);
+    await next();
+    await other.commit([{ name: 'w/a' }]);
+    await next();
+    await server.ask(
+      "select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'",
+    );
+    await next();
+    while (!watch.isLive) await next();
+    await other.commit([{ name: 'w/a', value: 2 }]);
+    await next();
   });
 
   it('lists by prefix in the order of names, at most so many', async () => {

@@ -1,4 +1,12 @@
-import { type Clock, deadline, type Random, type Store, systemClock, systemRandom } from 'spillway';
+import {
+  type Clock,
+  deadline,
+  type Random,
+  type Store,
+  type StoreWatch,
+  systemClock,
+  systemRandom,
+} from 'spillway';
 import { check, checkInteger, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { Channel, ChannelListener } from './channel.ts';
@@ -40,6 +48,8 @@ export interface StoreChannelStats {
 interface Subscription {
   /** The number of the next message to be heard. */
   next: number;
+  /** Tells of messages, where the store can. */
+  readonly watch: StoreWatch | undefined;
   readonly listeners: Set<ChannelListener>;
 }
 
@@ -52,10 +62,12 @@ const topicsMax = 1_000;
 const batchMax = 64;
 /** The longest pause before a commit that came too late is tried again, in milliseconds. */
 const pauseMsMax = 10;
+/** A store that tells of messages is polled so many times more rarely, in case one went unheard. */
+const watchedPolls = 20;
 
 /**
  * A channel on any store: a ring of the last 1,024 messages of each topic, which every subscriber
- * polls. What arrives late by more than that, or by a minute, is lost and told to be lost.
+ * reads when the store tells of a message, or polls where it cannot. What arrives late by more than that, or by a minute, is lost and told to be lost.
  */
 export class StoreChannel implements Channel, AsyncDisposable {
   readonly #store: Store;
@@ -73,6 +85,8 @@ export class StoreChannel implements Channel, AsyncDisposable {
   readonly #working = new Set<Promise<void>>();
   #timer: Disposable | undefined;
   #polling = false;
+  /** Whether there was news since the poll that is under way began. */
+  #isBehind = false;
 
   constructor(options: StoreChannelOptions) {
     const { store, pollMs = 50, bytesMax = 1_048_576, queueMax = 1_000 } = options;
@@ -125,7 +139,10 @@ export class StoreChannel implements Channel, AsyncDisposable {
     const { records } = await this.#store.read([headName(topic)], { signal: limit.signal });
     this.#closing.signal.throwIfAborted();
     const known = this.#topics.get(topic);
-    const subscription = known ?? { next: headCount(records[0]), listeners: new Set() };
+    const watch =
+      known === undefined ? this.#store.watch?.([headName(topic)], this.#hear) : undefined;
+    const next = headCount(records[0]);
+    const subscription = known ?? { next, watch, listeners: new Set<ChannelListener>() };
     // One object for each call: a listener may be given twice.
     const own: ChannelListener = {
       message: (bytes) => listener.message(bytes),
@@ -138,6 +155,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
       [Symbol.dispose]: () => {
         subscription.listeners.delete(own);
         const isLast = subscription.listeners.size === 0;
+        if (isLast) subscription.watch?.[Symbol.dispose]();
         if (isLast && this.#topics.get(topic) === subscription) this.#topics.delete(topic);
         this.#arm();
       },
@@ -147,6 +165,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
   /** Publishes and hears no more; resolves when nothing is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error('the channel is closed'));
+    for (const { watch } of this.#topics.values()) watch?.[Symbol.dispose]();
     this.#topics.clear();
     this.#arm();
     await Promise.all(this.#working);
@@ -213,11 +232,19 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
     if (this.#topics.size === 0 || this.#polling) return;
-    this.#timer = this.#clock.after(this.#pollMs, () => this.#work(this.#poll()));
+    const isTold = this.#topics.values().every(({ watch }) => watch?.isLive === true);
+    const ms = isTold ? watchedPolls * this.#pollMs : this.#pollMs;
+    this.#timer = this.#clock.after(this.#isBehind ? 0 : ms, () => this.#work(this.#poll()));
   }
+
+  readonly #hear = (): void => {
+    this.#isBehind = true;
+    this.#arm();
+  };
 
   async #poll(): Promise<void> {
     this.#polling = true;
+    this.#isBehind = false;
     try {
       using limit = deadline(this.#clock, this.#storeMsMax, this.#closing.signal);
       const topics = [...this.#topics];

@@ -3,17 +3,28 @@ import type { Migration } from '../migrate.ts';
 /** How many expired records one call removes at most. */
 const purgeMax = 100;
 
+/** The parts in which versions of the commit function differ. */
+interface CommitParts {
+  /** Parameters behind the common ones, with a comma before each. */
+  readonly parameters: string;
+  readonly columns: string;
+  /** Moves `state.now` on. */
+  readonly time: string;
+  /** Follows each change of the record `names[i]`. */
+  readonly tell: string;
+  readonly state: string;
+}
+
 /**
  * Commits take turns by locking the one row of the state: so versions grow in the order in which
  * commits become visible, no two of them can wait for each other, and nothing changes between
  * check and write. The row stays locked for one write to disk, hence many commits per call.
- * Its time never goes back, whatever the server's clock does.
  */
-const commitFunction = `
+const commitFunction = ({ parameters, columns, time, tell, state }: CommitParts): string => `
 create function spillway_store_commit(
   ends integer[], names text[], if_versions bigint[], new_values text[], ttls double precision[],
-  is_check boolean[]
-) returns table (now double precision, version bigint) language plpgsql as $body$
+  is_check boolean[]${parameters}
+) returns table (now double precision, version bigint${columns}) language plpgsql as $body$
 declare
   at integer := 1;
   last integer;
@@ -22,8 +33,7 @@ declare
 begin
   select * into strict state from spillway_store_state for update;
   foreach last in array ends loop
-    state.now := greatest(
-      state.now, extract(epoch from clock_timestamp())::double precision * 1000);
+${time}
     now := state.now;
     version := 0;
     for i in at..last loop
@@ -47,18 +57,48 @@ begin
             values (names[i], new_values[i], spillway_store_commit.version, now + ttls[i])
             on conflict (name) do update set value = excluded.value,
               version = excluded.version, expires_at = excluded.expires_at;
-        end if;
+        end if;${tell}
       end loop;
     end if;
     return next;
     at := last + 1;
   end loop;
-  update spillway_store_state s set now = state.now, version = state.version;
+  update spillway_store_state s set now = state.now, version = state.version${state};
   delete from spillway_store s where s.name in (
     select e.name from spillway_store e where e.expires_at <= now
       order by e.expires_at limit ${purgeMax});
 end
 $body$`;
+
+/** Time was the latest of all: it stood still after a commit by a clock that was ahead. */
+const firstParts: CommitParts = {
+  parameters: '',
+  columns: '',
+  time: `    state.now := greatest(
+      state.now, extract(epoch from clock_timestamp())::double precision * 1000);`,
+  tell: '',
+  state: '',
+};
+
+/** The channel of `LISTEN` and `NOTIFY` for the changes of one record. */
+export const notifyPrefix = 'spillway_';
+
+/**
+ * Store time goes on by the differences of the server's clock, from the last commit and from what
+ * the caller has seen last. Each changed record is told on a channel of its own, so the server
+ * wakes nobody but those who watch it.
+ */
+const secondParts: CommitParts = {
+  parameters: ', seen double precision, seen_wall double precision',
+  columns: ', wall double precision',
+  time: `    wall := extract(epoch from clock_timestamp())::double precision * 1000;
+    state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
+      seen + greatest(0, wall - seen_wall));
+    state.wall := wall;`,
+  tell: `
+        perform pg_notify('${notifyPrefix}' || md5(names[i]), '');`,
+  state: ', wall = state.wall',
+};
 
 /** The tables and functions that {@link PostgresStore} needs. */
 export const storeMigrations: readonly Migration[] = [
@@ -73,27 +113,40 @@ export const storeMigrations: readonly Migration[] = [
       'create table spillway_store_state ' +
         '(now double precision not null, version bigint not null)',
       'insert into spillway_store_state values (0, 0)',
-      commitFunction,
+      commitFunction(firstParts),
+    ],
+  },
+  {
+    number: 2,
+    name: 'time by differences, and telling of changes',
+    statements: [
+      'alter table spillway_store_state add column wall double precision',
+      'drop function spillway_store_commit' +
+        '(integer[], text[], bigint[], text[], double precision[], boolean[])',
+      commitFunction(secondParts),
     ],
   },
 ];
 
-/** The clock is read once, and one statement sees one moment. */
-const clock =
-  'with clock as materialized ' +
-  '(select greatest(now, extract(epoch from clock_timestamp())::double precision * 1000) as now ' +
-  'from spillway_store_state) ';
+/** The clock is read once, and one statement sees one moment; `$1`, `$2` are what was seen last. */
+const clock = `with wall as materialized
+    (select extract(epoch from clock_timestamp())::double precision * 1000 as wall),
+  clock as materialized (select wall.wall, greatest(
+    state.now + greatest(0, wall.wall - coalesce(state.wall, state.now)),
+    $1::double precision + greatest(0, wall.wall - $2::double precision)) as now
+    from spillway_store_state state, wall) `;
 
 export const readSql: string =
-  `${clock} select clock.now, s.value, s.version, s.expires_at from clock ` +
-  'left join unnest($1::text[]) with ordinality as wanted (name, at) on true ' +
+  `${clock} select clock.now, clock.wall, s.value, s.version, s.expires_at from clock ` +
+  'left join unnest($3::text[]) with ordinality as wanted (name, at) on true ' +
   'left join spillway_store s on s.name = wanted.name ' +
   'and (s.expires_at is null or s.expires_at > clock.now) order by wanted.at';
 
 export const listSql: string =
-  `${clock} select s.name, s.value, s.version, s.expires_at from clock, spillway_store s ` +
-  'where s.name ^@ $1 and s.name > $3 and (s.expires_at is null or s.expires_at > clock.now) ' +
-  'order by s.name limit $2';
+  `${clock} select clock.now, clock.wall, s.name, s.value, s.version, s.expires_at ` +
+  'from clock, spillway_store s ' +
+  'where s.name ^@ $3 and s.name > $5 and (s.expires_at is null or s.expires_at > clock.now) ' +
+  'order by s.name limit $4';
 
 export const commitSql: string =
-  'select now, version from spillway_store_commit($1, $2, $3, $4, $5, $6)';
+  'select now, version, wall from spillway_store_commit($1, $2, $3, $4, $5, $6, $7, $8)';

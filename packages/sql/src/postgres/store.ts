@@ -9,6 +9,7 @@ import {
   type StoredRecord,
   type StoreListOptions,
   type StoreReading,
+  type StoreWatch,
 } from 'spillway';
 import {
   checkStoreChanges,
@@ -21,6 +22,7 @@ import { untilInterrupted } from '../connection.ts';
 import { migrate } from '../migrate.ts';
 import type { PostgresEngine } from './engine.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
+import { PostgresWatcher } from './watcher.ts';
 
 /** How many commits go to the server in one call. */
 const groupMax = 256;
@@ -28,6 +30,7 @@ const groupMax = 256;
 interface Row {
   readonly name: string;
   readonly now: number;
+  readonly wall: number;
   readonly value: string | null;
   readonly version: number;
   readonly expires_at: number | null;
@@ -46,12 +49,17 @@ interface Pending extends PromiseWithResolvers<StoreCommit | undefined> {
  */
 export class PostgresStore implements Store {
   readonly #engine: PostgresEngine;
+  readonly #watcher: PostgresWatcher;
+  /** The latest store time that this process has seen, and the server's clock at that moment. */
+  #seen: number | null = null;
+  #seenWall: number | null = null;
   #pending: Pending[] = [];
   #sending: Promise<void> | undefined;
 
   /** The tables must be there already: {@link PostgresStore.open} sees to that. */
   constructor(engine: PostgresEngine) {
     this.#engine = engine;
+    this.#watcher = new PostgresWatcher(engine);
   }
 
   /** Makes the tables if they are not there; whoever opened the engine closes it. */
@@ -75,6 +83,11 @@ export class PostgresStore implements Store {
     signal?.throwIfAborted();
     const rows = await this.#select(listSql, [prefix, max, after], signal);
     return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
+  }
+
+  watch(names: readonly string[], changed: () => void): StoreWatch {
+    checkStoreNames(names);
+    return this.#watcher.watch(names, changed);
   }
 
   async commit(
@@ -104,6 +117,7 @@ export class PostgresStore implements Store {
 
   /** Resolves when nothing is under way; the engine stays open. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#watcher.close();
     await this.#sending;
   }
 
@@ -114,7 +128,10 @@ export class PostgresStore implements Store {
   ): Promise<readonly Row[]> {
     const session = await this.#engine.session(signal);
     try {
-      return (await session.query(sql, values, { commits: false })).rows;
+      const known = [this.#seen, this.#seenWall];
+      const { rows } = await session.query(sql, [...known, ...values], { commits: false });
+      this.#see(rows[0]);
+      return rows;
     } finally {
       session.close();
     }
@@ -125,7 +142,9 @@ export class PostgresStore implements Store {
       const group = this.#pending.splice(0, groupMax);
       try {
         const rows = await this.#send(group);
-        for (const [at, { now, version }] of rows.entries()) {
+        for (const [at, row] of rows.entries()) {
+          const { now, version } = row;
+          this.#see(row);
           group[at]?.resolve(version === null ? undefined : { now, version });
         }
       } catch (error) {
@@ -137,7 +156,7 @@ export class PostgresStore implements Store {
 
   async #send(
     group: readonly Pending[],
-  ): Promise<readonly { now: number; version: number | null }[]> {
+  ): Promise<readonly { now: number; wall: number; version: number | null }[]> {
     const session = await this.#engine.session();
     try {
       let end = 0;
@@ -153,11 +172,20 @@ export class PostgresStore implements Store {
         group.flatMap(({ values }) => values),
         all.map(({ ttlMs }) => ttlMs ?? null),
         all.map(({ checkOnly }) => checkOnly ?? false),
+        this.#seen,
+        this.#seenWall,
       ];
       return (await session.query(commitSql, columns, { commits: true })).rows;
     } finally {
       session.close();
     }
+  }
+
+  /** Answers may overtake each other: an older one tells nothing new. */
+  #see(row: { readonly now: number; readonly wall: number } | undefined): void {
+    if (row === undefined || row.now < (this.#seen ?? 0)) return;
+    this.#seen = row.now;
+    this.#seenWall = row.wall;
   }
 }
 

@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto';
+import type pg from 'pg';
+import { deadline, type StoreWatch } from 'spillway';
+import { untilAborted } from 'spillway/internal';
+import type { PostgresEngine } from './engine.ts';
+import { notifyPrefix } from './store-schema.ts';
+
+/** How long to wait before connecting again, and how often to see whether the server is there. */
+const pauseMs = 500;
+const checkMs = 15_000;
+
+/**
+ * Listens for changes of records on one connection of its own, which is opened with the first watch
+ * and again when it breaks. Whoever watches is told then as well, since a change may have been
+ * missed.
+ */
+export class PostgresWatcher {
+  readonly #engine: PostgresEngine;
+  /** The callbacks by channel; no empty sets. */
+  readonly #channels = new Map<string, Set<() => void>>();
+  /** The channels that the server tells of. */
+  readonly #heard = new Set<string>();
+  readonly #closing = new AbortController();
+  #client: pg.Client | undefined;
+  #listening: Promise<void> | undefined;
+
+  constructor(engine: PostgresEngine) {
+    this.#engine = engine;
+  }
+
+  watch(names: readonly string[], changed: () => void): StoreWatch {
+    const channels = names.map(channelOf);
+    // One function for each call: the same one may be given twice.
+    const own = () => changed();
+    for (const channel of channels) {
+      this.#channels.set(channel, (this.#channels.get(channel) ?? new Set()).add(own));
+      void this.#listenTo(channel);
+    }
+    if (!this.#closing.signal.aborted) this.#listening ??= this.#run();
+    const isLive = () => channels.every((channel) => this.#heard.has(channel));
+    return {
+      get isLive() {
+        return isLive();
+      },
+      [Symbol.dispose]: () => {
+        for (const channel of channels) this.#forget(channel, own);
+      },
+    };
+  }
+
+  /** Hears no more; the engine stays open. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#channels.clear();
+    await this.#listening;
+  }
+
+  #forget(channel: string, own: () => void): void {
+    const callbacks = this.#channels.get(channel);
+    callbacks?.delete(own);
+    if (callbacks?.size !== 0) return;
+    this.#channels.delete(channel);
+    if (!this.#heard.delete(channel)) return;
+    this.#client?.query(`unlisten ${channel}`).catch(() => {});
+  }
+
+  /** Tells its watchers once it listens: what changed before that went unheard. */
+  async #listenTo(channel: string): Promise<void> {
+    if (this.#client === undefined || this.#heard.has(channel)) return;
+    try {
+      await this.#client.query(`listen ${channel}`);
+      if (!this.#channels.has(channel)) return;
+      this.#heard.add(channel);
+      this.#tell(channel);
+    } catch {
+      // The connection is broken: with the next one all channels are listened to again.
+    }
+  }
+
+  readonly #hear = ({ channel }: pg.Notification): void => this.#tell(channel);
+
+  #tell(channel: string): void {
+    for (const changed of this.#channels.get(channel) ?? []) changed();
+  }
+
+  /** Keeps one connection listening, and opens another when it breaks. */
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        const client = await this.#engine.connect();
+        try {
+          client.on('notification', this.#hear);
+          this.#client = client;
+          for (const channel of this.#channels.keys()) await this.#listenTo(channel);
+          await this.#untilBroken(client);
+        } finally {
+          this.#client = undefined;
+          this.#heard.clear();
+          client.off('notification', this.#hear);
+          await client.end().catch(() => {});
+        }
+      } catch {
+        // It is tried again for as long as the store is open; meanwhile watchers look by themselves.
+      }
+      if (!signal.aborted) await this.#pause(pauseMs, signal);
+    }
+  }
+
+  /** Returns when the connection has ended, does not answer any more, or is not needed. */
+  async #untilBroken(client: pg.Client): Promise<void> {
+    const { clock, deadlineMs } = this.#engine;
+    const ended = new AbortController();
+    client.once('end', () => ended.abort());
+    const stop = AbortSignal.any([this.#closing.signal, ended.signal]);
+    while (!stop.aborted) {
+      await this.#pause(checkMs, stop);
+      if (stop.aborted) return;
+      using limit = deadline(clock, Math.min(deadlineMs, checkMs), stop);
+      try {
+        await untilAborted(client.query('select 1'), limit.signal);
+      } catch {
+        client.connection.stream.destroy();
+        return;
+      }
+    }
+  }
+
+  #pause(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const end = (): void => {
+      timer[Symbol.dispose]();
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = this.#engine.clock.after(ms, end);
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true });
+    return promise;
+  }
+}
+
+/** Channel names are short: the hash is that of `md5` in the commit function. */
+function channelOf(name: string): string {
+  return `${notifyPrefix}${createHash('md5').update(name).digest('hex')}`;
+}
