@@ -67,7 +67,8 @@ const watchedPolls = 20;
 
 /**
  * A channel on any store: a ring of the last 1,024 messages of each topic, which every subscriber
- * reads when the store tells of a message, or polls where it cannot. What arrives late by more than that, or by a minute, is lost and told to be lost.
+ * reads when the store tells of a message, or polls where it cannot. What arrives late by more than
+ * that, or by a minute, is lost and told to be lost.
  */
 export class StoreChannel implements Channel, AsyncDisposable {
   readonly #store: Store;

@@ -101,7 +101,7 @@ export class PostgresWatcher {
           await client.end().catch(() => {});
         }
       } catch {
-        // It is tried again for as long as the store is open; meanwhile watchers look by themselves.
+        // Tried again for as long as the store is open; meanwhile watchers look by themselves.
       }
       if (!signal.aborted) await this.#pause(pauseMs, signal);
     }
