@@ -60,8 +60,8 @@ function productTable(rows: readonly ProductOutcome[]): Html {
       { name: 'Trades', cell: ({ tradesInAll }) => decimal(tradesInAll), numeric: true },
       { name: 'Up to id', cell: ({ nextId }) => lastId(nextId), numeric: true, fold: 'away' },
       { name: 'Newest id', cell: ({ toId }) => lastId(toId), numeric: true, fold: 'away' },
-      { name: 'Progress', cell: progressOf, fold: 'named' },
       { name: 'Gaps', cell: ({ gaps }) => decimal(gaps), numeric: true },
+      { name: 'Progress', cell: progressOf, fold: 'named' },
     ],
   });
 }

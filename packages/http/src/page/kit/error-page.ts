@@ -12,7 +12,7 @@ export interface ErrorPageOptions {
   readonly title?: string | undefined;
   /** Sentences for a person: what happened, and what it means for their work. */
   readonly text?: HtmlValue;
-  /** What the server says, in quiet words below. @default nothing */
+  /** Message of the server: below the text for 4xx, folded away for 5xx. @default none */
   readonly detail?: string | undefined;
   /** Seconds after which the page tries again by itself. @default it does not */
   readonly retrySeconds?: number | undefined;
@@ -100,7 +100,8 @@ function explanationOf(status: number): Explanation {
 
 /** A page that says no: what happened, what it means, what happens next, what a person can do. */
 export function errorPage(options: ErrorPageOptions): Html {
-  const { status, code, requestId, retrySeconds, href, frame } = options;
+  const { status, code, detail, requestId, retrySeconds, href, frame } = options;
+  const isTheirs = detail !== undefined && status < 500;
   const known = explanationOf(status);
   const title = options.title ?? known.title;
   const { links = [{ name: 'Start page', href: frame?.home ?? '/' }] } = options;
@@ -109,12 +110,13 @@ export function errorPage(options: ErrorPageOptions): Html {
   if (requestId !== undefined) {
     details.push(['Request', html`<span class="mono">${requestId}</span>`]);
   }
+  if (detail !== undefined && !isTheirs) details.push(['Message', detail]);
   const main = html`<section class="fault" aria-labelledby="fault">
 ${dam(status)}
 <p class="code quiet">${status} · ${known.word}</p>
 <h1 id="fault">${title}</h1>
 <p>${options.text ?? known.text}</p>
-${options.detail !== undefined && html`<p class="small quiet">${options.detail}</p>`}
+${isTheirs && html`<p class="small quiet">${detail}</p>`}
 ${retrySeconds !== undefined && countdown(retrySeconds)}
 <div class="row">${again}${links.map((link) => button({ label: link.name, href: link.href }))}</div>
 <details class="small quiet"><summary>For whoever looks after this server</summary>
