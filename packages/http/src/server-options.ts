@@ -23,7 +23,10 @@ export interface ServerOptions {
   readonly port?: number | undefined;
   /** Certificate and key; without them the server speaks plain HTTP. */
   readonly https?: TlsOptions | undefined;
-  /** The lane of routes that name none. @default 256 at once, 2,048 waiting, 20 s */
+  /**
+   * One lane for all routes that name none. @default one for each route, inside one root: 256 at
+   * once, 2,048 waiting, 20 s; clients are served in turn
+   */
   readonly lane?: Lane | undefined;
   /** The interface for operators. @default it listens nowhere */
   readonly operator?: OperatorOptions | undefined;
@@ -75,6 +78,8 @@ export interface ServerOptions {
   readonly lameDuckMs?: number | undefined;
   /** How long a handler may hold the event loop at a stretch, in ms; 1 by default. */
   readonly loopMsMax?: number | undefined;
+  /** Milliseconds the event loop may be late before requests are refused. @default 1_000 */
+  readonly loopDelayMsMax?: number | undefined;
   /** What pages may load. @default "default-src 'self'" */
   readonly contentSecurityPolicy?: string | undefined;
   /**

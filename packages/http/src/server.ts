@@ -4,7 +4,7 @@ import fastify, {
   type FastifyReply,
   type FastifyServerOptions,
 } from 'fastify';
-import { type Clock, type CloseOptions, deadline, Lane, type Part, systemClock } from 'spillway';
+import { type Clock, type CloseOptions, deadline, type Part, systemClock } from 'spillway';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
 import { readJson } from './body/json.ts';
@@ -26,6 +26,7 @@ import { answerClientError } from './request/client-error.ts';
 import { Connections } from './request/connections.ts';
 import { type Guard, guardHook, type Refuse } from './request/guard.ts';
 import { Headers, requestId } from './request/headers.ts';
+import { LoopGuard } from './request/loop-guard.ts';
 import { checkServerOptions, type ServerLimits, type ServerOptions } from './server-options.ts';
 import { refuseBlocked } from './session/blocked.ts';
 import { csrf } from './session/csrf.ts';
@@ -44,13 +45,6 @@ const lookMs = 1_000;
  * enough to close ten thousand sockets on a busy machine, and then nothing would be closed.
  */
 const pluginMsMax = 60_000;
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Set on the routes for orchestrators and balancers, which no guard holds up. */
-    readonly probe?: 'live' | 'ready' | undefined;
-  }
-}
 
 interface HttpServerParts {
   readonly operator: Operator;
@@ -91,6 +85,7 @@ export class HttpServer implements Part, AsyncDisposable {
 
   async start({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted();
+    await this.app.ready();
     await this.operator.start();
     try {
       await this.app.listen({ ...this.#listen, backlog });
@@ -143,13 +138,17 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   ) as unknown as FastifyInstance;
   failures = new Failures(app, { errors, headers, routes, isLogging: log === undefined });
   const connections = connectionsOf(app, options, limits);
+  const loop = new LoopGuard(options.loopDelayMsMax ?? 1_000);
+  app.addHook('onListen', async () => loop.start());
+  app.addHook('onClose', async () => loop[Symbol.dispose]());
   app.setGenReqId(requestId);
   routes.follow(app);
   const refuse: Refuse = (error, reply, config) => failures.refuse(error, reply, config);
   const answerProbe: Guard = (_request, reply, { probe }) => {
     headers.set(reply);
     if (probe === undefined) return undefined;
-    const isFine = probe === 'live' || (operator.unready.length === 0 && !connections.isFading);
+    const isReady = operator.unready.length === 0 && !connections.isFading && !loop.isStarved;
+    const isFine = probe === 'live' || isReady;
     reply
       .code(isFine ? 200 : 503)
       .header('cache-control', 'no-store')
@@ -160,8 +159,9 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   const guards: (Guard | undefined)[] = [
     answerProbe,
     connections.guard,
+    loop.guard,
     options.rate && limitRates(options.rate, app),
-    laneGuard(app, { lane: options.lane ?? defaultLane(clock), routes, clock }),
+    laneGuard(app, { lane: options.lane, routes, clock }),
     bodyGuard(app, options.bodyTypes),
     options.primaryOnly && requirePrimary(options.primaryOnly),
     options.blockedUsers && refuseBlocked(options.blockedUsers),
@@ -186,10 +186,6 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(host.plugin);
   answerUnrouted(app);
   return new HttpServer(app, { operator, connections, options });
-}
-
-function defaultLane(clock: Clock): Lane {
-  return new Lane({ name: 'default', limit: 256, queueMax: 2_048, deadlineMs: 20_000, clock });
 }
 
 function connectionsOf(

@@ -215,6 +215,61 @@ describe('one client', () => {
   });
 });
 
+describe('a server as it comes', () => {
+  it('keeps a route open though another is slow and full', async () => {
+    const release = Promise.withResolvers<void>();
+    await using server = await open((app) => {
+      app.get('/slow', async () => {
+        await release.promise;
+        return 'slow';
+      });
+      app.get('/quick', async () => 'quick');
+    });
+    const slow = Array.from({ length: 300 }, () => ask(`${server.url}/slow`));
+    const statsOf = async () => {
+      const { payload } = await server.operator.app.inject('/-/stats');
+      return JSON.parse(payload).parts.routes.stats.lanes as { name: string; inside: number }[];
+    };
+    for (let inside = 0; inside < 256; ) {
+      await new Promise((resolve) => setImmediate(resolve));
+      inside = (await statsOf()).find(({ name }) => name === 'GET /slow')?.inside ?? 0;
+    }
+    assert.equal((await ask(`${server.url}/quick`)).status, 200);
+    release.resolve();
+    for (const { status } of await Promise.all(slow)) assert.equal(status, 200);
+  });
+
+  it('refuses while its event loop is starved, and says that it is not ready', async () => {
+    await using server = await open((app) => app.get('/', async () => 'x'), {
+      loopDelayMsMax: 50,
+      log: false,
+    });
+    assert.equal((await ask(server.url)).status, 200);
+    const hold = () => {
+      const until = performance.now() + 200;
+      while (performance.now() < until);
+    };
+    // Longer than a look and the delay allowed, again and again.
+    const statuses: number[] = [];
+    let isReady = true;
+    for (let i = 0; i < 30 && (isReady || !statuses.includes(503)); i += 1) {
+      hold();
+      await new Promise((resolve) => setImmediate(resolve));
+      const asked = Promise.all([ask(server.url), ask(`${server.url}/-/ready`)]);
+      hold();
+      const [own, ready] = await asked;
+      statuses.push(own.status);
+      isReady = ready.status === 200;
+    }
+    assert.ok(statuses.includes(503));
+    assert.equal(isReady, false);
+    for (let status = 503; status !== 200; ) {
+      await new Promise((resolve) => setImmediate(resolve));
+      status = (await ask(server.url)).status;
+    }
+  });
+});
+
 describe('a server that closes', () => {
   it('says that it is not ready, and answers until balancers have noticed', async () => {
     const clock = new VirtualClock();

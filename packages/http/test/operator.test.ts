@@ -85,7 +85,7 @@ describe('operator endpoints', () => {
       [
         { method: 'GET', path: '/items/:id', lane: 'search', domain: 'thread', rate: null },
         {
-          ...{ method: 'POST', path: '/items', lane: 'default', domain: 'loop' },
+          ...{ method: 'POST', path: '/items', lane: 'POST /items', domain: 'loop' },
           rate: { limit: 5, windowMs: 1_000 },
         },
       ].map((route) => ({ ...route, broken: false })),
@@ -204,11 +204,11 @@ describe('operator endpoints', () => {
       [
         ['/slow', 'searches', true],
         ['/other', 'root', false],
-        ['/plain', 'default', false],
+        ['/plain', 'GET /plain', false],
       ],
     );
     const { parts } = await read('stats');
-    assert.deepEqual(new Set(Object.keys(parts)), new Set(['default', 'root']));
+    assert.deepEqual(new Set(Object.keys(parts)), new Set(['routes', 'root']));
     assert.equal(parts.root.stats.lanes[0].finished, 1);
   });
 });

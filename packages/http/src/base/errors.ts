@@ -27,6 +27,7 @@ const faults = {
   RATE_EXCEEDED: { status: 429, retryable: true },
   REQUEST_INVALID: { status: 400, retryable: false },
   REQUEST_SLOW: { status: 408, retryable: true },
+  SERVER_BUSY: { status: 503, retryable: true },
   SERVER_STOPPING: { status: 503, retryable: true },
   SESSION_TOO_LARGE: { status: 500, retryable: false },
   SOCKETS_FULL: { status: 503, retryable: true },

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { FastifyInstance, RouteOptions } from 'fastify';
-import { type Clock, Lane, type Quantiles, systemClock } from 'spillway';
+import { type Clock, type Lane, type Quantiles, systemClock } from 'spillway';
 import { checkNumber, Histogram } from 'spillway/internal';
 import { plain } from '../base/plain.ts';
 import type { MetricFamily, MetricSample } from './exposition.ts';
@@ -12,6 +12,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Where the route does its work. @default 'loop' */
     domain?: Domain | undefined;
+    /** Set on the routes for orchestrators and balancers, which no guard holds up. */
+    readonly probe?: 'live' | 'ready' | undefined;
     /** The numbers of the route; set by the server. */
     numbers?: RouteNumbers | undefined;
   }
@@ -47,6 +49,8 @@ export class RouteNumbers {
   readonly path: string;
   /** Undefined for requests that no route takes. */
   readonly route: RouteOptions | undefined;
+  /** The lane that its requests enter. */
+  lane: Lane | undefined = undefined;
   /** Where the route was declared. */
   readonly scope: FastifyInstance | undefined;
   /** By status; 0 when the client left before the end of its answer. */
@@ -81,12 +85,12 @@ export class RouteNumbers {
 
   stats(now: number, loopMsMax: number): RouteStats {
     this.#rotate(now);
-    const { lane, domain = 'loop', rate = null } = this.route?.config ?? {};
+    const { domain = 'loop', rate = null } = this.route?.config ?? {};
     const loopMs = Histogram.quantiles([this.loopMs]);
     return {
       method: this.method,
       path: this.path,
-      lane: lane?.name ?? null,
+      lane: this.lane?.name ?? null,
       domain,
       rate: plain(rate),
       answers: Object.fromEntries(this.byStatus()),
@@ -177,8 +181,19 @@ export class Routes {
 
   /** The lanes that routes enter. */
   get lanes(): ReadonlySet<Lane> {
-    const lanes = this.#routes.map(({ route }) => route?.config?.lane);
-    return new Set(lanes.filter((lane) => lane instanceof Lane));
+    return new Set(this.#routes.map(({ lane }) => lane).filter((lane) => lane !== undefined));
+  }
+
+  /** Gives each route its lane: the one it names, or a new one that it shares with its HEAD. */
+  giveLanes(create: (name: string, created: number) => Lane): void {
+    const own = new Map<string, Lane>();
+    for (const numbers of this.#routes) {
+      const { route, method, path } = numbers;
+      if (route?.config?.probe !== undefined) continue;
+      const name = `${method === 'HEAD' ? 'GET' : method} ${path}`;
+      numbers.lane = route?.config?.lane ?? own.get(name) ?? create(name, own.size);
+      if (route?.config?.lane === undefined) own.set(name, numbers.lane);
+    }
   }
 
   get stats(): RouteStats[] {

@@ -1,7 +1,7 @@
 import type { WebsocketHandler } from '@fastify/websocket';
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import type { Clock, Lane } from 'spillway';
+import { type Clock, Lane } from 'spillway';
 import { check } from 'spillway/internal';
 import type { Routes } from '../operator/routes.ts';
 import type { Guard } from './guard.ts';
@@ -35,17 +35,28 @@ export const admission: FastifyPluginAsync<AdmissionOptions> = fastifyPlugin(
   { name: 'spillway-admission', fastify: '5.x' },
 );
 
-export interface LaneGuardOptions extends AdmissionOptions {
+export interface LaneGuardOptions {
+  /** The lane of all routes that name none. @default each route has one of its own */
+  readonly lane: Lane | undefined;
   readonly routes: Routes;
   readonly clock: Clock;
 }
+
+/** Upper bounds of a lane that a route has by default; below them the lane finds its own. */
+const ownLane = { limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
+/** Requests at once in all lanes of that kind together. */
+const rootLimit = 1_024;
+/** Routes with a permit of their own in the root. */
+const promisedMax = rootLimit / 2;
 
 /**
  * Lets a request into its lane before its body is read, or refuses it at once. Its place is given
  * back when its answer has left and its handler has ended.
  */
 export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guard {
-  const { lane: fallback, routes, clock } = options;
+  const { lane: given, routes, clock } = options;
+  const { limit, queueMax, deadlineMs } = ownLane;
+  const root = given ?? new Lane({ name: 'routes', limit: rootLimit, queueMax, deadlineMs, clock });
   const byLane = new Map<Lane, LaneRequests>();
   const requestsOf = (lane: Lane): LaneRequests => {
     const known = byLane.get(lane) ?? new LaneRequests(lane, clock, routes.watch);
@@ -54,14 +65,21 @@ export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guar
   };
   app.decorateRequest('permit');
   app.addHook('onRoute', (route) => {
-    inherit(route, fallback);
+    if (given !== undefined) inherit(route, given);
     admitHandlers(route);
+  });
+  app.addHook('onReady', async () => {
+    routes.giveLanes((name, promised) => {
+      // A place that is its own: a route stays open though all others are slow.
+      const guaranteed = promised < promisedMax ? 1 : 0;
+      return new Lane({ name, limit, queueMax, deadlineMs, parent: root, guaranteed });
+    });
   });
   app.addHook('onClose', async () => {
     for (const requests of byLane.values()) requests[Symbol.dispose]();
   });
-  return (request, reply, { lane = fallback, numbers = routes.unmatched }) => {
-    const permit = new RequestPermit(requestsOf(lane), reply, numbers, undefined);
+  return (request, reply, { numbers = routes.unmatched }) => {
+    const permit = new RequestPermit(requestsOf(numbers.lane ?? root), reply, numbers);
     request.permit = permit;
     return permit.enter();
   };

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyReply, RouteHandlerMethod } from 'fastify';
 import { type Clock, type Entry, type Lane, type Permit, SpillwayError } from 'spillway';
 import { Deadlines } from 'spillway/internal';
+import { clientKey } from '../base/address-key.ts';
 import { isStream } from '../base/plain.ts';
 import type { LoopWatch, RouteNumbers } from '../operator/routes.ts';
 import { refuseBody } from './unread-body.ts';
@@ -49,8 +50,8 @@ export class LaneRequests implements Disposable {
 
 /**
  * A request in its lane, from its arrival until its answer has left and its handler has ended,
- * whichever is later. It is the lane's {@link Entry} as well: the lane asks it for its signal only
- * if the request has to wait, and for nothing else after `enter`.
+ * whichever is later. It is the lane's {@link Entry} as well: the lane asks it for its signal and
+ * its key only if the request has to wait.
  *
  * | its end | the client hears | outcome for the lane | the permit is given back |
  * | --- | --- | --- | --- |
@@ -65,7 +66,6 @@ export class LaneRequests implements Disposable {
  */
 export class RequestPermit implements Entry, Disposable {
   readonly dueAt: number;
-  readonly key: string | undefined;
   readonly #requests: LaneRequests;
   readonly #reply: FastifyReply;
   readonly #numbers: RouteNumbers;
@@ -79,16 +79,10 @@ export class RequestPermit implements Entry, Disposable {
   /** The answer has left, or nobody is there any more to receive it. */
   #isClosed = false;
 
-  constructor(
-    requests: LaneRequests,
-    reply: FastifyReply,
-    numbers: RouteNumbers,
-    key: string | undefined,
-  ) {
+  constructor(requests: LaneRequests, reply: FastifyReply, numbers: RouteNumbers) {
     const { lane, clock } = requests;
     this.#arrivedAt = clock.now();
     this.dueAt = this.#arrivedAt + lane.deadlineMs;
-    this.key = key;
     this.#requests = requests;
     this.#reply = reply;
     this.#numbers = numbers;
@@ -101,6 +95,11 @@ export class RequestPermit implements Entry, Disposable {
 
   get lane(): Lane {
     return this.#requests.lane;
+  }
+
+  /** The client, so that those who wait are served in turn; asked for only if it has to wait. */
+  get key(): string {
+    return clientKey(this.#reply.request);
   }
 
   /**

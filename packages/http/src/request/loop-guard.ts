@@ -1,0 +1,53 @@
+import { systemClock } from 'spillway';
+import { checkNumber } from 'spillway/internal';
+import { httpError } from '../base/errors.ts';
+import type { Guard } from './guard.ts';
+
+/** Milliseconds between two looks at the event loop. */
+const lookMs = 100;
+/** Late looks in a row that make a starved loop: one long pause is no reason to refuse. */
+const lateMax = 3;
+
+/**
+ * Refuses requests while the event loop is starved: then they wait in the kernel, where no lane
+ * sees them, and would be answered when nobody waits any more.
+ */
+export class LoopGuard implements Disposable {
+  readonly #delayMsMax: number;
+  #timer: Disposable | undefined;
+  #late = 0;
+
+  constructor(delayMsMax: number) {
+    checkNumber('loopDelayMsMax', delayMsMax, 1);
+    this.#delayMsMax = delayMsMax;
+  }
+
+  /** Whether the loop came late to several looks in a row. */
+  get isStarved(): boolean {
+    return this.#late >= lateMax;
+  }
+
+  readonly guard: Guard = () => {
+    if (this.#late < lateMax) return;
+    const message = `the event loop is more than ${this.#delayMsMax} ms late`;
+    throw httpError('SERVER_BUSY', message, { retryAfterMs: 1_000 });
+  };
+
+  start(): void {
+    if (this.#timer === undefined) this.#look(systemClock.now());
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+    this.#late = 0;
+  }
+
+  #look(since: number): void {
+    this.#timer = systemClock.after(lookMs, () => {
+      const now = systemClock.now();
+      this.#late = now - since - lookMs > this.#delayMsMax ? this.#late + 1 : 0;
+      this.#look(now);
+    });
+  }
+}
