@@ -43,6 +43,16 @@ async function version(username: string, password: string): Promise<number> {
   return response.status;
 }
 
+/** Entries of the log that a query finds, the newest first. */
+async function logged(query: object): Promise<Record<string, string>[]> {
+  const response = await fetch(`${site.url}/api/actions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(query),
+  });
+  return (await response.json()) as Record<string, string>[];
+}
+
 describe('the operator of a running server', () => {
   it('adds users that can be used at once', async () => {
     const { username, status, approver, machine_limit } = await ask('user-add', {
@@ -97,6 +107,74 @@ describe('the operator of a running server', () => {
     const active = await fetch(`${site.url}/api/active_runs`).then((one) => one.json());
     assert.equal((active as Record<string, { approved: boolean }>)[id]?.approved, true);
     await ask('run-stop', { id });
+  });
+
+  it('modifies and deletes runs, and each change is in the log with its approver', async () => {
+    const { id } = await ask('run-add', { username: 'bob', run, by: 'ada' });
+    const changed = await ask('run-modify', { id, priority: '3', info: 'Look.', by: 'ada' });
+    assert.deepEqual([changed.priority, changed.games], [3, '0/2000']);
+    const { args } = await ask('run-show', { id });
+    assert.deepEqual([args.info, args.num_games, args.throughput], ['Look.', 2000, 100]);
+    assert.match(
+      await ask('run-modify', { id, num_games: 3000 }),
+      /^400 REQUEST_REFUSED: A fixed number of games cannot be increased/,
+    );
+    assert.match(await ask('run-modify', { id, priority: 101 }), /priority: must be an integer/);
+    assert.equal((await ask('run-delete', { id, by: 'ada' })).status, 'finished');
+    assert.deepEqual(
+      (await ask('run-list', { finished: true })).filter((one: { id: string }) => one.id === id),
+      [],
+    );
+    assert.deepEqual(
+      (await logged({ run_id: id })).map(({ action, username }) => [action, username]),
+      [
+        ['delete_run', 'ada'],
+        ['modify_run', 'ada'],
+        ['new_run', 'bob'],
+      ],
+    );
+  });
+
+  it('blocks workers and lets them work again', async () => {
+    const name = 'bob-4cores-1a2b3c4d';
+    const message = 'Its clock is wrong.';
+    assert.match(
+      await ask('worker-block', { name, blocked: false }),
+      /^404 RECORD_UNKNOWN: no wor/,
+    );
+    assert.match(await ask('worker-block', { name: 'bob' }), /name: must be the short name/);
+    await ask('worker-block', { name, message, by: 'ada' });
+    const [blocked, ...others] = await ask('worker-list', {});
+    assert.deepEqual([blocked.name, blocked.message, others], [name, message, []]);
+    await ask('worker-block', { name, blocked: false });
+    assert.deepEqual(await ask('worker-list', {}), []);
+    assert.deepEqual(
+      (await logged({ worker: name })).map(({ message: text, username }) => [text, username]),
+      [
+        ['unblocked', 'fishtest.system'],
+        ['blocked', 'ada'],
+      ],
+    );
+  });
+
+  it('leaves a trace of every change of an account', async () => {
+    const username = 'grace';
+    await ask('user-add', { username, password: 'one', pending: true, by: 'ada' });
+    await ask('user-approve', { username, by: 'ada' });
+    await ask('user-limit', { username, machines: 7, by: 'ada' });
+    await ask('user-password', { username, password: 'two', by: 'ada' });
+    await ask('user-block', { username, by: 'ada' });
+    const entries = await logged({ user: username });
+    assert.deepEqual(entries.map(({ action, message }) => `${action}: ${message}`).reverse(), [
+      'new_user: added',
+      'accept_user: accepted',
+      'modify_user: machine limit changed to 7',
+      'modify_user: password changed',
+      'block_user: blocked',
+    ]);
+    assert.ok(entries.every((entry) => entry.username === 'ada'));
+    const books = await logged({ action: 'new_book' });
+    assert.deepEqual([books[0]?.message, books[0]?.username], ['added b.epd', 'fishtest.system']);
   });
 
   const refused: readonly (readonly [string, object, RegExp])[] = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { InputError } from '../src/field-reader.ts';
+import { InputError } from '../src/operations/fields.ts';
 import { readSubmission } from '../src/submission/read-submission.ts';
 import { completeSubmission, submissionText } from '../src/submission/submission.ts';
 

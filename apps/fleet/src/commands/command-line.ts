@@ -51,7 +51,7 @@ function withFlag(command: Command, line: string): string {
   const field = /^([\w.]+): /.exec(line)?.[1];
   if (field === undefined) return line;
   const [name = '', inner] = field.split('.');
-  const flag = `--${name.replaceAll('_', '-')}`;
+  const flag = name === 'username' ? '--user' : `--${name.replaceAll('_', '-')}`;
   if (!command.options.some(({ long }) => long === flag)) return line;
   return `${flag}${inner === undefined ? '' : ` (${inner})`}${line.slice(field.length)}`;
 }

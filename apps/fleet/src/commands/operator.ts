@@ -1,9 +1,12 @@
+import { join } from 'node:path';
 import { SpillwayError, systemRandom, wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
 import { openDatabase } from 'spillway-sql';
 import { primaryLockPath } from '../claim.ts';
-import type { Desk } from '../operations/desk.ts';
+import { BookShelf } from '../files/books.ts';
+import { NetShelf } from '../files/net-shelf.ts';
+import type { OperationContext } from '../operations/operation.ts';
 import { operate } from '../operations/operations.ts';
 import { Primary } from '../primary.ts';
 import { operatorPath } from '../server/operator-api.ts';
@@ -11,7 +14,6 @@ import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
-import { openDesk } from './fleet-desk.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
 export interface Operator extends AsyncDisposable {
@@ -75,7 +77,7 @@ interface Answer {
 class LocalOperator implements Operator {
   readonly #primary: Primary;
   readonly #storage: FleetStorage;
-  readonly #desk: Desk;
+  readonly #context: OperationContext;
 
   static async open(storage: FleetStorage, settings: Settings): Promise<LocalOperator> {
     await storage.migrate();
@@ -92,24 +94,49 @@ class LocalOperator implements Operator {
           'Run the command on its machine with its data folder, or stop the server first.',
       );
     }
-    const desk = await openDesk({ storage, users, primary }, settings);
-    return new LocalOperator(storage, primary, desk);
+    const { database } = storage;
+    const books = new BookShelf(database);
+    await books.reload();
+    const nets = new NetShelf({ folder: netsFolder(settings), database, clock: wallClock });
+    const context = { storage, users, primary, books, nets, clock: wallClock };
+    return new LocalOperator(storage, primary, context);
   }
 
-  private constructor(storage: FleetStorage, primary: Primary, desk: Desk) {
+  private constructor(storage: FleetStorage, primary: Primary, context: OperationContext) {
     this.#storage = storage;
     this.#primary = primary;
-    this.#desk = desk;
+    this.#context = context;
   }
 
   call(name: string, input: object): Promise<unknown> {
-    return operate(this.#desk, name, input);
+    return operate(this.#context, name, input);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#primary.close();
     await this.#storage.database[Symbol.asyncDispose]();
   }
+}
+
+function netsFolder({ data }: Settings): string {
+  return join(data, 'nets');
+}
+
+/** Opens the nets beside a running server, which has nothing about them in memory. */
+export async function openNets(
+  settings: Settings,
+): Promise<AsyncDisposable & { readonly nets: NetShelf }> {
+  await makeDatabaseFolder(settings.database);
+  const database = await openDatabase<FleetSchema>(settings.database);
+  const close = () => database[Symbol.asyncDispose]();
+  try {
+    await new FleetStorage(database).migrate();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const nets = new NetShelf({ folder: netsFolder(settings), database, clock: wallClock });
+  return { nets, [Symbol.asyncDispose]: close };
 }
 
 async function isThere(socket: string): Promise<boolean> {

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import { configCommand, exitCodes, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
-import { bookCommands, netCommands } from './catalog-commands.ts';
-import { runCommands } from './run-commands.ts';
+import { netCommands } from './net-commands.ts';
+import { operationCommands } from './operation-commands.ts';
 import { seedCommand } from './seed-command.ts';
 import { serveCommand } from './serve-command.ts';
 import { exportCommand, importCommand } from './transfer-commands.ts';
-import { userCommands } from './user-commands.ts';
 
 const examples = `
 Examples:
@@ -29,10 +28,11 @@ export function fleetProgram(): Command {
     help: examples,
     commands: [
       serveCommand(),
-      userCommands(),
-      runCommands(),
+      operationCommands('user', 'who may send workers, submit and approve runs'),
+      operationCommands('run', 'what is tested, against what, and how'),
+      operationCommands('worker', 'workers that get no tasks'),
       netCommands(),
-      bookCommands(),
+      operationCommands('book', 'openings that runs begin with'),
       seedCommand(),
       exportCommand(),
       importCommand(),

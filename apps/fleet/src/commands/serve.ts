@@ -3,7 +3,8 @@ import { SpillwayError, wallClock } from 'spillway';
 import { listenFault, makeDatabaseFolder, ServiceStop, UsageError } from 'spillway-cli';
 import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
-import type { Desk } from '../operations/desk.ts';
+import type { OperationContext } from '../operations/operation.ts';
+import { systemUser } from '../scheduling/actions.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
@@ -34,13 +35,14 @@ export async function serve(settings: Settings): Promise<number> {
   });
   const { service, server, storage, users, primary, files } = fleet;
   const { books, github } = files;
-  const nets: Desk['nets'] = {
+  const nets: OperationContext['nets'] = {
     has: (name, signal) => files.obtainNet(name, signal),
     noteTest: (name, test) => files.nets.noteTest(name, test),
   };
   const { foreignRepos } = settings;
-  const desk = { storage, users, primary, books, nets, github, foreignRepos, clock: wallClock };
-  await server.operator.app.register(operatorApi, { desk });
+  const common = { storage, users, primary, clock: wallClock };
+  const context = { ...common, books, nets, github, foreignRepos };
+  await server.operator.app.register(operatorApi, { context });
   await service.start().catch((error: unknown) => {
     throw listenFault(error, { host: settings.host, ports: { '--port': settings.port } });
   });
@@ -83,7 +85,7 @@ async function greet({ server, users, primary }: FleetService, settings: Setting
   const password = randomPassword();
   try {
     const groups = [approversGroup];
-    await users.add({ username: firstUser, password, pending: false, groups });
+    await users.add({ username: firstUser, password, pending: false, groups }, systemUser);
   } catch (error) {
     if (error instanceof SpillwayError && error.code === 'USER_EXISTS') return;
     throw error;

@@ -1,20 +1,56 @@
 import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
-import { FieldReader } from '../field-reader.ts';
-import { bookOperations } from './book-operations.ts';
-import type { Desk, Operation } from './desk.ts';
+import { systemUser } from '../scheduling/actions.ts';
+import { approversGroup } from '../users/user.ts';
+import { bookOperations, workerOperations } from './catalog-operations.ts';
+import {
+  demandFaultless,
+  type Field,
+  type FieldFault,
+  type Fields,
+  optional,
+  readFields,
+} from './fields.ts';
+import { type AnyOperation, type OperationContext, usernameField } from './operation.ts';
 import { runOperations } from './run-operations.ts';
 import { userOperations } from './user-operations.ts';
 
-/** All that an operator can ask for, by name. */
-export const operations: ReadonlyMap<string, Operation> = new Map(
-  Object.entries({ ...userOperations, ...runOperations, ...bookOperations }),
+/** Everything that an operator can ask for, by name. */
+export const operations: ReadonlyMap<string, AnyOperation> = new Map(
+  Object.entries({ ...userOperations, ...runOperations, ...workerOperations, ...bookOperations }),
 );
 
+const by: Field<string | undefined> = optional({
+  ...usernameField,
+  about: 'the approver who does it (default: the system)',
+  flag: '--by <name>',
+});
+
+/** All fields of an operation: what changes something is done by somebody. */
+export function fieldsOf({ input, role }: AnyOperation): Fields {
+  return role === 'approver' ? { ...input, by } : input;
+}
+
 /** Does what an operator asks for; throws `INPUT_INVALID` for what cannot be asked for. */
-export async function operate(desk: Desk, name: string, input: unknown): Promise<unknown> {
+export async function operate(
+  context: OperationContext,
+  name: string,
+  sent: unknown,
+): Promise<unknown> {
   const operation = operations.get(name);
-  if (operation !== undefined) return operation(desk, new FieldReader(input));
-  const hint = didYouMean(name, operations.keys());
-  throw httpError('NOT_FOUND', `there is no operation ${name}${hint}`);
+  if (operation === undefined) {
+    const hint = didYouMean(name, operations.keys());
+    throw httpError('NOT_FOUND', `there is no operation ${name}${hint}`);
+  }
+  const faults: FieldFault[] = [];
+  const { by: approver, ...input } = readFields(fieldsOf(operation), sent, faults);
+  demandFaultless(faults);
+  if (approver !== undefined) await demandApprover(context, approver);
+  return operation.do(context, input, approver ?? systemUser);
+}
+
+async function demandApprover({ users }: OperationContext, name: string): Promise<void> {
+  const user = await users.find(name);
+  if (user?.groups.includes(approversGroup)) return;
+  demandFaultless([{ field: 'by', message: `must be an approver, and ${name} is not one` }]);
 }

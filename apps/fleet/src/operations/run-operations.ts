@@ -1,7 +1,6 @@
+import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
-import type { FieldReader } from '../field-reader.ts';
 import { patterns } from '../protocol/schema.ts';
-import { systemUser } from '../scheduling/actions.ts';
 import type { Fleet } from '../scheduling/fleet.ts';
 import { byProgress } from '../scheduling/hand-out.ts';
 import { newRunRecord } from '../scheduling/manage-run.ts';
@@ -10,10 +9,10 @@ import { Run } from '../scheduling/run.ts';
 import { gamesOf } from '../scheduling/world.ts';
 import { resultText } from '../statistics/run-statistics.ts';
 import { objectId, runRecord } from '../storage/rows.ts';
-import { readSubmission } from '../submission/read-submission.ts';
+import { changeableFields, readSubmission } from '../submission/read-submission.ts';
 import { checkSource, completeSubmission, submissionText } from '../submission/submission.ts';
-import type { Desk, Operation } from './desk.ts';
-import { operatorName } from './user-operations.ts';
+import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
+import { type AnyOperation, type OperationContext, operation } from './operation.ts';
 
 /** A run as operators see one in a list. */
 export interface ShownRun {
@@ -28,100 +27,212 @@ export interface ShownRun {
   readonly games: string;
   readonly workers: number;
   readonly result: string;
-  /** Of a new run: what people should know. */
+  /** Of a new run: notes for people. */
   readonly warnings?: readonly string[];
 }
 
 const listMax = 1_000;
 /** An engine has two or three. */
 const netsMax = 100;
+const exampleId = '6afa1be9b94090e3817f825a';
 
-/** What can be done to runs. */
-export const runOperations: Readonly<Record<string, Operation>> = {
-  'run-add': async (desk, input) => {
-    input.only(['username', 'run', 'trial', 'approve']);
-    const username = input.text('username', { rule: 'the name of a user', holds: Boolean });
-    const trial = input.flag('trial', false);
-    const approve = input.flag('approve', false);
-    const user = await desk.users.find(username);
-    if (user === undefined) {
-      input.fault('username', `must be a user, and ${username} is none; see fleet user add`);
-    }
-    input.check();
-    const sent = await completeSubmission(input.value('run'), desk.github);
-    const nets = await knownNets(desk, sent);
-    const context = { username, trial, books: desk.books.books, nets };
-    const { submission, warnings } = await checkSource(readSubmission(sent, context), {
-      github: desk.github,
-      registrationTime: user?.registrationTime ?? 0,
-      foreignRepos: desk.foreignRepos ?? false,
-    });
-    const { args, rescheduledFrom } = submission;
-    const now = desk.clock.now();
-    const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
-    await desk.primary.change((fleet) => fleet.addRun(run, submissionText(args)));
-    for (const net of new Set([...args.base_nets, ...args.new_nets])) {
-      await desk.nets.noteTest(net, { id: run.id, date: now });
-    }
-    await desk.users.change(username, { testsRepo: args.tests_repo });
-    if (approve) await desk.primary.change((fleet) => fleet.approve(run, systemUser));
-    return { ...shown(run), warnings };
-  },
+const id = text({
+  about: 'as fleet run list shows it',
+  rule: 'the 24 hexadecimal digits that fleet run list shows',
+  holds: (value) => patterns.runId.test(value),
+});
+const message = text({
+  about: 'why, for the log',
+  rule: 'text of at most 5120 characters',
+  holds: (value) => value.length <= 5120,
+  absent: '',
+});
 
-  'run-approve': (desk, input) =>
-    change(desk, input, (fleet, run, { by }) => {
-      if (run.args.username === by) {
-        throw fleetError('REQUEST_REFUSED', `by: nobody approves their own run, not even ${by}`);
-      }
-      return fleet.approve(run, by);
-    }),
+/** Runs: what is tested, against what, and how. */
+export const runOperations: Readonly<Record<string, AnyOperation>> = {
+  'run-add': operation({
+    about: 'submit a run; it is played once it is approved',
+    examples: [
+      'run add --user alice --preset STC --book noob_3moves.epd --new-tag faster \\\n' +
+        '      --base-tag master --resolved-new <sha> --resolved-base <sha> \\\n' +
+        '      --new-signature 1234567 --base-signature 1234567',
+      'run add --user alice --file run.json --approve --json',
+      'run add --user alice --file run.json --spsa params.txt --num-games 50000',
+    ],
+    input: {
+      username: text({
+        about: 'the submitter',
+        flag: '--user <name>',
+        rule: 'the name of a user',
+        holds: Boolean,
+      }),
+      run: any,
+      trial: flag(false, { about: 'any even number of games will do' }),
+      approve: flag(false, { about: 'approve it at once' }),
+    },
+    role: 'approver',
+    do: addRun,
+    say: ({ id, status, warnings = [] }) => {
+      const notes = warnings.map((warning) => `\nNote: ${warning}`).join('');
+      const next = status === 'pending' ? `\nNobody plays it before: fleet run approve ${id}` : '';
+      return `Run ${id} was added: ${status}.${notes}${next}`;
+    },
+  }),
 
-  'run-pause': (desk, input) =>
-    change(desk, input, (fleet, run, { by }) => fleet.unapprove(goingOn(run), by)),
+  'run-approve': change({
+    about: 'let workers play a run',
+    name: 'approve',
+    said: 'is approved: workers get tasks of it',
+    decide: (fleet, run, by) => fleet.approve(ofOthers(run, by), by),
+  }),
 
-  'run-stop': (desk, input) =>
-    change(desk, input, (fleet, run, { by, message }) => fleet.stop(goingOn(run), by, message)),
+  'run-pause': change({
+    about: 'give workers no tasks of a run until it is approved again',
+    name: 'pause',
+    said: 'is paused',
+    decide: (fleet, run, by) => fleet.unapprove(goingOn(run), by),
+  }),
 
-  'run-purge': (desk, input) => change(desk, input, (fleet, run, { by }) => fleet.purge(run, by)),
+  'run-stop': change({
+    about: 'end a run',
+    name: 'stop',
+    said: 'has been stopped',
+    decide: (fleet, run, by, why) => fleet.stop(goingOn(run), by, why),
+  }),
 
-  'run-list': async (desk, input) => {
-    input.only(['finished', 'limit']);
-    const isFinished = input.flag('finished', false);
-    const limit = input.integer('limit', {
-      rule: `an integer from 1 to ${listMax}`,
-      holds: (value) => value >= 1 && value <= listMax,
-      absent: 50,
-    });
-    input.check();
-    if (!isFinished)
-      return [...desk.primary.fleet.unfinishedRuns].sort(byProgress).slice(0, limit).map(shown);
-    const rows = await desk.storage.database.kysely
-      .selectFrom('runs')
-      .selectAll()
-      .where('finished', '=', 1)
-      .where('deleted', '=', 0)
-      .orderBy('last_updated', 'desc')
-      .limit(limit)
-      .execute();
-    return rows.map((row) => shown(new Run(runRecord(row), [], [])));
-  },
+  'run-purge': change({
+    about: 'set the games of the worst worker of a finished run aside',
+    name: 'purge',
+    said: 'is purged',
+    decide: (fleet, run, by) => fleet.purge(run, by),
+  }),
 
-  'run-show': async (desk, input) => {
-    input.only(['id']);
-    const run = await find(desk, input);
-    const { record } = run;
-    const times = {
-      start_time: new Date(record.start_time).toISOString(),
-      last_updated: new Date(record.last_updated).toISOString(),
-    };
-    const result = resultOf(run);
-    const tasks = { active: run.activeTasks.size, all: run.tasks.length, bad: run.badTasks.length };
-    return { status: run.status, result, ...record, ...times, tasks };
-  },
+  'run-delete': change({
+    about: 'end a run, and show it in no list any more',
+    name: 'delete',
+    said: 'has been deleted',
+    decide: (fleet, run, by) => fleet.delete(run, by),
+  }),
+
+  'run-modify': operation({
+    about: 'change how a run is played; what is left out stays as it is',
+    examples: [`run modify ${exampleId} --priority 1`, `run modify ${exampleId} --num-games 40000`],
+    words: ['id'],
+    input: {
+      id,
+      num_games: optional(integer({ rule: 'a number of games', about: 'thousands of games' })),
+      priority: optional({ ...changeableFields.priority, about: 'higher goes first' }),
+      throughput: optional({ ...changeableFields.throughput, about: 'its share in percent' }),
+      auto_purge: optional({
+        ...flag(false, { about: 'whether bad workers are set aside at the end' }),
+        flag: '--auto-purge <true|false>',
+      }),
+      info: optional(changeableFields.info),
+    },
+    role: 'approver',
+    do: async (context, { id: runId, ...to }, by) => {
+      const run = await find(context, runId);
+      const { args } = run;
+      const all = {
+        numGames: to.num_games ?? args.num_games,
+        priority: to.priority ?? args.priority,
+        throughput: to.throughput ?? args.throughput,
+        autoPurge: to.auto_purge ?? args.auto_purge,
+        info: to.info ?? args.info,
+      };
+      const who = { username: by, isApprover: true };
+      await context.primary.change((fleet) => fleet.modify(run, all, who));
+      return shown(run);
+    },
+    say: (run) => `Run ${run.id} was changed: ${run.status}, priority ${run.priority}.`,
+  }),
+
+  'run-list': operation({
+    about: 'show runs that are not finished, or those that are',
+    examples: ['run list', 'run list --finished --limit 10 --json'],
+    input: {
+      finished: flag(false, { about: 'those that are, the latest first' }),
+      limit: integerIn(1, listMax, { about: 'how many at most (default 50)', absent: 50 }),
+    },
+    role: 'reader',
+    do: listRuns,
+    say: (runs) => table(runs, 'No such runs; see fleet run add.'),
+  }),
+
+  'run-show': operation({
+    about: 'show all of a run but its single tasks',
+    examples: [`run show ${exampleId}`],
+    words: ['id'],
+    input: { id },
+    role: 'reader',
+    do: async (context, input) => {
+      const run = await find(context, input.id);
+      const { record } = run;
+      const times = {
+        start_time: new Date(record.start_time).toISOString(),
+        last_updated: new Date(record.last_updated).toISOString(),
+      };
+      const { activeTasks, tasks, badTasks } = run;
+      const counts = { active: activeTasks.size, all: tasks.length, bad: badTasks.length };
+      return { status: run.status, result: resultOf(run), ...record, ...times, tasks: counts };
+    },
+    say: (run) => lines(run).join('\n'),
+  }),
 };
 
-/** Those nets that a submission names and that are here. */
-async function knownNets({ nets }: Desk, sent: unknown): Promise<Set<string>> {
+interface AddInput {
+  readonly username: string;
+  readonly run: unknown;
+  readonly trial: boolean;
+  readonly approve: boolean;
+}
+
+async function addRun(context: OperationContext, input: AddInput, by: string): Promise<ShownRun> {
+  const { username, trial, approve } = input;
+  const { users, github, books, primary, clock, foreignRepos = false } = context;
+  const user = await users.find(username);
+  if (user === undefined) {
+    const message = `must be a user, and ${username} is none; see fleet user add`;
+    throw new InputError([{ field: 'username', message }]);
+  }
+  const sent = await completeSubmission(input.run, github);
+  const nets = await knownNets(context, sent);
+  const read = readSubmission(sent, { username, trial, books: books.books, nets });
+  const { registrationTime } = user;
+  const checked = await checkSource(read, { github, registrationTime, foreignRepos });
+  const { args, rescheduledFrom } = checked.submission;
+  const now = clock.now();
+  const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
+  if (approve) ofOthers(run, by);
+  await primary.change((fleet) => fleet.addRun(run, submissionText(args)));
+  for (const net of new Set([...args.base_nets, ...args.new_nets])) {
+    await context.nets.noteTest(net, { id: run.id, date: now });
+  }
+  await users.change(username, { testsRepo: args.tests_repo });
+  if (approve) await primary.change((fleet) => fleet.approve(run, by));
+  return { ...shown(run), warnings: checked.warnings };
+}
+
+async function listRuns(
+  { primary, storage }: OperationContext,
+  { finished, limit }: { readonly finished: boolean; readonly limit: number },
+): Promise<ShownRun[]> {
+  if (!finished) {
+    return [...primary.fleet.unfinishedRuns].sort(byProgress).slice(0, limit).map(shown);
+  }
+  const rows = await storage.database.kysely
+    .selectFrom('runs')
+    .selectAll()
+    .where('finished', '=', 1)
+    .where('deleted', '=', 0)
+    .orderBy('last_updated', 'desc')
+    .limit(limit)
+    .execute();
+  return rows.map((row) => shown(new Run(runRecord(row), [], [])));
+}
+
+/** The nets that a submission names and that are here. */
+async function knownNets({ nets }: OperationContext, sent: unknown): Promise<Set<string>> {
   const { new_nets, base_nets } = Object(sent);
   const named = [new_nets, base_nets].flat().flatMap((names) => String(names ?? '').split(','));
   const known = new Set<string>();
@@ -131,42 +242,47 @@ async function knownNets({ nets }: Desk, sent: unknown): Promise<Set<string>> {
   return known;
 }
 
-/** What has ended can neither be stopped nor paused: who asks for it means another one. */
+interface RunChange {
+  readonly about: string;
+  readonly name: string;
+  readonly said: string;
+  decide(fleet: Fleet, run: Run, by: string, message: string): Changes;
+}
+
+/** An operation that changes one run. */
+function change({ about, name, said, decide }: RunChange): AnyOperation {
+  return operation({
+    about,
+    examples: [`run ${name} ${exampleId}`],
+    words: ['id'],
+    input: { id, message },
+    role: 'approver',
+    do: async (context, input, by) => {
+      const run = await find(context, input.id);
+      await context.primary.change((fleet) => decide(fleet, run, by, input.message));
+      return shown(run);
+    },
+    say: (run) => `Run ${run.id} ${said} (${run.games} games played).`,
+  });
+}
+
+/** Refuses a run that has ended: it can neither be stopped nor paused. */
 function goingOn(run: Run): Run {
   if (!run.record.finished) return run;
   throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);
 }
 
-type Decide = (
-  fleet: Fleet,
-  run: Run,
-  said: { readonly by: string; readonly message: string },
-) => Changes;
-
-async function change(desk: Desk, input: FieldReader, decide: Decide): Promise<ShownRun> {
-  input.only(['id', 'by', 'message']);
-  const by = await operatorName(desk, input);
-  const message = input.text('message', {
-    rule: 'text of at most 5120 characters',
-    holds: (value) => value.length <= 5120,
-    absent: '',
-  });
-  const run = await find(desk, input);
-  await desk.primary.change((fleet) => decide(fleet, run, { by, message }));
-  return shown(run);
+function ofOthers(run: Run, by: string): Run {
+  if (run.args.username !== by) return run;
+  throw fleetError('REQUEST_REFUSED', `by: nobody approves their own run, not even ${by}`);
 }
 
 /** A run by its id; a stored one is brought back into memory, where decisions are made. */
-async function find({ primary }: Desk, input: FieldReader): Promise<Run> {
-  const id = input.text('id', {
-    rule: 'the 24 hexadecimal digits that fleet run list shows',
-    holds: (value) => patterns.runId.test(value),
-  });
-  input.check();
-  await primary.recall(id);
-  const run = primary.fleet.run(id);
+async function find({ primary }: OperationContext, runId: string): Promise<Run> {
+  await primary.recall(runId);
+  const run = primary.fleet.run(runId);
   if (run !== undefined) return run;
-  throw fleetError('RECORD_UNKNOWN', `there is no run ${id}; see fleet run list`);
+  throw fleetError('RECORD_UNKNOWN', `there is no run ${runId}; see fleet run list`);
 }
 
 function shown(run: Run): ShownRun {
@@ -190,4 +306,19 @@ function resultOf({ record, args }: Run): readonly string[] {
   const { results } = record;
   const { num_games: numGames, sprt, spsa } = args;
   return resultText({ results, numGames, sprt, spsa }).info;
+}
+
+/** Each value on a line of its own, under its path. */
+function lines(value: object, prefix = ''): string[] {
+  return Object.entries(value).flatMap(([name, one]) => {
+    const isPlain = one === null || typeof one !== 'object' || Array.isArray(one);
+    if (!isPlain) return lines(one, `${prefix}${name}.`);
+    return `${`${prefix}${name}`.padEnd(28)} ${Array.isArray(one) ? listText(one) : one}`;
+  });
+}
+
+function listText(list: readonly unknown[]): string {
+  return list.every((one) => typeof one !== 'object')
+    ? list.join(', ')
+    : `${list.length} (see --json)`;
 }

@@ -1,10 +1,9 @@
+import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
-import type { FieldReader } from '../field-reader.ts';
 import { patterns } from '../protocol/schema.ts';
-import { systemUser } from '../scheduling/actions.ts';
 import { approversGroup, type User } from '../users/user.ts';
-import type { UserChange } from '../users/users.ts';
-import type { Desk, Operation } from './desk.ts';
+import { flag, integerIn, secret, text } from './fields.ts';
+import { type AnyOperation, operation, usernameField } from './operation.ts';
 
 /** A user as operators see one. */
 export interface ShownUser {
@@ -17,108 +16,118 @@ export interface ShownUser {
   readonly registered: string;
 }
 
-const usernameRule = {
-  rule: '2 to 64 letters and digits, without any others',
-  holds: (value: string) => patterns.username.test(value) && value.length <= 64,
-};
-const passwordRule = {
+const password = secret({
   rule: 'a password of 1 to 72 characters',
-  holds: (value: string) => value.length >= 1 && value.length <= 72,
+  holds: (value) => value.length >= 1 && value.length <= 72,
+});
+
+/** Accounts: who may send workers, submit runs and approve them. */
+export const userOperations: Readonly<Record<string, AnyOperation>> = {
+  'user-add': operation({
+    about: 'make an account that can be used at once',
+    examples: ['user add alice', 'user add ci --password-random --json'],
+    words: ['username'],
+    input: {
+      username: usernameField,
+      password,
+      approver: flag(false, { about: 'may approve runs and users' }),
+      pending: flag(false, { about: 'must be approved first' }),
+      email: text({
+        about: 'the address for letters',
+        rule: 'an address with one @, or nothing',
+        holds: (value) => /^([^@\s]+@[^@\s]+)?$/.test(value) && value.length <= 200,
+        absent: '',
+      }),
+      machines: integerIn(0, 10_000, {
+        about: 'how many tasks at once at one address (default 16)',
+        absent: 16,
+      }),
+      tests_repo: text({
+        about: 'the repository of its branches',
+        rule: 'https://github.com/<user>/<repository>, or nothing',
+        holds: (value) => value === '' || patterns.githubRepo.test(value),
+        absent: '',
+      }),
+    },
+    role: 'approver',
+    do: async ({ users }, { approver, machines, tests_repo, ...given }, by) => {
+      const groups = approver ? [approversGroup] : [];
+      const all = { ...given, groups, machineLimit: machines, testsRepo: tests_repo };
+      return shown(await users.add(all, by));
+    },
+    say: ({ username }) => `${username} was added.`,
+  }),
+
+  'user-list': operation({
+    about: 'show all accounts',
+    examples: ['user list', 'user list --json'],
+    input: {},
+    role: 'reader',
+    do: async ({ users }) => (await users.list()).map(shown),
+    say: (users) => table(users, 'No users yet; see fleet user add.'),
+  }),
+
+  'user-approve': operation({
+    about: 'accept an account that waits for it',
+    examples: ['user approve alice'],
+    words: ['username'],
+    input: { username: usernameField },
+    role: 'approver',
+    do: async ({ users }, { username }, by) => {
+      const log = { by, action: 'accept_user', message: 'accepted' } as const;
+      return changed(username, await users.change(username, { pending: false }, log));
+    },
+    say: ({ username }) => `${username} was approved.`,
+  }),
+
+  'user-block': operation({
+    about: 'refuse all that an account asks for',
+    examples: ['user block mallory', 'user block mallory --undo'],
+    words: ['username'],
+    input: {
+      username: usernameField,
+      blocked: flag(true, { about: 'let it in again', flag: '--undo' }),
+    },
+    role: 'approver',
+    do: async ({ users }, { username, blocked }, by) => {
+      const message = blocked ? 'blocked' : 'unblocked';
+      const log = { by, action: 'block_user', message } as const;
+      return changed(username, await users.change(username, { blocked }, log));
+    },
+    say: ({ username, status }) =>
+      `${username} ${status === 'blocked' ? 'is blocked' : 'is not blocked any more'}.`,
+  }),
+
+  'user-limit': operation({
+    about: 'set how many tasks at once an account may have at one address',
+    examples: ['user limit alice 64'],
+    words: ['username', 'machines'],
+    input: { username: usernameField, machines: integerIn(0, 10_000) },
+    role: 'approver',
+    do: async ({ users }, { username, machines: machineLimit }, by) => {
+      const message = `machine limit changed to ${machineLimit}`;
+      const log = { by, action: 'modify_user', message } as const;
+      return changed(username, await users.change(username, { machineLimit }, log));
+    },
+    say: ({ username, machine_limit }) =>
+      `${username} may have ${machine_limit} tasks at once at one address.`,
+  }),
+
+  'user-password': operation({
+    about: 'give an account a new password',
+    examples: ['user password alice', 'user password alice --password-stdin < secret'],
+    words: ['username'],
+    input: { username: usernameField, password },
+    role: 'approver',
+    do: async ({ users }, { username, password: text }, by) =>
+      changed(username, await users.setPassword(username, text, by)),
+    say: ({ username }) => `${username} has a new password.`,
+  }),
 };
-const machinesRule = {
-  rule: 'an integer from 0 to 10000',
-  holds: (value: number) => value >= 0 && value <= 10_000,
-};
 
-/** What can be done to users. */
-export const userOperations: Readonly<Record<string, Operation>> = {
-  'user-add': async ({ users }, input) => {
-    input.only(['username', 'password', 'email', 'approver', 'pending', 'machines', 'tests_repo']);
-    const username = input.text('username', usernameRule);
-    const password = input.secret('password', passwordRule);
-    const email = input.text('email', {
-      rule: 'an address with one @, or nothing',
-      holds: (value) => /^([^@\s]+@[^@\s]+)?$/.test(value) && value.length <= 200,
-      absent: '',
-    });
-    const testsRepo = input.text('tests_repo', {
-      rule: 'https://github.com/<user>/<repository>, or nothing',
-      holds: (value) => value === '' || patterns.githubRepo.test(value),
-      absent: '',
-    });
-    const machineLimit = input.integer('machines', { ...machinesRule, absent: 16 });
-    const groups = input.flag('approver', false) ? [approversGroup] : [];
-    const pending = input.flag('pending', false);
-    input.check();
-    const all = { username, password, email, testsRepo, machineLimit, groups, pending };
-    return shown(await users.add(all));
-  },
-
-  'user-list': async ({ users }) => (await users.list()).map(shown),
-
-  'user-approve': async (desk, input) => {
-    input.only(['username', 'by']);
-    const username = input.text('username', usernameRule);
-    const by = await operatorName(desk, input);
-    input.check();
-    return change(desk, username, { pending: false }, { by, action: 'accept_user' });
-  },
-
-  'user-block': async (desk, input) => {
-    input.only(['username', 'blocked', 'by']);
-    const username = input.text('username', usernameRule);
-    const blocked = input.flag('blocked', true);
-    const by = await operatorName(desk, input);
-    input.check();
-    return change(desk, username, { blocked }, { by, action: 'block_user' });
-  },
-
-  'user-limit': async (desk, input) => {
-    input.only(['username', 'machines']);
-    const username = input.text('username', usernameRule);
-    const machineLimit = input.integer('machines', machinesRule);
-    input.check();
-    return change(desk, username, { machineLimit });
-  },
-
-  'user-password': async (desk, input) => {
-    input.only(['username', 'password']);
-    const username = input.text('username', usernameRule);
-    const password = input.secret('password', passwordRule);
-    input.check();
-    if (!(await desk.users.setPassword(username, password))) throw unknown(username);
-    return shown(await present(desk, username));
-  },
-};
-
-/** Under which name an operator acts: that of the system, or of an approver. */
-export async function operatorName(desk: Desk, input: FieldReader): Promise<string> {
-  if (!input.has('by')) return systemUser;
-  const by = input.text('by', usernameRule);
-  const user = await desk.users.find(by);
-  if (user?.groups.includes(approversGroup)) return by;
-  input.fault('by', `must be an approver, and ${by} is not one`);
-  return by;
-}
-
-async function change(
-  desk: Desk,
-  username: string,
-  to: UserChange,
-  log?: Parameters<Desk['users']['change']>[2],
-): Promise<ShownUser> {
-  if (!(await desk.users.change(username, to, log))) throw unknown(username);
-  return shown(await present(desk, username));
-}
-
-async function present(desk: Desk, username: string): Promise<User> {
-  const user = await desk.users.find(username);
-  if (user === undefined) throw unknown(username);
-  return user;
-}
-
-function unknown(username: string): Error {
-  return fleetError('RECORD_UNKNOWN', `there is no user ${username}; see fleet user list`);
+function changed(username: string, user: User | undefined): ShownUser {
+  if (user !== undefined) return shown(user);
+  throw fleetError('RECORD_UNKNOWN', `there is no user ${username}; see fleet user list`);
 }
 
 function shown(user: User): ShownUser {

@@ -121,6 +121,10 @@ export class Fleet {
     return this.#world.blocked.get(name);
   }
 
+  get blockedWorkers(): ReadonlyMap<string, Readonly<BlockedWorker>> {
+    return this.#world.blocked;
+  }
+
   requestTask(request: TaskRequest): Decision<AssignedTask | NoTask> {
     return requestTask(this.#world, request);
   }

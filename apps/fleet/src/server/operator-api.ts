@@ -1,11 +1,11 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { type Clock, Lane } from 'spillway';
-import type { Desk } from '../operations/desk.ts';
+import type { OperationContext } from '../operations/operation.ts';
 import { operate } from '../operations/operations.ts';
 
 export interface OperatorApiOptions {
   /** The parts that operations work with. */
-  readonly desk: Desk;
+  readonly context: OperationContext;
   readonly clock?: Clock | undefined;
 }
 
@@ -17,14 +17,14 @@ const bodyLimit = 4 * 1_048_576;
 
 /** The operations that the command line asks a running server for, on the operator's socket. */
 export const operatorApi: FastifyPluginAsync<OperatorApiOptions> = async (app, options) => {
-  const { desk, clock } = options;
+  const { context, clock } = options;
   const limits = { limit: 4, queueMax: 64, deadlineMs: 20_000 };
   const lane = new Lane({ name: 'commands', ...limits, clock });
   app.post<{ Params: { readonly operation: string } }>(
     `${operatorPath}:operation`,
     { bodyLimit },
     async ({ params, body }) => {
-      const task = () => operate(desk, params.operation, body);
+      const task = () => operate(context, params.operation, body);
       return { ok: true, value: await lane.run(task) };
     },
   );

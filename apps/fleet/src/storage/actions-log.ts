@@ -4,7 +4,15 @@ import { objectId } from './rows.ts';
 
 /** Any entry of the event log, those about users, nets and the server itself included. */
 export interface LogEntry extends Omit<Action, 'action'> {
-  readonly action: Action['action'] | 'system_event' | 'upload_nn' | 'block_user' | 'accept_user';
+  readonly action:
+    | Action['action']
+    | 'system_event'
+    | 'upload_nn'
+    | 'new_book'
+    | 'new_user'
+    | 'modify_user'
+    | 'block_user'
+    | 'accept_user';
   readonly user?: string;
   readonly nn?: string;
 }

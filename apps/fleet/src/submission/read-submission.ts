@@ -1,4 +1,20 @@
-import { FieldReader } from '../field-reader.ts';
+import {
+  any,
+  demandFaultless,
+  type Field,
+  type FieldFault,
+  type FieldOptions,
+  type Fields,
+  flag,
+  type InputOf,
+  integer,
+  integerIn,
+  number,
+  optional,
+  readFields,
+  text,
+  words,
+} from '../operations/fields.ts';
 import { architectures, patterns } from '../protocol/schema.ts';
 import { archFilter } from '../scheduling/hand-out.ts';
 import type { RunArgs } from '../scheduling/records.ts';
@@ -12,9 +28,9 @@ import {
   timeControlRatio,
 } from '../statistics/time-control.ts';
 
-/** What a submission is judged by. */
+/** The state of the fleet that decides which submissions are right. */
 export interface SubmissionContext {
-  /** Who submits. */
+  /** The submitter. */
   readonly username: string;
   /** The books that workers can be told the checksum of. */
   readonly books: ReadonlyMap<string, unknown> | ReadonlySet<string>;
@@ -29,229 +45,189 @@ export interface Submission {
   readonly rescheduledFrom: string | undefined;
 }
 
-const fields = [
-  'adjudication',
-  'arch_filter',
-  'auto_purge',
-  'base_nets',
-  'base_options',
-  'base_signature',
-  'base_tag',
-  'book',
-  'book_depth',
-  'compiler',
-  'info',
-  'master_repo',
-  'msg_base',
-  'msg_new',
-  'new_nets',
-  'new_options',
-  'new_signature',
-  'new_tag',
-  'new_tc',
-  'num_games',
-  'priority',
-  'rescheduled_from',
-  'resolved_base',
-  'resolved_new',
-  'sprt',
-  'spsa',
-  'tc',
-  'tests_repo',
-  'threads',
-  'throughput',
-] as const;
-
 const gamesMax = 3_200_000;
 const sprtGames = 800_000;
 const gamesStep = 1_000;
 const textMax = 10_000;
 const longRatio = 4;
 const namesShown = 10;
-/** Where branches are, unless it is said otherwise. */
+/** The repository of branches for which none is named. */
 export const officialRepo = 'https://github.com/official-stockfish/Stockfish';
 
 /** Makes a run's arguments of what a person sent; throws `INPUT_INVALID`. */
-export function readSubmission(input: unknown, context: SubmissionContext): Submission {
-  const reader = new FieldReader(input);
-  reader.only(fields);
-  const engines = readEngines(reader, context);
-  const games = readGames(reader, context);
-  const sprt = reader.has('sprt')
-    ? readSprt(reader.inner('sprt'), sprtBatchSize(games.tc, games.threads))
-    : undefined;
-  const spsa = reader.has('spsa') ? readSpsa(reader.inner('spsa'), games.num_games) : undefined;
-  if (sprt && spsa) reader.fault('spsa', 'must be absent where sprt is given: a run is one test');
-  if (spsa && engines.base_signature !== engines.new_signature) {
-    reader.fault('base_signature', 'must be that of new_signature: a tuning plays one engine');
+export function readSubmission(sent: unknown, context: SubmissionContext): Submission {
+  const faults: FieldFault[] = [];
+  const fault = (field: string, message: string) => faults.push({ field, message });
+  const isTest = Object(sent).sprt !== undefined;
+  const read = readFields(submissionFields(context, isTest), sent, faults);
+  const { rescheduled_from, sprt: sentSprt, spsa: sentSpsa, new_tc, ...given } = read;
+  const { master_repo, arch_filter, compiler, ...plain } = given;
+  const { tc, threads, num_games: numGames, throughput: itp } = plain;
+  const batch = sprtBatchSize(tc, threads);
+  const sprt = sentSprt === undefined ? undefined : readSprt(sentSprt, batch, faults);
+  const spsa = sentSpsa === undefined ? undefined : readSpsa(sentSpsa, numGames, faults);
+  if (sprt && spsa) fault('spsa', 'must be absent where sprt is given: a run is one test');
+  if (spsa && plain.base_signature !== plain.new_signature) {
+    fault('base_signature', 'must be that of new_signature: a tuning plays one engine');
   }
-  const filter = readWorkers(reader);
-  const rescheduledFrom = optional(reader, 'rescheduled_from', {
-    rule: 'the 24 hexadecimal digits of a run',
-    holds: (value) => patterns.runId.test(value),
-  });
-  reader.check();
-  const isLong = sprt !== undefined && timeControlRatio(games.tc, games.threads) > longRatio;
-  const info = isLong && !games.info.startsWith('LTC: ') ? `LTC: ${games.info}` : games.info;
-  const rule = { ...(sprt && { sprt }), ...(spsa && { spsa }) };
-  const { username } = context;
-  const itp = games.throughput;
-  const args = { ...engines, ...games, info, itp, ...filter, username, ...rule };
-  return { args, rescheduledFrom: rescheduledFrom?.toLowerCase() };
-}
-
-type Engines = Pick<
-  RunArgs,
-  | 'tests_repo'
-  | 'master_repo'
-  | `${'base' | 'new'}_${'tag' | 'nets' | 'options' | 'signature'}`
-  | `msg_${'base' | 'new'}`
-  | `resolved_${'base' | 'new'}`
->;
-
-function readEngines(reader: FieldReader, { nets }: SubmissionContext): Engines {
-  const tag = (name: string) =>
-    reader.text(name, {
-      rule: 'the name of a branch: 1 to 200 characters without blanks',
-      holds: (value) => /^[^\s\p{Cc}]{1,200}$/u.test(value),
-    });
-  const sha = (name: string, of: string) =>
-    reader.text(name, {
-      rule: `the commit of ${of}: 40 hexadecimal digits in lower case`,
-      holds: (value) => /^[0-9a-f]{40}$/.test(value),
-    });
-  const signature = (name: string) =>
-    reader.text(name, {
-      rule: 'what the engine prints at the end of its bench: a positive integer',
-      holds: (value) => patterns.signature.test(value) && value.length <= 20,
-    });
-  const options = (name: string) =>
-    oneBlank(
-      reader.text(name, {
-        rule: 'ASCII words like Hash=16, with blanks between them, or nothing',
-        holds: (value) => patterns.optionList.test(oneBlank(value)) && value.length <= textMax,
-        absent: 'Hash=16',
-      }),
-    );
-  const netsOf = (name: string) =>
-    reader.words(name, {
-      rule: 'different names like nn-0123456789ab.nnue, all added here before (fleet net add)',
-      holds: (names) =>
-        new Set(names).size === names.length &&
-        names.every((net) => patterns.netName.test(net) && nets.has(net)),
-      absent: [],
-    });
-  const message = (name: string) => reader.text(name, { ...anyText, absent: '' });
-  const master_repo = optional(reader, 'master_repo', repository);
-  return {
-    base_tag: tag('base_tag'),
-    new_tag: tag('new_tag'),
-    msg_base: message('msg_base'),
-    msg_new: message('msg_new'),
-    base_nets: netsOf('base_nets'),
-    new_nets: netsOf('new_nets'),
-    resolved_base: sha('resolved_base', 'base_tag'),
-    resolved_new: sha('resolved_new', 'new_tag'),
-    base_options: options('base_options'),
-    new_options: options('new_options'),
-    base_signature: signature('base_signature'),
-    new_signature: signature('new_signature'),
-    tests_repo: reader.text('tests_repo', { ...repository, absent: officialRepo }),
+  demandFaultless(faults);
+  const isLong = sprt !== undefined && timeControlRatio(tc, threads) > longRatio;
+  const info = isLong && !plain.info.startsWith('LTC: ') ? `LTC: ${plain.info}` : plain.info;
+  const args = {
+    ...plain,
+    info,
+    itp,
+    new_tc: new_tc ?? tc,
+    base_options: oneBlank(plain.base_options),
+    new_options: oneBlank(plain.new_options),
+    username: context.username,
     ...(master_repo !== undefined && { master_repo }),
+    ...(arch_filter !== undefined && { arch_filter }),
+    ...(compiler !== undefined && { compiler }),
+    ...(sprt && { sprt }),
+    ...(spsa && { spsa }),
   };
-}
-
-type Games = Pick<
-  RunArgs,
-  | 'info'
-  | 'num_games'
-  | 'tc'
-  | 'new_tc'
-  | 'book'
-  | 'book_depth'
-  | 'threads'
-  | 'auto_purge'
-  | 'throughput'
-  | 'priority'
-  | 'adjudication'
->;
-
-function readGames(reader: FieldReader, { books, trial }: SubmissionContext): Games {
-  const tc = reader.text('tc', timeControl);
-  const step = trial ? 2 : gamesStep;
-  return {
-    info: reader.text('info', { ...anyText, absent: '' }),
-    num_games: reader.integer('num_games', {
-      rule: `a number of games from ${step} to ${gamesMax} that ${step} divides`,
-      holds: (value) => value >= step && value <= gamesMax && value % step === 0,
-      absent: reader.has('sprt') ? sprtGames : undefined,
-    }),
-    tc,
-    new_tc: reader.text('new_tc', { ...timeControl, absent: tc }),
-    book: reader.text('book', {
-      rule: `a book that was added here (fleet book add): ${someOf(books)}`,
-      holds: (value) => patterns.book.test(value) && books.has(value),
-    }),
-    book_depth: reader.text('book_depth', {
-      rule: 'a number of moves from 1 to 999',
-      holds: (value) => /^[1-9]\d{0,2}$/.test(value),
-      absent: '8',
-    }),
-    threads: reader.integer('threads', {
-      rule: 'an integer from 1 to 1024',
-      holds: (value) => value >= 1 && value <= 1_024,
-      absent: 1,
-    }),
-    auto_purge: reader.flag('auto_purge', false),
-    throughput: reader.integer('throughput', {
-      rule: 'a share in percent, an integer from 1 to 500',
-      holds: (value) => value >= 1 && value <= 500,
-      absent: 100,
-    }),
-    priority: reader.integer('priority', {
-      rule: 'an integer from -100 to 100',
-      holds: (value) => Math.abs(value) <= 100,
-      absent: 0,
-    }),
-    adjudication: reader.flag('adjudication', true),
-  };
-}
-
-function readWorkers(reader: FieldReader): Pick<RunArgs, 'arch_filter' | 'compiler'> {
-  const arch_filter = optional(reader, 'arch_filter', {
-    rule: 'a regular expression that matches at least one architecture, like avx2|bmi2',
-    holds: matchesAny,
-  });
-  const compiler = optional(reader, 'compiler', {
-    rule: 'g++ or clang++',
-    holds: (value) => value === 'g++' || value === 'clang++',
-  });
-  return { ...(arch_filter !== undefined && { arch_filter }), ...(compiler && { compiler }) };
+  return { args, rescheduledFrom: rescheduled_from?.toLowerCase() };
 }
 
 const anyText = {
   rule: `text of at most ${textMax} characters`,
   holds: (value: string) => value.length <= textMax,
+  absent: '',
 };
-
+const tag = {
+  rule: 'the name of a branch: 1 to 200 characters without blanks',
+  holds: (value: string) => /^[^\s\p{Cc}]{1,200}$/u.test(value),
+};
+const commit = (of: string): FieldOptions<string> => ({
+  rule: `the commit of ${of}: 40 hexadecimal digits in lower case`,
+  holds: (value) => /^[0-9a-f]{40}$/.test(value),
+});
+const signature = {
+  rule: 'what the engine prints at the end of its bench: a positive integer',
+  holds: (value: string) => patterns.signature.test(value) && value.length <= 20,
+};
+const engineOptions = {
+  rule: 'ASCII words like Hash=16, with blanks between them, or nothing',
+  holds: (value: string) => patterns.optionList.test(oneBlank(value)) && value.length <= textMax,
+  absent: 'Hash=16',
+};
+const netNames = (known: ReadonlySet<string>): FieldOptions<readonly string[]> => ({
+  rule: 'different names like nn-0123456789ab.nnue, all added here before (fleet net add)',
+  holds: (names) =>
+    new Set(names).size === names.length &&
+    names.every((net) => patterns.netName.test(net) && known.has(net)),
+  absent: [],
+});
 const repository = {
   rule: 'https://github.com/<user>/<repository>, without anything after it',
   holds: (value: string) => patterns.githubRepo.test(value) && value.length <= 200,
 };
-
 const timeControl = {
   rule: 'seconds per game like 10+0.1, or per moves like 40/60+0.6, and not without any time',
   holds: (value: string) =>
     timeControlPattern.test(value) && value.length <= 50 && gameDuration(value) > 0,
 };
 
-function optional(
-  reader: FieldReader,
-  name: string,
-  rule: { readonly rule: string; readonly holds: (value: string) => boolean },
-): string | undefined {
-  return reader.has(name) ? reader.text(name, rule) : undefined;
+/** The fields that a run can be given anew while it is played. */
+export const changeableFields: {
+  readonly priority: Field<number>;
+  readonly throughput: Field<number>;
+  readonly info: Field<string>;
+} = {
+  priority: integerIn(-100, 100, { about: 'higher goes first (default 0)', absent: 0 }),
+  throughput: integerIn(1, 500, {
+    about: 'its share of the fleet in percent (default 100)',
+    rule: 'a share in percent, an integer from 1 to 500',
+    absent: 100,
+  }),
+  info: text({ ...anyText, about: 'a text for people' }),
+};
+
+const same = 'the same for the branch it plays against';
+
+/** Every field of a run, in the order in which help shows them. */
+function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boolean) {
+  const step = trial ? 2 : gamesStep;
+  return {
+    new_tag: text({ ...tag, about: 'the branch to test' }),
+    base_tag: text({ ...tag, about: 'the branch it plays against' }),
+    resolved_new: text({
+      ...commit('new_tag'),
+      about: 'its commit (default: as GitHub says, if the server asks it)',
+    }),
+    resolved_base: text({ ...commit('base_tag'), about: same }),
+    new_signature: text({ ...signature, about: 'its bench (default: as its commit says)' }),
+    base_signature: text({ ...signature, about: same }),
+    new_options: text({
+      ...engineOptions,
+      about: 'options like "Hash=16 Threads=1" (default Hash=16)',
+    }),
+    base_options: text({ ...engineOptions, about: same }),
+    new_nets: words({ ...netNames(nets), about: 'its nets, with commas between them' }),
+    base_nets: words({ ...netNames(nets), about: same }),
+    msg_new: text({ ...anyText, about: 'the message of its commit' }),
+    msg_base: text({ ...anyText, about: same }),
+    tests_repo: text({
+      ...repository,
+      about: 'the repository of the branches (default: the official one)',
+      absent: officialRepo,
+    }),
+    master_repo: optional(text({ ...repository, about: 'the repository that it is a fork of' })),
+    tc: text({ ...timeControl, about: 'seconds a game and a move, like 10+0.1' }),
+    new_tc: optional(text({ ...timeControl, about: 'for the branch to test, if it has another' })),
+    book: text({
+      about: 'the openings, as fleet book list shows them',
+      rule: `a book that was added here (fleet book add): ${someOf(books)}`,
+      holds: (value) => patterns.book.test(value) && books.has(value),
+    }),
+    book_depth: text({
+      about: 'how many moves of the book are played (default 8)',
+      rule: 'a number of moves from 1 to 999',
+      holds: (value) => /^[1-9]\d{0,2}$/.test(value),
+      absent: '8',
+    }),
+    threads: integerIn(1, 1_024, { about: 'of each engine (default 1)', absent: 1 }),
+    num_games: integer({
+      about: 'thousands of games (default for a test: 800000)',
+      rule: `a number of games from ${step} to ${gamesMax} that ${step} divides`,
+      holds: (value) => value >= step && value <= gamesMax && value % step === 0,
+      absent: isTest ? sprtGames : undefined,
+    }),
+    sprt: any,
+    spsa: any,
+    ...changeableFields,
+    arch_filter: optional(
+      text({
+        about: 'only machines it matches, like avx2|bmi2',
+        rule: 'a regular expression that matches at least one architecture, like avx2|bmi2',
+        holds: matchesAny,
+      }),
+    ),
+    compiler: optional(
+      text({
+        about: 'only g++ or clang++',
+        rule: 'g++ or clang++',
+        holds: (value) => value === 'g++' || value === 'clang++',
+      }),
+    ),
+    auto_purge: flag(false, { about: 'set the games of bad workers aside at the end' }),
+    adjudication: flag(true, { about: 'play every game to its end', flag: '--no-adjudication' }),
+    rescheduled_from: optional(
+      text({
+        about: 'the run that this one repeats',
+        rule: 'the 24 hexadecimal digits of a run',
+        holds: (value) => patterns.runId.test(value),
+      }),
+    ),
+  };
 }
+
+/** The fields of a run, for those who only need their names and their help. */
+export const runFields: Fields = submissionFields(
+  { username: '', books: new Set(), nets: new Set() },
+  false,
+);
 
 function matchesAny(expression: string): boolean {
   if (expression === '' || expression.length > 500) return false;
@@ -274,62 +250,70 @@ const eloMax = 10;
 const eloGapMin = 0.5;
 const paramsMax = 10_000;
 
-/** The sequential test that the fields ask for. */
-export function readSprt(reader: FieldReader, batch_size: number): Sprt {
-  reader.only(['elo0', 'elo1', 'elo_model']);
-  const bound = (name: string) =>
-    reader.number(name, {
-      rule: `a number from -${eloMax} to ${eloMax}`,
-      holds: (value) => Math.abs(value) <= eloMax,
-    });
-  const before = reader.faults.length;
-  const [elo0, elo1] = [bound('elo0'), bound('elo1')];
-  if (reader.faults.length === before && elo1 < elo0 + eloGapMin) {
-    reader.fault('elo1', `must be at least elo0 + ${eloGapMin}, got ${elo1} with elo0 ${elo0}`);
-  }
-  const elo_model = reader.text('elo_model', {
+const bound = number({
+  rule: `a number from -${eloMax} to ${eloMax}`,
+  holds: (value) => Math.abs(value) <= eloMax,
+});
+const sprtFields = {
+  elo0: bound,
+  elo1: bound,
+  elo_model: text({
     rule: `one of ${models.join(', ')}`,
     holds: (value) => models.includes(value),
     absent: 'normalized',
-  }) as EloModel;
-  return newSprt({ elo0, elo1, elo_model, batch_size });
+  }),
+};
+
+/** The sequential test that the fields ask for. */
+function readSprt(sent: unknown, batch_size: number, faults: FieldFault[]): Sprt {
+  const before = faults.length;
+  const { elo0, elo1, elo_model } = readFields(sprtFields, sent, faults, 'sprt.');
+  if (faults.length === before && elo1 < elo0 + eloGapMin) {
+    const message = `must be at least elo0 + ${eloGapMin}, got ${elo1} with elo0 ${elo0}`;
+    faults.push({ field: 'sprt.elo1', message });
+  }
+  return newSprt({ elo0, elo1, elo_model: elo_model as EloModel, batch_size });
 }
 
-/** The tuning that the fields ask for. */
-export function readSpsa(reader: FieldReader, numGames: number): Spsa | undefined {
-  reader.only(['A', 'algorithm', 'alpha', 'gamma', 'raw_params']);
-  reader.text('algorithm', {
-    rule: 'classic',
-    holds: (value) => value === 'classic',
-    absent: 'classic',
+const share = (absent: number) =>
+  number({
+    rule: 'a number above 0 and up to 1',
+    holds: (value) => value > 0 && value <= 1,
+    absent,
   });
-  const share = (name: string, absent: number) =>
-    reader.number(name, {
-      rule: 'a number above 0 and up to 1',
-      holds: (value) => value > 0 && value <= 1,
-      absent,
-    });
-  const [ratioA, alpha, gamma] = [share('A', 0.1), share('alpha', 0.602), share('gamma', 0.101)];
-  const rawParams = reader.text('raw_params', {
+const spsaFields = {
+  algorithm: text({ rule: 'classic', holds: (value) => value === 'classic', absent: 'classic' }),
+  A: share(0.1),
+  alpha: share(0.602),
+  gamma: share(0.101),
+  raw_params: text({
     rule: `lines of name,start,min,max,c_end,r_end: from 1 to ${paramsMax}`,
     holds: (value) => value !== '' && value.split('\n').length <= paramsMax,
-  });
+  }),
+};
+type SpsaInput = InputOf<typeof spsaFields>;
+
+/** The tuning that the fields ask for. */
+function readSpsa(sent: unknown, numGames: number, faults: FieldFault[]): Spsa | undefined {
+  const input: SpsaInput = readFields(spsaFields, sent, faults, 'spsa.');
+  const { A: ratioA, alpha, gamma, raw_params: rawParams } = input;
+  const complain = (message: string) => faults.push({ field: 'spsa.raw_params', message });
   if (rawParams === '') return undefined;
   try {
     const spsa = newSpsa({ rawParams, numGames, ratioA, alpha, gamma });
-    checkParams(reader, spsa);
+    checkParams(spsa, complain);
     return spsa;
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    reader.fault('raw_params', error.message.replace(/^spsa: /, ''));
+    complain(error.message.replace(/^spsa: /, ''));
     return undefined;
   }
 }
 
-function checkParams(reader: FieldReader, { params }: Spsa): void {
+function checkParams({ params }: Spsa, fault: (message: string) => void): void {
   const seen = new Set<string>();
   for (const { name, start, min, max } of params) {
-    const complain = (message: string) => reader.fault('raw_params', `${name}: ${message}`);
+    const complain = (message: string) => fault(`${name}: ${message}`);
     if (!/^[!-+\--~]{1,100}$/.test(name)) complain('a name must be ASCII without blanks');
     if (seen.has(name)) complain('must be given once');
     if (min > start || start > max) complain('start must be from min to max');

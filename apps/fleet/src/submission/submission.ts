@@ -1,4 +1,4 @@
-import { FieldReader } from '../field-reader.ts';
+import { demandFaultless, type FieldFault } from '../operations/fields.ts';
 import type { Github } from '../outside/github.ts';
 import { patterns } from '../protocol/schema.ts';
 import { hashSize } from '../scheduling/hand-out.ts';
@@ -36,29 +36,27 @@ export async function checkSource(
   const { github, registrationTime, foreignRepos } = options;
   if (github === undefined) return { submission, warnings: [] };
   const { args } = submission;
-  const reader = new FieldReader(args);
+  const faults: FieldFault[] = [];
+  const fault = (field: string, message: string) => faults.push({ field, message });
   const warnings: string[] = [];
   const repository = await told(github.repository(args.tests_repo));
   if (repository === null) {
-    reader.fault('tests_repo', `must be a repository, and GitHub has no ${args.tests_repo}`);
+    fault('tests_repo', `must be a repository, and GitHub has no ${args.tests_repo}`);
   }
   const { url: tests_repo = args.tests_repo, rootUrl = officialRepo } = repository ?? {};
   const isForeign = rootUrl !== officialRepo;
   if (isForeign && !foreignRepos && registrationTime >= forksUntil) {
     const hint = 'accounts since July 2025 need the setting foreignRepos for others';
-    reader.fault(
-      'tests_repo',
-      `must be a fork of ${officialRepo}, and is one of ${rootUrl}; ${hint}`,
-    );
+    fault('tests_repo', `must be a fork of ${officialRepo}, and is one of ${rootUrl}; ${hint}`);
   } else if (isForeign)
     warnings.push(`${tests_repo} is a fork of ${rootUrl}, not of ${officialRepo}`);
   if (args.base_tag === 'master') {
     const bench = await told(github.latestBench(rootUrl, 'master'));
     if (bench && bench !== args.base_signature) {
-      reader.fault('base_signature', `must be that of master, which is ${bench}`);
+      fault('base_signature', `must be that of master, which is ${bench}`);
     }
   }
-  reader.check();
+  demandFaultless(faults);
   const { master_repo: _said, ...rest } = args;
   const known = repository ? (isForeign ? { master_repo: rootUrl } : {}) : master(args);
   return { submission: { ...submission, args: { ...rest, tests_repo, ...known } }, warnings };

@@ -1,9 +1,10 @@
+import type { CompiledQuery } from 'kysely';
 import { type Clock, SpillwayError } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
 import { actionRow } from '../storage/actions-log.ts';
-import type { FleetSchema } from '../storage/fleet-schema.ts';
+import type { FleetSchema, UserRow } from '../storage/fleet-schema.ts';
 import { during, hashPassword, VerifiedPasswords, type Waiter } from './password.ts';
 import { type User, userOf, userRow } from './user.ts';
 
@@ -31,6 +32,14 @@ export interface NewUser {
 export type UserChange = Partial<
   Pick<User, 'pending' | 'blocked' | 'email' | 'groups' | 'testsRepo' | 'machineLimit'>
 >;
+
+/** An entry of the log about a user. */
+export interface UserLog {
+  /** The person who did it. */
+  readonly by: string;
+  readonly action: 'new_user' | 'modify_user' | 'block_user' | 'accept_user';
+  readonly message: string;
+}
 
 /** How long a user's row is believed: other instances and the command line change it too. */
 const freshMs = 2_000;
@@ -92,8 +101,8 @@ export class Users {
     return rows.map(userOf);
   }
 
-  /** Throws `USER_EXISTS` if the name is taken. */
-  async add(options: NewUser): Promise<User> {
+  /** Adds a user, with an entry in the log if `by` did it; throws `USER_EXISTS`. */
+  async add(options: NewUser, by?: string): Promise<User> {
     checkPassword(options.password);
     const user: User = {
       username: options.username,
@@ -106,8 +115,9 @@ export class Users {
       testsRepo: options.testsRepo ?? '',
       machineLimit: options.machineLimit ?? 16,
     };
-    const insertion = this.#database.kysely.insertInto('users').values(userRow(user));
-    await insertion.execute().catch((error: unknown) => {
+    const insertion = this.#database.kysely.insertInto('users').values(userRow(user)).compile();
+    const log = by && this.#entry(user.username, { by, action: 'new_user', message: 'added' });
+    await this.#database.batch(log ? [insertion, log] : [insertion]).catch((error: unknown) => {
       if (!(error instanceof SpillwayError) || error.code !== 'DATABASE_CONSTRAINT') throw error;
       throw fleetError('USER_EXISTS', `There is a user ${user.username} already`);
     });
@@ -115,12 +125,8 @@ export class Users {
     return user;
   }
 
-  /** Changes a user; what a person did to them is logged with it. False if there is no such one. */
-  async change(
-    username: string,
-    to: UserChange,
-    log?: { readonly by: string; readonly action: 'block_user' | 'accept_user' },
-  ): Promise<boolean> {
+  /** Changes a user, with an entry in the log; gives the user, or undefined if there is none. */
+  change(username: string, to: UserChange, log?: UserLog): Promise<User | undefined> {
     const { pending, blocked, email, groups, testsRepo, machineLimit } = to;
     const columns = {
       ...(pending !== undefined && { pending: Number(pending) }),
@@ -130,34 +136,35 @@ export class Users {
       ...(testsRepo !== undefined && { tests_repo: testsRepo }),
       ...(machineLimit !== undefined && { machine_limit: machineLimit }),
     };
-    if ((await this.find(username)) === undefined) return false;
-    const { kysely } = this.#database;
-    const update = kysely.updateTable('users').set(columns).where('username', '=', username);
-    const message = log?.action === 'accept_user' ? 'accepted' : blockText(blocked);
-    const entry = log && {
-      time: this.#clock.now() / 1000,
-      action: log.action,
-      username: log.by,
-      user: username,
-      message,
-    };
-    const written = entry && kysely.insertInto('actions').values(actionRow(entry)).compile();
-    await this.#database.batch(written ? [update.compile(), written] : [update.compile()]);
-    this.#forget(username);
-    return true;
+    return this.#update(username, columns, log);
   }
 
-  /** False if there is no such user. */
-  async setPassword(username: string, password: string): Promise<boolean> {
+  async setPassword(username: string, password: string, by?: string): Promise<User | undefined> {
     checkPassword(password);
     const password_hash = await hashPassword(password);
-    const { numUpdatedRows } = await this.#database.kysely
-      .updateTable('users')
-      .set({ password_hash })
-      .where('username', '=', username)
-      .executeTakeFirst();
+    const message = 'password changed';
+    const log = by === undefined ? undefined : ({ by, action: 'modify_user', message } as const);
+    return await this.#update(username, { password_hash }, log);
+  }
+
+  async #update(
+    username: string,
+    columns: Partial<UserRow>,
+    log?: UserLog,
+  ): Promise<User | undefined> {
+    if ((await this.find(username)) === undefined) return undefined;
+    const { kysely } = this.#database;
+    const update = kysely.updateTable('users').set(columns).where('username', '=', username);
+    const entries = log === undefined ? [] : [this.#entry(username, log)];
+    await this.#database.batch([update.compile(), ...entries]);
     this.#forget(username);
-    return numUpdatedRows > 0n;
+    return await this.find(username);
+  }
+
+  #entry(user: string, { by, action, message }: UserLog): CompiledQuery {
+    const time = this.#clock.now() / 1000;
+    const row = actionRow({ time, action, username: by, user, message });
+    return this.#database.kysely.insertInto('actions').values(row).compile();
   }
 
   /** All who ask at once get one answer, which is as old as the question. */
@@ -190,10 +197,6 @@ export class Users {
     if (this.#seen.size >= cachedMax && oldest !== undefined) this.#seen.delete(oldest);
     this.#seen.set(username, { user, at });
   }
-}
-
-function blockText(blocked: boolean | undefined): string {
-  return blocked === false ? 'unblocked' : 'blocked';
 }
 
 function checkPassword(password: string): void {

@@ -1,0 +1,47 @@
+import { Command } from 'commander';
+import { print, table } from 'spillway-cli';
+import type { NetShelf } from '../files/net-shelf.ts';
+import { systemUser } from '../scheduling/actions.ts';
+import { examplesOf, settingsOf, withSettings } from './command-line.ts';
+
+interface NetOptions {
+  readonly json?: boolean;
+  readonly user?: string;
+}
+
+/** `fleet net …`: the networks that workers get here. */
+export function netCommands(): Command {
+  const net = new Command('net').description('networks that workers get from this server');
+  const add = new Command('add')
+    .description('copy networks here; each is named by its SHA-256')
+    .argument('<file...>')
+    .option('--user <name>', 'who made them (default: the system)')
+    .addHelpText('after', examplesOf('net add nn-1111cefa1111.nnue nn-37f18f62d772.nnue'))
+    .action(async (files: string[], { json, user = systemUser }: NetOptions, self: Command) => {
+      const nets = await withNets(self, async (known) => {
+        const added = [];
+        for (const file of files) added.push(await known.add(file, user));
+        return added;
+      });
+      print(nets, json, () => nets.map(({ name }) => `Net ${name} was added.`).join('\n'));
+    });
+  const list = new Command('list')
+    .description('show all networks')
+    .addHelpText('after', examplesOf('net list'))
+    .action(async ({ json }: NetOptions, self: Command) => {
+      const nets = await withNets(self, (known) => known.list());
+      const rows = nets.map(({ name, user, downloads }) => ({ name, user, downloads }));
+      print(nets, json, () => table(rows, 'No networks yet; see fleet net add.'));
+    });
+  for (const command of [add, list]) {
+    net.addCommand(withSettings(command.option('--json', 'print JSON')));
+  }
+  return net;
+}
+
+async function withNets<T>(command: Command, work: (nets: NetShelf) => Promise<T>): Promise<T> {
+  const settings = settingsOf(command);
+  const { openNets } = await import('./operator.ts');
+  await using opened = await openNets(settings);
+  return await work(opened.nets);
+}

@@ -1,0 +1,94 @@
+import { table } from 'spillway-cli';
+import { fleetError } from '../errors.ts';
+import { type BookEntry, readBookList } from '../files/books.ts';
+import { patterns } from '../protocol/schema.ts';
+import { any, flag, text } from './fields.ts';
+import { type AnyOperation, operation } from './operation.ts';
+
+/** A book as operators see one. */
+export interface ShownBook extends BookEntry {
+  readonly name: string;
+}
+
+/** Openings that runs begin with. */
+export const bookOperations: Readonly<Record<string, AnyOperation>> = {
+  'book-add': operation({
+    about: 'let runs use books; workers check their copy by what is noted here',
+    examples: ['book add noob_3moves.epd', 'book add --list books.json'],
+    input: { books: any },
+    role: 'approver',
+    do: async ({ books, storage, clock }, input, by) => {
+      const added = readBookList(input.books);
+      await books.store(added);
+      const message = `added ${[...added.keys()].join(', ')}`;
+      const time = clock.now() / 1000;
+      await storage.log({ time, action: 'new_book', username: by, message });
+      return shownBooks(added);
+    },
+    say: (added) => added.map(({ name }) => `Book ${name} was added.`).join('\n'),
+  }),
+
+  'book-list': operation({
+    about: 'show all books',
+    examples: ['book list'],
+    input: {},
+    role: 'reader',
+    do: async ({ books }) => shownBooks(books.books),
+    say: (books) => table(books, 'No books yet; see fleet book add.'),
+  }),
+};
+
+function shownBooks(books: ReadonlyMap<string, BookEntry>): ShownBook[] {
+  return [...books].map(([name, entry]) => ({ name, ...entry }));
+}
+
+const workerName = text({
+  about: 'its short name, like ada-4cores-1a2b3c4d',
+  rule: 'the short name of a worker, like ada-4cores-1a2b3c4d',
+  holds: (value) => patterns.shortWorkerName.test(value) && value.length <= 100,
+});
+
+/** Workers that get no tasks. */
+export const workerOperations: Readonly<Record<string, AnyOperation>> = {
+  'worker-block': operation({
+    about: 'give a worker no more tasks; its owner is told why',
+    examples: [
+      'worker block ada-4cores-1a2b3c4d --message "its clock is wrong"',
+      'worker block ada-4cores-1a2b3c4d --undo',
+    ],
+    words: ['name'],
+    input: {
+      name: workerName,
+      message: text({
+        about: 'why, for its owner',
+        rule: 'text of at most 500 characters',
+        holds: (value) => value.length <= 500,
+        absent: '',
+      }),
+      blocked: flag(true, { about: 'let it have tasks again', flag: '--undo' }),
+    },
+    role: 'approver',
+    do: async ({ primary }, { name, message, blocked }, by) => {
+      if (!blocked && primary.fleet.blockedWorker(name) === undefined) {
+        throw fleetError('RECORD_UNKNOWN', `no worker ${name} is blocked; see fleet worker list`);
+      }
+      await primary.change((fleet) =>
+        blocked ? fleet.block(name, by, message) : fleet.unblock(name, by),
+      );
+      return { name, blocked, message };
+    },
+    say: ({ name, blocked }) => `${name} ${blocked ? 'is blocked' : 'is not blocked any more'}.`,
+  }),
+
+  'worker-list': operation({
+    about: 'show all workers that get no tasks',
+    examples: ['worker list', 'worker list --json'],
+    input: {},
+    role: 'reader',
+    do: async ({ primary }) =>
+      [...primary.fleet.blockedWorkers].map(([name, { message, last_updated }]) => {
+        return { name, message, last_updated: new Date(last_updated).toISOString() };
+      }),
+    say: (workers) => table(workers, 'No worker is blocked; see fleet worker block.'),
+  }),
+};

@@ -1,0 +1,189 @@
+import { inspect } from 'node:util';
+import { SpillwayError } from 'spillway';
+import { didYouMean } from 'spillway-cli';
+
+/** One complaint about a field of what a person sent. */
+export interface FieldFault {
+  /** The path as it was sent: `tc`, `sprt.elo0`. */
+  readonly field: string;
+  readonly message: string;
+}
+
+/** Names every fault of what a person sent, field by field. */
+export class InputError extends SpillwayError {
+  readonly faults: readonly FieldFault[];
+
+  constructor(faults: readonly FieldFault[]) {
+    const lines = faults.map(({ field, message }) => `${field || 'input'}: ${message}`);
+    super({ code: 'INPUT_INVALID', status: 422, retryable: false }, lines.join('\n'));
+    this.faults = faults;
+  }
+}
+
+export interface FieldOptions<T> {
+  /** A line of help. @default the rule */
+  readonly about?: string | undefined;
+  /** Completes "must be". */
+  readonly rule: string;
+  /** @default every value of the kind is right */
+  readonly holds?: ((value: T) => boolean) | undefined;
+  /** The value of an absent field. @default none: the field is required */
+  readonly absent?: T | undefined;
+  /** The flag of the command, like `--user <name>`. @default made of the field's name */
+  readonly flag?: string | undefined;
+}
+
+/** One field of an input: its rule, its help and how its value is read. */
+export interface Field<T> extends FieldOptions<T> {
+  readonly kind: 'text' | 'secret' | 'integer' | 'number' | 'flag' | 'words' | 'any';
+  readonly isOptional: boolean;
+  /** The value of a required field that is wrong; it is never used without a fault. */
+  readonly none: T;
+  /** Gives undefined for a value of another kind. */
+  readonly parse: (sent: unknown) => T | undefined;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a table has fields of all types.
+export type Fields = Readonly<Record<string, Field<any>>>;
+
+/** The type of an input with these fields. */
+export type InputOf<F> = {
+  readonly [Name in keyof F]: F[Name] extends Field<infer T> ? T : never;
+};
+
+const integerPattern = /^[+-]?\d{1,15}$/;
+const numberPattern = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+export function text(options: FieldOptions<string>): Field<string> {
+  const parse = (sent: unknown) => {
+    if (typeof sent === 'number') return String(sent);
+    return typeof sent === 'string' ? sent.trim() : undefined;
+  };
+  return { ...options, kind: 'text', isOptional: false, none: '', parse };
+}
+
+/** Text that is taken as it is, and never shown. */
+export function secret(options: FieldOptions<string>): Field<string> {
+  const parse = (sent: unknown) => (typeof sent === 'string' ? sent : undefined);
+  return { ...options, kind: 'secret', isOptional: false, none: '', parse };
+}
+
+/** A whole number, which may be written as text. */
+export function integer(options: FieldOptions<number>): Field<number> {
+  const parse = (sent: unknown) => {
+    const isWhole = Number.isSafeInteger(sent) || integerPattern.test(written(sent));
+    return isWhole ? Number(sent) : undefined;
+  };
+  return { ...options, kind: 'integer', isOptional: false, none: 0, parse };
+}
+
+/** An {@link integer} within bounds. */
+export function integerIn(
+  min: number,
+  max: number,
+  options: Partial<FieldOptions<number>> = {},
+): Field<number> {
+  const holds = (value: number) => value >= min && value <= max;
+  return integer({ rule: `an integer from ${min} to ${max}`, holds, ...options });
+}
+
+export function number(options: FieldOptions<number>): Field<number> {
+  const parse = (sent: unknown) => {
+    const isNumber = Number.isFinite(sent) || numberPattern.test(written(sent));
+    const value = isNumber ? Number(sent) : NaN;
+    return Number.isFinite(value) ? value : undefined;
+  };
+  return { ...options, kind: 'number', isOptional: false, none: 0, parse };
+}
+
+export function flag(absent: boolean, options: { about?: string; flag?: string }): Field<boolean> {
+  const parse = (sent: unknown) => {
+    if (sent === true || sent === 'true') return true;
+    return sent === false || sent === 'false' ? false : undefined;
+  };
+  const rule = 'true or false';
+  return { ...options, kind: 'flag', rule, absent, isOptional: false, none: absent, parse };
+}
+
+/** A list of words; as text, with commas between them. */
+export function words(options: FieldOptions<readonly string[]>): Field<readonly string[]> {
+  const parse = (sent: unknown) => {
+    const list = typeof sent === 'string' ? sent.split(',').map((word) => word.trim()) : sent;
+    const isList = Array.isArray(list) && list.every((word) => typeof word === 'string');
+    return isList ? list.filter((word) => word !== '') : undefined;
+  };
+  return { ...options, kind: 'words', isOptional: false, none: [], parse };
+}
+
+/** A value that is checked elsewhere; a command has its own way to give it. */
+export const any: Field<unknown> = {
+  kind: 'any',
+  rule: 'any value',
+  isOptional: true,
+  none: undefined,
+  parse: (sent) => sent,
+};
+
+/** The same field, which may be left out. */
+export function optional<T>(field: Field<T>): Field<T | undefined> {
+  const { holds } = field;
+  return {
+    ...field,
+    absent: undefined,
+    none: undefined,
+    isOptional: true,
+    holds: (value) => value !== undefined && (holds?.(value) ?? true),
+  };
+}
+
+/** Reads all fields; adds to the faults, and goes on with what stands for an absent field. */
+export function readFields<F extends Fields>(
+  fields: F,
+  input: unknown,
+  faults: FieldFault[],
+  prefix = '',
+): InputOf<F> {
+  const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
+  const sent = isObject ? (input as Record<string, unknown>) : {};
+  if (!isObject) {
+    const field = prefix.replace(/\.$/, '');
+    faults.push({ field, message: 'must be an object with named fields' });
+  }
+  for (const name of Object.keys(sent)) {
+    if (Object.hasOwn(fields, name)) continue;
+    const hint = didYouMean(name, Object.keys(fields));
+    faults.push({ field: `${prefix}${name}`, message: `is not known${hint}` });
+  }
+  const read = Object.entries(fields).map(([name, field]) => {
+    const complain = (message: string) => faults.push({ field: `${prefix}${name}`, message });
+    return [name, fieldValue(field, Object.hasOwn(sent, name) ? sent[name] : undefined, complain)];
+  });
+  return Object.fromEntries(read);
+}
+
+function fieldValue(
+  field: Field<unknown>,
+  sent: unknown,
+  complain: (message: string) => void,
+): unknown {
+  const { kind, rule, holds, absent, isOptional, none } = field;
+  const isSecret = kind === 'secret';
+  if (sent === undefined && !isSecret) {
+    if (absent === undefined && !isOptional) complain(`is required: ${rule}`);
+    return absent ?? none;
+  }
+  const value = field.parse(sent);
+  if (value !== undefined && (holds?.(value) ?? true)) return value;
+  const got = inspect(sent, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+  complain(isSecret ? `must be ${rule}` : `must be ${rule}, got ${got}`);
+  return absent ?? none;
+}
+
+/** Throws {@link InputError} if there is any fault. */
+export function demandFaultless(faults: readonly FieldFault[]): void {
+  if (faults.length > 0) throw new InputError(faults);
+}
+
+function written(sent: unknown): string {
+  return typeof sent === 'string' ? sent.trim() : '';
+}

@@ -1,0 +1,57 @@
+import type { BookShelf } from '../files/books.ts';
+import type { NetShelf } from '../files/net-shelf.ts';
+import type { Github } from '../outside/github.ts';
+import type { Primary } from '../primary.ts';
+import { patterns } from '../protocol/schema.ts';
+import type { FleetStorage } from '../storage/fleet-storage.ts';
+import type { Users } from '../users/users.ts';
+import { type Field, type Fields, type InputOf, text } from './fields.ts';
+
+/** The parts of the fleet that operations work with. */
+export interface OperationContext {
+  readonly primary: Pick<Primary, 'fleet' | 'change' | 'recall'>;
+  readonly storage: FleetStorage;
+  readonly users: Users;
+  /** UNIX milliseconds. */
+  readonly clock: { now(): number };
+  readonly books: Pick<BookShelf, 'books' | 'store'>;
+  readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
+  /** The source of commits and benches. @default none: they are given by hand */
+  readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
+  /** Whether all accounts may test what is no fork of the official engine. @default false */
+  readonly foreignRepos?: boolean | undefined;
+}
+
+/**
+ * One thing that an operator can ask for. Its command, its endpoint and its form are made of this
+ * description alone.
+ */
+export interface Operation<F extends Fields, Out> {
+  /** A line of help. */
+  readonly about: string;
+  /** Commands without the name of the program. */
+  readonly examples: readonly string[];
+  readonly input: F;
+  /** Fields that the command takes as plain words, in this order. @default none */
+  readonly words?: readonly (keyof F & string)[] | undefined;
+  /** A reader changes nothing; what an approver changes is in the log under their name. */
+  readonly role: 'reader' | 'approver';
+  /** `by` is the approver, or the system. The answer is plain JSON. */
+  do(context: OperationContext, input: InputOf<F>, by: string): Promise<Out>;
+  /** The answer for people. */
+  say(answer: Out): string;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a table has operations of all types.
+export type AnyOperation = Operation<any, any>;
+
+/** Checks the types of a description against each other. */
+export function operation<F extends Fields, Out>(described: Operation<F, Out>): AnyOperation {
+  return described;
+}
+
+export const usernameField: Field<string> = text({
+  about: 'the name of an account',
+  rule: '2 to 64 letters and digits, without any others',
+  holds: (value) => patterns.username.test(value) && value.length <= 64,
+});
