@@ -1,10 +1,6 @@
 import { Ajv2020, type AnySchema, type Options } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { safeRegex } from 'safe-regex2';
-import { check } from 'spillway/internal';
-
-/** How long a text may be that a pattern is tried on; a longer one does not match. */
-const patternTextMax = 1_000;
+import { boundedPattern } from './pattern.ts';
 
 /** A schema and the part of a request it is for. */
 interface RouteSchema {
@@ -14,33 +10,13 @@ interface RouteSchema {
 
 type Validate = (data: unknown) => unknown;
 
-interface Pattern {
-  test(text: string): boolean;
-  toString(): string;
-}
-
-/**
- * A pattern is tried on what strangers send. One with a repetition inside a repetition, which may
- * take for ever on a short text, is refused when the route is declared; any other gets texts of
- * limited length only.
- */
-function pattern(source: string, flags: string): Pattern {
-  check(safeRegex(source), 'pattern', 'free of repetitions inside repetitions', source);
-  const expression = new RegExp(source, flags);
-  return {
-    test: (text) => text.length <= patternTextMax && expression.test(text),
-    // The compiler takes two patterns of the same text for the same pattern.
-    toString: () => String(expression),
-  };
-}
-
 const common: Options = {
   addUsedSchema: false,
   allErrors: false,
   removeAdditional: false,
   strictTypes: false,
   useDefaults: true,
-  code: { regExp: Object.assign(pattern, { code: 'pattern' }) },
+  code: { regExp: Object.assign(boundedPattern, { code: 'boundedPattern' }) },
 };
 
 /**
