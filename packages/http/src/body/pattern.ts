@@ -78,7 +78,7 @@ function longestText(source: string): number {
 
 /** The place after a character, an escape or a class in brackets. */
 function endOfAtom(source: string, at: number): number {
-  const [atom = ''] = /^(?:\\.|\[(?:\\.|[^\]\\])*\]|\(\?(?:[:=!]|<[=!]|<\w+>)|[^])/s.exec(
+  const [atom = ''] = /^(?:\\.|\[(?:\\.|[^\]\\])*\]|\(\?(?:[:=!]|<[=!]|<\w+>)|.)/s.exec(
     source.slice(at),
   ) as RegExpExecArray;
   return at + atom.length;
