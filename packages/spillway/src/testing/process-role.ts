@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import { systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { consecutiveFailures } from '../outbound/break-rule.ts';
 import { Lease } from '../shared/lease.ts';
@@ -14,6 +14,8 @@ export const leaseMs = 300;
 export const cooldownMs = 1_200;
 export const takeMs = 4_000;
 export const guardedMs = 40;
+/** Milliseconds between two looks at whether this process runs when it is due. */
+const tickMs = 10;
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
@@ -73,7 +75,16 @@ async function take(store: Store, commands: Commands): Promise<void> {
     [Symbol.asyncDispose]: async () => {},
   };
   const aheadMs = await storeAheadMs(store);
-  const bucket = new SharedBucket({ store: counted, ...bucketRule });
+  let readAt = 0;
+  // The time that the bucket goes by, however late this process is told of its token.
+  const clock: Clock = {
+    now: () => {
+      readAt = systemClock.now();
+      return readAt;
+    },
+    after: (ms, callback) => systemClock.after(ms, callback),
+  };
+  const bucket = new SharedBucket({ store: counted, ...bucketRule, clock });
   say('ready');
   await new Promise((begin) => commands.once('line', begin));
   const endsAt = systemClock.now() + takeMs;
@@ -81,12 +92,36 @@ async function take(store: Store, commands: Commands): Promise<void> {
   const work = async () => {
     while (systemClock.now() < endsAt) {
       await bucket.take();
-      uses.push(Math.round((systemClock.now() + aheadMs) * 10) / 10);
+      uses.push(Math.round((readAt + aheadMs) * 10) / 10);
     }
   };
+  using delays = new LoopDelays();
   await Promise.all(Array.from({ length: 45 }, work));
-  say(JSON.stringify({ uses, calls }));
+  say(JSON.stringify({ uses, calls, delayedMs: Math.round(delays.sumMs) }));
   await bucket[Symbol.asyncDispose]();
+}
+
+/** Sum of the times for which a busy machine kept this process from running when it was due. */
+class LoopDelays implements Disposable {
+  sumMs = 0;
+  #timer: Disposable;
+
+  constructor() {
+    this.#timer = this.#next(systemClock.now());
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer[Symbol.dispose]();
+  }
+
+  #next(from: number): Disposable {
+    return systemClock.after(tickMs, () => {
+      const now = systemClock.now();
+      const lateMs = now - from - tickMs;
+      if (lateMs > tickMs) this.sumMs += lateMs;
+      this.#timer = this.#next(now);
+    });
+  }
 }
 
 /** By how much the store's clock is ahead, as the quickest of some answers tells. */
