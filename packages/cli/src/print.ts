@@ -6,7 +6,7 @@ export function print(value: unknown, json: boolean | undefined, text: () => str
 export interface TableStyle {
   /** Writes a value. @default {@link cell} */
   readonly cell?: ((value: unknown) => string) | undefined;
-  /** Whether columns of numbers are aligned to the right. @default false */
+  /** True if columns of numbers are aligned to the right. @default false */
   readonly alignsNumbers?: boolean | undefined;
 }
 

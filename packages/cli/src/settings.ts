@@ -37,7 +37,7 @@ export interface NumberRule<T> {
   readonly absent: T;
   readonly min: number;
   readonly max: number;
-  /** Whether it must be an integer. @default true */
+  /** True if it must be an integer. @default true */
   readonly isWhole?: boolean;
 }
 
@@ -115,7 +115,7 @@ export function choice<T extends string>(
   };
 }
 
-/** Words with commas between them, or a list of words; none by default. */
+/** Words with commas between them, or a list of words. @default none */
 export function words(
   about: string,
   { value, rule, pattern }: Pick<TextRule<string>, 'value' | 'rule' | 'pattern'>,
@@ -141,7 +141,7 @@ export class SettingsError extends Error {
 }
 
 export interface SettingsSources<Name extends string> {
-  /** By the name of the setting; `config` names a file. */
+  /** Settings by name; `config` names a file. */
   readonly flags: Readonly<Partial<Record<Name | 'config', string>>>;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }

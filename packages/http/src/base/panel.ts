@@ -33,12 +33,12 @@ export class Panel {
     };
   }
 
-  /** Whether the part is shown, by whatever name. */
+  /** True if the part is shown, by whatever name. */
   shows(part: Watched): boolean {
     return [...this.#parts.values()].includes(part);
   }
 
-  /** Whether the name is taken. */
+  /** True if the name is taken. */
   has(name: string): boolean {
     return this.#parts.has(name);
   }

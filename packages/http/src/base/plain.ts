@@ -21,7 +21,7 @@ export function isStream(value: unknown): value is Readable {
   return typeof (value as { pipe?: unknown } | null | undefined)?.pipe === 'function';
 }
 
-/** Whether it is an object literal, and no instance of a class. */
+/** True if it is an object literal, and no instance of a class. */
 export function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;

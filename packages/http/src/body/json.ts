@@ -18,7 +18,7 @@ export function readJson(app: FastifyInstance): void {
   });
 }
 
-/** Whether arrays and objects are nested too deep, found in one pass over the text. */
+/** True if arrays and objects are nested too deep, found in one pass over the text. */
 function isDeep(text: string): boolean {
   if (text.length <= depthMax) return false;
   let depth = 0;

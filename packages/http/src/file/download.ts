@@ -131,13 +131,13 @@ function evaluate(
   return modified <= modifiedSince ? 'unchanged' : 'send';
 }
 
-/** Whether a range may be sent: `If-Range` must name exactly this version. */
+/** True if a range may be sent: `If-Range` must name exactly this version. */
 function isRangeFresh(header: unknown, { etag, lastModified }: Validators): boolean {
   if (header === undefined) return true;
   return header === etag || (lastModified !== undefined && header === lastModified);
 }
 
-/** Whether the list names the tag; a weak tag counts only in a weak comparison. */
+/** True if the list names the tag; a weak tag counts only in a weak comparison. */
 function isListed(list: string, etag: string | undefined, weakly: boolean): boolean {
   if (list.trim() === '*') return true;
   const tags = list.match(/(?:W\/)?"[^"]*"/g) ?? [];

@@ -6,13 +6,13 @@ import type { FlashMessage } from '../session/session.ts';
 import { escaped, Html, type HtmlValue, html, Raw } from './html.ts';
 
 export interface PageOptions {
-  /** What the browser shows on its tab. */
+  /** Title on the browser's tab. */
   readonly title: string;
-  /** What stands in the body. */
+  /** Content of the body. */
   readonly body: HtmlValue;
-  /** The language of the text; `en` by default. */
+  /** Language of the text. @default 'en' */
   readonly lang?: string | undefined;
-  /** What `meta` elements say, by name; how wide the page is on phones is said anyway. */
+  /** Content of `meta` elements, by name; `viewport` is always set. @default none */
   readonly meta?: Readonly<Record<string, string>> | undefined;
   /** Addresses of `link` elements, with their `rel`. */
   readonly links?: readonly { readonly rel: string; readonly href: string }[] | undefined;
@@ -20,7 +20,7 @@ export interface PageOptions {
   readonly styles?: readonly string[] | undefined;
   /** Addresses of ES modules: no script stands in the page, so a strict policy can forbid those. */
   readonly scripts?: readonly string[] | undefined;
-  /** What the modules can read, each from a `script` of type `application/json` with this id. */
+  /** Data for the modules, each in a `script` of type `application/json` with this id. */
   readonly data?: Readonly<Record<string, Json>> | undefined;
   /** Seconds after which a browser without script loads the page again. @default never */
   readonly refreshSeconds?: number | undefined;
@@ -54,7 +54,7 @@ ${body}
 `;
 }
 
-/** With script a page can tell how long it is until then, and people can stop it. */
+/** Reloads the page without script; with script a page counts down, and people can stop it. */
 function refreshWithoutScript(seconds: number): Raw {
   const content = Math.ceil(seconds);
   return new Raw(`<noscript><meta http-equiv="refresh" content="${content}"></noscript>`);

@@ -1,6 +1,6 @@
 import { type Content, Html, List, Raw, written } from './html.ts';
 
-/** Where a hole is: part, or item of a list, from the outermost to the innermost. */
+/** Path to a hole: parts and items of lists, from the outermost to the innermost. */
 export type PatchPath = readonly number[];
 
 /** One item that stays, a run of them `[first, count]`, or the HTML of a new one. */
@@ -21,8 +21,8 @@ export function liveText(view: Html): string {
 }
 
 /**
- * What turns a page that shows `from` into one that shows `to`, to be done in this order; undefined
- * if they have nothing in common.
+ * Steps that turn a page that shows `from` into one that shows `to`, in order; undefined if the two
+ * have nothing in common.
  */
 export function patch(from: Html, to: Html): PatchStep[] | undefined {
   if (!isSame(from, to)) return undefined;
@@ -75,7 +75,7 @@ function compareLists(from: List, to: List, path: PatchPath, steps: PatchStep[])
   if (!isInPlace || order.length !== from.items.length) steps.push(['l', path, runs(order)]);
 }
 
-/** Where each key is; undefined unless all items have keys, and no two the same. */
+/** Index of each key; undefined unless all items have keys, and no two the same. */
 function keyedPlaces(list: List): Map<Html['key'], number> | undefined {
   const places = new Map<Html['key'], number>();
   for (const [index, item] of list.items.entries()) {

@@ -7,7 +7,7 @@ import { AssertionError } from 'node:assert/strict';
 export type ScannedHole =
   | {
       readonly kind: 'text';
-      /** Whether only elements may stand here: browsers move text out of tables. */
+      /** True if only elements may stand here: browsers move text out of tables. */
       readonly elementsOnly: boolean;
     }
   /** All of an attribute; its values stand between its strings. */

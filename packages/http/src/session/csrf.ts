@@ -18,7 +18,7 @@ import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether changes are checked; false for a webhook. @default true */
+    /** True if changes are checked; false for a webhook. @default true */
     readonly csrf?: boolean | undefined;
   }
   interface FastifyReply {
@@ -43,7 +43,7 @@ export interface CsrfOptions {
   readonly session?: ((request: FastifyRequest) => string | undefined) | undefined;
   /** Other origins whose pages may send changes, as `https://example.org`. @default none */
   readonly origins?: readonly string[] | undefined;
-  /** Whether it is sent over https only. @default true, except for plain http to this machine */
+  /** True if it is sent over https only. @default true, except for plain http to this machine */
   readonly secure?: boolean | undefined;
   /** Clock with milliseconds since 1970. @default the machine's */
   readonly clock?: Clock | undefined;
@@ -154,7 +154,7 @@ function fieldOf(body: unknown, field: string): unknown {
   return isForm ? (body as Record<string, unknown>)[field] : undefined;
 }
 
-/** Whether a page of ours sent the request; a client that does not say is no browser. */
+/** True if a page of ours sent the request; a client that does not say is no browser. */
 function isFromHere({ headers, host }: FastifyRequest, origins: readonly string[]): boolean {
   const { origin } = headers;
   const site = headers['sec-fetch-site'];

@@ -6,7 +6,7 @@ import { type Guard, guardPlugin } from '../request/guard.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether only the instance that holds the lease answers. @default false */
+    /** True if only the instance that holds the lease answers. @default false */
     readonly primaryOnly?: boolean | undefined;
   }
 }

@@ -39,9 +39,9 @@ export interface SessionOptions {
   readonly rememberMs?: number | undefined;
   /** Longest name and value of the cookie, in bytes. An integer, 256 to 4,096. @default 4_096 */
   readonly bytesMax?: number | undefined;
-  /** Whether other sites' links carry the session. @default 'lax' */
+  /** `SameSite` of the cookie: `lax` if links from other sites carry the session. @default 'lax' */
   readonly sameSite?: 'lax' | 'strict' | undefined;
-  /** Whether it is sent over https only. @default true, except for plain http to this machine */
+  /** True if it is sent over https only. @default true, except for plain http to this machine */
   readonly secure?: boolean | undefined;
   /** Clock with milliseconds since 1970. @default the machine's */
   readonly clock?: Clock | undefined;

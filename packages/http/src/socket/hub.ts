@@ -26,7 +26,7 @@ import { type HubContext, HubSocket, type SocketEnd, type SocketHandlers } from 
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the route is one of a WebSocketHub; all others refuse an upgrade. */
+    /** True if the route is one of a WebSocketHub; all others refuse an upgrade. */
     readonly socket?: boolean;
   }
 }
@@ -95,7 +95,7 @@ export class WebSocketHub implements AsyncDisposable {
     this.#relay = new Relay(this.#limits, (room, frame) => void this.#deliver(room, frame));
   }
 
-  /** Whether sockets are taken and, if there is a channel, other instances are heard. */
+  /** True if sockets are taken and, if there is a channel, other instances are heard. */
   get ready(): boolean {
     return this.#closing === undefined && this.#relay.ready;
   }
@@ -268,8 +268,8 @@ function refuseOtherUpgrades(server: Server): void {
   };
   Object.assign(server, { shouldUpgradeCallback });
   server.on('upgrade', (_request, socket: AnsweringSocket) => {
-    // Nobody reads on after a request to upgrade: if a guard answers it instead, the connection
-    // is of no more use.
+    // Node reads no further after a request to upgrade: if a guard answers it instead, the
+    // connection is of no more use.
     socket._httpMessage?.once('finish', () => socket.end(() => socket.destroy()));
   });
 }

@@ -49,7 +49,7 @@ export interface WebSocketHubOptions {
    * message alone may be longer. An integer from 1. @default 1_048_576
    */
   readonly bufferedBytesMax?: number | undefined;
-  /** Whether a peer that reads too slowly is cut off, or misses messages. @default 'close' */
+  /** Treatment of a peer that reads too slowly: `close` it, or `drop` messages. @default 'close' */
   readonly slow?: SlowPolicy | undefined;
   /** Broadcasts that may wait for earlier ones. An integer from 1. @default 1_000 */
   readonly broadcastsMax?: number | undefined;

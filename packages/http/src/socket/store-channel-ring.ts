@@ -1,9 +1,9 @@
 import type { Json, StoreChange, StoredRecord } from 'spillway';
 
-/** How many messages of a topic are kept: who is further behind has lost the oldest. */
+/** Messages of a topic that are kept: a reader further behind has lost the oldest. */
 export const ringSize = 1_024;
 
-/** How long a message is kept, in milliseconds. */
+/** Lifetime of a message, in milliseconds. */
 const keepMs = 60_000;
 
 /** The record that counts a topic's messages. */
@@ -11,7 +11,7 @@ export function headName(topic: string): string {
   return `channel/${topic}`;
 }
 
-/** How many messages the topic has had. */
+/** Number of messages that the topic has had. */
 export function headCount(record: StoredRecord | undefined): number {
   return Number(record?.value ?? 0);
 }
@@ -21,7 +21,7 @@ export function slotNames(topic: string, first: number, end: number): string[] {
   return Array.from({ length: end - first }, (_, at) => slotName(topic, first + at));
 }
 
-/** What appends the messages to the topic, if nobody else has appended meanwhile. */
+/** Changes that append the messages, unless another process has appended meanwhile. */
 export function appending(
   topic: string,
   messages: readonly Uint8Array[],

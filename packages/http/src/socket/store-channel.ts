@@ -20,13 +20,13 @@ import {
 } from './store-channel-ring.ts';
 
 export interface StoreChannelOptions {
-  /** What all instances share; whoever opened it closes it. */
+  /** Store that all instances share; it stays open when the channel closes. */
   readonly store: Store;
   /** Milliseconds between two looks for news. An integer from 1. @default 50 */
   readonly pollMs?: number | undefined;
   /** The longest message, in bytes. An integer from 1. @default 1_048_576 */
   readonly bytesMax?: number | undefined;
-  /** How many messages may wait to be published. An integer from 1. @default 1_000 */
+  /** Messages that may wait to be published. An integer from 1. @default 1_000 */
   readonly queueMax?: number | undefined;
   /** Milliseconds the store has for a call. An integer from 1. @default 5_000 */
   readonly storeMsMax?: number | undefined;
@@ -48,7 +48,7 @@ export interface StoreChannelStats {
 interface Subscription {
   /** The number of the next message to be heard. */
   next: number;
-  /** Tells of messages, where the store can. */
+  /** Watch on the topic's head, where the store has `watch`. */
   readonly watch: StoreWatch | undefined;
   readonly listeners: Set<ChannelListener>;
 }
@@ -57,18 +57,19 @@ interface Pending extends PromiseWithResolvers<void> {
   readonly bytes: Uint8Array;
 }
 
-/** How many topics there may be, and how many messages go into one commit. */
+/** Topics at most. */
 const topicsMax = 1_000;
+/** Messages in one commit at most. */
 const batchMax = 64;
 /** The longest pause before a commit that came too late is tried again, in milliseconds. */
 const pauseMsMax = 10;
-/** A store that tells of messages is polled so many times more rarely, in case one went unheard. */
+/** Factor on `pollMs` for a store with `watch`, which is polled in case a call was missed. */
 const watchedPolls = 20;
 
 /**
  * A channel on any store: a ring of the last 1,024 messages of each topic, which every subscriber
- * reads when the store tells of a message, or polls where it cannot. What arrives late by more than
- * that, or by a minute, is lost and told to be lost.
+ * reads when `Store.watch` calls back, or polls where the store has none. A message that a
+ * subscriber reads later than that, or than a minute, is lost and reported as lost.
  */
 export class StoreChannel implements Channel, AsyncDisposable {
   readonly #store: Store;
@@ -79,14 +80,14 @@ export class StoreChannel implements Channel, AsyncDisposable {
   readonly #queueMax: number;
   readonly #storeMsMax: number;
   readonly #topics = new Map<string, Subscription>();
-  /** What waits to be published, by topic; no empty ones. */
+  /** Messages that wait to be published, by topic; no empty ones. */
   readonly #queues = new Map<string, Pending[]>();
   readonly #stats = { published: 0, received: 0, lost: 0, failures: 0, pending: 0 };
   readonly #closing = new AbortController();
   readonly #working = new Set<Promise<void>>();
   #timer: Disposable | undefined;
   #polling = false;
-  /** Whether there was news since the poll that is under way began. */
+  /** True if a message came since the poll that is under way began. */
   #isBehind = false;
 
   constructor(options: StoreChannelOptions) {
@@ -163,7 +164,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     };
   }
 
-  /** Publishes and hears no more; resolves when nothing is under way. */
+  /** Ends publishing and polling; resolves when no call is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error('the channel is closed'));
     for (const { watch } of this.#topics.values()) watch?.[Symbol.dispose]();
@@ -198,7 +199,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#queues.delete(topic);
   }
 
-  /** Tries until nobody else was faster; gives the head it left, which the next try begins with. */
+  /** Retries until its commit is first; gives the new head, with which the next try begins. */
   async #append(
     topic: string,
     batch: readonly Pending[],
@@ -255,7 +256,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
         await this.#catchUp(topic, subscription, headCount(records[at]), limit.signal);
       }
     } catch {
-      // It is tried again at the next poll; what is lost by then is told.
+      // The next poll tries again; messages that are lost by then are reported.
       this.#stats.failures += 1;
     }
     this.#polling = false;
@@ -270,7 +271,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
   ): Promise<void> {
     const first = Math.max(subscription.next, count - ringSize);
     if (count < subscription.next) {
-      // The store was emptied, or put back from a copy: nobody knows what there was.
+      // The store was emptied or restored from a copy, so the number of lost messages is unknown.
       subscription.next = count;
       this.#tell(subscription, (listener) => listener.lost(undefined));
     }

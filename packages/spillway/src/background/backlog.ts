@@ -11,8 +11,8 @@ import { mayGrant, nextTurn } from '../wait/turn.ts';
 import { WaitQueue } from '../wait/wait-queue.ts';
 
 /**
- * Why an item was dropped: its `attempts` are used up, the backlog `closed` first, `key` or `merge`
- * threw an `error`, or the backlog was `full`.
+ * Reason for which an item was dropped: its `attempts` are used up, the backlog `closed` first,
+ * `key` or `merge` threw an `error`, or the backlog was `full`.
  */
 export type DropReason = 'attempts' | 'closed' | 'error' | 'full';
 
@@ -35,7 +35,7 @@ export interface BacklogOptions<T> {
   readonly backoffMs?: number | undefined;
   /** The longest wait before any attempt, in ms, from `backoffMs` to a day. @default 30_000 */
   readonly backoffMsMax?: number | undefined;
-  /** Told of each item that will not be done; an error that it throws is ignored. */
+  /** Called for each dropped item; an error that it throws is ignored. @default none */
   readonly onDrop?: ((item: T, reason: DropReason, error?: unknown) => void) | undefined;
   /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
@@ -188,8 +188,8 @@ export class Backlog<T> implements Part, AsyncDisposable {
   }
 
   /**
-   * Takes nothing more and finishes what is here. When the time is over it aborts what runs, drops
-   * the rest, and rejects with `BACKLOG_LEFT`; every call gets the outcome of the first.
+   * Accepts no more items and finishes those held. When the time is over it aborts those that run,
+   * drops the rest, and rejects with `BACKLOG_LEFT`; every call gets the outcome of the first.
    */
   async close(options: CloseOptions = {}): Promise<void> {
     await this.#closing.close(options);

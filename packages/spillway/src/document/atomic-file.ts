@@ -17,8 +17,8 @@ export interface ReplaceOptions {
 const permissionBits = 0o7777n;
 
 /**
- * Replaces a file as a whole: whoever reads it finds the old content or the new one, also after a
- * crash or a power cut. Gives the new file, open; the caller closes it.
+ * Replaces a file as a whole: a reader finds the old content or the new one, also after a crash
+ * or a power cut. Gives the new file, open; the caller closes it.
  */
 export async function replaceFile(
   path: string,

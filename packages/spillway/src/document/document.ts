@@ -181,7 +181,7 @@ export class Document<T> implements Part, AsyncDisposable {
     return new SpillwayError('DOCUMENT_CLOSED', `${this.#file.path} is closed`);
   }
 
-  /** Loads the file. All who ask while it is read share the next read: theirs must be newer. */
+  /** Loads the file. Calls that come during a read share the next one, which is newer. */
   #load(): Promise<DocumentVersion> {
     this.#loadingNext ??= Promise.allSettled([this.#loading]).then(() => {
       this.#loading = this.#file.load();
@@ -191,7 +191,7 @@ export class Document<T> implements Part, AsyncDisposable {
     return this.#loadingNext;
   }
 
-  /** Takes the lock once for all who wait then, applies their changes, and writes once. */
+  /** Takes the lock once for all transactions that wait, applies their changes, writes once. */
   async #group(group: BatchGroup<Change<T>, T>): Promise<void> {
     using held = await this.#lock.acquire({ signal: group.signal });
     const former = await this.#loadOrSetAside();
@@ -233,7 +233,7 @@ export class Document<T> implements Part, AsyncDisposable {
     }
   }
 
-  /** Applies one change. Between two changes only the text is kept: nobody can reach into it. */
+  /** Applies one change. Only JSON text is kept between two changes, so no caller can alter it. */
   async #apply(
     { item: change, inContext }: BatchEntry<Change<T>, T>,
     signal: AbortSignal,

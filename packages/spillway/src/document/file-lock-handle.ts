@@ -17,7 +17,7 @@ export class FileLockHandle implements Disposable {
   #database: DatabaseSync | undefined;
   #begin: StatementSync | undefined;
   #inode: bigint | undefined;
-  /** Whether the kernel's list of locks has shown this one; undefined until it was held once. */
+  /** True if the kernel's list of locks has shown this one; undefined until it was held once. */
   #isListed: boolean | undefined;
 
   constructor(path: string) {
@@ -95,7 +95,7 @@ function inodeOf(path: string): bigint | undefined {
   return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
 }
 
-/** Whether the kernel lists a lock of this process on the file. */
+/** True if the kernel lists a lock of this process on the file. */
 function isListed(inode: bigint | undefined): boolean {
   try {
     const lock = new RegExp(`POSIX +ADVISORY +WRITE +${process.pid} \\S+:${inode} `);

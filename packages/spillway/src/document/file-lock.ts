@@ -29,7 +29,7 @@ export interface FileLockOptions {
 
 export interface FileLockStats {
   readonly kind: 'file-lock';
-  /** Whether this process holds the lock, as far as it has looked. */
+  /** True if this process holds the lock, as far as it has looked. */
   readonly held: boolean;
   /** Callers of this lock that wait for it. */
   readonly waiting: number;
@@ -54,7 +54,7 @@ const lossCheckMs = 1_000;
 /**
  * The state that all locks on one path share within a process. Waiters of other processes hold
  * `next` while they look at `owner`: a process that takes the lock again and again has to queue
- * behind them, so nobody starves.
+ * behind them, so no process starves.
  */
 class SharedLock {
   readonly gate: Gate = new Gate({ limit: 1, queueMax: Number.MAX_SAFE_INTEGER });
@@ -72,9 +72,9 @@ class SharedLock {
 const sharedLocks = new Map<string, SharedLock>();
 
 /**
- * A lock between processes, and between all who use its path in this one: first come, first served
- * within a process, fair between them. The kernel frees it when its holder dies; it is never stolen
- * by age. `using _held = await lock.acquire({ signal });`
+ * A lock between processes, and between all users of its path in one process: first come, first
+ * served within a process, fair between processes. The kernel frees it when its holder dies; it is
+ * never stolen by age. `using _held = await lock.acquire({ signal });`
  *
  * It can be lost in two ways, and then another process may take it: its files are deleted, or other
  * code of this process opens and closes one of them (a backup that reads `.locks`, for example).

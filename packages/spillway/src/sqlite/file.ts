@@ -24,7 +24,7 @@ import { SqliteWorker } from './worker.ts';
 
 /** Transactions that share one fsync at most; more would hardly be faster. */
 const groupMax = 256;
-/** The checkpointer looks at the length of the log once in so many groups. */
+/** Groups between two looks of the checkpointer at the length of the log. */
 const checkpointGroups = 16;
 /** Reads that go to a thread in one message; a slow one delays those behind it. */
 const readsMax = 8;
@@ -192,8 +192,8 @@ export class SqliteFile implements Part, AsyncDisposable {
   }
 
   /**
-   * Does what waits, then closes; whatever comes after this is refused. When the time is over, what
-   * waits is refused as well, and threads that are still at work are given up.
+   * Finishes the waiting jobs, then closes; later jobs are refused. When the time is over, waiting
+   * jobs are refused as well, and threads that are still at work are given up.
    */
   async close(options?: CloseOptions): Promise<void> {
     await this.#closing.close(options);
@@ -229,7 +229,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     return job;
   }
 
-  /** Dispatches once per turn of the loop: all that comes in one turn goes out in one message. */
+  /** Dispatches once per turn of the event loop: all jobs of a turn share one message. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;

@@ -23,7 +23,7 @@ export interface SqlResult {
 export interface SqliteStart {
   readonly path: string;
   readonly role: 'writer' | 'reader' | 'checkpointer';
-  /** How long the connection waits for other processes, in milliseconds. */
+  /** The longest wait of the connection for other processes, in milliseconds. */
   readonly busyMs: number;
 }
 

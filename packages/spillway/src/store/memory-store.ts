@@ -35,7 +35,7 @@ export interface MemoryStoreStats {
 }
 
 interface Entry {
-  /** The value as JSON: nobody else's object can change the record. */
+  /** The value as JSON, so that a caller that changes its object does not change the record. */
   readonly text: string;
   readonly version: number;
   readonly expiresAt: number | undefined;
@@ -52,11 +52,11 @@ export class MemoryStore implements Store {
   readonly #recordsMax: number;
   readonly #charactersMax: number;
   readonly #entries = new Map<string, Entry>();
-  /** Goes round the entries; entries may come and go meanwhile. */
+  /** Iterates over the entries for ever; entries may be added and removed meanwhile. */
   #purgeCursor: MapIterator<[string, Entry]> | undefined = undefined;
   #characters = 0;
   #version = 0;
-  /** Store time, and what the clock showed then: only the difference to the next look counts. */
+  /** Store time, and the clock's time then: only the difference to the next reading counts. */
   #time = 0;
   #clockAt: number | undefined = undefined;
   readonly #watchers = new Map<string, Set<() => void>>();
@@ -160,7 +160,7 @@ export class MemoryStore implements Store {
   }
 
   #tell(name: string): void {
-    // Told when the commit has been answered, as by a store in another process.
+    // Watchers are called after the commit is answered, as by a store in another process.
     for (const changed of this.#watchers.get(name) ?? []) queueMicrotask(changed);
   }
 

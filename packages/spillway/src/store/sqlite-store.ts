@@ -238,7 +238,7 @@ export class SqliteStore implements Store, Part {
   }
 }
 
-/** Whoever opens the file at the same moment may have added the column already. */
+/** Adds a column, which another process that opens the file now may have added already. */
 async function migrate(file: SqliteFile): Promise<void> {
   const isDone = async () => (await file.read({ sql: hasWall, parameters: [] })).rows.length > 0;
   if (await isDone()) return;

@@ -6,7 +6,7 @@ export interface StoredRecord {
   readonly value: Json;
   /** Grows with every change of any record: no version is ever given twice. */
   readonly version: number;
-  /** When the record ceases to exist, in milliseconds of store time; undefined for never. */
+  /** Expiry of the record, in milliseconds of store time; undefined for never. */
   readonly expiresAt: number | undefined;
 }
 
@@ -80,7 +80,7 @@ export interface Store extends AsyncDisposable {
   list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]>;
 }
 
-/** What {@link Store.watch} gives; disposing it ends the calls. */
+/** A subscription made by {@link Store.watch}; disposing it ends the calls. */
 export interface StoreWatch extends Disposable {
   /** False while changes may go unnoticed, as when a connection is lost. */
   readonly isLive: boolean;

@@ -2,8 +2,8 @@ import { checkInteger } from '../base/check.ts';
 import { type Random, seededRandom } from '../base/random.ts';
 
 /**
- * Plays a scenario once for each of many seeds. A failure names its seed in the message; set
- * `SPILLWAY_SEED` to that number to play just that one again.
+ * Runs a scenario once for each of many seeds. A failure names its seed in the message; set
+ * `SPILLWAY_SEED` to that number to run only that seed again.
  */
 export async function explore(
   seeds: number,

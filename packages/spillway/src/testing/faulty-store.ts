@@ -14,17 +14,17 @@ import type {
 import { Waiter } from '../wait/wait-queue.ts';
 
 export interface FaultyStoreOptions {
-  /** The clock of the network: a virtual one. */
+  /** Virtual clock of the network. */
   readonly clock: Clock;
-  /** The clock of the process that asks: no answer arrives while it is paused. @default `clock` */
+  /** Clock of the calling process: no answer arrives while it is paused. @default `clock` */
   readonly process?: Clock | undefined;
-  /** Decides what goes wrong and how long things take. @default the system's */
+  /** Source of chance for failures and delays. @default systemRandom */
   readonly random?: Random | undefined;
-  /** No message takes longer, in milliseconds; they overtake each other. @default 0 */
+  /** The longest delay of a message, in ms; messages overtake each other. @default 0 */
   readonly delayMsMax?: number | undefined;
   /**
-   * How many of the calls go wrong, from 0 to 1: a third fails before anything is done, a third
-   * after it was done, a third is done and never answered. @default 0
+   * Share of calls that fail, from 0 to 1: a third of them before anything is done, a third after
+   * it was done, and a third are done and never answered. @default 0
    */
   readonly faultShare?: number | undefined;
 }
@@ -34,7 +34,7 @@ export interface FaultyStoreOptions {
  * around the one they share. A call that is aborted may still arrive, as it may in life.
  */
 export class FaultyStore implements Store {
-  /** While it is true, nothing arrives and every call fails. */
+  /** True while the network is down: no message arrives and every call fails. */
   down = false;
   readonly #store: Store;
   readonly #clock: Clock;
@@ -68,7 +68,7 @@ export class FaultyStore implements Store {
     return this.#send(() => this.#store.commit(copy), options);
   }
 
-  /** News may come late or never, as on a real network. */
+  /** Watches the names; a notification may come late or never, as on a real network. */
   watch(names: readonly string[], changed: () => void): StoreWatch {
     let isWatching = true;
     const hear = () => {
@@ -100,7 +100,7 @@ export class FaultyStore implements Store {
     const fail = () => waiter.refuse(new Error('the network failed'));
     const arrive = async () => {
       if (this.down || fault === 0) return this.#later(this.#process, fail);
-      // The answer is settled first: it is what the store said at the moment it was asked.
+      // The answer is read first: it is the store's state at the moment of the call.
       const answer = await ask().then(
         (value) => () => waiter.grant(value),
         (error) => () => waiter.refuse(error),
@@ -112,7 +112,7 @@ export class FaultyStore implements Store {
   }
 
   #later(clock: Clock, callback: () => void): void {
-    // Without a delay the answer comes in the same moment, but never in the same breath.
+    // Without a delay the answer comes at the same virtual time, but in a later microtask.
     clock.after(this.#random() * this.#delayMsMax, callback);
   }
 }

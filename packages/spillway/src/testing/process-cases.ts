@@ -9,7 +9,7 @@ import { bucketRule, takeMs } from './process-role.ts';
 /** A program that opens the store that is to be shared, and then calls `playProcessRole`. */
 export interface ProcessSubject {
   readonly program: string;
-  /** What it needs to find the store. */
+  /** Settings that the program needs to find the store. */
   readonly args: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export interface ProcessCase {
   check(subject: ProcessSubject): Promise<void>;
 }
 
-/** One process with a role; all that it told, and when it came here. */
+/** One process with a role; the lines that it printed, and their times of arrival. */
 class Player {
   readonly process: ChildProcess;
   readonly told: { readonly line: string; readonly at: number }[] = [];
@@ -38,7 +38,7 @@ class Player {
     this.process.once('exit', () => this.#wake());
   }
 
-  /** The first line from `from` on that begins so; what comes up to then is passed over. */
+  /** Gives the first line from `from` on that begins with the text; earlier lines are skipped. */
   async hears(word: string, from = 0): Promise<{ readonly line: string; readonly at: number }> {
     for (;;) {
       const found = this.told.slice(from).find(({ line }) => line.startsWith(word));
@@ -75,7 +75,7 @@ async function withPlayers(
   await play(players);
 }
 
-/** Stops one that is about to write until another has written, or for long enough for that. */
+/** Pauses a process that is about to write until another has written, or time for it passed. */
 async function overtake(players: readonly Player[]): Promise<void> {
   const guarded = players.map(async (player) => {
     await player.hears('guarded', player.told.length);
@@ -143,7 +143,7 @@ interface Taken {
   readonly delayedMs: number;
 }
 
-/** What is promised, and a little for the pipes and a busy machine. */
+/** The promised time, plus an allowance for pipes and a busy machine. */
 const withinMs = 1_250;
 
 async function checkBreaker(subject: ProcessSubject): Promise<void> {
@@ -155,7 +155,7 @@ async function checkBreaker(subject: ProcessSubject): Promise<void> {
     const refusals = await Promise.all(players.map((each, i) => each.hears('refused', marks[i])));
     const openedAt = (refusals[0] as { at: number }).at;
     for (const { at } of refusals) assert.ok(at - openedAt <= withinMs, `${at - openedAt} ms`);
-    // All are shut by now, and the first to call again is the only one.
+    // All breakers are open by now, and the first process to call again is the only one.
     const shut = players.map(({ told }) => told.length);
     for (const player of players) player.say('slow');
     const passes = players.map((each, i) => each.hears('passed', shut[i]));
@@ -165,7 +165,7 @@ async function checkBreaker(subject: ProcessSubject): Promise<void> {
     );
     assert.equal(began.length, 1, 'one of all probes');
     for (const { at } of await Promise.all(passes)) {
-      // A call of half a second comes between the closing and the passing.
+      // A call of half a second comes between the closing and the first call that passes.
       assert.ok(at - closed.at <= withinMs + 500, `${at - closed.at} ms`);
     }
   });

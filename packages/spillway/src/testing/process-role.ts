@@ -8,7 +8,7 @@ import { SharedBucket } from '../shared/shared-bucket.ts';
 import type { Store, StoreReading } from '../store/store.ts';
 import { pause } from '../wait/pause.ts';
 
-/** What the processes of a {@link processCases} case share. */
+/** Settings that all processes of a {@link processCases} case share. */
 export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMax: 99 };
 export const leaseMs = 300;
 export const cooldownMs = 1_200;
@@ -21,7 +21,7 @@ const say = (line: string) => process.stdout.write(`${line}\n`);
 
 /**
  * Plays the role that a {@link processCases} case gave to this process, on the store that all of
- * them share; the role is the last argument of the process. Ends when the one who started it does.
+ * them share; the role is the last argument of the process. Ends with the process that started it.
  */
 export async function playProcessRole(store: Store): Promise<void> {
   const commands = createInterface(process.stdin);
@@ -35,7 +35,7 @@ export async function playProcessRole(store: Store): Promise<void> {
 
 type Commands = ReturnType<typeof createInterface>;
 
-/** Holds the lease now and then, and writes while it does; tells what became of each write. */
+/** Acquires the lease again and again, writes while it holds it, and reports each write. */
 async function fight(store: Store): Promise<void> {
   for (;;) {
     try {
@@ -59,7 +59,7 @@ async function fight(store: Store): Promise<void> {
   }
 }
 
-/** Takes as fast as it is let; tells when, by the store's time, and how often it asked. */
+/** Takes tokens as fast as it can; reports the store time of each and the number of calls. */
 async function take(store: Store, commands: Commands): Promise<void> {
   let calls = 0;
   const counted: Store = {
@@ -124,7 +124,7 @@ class LoopDelays implements Disposable {
   }
 }
 
-/** By how much the store's clock is ahead, as the quickest of some answers tells. */
+/** Measures the lead of the store's clock, in ms, by the quickest of several answers. */
 async function storeAheadMs(store: Store): Promise<number> {
   let best = { tookMs: Infinity, aheadMs: 0 };
   for (let i = 0; i < 10; i += 1) {
@@ -136,7 +136,7 @@ async function storeAheadMs(store: Store): Promise<number> {
   return best.aheadMs;
 }
 
-/** Calls again and again what is up or down as it is told, and tells what became of it. */
+/** Calls a dependency that is up or down as the case says, and reports each outcome. */
 async function call(store: Store, commands: Commands): Promise<void> {
   let mode = 'up';
   commands.on('line', (line) => {

@@ -41,12 +41,12 @@ export class SimulatedProcess implements Clock {
     };
   }
 
-  /** As SIGSTOP does. */
+  /** Pauses the process, as SIGSTOP does. */
   pause(): void {
     if (this.#state === 'runs') this.#state = 'paused';
   }
 
-  /** As SIGCONT does: what fell due meanwhile runs now, in order, each in its own moment. */
+  /** Resumes the process, as SIGCONT does: timers that fell due run now, in order, one by one. */
   resume(): void {
     if (this.#state !== 'paused') return;
     this.#state = 'runs';
@@ -55,7 +55,7 @@ export class SimulatedProcess implements Clock {
     for (const callback of due) this.after(0, callback);
   }
 
-  /** As SIGKILL does. */
+  /** Ends the process, as SIGKILL does. */
   crash(): void {
     this.#state = 'crashed';
     this.#due = [];

@@ -6,11 +6,11 @@ import { TaskRunner } from '../pool/thread/runner.ts';
 import type { Thread, ThreadEvents, Threads } from '../pool/threads.ts';
 
 export interface SimulatedThreadsOptions {
-  /** The clock of the pool: a virtual one. */
+  /** Virtual clock of the pool. */
   readonly clock: Clock;
-  /** Decides how long each message takes. @default the system's */
+  /** Source of chance for the delay of messages. @default systemRandom */
   readonly random?: Random | undefined;
-  /** No message takes longer, in milliseconds; those of one way keep their order. @default 0 */
+  /** The longest delay of a message, in ms; each direction keeps its order. @default 0 */
   readonly delayMsMax?: number | undefined;
 }
 
@@ -33,7 +33,7 @@ export class SimulatedThreads {
     this.#delayMsMax = delayMsMax;
   }
 
-  /** How many threads there are now. */
+  /** Number of live threads. */
   get size(): number {
     return this.#running.size;
   }
@@ -103,7 +103,7 @@ class SimulatedThread implements Thread {
     this.#fromWorkerAt = this.#later(this.#fromWorkerAt, () => this.end(undefined));
   }
 
-  /** The process is the test's own: nothing to decide. */
+  /** Does nothing: the simulated threads live in the process of the test. */
   setRef(): void {}
 
   end(error: unknown): void {
@@ -115,7 +115,7 @@ class SimulatedThread implements Thread {
 
   /** Delivers after a random time, but not before what was sent earlier the same way. */
   #later(notBefore: number, deliver: () => void): number {
-    // Handlers cannot be ended from outside; what they still send is sent by nobody.
+    // Handlers cannot be ended from outside; messages that they still send are discarded.
     if (this.#hasEnded) return notBefore;
     const now = this.#clock.now();
     const at = Math.max(notBefore, now + this.#delayMs());

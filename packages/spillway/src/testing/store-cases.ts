@@ -5,7 +5,7 @@ import type { Store, StoreCommit } from '../store/store.ts';
 export interface StoreSubject {
   /** Another handle on the same records, as another process would have. */
   open(): Promise<Store>;
-  /** Lets so many milliseconds pass on the store's clock. */
+  /** Advances the store's clock by a number of milliseconds. */
   pass(ms: number): Promise<void>;
 }
 

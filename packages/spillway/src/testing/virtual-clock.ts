@@ -9,11 +9,11 @@ interface Timer {
 }
 
 /**
- * Time that stands still until a test moves it. What is due runs in order, and all promises settle
+ * Time that stands still until a test moves it. Due timers run in order, and all promises settle
  * between one timer and the next, so a day of waiting is over in milliseconds.
  */
 export class VirtualClock implements Clock {
-  /** A binary heap: the next timer to run is at 0. Forgotten ones stay until their time comes. */
+  /** A binary heap: the next timer to run is at 0. Cancelled ones stay until their time comes. */
   readonly #heap: Timer[] = [];
   #now = 0;
   #order = 0;
@@ -23,7 +23,7 @@ export class VirtualClock implements Clock {
     return this.#now;
   }
 
-  /** How many timers are armed: 0 when nothing was left behind. */
+  /** Number of armed timers: 0 when nothing was left behind. */
   get pending(): number {
     return this.#pending;
   }
@@ -43,7 +43,7 @@ export class VirtualClock implements Clock {
     };
   }
 
-  /** Moves time forward, running what falls due on the way. */
+  /** Moves time forward, running each timer that falls due on the way. */
   async advance(ms: number): Promise<void> {
     check(ms >= 0 && ms < Infinity, 'ms', 'a finite number from 0', ms);
     const end = this.#now + ms;
@@ -54,7 +54,7 @@ export class VirtualClock implements Clock {
     this.#now = end;
   }
 
-  /** Moves time from timer to timer until the promise settles, and gives back what it gave. */
+  /** Moves time from timer to timer until the promise settles, and gives its result. */
   async run<T>(promise: Promise<T>): Promise<T> {
     let done = false;
     const finish = () => {
@@ -121,7 +121,7 @@ function isBefore(a: Timer, b: Timer): boolean {
   return a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.order < b.order);
 }
 
-/** Returns once every promise that can go on has gone on. */
+/** Resolves once every promise job that can run has run. */
 async function settle(): Promise<void> {
   await undefined;
   // Asked for from inside a promise job, a tick runs only after all other jobs are done.

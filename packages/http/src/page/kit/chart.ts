@@ -10,7 +10,7 @@ export interface ChartLine {
   readonly name: string;
   /** Points from left to right. */
   readonly points: readonly Point[];
-  /** Whether the ground below the line is tinted. @default false */
+  /** True if the ground below the line is tinted. @default false */
   readonly area?: boolean | undefined;
   /** Interval around each point, such as its error. @default none */
   readonly band?: readonly (readonly [x: number, from: number, to: number])[] | undefined;
@@ -55,7 +55,7 @@ export interface LineChartOptions {
   readonly room?: number | undefined;
   /** @default 'middle' */
   readonly size?: 'low' | 'middle' | 'tall' | undefined;
-  /** Whether "Show as a table" stands below. @default true */
+  /** True if "Show as a table" stands below. @default true */
   readonly table?: boolean | undefined;
 }
 

@@ -5,7 +5,7 @@ export interface FieldOptions {
   /** Name that is sent; also the identifier, unless `id` is given. */
   readonly name: string;
   readonly label: string;
-  /** What was typed, or the value that is there now. @default '' */
+  /** Text that was typed, or the present value. @default '' */
   readonly value?: string | undefined;
   /** Words below that say what is wanted. @default none */
   readonly hint?: string | undefined;
@@ -13,7 +13,7 @@ export interface FieldOptions {
   readonly error?: string | undefined;
   readonly id?: string | undefined;
   readonly type?: 'text' | 'password' | 'email' | 'search' | 'url' | 'number' | undefined;
-  /** Whether the value is a number, set to the right. @default false */
+  /** True if the value is a number, set to the right. @default false */
   readonly numeric?: boolean | undefined;
   readonly required?: boolean | undefined;
   readonly autocomplete?: string | undefined;

@@ -6,7 +6,7 @@ import { kitUrls } from './assets.ts';
 export interface ServiceLink {
   readonly name: string;
   readonly href: string;
-  /** Whether the page belongs to it. @default false */
+  /** True if the page belongs to it. @default false */
   readonly current?: boolean | undefined;
   /** Sentence about what needs a look there, behind a triangle. @default none */
   readonly warning?: string | undefined;
@@ -16,7 +16,7 @@ export interface ServiceLink {
 export interface PlaceLink {
   readonly name: string;
   readonly href: string;
-  /** Whether the page is that place, or below it. @default false */
+  /** True if the page is that place, or below it. @default false */
   readonly current?: boolean | undefined;
   /** Number beside the name, such as how many machines there are. @default none */
   readonly count?: string | undefined;
@@ -32,7 +32,7 @@ export interface FramedPageOptions
   readonly places?: readonly PlaceLink[] | undefined;
   /** Address behind the name Spillway. @default '/' */
   readonly home?: string | undefined;
-  /** Whether the page is live: a mark in the bar says so. @default false */
+  /** True if the page is live: a mark in the bar says so. @default false */
   readonly live?: boolean | undefined;
   /** Right end of the first row, such as who is logged in. @default nothing */
   readonly tools?: HtmlValue;
@@ -125,7 +125,7 @@ export interface CardOptions {
   /** Right end of the head: a legend, tabs, a search. @default nothing */
   readonly tools?: HtmlValue;
   readonly body: HtmlValue;
-  /** Whether the body reaches the edges, as a table does. @default false */
+  /** True if the body reaches the edges, as a table does. @default false */
   readonly flush?: boolean | undefined;
 }
 

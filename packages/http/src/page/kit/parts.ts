@@ -32,12 +32,12 @@ export interface ButtonOptions {
   readonly value?: string | undefined;
   /** Weight: one `main` button a page, `bare` beside rows. @default 'plain' */
   readonly look?: 'plain' | 'main' | 'bare' | undefined;
-  /** Whether it does what cannot be undone. @default false */
+  /** True if the action cannot be undone. @default false */
   readonly danger?: boolean | undefined;
   readonly little?: boolean | undefined;
   /** Reason for which it cannot be used now. @default none: it can */
   readonly disabledBecause?: string | undefined;
-  /** Whether the choice that the button stands for is the one in force. @default no choice */
+  /** True if the choice that the button stands for is the one in force. @default no choice */
   readonly pressed?: boolean | undefined;
 }
 
@@ -84,7 +84,7 @@ export interface NoticeOptions {
   readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | undefined;
   /** Button or quiet words at the right end. @default nothing */
   readonly action?: HtmlValue;
-  /** Whether it may change while the page is open, and is then read aloud. @default false */
+  /** True if it may change while the page is open, and is then read aloud. @default false */
   readonly live?: boolean | undefined;
 }
 
@@ -126,7 +126,7 @@ export function facts(rows: readonly (readonly [name: string, value: HtmlValue])
 
 export interface EmptyOptions {
   readonly title: string;
-  /** What would stand here, and why it is useful. */
+  /** Description of the missing content, and of its use. */
   readonly text: HtmlValue;
   /** The button that fills it, or drops the filter that found nothing. @default none */
   readonly actions?: HtmlValue;

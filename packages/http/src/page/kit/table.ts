@@ -7,11 +7,11 @@ export interface Column<Row> {
   readonly name: string;
   /** Content of a cell. */
   readonly cell: (row: Row) => HtmlValue;
-  /** Whether it holds numbers, set to the right in figures of equal width. @default false */
+  /** True if it holds numbers, set to the right in figures of equal width. @default false */
   readonly numeric?: boolean | undefined;
   /** Name by which the table is sorted, in the address. @default the column does not sort */
   readonly sort?: string | undefined;
-  /** Whether the cell names its row; the first column does by default. */
+  /** True if the cell names its row. @default true for the first column */
   readonly heads?: boolean | undefined;
   /**
    * Place on a phone, where a row is a block: with its name in half a line, in a whole line without
@@ -31,9 +31,9 @@ export interface TableOptions<Row> {
   readonly sorted?: { readonly by: string; readonly descending: boolean } | undefined;
   /** Address that sorts by a column; without it no head is a link. */
   readonly sortHref?: ((by: string, descending: boolean) => string) | undefined;
-  /** Whether rows become blocks on a phone. @default true */
+  /** True if rows become blocks on a phone. @default true */
   readonly folds?: boolean | undefined;
-  /** Whether rows are low, for hundreds of them. @default false */
+  /** True if rows are low, for hundreds of them. @default false */
   readonly dense?: boolean | undefined;
   /** Tone of a row that needs a look. @default none */
   readonly tone?: ((row: Row) => 'bad' | 'here' | undefined) | undefined;
@@ -75,7 +75,7 @@ function head<Row>(column: Column<Row>, { sorted, sortHref }: TableOptions<Row>)
 
 interface CellPlace {
   readonly at: number;
-  /** Whether another cell stands at the right end of the row's first line on a phone. */
+  /** True if another cell stands at the right end of the row's first line on a phone. */
   readonly hasCorner: boolean;
 }
 
@@ -103,7 +103,7 @@ function cell<Row>(column: Column<Row>, row: Row, { at, hasCorner }: CellPlace):
 export interface PagerOptions {
   /** Name for people who cannot see it: "Pages of tasks". */
   readonly label: string;
-  /** What is shown: "1 to 12 of 214". */
+  /** Range that is shown: "1 to 12 of 214". */
   readonly words: string;
   /** Address of the page before. @default none: this is the first */
   readonly previous?: string | undefined;

@@ -21,7 +21,7 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 interface Prepared {
   readonly statement: StatementSync;
   readonly hasRows: boolean;
-  /** Whether it inserts, updates or deletes. */
+  /** True if it inserts, updates or deletes. */
   readonly isWrite: boolean;
 }
 
@@ -34,9 +34,9 @@ export class SqliteConnection implements Disposable {
   readonly #controls = new Map<string, StatementSync>();
   /** True while a statement of this class is prepared: only those begin or end transactions. */
   #own = false;
-  /** Whether the statement that is being prepared may set, release or go back to a savepoint. */
+  /** True if the statement that is being prepared may set, release or go back to a savepoint. */
   #mayNest = false;
-  /** Whether the statement that was prepared last touches savepoints, or writes. */
+  /** True if the statement that was prepared last touches savepoints, or writes. */
   #sawSavepoint = false;
   #sawWrite = false;
 
@@ -150,7 +150,7 @@ export class SqliteConnection implements Disposable {
     }
   }
 
-  /** Told by SQLite of each action of a statement while that is prepared. */
+  /** Called by SQLite for each action of a statement while it prepares the statement. */
   #mayPrepare(action: number): boolean {
     const { constants } = nodeSqlite();
     switch (action) {
@@ -191,7 +191,7 @@ export class SqliteConnection implements Disposable {
     try {
       void this.#database.prepare(rest).sourceSQL;
     } catch (error) {
-      // To SQLite an empty one is none; Node refuses it, in some releases only once it is used.
+      // SQLite takes an empty text for no statement; some releases of Node refuse only its use.
       isEmpty = field(error, 'code') !== 'ERR_SQLITE_ERROR';
     }
     if (!isEmpty) throw new Error('one statement at a time');
