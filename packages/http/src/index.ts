@@ -23,7 +23,11 @@ export {
   receiveForm,
   uploads,
 } from './file/upload.ts';
-export { type IdempotencyOptions, idempotency } from './idempotency/idempotency.ts';
+export {
+  type IdempotencyOptions,
+  idempotency,
+  type KeptAnswer,
+} from './idempotency/idempotency.ts';
 export type { IdempotencyStats } from './idempotency/ledger.ts';
 export { askOperator, type OperatorAnswer, type OperatorCall } from './operator/client.ts';
 export { exposition, type MetricFamily, type MetricSample } from './operator/exposition.ts';

@@ -11,6 +11,7 @@ const faults = {
   IDEMPOTENCY_DONE: { status: 409, retryable: false },
   IDEMPOTENCY_FULL: { status: 503, retryable: true },
   IDEMPOTENCY_INVALID: { status: 400, retryable: false },
+  IDEMPOTENCY_LOST: { status: 409, retryable: false },
   IDEMPOTENCY_MISMATCH: { status: 422, retryable: false },
   IDEMPOTENCY_REPEATED: { status: 409, retryable: false },
   IDEMPOTENCY_RUNNING: { status: 409, retryable: true },

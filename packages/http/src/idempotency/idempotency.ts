@@ -2,7 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import type { Clock, Random, Store } from 'spillway';
+import type { Clock, Json, Random, Store, StoreChange } from 'spillway';
 import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
@@ -38,7 +38,21 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The right to do what the request's key stands for, until it is answered. */
     idempotencyClaim: IdempotencyClaim | null;
+    /**
+     * The changes that keep an answer under the key of this request. A handler that commits them
+     * with its own changes to the same store has done its work once, whatever crashes when; the
+     * answer it gives must be the same. None without a key.
+     */
+    keepAnswer(answer: KeptAnswer): readonly StoreChange[];
   }
+}
+
+/** An answer that a handler keeps in its own transaction. */
+export interface KeptAnswer {
+  /** From 200 to 499. @default 200 */
+  readonly status?: number | undefined;
+  /** Given as JSON. */
+  readonly body: Json;
 }
 
 export interface IdempotencyOptions {
@@ -58,6 +72,12 @@ export interface IdempotencyOptions {
    * must have died; longer than any deadline. From 100 ms to a day, default 60,000.
    */
   readonly runMsMax?: number | undefined;
+  /**
+   * The meaning of a key whose request has not ended within `runMsMax`, since its instance died:
+   * `again` lets the next one do the work, perhaps for the second time; `refuse` answers 409
+   * (`IDEMPOTENCY_LOST`) until the key is forgotten. @default 'again'
+   */
+  readonly whenLost?: 'again' | 'refuse' | undefined;
   /** How many keys this instance keeps; from 1 to 10,000,000, default 100,000. */
   readonly keysMax?: number | undefined;
   /** How long an answer may be to be kept, in bytes; from 0 to 16 MiB, default 64 KiB. */
@@ -92,6 +112,10 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
     checkInteger('answerBytesMax', answerBytesMax, 0, 16 * mib);
     check(mode === 'answer' || mode === 'refuse', 'mode', "'answer' or 'refuse'", mode);
     app.decorateRequest('idempotencyClaim', null);
+    app.decorateRequest('keepAnswer', function (this: FastifyRequest, answer: KeptAnswer) {
+      const { claim } = this.idempotencyClaim ?? {};
+      return claim === undefined ? [] : ledger.changes(claim, jsonAnswer(answer));
+    });
     app.decorate('idempotencyStats', { getter: () => ledger.stats });
 
     app.addHook('preValidation', async (request, reply) => {
@@ -150,6 +174,12 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
   { name: 'spillway-idempotency', fastify: '5.x' },
 );
 
+function jsonAnswer({ status = 200, body }: KeptAnswer): Answer {
+  checkInteger('status', status, 200, 499);
+  const headers = { 'content-type': 'application/json; charset=utf-8' };
+  return { status, headers, body: Buffer.from(JSON.stringify(body)).toString('base64') };
+}
+
 /** Undefined without admission. */
 function permitOf(request: FastifyRequest): RequestPermit | undefined {
   return request.permit;
@@ -157,16 +187,17 @@ function permitOf(request: FastifyRequest): RequestPermit | undefined {
 
 function openLedger(options: IdempotencyOptions): IdempotencyLedger {
   const { name = 'http', ageMs = dayMs, runMsMax = 60_000 } = options;
-  const { keysMax = 100_000, bytesMax = 64 * mib, mode } = options;
+  const { keysMax = 100_000, bytesMax = 64 * mib, mode, whenLost = 'again' } = options;
   check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
   checkNumber('ageMs', ageMs, 100, 31 * dayMs);
   checkNumber('runMsMax', runMsMax, 100, dayMs);
+  check(whenLost === 'again' || whenLost === 'refuse', 'whenLost', "'again' or 'refuse'", whenLost);
   checkInteger('keysMax', keysMax, 1, 10_000_000);
   checkInteger('bytesMax', bytesMax, 0, Number.MAX_SAFE_INTEGER);
   const { store, storeMsMax, clock, random } = options;
-  // What is refused for good runs, as it were, until its time is over.
+  // In `refuse` mode a key never becomes free.
   const runs = mode === 'refuse' ? ageMs : runMsMax;
-  const limits = { ageMs, runMsMax: runs, keysMax, bytesMax };
+  const limits = { ageMs, runMsMax: runs, keysMax, bytesMax, whenLost };
   return new IdempotencyLedger({ store, name, deadlineMs: storeMsMax, clock, random, ...limits });
 }
 
@@ -209,7 +240,11 @@ function giveAgain(
   }
   if (found.kind === 'running') {
     const message = 'the first request with this key has not ended';
-    throw httpError('IDEMPOTENCY_RUNNING', message, { retryAfterMs: 1000 });
+    throw httpError('IDEMPOTENCY_RUNNING', message, { retryAfterMs: found.retryAfterMs });
+  }
+  if (found.kind === 'lost') {
+    const message = 'the first request with this key ended without an answer, and may have worked';
+    throw httpError('IDEMPOTENCY_LOST', message);
   }
   return send(reply, found.answer);
 }

@@ -1,4 +1,4 @@
-import { type Json, MemoryStore, type SharedOptions, type Store } from 'spillway';
+import { type Json, MemoryStore, type SharedOptions, type Store, type StoreChange } from 'spillway';
 import { StoreLink } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { BodyPrint } from './body-print.ts';
@@ -19,19 +19,23 @@ interface Page {
   readonly by: string;
   /** What was asked for, as a hash. */
   readonly print: string;
+  /** The store's time when it was claimed. */
+  readonly since: number;
   /** There once the request was done. */
   readonly answer?: Answer | undefined;
 }
 
 /** The right to do what a key stands for; nobody else has it until it is released or runs out. */
-export interface Claim extends Pick<Page, 'by' | 'print'> {
+export interface Claim extends Pick<Page, 'by' | 'print' | 'since'> {
   readonly record: string;
 }
 
 /** What a key means for a request that comes with it. */
 export type Finding =
   | { readonly kind: 'first'; readonly claim: Claim }
-  | { readonly kind: 'running' }
+  | { readonly kind: 'running'; readonly retryAfterMs: number }
+  /** Its first request ended without an answer, and may have done its work. */
+  | { readonly kind: 'lost' }
   | { readonly kind: 'other' }
   | { readonly kind: 'done'; readonly answer: Answer };
 
@@ -50,6 +54,8 @@ export interface LedgerOptions extends Omit<SharedOptions, 'store'> {
   readonly ageMs: number;
   /** How long a claim holds, in milliseconds. */
   readonly runMsMax: number;
+  /** The meaning of a claim that is older: the key is free again, or nobody may use it. */
+  readonly whenLost: 'again' | 'refuse';
   /** How many keys this instance keeps. */
   readonly keysMax: number;
   /** How many bytes of answers this instance keeps. */
@@ -93,23 +99,27 @@ export class IdempotencyLedger {
 
   /** Claims the key, or says what is known of it. Throws `IDEMPOTENCY_FULL` if all are running. */
   async claim(key: string, print: string): Promise<Finding> {
-    const { name, runMsMax } = this.#options;
+    const { name, runMsMax, ageMs, whenLost } = this.#options;
     const record = `idempotency/${name}/${key}`;
-    const claim = { record, by: this.#link.newId(), print };
+    const by = this.#link.newId();
+    const ttlMs = whenLost === 'refuse' ? ageMs : runMsMax;
     let drops: readonly Kept[] | undefined;
     try {
-      const { value, done, seen } = await this.#link.update<Finding>([record], ({ records }) => {
-        const [known] = records;
-        if (known !== undefined) return { value: found(claim, known.value as unknown as Page) };
+      const { value, done, seen } = await this.#link.update<Finding>([record], (sighting) => {
+        const [known] = sighting.records;
+        const claim = { record, by, print, since: sighting.now };
+        if (known !== undefined) {
+          return { value: found(claim, known.value as unknown as Page, runMsMax) };
+        }
         // Only a new key makes others go, and its place is taken before anything is waited for.
         drops ??= this.#makeRoom();
-        const change = { name: record, value: { by: claim.by, print }, ifVersion: 0 };
-        return { value: { kind: 'first', claim }, changes: [{ ...change, ttlMs: runMsMax }] };
+        const change = { name: record, value: { by, print, since: sighting.now }, ifVersion: 0 };
+        return { value: { kind: 'first', claim }, changes: [{ ...change, ttlMs }] };
       });
       if (value.kind === 'first') {
         const version = done?.version ?? seen.records[0]?.version ?? 0;
-        const endsAt = this.#link.clock.now() + runMsMax;
-        this.#running.set(record, { claim, version, endsAt, status: 0 });
+        const endsAt = this.#link.clock.now() + ttlMs;
+        this.#running.set(record, { claim: value.claim, version, endsAt, status: 0 });
       }
       return value;
     } finally {
@@ -119,6 +129,14 @@ export class IdempotencyLedger {
         await this.#link.commit([{ name: claim.record, ifVersion: version }]).catch(() => {});
       }
     }
+  }
+
+  /** The changes that keep the answer: for the transaction in which the work itself is done. */
+  changes(claim: Claim, answer: Answer): readonly StoreChange[] {
+    const { record } = claim;
+    const { ageMs: ttlMs } = this.#options;
+    const { version: ifVersion = 0 } = this.#running.get(record) ?? {};
+    return [{ name: record, value: page(claim, answer), ifVersion, ttlMs }];
   }
 
   /** Keeps the answer, unless the claim is void by now. Wait for it before the answer is sent. */
@@ -205,11 +223,16 @@ export class IdempotencyLedger {
   }
 }
 
-function found(claim: Claim, { by, print, answer }: Page): Finding {
+function found(claim: Claim, { by, print, since, answer }: Page, runMsMax: number): Finding {
   if (print !== claim.print) return { kind: 'other' };
   if (answer !== undefined) return { kind: 'done', answer };
   // Its own claim, of which the news was lost.
-  return by === claim.by ? { kind: 'first', claim } : { kind: 'running' };
+  if (by === claim.by) return { kind: 'first', claim };
+  const ranMs = claim.since - since;
+  if (ranMs >= runMsMax) return { kind: 'lost' };
+  // It may take as long again as it has taken; after its instance died, until the claim is void.
+  const retryAfterMs = Math.min(Math.max(1_000, ranMs), runMsMax - ranMs);
+  return { kind: 'running', retryAfterMs };
 }
 
 function isRunning({ by }: Claim, value: Json): boolean {
@@ -217,6 +240,6 @@ function isRunning({ by }: Claim, value: Json): boolean {
   return known.by === by && known.answer === undefined;
 }
 
-function page({ by, print }: Claim, answer: Answer): Json {
-  return { by, print, answer } as unknown as Json;
+function page({ by, print, since }: Claim, answer: Answer): Json {
+  return { by, print, since, answer } as unknown as Json;
 }
