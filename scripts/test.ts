@@ -16,10 +16,12 @@ const heavy = /spillway-fixtures\/(browser|postgres)|postgres\.ts'|\bSIGKILL\b|\
 const long = new RegExp(
   [
     'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|embedder|examples|faults',
-    'follow|harvest|kill|large|operator|pack|pgn|primary|processes|random|ranker|read',
-    'receive|served|service|start|storage|terminal|train',
+    'follow|gradient|harvest|jumps|kill|large|operator|pack|pgn|pool-|primary|processes|random',
+    'ranker|read|receive|served|service|start|storage|terminal|train|transactions',
   ].join('|'),
 );
+/** Names of tests that try thousands of orders of events, or a long time of a whole fleet. */
+const many = '/whatever happens|in any schedule|reconnecting within/';
 /** Number of programs that compute without end, for a load of 10 to 20. */
 const spinners = 12;
 
@@ -47,6 +49,7 @@ async function run(kind: string, chosen: readonly string[]): Promise<number> {
   // Beside a load of 12 a test has a seventh of the time that it has alone.
   const timeoutMs = kind === 'loaded' ? 900_000 : 300_000;
   const flags = ['--test', '--test-concurrency=2', `--test-timeout=${timeoutMs}`];
+  if (kind === 'quick') flags.push(`--test-skip-pattern=${many}`);
   const tests = chosen.length > 0 ? chosen : files(kind);
   const words = [...process.execArgv, ...flags, ...tests];
   const child = spawn(process.execPath, words, { cwd: root, stdio: 'inherit' });
