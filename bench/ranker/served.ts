@@ -17,10 +17,6 @@ export interface Usage {
   readonly recycled: number;
   readonly training: {
     readonly isRunning: boolean;
-    /** Trainings that have ended. */
-    readonly done: number;
-    /** Of the one that runs, in all folds. */
-    readonly epochs: number;
     /** What the thread that trains has used so far. */
     readonly cpuMs: number;
   };

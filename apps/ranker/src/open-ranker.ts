@@ -51,10 +51,6 @@ export interface OpenRankerOptions {
   readonly retrainMs?: number | undefined;
   /** Tastes in memory. From 1. @default 64 */
   readonly tastesMax?: number | undefined;
-  /** How often the network sees all articles, at most, in each fold. From 1. @default 40 */
-  readonly epochsMax?: number | undefined;
-  /** The size of the network's layers; a multiple of 16. @default 128 */
-  readonly layerSize?: number | undefined;
   /** How the lists of the reader page are made. */
   readonly desks?: Omit<DesksOptions, 'store' | 'clock' | 'onFailure'> | undefined;
   /** Called when the operator asks for the end. @default stops the service */
@@ -95,9 +91,9 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
     const message = String(Object(error).message ?? error);
     errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
   };
-  const { freshMs, tastesMax, epochsMax, layerSize } = options;
+  const { freshMs, tastesMax } = options;
   const world = { storage, fetcher, embedder, clock, onFailure };
-  const parts = await rankingParts({ ...world, freshMs, tastesMax, epochsMax, layerSize });
+  const parts = await rankingParts({ ...world, freshMs, tastesMax });
   opened.defer(() => parts.training.close());
   opened.defer(() => parts.tastes.close());
   const lanes = rankerLanes(clock, rankMs);

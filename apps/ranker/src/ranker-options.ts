@@ -52,8 +52,6 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     keepMs: settings.keepDays * 86_400_000,
     retrainMs: settings.retrainMs,
     tastesMax: settings.tastesMax,
-    epochsMax: settings.epochsMax,
-    layerSize: settings.layerSize,
     desks: {
       halfLifeHours: settings.halfLifeHours,
       explorationShare: settings.explorationShare,

@@ -34,8 +34,6 @@ export interface Settings {
   readonly keepDays: number;
   readonly tastesMax: number;
   readonly retrainMs: number;
-  readonly epochsMax: number;
-  readonly layerSize: number;
   readonly halfLifeHours: number;
   readonly explorationShare: number;
   readonly listMax: number;
@@ -156,15 +154,6 @@ export const settingRules: SettingRules<Settings> = {
   retrainMs: number('changed tastes are trained intensively this often', {
     absent: 7_200_000,
     ...{ min: 60_000, max: 365 * dayMs },
-  }),
-  epochsMax: number('how often the network sees all articles, in each fold', {
-    absent: 40,
-    ...{ min: 1, max: 10_000 },
-  }),
-  layerSize: number('size of the network’s layers; a multiple of 16', {
-    absent: 128,
-    min: 16,
-    max: 1_024,
   }),
   halfLifeHours: number('on the reader page an article counts half after so many hours', {
     absent: 36,

@@ -6,14 +6,14 @@ import {
   fitCalibration,
   identityCalibration,
   isotonicFit,
+  type Prediction,
   plattFit,
-  type Said,
 } from '../src/learn/calibration.ts';
 
 const random = seededRandom(3);
 
 /** A model that says too little of the difference, with noise. */
-function timid(count: number): Said[] {
+function timid(count: number): Prediction[] {
   return Array.from({ length: count }, () => {
     const score = 1 + 9 * random();
     return { score, raw: 5.5 + 0.3 * (score - 5.5) + 0.4 * (random() - 0.5) };

@@ -136,10 +136,10 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
     it('says of a training that was cut off that it was', async () => {
       const user = await newUser('dora');
       const begun = { user, kind: 'quick', status: 'running', startedAt: 1, samples: 3 } as const;
-      const unknown = { endedAt: undefined, epochs: 0, progress: 0, errors: undefined } as const;
+      const unknown = { endedAt: undefined, progress: 0, errors: undefined } as const;
       const training = { ...begun, ...unknown, version: undefined, error: undefined };
       const done = await storage.trainings.begin(training);
-      const errors = { constant: 2, neighbours: 1.5, ridge: 1, network: 1.2, served: 0.9 };
+      const errors = { constant: 2, neighbours: 1.5, ridge: 1, served: 0.9 };
       const end = { ...training, status: 'completed', endedAt: 9, errors, version: 4 } as const;
       await storage.trainings.end(done, end);
       await storage.trainings.begin(training);

@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { RankerSite } from './fixtures/ranker-site.ts';
 
 const topics = {
   liked: ['The compiler removes dead code.', 'A kernel schedules its threads fairly.'],
   disliked: ['The singer wore a silver dress.', 'Fans wait for the wedding of the star.'],
 };
-
-const restMs = 300;
 
 /** A short text about one or the other, each a little different. */
 function textOf(kind: keyof typeof topics, number: number): string {
@@ -23,7 +20,7 @@ describe('a ranker with its real model, while it trains and replaces workers', (
   before(async () => {
     // Workers live for a moment only, so that they are replaced again and again meanwhile.
     const embedder = { workers: 1, workerAgeMsMax: 1_000, sentencesMax: 4 };
-    site = stack.use(await RankerSite.open({ embedder, epochsMax: 2, layerSize: 16 }));
+    site = stack.use(await RankerSite.open({ embedder }));
   });
 
   after(() => stack.disposeAsync());
@@ -54,14 +51,13 @@ describe('a ranker with its real model, while it trains and replaces workers', (
         said.set(key, json.rank);
         versions.add(json.version);
         answers += 1;
-        // Training makes way for askers: with no pause at all it would take minutes.
-        await pause(restMs);
       }
     };
     const askers = [asker('liked', 1), asker('disliked', 2), asker('liked', 3)];
     const acknowledged: number[] = [];
-    // At least a dozen ratings, until two trainings have ended and a worker has been replaced.
-    for (let number = 0; number < 12 || trainings < 2 || recycled() < 1; number += 1) {
+    // At least a dozen ratings, until all that is to happen meanwhile has happened.
+    const isDone = () => trainings >= 2 && recycled() >= 1 && answers > 20;
+    for (let number = 0; number < 12 || !isDone(); number += 1) {
       const kind = number % 2 === 0 ? 'liked' : 'disliked';
       const score = kind === 'liked' ? 9 : 2;
       const body = { text: textOf(kind, 100 + (number % 40)), score };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { chunksOf, countWords, sentencesOf } from '../src/learn/sentences.ts';
+import { countWords, sentencesOf } from '../src/learn/sentences.ts';
 
 describe('sentences', () => {
   it('end where a reader would say so, not at titles, initials and decimals', () => {
@@ -29,12 +29,5 @@ describe('sentences', () => {
     assert.equal(countWords('one  two\nthree'), 3);
     assert.equal(countWords('人口は多い。'), 6);
     assert.equal(countWords(''), 0);
-  });
-
-  it('are put into chunks of 500 words, a longer one alone', () => {
-    const of = (words: number) => 'word '.repeat(words);
-    assert.deepEqual([...chunksOf([of(250), of(250), of(250)])], [0, 2]);
-    assert.deepEqual([...chunksOf([of(10), of(900), of(10)])], [0, 1, 2]);
-    assert.deepEqual([...chunksOf([])], []);
   });
 });

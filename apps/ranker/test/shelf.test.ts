@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { seededRandom } from 'spillway';
-import { Network, networkSize } from '../src/learn/network.ts';
 import { Shelf } from '../src/learn/shelf.ts';
 import { Tastes } from '../src/learn/tastes.ts';
-import { untrained } from '../src/learn/trained.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 describe('the shelf', () => {
@@ -63,41 +60,5 @@ describe('the shelf', () => {
     assert.equal(ids.includes('article 7'), false);
     assert.equal(ids.includes('another'), false);
     assert.equal(ids.length, 19);
-  });
-
-  it('is ranked by what the network said of it, and never by an older network', async () => {
-    const scene = new VectorScene(5);
-    await using tastes = await Tastes.open({ model, workers: 1 });
-    await tastes.load('reader', { rated: scene.all(30) });
-    const shape = { dimension: 32, attention: 16, hidden: 16 };
-    const trainedBy = (seed: number) => {
-      const random = seededRandom(seed);
-      const network = new Float32Array(new SharedArrayBuffer(4 * networkSize(shape)));
-      const drawn = new Network(shape, 1);
-      drawn.reset(random);
-      network.set(drawn.parameters.map((value) => value + random() - 0.5));
-      return { ...untrained, blend: 0.5, network, shape, profile: scene.direction() };
-    };
-    const asked = scene.rated(33, 2);
-    tastes.shelf.put(asked);
-    const ranked = async () => (await tastes.rank('reader', { now })).scores[0] as number;
-    const ridge = await ranked();
-    for (const seed of [1, 2]) {
-      await tastes.improve('reader', trainedBy(seed));
-      assert.equal(await ranked(), ridge);
-      const { score, explanation } = await tastes.score('reader', asked, { now });
-      assert.notEqual(Math.fround(score), ridge);
-      assert.equal(await ranked(), Math.fround(score));
-      // Ratings move the rest of the score, but what the network said stays true.
-      await tastes.rate('reader', [scene.rated(40 + seed)]);
-      assert.equal(
-        await ranked(),
-        Math.fround((await tastes.score('reader', asked, { now })).score),
-      );
-      await tastes.unrate('reader', [`article ${40 + seed}`]);
-      assert.equal(explanation.serving, 'both');
-      const sum = explanation.contributions.reduce((total, { points }) => total + points, 0);
-      assert.ok(Math.abs(sum - score) < 1e-9);
-    }
   });
 });

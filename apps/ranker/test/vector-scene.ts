@@ -34,8 +34,7 @@ export class VectorScene {
     }
     const norm = Math.hypot(...sum) || 1;
     const middle = mean ?? sum.map((value) => value / norm);
-    const chunks = Uint32Array.from(sentences.length > 4 ? [0, 3] : [0]);
-    return { model, words: 300, sentences: all, chunks, mean: middle, title: middle, lead: middle };
+    return { model, words: 300, sentences: all, mean: middle, title: middle, lead: middle };
   }
 
   /** A rated article about one of the topics; the first topics are liked most. */

@@ -9,7 +9,6 @@ interface RankAnswer {
   readonly rank: number;
   readonly version: number;
   readonly explanation?: {
-    readonly serving: string;
     readonly nearest: readonly { readonly title: string; readonly score: number }[];
     readonly sentences: readonly { readonly text: string; readonly points: number }[];
     readonly contributions: readonly { readonly reason: string; readonly points: number }[];

@@ -78,7 +78,7 @@ interface Told {
 /** `ranker retrain`: training in the background. */
 export function retrainCommand(): Command {
   const command = new Command('retrain')
-    .description('train in the background, the network too')
+    .description('train in the background, with a longer search')
     .option('--quick', 'only what takes a moment')
     .addHelpText('after', examplesOf('retrain', 'retrain --quick'))
     .action(async (options: ServerFlags & { readonly quick?: boolean }) => {

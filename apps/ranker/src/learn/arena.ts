@@ -14,15 +14,6 @@ type DotsKernel = (
 interface Kernels {
   readonly dots: DotsKernel;
   readonly dotsAtOnce: DotsKernel;
-  addProducts(
-    targets: number,
-    targetCount: number,
-    rows: number,
-    rowCount: number,
-    bytes: number,
-    factors: number,
-  ): void;
-  addTo(target: number, vector: number, bytes: number, factor: number): void;
 }
 
 /** What is used of the engine's own; TypeScript knows it only together with a browser's. */
@@ -77,28 +68,6 @@ export class Arena {
       query += isMany ? queriesAtOnce * bytes : bytes;
       place += isMany ? queriesAtOnce * count * 4 : count * 4;
     }
-  }
-
-  /**
-   * Adds to each target of `width` numbers all rows, each times its factor for that target; the
-   * factors of a row stand together.
-   */
-  addProducts(
-    targets: Float32Array,
-    rows: Float32Array,
-    width: number,
-    factors: Float32Array,
-  ): void {
-    const [targetCount, rowCount] = [targets.length / width, rows.length / width];
-    if (rowCount === 0) return;
-    const sizes = [targetCount, rows.byteOffset, rowCount, this.#bytesOf(width)] as const;
-    this.#kernels.addProducts(targets.byteOffset, ...sizes, factors.byteOffset);
-  }
-
-  /** Adds `factor` times a vector to another. */
-  addTo(target: Float32Array, vector: Float32Array, factor: number): void {
-    const bytes = this.#bytesOf(vector.length);
-    this.#kernels.addTo(target.byteOffset, vector.byteOffset, bytes, factor);
   }
 
   #bytesOf(width: number): number {

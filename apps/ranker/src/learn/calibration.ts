@@ -35,14 +35,14 @@ export function calibrate({ raw, scores }: Calibration, value: number): number {
   return y0 + ((y1 - y0) * (value - x0)) / (x1 - x0);
 }
 
-/** One sample: what the model said of an article it had not seen, and what its reader said. */
-export interface Said {
+/** One sample: the raw score for an article that the model had not seen, and its rating. */
+export interface Prediction {
   readonly raw: number;
   readonly score: number;
 }
 
 /** The fit that errs least on samples it has not seen; identity if none helps or they are few. */
-export function fitCalibration(samples: readonly Said[]): Calibration {
+export function fitCalibration(samples: readonly Prediction[]): Calibration {
   if (samples.length < samplesMin) return identityCalibration;
   const fits = [() => identityCalibration, plattFit, isotonicFit];
   const errors = fits.map((fit) => crossError(samples, fit));
@@ -52,12 +52,15 @@ export function fitCalibration(samples: readonly Said[]): Calibration {
   return isBetter ? (fits[best] as typeof plattFit)(samples) : identityCalibration;
 }
 
-function crossError(samples: readonly Said[], fit: (part: readonly Said[]) => Calibration): number {
+function crossError(
+  samples: readonly Prediction[],
+  fit: (part: readonly Prediction[]) => Calibration,
+): number {
   let error = 0;
   for (let turn = 0; turn < tries; turn += 1) {
     const calibration = fit(samples.filter((_, at) => at % tries !== turn));
     for (let at = turn; at < samples.length; at += tries) {
-      const { raw, score } = samples[at] as Said;
+      const { raw, score } = samples[at] as Prediction;
       error += (calibrate(calibration, raw) - score) ** 2;
     }
   }
@@ -65,7 +68,7 @@ function crossError(samples: readonly Said[], fit: (part: readonly Said[]) => Ca
 }
 
 /** The rising steps nearest to the samples, as a line through the middle of each step. */
-export function isotonicFit(samples: readonly Said[]): Calibration {
+export function isotonicFit(samples: readonly Prediction[]): Calibration {
   const sorted = [...samples].sort((one, other) => one.raw - other.raw);
   const steps: { raw: number; score: number; weight: number }[] = [];
   for (const { raw, score } of sorted) {
@@ -93,7 +96,7 @@ function mustJoin(last: { raw: number; score: number }, next: { raw: number; sco
 }
 
 /** A logistic curve between the lowest and the highest score, by Newton's method. */
-export function plattFit(samples: readonly Said[]): Calibration {
+export function plattFit(samples: readonly Prediction[]): Calibration {
   const middle = samples.reduce((sum, { raw }) => sum + raw, 0) / samples.length;
   let [slope, offset] = [0.4, 0];
   const curve = (raw: number) => 1 / (1 + Math.exp(-slope * (raw - middle) - offset));

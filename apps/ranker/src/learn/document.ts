@@ -21,8 +21,6 @@ export interface EmbeddedDocument {
   readonly words: number;
   /** The vectors of the first sentences, one after another. */
   readonly sentences: Float32Array;
-  /** The number of the first sentence of each chunk; empty when there are no sentences. */
-  readonly chunks: Uint32Array;
   /** The direction of the mean of all sentences. */
   readonly mean: Float32Array;
   /** The title; the lead when there is no title. */
@@ -56,7 +54,6 @@ export function emptyDocument(model: ModelName): EmbeddedDocument {
     model,
     words: 0,
     sentences,
-    chunks: new Uint32Array(0),
     mean: zero,
     title: zero,
     lead: zero,

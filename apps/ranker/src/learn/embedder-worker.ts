@@ -5,7 +5,7 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { type Transfer, transfer, type WorkerContext } from 'spillway';
 import type { ArticleText } from './document.ts';
 import { weightFile } from './embedding-model.ts';
-import { chunksOf, countWords, sentencesOf } from './sentences.ts';
+import { countWords, sentencesOf } from './sentences.ts';
 import { addTo, normalise } from './vectors.ts';
 
 /** What follows in a longer sentence is not read: cost grows with tokens, meaning hardly. */
@@ -22,7 +22,6 @@ type Context = Pick<WorkerContext<Model>, 'resource' | 'aborted' | 'signal'>;
 export interface Beginning {
   readonly words: number;
   readonly sentences: readonly string[];
-  readonly chunks: Uint32Array;
   /** The title and the first sentences; the title is left out when there is none. */
   readonly vectors: Float32Array;
 }
@@ -72,8 +71,7 @@ export async function begin(
   const sentences = sentencesOf(text, sentencesMax);
   const first = sentences.slice(0, groupSize);
   const vectors = await vectorsOf(title === '' ? first : [title, ...first], context);
-  const shape = { words: countWords(text), sentences, chunks: chunksOf(sentences) };
-  return transfer({ ...shape, vectors }, [vectors.buffer]);
+  return transfer({ words: countWords(text), sentences, vectors }, [vectors.buffer]);
 }
 
 /** Embeds each text by itself, and gives the vectors one after another. */

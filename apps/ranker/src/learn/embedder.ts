@@ -159,8 +159,8 @@ export class Embedder implements AsyncDisposable {
     }
     normalise(lead);
     const title = hasTitle ? begun.vectors.slice(0, dimension) : lead;
-    const { words, chunks } = begun;
+    const { words } = begun;
     // An article of which only the title is known is what its title says.
-    return { model, words, sentences, chunks, mean: at > 0 ? normalise(mean) : title, title, lead };
+    return { model, words, sentences, mean: at > 0 ? normalise(mean) : title, title, lead };
   }
 }

@@ -1,5 +1,5 @@
-import { candidate, LearnedRows, type LearningPlan, learnTaste } from './learning.ts';
-import { networkInput, type PackedArticles } from './packed-articles.ts';
+import { candidate, LearnedRows, learnTaste } from './learning.ts';
+import type { PackedArticles } from './packed-articles.ts';
 import { TasteReader } from './taste-reader.ts';
 
 /** How good one way of scoring is, on articles rated after all that it learned from. */
@@ -21,52 +21,35 @@ export interface Evaluation {
   readonly constant: Quality;
   readonly neighbours: Quality;
   readonly ridge: Quality;
-  readonly network: Quality;
-  /** As it would be served: blended and calibrated. */
+  /** The scores that readers would see: ridge regression, calibrated. */
   readonly served: Quality;
 }
 
-/** Learns from the older articles and asks for the newer ones; gives its progress meanwhile. */
+/** Learns from the older articles and asks for the newest share of them; yields between pieces. */
 export function* evaluateTaste(
   packed: PackedArticles,
-  plan: Omit<LearningPlan, 'kind'> & { readonly share: number },
+  share: number,
 ): Generator<number, Evaluation> {
   const { ratedAt, scores } = packed;
   const byTime = [...scores.keys()].sort(
     (one, other) => (ratedAt[one] as number) - (ratedAt[other] as number),
   );
-  const split = Math.round(byTime.length * (1 - plan.share));
-  const [older, newer] = [byTime.slice(0, split), byTime.slice(split)];
-  const picking = LearnedRows.of(packed, older);
-  let picked = picking.next();
-  for (; !picked.done; picked = picking.next()) yield 0;
-  const model = picked.value;
-  const learning = learnTaste(packed, { ...plan, kind: 'intensive' }, older);
-  let step = learning.next();
-  for (; !step.done; step = learning.next()) yield step.value.progress * 0.8;
-  const { trained } = step.value;
-  const whole = model.train({ ...plan, kind: 'intensive' }, { fold: 0, epochs: 0 });
-  let run = whole.next();
-  for (; !run.done; run = whole.next()) yield 0.8 + run.value.progress * 0.2;
-  const network = model.networkOf(plan.shape, run.value.parameters);
-  const serving = trained.blend > 0 && trained.network ? trained.network : undefined;
-  const served = serving && model.networkOf(plan.shape, serving);
+  const split = Math.round(byTime.length * (1 - share));
+  const older = byTime.slice(0, split);
+  const newer = byTime.slice(split);
+  const { trained } = yield* learnTaste(packed, 'intensive', older);
+  const state = new LearnedRows(packed, older).state(trained);
   const reader = new TasteReader();
-  const state = model.state(trained);
   reader.open(state, 'older');
-  const says = newer.map((row) => {
-    const asked = candidate(packed, row);
-    const ridge = reader.ridge(asked);
-    const neighbours = state.ridge.start + reader.word.feature;
-    const input = networkInput(packed, row);
-    const all = reader.score(asked, served?.predict(input) ?? Number.NaN);
+  const predictions = newer.map((row) => {
+    const served = reader.score(candidate(packed, row));
     const constant = state.ridge.start;
-    return { constant, neighbours, ridge, network: network.predict(input), served: all };
+    return { constant, neighbours: constant + reader.word.feature, ridge: reader.raw, served };
   });
   const truth = newer.map((row) => scores[row] as number);
-  const of = (name: keyof (typeof says)[number]) =>
+  const of = (name: keyof (typeof predictions)[number]) =>
     quality(
-      says.map((each) => each[name]),
+      predictions.map((each) => each[name]),
       truth,
     );
   return {
@@ -75,7 +58,6 @@ export function* evaluateTaste(
     constant: of('constant'),
     neighbours: of('neighbours'),
     ridge: of('ridge'),
-    network: of('network'),
     served: of('served'),
   };
 }

@@ -9,10 +9,6 @@ export const noRow = 0xffff_ffff;
 const temperature = 0.1;
 /** Neighbours at this cosine, where unrelated articles begin, count as much as knowing nothing. */
 const similarityUnknown = 0.35;
-/** From here on two articles are nearly the same; at 1 they are the same. */
-const similaritySame = 0.92;
-/** Among those that are nearly the same the nearest decides. */
-const temperatureSame = 0.01;
 
 /** Keeps the rows with the highest similarities, highest first. */
 export class NearestRows {
@@ -62,23 +58,4 @@ export function insertNeighbour(
 /** The say of a neighbour at this cosine; one at `similarityUnknown` has 1. */
 export function neighbourWeight(similarity: number): number {
   return Math.exp((similarity - similarityUnknown) / temperature);
-}
-
-/** How far a score is drawn to that of the nearest: 0 up to a cosine of 0.92, all the way at 1. */
-export function samePull(similarity: number): number {
-  return Math.min(1, Math.max(0, (similarity - similaritySame) / (1 - similaritySame)));
-}
-
-/** What the articles that are nearly the same got, the nearest counting most. */
-export function sameScore(nearest: NearestRows, scores: Float32Array): number {
-  let [sum, weights] = [0, 0];
-  for (const [at, row] of nearest.rows.entries()) {
-    const similarity = nearest.similarities[at] as number;
-    if (row === noRow || similarity < similaritySame) break;
-    const behind = (nearest.similarities[0] as number) - similarity;
-    const weight = Math.exp(-behind / temperatureSame);
-    sum += weight * (scores[row] as number);
-    weights += weight;
-  }
-  return sum / weights;
 }

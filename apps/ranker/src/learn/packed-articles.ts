@@ -1,7 +1,6 @@
 import { nextTurn } from 'spillway/internal';
 import { isSameModel, type ModelName, type RatedArticle } from './document.ts';
 import { ageFeature, lengthFeature } from './features.ts';
-import type { NetworkInput } from './network.ts';
 import { foldCount, type RatedColumns, sharedFloats } from './rated-rows.ts';
 
 /** Rated articles in shared memory, so that a thread can learn from them without a copy. */
@@ -10,11 +9,6 @@ export interface PackedArticles extends RatedColumns {
   readonly means: Float32Array;
   readonly titles: Float32Array;
   readonly ratedAt: Float64Array;
-  /** All sentences of all articles, and where those of each article begin and the last end. */
-  readonly sentences: Float32Array;
-  readonly sentenceStarts: Uint32Array;
-  readonly chunks: Uint32Array;
-  readonly chunkStarts: Uint32Array;
 }
 
 /** Articles that are copied before the event loop has its turn: half a millisecond's worth. */
@@ -39,7 +33,7 @@ export async function packArticles(
   for await (const article of rated) {
     if (isSameModel(article.document.model, model)) articles.push(article);
   }
-  const packed = emptyPack(articles, dimension);
+  const packed = emptyPack(articles.length, dimension);
   const sources = new Map<string, number>();
   for (const [row, article] of articles.entries()) {
     if (row % turnSize === turnSize - 1) await new Promise<void>((resolve) => nextTurn(resolve));
@@ -53,46 +47,20 @@ export async function packArticles(
     packed.lengths[row] = lengthFeature(document.words);
     packed.ages[row] = ageFeature(publishedAt, ratedAt);
     packed.ratedAt[row] = ratedAt;
-    packed.sentences.set(document.sentences, (packed.sentenceStarts[row] as number) * dimension);
-    packed.chunks.set(document.chunks, packed.chunkStarts[row]);
   }
   return packed;
 }
 
-/** The sentences of one article. */
-export function networkInput(packed: PackedArticles, row: number): NetworkInput {
-  const { dimension, sentences, sentenceStarts, chunks, chunkStarts } = packed;
-  const [from, to] = [sentenceStarts[row] as number, sentenceStarts[row + 1] as number];
-  return {
-    sentences: sentences.subarray(from * dimension, to * dimension),
-    chunks: chunks.subarray(chunkStarts[row], chunkStarts[row + 1]),
-  };
-}
-
-function emptyPack(articles: readonly RatedArticle[], dimension: number): PackedArticles {
-  const count = articles.length;
-  const integers = (length: number) => new Uint32Array(new SharedArrayBuffer(4 * length));
-  const starts = (length: (article: RatedArticle) => number) => {
-    const all = integers(count + 1);
-    for (const [row, article] of articles.entries())
-      all[row + 1] = (all[row] as number) + length(article);
-    return all;
-  };
-  const sentenceStarts = starts(({ document }) => document.sentences.length / dimension);
-  const chunkStarts = starts(({ document }) => document.chunks.length);
+function emptyPack(count: number, dimension: number): PackedArticles {
   return {
     dimension,
     means: sharedFloats(count * dimension),
     titles: sharedFloats(count * dimension),
     scores: sharedFloats(count),
-    sources: integers(count),
+    sources: new Uint32Array(new SharedArrayBuffer(4 * count)),
     folds: new Uint8Array(new SharedArrayBuffer(count)),
     lengths: sharedFloats(count),
     ages: sharedFloats(count),
     ratedAt: new Float64Array(new SharedArrayBuffer(8 * count)),
-    sentences: sharedFloats((sentenceStarts[count] as number) * dimension),
-    sentenceStarts,
-    chunks: integers(chunkStarts[count] as number),
-    chunkStarts,
   };
 }

@@ -53,24 +53,15 @@ export function noRows(dimension: number): RatedRows {
 }
 
 /**
- * The same rows and more after them; all columns are given anew, since scores change. What the
- * index held is lost.
+ * The same rows and more after them; all columns are given anew, since scores change. The content
+ * of the index is replaced.
  */
-export function growRows(...[old, added, columns, index]: Parameters<typeof growing>): RatedRows {
-  const work = growing(old, added, columns, index);
-  for (;;) {
-    const step = work.next();
-    if (step.done) return step.value;
-  }
-}
-
-/** As {@link growRows}, with a break after each row. */
-export function* growing(
+export function growRows(
   old: RatedRows,
   added: AddedVectors,
   columns: RatedColumns,
   index: VectorIndex,
-): Generator<void, RatedRows> {
+): RatedRows {
   const { dimension } = old;
   if (added.means.length === 0) return { ...old, ...shareColumns(columns) };
   const count = columns.scores.length;
@@ -95,7 +86,6 @@ export function* growing(
       const neighbour = { row, similarity: products[other] as number };
       insertNeighbour(nearest, similarities, neighbour, other * neighboursKept, neighboursKept);
     }
-    yield;
   }
   const shape = { count, dimension, means, titles, nearest, similarities, moment };
   return { ...shape, ...shareColumns(columns) };

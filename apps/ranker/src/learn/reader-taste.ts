@@ -1,5 +1,4 @@
 import { Snapshot, SpillwayError } from 'spillway';
-import type { Shelf } from './shelf.ts';
 import type { TasteChange, TastePlan, TasteVersion } from './taste-change.ts';
 import type { TasteState } from './taste-reader.ts';
 import { untrained } from './trained.ts';
@@ -19,8 +18,7 @@ interface Waiting {
 const waitingMax = 1_000;
 
 function nobody(): TasteVersion {
-  const [rowOf, sources] = [new Map(), new Map()];
-  return { state: undefined, ids: [], rowOf, sources, trained: untrained, networkNumber: 0 };
+  return { state: undefined, ids: [], rowOf: new Map(), sources: new Map(), trained: untrained };
 }
 
 /** One reader's taste: changed by one at a time, each change published whole. */
@@ -30,8 +28,6 @@ export class ReaderTaste {
   readonly #number: number;
   #waiting: Waiting[] = [];
   #isBusy = false;
-  /** What this reader's network said of the articles on the shelf. */
-  #network: { readonly number: number; says: Float32Array; stamps: Int32Array } | undefined;
 
   /** The number is another one for each that was ever made. */
   constructor(maker: TasteMaker, number: number) {
@@ -39,9 +35,9 @@ export class ReaderTaste {
     this.#number = number;
   }
 
-  /** Names for workers, which keep what they have read: a name never means two things. */
-  keys({ networkNumber }: TasteVersion, version: number) {
-    return { key: `${this.#number} ${version}`, networkKey: `${this.#number} ${networkNumber}` };
+  /** The name of a version for workers, which keep what they have read: it is never used twice. */
+  key(version: number): string {
+    return `${this.#number} ${version}`;
   }
 
   get isBusy(): boolean {
@@ -60,25 +56,6 @@ export class ReaderTaste {
     return done.promise;
   }
 
-  /** Remembers what the network said, so that the whole shelf can be scored without sentences. */
-  remember(shelf: Shelf, id: string, networkNumber: number, says: number): void {
-    const place = shelf.find(id);
-    if (place === undefined || Number.isNaN(says)) return;
-    if ((this.#network?.number ?? -1) < networkNumber) {
-      const says = new Float32Array(new SharedArrayBuffer(4 * shelf.sizeMax));
-      const stamps = new Int32Array(new SharedArrayBuffer(4 * shelf.sizeMax));
-      this.#network = { number: networkNumber, says, stamps };
-    }
-    if (this.#network?.number !== networkNumber) return;
-    this.#network.says[place.row] = says;
-    this.#network.stamps[place.row] = place.stamp;
-  }
-
-  /** What the network of this number said of the shelf, if anything. */
-  remembered(networkNumber: number): { says: Float32Array; stamps: Int32Array } | undefined {
-    return this.#network?.number === networkNumber ? this.#network : undefined;
-  }
-
   async #work(): Promise<void> {
     this.#isBusy = true;
     while (this.#waiting.length > 0) {
@@ -88,11 +65,10 @@ export class ReaderTaste {
         const changes = due.map(({ change }) => change);
         const plan = this.#maker.plan(this.snapshot.current, changes);
         const state = await this.#maker.make(plan);
-        const { ids, rowOf, sources, trained, networkNumber } = plan;
+        const { ids, rowOf, sources, trained } = plan;
         const first = changes.findLast(({ version }) => version !== undefined)?.version ?? 0;
         const number = Math.max(first, this.snapshot.stats.version + 1);
-        const names = { ids, rowOf, sources };
-        this.snapshot.publish({ state, ...names, trained, networkNumber }, number);
+        this.snapshot.publish({ state, ids, rowOf, sources, trained }, number);
         for (const { done } of due) done.resolve(number);
       } catch (error) {
         for (const { done } of due) done.reject(error);

@@ -42,7 +42,14 @@ export function fitRidge(rows: RatedRows, penalty: number): Ridge {
   const { matrix, right } = normalEquations(rows, features, { start, centre, penalty });
   const solution = solverOf(dimension + featureCount).solve(matrix, right);
   const weights = sharedFloats(featureCount);
-  weights.set(featureWeights.map((before, at) => before + (solution[dimension + at] as number)));
+  weights.set(
+    featureWeights.map((before, at) => {
+      const learned = before + (solution[dimension + at] as number);
+      // With two ratings each row's only neighbour has the other score, so the weight of neighbours
+      // would turn negative: being like a liked article must never lower a score.
+      return before > 0 ? Math.max(0, learned) : learned;
+    }),
+  );
   const topic = sharedFloats(dimension);
   topic.set(solution.subarray(0, dimension));
   const profile = share(profileOf(rows, rows.means, start));

@@ -3,9 +3,6 @@ export const scoreMin = 1;
 export const scoreMax = 10;
 export const scoreUnknown = 5.5;
 
-/** Which model a taste uses: `both` is a blend of the two. */
-export type Serving = 'both' | 'network' | 'ridge';
-
 /** Where points of a score come from, in the order in which they are added up. */
 export type Reason =
   | 'start'
@@ -16,10 +13,9 @@ export type Reason =
   | 'length'
   | 'age'
   | 'title'
-  | 'network'
   | 'calibration'
-  | 'nearlySame'
-  | 'limits';
+  | 'limits'
+  | 'rated';
 
 /** A rated article that is like this one. */
 export interface Neighbour {
@@ -34,7 +30,6 @@ export interface Neighbour {
 
 /** Why a score is what it is. */
 export interface Explanation {
-  readonly serving: Serving;
   /** The nearest rated articles, nearest first. */
   readonly neighbours: readonly Neighbour[];
   /** The sentences that count most, by number, with the points that each added. */

@@ -1,7 +1,5 @@
 /** No more sentences of one article are looked at. */
 export const sentencesMax = 400;
-/** A chunk takes another sentence only up to so many words. */
-const chunkWordsMax = 500;
 /** Sentences are looked for in so many characters from the start: 400 long ones. */
 const charactersMax = 200_000;
 /** What has fewer words says little by itself and is read with what follows. */
@@ -37,19 +35,4 @@ export function sentencesOf(text: string, max: number = sentencesMax): string[] 
   }
   if (open !== '' && found.length < max) found.push(open);
   return found;
-}
-
-/** The number of the first sentence of each chunk: chunks of 500 words, or of one long sentence. */
-export function chunksOf(sentences: readonly string[]): Uint32Array {
-  const starts: number[] = [];
-  let words = Infinity;
-  for (const [index, sentence] of sentences.entries()) {
-    const more = countWords(sentence);
-    if (words + more > chunkWordsMax) {
-      starts.push(index);
-      words = 0;
-    }
-    words += more;
-  }
-  return Uint32Array.from(starts);
 }

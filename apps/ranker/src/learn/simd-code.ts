@@ -7,21 +7,16 @@ const op = {
   brOutIf: [0x0d, 1],
   brIf: [0x0d, 0],
   br: [0x0c, 0],
-  eqz: [0x45],
   add: [0x6a],
   subtract: [0x6b],
   lessThan: [0x49],
   floatAdd: [0x92],
-  floatStore: [0x38, 2, 0],
-  vSplat: [0xfd, 0x13],
-  vStore: [0xfd, 0x0b, 2, 0],
   vAdd: [0xfd, 0xe4, 0x01],
   vMultiply: [0xfd, 0xe6, 0x01],
   vZero: [0xfd, 0x0c, ...new Array<number>(16).fill(0)],
 } as const;
 
 const i32 = 0x7f;
-const f32 = 0x7d;
 const v128 = 0x7b;
 
 const get = (local: number): number[] => [0x20, local];
@@ -113,56 +108,6 @@ function total(local: number): number[] {
   return [...lanes, ...op.floatAdd, ...op.floatAdd, ...op.floatAdd];
 }
 
-/**
- * `addProducts(targets, targetCount, rows, rowCount, bytes, factors)`: adds to each target all
- * rows, each times its factor; the factors of a row stand together, one for each target. A part of
- * a target is in registers until all rows are added.
- */
-function addProductsCode(): number[] {
-  const [targets, targetCount, rows, rowCount, bytes, factors] = [0, 1, 2, 3, 4, 5];
-  const [left, row, factor, stride, part, end] = [6, 7, 8, 9, 10, 11];
-  const [sums, scale] = [12, 16];
-  const lanes = [0, 1, 2, 3];
-  const code = [
-    ...[...get(targetCount), ...number(4), 0x6c, ...set(stride)],
-    ...[...op.block, ...op.loop, ...get(targetCount), ...op.eqz, ...op.brOutIf],
-    ...[...get(rows), ...set(part), ...get(rows), ...get(bytes), ...op.add, ...set(end)],
-    ...op.loop,
-    ...lanes.flatMap((lane) => [...get(targets), ...vLoad(lane * 16), ...set(sums + lane)]),
-    ...[...get(part), ...set(row), ...get(factors), ...set(factor), ...get(rowCount), ...set(left)],
-    ...[...op.loop, ...get(factor), 0x2a, 2, 0, ...op.vSplat, ...set(scale)],
-    ...lanes.flatMap((lane) => [
-      ...[...get(row), ...vLoad(lane * 16), ...get(scale), ...op.vMultiply],
-      ...[...get(sums + lane), ...op.vAdd, ...set(sums + lane)],
-    ]),
-    ...[...advance(row, get(bytes)), ...advance(factor, get(stride))],
-    ...[...get(left), ...number(1), ...op.subtract, 0x22, left, ...op.brIf, ...op.end],
-    ...lanes.flatMap((lane) => [...get(targets), ...get(sums + lane), 0xfd, 0x0b, 2, lane * 16]),
-    ...[...advance(targets, number(bytesPerRound)), ...advance(part, number(bytesPerRound))],
-    ...[...get(part), ...get(end), ...op.lessThan, ...op.brIf, ...op.end],
-    ...advance(factors, number(4)),
-    ...[...get(targetCount), ...number(1), ...op.subtract, ...set(targetCount), ...op.br],
-    ...[...op.end, ...op.end, ...op.end],
-  ];
-  return [2, 6, i32, 5, v128, ...code];
-}
-
-/** `addTo(target, vector, bytes, factor)`: adds `factor` times the vector to the target. */
-function addToCode(): number[] {
-  const [target, vector, bytes, factor, factors] = [0, 1, 2, 3, 4];
-  const steps = [0, 1, 2, 3].flatMap((lane) => [
-    ...[...get(target), ...get(vector), ...vLoad(lane * 16), ...get(factors), ...op.vMultiply],
-    ...[...get(target), ...vLoad(lane * 16), ...op.vAdd, 0xfd, 0x0b, 2, lane * 16],
-  ]);
-  const code = [
-    ...[...get(factor), ...op.vSplat, ...set(factors), ...op.loop, ...steps],
-    ...[...advance(target, number(bytesPerRound)), ...advance(vector, number(bytesPerRound))],
-    ...[...get(bytes), ...number(bytesPerRound), ...op.subtract, 0x22, bytes, ...op.brIf],
-    ...[...op.end, ...op.end],
-  ];
-  return [1, 1, v128, ...code];
-}
-
 /** The kernels as a WebAssembly module that takes its memory from outside. */
 export function simdModule(): Uint8Array<ArrayBuffer> {
   const name = (text: string) => [text.length, ...Buffer.from(text)];
@@ -172,19 +117,17 @@ export function simdModule(): Uint8Array<ArrayBuffer> {
   };
   const body = (code: readonly number[]) => [...unsigned(code.length), ...code];
   const six = [i32, i32, i32, i32, i32, i32];
-  const codes: readonly (readonly [name: string, type: number, code: number[]])[] = [
-    ['dots', 0, dotsCode({ queries: 1, rows: 4 })],
-    ['dotsAtOnce', 0, dotsCode({ queries: queriesAtOnce, rows: 2 })],
-    ['addProducts', 0, addProductsCode()],
-    ['addTo', 1, addToCode()],
+  const codes: readonly (readonly [name: string, code: number[]])[] = [
+    ['dots', dotsCode({ queries: 1, rows: 4 })],
+    ['dotsAtOnce', dotsCode({ queries: queriesAtOnce, rows: 2 })],
   ];
   return Uint8Array.from([
     ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-    ...section(1, [0x60, 6, ...six, 0], [0x60, 4, i32, i32, i32, f32, 0]),
+    ...section(1, [0x60, 6, ...six, 0]),
     ...section(2, [...name('arena'), ...name('memory'), 2, 0, 0]),
-    ...section(3, ...codes.map(([, type]) => [type])),
+    ...section(3, ...codes.map(() => [0])),
     ...section(7, ...codes.map(([own], at) => [...name(own), 0, at])),
-    ...section(10, ...codes.map(([, , code]) => body(code))),
+    ...section(10, ...codes.map(([, code]) => body(code))),
   ]);
 }
 

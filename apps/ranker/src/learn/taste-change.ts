@@ -28,8 +28,12 @@ export interface TasteVersion {
   /** The number of each source; may name those of later versions too. */
   readonly sources: Map<string, number>;
   readonly trained: Trained;
-  /** Names the network of this version; another number is another network. */
-  readonly networkNumber: number;
+}
+
+/** The rating of this very article, if it has one. */
+export function ratingOf({ state, ids, rowOf }: TasteVersion, id: string): number | undefined {
+  const row = rowOf.get(id);
+  return row !== undefined && ids[row] === id ? state?.rows.scores[row] : undefined;
 }
 
 /** What a worker is to do for a change, and the names that the result will have. */
@@ -61,17 +65,15 @@ export function planChange(
   options: PlanOptions,
 ): TastePlan {
   const trained = changes.findLast((change) => change.trained)?.trained ?? before.trained;
-  const isSameNetwork = trained.network === before.trained.network;
-  const networkNumber = before.networkNumber + (isSameNetwork ? 0 : 1);
   const rated = changes.flatMap((change) => change.rated);
   const isGrowth = changes.every(({ isNew, removed }) => !isNew && removed.length === 0);
   const isSmall = before.ids.length + rated.length <= options.ratedMax;
   const rows =
     isGrowth && isSmall ? grow(before, rated, options) : rebuild(before, changes, options);
-  return { ...rows, trained, networkNumber };
+  return { ...rows, trained };
 }
 
-type Rows = Omit<TastePlan, 'trained' | 'networkNumber'>;
+type Rows = Omit<TastePlan, 'trained'>;
 
 /** The usual change: what is known stays as it is, so its cost hardly grows with it. */
 function grow(before: TasteVersion, rated: readonly RatedArticle[], { model }: PlanOptions): Rows {

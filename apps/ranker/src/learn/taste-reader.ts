@@ -1,6 +1,6 @@
 import { calibrate } from './calibration.ts';
 import { featureNames, NeighbourWord, sourceFeature } from './features.ts';
-import { NearestRows, neighboursUsed, noRow, samePull, sameScore } from './neighbours.ts';
+import { NearestRows, neighboursUsed, noRow } from './neighbours.ts';
 import type { RatedRows } from './rated-rows.ts';
 import type { Ridge } from './ridge.ts';
 import { clampScore, type Reason } from './score.ts';
@@ -30,14 +30,13 @@ export const reasons: readonly Reason[] = [
   'start',
   'topic',
   ...featureNames,
-  'network',
   'calibration',
-  'nearlySame',
   'limits',
 ];
 
 const featuresAt = 2;
-const [networkAt, calibrationAt, sameAt, limitsAt] = [8, 9, 10, 11];
+const calibrationAt = featuresAt + featureNames.length;
+const limitsAt = calibrationAt + 1;
 
 /** Judges articles by a taste; keeps the rated vectors of the last one where they are read fast. */
 export class TasteReader {
@@ -45,6 +44,8 @@ export class TasteReader {
   readonly points: Float64Array = new Float64Array(reasons.length);
   readonly nearest: NearestRows = new NearestRows(neighboursUsed);
   word: NeighbourWord = new NeighbourWord();
+  /** The last article's score by ridge regression, before calibration and limits. */
+  raw: number = Number.NaN;
   #state: TasteState | undefined;
   #key = '';
   /** What the topic says of the mean of all rated vectors. */
@@ -98,22 +99,14 @@ export class TasteReader {
     return score;
   }
 
-  /** The score. What the network says is blended in if it is known; NaN if not. */
-  score(candidate: Candidate, networkSays: number, similarities?: Float32Array): number {
-    const { trained, rows } = this.#opened;
+  /** The article's score; its points are known after it. */
+  score(candidate: Candidate, similarities?: Float32Array): number {
     const { points } = this;
-    const says = this.ridge(candidate, similarities);
-    const blend = Number.isNaN(networkSays) ? 0 : trained.blend;
-    const raw = says + blend * (networkSays - says || 0);
-    const calibrated = calibrate(trained.calibration, raw);
-    const pull = samePull(this.nearest.similarities[0] as number);
-    const same = pull > 0 ? sameScore(this.nearest, rows.scores) : calibrated;
-    const drawn = calibrated + pull * (same - calibrated);
-    const score = clampScore(drawn);
-    points[networkAt] = raw - says;
-    points[calibrationAt] = calibrated - raw;
-    points[sameAt] = drawn - calibrated;
-    points[limitsAt] = score - drawn;
+    this.raw = this.ridge(candidate, similarities);
+    const calibrated = calibrate(this.#opened.trained.calibration, this.raw);
+    const score = clampScore(calibrated);
+    points[calibrationAt] = calibrated - this.raw;
+    points[limitsAt] = score - calibrated;
     return score;
   }
 

@@ -1,36 +1,30 @@
 import type { WorkerContext } from 'spillway';
 import { ageFeature, lengthFeature } from './features.ts';
 import { neighboursUsed, noRow } from './neighbours.ts';
-import { Network, type NetworkInput } from './network.ts';
 import { type AddedVectors, growRows, type RatedColumns, type RatedRows } from './rated-rows.ts';
 import { fitRidge } from './ridge.ts';
-import { sentencesMax } from './sentences.ts';
 import type { ShelfList, ShelfRows } from './shelf.ts';
 import { queriesAtOnce } from './simd-code.ts';
 import { type Candidate, TasteReader, type TasteState } from './taste-reader.ts';
 import type { Trained } from './trained.ts';
 import { VectorIndex } from './vector-index.ts';
 
-interface Desk {
+interface Resource {
   readonly reader: TasteReader;
   readonly index: VectorIndex;
-  network: Network | undefined;
-  /** Which numbers the network has. */
-  networkKey: string;
 }
 
-type Context = Pick<WorkerContext<Desk>, 'resource'>;
+type Context = Pick<WorkerContext<Resource>, 'resource'>;
 
-/** One version of a reader's taste; the keys name its rows and its network for good. */
+/** One version of a reader's taste; no other version ever has its key. */
 interface OpenTaste {
   readonly key: string;
-  readonly networkKey: string;
   readonly state: TasteState;
 }
 
 export interface ScoreTask extends OpenTaste {
   readonly candidate: Candidate;
-  readonly input: NetworkInput;
+  readonly sentences: Float32Array;
 }
 
 /** A score as the worker gives it; rows are numbers of rated articles. */
@@ -45,8 +39,6 @@ export interface ScoreParts {
   }[];
   readonly sentences: readonly { readonly index: number; readonly points: number }[];
   readonly source: readonly [sum: number, count: number];
-  /** NaN when no network serves. */
-  readonly networkSays: number;
 }
 
 export interface RankTask extends OpenTaste {
@@ -54,17 +46,14 @@ export interface RankTask extends OpenTaste {
   readonly list: Pick<ShelfList, 'rows' | 'stamps'>;
   /** For each source of the shelf its number in the taste, or -1. */
   readonly sources: Int32Array;
-  /** What the network said of each row of the shelf, at which stamp. */
-  readonly network: { readonly says: Float32Array; readonly stamps: Int32Array } | undefined;
   readonly now: number;
 }
 
 /** How many sentences are shown as the strongest. */
 const sentencesShown = 3;
 
-export function setup(): Desk {
-  const [reader, index] = [new TasteReader(), new VectorIndex()];
-  return { reader, index, network: undefined, networkKey: '' };
+export function setup(): Resource {
+  return { reader: new TasteReader(), index: new VectorIndex() };
 }
 
 /** The taste with these ratings: what is known of the rows grows, and ridge is fitted anew. */
@@ -84,27 +73,18 @@ export function update(
 /** Scores one article and says why. */
 export function score(task: ScoreTask, { resource }: Context): ScoreParts {
   const { reader } = resource;
-  const { trained, ridge, rows } = task.state;
-  const network = trained.blend > 0 ? networkOf(resource, task) : undefined;
-  const networkSays = network?.predict(task.input) ?? Number.NaN;
   reader.open(task.state, task.key);
-  const result = reader.score(task.candidate, networkSays);
-  const shares = network?.shares(task.input);
-  const blend = network === undefined ? 0 : trained.blend;
-  const topics = reader.topicShares(task.input.sentences);
-  const sentences = [...topics].map((topic, index) => {
-    const attended = blend === 0 ? 0 : (shares?.[index] ?? 0) * (networkSays - ridge.start);
-    return { index, points: (1 - blend) * topic + blend * attended };
-  });
+  const result = reader.score(task.candidate);
+  const topics = reader.topicShares(task.sentences);
+  const sentences = [...topics].map((points, index) => ({ index, points }));
   sentences.sort((one, other) => Math.abs(other.points) - Math.abs(one.points));
   return {
     score: result,
-    support: rows.count > 0 ? reader.support : 0,
+    support: task.state.rows.count > 0 ? reader.support : 0,
     points: reader.points,
     neighbours: neighboursOf(reader),
     sentences: sentences.slice(0, sentencesShown),
     source: reader.sourceRatings(task.candidate.source),
-    networkSays,
   };
 }
 
@@ -114,7 +94,7 @@ export function rank(
   { resource }: Context,
 ): { readonly scores: Float32Array; readonly support: Float32Array } {
   const { reader } = resource;
-  const { shelf, list, network } = task;
+  const { shelf, list } = task;
   const { dimension } = shelf;
   const scores = new Float32Array(list.rows.length);
   const support = new Float32Array(list.rows.length);
@@ -136,9 +116,7 @@ export function rank(
         length: lengthFeature(shelf.words[row] as number),
         age: ageFeature(Number.isNaN(publishedAt) ? undefined : publishedAt, task.now),
       };
-      const isKnown = network?.stamps[row] === stamp;
-      const says = isKnown ? (network?.says[row] as number) : Number.NaN;
-      const found = reader.score(candidate, says, similarities[place]);
+      const found = reader.score(candidate, similarities[place]);
       const isWhole = Atomics.load(shelf.stamps, row) === stamp;
       scores[at] = isWhole ? found : Number.NaN;
       support[at] = reader.support;
@@ -156,17 +134,4 @@ function neighboursOf(reader: TasteReader): ScoreParts['neighbours'] {
     found.push({ row, similarity, weight: reader.word.share(similarity) });
   }
   return found;
-}
-
-/** The reader's network, as it was when its training ended. */
-function networkOf(desk: Desk, task: ScoreTask): Network | undefined {
-  const { network, shape, profile } = task.state.trained;
-  if (network === undefined || shape === undefined || profile === undefined) return undefined;
-  if (desk.networkKey !== task.networkKey || desk.network === undefined) {
-    desk.network = new Network(shape, sentencesMax);
-    desk.network.parameters.set(network);
-    desk.network.ask(profile);
-    desk.networkKey = task.networkKey;
-  }
-  return desk.network;
 }

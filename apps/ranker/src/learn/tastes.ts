@@ -7,7 +7,7 @@ import { ReaderTaste, type TasteMaker } from './reader-taste.ts';
 import { type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
 import { scoreOf } from './score-of.ts';
 import { Shelf } from './shelf.ts';
-import { planChange, type TasteChange } from './taste-change.ts';
+import { planChange, ratingOf, type TasteChange, type TasteVersion } from './taste-change.ts';
 import { type Trained, unpackTrained } from './trained.ts';
 
 export interface TastesOptions {
@@ -159,12 +159,11 @@ export class Tastes implements AsyncDisposable {
       length: lengthFeature(document.words),
       age: ageFeature(publishedAt, options.now),
     };
-    const input = { sentences: document.sentences, chunks: document.chunks };
-    const task = { ...reader.keys(value, version), state, candidate, input };
+    const { sentences } = document;
+    const task = { key: reader.key(version), state, candidate, sentences };
     const turn = { signal: options.signal, key: user, priority: 1 };
     const parts = await this.#pool.run('score', task, turn);
-    reader.remember(this.shelf, article.id, value.networkNumber, parts.networkSays);
-    return scoreOf(parts, value, version);
+    return scoreOf(parts, value, version, ratingOf(value, article.id));
   }
 
   /** Scores all articles on the shelf; those that leave it meanwhile are left out. */
@@ -177,8 +176,7 @@ export class Tastes implements AsyncDisposable {
     if (state === undefined) return { version, ...unranked(ids) };
     const names = [...this.shelf.sources.keys()];
     const sources = Int32Array.from(names, (name) => value.sources.get(name) ?? -1);
-    const network = reader.remembered(value.networkNumber);
-    const same = { ...reader.keys(value, version), state, sources, network };
+    const same = { key: reader.key(version), state, sources };
     const parts: (readonly [from: number, to: number])[] = [];
     for (let from = 0; from < rows.length; from += rankSize) parts.push([from, from + rankSize]);
     const turn = { signal: options.signal, key: user };
@@ -187,7 +185,7 @@ export class Tastes implements AsyncDisposable {
       const task = { ...same, list, shelf: this.shelf.rows, now: options.now };
       return this.#pool.run('rank', task, turn);
     });
-    return { version, ...joinParts(ids, await Promise.all(tasks)) };
+    return { version, ...joinParts(ids, await Promise.all(tasks), value) };
   }
 
   async close(): Promise<void> {
@@ -247,10 +245,11 @@ function unranked(ids: readonly string[]) {
   return { ids, scores, support: new Float32Array(ids.length) };
 }
 
-/** Puts the parts together, without what was changed while it was scored. */
+/** Joins the parts, without articles that were changed meanwhile; own ratings replace scores. */
 function joinParts(
   all: readonly string[],
   parts: readonly { readonly scores: Float32Array; readonly support: Float32Array }[],
+  taste: TasteVersion,
 ) {
   const ids: string[] = [];
   const scores = new Float32Array(all.length);
@@ -261,7 +260,7 @@ function joinParts(
       const id = all[at] as string;
       at += 1;
       if (Number.isNaN(score)) continue;
-      scores[ids.length] = score;
+      scores[ids.length] = ratingOf(taste, id) ?? score;
       support[ids.length] = part.support[row] as number;
       ids.push(id);
     }

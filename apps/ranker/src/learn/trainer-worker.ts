@@ -1,75 +1,49 @@
 import { setPriority } from 'node:os';
-import { systemClock, type WorkerContext } from 'spillway';
+import type { WorkerContext } from 'spillway';
 import { nextTurn } from 'spillway/internal';
-import { Background } from './background.ts';
 import { type Evaluation, evaluateTaste } from './evaluation.ts';
-import { type Learned, type LearningPlan, type LearningProgress, learnTaste } from './learning.ts';
+import { type Learned, learnTaste } from './learning.ts';
 import type { PackedArticles } from './packed-articles.ts';
-
-/** What a training says: how far it is, and at last what it found. */
-export type TrainingNews = LearningProgress | Learned;
+import type { TrainingKind } from './training.ts';
 
 type Context = Pick<WorkerContext, 'aborted' | 'signal'>;
 
-/** What every task is given: the articles, and who is in the foreground meanwhile. */
-interface Given {
-  readonly articles: PackedArticles;
-  readonly inside: Int32Array;
-}
-
-/** Progress is told each time so much more is done, and after each epoch. */
-const progressStep = 0.01;
-
 export function setup(): void {
-  // On Linux this is the priority of this thread alone: whoever waits for a score goes first.
+  // On Linux this is the priority of this thread alone: threads that score go first.
   if (process.platform === 'linux') setPriority(19);
 }
 
-/** Learns a taste; makes way, or stops when it is told to, between two articles. */
+/** Learns a taste: yields the progress from 0 to 1, and the result at last. */
 export async function* train(
-  { articles, inside, plan }: Given & { readonly plan: LearningPlan },
+  task: { readonly articles: PackedArticles; readonly kind: TrainingKind },
   context: Context,
-): AsyncGenerator<TrainingNews> {
-  const background = new Background(inside, systemClock);
-  const learning = learnTaste(articles, plan);
-  let told: LearningProgress = { progress: -1, epochs: 0 };
+): AsyncGenerator<number | Learned> {
+  const learning = learnTaste(task.articles, task.kind);
   for (;;) {
     const step = learning.next();
-    if (step.done) {
-      yield step.value;
-      return;
-    }
-    background.makeWay();
-    if (context.aborted) await stop(context);
-    const isNews = step.value.progress - told.progress >= progressStep;
-    if (!isNews && step.value.epochs === told.epochs) continue;
-    told = step.value;
-    yield told;
+    yield step.value;
+    if (step.done) return;
+    await checkAborted(context);
   }
 }
 
-/** Learns from the older articles and compares all ways of scoring on the newer ones. */
+/** Learns from the older articles and compares all models on the newer ones. */
 export async function evaluate(
-  {
-    articles,
-    inside,
-    plan,
-  }: Given & { readonly plan: Omit<LearningPlan, 'kind'> & { readonly share: number } },
+  task: { readonly articles: PackedArticles; readonly share: number },
   context: Context,
 ): Promise<Evaluation> {
-  const background = new Background(inside, systemClock);
-  const evaluation = evaluateTaste(articles, plan);
+  const evaluation = evaluateTaste(task.articles, task.share);
   for (;;) {
     const step = evaluation.next();
     if (step.done) return step.value;
-    background.makeWay();
-    if (context.aborted) await stop(context);
+    await checkAborted(context);
   }
 }
 
-/** Its reason comes by a message, for which the thread's loop must turn. */
-async function stop(context: Context): Promise<never> {
+/** Throws the reason of an abort, which comes by a message: the thread's event loop must turn. */
+async function checkAborted(context: Context): Promise<void> {
+  if (!context.aborted) return;
   await new Promise<void>((resolve) => nextTurn(resolve));
   context.signal.throwIfAborted();
-  throw new Error('it was told to stop');
+  throw new Error('the training was told to stop');
 }

@@ -1,37 +1,29 @@
 import { Backlog, type BacklogStats, type Clock, Pool } from 'spillway';
-import { checkInteger } from 'spillway/internal';
 import type { RatedArticle } from './document.ts';
 import type { Evaluation } from './evaluation.ts';
-import { Foreground } from './foreground.ts';
-import type { Learned, LearningPlan } from './learning.ts';
+import type { Learned } from './learning.ts';
 import { packArticles } from './packed-articles.ts';
 import type { Tastes } from './tastes.ts';
 import { packTrained } from './trained.ts';
 import type { TrainingKind, TrainingRecord } from './training.ts';
 
-/** Rated articles with their sentences, all at once or one after another. */
+/** Rated articles, all at once or one after another. */
 export type RatedSource = Iterable<RatedArticle> | AsyncIterable<RatedArticle>;
 
 export interface TrainingQueueOptions {
   /** Where what is found is published. */
   readonly tastes: Tastes;
-  /** All ratings of a reader, with sentences. */
+  /** All ratings of a reader. */
   readonly rated: (user: string, signal: AbortSignal) => Promise<RatedSource> | RatedSource;
   /**
    * Told when a training begins and when it ends, then with what it found, in bytes for storing;
    * the training is over when it resolves.
    */
   readonly record: (record: TrainingRecord, trained?: Uint8Array) => Promise<void> | void;
-  /** What trainings make way for. @default nothing */
-  readonly foreground?: Foreground | undefined;
   /** Milliseconds since 1970, for the records. */
   readonly clock: Clock;
   /** How many readers may wait; one more is dropped. From 1. @default 1000 */
   readonly waitingMax?: number | undefined;
-  /** How often the network sees all articles, at most, in each fold. From 1. @default 200 */
-  readonly epochsMax?: number | undefined;
-  /** The size of the network's layers; a multiple of 16. @default 128 */
-  readonly layerSize?: number | undefined;
   /** How long a training may take, in milliseconds. @default 3600000 */
   readonly trainingMsMax?: number | undefined;
 }
@@ -56,15 +48,12 @@ export class TrainingQueue implements AsyncDisposable {
   readonly #options: TrainingQueueOptions;
   readonly #pool: Pool<Module>;
   readonly #backlog: Backlog<Request>;
-  readonly #plan: Omit<LearningPlan, 'kind'>;
-  readonly #inside: Int32Array;
   /** Readers whose request waits and is still wanted. */
   readonly #wanted = new Set<string>();
   #running: Running | undefined;
 
   static async open(options: TrainingQueueOptions): Promise<TrainingQueue> {
-    const { epochsMax = 200, trainingMsMax = 3_600_000 } = options;
-    checkInteger('epochsMax', epochsMax, 1, 10_000);
+    const { trainingMsMax = 3_600_000 } = options;
     const module = new URL('./trainer-worker.ts', import.meta.url);
     const limits = { workers: 1, queueMax: 8, deadlineMs: trainingMsMax };
     const pool = await Pool.open<Module>({ module, ...limits });
@@ -72,13 +61,9 @@ export class TrainingQueue implements AsyncDisposable {
   }
 
   private constructor(options: TrainingQueueOptions, pool: Pool<Module>) {
-    const { tastes, epochsMax = 200, layerSize = 128, waitingMax = 1_000 } = options;
-    const { foreground = new Foreground() } = options;
-    const { dimension } = tastes.model;
-    this.#inside = foreground.inside;
+    const { waitingMax = 1_000 } = options;
     this.#options = options;
     this.#pool = pool;
-    this.#plan = { epochsMax, shape: { dimension, attention: layerSize, hidden: layerSize } };
     this.#backlog = new Backlog<Request>({
       queueMax: waitingMax,
       consume: (request, signal) => this.#train(request, signal),
@@ -121,8 +106,7 @@ export class TrainingQueue implements AsyncDisposable {
   /** Compares all ways of scoring on the newest share of the ratings, which they have not seen. */
   async evaluate(rated: RatedSource, share = 0.3, signal?: AbortSignal): Promise<Evaluation> {
     const articles = await packArticles(rated, this.#options.tastes.model);
-    const plan = { ...this.#plan, share };
-    return this.#pool.run('evaluate', { articles, inside: this.#inside, plan }, { signal });
+    return this.#pool.run('evaluate', { articles, share }, { signal });
   }
 
   /** Drops what waits and cancels what runs. */
@@ -163,34 +147,33 @@ export class TrainingQueue implements AsyncDisposable {
     const articles = await packArticles(await rated(user, signal), tastes.model);
     running.record = { ...running.record, samples: articles.scores.length };
     await record(running.record);
-    const plan = { ...this.#plan, kind, before: tastes.trained(user) };
     let learned: Learned | undefined;
-    const task = { articles, inside: this.#inside, plan };
-    for await (const news of this.#pool.stream('train', task, { signal })) {
-      if ('trained' in news) learned = news;
-      else running.record = { ...running.record, ...news };
+    for await (const news of this.#pool.stream('train', { articles, kind }, { signal })) {
+      if (typeof news === 'object') learned = news;
+      else running.record = { ...running.record, progress: news };
     }
     if (learned === undefined) throw new Error('the training ended without a result');
-    const { trained, errors, epochs } = learned;
+    const { trained, errors } = learned;
     // A taste that is not here is made with what is stored, once it is asked for.
     const isHere = tastes.has(user);
     const version = isHere ? await tastes.improve(user, trained, signal) : undefined;
-    const outcome = { status: 'completed', progress: 1, errors, epochs, version } as const;
+    const outcome = { status: 'completed', progress: 1, errors, version } as const;
     running.record = { ...running.record, ...outcome };
     return packTrained(trained);
   }
 }
 
 function newRecord({ user, kind }: Request, startedAt: number): TrainingRecord {
-  const unknown = { endedAt: undefined, errors: undefined, version: undefined, error: undefined };
   return {
     user,
     kind,
     status: 'running',
     startedAt,
+    endedAt: undefined,
     samples: 0,
-    epochs: 0,
     progress: 0,
-    ...unknown,
+    errors: undefined,
+    version: undefined,
+    error: undefined,
   };
 }

@@ -1,16 +1,15 @@
-/** `quick` fits ridge regression and calibration again; `intensive` trains the network too. */
+/** `quick` tries four penalties of ridge regression; `intensive` tries a finer grid of them. */
 export type TrainingKind = 'quick' | 'intensive';
 
-/** How a training ended, or that it goes on. */
+/** The state of a training. */
 export type TrainingStatus = 'running' | 'completed' | 'cancelled' | 'failed';
 
-/** Errors in points of score, on articles that the model had not seen; NaN when not measured. */
+/** Mean absolute errors on articles that the model had not seen; NaN when not measured. */
 export interface CrossValidatedErrors {
   readonly constant: number;
   readonly neighbours: number;
   readonly ridge: number;
-  readonly network: number;
-  /** What serves: blended and calibrated. */
+  /** The error of the scores that readers see: ridge regression, calibrated. */
   readonly served: number;
 }
 
@@ -21,16 +20,14 @@ export interface TrainingRecord {
   readonly status: TrainingStatus;
   readonly startedAt: number;
   readonly endedAt: number | undefined;
-  /** How many rated articles it learned from. */
+  /** The number of rated articles that it learned from. */
   readonly samples: number;
-  /** How often the network saw all of them, in all folds. */
-  readonly epochs: number;
   /** From 0 to 1. */
   readonly progress: number;
-  /** Mean absolute errors by cross-validation, once they are known. */
+  /** Errors by cross-validation, once they are known. */
   readonly errors: CrossValidatedErrors | undefined;
   /** The version of the taste that it published. */
   readonly version: number | undefined;
-  /** Why it failed. */
+  /** The reason of a failure. */
   readonly error: string | undefined;
 }

@@ -4,7 +4,6 @@ import { rankerError, unavailableError } from '../errors.ts';
 import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document.ts';
-import type { Foreground } from '../learn/foreground.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { articleOfText, type Item } from './item.ts';
@@ -25,8 +24,6 @@ export interface LibraryOptions {
   readonly fetcher: Pick<Fetcher, 'fetchArticle'>;
   readonly embedder: DocumentEmbedder;
   readonly clock: Clock;
-  /** Where it is while a text that somebody waits for is embedded. */
-  readonly foreground: Foreground;
   /** How long a fetched text is good for, in milliseconds. @default a day */
   readonly freshMs?: number | undefined;
   /** Told of an article whose vectors are others from now on. */
@@ -109,15 +106,9 @@ export class Library {
     const { vectors } = storage;
     const found = await vectors.document(article.id, embedder.model, signal);
     if (found !== undefined) return found;
-    const document = await this.#embed(article, signal);
+    const document = await this.#options.embedder.embed(article, { signal });
     if (isStored) await vectors.save(article.id, document, clock.now(), signal);
     return document;
-  }
-
-  async #embed(article: ArticleText, signal: AbortSignal): Promise<EmbeddedDocument> {
-    const { embedder, foreground } = this.#options;
-    using _inside = foreground.enter();
-    return await embedder.embed(article, { signal });
   }
 
   /** Many who want the same article wait for one fetch; it ends when its own time is over. */
@@ -163,7 +154,7 @@ export class Library {
       await storage.articles.touch(known.id, now, signal);
       return { article: known, document: await this.#document(known, signal, true) };
     }
-    const document = await this.#embed(article, signal);
+    const document = await this.#options.embedder.embed(article, { signal });
     await storage.articles.save(article, id, signal);
     await storage.vectors.save(article.id, document, now, signal);
     this.#options.onSaved?.(article.id);

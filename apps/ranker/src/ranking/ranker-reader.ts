@@ -74,9 +74,9 @@ export class RankerReader implements ReaderStore {
     const ranked = await this.#options.ranking.explain(userId, id, signal);
     if (ranked?.explained === undefined) return undefined;
     const { score, explained } = ranked;
-    const { source, nearest, sentences, serving } = explained;
+    const { source, nearest, sentences } = explained;
     return {
-      ...{ score: score.score, tasteVersion: score.version, model: serving, nearest },
+      ...{ score: score.score, tasteVersion: score.version, nearest },
       sentences: sentences.map(({ text, points }) => ({ text, weight: points })),
       source:
         source.ratings === 0

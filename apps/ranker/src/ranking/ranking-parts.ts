@@ -1,6 +1,5 @@
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
-import { Foreground } from '../learn/foreground.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
@@ -18,8 +17,6 @@ export interface RankingPartsOptions {
   readonly clock: Clock;
   readonly freshMs?: number | undefined;
   readonly tastesMax?: number | undefined;
-  readonly epochsMax?: number | undefined;
-  readonly layerSize?: number | undefined;
 }
 
 /** All that scores and learns, put together. */
@@ -38,10 +35,9 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const { storage, embedder, clock } = options;
   const changes = new UserChanges();
   const tell = (userId: string) => changes.tell(userId);
-  const foreground = new Foreground();
-  const tastes = await UserTastes.open({ ...options, foreground, model: embedder.model });
-  const library = new Library({ ...options, foreground, onSaved: (id) => tastes.changed(id) });
-  const training = await Training.open({ ...options, foreground, tastes, onChange: tell });
+  const tastes = await UserTastes.open({ ...options, model: embedder.model });
+  const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
+  const training = await Training.open({ ...options, tastes, onChange: tell });
   const ranking = new ArticleRanking({ storage, library, tastes, training, clock, onChange: tell });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({

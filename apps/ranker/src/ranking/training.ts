@@ -3,12 +3,11 @@ import { rankerError } from '../errors.ts';
 import type { RatedArticle } from '../learn/document.ts';
 import type { Evaluation } from '../learn/evaluation.ts';
 import type { TrainingKind, TrainingRecord } from '../learn/training.ts';
-import { TrainingQueue, type TrainingQueueOptions } from '../learn/training-queue.ts';
+import { TrainingQueue } from '../learn/training-queue.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { UserTastes } from './user-tastes.ts';
 
-export interface TrainingOptions
-  extends Pick<TrainingQueueOptions, 'epochsMax' | 'foreground' | 'layerSize' | 'trainingMsMax'> {
+export interface TrainingOptions {
   readonly storage: RankerStorage;
   readonly tastes: UserTastes;
   readonly clock: Clock;
@@ -78,7 +77,7 @@ export class Training implements AsyncDisposable {
   /** How good each model is on the newest ratings, of which it has not learned. */
   async evaluate(userId: string, signal: AbortSignal): Promise<Evaluation> {
     const { tastes } = this.#options;
-    const rated = await Array.fromAsync(tastes.rated(userId, { withSentences: true }));
+    const rated = await Array.fromAsync(tastes.rated(userId));
     if (rated.length < evaluatedMin) {
       const message = `an evaluation needs ${evaluatedMin} rated articles with their texts`;
       throw rankerError('NOTHING_RATED', `${message}, there are ${rated.length}`);
@@ -101,8 +100,7 @@ export class Training implements AsyncDisposable {
   }
 
   rated(userId: string): AsyncIterable<RatedArticle> {
-    const withSentences = this.#queue.running?.kind === 'intensive';
-    return this.#options.tastes.rated(userId, { withSentences });
+    return this.#options.tastes.rated(userId);
   }
 
   async record(record: TrainingRecord, trained: Uint8Array | undefined): Promise<void> {

@@ -21,7 +21,8 @@ export interface TrainingAnswer {
   readonly completed_at: string | null;
   readonly type: string;
   readonly samples: number;
-  readonly epochs: number;
+  /** Always 0; news-score's clients expect the field. */
+  readonly epochs: 0;
   readonly final_loss: number | null;
   readonly best_loss: number | null;
   readonly status: string;
@@ -67,13 +68,13 @@ function accuracyAnswer({ count, meanDelta, meanAbsoluteDelta }: Accuracy) {
 
 /** Losses are mean errors by cross-validation, in points of score. */
 export function trainingAnswer(training: KeptTraining): TrainingAnswer {
-  const { kind, startedAt, endedAt, samples, epochs, status, errors } = training;
+  const { kind, startedAt, endedAt, samples, status, errors } = training;
   return {
     started_at: new Date(startedAt).toISOString(),
     completed_at: endedAt === undefined ? null : new Date(endedAt).toISOString(),
     type: kind,
     samples,
-    epochs,
+    epochs: 0,
     final_loss: errors?.served ?? null,
     best_loss: errors === undefined ? null : Math.min(errors.served, errors.constant),
     status,

@@ -1,7 +1,6 @@
 import type { Clock } from 'spillway';
 import { untilAborted } from 'spillway/internal';
 import type { Article, ModelName, RatedArticle } from '../learn/document.ts';
-import type { Foreground } from '../learn/foreground.ts';
 import type { Score } from '../learn/score.ts';
 import { Tastes } from '../learn/tastes.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -11,8 +10,6 @@ export interface UserTastesOptions {
   readonly storage: RankerStorage;
   readonly model: ModelName;
   readonly clock: Clock;
-  /** Where it is while somebody waits for a score. */
-  readonly foreground: Foreground;
   /** How many users' tastes are in memory; others are loaded when asked for. @default 64 */
   readonly tastesMax?: number | undefined;
 }
@@ -42,7 +39,7 @@ const versionsLeft = 50;
 
 /** Ratings that are read at once. */
 const pageSize = 250;
-const noSentences = { sentences: new Float32Array(0), chunks: new Uint32Array(0) };
+const noSentences = { sentences: new Float32Array(0) };
 
 /** What each user likes, loaded from storage when it is asked for. */
 export class UserTastes {
@@ -116,19 +113,14 @@ export class UserTastes {
   }
 
   /** The newest ratings of a user with the articles' vectors, oldest first, read in pages. */
-  async *rated(
-    userId: string,
-    { withSentences }: { readonly withSentences: boolean },
-  ): AsyncGenerator<RatedArticle> {
+  async *rated(userId: string): AsyncGenerator<RatedArticle> {
     const { storage, model } = this.#options;
     const { vectors, articles } = storage;
     const ratings = (await storage.ratings.list(userId)).slice(-ratedMax);
     for (let at = 0; at < ratings.length; at += pageSize) {
       const page = ratings.slice(at, at + pageSize);
       const ids = page.map(({ articleId }) => articleId);
-      const documents = withSentences
-        ? await vectors.documents(ids, model)
-        : await vectors.summaries(ids, model);
+      const documents = await vectors.summaries(ids, model);
       const facts = await articles.facts(ids);
       for (const { articleId: id, score, ratedAt } of page) {
         const [found, fact] = [documents.get(id), facts.get(id)];
@@ -186,7 +178,6 @@ export class UserTastes {
    * is no await, since a taste may go at any time for one that is used more.
    */
   async #with<T>(userId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    using _inside = this.#options.foreground.enter();
     while (!this.tastes.has(userId)) await this.#load(userId, signal);
     return await work();
   }
@@ -212,7 +203,7 @@ export class UserTastes {
     const { storage, model } = this.#options;
     const last = await storage.tastes.reserve(userId, versionsReserved);
     const trained = await storage.tastes.find(userId, model);
-    const rated = await Array.fromAsync(this.rated(userId, { withSentences: false }));
+    const rated = await Array.fromAsync(this.rated(userId));
     this.#lastVersion.set(userId, last);
     if (this.#lastVersion.size > 2 * this.#tastesMax) {
       for (const known of this.#lastVersion.keys()) {

@@ -103,8 +103,6 @@ export interface ReaderVote {
 export interface ReaderExplanation {
   readonly score: number;
   readonly tasteVersion: number;
-  /** Which model the score is by, in words: `ridge`, `network`, `both`. */
-  readonly model: string;
   /** The nearest articles that the user rated, nearest first. */
   readonly nearest: readonly {
     readonly id: string;

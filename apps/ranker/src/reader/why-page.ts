@@ -8,13 +8,13 @@ export function whyView(title: string, why: ReaderExplanation | undefined): Html
 <p>It has no score yet: its text has not been read, or you have not rated anything.</p>
 <p><a href="/reader">Back to the list</a></p></section>`;
   }
-  const { score, model, tasteVersion } = why;
+  const { score, tasteVersion } = why;
   return html`<section class="card why"><h1>Why ${score.toFixed(1)}?</h1>
 <p class="about">${title}</p>
 ${nearestView(why.nearest)}
 ${sentencesView(why.sentences)}
 ${sourceView(why.source)}
-<p class="facts">By ${model}, taste version ${tasteVersion}</p>
+<p class="facts">Taste version ${tasteVersion}</p>
 <p class="back"><a href="/reader">Back to the list</a></p></section>`;
 }
 

@@ -25,9 +25,8 @@ export function rankAnswer({ article, score, explained }: Ranked): object {
 }
 
 export function explanationAnswer(explained: Explained): object {
-  const { serving, source, nearest, sentences, contributions } = explained;
+  const { source, nearest, sentences, contributions } = explained;
   return {
-    serving,
     nearest: nearest.map(({ similarity, weight, ...one }) => {
       return { ...one, similarity: rounded(similarity), weight: rounded(weight) };
     }),

@@ -15,7 +15,7 @@ export function vectorRows(
   document: EmbeddedDocument,
   madeAt: number,
 ): { readonly vector: VectorRow; readonly sentence: SentenceRow } {
-  const { model, words, sentences, chunks, mean, title, lead } = document;
+  const { model, words, sentences, mean, title, lead } = document;
   const [data, all] = [bytesOf(mean, title, lead), bytesOf(sentences)];
   return {
     vector: {
@@ -25,17 +25,16 @@ export function vectorRows(
       checksum: checksumOf(data, all),
       made_at: madeAt,
     },
-    sentence: { article_id: articleId, chunks: JSON.stringify([...chunks]), data: all },
+    sentence: { article_id: articleId, chunks: '[]', data: all },
   };
 }
 
-export function documentOf(row: VectorRow, sentence: SentenceRow): EmbeddedDocument {
+export function documentOf(row: VectorRow, sentence: Pick<SentenceRow, 'data'>): EmbeddedDocument {
   const { article_id: id, model, precision, dimension } = row;
   if (row.checksum !== checksumOf(row.data, sentence.data)) throw corrupt(id);
   const sentences = floatsOf(sentence.data);
   if (sentences.length !== row.sentence_count * dimension) throw corrupt(id);
-  const chunks = Uint32Array.from(JSON.parse(sentence.chunks) as number[]);
-  return { model: { id: model, precision, dimension }, sentences, chunks, ...summaryOf(row) };
+  return { model: { id: model, precision, dimension }, sentences, ...summaryOf(row) };
 }
 
 export function summaryOf(

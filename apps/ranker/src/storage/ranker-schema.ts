@@ -69,7 +69,7 @@ export interface VectorRow {
 
 export interface SentenceRow {
   readonly article_id: string;
-  /** The number of the first sentence of each chunk, as JSON. */
+  /** Always `[]`; an older version kept the first sentence of each chunk here. */
   readonly chunks: string;
   /** The sentences' vectors, one after another, as little-endian float32. */
   readonly data: Uint8Array;

@@ -86,9 +86,9 @@ export class Trainings {
 }
 
 function rowOf(training: TrainingRecord): Omit<TrainingRow, 'id'> {
-  const { user, kind, status, startedAt, endedAt, samples, epochs, errors } = training;
+  const { user, kind, status, startedAt, endedAt, samples, errors } = training;
   return {
-    ...{ user_id: user, kind, status, samples, epochs, started_at: startedAt },
+    ...{ user_id: user, kind, status, samples, epochs: 0, started_at: startedAt },
     ended_at: endedAt ?? null,
     errors: errors === undefined ? null : JSON.stringify(errors),
     version: training.version ?? null,
@@ -105,7 +105,6 @@ function trainingOf(row: TrainingRow): KeptTraining {
     startedAt: row.started_at,
     endedAt: row.ended_at ?? undefined,
     samples: row.samples,
-    epochs: row.epochs,
     errors: row.errors === null ? undefined : errorsOf(row.errors),
     version: row.version ?? undefined,
     error: row.error ?? undefined,

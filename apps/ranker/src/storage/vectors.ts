@@ -43,41 +43,29 @@ export class Vectors {
     await this.#database.batch(queries, signal);
   }
 
-  /** What the model made of these articles; those of which there is nothing usable are left out. */
-  async documents(
-    articleIds: readonly string[],
-    model: ModelName,
-    signal?: AbortSignal,
-  ): Promise<Map<string, EmbeddedDocument>> {
-    const found = new Map<string, EmbeddedDocument>();
-    for (let at = 0; at < articleIds.length; at += documentsMax) {
-      const rows = await this.#of(articleIds.slice(at, at + documentsMax), model)
-        .innerJoin('sentences', 'sentences.article_id', 'vectors.article_id')
-        .selectAll('vectors')
-        .select(['sentences.chunks', 'sentences.data as sentences'])
-        .execute({ signal });
-      for (const { chunks, sentences, ...row } of rows) {
-        try {
-          const sentence = { article_id: row.article_id, chunks, data: sentences };
-          found.set(row.article_id, documentOf(row, sentence));
-        } catch (error) {
-          // They can be made again from the text.
-          if (!(error instanceof VectorsCorruptError)) throw error;
-        }
-      }
-    }
-    return found;
-  }
-
+  /** The vectors that the model made of an article, if there is anything usable. */
   async document(
     articleId: string,
     model: ModelName,
     signal?: AbortSignal,
   ): Promise<EmbeddedDocument | undefined> {
-    return (await this.documents([articleId], model, signal)).get(articleId);
+    const found = await this.#of([articleId], model)
+      .innerJoin('sentences', 'sentences.article_id', 'vectors.article_id')
+      .selectAll('vectors')
+      .select('sentences.data as sentences')
+      .executeTakeFirst({ signal });
+    if (found === undefined) return undefined;
+    const { sentences, ...row } = found;
+    try {
+      return documentOf(row, { data: sentences });
+    } catch (error) {
+      // They can be made again from the text.
+      if (error instanceof VectorsCorruptError) return undefined;
+      throw error;
+    }
   }
 
-  /** As {@link documents}, without the sentences, which are most of it. */
+  /** The vectors of many articles, without those of sentences, which are most of the bytes. */
   async summaries(
     articleIds: readonly string[],
     model: ModelName,
@@ -137,6 +125,3 @@ export class Vectors {
       .where('vectors.dimension', '=', dimension);
   }
 }
-
-/** Rows of one query: their checksums are reckoned on the event loop, some 0.1 ms each. */
-const documentsMax = 10;
