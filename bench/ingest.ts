@@ -14,7 +14,7 @@ export interface Pipeline {
 }
 
 /** As Coinbase permits it. */
-const permitted = { ratePerSecond: 10, burst: 15 };
+const ratePerSecond = 10;
 const warmUpMs = { quick: 15_000, full: 60_000 };
 const windowMs = { quick: 10_000, full: 60_000 };
 const trades = { quick: 1_000_000, full: 10_000_000 };
@@ -73,10 +73,9 @@ function contestant(pipeline: Pipeline): Contestant {
     const size = quick ? 'quick' : 'full';
     const latencyMs = latencyMsOf[run];
     if (latencyMs === undefined) return flatOut(pipeline, trades[size]);
-    const { ratePerSecond, burst } = permitted;
-    const limit = ['--rate', String(ratePerSecond), '--burst', String(burst)];
-    const words = [...limit, '--latency', String(latencyMs), '--trades', '100000000'];
-    await using exchange = await Simulation.start(...words, '--errors', '0.01');
+    const words = ['--rate', String(ratePerSecond), '--latency', String(latencyMs)];
+    words.push('--trades', '100000000', '--errors', '0.01');
+    await using exchange = await Simulation.start(...words);
     await using _harvesting = await pipeline.begin(exchange.url, ratePerSecond);
     while ((await exchange.counted()).requests === 0) await setTimeout(10);
     await setTimeout(warmUpMs[size]);

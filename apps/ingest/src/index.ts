@@ -1,3 +1,3 @@
-export { type Ingest, type IngestOptions, openIngest } from './open-ingest.ts';
-export type { Settings } from './setting-rules.ts';
+export { type Ingest, type IngestOptions, openIngest } from './open.ts';
+export type { Settings } from './settings.ts';
 export { readSettings, shownSettings } from './settings.ts';

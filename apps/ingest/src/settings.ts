@@ -1,5 +1,132 @@
-import { SettingsReader, type SettingsReading, type SettingsSources } from 'spillway-cli';
-import { type SettingName, type Settings, settingRules } from './setting-rules.ts';
+import { join } from 'node:path';
+import {
+  choice,
+  number,
+  type SettingRules,
+  SettingsReader,
+  type SettingsReading,
+  type SettingsSources,
+  text,
+} from 'spillway-cli';
+
+/** All that can be set when a command starts. */
+export interface Settings {
+  readonly data: string;
+  readonly store: string;
+  readonly exchange: ExchangeName;
+  readonly baseUrl: string | undefined;
+  readonly ratePerSecond: number | undefined;
+  readonly seedPath: string;
+  readonly limit: number | undefined;
+  readonly workers: number | undefined;
+  readonly chunkConcurrency: number | undefined;
+  readonly mode: 'prefix' | 'strict';
+  readonly leaseSeconds: number;
+  readonly s3Bucket: string | undefined;
+  readonly s3Prefix: string;
+  readonly s3Endpoint: string | undefined;
+  readonly s3Region: string | undefined;
+  readonly host: string;
+  readonly port: number | undefined;
+  readonly operatorPort: number | undefined;
+  readonly operatorToken: string | undefined;
+}
+
+export type SettingName = keyof Settings;
+
+/** The exchanges that can be harvested; `simulated` is the one of `ingest exchange`. */
+export type ExchangeName = 'coinbase' | 'kraken' | 'binance' | 'simulated';
+
+export const exchangeNames: readonly ExchangeName[] = [
+  'coinbase',
+  'kraken',
+  'binance',
+  'simulated',
+];
+
+const url = {
+  value: '<url>',
+  rule: 'an address like https://example.org, without a slash at its end',
+  pattern: /^https?:\/\/\S*[^/\s]$/,
+  absent: undefined,
+};
+
+/** Every setting, in the order in which it is shown. */
+export const settingRules: SettingRules<Settings> = {
+  data: text('where everything is kept (default ./data)', {
+    ...{ value: '<folder>', rule: 'the path of a folder', pattern: /./ },
+    ...{ absent: 'data', isPath: true },
+  }),
+  store: text(
+    'checkpoints, locks, the shared rate: sqlite:<file> (default in data) or postgres://…',
+    {
+      value: '<url>',
+      rule: 'sqlite:<file> or postgres://user:password@host:port/database',
+      pattern: /^sqlite:.|^postgres(ql)?:\/\/./,
+      absent: '',
+      absentIn: (data) => `sqlite:${join(data, 'ingest.db')}`,
+      hides: 'password',
+    },
+  ),
+  exchange: choice('coinbase, kraken, binance or simulated (default coinbase)', {
+    ...{ value: '<name>', words: exchangeNames, absent: 'coinbase' },
+  }),
+  baseUrl: text('where the exchange answers (default: its own address)', url),
+  ratePerSecond: number('requests a second, of all processes together', {
+    ...{ absent: undefined, min: 0.01, max: 10_000, isWhole: false },
+  }),
+  seedPath: text('the list of products (default <data>/products.yaml)', {
+    ...{ value: '<file>', rule: 'the path of a file', pattern: /./ },
+    absent: '',
+    absentIn: (data) => join(data, 'products.yaml'),
+    isPath: true,
+  }),
+  limit: number('trades in a request (default: as many as it gives)', {
+    ...{ absent: undefined, min: 1, max: 1_000 },
+  }),
+  workers: number('products at once, 1 to 10 (default: as many as are of use)', {
+    ...{ absent: undefined, min: 1, max: 10 },
+  }),
+  chunkConcurrency: number('requests of a product at once, 1 to 25 (default: finds itself)', {
+    ...{ absent: undefined, min: 1, max: 25 },
+  }),
+  mode: choice('prefix notes gaps and goes on, strict stops at one (default prefix)', {
+    ...{ value: '<name>', words: ['prefix', 'strict'], absent: 'prefix' },
+  }),
+  leaseSeconds: number('how long a product stays locked after a crash', {
+    ...{ absent: 60, min: 1, max: 7_200 },
+  }),
+  s3Bucket: text('keep raw files and the table in this bucket (default: in data)', {
+    value: '<name>',
+    rule: 'the name of a bucket',
+    pattern: /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
+    absent: undefined,
+  }),
+  s3Prefix: text('where in the bucket (default: at its root)', {
+    value: '<path>',
+    rule: 'a path without a slash at either end',
+    pattern: /^[^/\s](\S*[^/\s])?$/,
+    absent: '',
+  }),
+  s3Endpoint: text('the S3 server (default: that of AWS in the region)', url),
+  s3Region: text('its region (default AWS_REGION, or us-east-1)', {
+    ...{ value: '<name>', rule: 'the name of a region', pattern: /^[\w-]+$/, absent: undefined },
+  }),
+  host: text('where follow and exchange listen (default 127.0.0.1)', {
+    ...{ value: '<address>', rule: 'an address or a name', pattern: /^[\w.:-]+$/ },
+    absent: '127.0.0.1',
+  }),
+  port: number('their port, 0 for a free one (default 7070, exchange 7071)', {
+    ...{ absent: undefined, min: 0, max: 65_535 },
+  }),
+  operatorPort: number('a second port for operators, who send the token (default: none)', {
+    ...{ absent: undefined, min: 0, max: 65_535 },
+  }),
+  operatorToken: text('the token for that port; at least 16 characters', {
+    ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^\S{16,1024}$/ },
+    ...{ absent: undefined, hides: 'all' },
+  }),
+};
 
 export const settingsReader: SettingsReader<Settings> = new SettingsReader({
   program: 'ingest',
@@ -14,3 +141,6 @@ export function readSettings(sources: SettingsSources<SettingName>): SettingsRea
 export function shownSettings(settings: Settings): Record<SettingName, unknown> {
   return settingsReader.shown(settings);
 }
+
+/** Where `ingest exchange` listens, and where it is looked for, unless that is set otherwise. */
+export const simulatedPort = 7071;

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import type { Json } from 'spillway';
-import { startExchange } from '../src/exchange/exchange.ts';
-import { openIngest } from '../src/open-ingest.ts';
+import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { type Ended, ingest, plainEnvironment } from './fixtures/ingest-command.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-bad-'));

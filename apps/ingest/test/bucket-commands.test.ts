@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { startFauxqs } from 'fauxqs';
-import { startExchange } from '../src/exchange/exchange.ts';
-import { BucketFolder } from '../src/storage/bucket-folder.ts';
+import { S3Folder } from '../src/files/s3-folder.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { type Ended, IngestCommand } from './fixtures/ingest-command.ts';
 
 const data = await mkdtemp(join(tmpdir(), 'ingest-bucket-'));
@@ -82,7 +82,7 @@ describe('ingest with a bucket for its files', () => {
 /** As a process does that is killed between its file and its commit. */
 async function leaveOrphan(): Promise<void> {
   const options = { accessKeyId: 'test', secretAccessKey: 'secret', prefix: 'market/one' };
-  await using folder = await BucketFolder.open({ ...options, endpoint: `${endpoint}/trades` });
+  await using folder = await S3Folder.open({ ...options, endpoint: `${endpoint}/trades` });
   const day = 'raw/exchange=simulated/product=A-USD/date=2024-01-01';
   await folder.write(`${day}/3201-4200.g1.f1.jsonl.zst`, Buffer.from('half'));
   await folder.write(`${day}/mine.txt`, Buffer.from('not of ingest'));

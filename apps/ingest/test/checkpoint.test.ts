@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Json } from 'spillway';
-import {
-  checkpointRecord,
-  type ProductCheckpoint,
-  readCheckpoint,
-} from '../src/harvesting/checkpoint.ts';
+import { checkpointRecord, type ProductCheckpoint, readCheckpoint } from '../src/harvest/ledger.ts';
 
 const checkpoint: ProductCheckpoint = {
   harvest: {

@@ -4,7 +4,7 @@ import { type HarvestAnswer, type Random, seededRandom } from 'spillway';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector, TradePosition } from '../src/connectors/connector.ts';
-import type { TradePage } from '../src/trade-page.ts';
+import type { TradePage } from '../src/connectors/trade-page.ts';
 
 type Trade = Record<string, unknown>;
 

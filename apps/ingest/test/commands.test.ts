@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { startExchange } from '../src/exchange/exchange.ts';
-import { openIngest } from '../src/open-ingest.ts';
+import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 

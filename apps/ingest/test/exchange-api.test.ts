@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { startExchange } from '../src/exchange/exchange.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { ask, btc, type CoinbaseTrade, ids } from './fixtures/ask-exchange.ts';
 
 describe('the simulated Coinbase', () => {

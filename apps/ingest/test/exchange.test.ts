@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
-import { startExchange } from '../src/exchange/exchange.ts';
-import { SimulatedProduct } from '../src/exchange/simulated-product.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
+import { SimulatedProduct } from '../src/simulated/product.ts';
 import { ask, btc, ids } from './fixtures/ask-exchange.ts';
 
 describe('the exchange', () => {

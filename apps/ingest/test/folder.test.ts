@@ -7,9 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type FauxqsServer, startFauxqs } from 'fauxqs';
-import { BucketFolder, type BucketFolderOptions } from '../src/storage/bucket-folder.ts';
-import type { Folder } from '../src/storage/folder.ts';
-import { LocalFolder } from '../src/storage/local-folder.ts';
+import { type Folder, LocalFolder } from '../src/files/folder.ts';
+import { S3Folder, type S3FolderOptions } from '../src/files/s3-folder.ts';
 import { temporaryFolder } from './fixtures/trades.ts';
 
 const bytesOf = (text: string): Uint8Array => Buffer.from(text);
@@ -19,7 +18,7 @@ const textOf = async (folder: Folder, path: string): Promise<string> => {
 
 let server: FauxqsServer;
 const keys = { accessKeyId: 'test', secretAccessKey: 'secret' };
-const bucket = (prefix: string): BucketFolderOptions => {
+const bucket = (prefix: string): S3FolderOptions => {
   return { endpoint: `http://127.0.0.1:${server.port}/trades`, prefix, ...keys };
 };
 
@@ -31,7 +30,7 @@ after(async () => await server.stop());
 
 const kinds: readonly (readonly [string, () => Promise<Folder>])[] = [
   ['a directory', temporaryFolder],
-  ['a bucket', async () => await BucketFolder.open(bucket('deep/prefix'))],
+  ['a bucket', async () => await S3Folder.open(bucket('deep/prefix'))],
 ];
 
 for (const [name, open] of kinds) {
@@ -121,7 +120,7 @@ describe('LocalFolder', () => {
   it('says that there is no room, and leaves the file as it was', async () => {
     await using folder = await temporaryFolder();
     await folder.write('file', bytesOf('before'));
-    const module = JSON.stringify(import.meta.resolve('../src/storage/local-folder.ts'));
+    const module = JSON.stringify(import.meta.resolve('../src/files/folder.ts'));
     const script = `
       import { LocalFolder } from ${module};
       process.on('SIGXFSZ', () => {});
@@ -150,7 +149,7 @@ describe('LocalFolder', () => {
   });
 });
 
-describe('BucketFolder', () => {
+describe('S3Folder', () => {
   it('signs every request', async () => {
     const signed: (string | undefined)[] = [];
     const proxy = createServer((incoming, answer) => {
@@ -167,7 +166,7 @@ describe('BucketFolder', () => {
     const { port } = proxy.address() as AddressInfo;
     const endpoint = `http://127.0.0.1:${port}/trades`;
     try {
-      await using folder = await BucketFolder.open({ ...bucket('signed'), endpoint });
+      await using folder = await S3Folder.open({ ...bucket('signed'), endpoint });
       await folder.write('x', bytesOf('x'));
       await folder.create('y', bytesOf('y'));
       assert.equal(await textOf(folder, 'x'), 'x');
@@ -184,7 +183,7 @@ describe('BucketFolder', () => {
     const parent = await temporaryFolder();
     const options = { ...bucket(''), scratchParent: parent.scratch };
     const endpoint = options.endpoint.replace('/trades', '/nowhere');
-    await assert.rejects(BucketFolder.open({ ...options, endpoint }), {
+    await assert.rejects(S3Folder.open({ ...options, endpoint }), {
       code: 'FOLDER_MISSING',
       message: /nowhere/,
     });
@@ -202,7 +201,7 @@ describe('BucketFolder', () => {
     const { port } = failing.address() as AddressInfo;
     const endpoint = `http://127.0.0.1:${port}/trades`;
     const unreachable = { code: 'FOLDER_UNREACHABLE', retryable: true };
-    await assert.rejects(BucketFolder.open({ ...bucket(''), endpoint }), unreachable);
+    await assert.rejects(S3Folder.open({ ...bucket(''), endpoint }), unreachable);
     failing.close().closeAllConnections();
     assert.equal(asked, 4);
   });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { startExchange } from '../src/exchange/exchange.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
 
 describe('ingest follow', () => {

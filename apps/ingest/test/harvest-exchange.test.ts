@@ -6,9 +6,9 @@ import { binance } from '../src/connectors/binance.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector, TradePosition, TradeRange } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
-import { type Exchange, startExchange } from '../src/exchange/exchange.ts';
-import type { SimulatedTrade } from '../src/exchange/simulated-product.ts';
-import type { TradePage } from '../src/trade-page.ts';
+import type { TradePage } from '../src/connectors/trade-page.ts';
+import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
+import type { SimulatedTrade } from '../src/simulated/product.ts';
 
 /** One for each harvest. */
 const products = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Json, Lease, type StoreChange } from 'spillway';
-import { TradeSink } from '../src/harvesting/trade-sink.ts';
+import { TradeSink } from '../src/harvest/trade-sink.ts';
 import { virtualPage } from './fixtures/virtual-market.ts';
 import { VirtualScene } from './fixtures/virtual-scene.ts';
 

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { seededRandom, systemRandom } from 'spillway';
-import { startExchange } from '../src/exchange/exchange.ts';
-import { orphansOf } from '../src/harvesting/orphans.ts';
-import { openIngest } from '../src/open-ingest.ts';
+import { orphansOf } from '../src/harvest/ledger.ts';
+import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { Child } from './fixtures/child.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 

@@ -9,7 +9,7 @@ import { binance } from '../src/connectors/binance.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
-import { startExchange } from '../src/exchange/exchange.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 
 let folder: string;
 let site: StandIn;

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Random, seededRandom } from 'spillway';
-import { startExchange } from '../src/exchange/exchange.ts';
-import type { Transformed } from '../src/harvesting/transformer.ts';
-import { type Ingest, openIngest } from '../src/open-ingest.ts';
+import type { Transformed } from '../src/harvest/transformer.ts';
+import { type Ingest, openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 
 const { INGEST_PIPELINE_SEEDS: seeds = '4' } = process.env;

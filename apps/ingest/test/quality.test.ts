@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import type { LocalFolder } from '../src/files/folder.ts';
+import type { RawEntry } from '../src/files/raw-file.ts';
+import { qualityMetrics } from '../src/quality/assessment.ts';
+import { qualityPage } from '../src/quality/page.ts';
 import { type ProductQuality, type Quality, quality } from '../src/quality/quality.ts';
-import { qualityMetrics } from '../src/quality/quality-metrics.ts';
-import { qualityPage } from '../src/quality/quality-page.ts';
 import { verify } from '../src/quality/verify.ts';
-import type { LocalFolder } from '../src/storage/local-folder.ts';
-import type { RawEntry } from '../src/storage/raw-file.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import {
   entryOf,
   fenceOf,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { LocalFolder } from '../src/storage/local-folder.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import type { LocalFolder } from '../src/files/folder.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 describe('a query', () => {

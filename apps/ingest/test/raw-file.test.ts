@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
-import { rawFileName, writeRawFile } from '../src/storage/raw-file.ts';
-import type { TradePage } from '../src/trade-page.ts';
+import type { TradePage } from '../src/connectors/trade-page.ts';
+import { rawFileName, writeRawFile } from '../src/files/raw-file.ts';
 import { pageOf, range, start, type Trade, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const product = { exchange: 'coinbase', product: 'BTC-USD', generation: 1 };

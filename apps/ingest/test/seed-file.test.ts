@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { readSeed, writeSeed } from '../src/harvesting/seed-file.ts';
+import { readSeed, writeSeed } from '../src/harvest/product-list.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-seed-'));
 after(() => rm(folder, { recursive: true }));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { postgresUrl } from 'spillway-fixtures/postgres';
-import { type Exchange, startExchange } from '../src/exchange/exchange.ts';
+import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
 import { Child } from './fixtures/child.ts';
 
 const processes = 4;

@@ -7,9 +7,9 @@ import { createInterface } from 'node:readline';
 import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { seededRandom } from 'spillway';
+import type { RawEntry } from '../src/files/raw-file.ts';
 import { verify } from '../src/quality/verify.ts';
-import type { RawEntry } from '../src/storage/raw-file.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const rounds = Number(process.env.KILL_ROUNDS ?? 4);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Random, seededRandom } from 'spillway';
+import type { RawEntry } from '../src/files/raw-file.ts';
 import { verify } from '../src/quality/verify.ts';
-import type { RawEntry } from '../src/storage/raw-file.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import {
   entryOf,
   fenceOf,

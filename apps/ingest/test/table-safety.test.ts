@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { startFauxqs } from 'fauxqs';
 import { Lease, MemoryStore } from 'spillway';
+import type { Folder } from '../src/files/folder.ts';
+import { S3Folder } from '../src/files/s3-folder.ts';
 import { verify } from '../src/quality/verify.ts';
-import { BucketFolder } from '../src/storage/bucket-folder.ts';
-import type { Folder } from '../src/storage/folder.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const countSql = 'SELECT count(*) AS n, count(DISTINCT trade_id) AS ids FROM trades';
@@ -139,7 +139,7 @@ describe('the safety of a TradeTable', () => {
       server.createBucket('trades');
       const endpoint = `http://127.0.0.1:${server.port}/trades`;
       const keys = { accessKeyId: 'test', secretAccessKey: 'secret' };
-      await using folder = await BucketFolder.open({ endpoint, ...keys });
+      await using folder = await S3Folder.open({ endpoint, ...keys });
       const table = await tableWith(folder);
       const again = await entryOf(folder, tradesOf(range(40, 1500)), { commit: 2 });
       await table.merge([again], fenceOf(5));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { writeRawFile } from '../src/storage/raw-file.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { writeRawFile } from '../src/files/raw-file.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import {
   entryOf,
   fenceOf,

@@ -3,7 +3,7 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { startExchange } from '../src/exchange/exchange.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { Terminal } from './fixtures/terminal.ts';
 
 const products = [

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { TableFile } from '../src/storage/manifest.ts';
-import { type RawEntry, writeRawFile } from '../src/storage/raw-file.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { type RawEntry, writeRawFile } from '../src/files/raw-file.ts';
+import type { TableFile } from '../src/table/manifest.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import {
   entryOf,
   fenceOf,

@@ -3,15 +3,15 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
+import type { LocalFolder } from '../src/files/folder.ts';
+import type { RawEntry } from '../src/files/raw-file.ts';
 import {
+  type ExpectedProduct,
   type IdRange,
-  type ProductLedger,
   type Verification,
   verify,
 } from '../src/quality/verify.ts';
-import type { LocalFolder } from '../src/storage/local-folder.ts';
-import type { RawEntry } from '../src/storage/raw-file.ts';
-import { TradeTable } from '../src/storage/trade-table.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const of = { exchange: 'coinbase', product: 'BTC-USD', generation: 1 };
@@ -34,7 +34,7 @@ describe('verify', () => {
   });
   after(async () => await folder[Symbol.asyncDispose]());
 
-  const found = async (change: Partial<ProductLedger>): Promise<Verification> => {
+  const found = async (change: Partial<ExpectedProduct>): Promise<Verification> => {
     const gaps: readonly IdRange[] = [
       { from: 101, to: 120 },
       { from: 150, to: 151 },

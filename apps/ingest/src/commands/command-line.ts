@@ -1,8 +1,10 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Command } from 'commander';
 import * as cli from 'spillway-cli';
-import type { Ingest, IngestOptions } from '../open-ingest.ts';
-import type { Settings } from '../setting-rules.ts';
-import { settingsReader } from '../settings.ts';
+import { StopSignal } from 'spillway-cli';
+import type { Ingest, IngestOptions } from '../open.ts';
+import { type Settings, settingsReader } from '../settings.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
 export function withSettings(command: Command, shown: readonly string[] = []): Command {
@@ -19,7 +21,7 @@ export async function openFor(
   options: Pick<IngestOptions, 'signal' | 'maxRequests'> = {},
 ): Promise<Ingest> {
   const settings = settingsOf(command);
-  const { openIngest } = await import('../open-ingest.ts');
+  const { openIngest } = await import('../open.ts');
   return openIngest({ ...options, settings, environment: process.env });
 }
 
@@ -29,7 +31,7 @@ export async function productsOf(
   { seedPath }: Settings,
 ): Promise<readonly string[]> {
   if (named.length > 0) return [...new Set(named)];
-  const { readSeed } = await import('../harvesting/seed-file.ts');
+  const { readSeed } = await import('../harvest/product-list.ts');
   const { productIds } = await readSeed(seedPath);
   if (productIds.length > 0) return productIds;
   throw new cli.UsageError(
@@ -60,4 +62,27 @@ function cell(value: unknown): string {
   // A price has 18 decimals in the table, and most of them are zeros.
   const isDecimal = typeof value === 'string' && /^-?\d+\.\d{18}$/.test(value);
   return isDecimal ? value.replace(/\.?0+$/, '') : cli.cell(value);
+}
+
+/** What a command ends with; people and schedulers read it. */
+export const exitCodes: typeof cli.exitCodes & {
+  /** Another process holds the lock of all that was asked for. */
+  readonly locked: 3;
+} = { ...cli.exitCodes, locked: 3 };
+
+/** Hears Ctrl-C and SIGTERM while it is held: the first asks to stop, a second ends at once. */
+export class StopRequest extends StopSignal {
+  constructor() {
+    super({ first: 'what is complete is committed', left: () => 'What is committed stays.' });
+  }
+}
+
+/**
+ * Frees what is no longer used, now. Pages that were committed are 100 MB of it, and DuckDB, which
+ * needs the room next, is nothing that V8 would see as a reason to collect them. It stops the event
+ * loop for some 30 ms, so it is for commands, not for services.
+ */
+export function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
 }

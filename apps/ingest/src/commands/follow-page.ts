@@ -12,8 +12,8 @@ import {
   table,
   tag,
 } from 'spillway-http/kit';
-import type { FollowerStats } from '../harvesting/follower.ts';
-import type { ProductOutcome, ProductStatus } from '../harvesting/product-outcome.ts';
+import type { FollowerStats } from '../harvest/follower.ts';
+import type { ProductOutcome, ProductStatus } from '../harvest/product.ts';
 
 /** Values that the page of a follower shows. */
 export interface FollowView {

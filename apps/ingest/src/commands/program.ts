@@ -1,18 +1,16 @@
 import type { Command } from 'commander';
 import { configCommand, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
-import { cleanCommand } from './clean-command.ts';
-import { tableStyle } from './command-line.ts';
-import { exchangeCommand } from './exchange-command.ts';
-import { exitCodes } from './exit-codes.ts';
-import { followCommand } from './follow-command.ts';
-import { gapsCommands } from './gaps-commands.ts';
-import { productsCommand } from './products-command.ts';
-import { queryCommand } from './query-command.ts';
-import { runCommand } from './run-command.ts';
-import { statusCommand } from './status-command.ts';
-import { transformCommand } from './transform-command.ts';
-import { verifyCommand } from './verify-command.ts';
+import { exitCodes, tableStyle } from './command-line.ts';
+import {
+  cleanCommand,
+  productsCommand,
+  queryCommand,
+  statusCommand,
+  verifyCommand,
+} from './inspect.ts';
+import { gapsCommands, runCommand, transformCommand } from './run.ts';
+import { exchangeCommand, followCommand } from './serve.ts';
 
 /** What is not just a failure: wrong use, so that nothing was begun, a lock, Ctrl-C. */
 const errorExitCodes = {

@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from 'spillway';
-import type { Harvester } from '../harvesting/harvester.ts';
-import { sourceName } from '../harvesting/product-book.ts';
-import type { ProductOutcome } from '../harvesting/product-outcome.ts';
-import type { Ingest } from '../open-ingest.ts';
+import type { Harvester } from '../harvest/harvester.ts';
+import { sourceName } from '../harvest/ledger.ts';
+import type { ProductOutcome } from '../harvest/product.ts';
+import type { Ingest } from '../open.ts';
 
 /** Where progress goes: a terminal shows it live, anything else gets a line now and then. */
 export interface ProgressStream {

@@ -1,9 +1,7 @@
-import type { TradePage } from '../trade-page.ts';
-import { buildPage } from './build-page.ts';
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
-import { parseAnswer, productIds, readTrades } from './read-answer.ts';
+import { buildPage, parseAnswer, productIds, readTrades, type TradePage } from './trade-page.ts';
 import { TradeScanner } from './trade-scanner.ts';
 
 const name = 'coinbase';

@@ -1,5 +1,5 @@
 import type { Clock, HarvestSource, Task } from 'spillway';
-import type { TradePage } from '../trade-page.ts';
+import type { TradePage } from './trade-page.ts';
 
 /** Where an exchange that is read by a cursor goes on. */
 export type Cursor = {

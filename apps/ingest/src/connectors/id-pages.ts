@@ -1,7 +1,7 @@
 import type { HarvestSource } from 'spillway';
 import { checkInteger } from 'spillway/internal';
-import type { TradePage } from '../trade-page.ts';
 import type { TradePosition } from './connector.ts';
+import type { TradePage } from './trade-page.ts';
 
 /** Ids from `from` up to, but not including, `to`. */
 export interface IdRange {

@@ -1,4 +1,7 @@
-import type { ProductQuality } from './quality.ts';
+import type { Clock } from 'spillway';
+import type { MetricFamily } from 'spillway-http';
+import type { TradeTable } from '../table/trade-table.ts';
+import { type ProductQuality, type Quality, quality } from './quality.ts';
 
 /** One rule, and whether the data keeps to it. */
 export interface QualityCheck {
@@ -102,4 +105,140 @@ type CountName = {
 
 function total(products: readonly ProductQuality[], name: CountName): number {
   return products.reduce((sum, one) => sum + one[name], 0);
+}
+
+type Value = readonly [product: ProductQuality | undefined, value: number];
+
+/** The numbers of a quality report for Prometheus: those of all, and those of each product. */
+export function qualityMetrics(quality: Quality): readonly MetricFamily[] {
+  const { products, days, trades } = quality;
+  const sum = (of: (product: ProductQuality) => number) => {
+    return products.reduce((total, product) => total + of(product), 0);
+  };
+  const each = (of: (product: ProductQuality) => number): readonly Value[] => {
+    return products.map((product) => [product, of(product)]);
+  };
+  const count = Math.max(1, products.length);
+  const most = (of: (product: ProductQuality) => number) => Math.max(0, ...products.map(of));
+  const least = (of: (product: ProductQuality) => number) => {
+    return products.length === 0 ? 0 : Math.min(...products.map(of));
+  };
+  const stale = products.filter(({ ageMinutes }) => ageMinutes > 360).length;
+  const repeated = products.filter(({ duplicates }) => duplicates > 0).length;
+  return [
+    one('health_score', 'From 0 to 100.', quality.score),
+    one('trades', 'Trades in the table.', trades),
+    one('products', 'Products in the table.', products.length),
+    one('volume', 'Sum of price times quantity.', quality.volume),
+    one('span_days', 'Days from the first trade to the last.', quality.spanDays),
+    one('daily_growth', 'Trades a day, on average.', trades / Math.max(1, quality.spanDays)),
+    one('daily_trades', 'Trades of the last day.', days.at(-1)?.trades ?? 0),
+    one('parquet_bytes', 'Size of all files.', quality.bytes),
+    one(
+      'age_minutes_mean',
+      'Age of the newest trade, on average.',
+      sum((p) => p.ageMinutes) / count,
+    ),
+    one(
+      'age_minutes_max',
+      'Age of the newest trade, at worst.',
+      most((p) => p.ageMinutes),
+    ),
+    one('stale_products', 'Products without a trade for 6 hours.', stale),
+    one(
+      'missing_trades',
+      'Ids that are not there.',
+      sum((p) => p.missing),
+    ),
+    one(
+      'completeness_pct_min',
+      'Ids that are there, at worst.',
+      least((p) => p.completenessPct),
+    ),
+    one('completeness_pct_mean', 'Ids that are there.', sum((p) => p.completenessPct) / count),
+    one(
+      'duplicate_trades',
+      'Rows that repeat an id.',
+      sum((p) => p.duplicates),
+    ),
+    one('products_with_duplicates', 'Products with such rows.', repeated),
+    many(
+      'product_trades',
+      'Trades of a product.',
+      each((p) => p.trades),
+    ),
+    many(
+      'product_age_minutes',
+      'Age of its newest trade.',
+      each((p) => p.ageMinutes),
+    ),
+    many(
+      'product_missing_trades',
+      'Its ids that are not there.',
+      each((p) => p.missing),
+    ),
+    many(
+      'product_completeness_pct',
+      'Its ids that are there.',
+      each((p) => p.completenessPct),
+    ),
+  ];
+}
+
+function one(name: string, help: string, value: number): MetricFamily {
+  return many(name, help, [[undefined, value]]);
+}
+
+function many(name: string, help: string, values: readonly Value[]): MetricFamily {
+  const samples = values.map(([product, value]) => {
+    const labels: Record<string, string> =
+      product === undefined ? {} : { exchange: product.exchange, product: product.product };
+    return { labels, value };
+  });
+  return { name: `ingest_quality_${name}`, type: 'gauge', help, samples };
+}
+
+export interface QualityWatchOptions {
+  readonly table: TradeTable;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+  /** From one look at all trades to the next, in milliseconds, at least. @default 300,000 */
+  readonly everyMs?: number | undefined;
+}
+
+/** The quality of a table that changes, as it was at the last look: for operators to watch. */
+export class QualityWatch {
+  readonly #options: QualityWatchOptions;
+  #seenAt = -Infinity;
+  last: Quality | undefined;
+
+  constructor(options: QualityWatchOptions) {
+    this.#options = options;
+  }
+
+  /** The numbers of all products together. */
+  get stats(): Readonly<Record<string, number>> {
+    if (this.last === undefined) return {};
+    const { score, trades, products, bytes, files, volume, spanDays } = this.last;
+    const total = (name: 'missing' | 'duplicates') =>
+      products.reduce((sum, one) => sum + one[name], 0);
+    const ages = products.map(({ ageMinutes }) => ageMinutes);
+    return {
+      ...{ score, trades, products: products.length, bytes, files, volume, spanDays },
+      missing: total('missing'),
+      duplicates: total('duplicates'),
+      completenessPctMin: Math.min(100, ...products.map((one) => one.completenessPct)),
+      ageMinutesMax: Math.max(0, ...ages),
+      staleProducts: ages.filter((minutes) => minutes > 360).length,
+    };
+  }
+
+  /** Looks at all trades, unless it has done so lately. */
+  async look(signal: AbortSignal): Promise<void> {
+    const { table, clock, everyMs = 300_000 } = this.#options;
+    const now = clock.now();
+    if (now - this.#seenAt < everyMs) return;
+    this.#seenAt = now;
+    this.last = await quality(table, now, signal);
+  }
 }

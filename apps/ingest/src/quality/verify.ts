@@ -1,11 +1,40 @@
-import { quoted, type Row } from '../storage/engine.ts';
-import { hashOf } from '../storage/hash-of.ts';
-import type { MergedProduct, TableFile } from '../storage/manifest.ts';
-import { lateCount } from '../storage/merge-sql.ts';
-import { type RawEntry, rawFilesOf } from '../storage/raw-file.ts';
-import { keyOf, type ProductName } from '../storage/table-draft.ts';
-import type { TableView } from '../storage/table-view.ts';
-import type { TradeTable } from '../storage/trade-table.ts';
+import type { TradePosition } from '../connectors/connector.ts';
+import { openConnector } from '../connectors/open.ts';
+import { hashOf } from '../files/folder.ts';
+import { type RawEntry, rawFilesOf } from '../files/raw-file.ts';
+import { ProductLedger } from '../harvest/ledger.ts';
+import type { Ingest } from '../open.ts';
+import { exchangeNames } from '../settings.ts';
+import { lateCount, quoted, type Row } from '../table/engine.ts';
+import { keyOf, type MergedProduct, type ProductName, type TableFile } from '../table/manifest.ts';
+import type { TradeTable } from '../table/trade-table.ts';
+import type { TableView } from '../table/view.ts';
+
+/** What the store says of every product of every exchange: a table holds them all. */
+export async function expectedProducts(
+  { store }: Pick<Ingest, 'store'>,
+  signal: AbortSignal,
+): Promise<readonly ExpectedProduct[]> {
+  const ledgers: ExpectedProduct[] = [];
+  for (const exchange of exchangeNames) {
+    await using connector = openConnector({ exchange, baseUrl: undefined }, {});
+    const { hasDenseIds } = connector;
+    const idOf = (position: TradePosition): number => connector.idOf(position);
+    const book = new ProductLedger(store, exchange);
+    for (const product of await book.products(signal)) {
+      const { current: generation } = await book.generations(product, signal);
+      const of = { exchange, product, generation };
+      const checkpoint = await book.checkpoint(of, signal);
+      if (checkpoint === undefined) continue;
+      const { begin, harvest } = checkpoint;
+      const entries = await book.entries(of, { signal });
+      const harvested = { from: idOf(begin), to: idOf(harvest.position) };
+      const gaps = harvest.gaps.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
+      ledgers.push({ ...of, entries, harvested, gaps, hasDenseIds });
+    }
+  }
+  return ledgers;
+}
 
 /** A range of ids: from `from` to before `to`. */
 export interface IdRange {
@@ -14,7 +43,7 @@ export interface IdRange {
 }
 
 /** What the checkpoint and the ledger say of one product: what the table must hold. */
-export interface ProductLedger extends ProductName {
+export interface ExpectedProduct extends ProductName {
   readonly generation: number;
   /** All raw files of the generation, by commit. */
   readonly entries: readonly RawEntry[];
@@ -72,7 +101,7 @@ const holesMax = 10_000;
 /** Looks at every byte: raw files against the ledger, the table against both. */
 export async function verify(
   table: TradeTable,
-  ledgers: readonly ProductLedger[],
+  ledgers: readonly ExpectedProduct[],
   signal?: AbortSignal,
 ): Promise<Verification> {
   await using view = await table.view({ signal });
@@ -128,7 +157,7 @@ class Check {
     }
   }
 
-  async product(ledger: ProductLedger): Promise<void> {
+  async product(ledger: ExpectedProduct): Promise<void> {
     for (const entry of ledger.entries) await this.#raw(entry);
     const named = new Set(ledger.entries.map(({ file }) => file));
     const there = await rawFilesOf(this.#table.folder, ledger, this.#signal);
@@ -178,7 +207,7 @@ class Check {
   }
 
   /** Whether the table has all of the ledger, so that its ids can be compared. */
-  #merged(ledger: ProductLedger, merged: MergedProduct | undefined): boolean {
+  #merged(ledger: ExpectedProduct, merged: MergedProduct | undefined): boolean {
     const { generation, entries } = ledger;
     const isOther = merged !== undefined && merged.generation !== generation;
     const mergedTo = isOther ? 0 : (merged?.mergedTo ?? 0);
@@ -196,7 +225,7 @@ class Check {
     return true;
   }
 
-  async #ids(ledger: ProductLedger, files: readonly TableFile[]): Promise<void> {
+  async #ids(ledger: ExpectedProduct, files: readonly TableFile[]): Promise<void> {
     const { from, to } = ledger.harvested;
     if (files.length === 0) {
       if (from < to) this.#missing(ledger, { from, to });
@@ -242,7 +271,7 @@ class Check {
   }
 
   /** Notes what is missing, apart from what the ledger knows to be missing. */
-  #missing(ledger: ProductLedger, hole: IdRange): void {
+  #missing(ledger: ExpectedProduct, hole: IdRange): void {
     let { from } = hole;
     for (const gap of ledger.gaps.toSorted((a, b) => a.from - b.from)) {
       const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
@@ -255,7 +284,7 @@ class Check {
     if (from < hole.to) this.#gap(ledger, { from, to: hole.to });
   }
 
-  #gap(ledger: ProductLedger, ids: IdRange): void {
+  #gap(ledger: ExpectedProduct, ids: IdRange): void {
     if (ledger.hasDenseIds === false) return;
     this.note('gap', ledger, `missing: ${said(ids)}`, { ids });
   }

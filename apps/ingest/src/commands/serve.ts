@@ -1,0 +1,118 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { listenFault, UsageError } from 'spillway-cli';
+import { simulatedPort } from '../settings.ts';
+import type { ExchangeOptions } from '../simulated/exchange.ts';
+import { examplesOf, productsOf, StopRequest, settingsOf, withSettings } from './command-line.ts';
+
+interface FollowOptions {
+  readonly simulated?: boolean;
+}
+
+const shown = [
+  'baseUrl',
+  'ratePerSecond',
+  'store',
+  's3Bucket',
+  'host',
+  'port',
+  'operatorPort',
+  'operatorToken',
+];
+
+/** `ingest follow`: keeps products up to date until it is told to stop. */
+export function followCommand(): Command {
+  const command = new Command('follow')
+    .description('keep products up to date, with a page and metrics to watch it')
+    .argument('[products...]', 'default: those of the list (ingest products)')
+    .option('--simulated', 'follow a simulated exchange, which is started with it')
+    .addHelpText('after', examplesOf('follow --simulated', 'follow BTC-USD --port 8080'))
+    .action(async (named: string[], { simulated = false }: FollowOptions, self: Command) => {
+      const settings = settingsOf(self);
+      if (simulated && settings.baseUrl !== undefined) {
+        throw new UsageError('--base-url: not with --simulated, which has its own');
+      }
+      using stop = new StopRequest();
+      const { follow } = await import('./follow.ts');
+      const products = simulated && named.length === 0 ? [] : await productsOf(named, settings);
+      process.exitCode = await follow({ settings, products, simulated, signal: stop.signal });
+      // Whoever started it may still hold a channel open, and all that mattered has stopped.
+      if (process.connected) process.disconnect();
+    });
+  return withSettings(command, shown);
+}
+
+interface ExchangeFlags {
+  readonly trades: number;
+  readonly rate: number;
+  readonly latency: number;
+  readonly errors: number;
+}
+
+const defaultProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
+
+/** `ingest exchange`: an exchange whose every trade is known beforehand. */
+export function exchangeCommand(): Command {
+  const command = new Command('exchange')
+    .description('a simulated exchange, to try everything with: it answers as real ones do')
+    .argument('[products...]', `default: ${defaultProducts.join(' ')}`, defaultProducts)
+    .option('--trades <number>', 'trades that each product has', numberFrom(0), 100_000)
+    .option('--rate <number>', 'requests a second; more are answered 429', numberFrom(0), 10)
+    .option('--latency <ms>', 'how long an answer takes on average', numberFrom(0), 100)
+    .option('--errors <share>', 'answered 5xx, from 0 to 1', share, 0.01)
+    .addHelpText(
+      'after',
+      examplesOf('exchange', 'exchange BTC-USD --trades 1000000 --rate 50 --errors 0.05'),
+    )
+    .action(async (products: string[], flags: ExchangeFlags, self: Command) => {
+      const { host, port = simulatedPort } = settingsOf(self);
+      using stop = new StopRequest();
+      const { startExchange } = await import('../simulated/exchange.ts');
+      const options = { ...exchangeOptions(products, flags), host, port };
+      await using exchange = await startExchange(options).catch((error: unknown) => {
+        throw listenFault(error, { host, ports: { '--port': port } });
+      });
+      process.stdout.write(exchangeText(exchange.url, products, flags));
+      await new Promise((resolve) => stop.signal.addEventListener('abort', resolve));
+      const { requests, refused } = exchange.stats;
+      process.stdout.write(`It had ${requests} requests, ${refused} of them too many.\n`);
+    });
+  return withSettings(command, ['host', 'port']);
+}
+
+/** The exchange that the flags describe; a burst is the requests of one and a half seconds. */
+function exchangeOptions(products: readonly string[], flags: ExchangeFlags): ExchangeOptions {
+  const { trades, rate, latency, errors } = flags;
+  const burst = Math.max(1, Math.ceil(1.5 * rate));
+  return {
+    products: products.map((id) => ({ id, trades })),
+    rate: rate === 0 ? undefined : { ratePerSecond: rate, burst },
+    latency: { meanMs: latency },
+    trouble: { error: errors },
+  };
+}
+
+function exchangeText(url: string, products: readonly string[], flags: ExchangeFlags): string {
+  const { port } = new URL(url);
+  const where = Number(port) === simulatedPort ? '' : ` --base-url ${url}`;
+  const rate = flags.rate === 0 ? 'no rate limit' : `${flags.rate} requests a second`;
+  return `A simulated exchange is ready at ${url}: ${rate}, ${flags.latency} ms, Ctrl-C ends it.
+Its products: ${products.join(', ')}, with ${flags.trades.toLocaleString('en-US')} trades each.
+In another terminal:
+  npx ingest run ${products[0]} --exchange simulated${where}
+  npx ingest verify --exchange simulated
+  npx ingest query "SELECT product, count(*), max(price) FROM trades GROUP BY product"
+`;
+}
+
+function numberFrom(min: number): (text: string) => number {
+  return (text) => {
+    const isWritten = /^\d+(\.\d+)?$/.test(text);
+    if (isWritten && Number(text) >= min) return Number(text);
+    throw new InvalidArgumentError(`It must be a number from ${min}.`);
+  };
+}
+
+function share(text: string): number {
+  if (/^(0(\.\d+)?|1(\.0+)?)$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a number from 0 to 1.');
+}

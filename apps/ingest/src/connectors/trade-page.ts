@@ -1,0 +1,108 @@
+import { ingestError } from '../errors.ts';
+import { fieldChanged, type ScannedTrades, type TradeScanner } from './trade-scanner.ts';
+
+/** One answer of an exchange: trades in ascending order of id, each id once. */
+export interface TradePage {
+  /** Safe integers. */
+  readonly ids: Float64Array;
+  /** Microseconds since 1970 in UTC, one for each id. */
+  readonly timesUs: BigInt64Array;
+  /** The trades as the exchange wrote them: one line of JSON for each id, each with its end. */
+  readonly lines: Uint8Array;
+}
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+
+/** The trades with `from <= id < to`, in order of id, each id once: the first that was found. */
+export function buildPage(
+  found: ScannedTrades,
+  { from, to }: { readonly from: number; readonly to: number },
+): TradePage {
+  const order = orderById(found, from, to);
+  const { starts, ends, bytes } = found;
+  let length = order.length;
+  for (const at of order) length += (ends[at] as number) - (starts[at] as number);
+  const count = order.length;
+  // One block for all of a page: three are more work for the collector of garbage.
+  const block = Buffer.allocUnsafeSlow(16 * count + length);
+  const ids = new Float64Array(block.buffer, 0, count);
+  const timesUs = new BigInt64Array(block.buffer, 8 * count, count);
+  // Two halves of each time: a bigint for each would cost more than all the rest.
+  const halves = new Uint32Array(block.buffer, 8 * count, 2 * count);
+  const lines = block.subarray(16 * count);
+  const isPlain = !bytes.includes(newline) && !bytes.includes(carriageReturn);
+  let end = 0;
+  for (let place = 0; place < count; place += 1) {
+    const at = order[place] as number;
+    const start = end;
+    end += bytes.copy(lines, end, starts[at], ends[at]);
+    if (!isPlain) oneLine(lines, start, end);
+    lines[end] = newline;
+    end += 1;
+    const timeUs = found.timesUs[at] as number;
+    ids[place] = found.ids[at] as number;
+    halves[2 * place] = timeUs % 2 ** 32;
+    halves[2 * place + 1] = timeUs / 2 ** 32;
+  }
+  return { ids, timesUs, lines };
+}
+
+/** Places in the answer, as a page wants them. */
+function orderById({ ids }: ScannedTrades, from: number, to: number): readonly number[] {
+  const order: number[] = [];
+  for (let at = 0; at < ids.length; at += 1) {
+    const id = ids[at] as number;
+    if (id >= from && id < to) order.push(at);
+  }
+  const idAt = (place: number): number => ids[order[place] as number] as number;
+  if (order.length > 1 && idAt(0) > idAt(1)) order.reverse();
+  for (let place = 1; place < order.length; place += 1) {
+    if (idAt(place) > idAt(place - 1)) continue;
+    order.sort((a, b) => (ids[a] as number) - (ids[b] as number) || a - b);
+    return order.filter((at, i) => i === 0 || ids[at] !== ids[order[i - 1] as number]);
+  }
+  return order;
+}
+
+/** Between values JSON may have new lines as space; within a line it may not. */
+function oneLine(lines: Buffer, start: number, end: number): void {
+  for (let at = start; at < end; at += 1) {
+    if (lines[at] === newline || lines[at] === carriageReturn) lines[at] = 0x20;
+  }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** An answer as JSON; one that is none was cut short or comes from something in between. */
+export function parseAnswer(exchange: string, bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch (cause) {
+    const message = `${exchange}: an answer of ${bytes.length} bytes that is not JSON`;
+    throw ingestError('EXCHANGE_FAILED', message, { cause });
+  }
+}
+
+/** The trades of an answer that is nothing but a list of them. */
+export function readTrades(exchange: string, bytes: Buffer, scanner: TradeScanner): ScannedTrades {
+  const found = scanner.scan(bytes);
+  return found?.end === bytes.length ? found : scanner.check(parseAnswer(exchange, bytes));
+}
+
+/** In the order of their characters, the same everywhere. */
+export const byText = (a: string, b: string): number => (a < b ? -1 : 1);
+
+/** The ids in a list of products, sorted; `list` and `key` are as the exchange names them. */
+export function productIds(
+  exchange: string,
+  { list, key, value }: { readonly list: string; readonly key: string; readonly value: unknown },
+): readonly string[] {
+  if (!Array.isArray(value)) throw fieldChanged(exchange, list, 'a list', value);
+  const ids = value.map((product, at): string => {
+    const id: unknown = Object(product)[key];
+    if (typeof id === 'string') return id;
+    throw fieldChanged(exchange, `${list}[${at}].${key}`, 'a text', id);
+  });
+  return ids.sort(byText);
+}

@@ -1,0 +1,318 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import {
+  type FileHandle,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+} from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { check } from 'spillway/internal';
+import { ingestError } from '../errors.ts';
+
+/** A file of a folder, as a listing tells it. */
+export interface FolderFile {
+  /** Relative to the folder, with `/` between its parts. */
+  readonly path: string;
+  readonly bytes: number;
+}
+
+/** A file on this machine for as long as it is held; a copy is deleted on disposal. */
+export interface HeldFile extends AsyncDisposable {
+  readonly path: string;
+}
+
+/**
+ * Where raw files and tables live: a directory or a bucket. All paths are relative to it. Whatever
+ * is written is there whole and durable when the call resolves, or not there at all. It rejects
+ * with a `SpillwayError` that names the file: `FOLDER_FULL`, `FOLDER_READ_ONLY`, `FOLDER_MISSING`,
+ * `FOLDER_UNREACHABLE` or `FOLDER_FAILED`.
+ */
+export interface Folder extends AsyncDisposable {
+  /** How it is called in messages: its path, or its address. */
+  readonly place: string;
+  /** Replaces the file, or makes it. */
+  write(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
+  /** Makes the file unless there is one; false when there is one, which is then left as it is. */
+  create(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean>;
+  /** Moves a file of {@link scratch} in, in place of the one that may be there. */
+  adopt(file: string, path: string, signal?: AbortSignal): Promise<void>;
+  read(path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+  /** The file on this machine, for programs that read files only; dispose it after use. */
+  hold(path: string, signal?: AbortSignal): Promise<HeldFile>;
+  /** All files below a directory, by path; at most a million, without temporary ones. */
+  list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]>;
+  /** Deletes the file; nothing happens if there is none. */
+  delete(path: string, signal?: AbortSignal): Promise<void>;
+  /** A directory on this machine for files that will be adopted; gone when it is disposed. */
+  readonly scratch: string;
+}
+
+/** By code points of the path, as every listing is sorted. */
+export function byPath(a: { readonly path: string }, b: { readonly path: string }): number {
+  if (a.path === b.path) return 0;
+  return a.path < b.path ? -1 : 1;
+}
+
+/** A path must not leave the folder. */
+export function checkFolderPath(path: string): void {
+  const parts = path.split('/');
+  const isInside = parts.every((part) => part !== '' && part !== '.' && part !== '..');
+  check(isInside && !path.includes('\0'), 'path', 'relative, without . and ..', path);
+}
+
+/** Some files on this machine at once. */
+export interface HeldFiles extends AsyncDisposable {
+  /** In the order that was asked for. */
+  readonly paths: readonly string[];
+}
+
+/** As many at once as is good for a server of files. */
+const holdsAtOnce = 8;
+
+/** Holds all of them, or none. */
+export async function holdAll(
+  folder: Folder,
+  files: readonly { readonly file: string }[],
+  signal?: AbortSignal,
+): Promise<HeldFiles> {
+  const held: HeldFile[] = [];
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let at = next; at < files.length; at = next) {
+      next += 1;
+      held[at] = await folder.hold((files[at] as { file: string }).file, signal);
+    }
+  };
+  const discard = async (): Promise<void> => {
+    await Promise.all(held.map((one) => one[Symbol.asyncDispose]()));
+  };
+  const workers = Array.from({ length: holdsAtOnce }, work);
+  const failed = (await Promise.allSettled(workers)).find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') {
+    await discard();
+    throw failed.reason;
+  }
+  return { paths: held.map(({ path }) => path), [Symbol.asyncDispose]: discard };
+}
+
+/** Files on their way in are here: on the same file system, so that a rename is all it takes. */
+const scratches = '.scratch';
+const listMax = 1_000_000;
+
+/** A directory of this machine. A file that was written survives a power cut. */
+export class LocalFolder implements Folder {
+  readonly place: string;
+  readonly scratch: string;
+  #files = 0;
+
+  private constructor(place: string) {
+    this.place = place;
+    // The host and the process are in the name, so that what a dead process left can be told.
+    this.scratch = join(place, scratches, `${hostname()}-${process.pid}-${randomUUID()}`);
+  }
+
+  /** Makes the directory unless it is there, and clears away what dead processes left behind. */
+  static async open(path: string): Promise<LocalFolder> {
+    check(typeof path === 'string' && path !== '', 'path', 'the path of a directory', path);
+    const folder = new LocalFolder(resolve(path));
+    await folder.#try(folder.scratch, () => mkdir(folder.scratch, { recursive: true }));
+    await clearScratches(join(folder.place, scratches));
+    return folder;
+  }
+
+  async write(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
+    await this.#try(path, async () => {
+      const temporary = await this.#temporary(bytes, signal);
+      await this.#move(temporary, path);
+    });
+  }
+
+  async create(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    return await this.#try(path, async () => {
+      const target = this.#path(path);
+      const temporary = await this.#temporary(bytes, signal);
+      try {
+        await makeDirectory(dirname(target));
+        // A link is refused where there is a file, and it gives a whole file: one atomic step.
+        await link(temporary, target);
+        await syncDirectory(dirname(target));
+        return true;
+      } catch (error) {
+        if (codeOf(error) === 'EEXIST') return false;
+        throw error;
+      } finally {
+        await rm(temporary, { force: true });
+      }
+    });
+  }
+
+  async adopt(file: string, path: string, signal?: AbortSignal): Promise<void> {
+    await this.#try(path, async () => {
+      signal?.throwIfAborted();
+      await using handle = await open(file, 'r+');
+      await handle.sync();
+      await this.#move(file, path);
+    });
+  }
+
+  async read(path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    const file = this.#path(path);
+    return await this.#try(path, () => readFile(file, signal === undefined ? {} : { signal }));
+  }
+
+  async hold(path: string): Promise<HeldFile> {
+    const file = this.#path(path);
+    await this.#try(path, () => stat(file));
+    return { path: file, [Symbol.asyncDispose]: () => Promise.resolve() };
+  }
+
+  async list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]> {
+    const root = this.#path(under);
+    const files: FolderFile[] = [];
+    const visit = async (directory: string): Promise<void> => {
+      signal?.throwIfAborted();
+      const entries = await readdir(directory, { withFileTypes: true });
+      for (const entry of entries) {
+        const path = join(directory, entry.name);
+        if (entry.isDirectory()) {
+          await visit(path);
+          continue;
+        }
+        const bytes = (await stat(path)).size;
+        files.push({ path: relative(this.place, path).split(sep).join('/'), bytes });
+        if (files.length > listMax) {
+          throw ingestError('FOLDER_FAILED', `${root}: more than ${listMax} files`);
+        }
+      }
+    };
+    try {
+      await this.#try(under, () => visit(root));
+    } catch (error) {
+      if (codeOf(error) !== 'FOLDER_MISSING') throw error;
+    }
+    return files.sort(byPath);
+  }
+
+  async delete(path: string, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    await this.#try(path, () => rm(this.#path(path), { force: true }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.scratch, { recursive: true, force: true });
+  }
+
+  #path(path: string): string {
+    checkFolderPath(path);
+    return join(this.place, path);
+  }
+
+  async #temporary(bytes: Uint8Array, signal?: AbortSignal): Promise<string> {
+    signal?.throwIfAborted();
+    this.#files += 1;
+    const temporary = join(this.scratch, `${this.#files}.tmp`);
+    let handle: FileHandle | undefined;
+    try {
+      handle = await open(temporary, 'wx');
+      await handle.writeFile(bytes, signal === undefined ? {} : { signal });
+      await handle.sync();
+    } catch (error) {
+      await rm(temporary, { force: true }).catch(() => {});
+      throw error;
+    } finally {
+      await handle?.close();
+    }
+    return temporary;
+  }
+
+  async #move(temporary: string, path: string): Promise<void> {
+    const target = this.#path(path);
+    try {
+      await makeDirectory(dirname(target));
+      await rename(temporary, target);
+      await syncDirectory(dirname(target));
+    } catch (error) {
+      await rm(temporary, { force: true }).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #try<T>(path: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw folderError(join(this.place, relative(this.place, resolve(this.place, path))), error);
+    }
+  }
+}
+
+const faults: Readonly<Record<string, Parameters<typeof ingestError>[0]>> = {
+  EACCES: 'FOLDER_READ_ONLY',
+  EDQUOT: 'FOLDER_FULL',
+  EFBIG: 'FOLDER_FULL',
+  ENOENT: 'FOLDER_MISSING',
+  ENOSPC: 'FOLDER_FULL',
+  EPERM: 'FOLDER_READ_ONLY',
+  EROFS: 'FOLDER_READ_ONLY',
+};
+
+/** What the file system said, with the name of the file and a code to match on. */
+export function folderError(path: string, error: unknown): unknown {
+  const code = codeOf(error);
+  const isSystem = error instanceof Error && 'syscall' in error;
+  if (!isSystem || code === undefined) return error;
+  return ingestError(faults[code] ?? 'FOLDER_FAILED', `${path}: ${error.message}`, {
+    cause: error,
+  });
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}
+
+/** A directory that was made is durable only when its parent is. */
+async function makeDirectory(path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true });
+  if (first === undefined) return;
+  for (let made = path; made.length >= first.length; made = dirname(made)) {
+    await syncDirectory(dirname(made));
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  await using handle = await open(path, 'r');
+  await handle.sync();
+}
+
+/** Only those of this machine whose process is gone: others may be in use. */
+async function clearScratches(path: string): Promise<void> {
+  const mine = `${hostname()}-`;
+  for (const name of await readdir(path)) {
+    const pid = Number(name.slice(mine.length).split('-')[0]);
+    if (!name.startsWith(mine) || !Number.isInteger(pid) || isAlive(pid)) continue;
+    await rm(join(path, name), { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return codeOf(error) !== 'ESRCH';
+  }
+}
+
+/** Of a file of this machine, in hex. */
+export async function hashOf(path: string, signal?: AbortSignal): Promise<string> {
+  const hash = createHash('sha256');
+  const stream = createReadStream(path, signal === undefined ? {} : { signal });
+  for await (const chunk of stream) hash.update(chunk as Uint8Array);
+  return hash.digest('hex');
+}

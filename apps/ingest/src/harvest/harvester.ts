@@ -1,0 +1,315 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type BucketStats,
+  type Clock,
+  Harvest,
+  type HarvestOutcome,
+  type HarvestSource,
+  type HarvestStats,
+  type Random,
+  type RunOptions,
+  type SharedBreaker,
+  type SharedBucket,
+  SpillwayError,
+  type Store,
+} from 'spillway';
+import type { Connector, TradePosition } from '../connectors/connector.ts';
+import type { TradePage } from '../connectors/trade-page.ts';
+import { ingestError } from '../errors.ts';
+import type { Folder } from '../files/folder.ts';
+import { type ProductCheckpoint, type ProductLedger, sourceName } from './ledger.ts';
+import {
+  type ProductOutcome,
+  type ProductPlan,
+  ProductTally,
+  planProduct,
+  type Wish,
+} from './product.ts';
+import { TradeSink } from './trade-sink.ts';
+
+/** The bucket of a process, or one that it shares with others. */
+type AnyBucket = Pick<SharedBucket, 'take' | 'slow'> & { readonly stats: BucketStats<string> };
+
+/** A bucket that counts what is taken, and gives no more than so many tokens in all. */
+export class QuotaBucket implements AnyBucket {
+  readonly #bucket: AnyBucket;
+  readonly #max: number;
+  taken = 0;
+
+  constructor(bucket: AnyBucket, max: number) {
+    this.#bucket = bucket;
+    this.#max = max;
+  }
+
+  get stats(): BucketStats<string> {
+    return this.#bucket.stats;
+  }
+
+  get isSpent(): boolean {
+    return this.taken >= this.#max;
+  }
+
+  async take(n = 1, options?: RunOptions): Promise<void> {
+    if (this.taken + n > this.#max) {
+      throw ingestError('BUDGET_SPENT', `${this.#max} requests were allowed, and made`);
+    }
+    this.taken += n;
+    try {
+      await this.#bucket.take(n, options);
+    } catch (error) {
+      this.taken -= n;
+      throw error;
+    }
+  }
+
+  slow(told?: { readonly retryAfterMs?: number | undefined }): void {
+    this.#bucket.slow(told);
+  }
+}
+
+export interface HarvesterOptions {
+  readonly connector: Connector;
+  readonly store: Store;
+  readonly folder: Folder;
+  readonly book: ProductLedger;
+  readonly bucket: QuotaBucket;
+  readonly breaker: Pick<SharedBreaker, 'run' | 'stats'>;
+  readonly mode: 'prefix' | 'strict';
+  /** Products at once. @default 64 */
+  readonly workers?: number | undefined;
+  /** Requests of one product at once. @default as many as it takes */
+  readonly chunkConcurrency?: number | undefined;
+  /** Trades in a request, where pages are cut by id. @default as many as it gives */
+  readonly limit?: number | undefined;
+  readonly leaseMs: number;
+  /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
+  readonly batchMsMax?: number | undefined;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+export interface HarvestRequest extends Wish {
+  readonly products: readonly string[];
+  /** Asks again for what is noted as missing, and for nothing else. */
+  readonly fillsGaps: boolean;
+  /** Pages of a product after which the others come again. @default all of them */
+  readonly pagesMax?: number | undefined;
+}
+
+/** One raw file for about so many pages: a hundred are 13 MB of lines. */
+const batchPages = 100;
+/** Lines of pages that wait for an earlier one stay below about 65 MB. */
+const windowMax = 500;
+const gapsMax = 10_000;
+
+/** Brings products up to date, and tells how each fares. */
+export class Harvester {
+  readonly runId: string = randomUUID();
+  readonly #options: HarvesterOptions;
+  readonly #request: HarvestRequest;
+  readonly #sink: TradeSink;
+  readonly #harvest: Harvest<TradePage, TradePosition>;
+  readonly #bucket: QuotaBucket;
+  readonly #tallies = new Map<string, ProductTally>();
+
+  constructor(options: HarvesterOptions, request: HarvestRequest) {
+    const { connector, store, folder, book, breaker, mode, clock, random } = options;
+    const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000 } = options;
+    const idOf = (position: TradePosition) => connector.idOf(position);
+    this.#options = options;
+    this.#request = request;
+    this.#bucket = options.bucket;
+    this.#sink = new TradeSink({ store, folder, book, idOf, runId: this.runId, clock });
+    this.#harvest = new Harvest<TradePage, TradePosition>({
+      ...{ sink: this.#sink, store, bucket: this.#bucket, breaker, mode, leaseMs, clock, random },
+      ...{ batchPages, batchMsMax, windowMax, gapsMax, fillsGaps: request.fillsGaps },
+      sourcesMax: workers,
+      pagesMax: chunkConcurrency,
+    });
+    for (const product of request.products) this.#tallies.set(product, new ProductTally(product));
+  }
+
+  /** What `Harvest` tells of the round that is under way. */
+  get stats(): HarvestStats<TradePosition> {
+    return this.#harvest.stats;
+  }
+
+  get requests(): number {
+    return this.#bucket.taken;
+  }
+
+  /** Trades committed so far. */
+  get trades(): number {
+    return this.#sink.trades;
+  }
+
+  /** How each product stands, in the order they were asked for. */
+  get outcomes(): readonly ProductOutcome[] {
+    const { connector } = this.#options;
+    return [...this.#tallies.values()].map((tally) => {
+      const { product, status, generation } = tally.outcome;
+      const name = sourceName({ exchange: connector.name, product, generation });
+      const checkpoint = this.#sink.checkpoints.get(name);
+      if (status === 'running' && checkpoint !== undefined) tally.note(checkpoint, connector);
+      return tally.outcome;
+    });
+  }
+
+  /** What would be fetched; nothing is locked or taken down. */
+  async plan(signal: AbortSignal): Promise<readonly ProductPlan[]> {
+    const plans = await Promise.all(
+      this.#request.products.map((product) => this.#plan(product, true, signal)),
+    );
+    return plans.filter((plan) => plan !== undefined);
+  }
+
+  /** Round after round until no product is behind by more than a page. */
+  async run(signal: AbortSignal): Promise<readonly ProductOutcome[]> {
+    let products = this.#request.products;
+    while (products.length > 0 && !signal.aborted && !this.#bucket.isSpent) {
+      products = await this.round(products, signal);
+    }
+    for (const product of products) {
+      this.#tallies.get(product)?.stop(signal.aborted ? 'interrupted' : 'max_requests');
+    }
+    return this.outcomes;
+  }
+
+  /** Harvests what these lack now; gives those that are to be looked at again. */
+  async round(products: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    const plans = new Map<string, ProductPlan>();
+    await Promise.all(
+      products.map(async (product) => {
+        const plan = await this.#plan(product, false, signal);
+        if (plan !== undefined) plans.set(plan.name, plan);
+      }),
+    );
+    const sources: HarvestSource<TradePage, TradePosition>[] = [];
+    const again: string[] = [];
+    for (const plan of plans.values()) {
+      const source = this.#request.fillsGaps ? this.#gapSource(plan) : plan.source;
+      if (source !== undefined) sources.push(this.#prepared(plan, source));
+      else if (await this.#finish(plan, signal)) again.push(plan.product);
+    }
+    for (const outcome of await this.#harvest.run(sources, signal)) {
+      const plan = plans.get(outcome.source) as ProductPlan;
+      if (await this.#settle(plan, outcome, signal)) again.push(plan.product);
+    }
+    return again;
+  }
+
+  async #plan(
+    product: string,
+    isDry: boolean,
+    signal: AbortSignal,
+  ): Promise<ProductPlan | undefined> {
+    const { connector, book } = this.#options;
+    const tally = this.#tallies.get(product) as ProductTally;
+    const options = { connector, book, wish: this.#request, isDry };
+    try {
+      const { pagesMax } = this.#request;
+      const plan = await planProduct(product, { ...options, pagesMax }, signal);
+      tally.begin(plan);
+      return plan;
+    } catch (error) {
+      if (signal.aborted) tally.stop('interrupted');
+      else if (Object(error).code === 'BUDGET_SPENT') tally.stop('max_requests');
+      else tally.fail(error);
+      return undefined;
+    }
+  }
+
+  #prepared(
+    plan: ProductPlan,
+    source: HarvestSource<TradePage, TradePosition>,
+  ): HarvestSource<TradePage, TradePosition> {
+    this.#sink.add(plan.name, plan);
+    const { connector, limit = connector.pageSize } = this.#options;
+    const pageAt = (position: TradePosition) => {
+      // With the last request made, what is on its way is still delivered.
+      const page = this.#bucket.isSpent ? undefined : source.pageAt(position);
+      if (typeof page?.from !== 'number' || typeof page.to !== 'number') return page;
+      return { from: page.from, to: Math.min(page.to, page.from + limit) };
+    };
+    return { ...source, pageAt };
+  }
+
+  #gapSource(plan: ProductPlan): HarvestSource<TradePage, TradePosition> | undefined {
+    if (plan.gaps === 0) return undefined;
+    const { connector } = this.#options;
+    const range = { from: plan.begin, to: plan.from };
+    return { ...connector.source(plan.product, range, plan.name), pageAt: () => undefined };
+  }
+
+  /** Whether the product is to be looked at again. */
+  async #settle(
+    plan: ProductPlan,
+    outcome: HarvestOutcome<TradePosition>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const tally = this.#tallies.get(plan.product) as ProductTally;
+    const checkpoint = this.#sink.checkpoints.get(plan.name);
+    if (checkpoint !== undefined) tally.note(checkpoint, this.#options.connector);
+    const code = outcome.error instanceof SpillwayError ? outcome.error.code : undefined;
+    // Another process has ended a full refresh: what it made is to be continued.
+    if (code === 'GENERATION_REPLACED') return true;
+    if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
+    if (code === 'BUDGET_SPENT') tally.stop('max_requests');
+    else if (outcome.status === 'stopped') tally.stop('interrupted');
+    else if (outcome.status === 'skipped') tally.skip();
+    else if (outcome.status === 'failed') tally.fail(outcome.error);
+    else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.stop('max_requests');
+    else if (this.#request.fillsGaps || plan.pages <= 1) return this.#finish(plan, signal);
+    else return true;
+    return false;
+  }
+
+  /**
+   * Nothing is left to fetch: a full refresh takes the place of what was there before. Whether the
+   * product is to be looked at again.
+   */
+  async #finish(plan: ProductPlan, signal: AbortSignal): Promise<boolean> {
+    const tally = this.#tallies.get(plan.product) as ProductTally;
+    const { book, connector } = this.#options;
+    try {
+      const checkpoint = await book.checkpoint(plan, signal);
+      if (checkpoint !== undefined) tally.note(checkpoint, connector);
+      const compare: Parameters<typeof book.swap>[1] = (built, before) =>
+        compareRefresh(plan, built, before, connector);
+      if (this.#request.fullRefresh) await book.swap(plan, compare, signal);
+      tally.finish();
+    } catch (error) {
+      // The harvest beside it is a little further on.
+      if (Object(error).code === 'REFRESH_BEHIND' && tally.tryAgain()) return true;
+      tally.fail(error);
+    }
+    return false;
+  }
+}
+
+/** What is there is replaced by no less. */
+function compareRefresh(
+  plan: ProductPlan,
+  built: ProductCheckpoint,
+  before: ProductCheckpoint,
+  connector: Connector,
+): void {
+  const [end, endBefore] = [built, before].map((one) => connector.idOf(one.harvest.position));
+  if ((end as number) < (endBefore as number)) {
+    const what = `${plan.name} ends before trade ${end}, what it would replace at ${endBefore}`;
+    throw ingestError('REFRESH_BEHIND', `${what}; nothing was replaced`);
+  }
+  const lacks = missing(built.harvest.gaps, connector);
+  const lacked = missing(before.harvest.gaps, connector);
+  if (lacks <= lacked) return;
+  const what = `${plan.name} lacks ${lacks} ids, what it would replace ${lacked}`;
+  throw ingestError('REFRESH_SHORT', `${what}; nothing was replaced, run it again`);
+}
+
+function missing(
+  gaps: readonly { readonly from: TradePosition; readonly to: TradePosition }[],
+  { idOf }: Connector,
+): number {
+  return gaps.reduce((sum, { from, to }) => sum + idOf(to) - idOf(from), 0);
+}

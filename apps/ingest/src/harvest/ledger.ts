@@ -1,0 +1,291 @@
+import { createHash } from 'node:crypto';
+import {
+  type Clock,
+  type HarvestCheckpoint,
+  type Json,
+  Lease,
+  type Random,
+  type Store,
+  type StoreChange,
+  type StoredRecord,
+} from 'spillway';
+import type { TradePosition } from '../connectors/connector.ts';
+import { ingestError } from '../errors.ts';
+import type { Folder, FolderFile } from '../files/folder.ts';
+import { type RawEntry, type RawFile, rawFilesOf } from '../files/raw-file.ts';
+
+/** How far one generation of a product has been harvested, as it is stored. */
+export interface ProductCheckpoint {
+  readonly harvest: HarvestCheckpoint<TradePosition>;
+  /** Where it began when there was nothing yet. */
+  readonly begin: TradePosition;
+  /** Trades committed so far. */
+  readonly trades: number;
+  /** The highest id committed; 0 for none. */
+  readonly highestId: number;
+  /** The run that made it, and when: ISO 8601 in UTC. */
+  readonly runId: string;
+  readonly updatedAt: string;
+}
+
+/** Grows when a program of before could misread what is stored. */
+const schemaVersion = 1;
+
+/** The record, with its version and a checksum over all of it. */
+export function checkpointRecord(checkpoint: ProductCheckpoint): Json {
+  const body = { schemaVersion, ...checkpoint } as unknown as { readonly [key: string]: Json };
+  return { ...body, checksum: checksumOf(body) };
+}
+
+/** What a record holds; rejects what is damaged, or of a newer program, and never guesses. */
+export function readCheckpoint(name: string, record: Json): ProductCheckpoint {
+  const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
+  const { checksum, ...body } = (isObject ? record : {}) as { readonly [key: string]: Json };
+  const version = body.schemaVersion;
+  if (typeof version === 'number' && version > schemaVersion) {
+    const message = `${name}: its schemaVersion is ${version}, this program knows ${schemaVersion}`;
+    throw ingestError('CHECKPOINT_FUTURE', `${message}; nothing was changed, use a newer one`);
+  }
+  const expected = checksumOf(body);
+  if (version !== schemaVersion || checksum !== expected) {
+    const what = version === schemaVersion ? 'its checksum does not fit' : 'it is no checkpoint';
+    const remedy = 'nothing was changed; restore the store, or make the product anew with';
+    const message = `${name}: ${what}; ${remedy} --full-refresh`;
+    throw ingestError('CHECKPOINT_UNREADABLE', message);
+  }
+  const { schemaVersion: _known, ...checkpoint } = body;
+  return checkpoint as unknown as ProductCheckpoint;
+}
+
+function checksumOf(body: Json): string {
+  return createHash('sha256').update(canonical(body)).digest('hex');
+}
+
+/** The same text for the same value, in whatever order a database gives back its keys. */
+function canonical(value: Json): string {
+  return JSON.stringify(value, (_key, part: Json) => {
+    const isObject = typeof part === 'object' && part !== null && !Array.isArray(part);
+    if (!isObject) return part;
+    return Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
+}
+
+/** Which generation of a product counts, and which one a full refresh is making. */
+export interface Generations {
+  readonly current: number;
+  readonly building: number | undefined;
+}
+
+/** One generation of a product. */
+export interface ProductGeneration {
+  readonly exchange: string;
+  readonly product: string;
+  readonly generation: number;
+}
+
+const namesMax = 5_000;
+
+/** The name of its source: of its lease and its checkpoint. */
+export function sourceName({ exchange, product, generation }: ProductGeneration): string {
+  return `${exchange}/${product}/${generation}`;
+}
+
+/** All that the store knows of the products of one exchange: generations, checkpoints, ledger. */
+export class ProductLedger {
+  readonly #store: Store;
+  readonly exchange: string;
+
+  constructor(store: Store, exchange: string) {
+    this.#store = store;
+    this.exchange = exchange;
+  }
+
+  static generationRecord(exchange: string, product: string): string {
+    return `generation/${exchange}/${product}`;
+  }
+
+  static checkpointName(source: string): string {
+    return `checkpoint/${source}`;
+  }
+
+  static ledgerName(source: string, commit: number): string {
+    return `raw/${source}/${String(commit).padStart(9, '0')}`;
+  }
+
+  /** Every product that anything was ever harvested of, by name. */
+  async products(signal?: AbortSignal): Promise<readonly string[]> {
+    const prefix = `generation/${this.exchange}/`;
+    const records = await this.#store.list(prefix, { max: 10_000, signal });
+    return records.map(({ name }) => name.slice(prefix.length));
+  }
+
+  async generations(product: string, signal?: AbortSignal): Promise<Generations> {
+    return generationsOf(await this.#generationRecord(product, signal));
+  }
+
+  /** Notes that there is such a product, so that a listing shows it. */
+  async begin(product: string, signal?: AbortSignal): Promise<Generations> {
+    return this.#change(product, (now) => now, signal);
+  }
+
+  /** The generation to build by a full refresh: one that was begun goes on. */
+  async beginRefresh(product: string, signal?: AbortSignal): Promise<number> {
+    const next = ({ current, building }: Generations) => building ?? current + 1;
+    const change = (now: Generations) => ({ ...now, building: next(now) });
+    return (await this.#change(product, change, signal)).building as number;
+  }
+
+  /**
+   * From now on what was built counts; whoever still writes to the one before is refused. It is
+   * compared with what it replaces in the same commit: neither can change before it is done.
+   */
+  async swap(
+    of: ProductGeneration,
+    compare: (built: ProductCheckpoint, before: ProductCheckpoint) => void,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { exchange, product, generation } = of;
+    const name = ProductLedger.generationRecord(exchange, product);
+    for (;;) {
+      const { current } = await this.generations(product, signal);
+      if (current === generation) return;
+      const [old, built] = [current, generation].map((one) =>
+        ProductLedger.checkpointName(sourceName({ ...of, generation: one })),
+      ) as [string, string];
+      const { records } = await this.#store.read([name, old, built], { signal });
+      const [now, ...[oldRecord, builtRecord]] = records;
+      if (generationsOf(now).current !== current) continue;
+      if (generationsOf(now).building !== generation) throw replaced(of, current);
+      const before = oldRecord && readable(old, oldRecord.value);
+      const after = builtRecord && readCheckpoint(built, builtRecord.value);
+      if (before !== undefined && after !== undefined) compare(after, before);
+      const changes = [
+        { name, ifVersion: now?.version ?? 0, value: { current: generation, building: null } },
+        { name: old, ifVersion: oldRecord?.version ?? 0, checkOnly: true },
+        { name: built, ifVersion: builtRecord?.version ?? 0, checkOnly: true },
+      ];
+      if ((await this.#store.commit(changes, { signal })) !== undefined) return;
+    }
+  }
+
+  /** A condition that makes the store refuse a commit once the product has been swapped. */
+  async guard(of: ProductGeneration, signal?: AbortSignal): Promise<StoreChange> {
+    const name = ProductLedger.generationRecord(of.exchange, of.product);
+    const record = await this.#generationRecord(of.product, signal);
+    const { current, building } = generationsOf(record);
+    if (of.generation !== current && of.generation !== building) {
+      throw replaced(of, current);
+    }
+    return { name, ifVersion: record?.version ?? 0, checkOnly: true };
+  }
+
+  async checkpoint(
+    of: ProductGeneration,
+    signal?: AbortSignal,
+  ): Promise<ProductCheckpoint | undefined> {
+    const name = ProductLedger.checkpointName(sourceName(of));
+    const { records } = await this.#store.read([name], { signal });
+    return records[0] && readCheckpoint(name, records[0].value);
+  }
+
+  /** The raw files of a generation, by commit; those after `after` only. */
+  async entries(
+    of: ProductGeneration,
+    { after = 0, signal }: { readonly after?: number; readonly signal?: AbortSignal } = {},
+  ): Promise<readonly RawEntry[]> {
+    const source = sourceName(of);
+    const commits = (await this.checkpoint(of, signal))?.harvest.commits ?? 0;
+    const entries: RawEntry[] = [];
+    for (let from = after + 1; from <= commits; from += namesMax) {
+      const numbers = Array.from(
+        { length: Math.min(namesMax, commits + 1 - from) },
+        (_, at) => from + at,
+      );
+      const names = numbers.map((commit) => ProductLedger.ledgerName(source, commit));
+      const { records } = await this.#store.read(names, { signal });
+      for (const [at, record] of records.entries()) {
+        // A commit that only noted gaps has no file.
+        if (record === undefined) continue;
+        const file = record.value as unknown as RawFile;
+        entries.push({ ...file, ...of, commit: numbers[at] as number });
+      }
+    }
+    return entries;
+  }
+
+  async #generationRecord(
+    product: string,
+    signal?: AbortSignal,
+  ): Promise<StoredRecord | undefined> {
+    const name = ProductLedger.generationRecord(this.exchange, product);
+    return (await this.#store.read([name], { signal })).records[0];
+  }
+
+  async #change(
+    product: string,
+    change: (now: Generations) => Generations,
+    signal?: AbortSignal,
+  ): Promise<Generations> {
+    const name = ProductLedger.generationRecord(this.exchange, product);
+    for (;;) {
+      const record = await this.#generationRecord(product, signal);
+      const before = generationsOf(record);
+      const next = change(before);
+      const isSame = next.current === before.current && next.building === before.building;
+      if (record !== undefined && isSame) return next;
+      const value: Json = { current: next.current, building: next.building ?? null };
+      const changes = [{ name, ifVersion: record?.version ?? 0, value }];
+      if ((await this.#store.commit(changes, { signal })) !== undefined) return next;
+    }
+  }
+}
+
+function replaced({ product, generation }: ProductGeneration, by: number): Error {
+  const message = `${product}: generation ${by} has replaced ${generation}`;
+  return ingestError('GENERATION_REPLACED', message);
+}
+
+/** Undefined for one that is damaged: to be replaced is what is left to it. */
+function readable(name: string, record: Json): ProductCheckpoint | undefined {
+  try {
+    return readCheckpoint(name, record);
+  } catch (error) {
+    if (Object(error).code !== 'CHECKPOINT_UNREADABLE') throw error;
+    return undefined;
+  }
+}
+
+function generationsOf(record: StoredRecord | undefined): Generations {
+  const value = record?.value as { current: number; building: number | null } | undefined;
+  return { current: value?.current ?? 1, building: value?.building ?? undefined };
+}
+
+export interface OrphansOptions {
+  readonly store: Store;
+  readonly folder: Folder;
+  readonly book: ProductLedger;
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** A disk that is busy with our own files is slow, not gone. */
+const deadlineMs = 10_000;
+
+/**
+ * Raw files that no line of the ledger names and none ever will: what crashes left. It takes the
+ * lease of the product for a moment, and rejects with `LEASE_HELD` if somebody else has it.
+ * Whatever was written under an older lease can not be committed any more.
+ */
+export async function orphansOf(
+  of: ProductGeneration,
+  { store, folder, book, leaseMs: ttlMs, clock, random }: OrphansOptions,
+  signal: AbortSignal,
+): Promise<readonly FolderFile[]> {
+  const name = `harvest/${sourceName(of)}`;
+  const options = { store, name, ttlMs, deadlineMs, waits: false, clock, random };
+  await using lease = await Lease.acquire({ ...options, signal });
+  const named = new Set((await book.entries(of, { signal })).map(({ file }) => file));
+  const files = await rawFilesOf(folder, of, signal);
+  return files.filter(({ path, fence }) => fence < lease.fence && !named.has(path));
+}

@@ -1,0 +1,52 @@
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { parse, stringify } from 'yaml';
+import { ingestError } from '../errors.ts';
+
+/** The products to harvest, as a file that people keep. */
+export interface Seed {
+  readonly productIds: readonly string[];
+  /** Notes that nobody but people reads. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** A file that is not there, or is empty, names no products. */
+export async function readSeed(path: string): Promise<Seed> {
+  let text = '';
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unreadable(path, error);
+  }
+  let sent: unknown;
+  try {
+    sent = parse(text) ?? {};
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  const { product_ids: ids, metadata } = Object(sent) as Record<string, unknown>;
+  const list = ids ?? [];
+  if (!Array.isArray(list) || !list.every((id) => typeof id === 'string' && id !== '')) {
+    throw unreadable(path, new Error('product_ids must be a list of names'));
+  }
+  return { productIds: [...new Set(list)], metadata: Object(metadata ?? {}) };
+}
+
+/** Replaces the file whole; folders above it are made. */
+export async function writeSeed(path: string, seed: Seed): Promise<void> {
+  const { productIds, metadata } = seed;
+  const text = stringify({ product_ids: productIds, metadata });
+  const draft = `${path}.${process.pid}.tmp`;
+  await mkdir(dirname(path), { recursive: true });
+  try {
+    await writeFile(draft, text, { flush: true });
+    await rename(draft, path);
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+function unreadable(path: string, cause: unknown): Error {
+  const { message } = cause as Error;
+  return ingestError('SEED_UNREADABLE', `${path}: cannot be read: ${message}`, { cause });
+}

@@ -1,0 +1,205 @@
+import type { HarvestSource } from 'spillway';
+import type { Connector, TradePosition } from '../connectors/connector.ts';
+import type { TradePage } from '../connectors/trade-page.ts';
+import { ingestError } from '../errors.ts';
+import {
+  type ProductCheckpoint,
+  type ProductGeneration,
+  type ProductLedger,
+  sourceName,
+} from './ledger.ts';
+
+/** What is wanted of every product. */
+export interface Wish {
+  /** Makes each product anew, beside what is there; the swap comes at the end. */
+  readonly fullRefresh: boolean;
+  /** UNIX time in microseconds: where a product begins that has nothing yet. */
+  readonly sinceUs: bigint | undefined;
+  /** UNIX time in microseconds: trades from then on are left. */
+  readonly untilUs: bigint | undefined;
+}
+
+/** What is to be fetched of one product now. */
+export interface ProductPlan extends ProductGeneration {
+  readonly name: string;
+  readonly begin: TradePosition;
+  /** The first id to fetch, and one above the last; they are the same when there is nothing. */
+  readonly from: number;
+  readonly to: number;
+  /** Requests that this takes, if all go well. */
+  readonly pages: number;
+  /** Parts noted as missing. */
+  readonly gaps: number;
+  /** Trades committed so far. */
+  readonly trades: number;
+  /** Undefined when there is nothing to fetch. */
+  readonly source: HarvestSource<TradePage, TradePosition> | undefined;
+}
+
+export interface PlanOptions {
+  readonly connector: Connector;
+  readonly book: ProductLedger;
+  readonly wish: Wish;
+  /** Pages after which another round goes on. @default all */
+  readonly pagesMax?: number | undefined;
+  /** Takes nothing down in the store. */
+  readonly isDry: boolean;
+}
+
+/** Where the product stands and what it lacks, as of now. */
+export async function planProduct(
+  product: string,
+  { connector, book, wish, pagesMax = Infinity, isDry }: PlanOptions,
+  signal: AbortSignal,
+): Promise<ProductPlan> {
+  const { name: exchange, pageSize } = connector;
+  // Asked first: a product that the exchange does not know leaves no trace here.
+  const latest = await latestOf(product, connector, signal);
+  const generation = await generationOf(product, book, wish, isDry, signal);
+  const of = { exchange, product, generation };
+  const checkpoint = await book.checkpoint(of, signal);
+  const place = async (us: bigint | undefined) =>
+    us === undefined ? undefined : connector.positionAt(product, us, signal);
+  const [since, until] = [await place(wish.sinceUs), await place(wish.untilUs)];
+  if (checkpoint !== undefined && since !== undefined) {
+    checkBegin(product, connector.idOf(since), connector.idOf(checkpoint.begin));
+  }
+  const begin = checkpoint?.begin ?? since ?? connector.start;
+  const at = checkpoint?.harvest.position ?? begin;
+  const from = connector.idOf(at);
+  const end = until === undefined ? Infinity : connector.idOf(until);
+  const last = Math.min((latest ?? 0) + 1, end, from + pagesMax * pageSize);
+  const to = Math.max(from, last);
+  const name = sourceName(of);
+  const source = to > from ? connector.source(product, { from: at, to }, name) : undefined;
+  const pages = Math.ceil((to - from) / pageSize);
+  const gaps = checkpoint?.harvest.gaps.length ?? 0;
+  const trades = checkpoint?.trades ?? 0;
+  return { ...of, name, begin, from, to, pages, gaps, trades, source };
+}
+
+/** The newest id; for a name that it does not know, what to do about it. */
+async function latestOf(
+  product: string,
+  connector: Connector,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  try {
+    return await connector.latest(product, signal);
+  } catch (cause) {
+    if (Object(cause).code !== 'PRODUCT_UNKNOWN') throw cause;
+    const message = `${product}: ${connector.name} has no such product`;
+    const remedy = '"ingest products --dry-run" shows those it has';
+    throw ingestError('PRODUCT_UNKNOWN', `${message}; ${remedy}`, { cause });
+  }
+}
+
+async function generationOf(
+  product: string,
+  book: ProductLedger,
+  { fullRefresh }: Wish,
+  isDry: boolean,
+  signal: AbortSignal,
+): Promise<number> {
+  if (!isDry && fullRefresh) return book.beginRefresh(product, signal);
+  const { current, building } = isDry
+    ? await book.generations(product, signal)
+    : await book.begin(product, signal);
+  return fullRefresh ? (building ?? current + 1) : current;
+}
+
+/** A history is only ever continued: what lies before its beginning takes a new one. */
+function checkBegin(product: string, wanted: number, begun: number): void {
+  if (wanted >= begun) return;
+  const message = `${product}: begun at trade ${begun}, and --since asks for ${wanted} on`;
+  throw ingestError('PRODUCT_BEGUN_LATER', `${message}; add --full-refresh to begin earlier`);
+}
+
+export type ProductStatus = 'waiting' | 'running' | 'done' | 'failed' | 'skipped' | 'stopped';
+
+/** How a product stands, or ended. */
+export interface ProductOutcome {
+  readonly product: string;
+  readonly status: ProductStatus;
+  /** Why it failed, was stopped or was skipped. */
+  readonly reason: string | undefined;
+  /** Its code, for a failure that has one. */
+  readonly code: string | undefined;
+  /** Trades committed by this run. */
+  readonly trades: number;
+  /** Trades committed by all runs of this generation. */
+  readonly tradesInAll: number;
+  /** The first id that is not committed yet. */
+  readonly nextId: number;
+  /** One above the newest id that was to be fetched. */
+  readonly toId: number;
+  /** Parts of the history that are noted as missing. */
+  readonly gaps: number;
+  readonly generation: number;
+}
+
+const none = { reason: undefined, code: undefined, trades: 0, tradesInAll: 0, nextId: 0, toId: 0 };
+
+/** A store that was away is asked again in so many rounds of a run. */
+const againMax = 5;
+
+/** Keeps the outcome of one product, over many rounds. */
+export class ProductTally {
+  #outcome: ProductOutcome;
+  /** Trades that earlier runs had committed; undefined until that is known. */
+  #before: { readonly generation: number; readonly trades: number } | undefined;
+
+  #again = 0;
+
+  constructor(product: string) {
+    this.#outcome = { product, status: 'waiting', ...none, gaps: 0, generation: 0 };
+  }
+
+  get outcome(): ProductOutcome {
+    return this.#outcome;
+  }
+
+  begin(plan: ProductPlan): void {
+    const { from: nextId, to: toId, gaps, generation, trades } = plan;
+    if (this.#before?.generation !== generation) this.#before = { generation, trades };
+    this.#set({ status: 'running', nextId, toId, gaps, generation, tradesInAll: trades });
+  }
+
+  note(checkpoint: ProductCheckpoint, { idOf }: Pick<Connector, 'idOf'>): void {
+    const { harvest, trades } = checkpoint;
+    this.#set({
+      trades: trades - (this.#before?.trades ?? 0),
+      tradesInAll: trades,
+      nextId: idOf(harvest.position),
+      gaps: harvest.gaps.length,
+    });
+  }
+
+  /** Whether a failure that will pass by itself is worth another round. */
+  tryAgain(): boolean {
+    this.#again += 1;
+    return this.#again <= againMax;
+  }
+
+  finish(): void {
+    this.#set({ status: 'done', reason: undefined });
+  }
+
+  stop(reason: 'interrupted' | 'max_requests'): void {
+    this.#set({ status: 'stopped', reason });
+  }
+
+  skip(): void {
+    this.#set({ status: 'skipped', reason: 'locked_by_another_worker' });
+  }
+
+  fail(error: unknown): void {
+    const { message = String(error), code } = Object(error) as { message?: string; code?: unknown };
+    const known = typeof code === 'string' ? code : undefined;
+    this.#set({ status: 'failed', reason: message, code: known });
+  }
+
+  #set(change: Partial<ProductOutcome>): void {
+    this.#outcome = { ...this.#outcome, ...change };
+  }
+}

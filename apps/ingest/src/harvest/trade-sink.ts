@@ -1,0 +1,144 @@
+import {
+  type Clock,
+  fenced,
+  type HarvestBatch,
+  type HarvestCheckpoint,
+  type HarvestFence,
+  type HarvestSink,
+  type Json,
+  SpillwayError,
+  type Store,
+} from 'spillway';
+import type { TradePosition } from '../connectors/connector.ts';
+import type { TradePage } from '../connectors/trade-page.ts';
+import type { Folder } from '../files/folder.ts';
+import { type RawFile, writeRawFile } from '../files/raw-file.ts';
+import {
+  checkpointRecord,
+  type ProductCheckpoint,
+  type ProductGeneration,
+  ProductLedger,
+  readCheckpoint,
+} from './ledger.ts';
+
+export interface TradeSinkOptions {
+  readonly store: Store;
+  readonly folder: Folder;
+  readonly book: ProductLedger;
+  /** The first id at or after a position. */
+  readonly idOf: (position: TradePosition) => number;
+  /** Noted in each checkpoint. */
+  readonly runId: string;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+}
+
+/** What the sink has to know of a source beside its name. */
+export interface SinkSource extends ProductGeneration {
+  readonly begin: TradePosition;
+}
+
+/**
+ * Makes a batch one raw file, and then, in one fenced commit, the checkpoint and the line of the
+ * ledger that names the file. A crash in between leaves a file that nobody knows of, until
+ * somebody cleans. The number of the lease is in the name of the file, so that whoever has slept
+ * through its lease replaces nothing that counts.
+ */
+export class TradeSink implements HarvestSink<TradePage, TradePosition> {
+  readonly #options: TradeSinkOptions;
+  /** By the name of the source: what this run harvests. */
+  readonly #sources = new Map<string, SinkSource>();
+  /** By the name of the source, as it was last read or committed. */
+  readonly checkpoints: Map<string, ProductCheckpoint> = new Map();
+  /** Trades committed since this sink was made. */
+  trades = 0;
+
+  constructor(options: TradeSinkOptions) {
+    this.#options = options;
+  }
+
+  /** To be told before a source is harvested. */
+  add(name: string, source: SinkSource): void {
+    this.#sources.set(name, source);
+  }
+
+  async load(
+    source: string,
+    signal: AbortSignal,
+  ): Promise<HarvestCheckpoint<TradePosition> | undefined> {
+    const name = ProductLedger.checkpointName(source);
+    const { records } = await this.#options.store.read([name], { signal });
+    if (records[0] === undefined) return undefined;
+    const checkpoint = readCheckpoint(name, records[0].value);
+    this.checkpoints.set(source, checkpoint);
+    return checkpoint.harvest;
+  }
+
+  async commit(
+    batch: HarvestBatch<TradePage, TradePosition>,
+    checkpoint: HarvestCheckpoint<TradePosition>,
+    fence: HarvestFence,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, book } = this.#options;
+    const of = this.#sources.get(batch.source) as SinkSource;
+    const name = ProductLedger.checkpointName(batch.source);
+    let file: RawFile | undefined;
+    // Refused once, it may be an earlier attempt of the same commit that has arrived meanwhile.
+    for (let looks = 0; looks < 2; looks += 1) {
+      const guard = await book.guard(of, signal);
+      const { records } = await store.read([name], { signal });
+      const stored = records[0] && readCheckpoint(name, records[0].value);
+      const { commits, fence: newest } = checkpoint;
+      if (stored?.harvest.commits === commits && stored.harvest.fence === newest) {
+        this.checkpoints.set(batch.source, stored);
+        return;
+      }
+      if ((stored?.harvest.commits ?? 0) !== commits - 1) break;
+      file ??= await this.#write(batch, { ...of, fence: fence.fence }, signal);
+      const next = this.#next(stored, of, checkpoint, file);
+      const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
+      const changes = [guard, change, ...ledgerLine(batch.source, commits, file)];
+      if ((await store.commit(fenced(fence, changes), { signal })) === undefined) continue;
+      this.checkpoints.set(batch.source, next);
+      this.trades += file?.trades ?? 0;
+      return;
+    }
+    const message = `${batch.source}: another holder of the lease has taken over`;
+    throw new SpillwayError('HARVEST_STALE', message);
+  }
+
+  #next(
+    stored: ProductCheckpoint | undefined,
+    of: SinkSource,
+    harvest: HarvestCheckpoint<TradePosition>,
+    file: RawFile | undefined,
+  ): ProductCheckpoint {
+    const { runId, clock } = this.#options;
+    return {
+      harvest,
+      begin: stored?.begin ?? of.begin,
+      trades: (stored?.trades ?? 0) + (file?.trades ?? 0),
+      highestId: Math.max(stored?.highestId ?? 0, file?.lastId ?? 0),
+      runId,
+      updatedAt: new Date(clock.now()).toISOString(),
+    };
+  }
+
+  async #write(
+    batch: HarvestBatch<TradePage, TradePosition>,
+    { exchange, product, generation, fence }: SinkSource & { readonly fence: number },
+    signal: AbortSignal,
+  ): Promise<RawFile | undefined> {
+    const { folder, idOf } = this.#options;
+    const ids = { from: idOf(batch.from), to: idOf(batch.to) };
+    const range = { exchange, product, generation, fence, ...ids };
+    const pages = batch.pages.flatMap(({ rows }) => rows);
+    return pages.length === 0 ? undefined : await writeRawFile(folder, range, pages, signal);
+  }
+}
+
+function ledgerLine(source: string, commit: number, file: RawFile | undefined) {
+  if (file === undefined) return [];
+  return [{ name: ProductLedger.ledgerName(source, commit), value: file as unknown as Json }];
+}

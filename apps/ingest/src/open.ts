@@ -1,0 +1,202 @@
+import { mkdir } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import {
+  type Clock,
+  type Random,
+  Retry,
+  SharedBreaker,
+  SharedBucket,
+  SpillwayError,
+  SqliteFile,
+  SqliteStore,
+  type Store,
+  systemRandom,
+  type Task,
+  wallClock,
+} from 'spillway';
+import { SettingsError } from 'spillway-cli';
+import type { Connector, ConnectorOptions } from './connectors/connector.ts';
+import { openConnector } from './connectors/open.ts';
+import type { Folder } from './files/folder.ts';
+import { Harvester, type HarvestRequest, QuotaBucket } from './harvest/harvester.ts';
+import { ProductLedger } from './harvest/ledger.ts';
+import type { Transformer } from './harvest/transformer.ts';
+import type { Settings } from './settings.ts';
+import type { TradeTable } from './table/trade-table.ts';
+
+export interface IngestOptions {
+  readonly settings: Settings;
+  /** Where the keys of a bucket are: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal | undefined;
+  /** Requests to the exchange, in all. @default any number */
+  readonly maxRequests?: number | undefined;
+  /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
+  readonly batchMsMax?: number | undefined;
+  /** How long a lock outlives its process, in milliseconds. @default as it is set */
+  readonly leaseMs?: number | undefined;
+  /** The first pause of the breaker, in milliseconds. @default 10,000 */
+  readonly cooldownMs?: number | undefined;
+  /** Its `now` is UNIX time in milliseconds. @default the system's */
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** All that commands work with. Dispose it at the end. */
+export interface Ingest extends AsyncDisposable {
+  readonly settings: Settings;
+  readonly connector: Connector;
+  readonly store: Store;
+  readonly folder: Folder;
+  readonly book: ProductLedger;
+  readonly bucket: QuotaBucket;
+  readonly breaker: SharedBreaker;
+  readonly clock: Clock;
+  harvester(request: HarvestRequest): Harvester;
+  /** Opened when it is first asked for. */
+  table(): Promise<TradeTable>;
+  transformer(): Promise<Transformer>;
+}
+
+/** How often a request that no harvest makes is tried. */
+const attemptsMax = 10;
+/** Waits for the tokens of one process; a harvest has one waiter, plans one for each product. */
+const waitersMax = 10_000;
+
+/** Commits to a SQLite file that may wait, and how long one waits for other processes. */
+const commitsMax = 1_000;
+const commitMsMax = 10_000;
+
+/** Opens the store, the folder and the way to the exchange; nothing is asked of it yet. */
+export async function openIngest(options: IngestOptions): Promise<Ingest> {
+  const { settings, signal, clock = wallClock, random = systemRandom } = options;
+  await using stack = new AsyncDisposableStack();
+  const store = await openStore(settings, stack, signal);
+  // The rate that the guard keeps is the connector's, so that comes first.
+  const guard: Guard = (request, caller) => guarded(request, caller);
+  const connector = stack.use(openConnector(settings, { guard }));
+  const shared = { store, name: `ingest/${connector.name}`, clock, random };
+  const ratePerSecond = settings.ratePerSecond ?? connector.rate.ratePerSecond;
+  const tokens = stack.use(new SharedBucket({ ...shared, ratePerSecond, queueMax: waitersMax }));
+  const { cooldownMs } = options;
+  const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs }));
+  const bucket = new QuotaBucket(tokens, options.maxRequests ?? Infinity);
+  const guarded = guardOf({ bucket, breaker, clock, random });
+  const folder = await openFolder(options, stack);
+  const book = new ProductLedger(store, connector.name);
+  const { leaseMs = settings.leaseSeconds * 1000 } = options;
+  const common = { store, book, leaseMs, clock, random };
+  const { mode, workers, chunkConcurrency, limit } = settings;
+  const tuning = { mode, workers, chunkConcurrency, limit, batchMsMax: options.batchMsMax };
+  const harvesting = { ...common, ...tuning, connector, folder, bucket, breaker };
+  let table: Promise<TradeTable> | undefined;
+  const held = stack.move();
+  const theTable = (): Promise<TradeTable> => {
+    table ??= openTable(folder, connector).then((opened) => held.use(opened));
+    return table;
+  };
+  return {
+    ...{ settings, connector, store, folder, book, bucket, breaker, clock },
+    harvester: (request) => new Harvester(harvesting, request),
+    table: theTable,
+    async transformer() {
+      const { Transformer } = await import('./harvest/transformer.ts');
+      return new Transformer({ ...common, table: await theTable() });
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+/** DuckDB is loaded with it, so only where it is needed. */
+async function openTable(folder: Folder, { name, lineSql }: Connector): Promise<TradeTable> {
+  const { TradeTable } = await import('./table/trade-table.ts');
+  return await TradeTable.open({ folder, lines: { [name]: lineSql } });
+}
+
+async function openFolder(
+  { settings, environment }: IngestOptions,
+  stack: AsyncDisposableStack,
+): Promise<Folder> {
+  const { s3Bucket, s3Prefix: prefix, s3Endpoint, s3Region, data } = settings;
+  if (s3Bucket === undefined) {
+    const { LocalFolder } = await import('./files/folder.ts');
+    return stack.use(await LocalFolder.open(data));
+  }
+  const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
+    environment;
+  if (accessKeyId === '' || secretAccessKey === '') {
+    const keys = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
+    throw new SettingsError(`s3Bucket: its keys must be in the environment, as ${keys}`);
+  }
+  const region = s3Region ?? environment.AWS_REGION ?? 'us-east-1';
+  const server = s3Endpoint ?? `https://s3.${region}.amazonaws.com`;
+  const { S3Folder } = await import('./files/s3-folder.ts');
+  const keys = { accessKeyId, secretAccessKey };
+  const endpoint = `${server}/${s3Bucket}`;
+  return stack.use(await S3Folder.open({ endpoint, prefix, region, ...keys }));
+}
+
+async function openStore(
+  { store: url }: Settings,
+  stack: AsyncDisposableStack,
+  signal: AbortSignal | undefined,
+): Promise<Store> {
+  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  try {
+    if (path === undefined) {
+      const { openDatabase } = await import('spillway-sql');
+      const database = stack.use(await openDatabase<unknown>(url));
+      return stack.use(await database.store(signal));
+    }
+    await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+    const file = stack.use(
+      await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, deadlineMs: commitMsMax }),
+    );
+    return stack.use(await SqliteStore.open({ file }));
+  } catch (cause) {
+    const place = path ?? new URL(url).host;
+    const { message } = cause as Error;
+    const fault = { code: 'STORE_UNUSABLE', status: 500, retryable: false };
+    throw new SpillwayError(fault, `the store ${place} cannot be used: ${message}`, { cause });
+  }
+}
+
+type Guard = NonNullable<ConnectorOptions['guard']>;
+
+interface Guards {
+  readonly bucket: QuotaBucket;
+  readonly breaker: SharedBreaker;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** What no harvest asks passes the same breaker and takes the same tokens. */
+function guardOf({ bucket, breaker, clock, random }: Guards): Guard {
+  const retry = new Retry({ attemptsMax, backoffMs: 500, clock, random });
+  return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
+    let failure: unknown;
+    const attempt: Task<T> = (caller) =>
+      breaker.run(
+        async (limit) => {
+          await bucket.take(1, { signal: limit });
+          try {
+            return await request(limit);
+          } catch (error) {
+            failure = error;
+            if (error instanceof SpillwayError && error.status === 429) {
+              bucket.slow({ retryAfterMs: error.retryAfterMs });
+            }
+            throw error;
+          }
+        },
+        { signal: caller },
+      );
+    try {
+      return await retry.run(attempt, { signal });
+    } catch (error) {
+      // Why it was asked no more matters less than what it had answered.
+      const isOurs = ['BREAKER_OPEN', 'BUDGET_SPENT'].includes(Object(error).code);
+      throw isOurs && failure !== undefined ? failure : error;
+    }
+  };
+}

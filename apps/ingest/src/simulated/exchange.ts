@@ -1,0 +1,346 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
+import { constants, gzip } from 'node:zlib';
+import { type Clock, type Random, seededRandom, systemClock } from 'spillway';
+import { check, checkInteger, checkNumber } from 'spillway/internal';
+import {
+  dialectOf,
+  type ExchangeReply,
+  type ExchangeRequest,
+  json,
+  type Market,
+} from './dialects.ts';
+import { SimulatedProduct, type SimulatedProductOptions, type SimulatedTrade } from './product.ts';
+
+/** What goes wrong with a request, if anything does. */
+export type Trouble = 'error' | 'hang' | 'reset' | 'truncated' | 'garbled';
+
+export interface ExchangeTrouble {
+  /** The share of requests answered 500, 502, 503 or 504; each share from 0 to 1. @default 0 */
+  readonly error?: number | undefined;
+  /** The share that is never answered. @default 0 */
+  readonly hang?: number | undefined;
+  /** The share whose connection is reset before the answer. @default 0 */
+  readonly reset?: number | undefined;
+  /** The share whose connection ends in the middle of the body. @default 0 */
+  readonly truncated?: number | undefined;
+  /** The share answered 200 with a page of HTML, or with half of the JSON. @default 0 */
+  readonly garbled?: number | undefined;
+  /** Of each `every` requests the first `length` are answered 503. @default none */
+  readonly burst?: { readonly every: number; readonly length: number } | undefined;
+}
+
+export interface ExchangeLatency {
+  /** Milliseconds, on average; from 0. */
+  readonly meanMs: number;
+  /** How long the tail is: 0 for none; with 1, one answer in 100 takes 6 means. @default 1 */
+  readonly sigma?: number | undefined;
+}
+
+const kinds: readonly Trouble[] = ['error', 'hang', 'reset', 'truncated', 'garbled'];
+
+/** The trouble with its rules kept. */
+export function checkedTrouble(trouble: ExchangeTrouble): ExchangeTrouble {
+  const shares = kinds.map((kind) => trouble[kind] ?? 0);
+  for (const [at, share] of shares.entries()) checkNumber(kinds[at] as string, share, 0, 1);
+  const sum = shares.reduce((total, share) => total + share, 0);
+  check(sum <= 1, 'trouble', 'shares of 1 in all', sum);
+  if (trouble.burst !== undefined) {
+    checkInteger('burst.every', trouble.burst.every, 1);
+    checkInteger('burst.length', trouble.burst.length, 0, trouble.burst.every);
+  }
+  return trouble;
+}
+
+/** What happens to the request of that number. */
+export function troubleOf(
+  trouble: ExchangeTrouble,
+  request: number,
+  random: Random,
+): Trouble | undefined {
+  const { every, length } = trouble.burst ?? { every: 1, length: 0 };
+  if (request % every < length) return 'error';
+  let left = random();
+  for (const kind of kinds) {
+    left -= trouble[kind] ?? 0;
+    if (left < 0) return kind;
+  }
+  return undefined;
+}
+
+/** How long an answer takes: log-normal. */
+export function latencyMs({ meanMs, sigma = 1 }: ExchangeLatency, random: Random): number {
+  const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  return meanMs * Math.exp(sigma * normal - (sigma * sigma) / 2);
+}
+
+export interface ExchangeRate {
+  /** Requests that are let through each second; above 0. */
+  readonly ratePerSecond: number;
+  /** How many of them may come at once; an integer from 1. */
+  readonly burst: number;
+}
+
+/** One request too many. */
+export interface Overrun {
+  /** Milliseconds since the exchange was opened. */
+  readonly atMs: number;
+  /** How many came in the second before, itself counted. */
+  readonly inSecond: number;
+}
+
+const overrunsMax = 100;
+
+/** A token bucket that is full at first, and counts of the requests that came. */
+class RateMeter {
+  readonly #rate: ExchangeRate | undefined;
+  #tokens: number;
+  #filledAt = 0;
+  /** Times of the requests of the last second, oldest first. */
+  readonly #arrivals: number[] = [];
+  requests = 0;
+  refused = 0;
+  mostInSecond = 0;
+  /** The first 100. */
+  readonly overruns: Overrun[] = [];
+
+  constructor(rate: ExchangeRate | undefined) {
+    if (rate !== undefined) {
+      const { ratePerSecond, burst } = rate;
+      check(ratePerSecond > 0, 'ratePerSecond', 'a number above 0', ratePerSecond);
+      checkInteger('burst', burst, 1);
+    }
+    this.#rate = rate;
+    this.#tokens = rate?.burst ?? Infinity;
+  }
+
+  /** Counts a request; gives the milliseconds until it would be let through, 0 if it is. */
+  arrive(now: number): number {
+    while ((this.#arrivals[0] ?? Infinity) <= now - 1000) this.#arrivals.shift();
+    this.#arrivals.push(now);
+    this.requests += 1;
+    this.mostInSecond = Math.max(this.mostInSecond, this.#arrivals.length);
+    if (this.#rate === undefined) return 0;
+    const { ratePerSecond, burst } = this.#rate;
+    const filled = ((now - this.#filledAt) / 1000) * ratePerSecond;
+    this.#tokens = Math.min(burst, this.#tokens + filled);
+    this.#filledAt = now;
+    if (this.#tokens >= 1) {
+      this.#tokens -= 1;
+      return 0;
+    }
+    this.refused += 1;
+    const overrun = { atMs: now, inSecond: this.#arrivals.length };
+    if (this.overruns.length < overrunsMax) this.overruns.push(overrun);
+    return ((1 - this.#tokens) / ratePerSecond) * 1000;
+  }
+}
+
+export interface ExchangeOptions {
+  readonly products: readonly SimulatedProductOptions[];
+  /** Of chance in latency and trouble; an integer. @default 1 */
+  readonly seed?: number | undefined;
+  /** Requests above it are answered 429. @default no limit */
+  readonly rate?: ExchangeRate | undefined;
+  /** How long answers take. @default no time */
+  readonly latency?: ExchangeLatency | undefined;
+  /** What goes wrong. @default nothing */
+  readonly trouble?: ExchangeTrouble | undefined;
+  /** Packs answers for those who accept gzip. @default false */
+  readonly compresses?: boolean | undefined;
+  /** Where it listens. @default '127.0.0.1' */
+  readonly host?: string | undefined;
+  /** The port; 0 for any that is free. @default 0 */
+  readonly port?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface ExchangeStats {
+  /** All that came, also those refused. */
+  readonly requests: number;
+  /** Answered 429: each a moment at which the limit was exceeded. */
+  readonly refused: number;
+  /** The first 100 of these moments. */
+  readonly overruns: readonly Overrun[];
+  /** The most requests that came within any second. */
+  readonly mostInSecond: number;
+  /** How often each trouble was made. */
+  readonly troubles: Readonly<Record<Trouble, number>>;
+  /** Requests that wait for their answer, those that hang included. */
+  readonly open: number;
+}
+
+const pack = promisify(gzip);
+const errorStatuses = [500, 502, 503, 504];
+const html = Buffer.from('<html><head><title>Just a moment...</title></head></html>');
+
+/** Opens an exchange that looks like Coinbase, Kraken and Binance at once. */
+export async function startExchange(options: ExchangeOptions): Promise<Exchange> {
+  const exchange = new Exchange(options);
+  await exchange.listen();
+  return exchange;
+}
+
+/** A simulated exchange on a real port; every trade it ever tells can be known beforehand. */
+export class Exchange implements AsyncDisposable {
+  readonly #options: ExchangeOptions;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #market: Market;
+  readonly #meter: RateMeter;
+  readonly #server: Server;
+  readonly #startedAt: number;
+  readonly #troubles: Record<Trouble, number> = {
+    error: 0,
+    hang: 0,
+    reset: 0,
+    truncated: 0,
+    garbled: 0,
+  };
+  /** May be changed at any time. */
+  trouble: ExchangeTrouble;
+  #open = 0;
+
+  constructor(options: ExchangeOptions) {
+    const { seed = 1, trouble = {}, port = 0, clock = systemClock } = options;
+    checkInteger('seed', seed, Number.MIN_SAFE_INTEGER);
+    checkInteger('port', port, 0, 65_535);
+    checkNumber('latency.meanMs', options.latency?.meanMs ?? 0, 0, 1e9);
+    checkNumber('latency.sigma', options.latency?.sigma ?? 1, 0, 10);
+    const list = options.products.map((product) => new SimulatedProduct(product));
+    const products = new Map(list.map((product) => [product.id, product]));
+    check(products.size === list.length, 'products', 'each of its own id', [...products.keys()]);
+    this.#options = options;
+    this.#clock = clock;
+    this.#random = seededRandom(seed);
+    this.#startedAt = clock.now();
+    this.#meter = new RateMeter(options.rate);
+    this.#market = { products, endOf: (product) => product.endAt(this.#ms()) };
+    this.trouble = checkedTrouble(trouble);
+    this.#server = createServer((request, response) => this.#serve(request, response));
+    this.#server.keepAliveTimeout = 60_000;
+  }
+
+  async listen(): Promise<void> {
+    const { host = '127.0.0.1', port = 0 } = this.#options;
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening');
+  }
+
+  get url(): string {
+    const { address, port } = this.#server.address() as AddressInfo;
+    return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
+  }
+
+  get stats(): ExchangeStats {
+    const { requests, refused, overruns, mostInSecond } = this.#meter;
+    const troubles = { ...this.#troubles };
+    return { requests, refused, overruns, mostInSecond, troubles, open: this.#open };
+  }
+
+  /** The trade of that id, whether it is out already or not; undefined if it never will be. */
+  truth(product: string, id: number): SimulatedTrade | undefined {
+    const one = this.product(product);
+    return one.has(id) ? one.trade(id) : undefined;
+  }
+
+  /** The newest id of a product; one below its first while it has no trade. */
+  latest(product: string): number {
+    return this.#market.endOf(this.product(product)) - 1;
+  }
+
+  product(id: string): SimulatedProduct {
+    const product = this.#market.products.get(id);
+    check(product !== undefined, 'product', [...this.#market.products.keys()].join(' or '), id);
+    return product;
+  }
+
+  async close(): Promise<void> {
+    if (!this.#server.listening) return;
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #ms(): number {
+    return this.#clock.now() - this.#startedAt;
+  }
+
+  #serve(message: IncomingMessage, response: ServerResponse): void {
+    const url = message.url ?? '/';
+    const mark = url.indexOf('?');
+    const path = mark < 0 ? url : url.slice(0, mark);
+    const query = new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));
+    const request = { path, query, headers: message.headers };
+    message.resume();
+    if (path === '/simulation') {
+      send(response, json(200, this.stats));
+      return;
+    }
+    const waitMs = this.#meter.arrive(this.#ms());
+    if (waitMs === 0) this.#admit(request, response);
+    else send(response, dialectOf(path).limited(Math.max(1, Math.ceil(waitMs / 1000))));
+  }
+
+  #admit(request: ExchangeRequest, response: ServerResponse): void {
+    const trouble = troubleOf(this.trouble, this.#meter.requests - 1, this.#random);
+    if (trouble !== undefined) this.#troubles[trouble] += 1;
+    const delayMs = trouble === 'hang' ? Infinity : this.#delayMs(request);
+    const answer = () => this.#answer(request, response, trouble);
+    this.#open += 1;
+    const timer = delayMs === 0 ? undefined : this.#clock.after(delayMs, answer);
+    response.once('close', () => {
+      this.#open -= 1;
+      timer?.[Symbol.dispose]();
+    });
+    if (timer === undefined) answer();
+  }
+
+  #delayMs(request: ExchangeRequest): number {
+    const { latency } = this.#options;
+    if (latency === undefined) return 0;
+    const product = this.#market.products.get(dialectOf(request.path).productOf(request) ?? '');
+    return latencyMs(latency, this.#random) * (product?.slowness ?? 1);
+  }
+
+  #answer(request: ExchangeRequest, response: ServerResponse, trouble: Trouble | undefined): void {
+    const reply = dialectOf(request.path).answer(request, this.#market);
+    const half = reply.body.subarray(0, reply.body.length / 2);
+    if (trouble === 'reset') {
+      response.socket?.resetAndDestroy();
+    } else if (trouble === 'error') {
+      const status = errorStatuses[Math.floor(this.#random() * errorStatuses.length)] as number;
+      send(response, json(status, { message: 'Internal server error' }));
+    } else if (trouble === 'truncated') {
+      response.writeHead(reply.status, { 'content-length': reply.body.length });
+      response.write(half, () => response.socket?.destroy());
+    } else if (trouble === 'garbled') {
+      send(response, { status: 200, body: this.#random() < 0.5 ? html : half });
+    } else if (this.#options.compresses && accepts(request)) {
+      void this.#sendPacked(response, reply);
+    } else {
+      send(response, reply);
+    }
+  }
+
+  async #sendPacked(response: ServerResponse, reply: ExchangeReply): Promise<void> {
+    const body = await pack(reply.body, { level: constants.Z_BEST_SPEED });
+    send(response, { ...reply, body, headers: { ...reply.headers, 'content-encoding': 'gzip' } });
+  }
+}
+
+function accepts({ headers }: ExchangeRequest): boolean {
+  return String(headers['accept-encoding'] ?? '').includes('gzip');
+}
+
+function send(response: ServerResponse, { status, body, headers }: ExchangeReply): void {
+  const type = body === html ? 'text/html' : 'application/json; charset=utf-8';
+  response.writeHead(status, { 'content-type': type, 'content-length': body.length, ...headers });
+  response.end(body);
+}

@@ -1,0 +1,247 @@
+import { Gate } from 'spillway';
+import { check, checkInteger } from 'spillway/internal';
+import type { LineSql } from '../connectors/connector.ts';
+import { ingestError } from '../errors.ts';
+import type { Folder } from '../files/folder.ts';
+import type { RawEntry } from '../files/raw-file.ts';
+import { Engine, type EngineOptions, engineError } from './engine.ts';
+import {
+  emptyManifest,
+  keyOf,
+  type Manifest,
+  ManifestChain,
+  TableDraft,
+  type TableFile,
+} from './manifest.ts';
+import { Merge } from './merge.ts';
+import { joinedRows } from './straight-run.ts';
+import { type QueryOptions, type QueryResult, runQuery, TableView } from './view.ts';
+
+export interface TradeTableOptions {
+  readonly folder: Folder;
+  /** How the raw lines of each exchange are read, by its name. */
+  readonly lines: Readonly<Record<string, LineSql>>;
+  /** How much DuckDB may hold in memory before it uses the disk, in MB; from 64, default 128. */
+  readonly memoryMb?: number | undefined;
+  /** How many threads DuckDB may use; from 1, default 2. */
+  readonly threads?: number | undefined;
+  /** How many manifests are kept for readers of older states; from 1, default 10. */
+  readonly manifestsMax?: number | undefined;
+}
+
+/** The lease under which the table is changed: a `Lease` is one. */
+export interface TableFence {
+  readonly fence: number;
+  readonly signal: AbortSignal;
+}
+
+export interface Merged {
+  /** The version after it; the one before when there was nothing to do. */
+  readonly version: number;
+  /** Raw files that were new. */
+  readonly files: number;
+  /** Lines read from them. */
+  readonly read: number;
+  /** How many trades more the table has than before. */
+  readonly added: number;
+  /** Days of products that were written. */
+  readonly partitions: number;
+}
+
+/**
+ * The curated trades: Parquet files by exchange, product and day, and a manifest that names them.
+ * A change writes new files, then one manifest: whoever reads sees the state before or after it.
+ */
+export class TradeTable implements AsyncDisposable {
+  readonly folder: Folder;
+  readonly #lines: Readonly<Record<string, LineSql>>;
+  readonly #engine: EngineOptions;
+  readonly #chain: ManifestChain;
+  readonly #writing = new Gate({ limit: 1, queueMax: 16 });
+  readonly #reading = new Gate({ limit: 2, queueMax: 16 });
+  #manifest: Manifest = emptyManifest;
+
+  private constructor(options: TradeTableOptions) {
+    const { folder, lines, memoryMb = 128, threads = 2, manifestsMax = 10 } = options;
+    checkInteger('memoryMb', memoryMb, 64);
+    checkInteger('threads', threads, 1, 64);
+    checkInteger('manifestsMax', manifestsMax, 1, 1000);
+    this.folder = folder;
+    this.#lines = lines;
+    this.#engine = { memoryMb, threads, scratch: folder.scratch };
+    this.#chain = new ManifestChain(folder, manifestsMax);
+  }
+
+  /** Rejects with `TABLE_CORRUPT` or `TABLE_FUTURE` if the manifest cannot be understood. */
+  static async open(options: TradeTableOptions, signal?: AbortSignal): Promise<TradeTable> {
+    const table = new TradeTable(options);
+    await table.refresh(signal);
+    return table;
+  }
+
+  /** The newest state, as it was last read or written. */
+  get manifest(): Manifest {
+    return this.#manifest;
+  }
+
+  /** Looks for a newer state, which another process may have made. */
+  async refresh(signal?: AbortSignal): Promise<Manifest> {
+    const found = await this.#chain.load(undefined, signal);
+    if (found.version >= this.#manifest.version) this.#manifest = found;
+    return this.#manifest;
+  }
+
+  /**
+   * Adds what the table has not yet, in one atomic change; entries that it has are passed over. A
+   * newer generation of a product takes the place of the one before: give all its entries then.
+   */
+  async merge(entries: readonly RawEntry[], fence: TableFence): Promise<Merged> {
+    return await this.#mergeInto(entries, fence, false);
+  }
+
+  /** Makes the products that these entries are of anew, from these entries and nothing else. */
+  async rebuild(entries: readonly RawEntry[], fence: TableFence): Promise<Merged> {
+    return await this.#mergeInto(entries, fence, true);
+  }
+
+  /** Joins the files of each day; returns by how many files the table got smaller. */
+  async compact(fence: TableFence): Promise<number> {
+    using _turn = await this.#writing.enter(fence);
+    const draft = await this.#begin(fence);
+    const groups = [...Map.groupBy(draft.before.files, ({ date, ...of }) => `${keyOf(of)} ${date}`)]
+      .flatMap(([, files]) => joinable(files))
+      .filter((files) => files.length > 1);
+    if (groups.length === 0) return 0;
+    await this.#write(draft, fence, async (merge) => {
+      for (const files of groups) await merge.join(files[0] as TableFile, files);
+    });
+    return draft.before.files.length - this.#manifest.files.length;
+  }
+
+  /** Reads the view `trades`; refuses whatever writes, or reaches for anything else. */
+  async query(sql: string, options: QueryOptions = {}): Promise<QueryResult> {
+    const { rowsMax = 10_000, version, signal } = options;
+    checkInteger('rowsMax', rowsMax, 1);
+    await using view = await this.view({ version, signal });
+    await view.lock();
+    return await runQuery(view, sql, rowsMax, signal);
+  }
+
+  /** One state of the table for SQL of our own: it may do anything. At most two at a time. */
+  async view(options: Omit<QueryOptions, 'rowsMax'> = {}): Promise<TableView> {
+    const { version, signal } = options;
+    const turn = await this.#reading.enter({ signal });
+    try {
+      const manifest =
+        version === undefined
+          ? await this.refresh(signal)
+          : await this.#chain.load(version, signal);
+      return await TableView.open(this.folder, manifest, this.#engine, turn, signal);
+    } catch (error) {
+      turn[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Files in the table's folder that are not its own; while there are any, nothing is written. */
+  async foreignFiles(signal?: AbortSignal): Promise<readonly string[]> {
+    return await this.#chain.foreign(signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // Whoever writes or reads has its own engine, and ends it by itself.
+    using _writing = await this.#writing.enter();
+  }
+
+  async #mergeInto(
+    entries: readonly RawEntry[],
+    fence: TableFence,
+    anew: boolean,
+  ): Promise<Merged> {
+    using _turn = await this.#writing.enter(fence);
+    const draft = await this.#begin(fence);
+    const rowsBefore = rowCount(draft.before);
+    const parts = [...Map.groupBy(entries, keyOf).values()]
+      .map((ofProduct) => this.#news(draft, ofProduct, anew))
+      .filter((news) => news.length > 0);
+    const all = parts.flat();
+    const read = all.reduce((sum, { trades }) => sum + trades, 0);
+    if (all.length > 0) {
+      await this.#write(draft, fence, async (merge) => {
+        for (const news of parts) {
+          const name = news[0] as RawEntry;
+          await merge.add(name, news, this.#lines[name.exchange] as LineSql);
+        }
+      });
+    }
+    const { version } = this.#manifest;
+    const added = all.length === 0 ? 0 : rowCount(this.#manifest) - rowsBefore;
+    return { version, files: all.length, read, added, partitions: draft.written.size };
+  }
+
+  /** Which entries of one product are to be read; what they replace is dropped from the draft. */
+  #news(draft: TableDraft, entries: readonly RawEntry[], anew: boolean): readonly RawEntry[] {
+    const name = entries[0] as RawEntry;
+    check(name.exchange in this.#lines, 'lines', `given for ${name.exchange}`, this.#lines);
+    const { generation = 0, mergedTo = 0 } = draft.product(name) ?? {};
+    const newest = Math.max(...entries.map((entry) => entry.generation));
+    const ofNewest = entries.filter((entry) => entry.generation === newest);
+    if (anew || newest > generation) {
+      draft.drop(name);
+      return ofNewest;
+    }
+    return newest < generation ? [] : ofNewest.filter(({ commit }) => commit > mergedTo);
+  }
+
+  async #begin({ fence, signal }: TableFence): Promise<TableDraft> {
+    checkInteger('fence', fence, 0);
+    await this.refresh(signal);
+    const { fence: newest, version } = this.#manifest;
+    if (fence < newest) {
+      const what = `${this.folder.place}/table: version ${version} was made under lease ${newest}`;
+      throw ingestError('TABLE_STALE', `${what}; ${fence} is older, and changes nothing`);
+    }
+    const [foreign] = await this.#chain.foreign(signal);
+    if (foreign !== undefined) {
+      const what = `${this.folder.place}/${foreign}: this file is not of the table`;
+      throw ingestError('TABLE_FOREIGN', `${what}; nothing was changed, move it elsewhere`);
+    }
+    return new TableDraft(this.#manifest);
+  }
+
+  async #write(
+    draft: TableDraft,
+    fence: TableFence,
+    work: (merge: Merge) => Promise<void>,
+  ): Promise<void> {
+    const { signal } = fence;
+    await using engine = await Engine.open(this.#engine);
+    try {
+      await work(new Merge(engine, this.folder, draft, signal));
+    } catch (error) {
+      throw engineError('TABLE_FAILED', `${this.folder.place}/table`, error);
+    }
+    signal.throwIfAborted();
+    this.#manifest = await this.#chain.commit(draft.before, draft.finish(fence.fence));
+    await this.#chain.prune(this.#manifest, signal);
+  }
+}
+
+/** Neighbours that make one file together. */
+function joinable(files: readonly TableFile[]): readonly (readonly TableFile[])[] {
+  const groups: TableFile[][] = [];
+  let rows = Infinity;
+  for (const file of files) {
+    if (rows + file.rows > joinedRows) {
+      groups.push([]);
+      rows = 0;
+    }
+    groups.at(-1)?.push(file);
+    rows += file.rows;
+  }
+  return groups;
+}
+
+function rowCount({ products }: Manifest): number {
+  return products.reduce((sum, { rows }) => sum + rows, 0);
+}
