@@ -28,7 +28,7 @@ const harvest = new Harvest<{ id: number }>({
 
 const sources = [trades('BTC', 5_001), trades('ETH', 2_001)];
 for (const signal of [AbortSignal.timeout(150), undefined]) {
-  for (const { source, status, checkpoint } of await harvest.run(sources, signal)) {
+  for (const { source, status, checkpoint } of await harvest.run(sources, { signal })) {
     console.log(`${source}: ${status}, ${checkpoint?.rows ?? 0} rows`);
   }
 }

@@ -76,7 +76,7 @@ class Desk {
       backoffMs: 5,
       backoffMsMax: 40,
     });
-    const [outcome] = await harvest.run([connector.source(product, range)], signal);
+    const [outcome] = await harvest.run([connector.source(product, range)], { signal });
     assert.equal(outcome?.status, 'done', String(outcome?.error));
     return outcome?.checkpoint;
   }

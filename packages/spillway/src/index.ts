@@ -29,7 +29,7 @@ export {
   type HeldLock,
 } from './document/file-lock.ts';
 export { Harvest, type HarvestStats } from './harvest/harvest.ts';
-export type { HarvestOptions } from './harvest/options.ts';
+export type { HarvestOptions } from './harvest/harvest.ts';
 export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest/run.ts';
 export {
   type HarvestBatch,
@@ -38,7 +38,7 @@ export {
   type HarvestGap,
   type HarvestSink,
   storeSink,
-} from './harvest/sink.ts';
+} from './harvest/source.ts';
 export {
   type CursorSourceOptions,
   cursorSource,

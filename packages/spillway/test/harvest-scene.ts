@@ -176,12 +176,14 @@ export interface Scene {
 export function scene(
   options: Partial<HarvestOptions<number>> & ServerOptions & { readonly seed?: number } = {},
 ): Scene {
+  const { seed = 1, latencyMs: _latency, errorShare: _share, ...rest } = options;
+  const { ratePerSecond: _rate, refuse: _refuse, ...own } = rest;
   const clock = new VirtualClock();
-  const random = seededRandom(options.seed ?? 1);
+  const random = seededRandom(seed);
   const server = new SimulatedServer(clock, random, options);
   const store = new MemoryStore({ clock });
   const sink = new CheckedSink(store);
   const bucket = new Bucket({ ratePerSecond: 100, queueMax: 10, clock });
-  const harvest = new Harvest<number>({ sink, store, bucket, clock, random, ...options });
+  const harvest = new Harvest<number>({ sink, store, bucket, clock, random, ...own });
   return { clock, random, server, store, sink, bucket, harvest };
 }

@@ -121,7 +121,9 @@ describe('Harvest', () => {
   it('stops when told to, with all that is complete committed and nothing left', async () => {
     const { clock, server, store, sink, harvest } = scene({ latencyMs: () => 300 });
     const stop = new AbortController();
-    const run = harvest.run([ids(server, 'a', 5_000), ids(server, 'b', 5_000)], stop.signal);
+    const run = harvest.run([ids(server, 'a', 5_000), ids(server, 'b', 5_000)], {
+      signal: stop.signal,
+    });
     await clock.advance(2_000);
     stop.abort(new Error('enough'));
     const outcomes = await run;
@@ -212,6 +214,20 @@ describe('Harvest', () => {
     const run = harvest.run([ids(server, 'a', 400)]);
     await clock.advance(12_000);
     assert.ok(server.arrivals.length < 30, `${server.arrivals.length} asked of a dead server`);
+    isDown = false;
+    const [outcome] = await clock.run(run);
+    assert.deepEqual([outcome?.status, outcome?.checkpoint?.gaps], ['done', []]);
+    assert.deepEqual(await rowsOf(store, 'a'), numbers(0, 400));
+  });
+
+  it('gives up no page for an outage of ten minutes: a probe is no attempt', async () => {
+    let isDown = true;
+    const refuse = () => {
+      if (isDown) throw failure(503);
+    };
+    const { clock, server, store, harvest } = scene({ refuse, attemptsMax: 4 });
+    const run = harvest.run([ids(server, 'a', 400)]);
+    await clock.advance(600_000);
     isDown = false;
     const [outcome] = await clock.run(run);
     assert.deepEqual([outcome?.status, outcome?.checkpoint?.gaps], ['done', []]);

@@ -192,7 +192,7 @@ export class Harvester {
       if (source !== undefined) sources.push(this.#prepared(plan, source));
       else if (await this.#finish(plan, signal)) again.push(plan.product);
     }
-    for (const outcome of await this.#harvest.run(sources, signal)) {
+    for (const outcome of await this.#harvest.run(sources, { signal })) {
       const plan = plans.get(outcome.source) as ProductPlan;
       if (await this.#settle(plan, outcome, signal)) again.push(plan.product);
     }

@@ -1,17 +1,121 @@
 import { untilAborted } from '../base/abort.ts';
 import { check } from '../base/check.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { field, retryAfterMsOf, statusOf } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
-import type { Runner } from '../base/task.ts';
+import {
+  anything,
+  type Filled,
+  flag,
+  instance,
+  integer,
+  maybe,
+  number,
+  oneOf,
+  or,
+  settle,
+} from '../base/options.ts';
+import { type Random, systemRandom } from '../base/random.ts';
+import type { Runner, RunOptions } from '../base/task.ts';
 import { Lane } from '../lane/lane.ts';
 import type { Permit } from '../lane/permit.ts';
 import { Breaker } from '../outbound/breaker.ts';
+import type { Store } from '../store/store.ts';
 import { HarvestLimit } from './limit.ts';
-import { type HarvestOptions, type HarvestSettings, harvestSettings } from './options.ts';
 import { type HarvestOutcome, HarvestRun, type HarvestSourceStats } from './run.ts';
-import type { HarvestSource } from './source.ts';
+import type { HarvestSink, HarvestSource } from './source.ts';
 import { type HarvestSlot, Notifier } from './window.ts';
+
+/** The rate of a harvest: a `Bucket`, a `SharedBucket`, or what wraps one. */
+export interface HarvestBucket {
+  take(n: number, options?: RunOptions): Promise<void>;
+  slow(told?: { readonly retryAfterMs?: number | undefined }): void;
+  readonly stats: { readonly ratePerSecond: number };
+}
+
+/** A `Breaker` or a `SharedBreaker`; one without a state has no probes. */
+export interface HarvestBreaker extends Runner {
+  readonly stats?: { readonly state: string };
+}
+
+export interface HarvestOptions<Row, Position extends Json = number> {
+  readonly sink: HarvestSink<Row, Position>;
+  /** Where the leases of the sources are kept. */
+  readonly store: Store;
+  /** The rate that all sources share, a `Bucket` or a `SharedBucket`. @default no rate */
+  readonly bucket?: HarvestBucket | undefined;
+  /** A `Breaker` or a `SharedBreaker`. @default a breaker of its own */
+  readonly breaker?: HarvestBreaker | undefined;
+  /**
+   * `prefix` commits what is complete from the start and notes in the gap ledger what had to be
+   * given up; `strict` commits whole batches, and a page that is given up ends its source.
+   * @default 'prefix'
+   */
+  readonly mode?: 'prefix' | 'strict' | undefined;
+  /** Asks for the gaps in the ledger again, before anything else. @default false */
+  readonly fillsGaps?: boolean | undefined;
+  /** How many sources are harvested at once; an integer from 1. @default 64 */
+  readonly sourcesMax?: number | undefined;
+  /** How many fetches of one source are in flight; an integer from 1. @default `inFlightMax` */
+  readonly pagesMax?: number | undefined;
+  /** How many fetches are in flight in all; an integer from 1. @default 1,000 */
+  readonly inFlightMax?: number | undefined;
+  /** Pages asked for and not committed, of all sources together; from 1. @default 1,000 */
+  readonly windowMax?: number | undefined;
+  /** How many pages are committed together; from 1 to `windowMax`. @default 100 or `windowMax` */
+  readonly batchPages?: number | undefined;
+  /** In `prefix` mode, how long a page waits for a fuller batch, in ms; from 0. @default 1,000 */
+  readonly batchMsMax?: number | undefined;
+  /** How often a page, or a commit, is tried in all; an integer from 1. @default 10 */
+  readonly attemptsMax?: number | undefined;
+  /** The longest wait after the first attempt, in ms; doubles each time. From 0. @default 500 */
+  readonly backoffMs?: number | undefined;
+  /** Where doubling ends, in milliseconds; from `backoffMs`. @default 30,000 or `backoffMs` */
+  readonly backoffMsMax?: number | undefined;
+  /** When a fetch, or a commit, is given up, in milliseconds; from 1. @default 30,000 */
+  readonly attemptMsMax?: number | undefined;
+  /** How many gaps the ledger of a source holds; one more ends it. From 0. @default 1,000 */
+  readonly gapsMax?: number | undefined;
+  /** For how long a lease lasts without being renewed, in ms; from 30. @default 60,000 */
+  readonly leaseMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** The checked options with the defaults filled in. */
+export type HarvestSettings<Row, Position extends Json> = Filled<
+  Omit<HarvestOptions<Row, Position>, 'bucket' | 'breaker'>
+>;
+
+function settingsOf<Row, Position extends Json>(
+  options: HarvestOptions<Row, Position>,
+): HarvestSettings<Row, Position> {
+  const { inFlightMax = 1_000, windowMax = 1_000, backoffMs = 500 } = options;
+  const commits = (value: unknown) => typeof field(value, 'commit') === 'function';
+  return settle('Harvest', options, {
+    sink: instance(commits, 'a HarvestSink'),
+    store: instance(commits, 'a Store'),
+    bucket: maybe(anything),
+    breaker: maybe(anything),
+    mode: or(oneOf('prefix', 'strict'), 'prefix'),
+    fillsGaps: or(flag, false),
+    sourcesMax: or(integer(1), 64),
+    inFlightMax: or(integer(1), 1_000),
+    pagesMax: or(integer(1), inFlightMax),
+    windowMax: or(integer(1), 1_000),
+    batchPages: or(integer(1, windowMax), Math.min(100, windowMax)),
+    batchMsMax: or(number(0), 1_000),
+    attemptsMax: or(integer(1), 10),
+    backoffMs: or(number(0), 500),
+    backoffMsMax: or(number(backoffMs), Math.max(30_000, backoffMs)),
+    attemptMsMax: or(number(1), 30_000),
+    gapsMax: or(integer(0), 1_000),
+    leaseMs: or(number(30, 2 ** 31), 60_000),
+    clock: or(anything, systemClock),
+    random: or(anything, systemRandom),
+  });
+}
 
 export interface HarvestStats<Position> {
   readonly kind: 'harvest';
@@ -35,7 +139,7 @@ export interface HarvestStats<Position> {
   readonly sources: readonly HarvestSourceStats<Position>[];
 }
 
-/** How long nothing is begun after a refusal that does not say for how long. */
+/** Pause after a refusal without `retryAfterMs`, in milliseconds. */
 const pauseMs = 100;
 
 /**
@@ -46,24 +150,24 @@ const pauseMs = 100;
 export class Harvest<Row, Position extends Json = number> {
   readonly #settings: HarvestSettings<Row, Position>;
   readonly #bucket: HarvestOptions<Row, Position>['bucket'];
-  readonly #breaker: Runner;
+  readonly #breaker: HarvestBreaker;
   readonly #limit: HarvestLimit;
   readonly #lane: Lane;
   readonly #room = new Notifier();
-  /** Those that have begun. */
+  /** Sources that have begun. */
   #runs: HarvestRun<Row, Position>[] = [];
-  /** Those that have not ended, the one to be served next first. */
+  /** Sources that have not ended, the one to be served next first. */
   #turns: HarvestRun<Row, Position>[] = [];
   /** How many sources share the window. */
   #sharers = 0;
   #isRunning = false;
   #inFlight = 0;
-  /** No fetch is begun before: the breaker or the bucket has refused one. */
+  /** No fetch begins before this time: the breaker or the bucket has refused one. */
   #pausedUntil = -Infinity;
   #throttled = 0;
 
   constructor(options: HarvestOptions<Row, Position>) {
-    this.#settings = harvestSettings(options);
+    this.#settings = settingsOf(options);
     const { clock, random, inFlightMax } = this.#settings;
     this.#bucket = options.bucket;
     this.#breaker = options.breaker ?? new Breaker({ clock, random });
@@ -97,12 +201,12 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   /**
-   * Harvests all of them and tells how each ended; one that fails does not concern the others. When
-   * the signal aborts, what is complete is committed, and it resolves then. One call at a time.
+   * Harvests all sources and tells how each ended; one that fails does not concern the others. When
+   * the signal aborts, complete pages are committed before it resolves. One call at a time.
    */
   async run(
     sources: readonly HarvestSource<Row, Position>[],
-    signal: AbortSignal = new AbortController().signal,
+    { signal = new AbortController().signal }: RunOptions = {},
   ): Promise<readonly HarvestOutcome<Position>[]> {
     check(!this.#isRunning, 'run', 'called again only when it is over', 'a call meanwhile');
     const names = new Set(sources.map((source) => source.name));
@@ -167,7 +271,7 @@ export class Harvest<Row, Position extends Json = number> {
     return Math.max(0, readyAt - now, this.#pausedUntil - now);
   }
 
-  /** Whoever has a page and was not served for longest; if nobody has, whoever has a late one. */
+  /** The source with a page that was not served for longest; else one with a late page. */
   #nextRun(): HarvestRun<Row, Position> | undefined {
     const now = this.#settings.clock.now();
     const runs = this.#eligible();
@@ -180,8 +284,8 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   /**
-   * Those that have less than an equal share of the permits; the others only while a permit is left
-   * for each of those. So one whose fetches hang cannot use up what others need.
+   * Sources below an equal share of the permits; the others only while a permit is left for each of
+   * those. So a source whose fetches hang cannot use up the permits of others.
    */
   #eligible(): readonly HarvestRun<Row, Position>[] {
     const { size } = this.#limit;
@@ -210,6 +314,7 @@ export class Harvest<Row, Position extends Json = number> {
     using _permit = permit;
     const { clock, attemptMsMax } = this.#settings;
     let isBegun = false;
+    let isProbe = false;
     this.#inFlight += 1;
     try {
       const answer = await this.#breaker.run(
@@ -217,6 +322,7 @@ export class Harvest<Row, Position extends Json = number> {
           // The token comes last: what is done after it would send tokens out in bunches.
           await this.#bucket?.take(1, { signal: caller });
           isBegun = true;
+          isProbe = (this.#breaker.stats?.state ?? 'closed') !== 'closed';
           begun();
           using limit = deadline(clock, attemptMsMax, caller);
           return await untilAborted(run.source.fetch(slot.page, limit.signal), limit.signal);
@@ -228,22 +334,27 @@ export class Harvest<Row, Position extends Json = number> {
       // One time-out in a long tail is no sign of too much; many in a row open the breaker.
       permit.outcome = 'failed';
       permit.isWhole = false;
-      if (isBegun) this.#fail(run, slot, error);
+      if (isBegun) this.#fail(run, slot, error, isProbe);
       else this.#refuse(run, slot, error);
     }
     this.#inFlight -= 1;
     this.#room.notify();
   }
 
-  #fail(run: HarvestRun<Row, Position>, slot: HarvestSlot<Row, Position>, error: unknown): void {
+  #fail(
+    run: HarvestRun<Row, Position>,
+    slot: HarvestSlot<Row, Position>,
+    error: unknown,
+    isProbe: boolean,
+  ): void {
     if (statusOf(error) === 429) {
       this.#throttled += 1;
       this.#bucket?.slow({ retryAfterMs: retryAfterMsOf(error) });
     }
-    run.fail(slot, error);
+    run.fail(slot, error, isProbe);
   }
 
-  /** The breaker or the bucket said no: that is as true for all others. */
+  /** Handles a refusal by the breaker or the bucket, which holds for all other pages, too. */
   #refuse(run: HarvestRun<Row, Position>, slot: HarvestSlot<Row, Position>, error: unknown): void {
     run.refuse(slot);
     if (run.signal.aborted) return;
@@ -252,7 +363,7 @@ export class Harvest<Row, Position extends Json = number> {
   }
 }
 
-/** Nothing was done with it. */
+/** Gives back a permit that was not used. */
 function giveUp(permit: Permit): void {
   permit.outcome = 'aborted';
   permit.isWhole = false;

@@ -1,14 +1,21 @@
 import { SpillwayError } from '../base/errors.ts';
 import { field, isFinal, retryAfterMsOf } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
+import type { Task } from '../base/task.ts';
+import { Retry } from '../outbound/retry.ts';
 import { Lease } from '../shared/lease.ts';
-import { HarvestDelivery } from './delivery.ts';
-import type { HarvestSettings } from './options.ts';
-import type { HarvestCheckpoint } from './sink.ts';
-import type { HarvestAnswer, HarvestSource } from './source.ts';
-import type { HarvestSlot, Notifier } from './window.ts';
+import type { HarvestSettings } from './harvest.ts';
+import type { HarvestAnswer, HarvestCheckpoint, HarvestSource } from './source.ts';
+import {
+  type HarvestSlot,
+  HarvestWindow,
+  harvestBatch,
+  hasMoved,
+  Notifier,
+  nextCheckpoint,
+} from './window.ts';
 
-/** How a source ended: `skipped` when another process holds its lease. */
+/** The end of a source: `skipped` when another process holds its lease. */
 export type HarvestStatus = 'done' | 'failed' | 'skipped' | 'stopped';
 
 export interface HarvestOutcome<Position> {
@@ -39,17 +46,20 @@ export interface HarvestSourceStats<Position> {
   readonly etaMs: number | undefined;
 }
 
-/** Why a run ended before its source did. */
+/** How many probes of a page are made for each attempt that it has. */
+const probesPerAttempt = 10;
+
+/** The reason why a run ended. */
 interface End {
   readonly status: HarvestStatus;
   readonly error: unknown;
 }
 
-/** One source on its way: it says which page is next, and commits what has come, in order. */
+/** The run of one source: it says which page is next, and commits the answers in order. */
 export class HarvestRun<Row, Position extends Json> {
   readonly source: HarvestSource<Row, Position>;
   readonly #settings: HarvestSettings<Row, Position>;
-  /** How many pages it may have on their way now. */
+  /** Number of pages that may be asked for and not committed, now. */
   readonly #windowMax: () => number;
   /** Notified when there may be something to fetch. */
   readonly #room: Notifier;
@@ -73,7 +83,7 @@ export class HarvestRun<Row, Position extends Json> {
     this.#startedAt = settings.clock.now();
   }
 
-  /** Aborts what it fetches, once it has ended. */
+  /** Aborts the fetches of the run once it has ended. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
@@ -107,13 +117,13 @@ export class HarvestRun<Row, Position extends Json> {
     };
   }
 
-  /** When it may have a page to fetch. */
+  /** The time at which there may be a page to fetch. */
   get readyAt(): number {
     const window = this.#mayTake ? this.#delivery?.window : undefined;
     return window?.readyAt(this.#windowMax()) ?? Infinity;
   }
 
-  /** When it may have a late page to fetch once more, if nobody has anything better to do. */
+  /** The time at which a late page may be fetched once more, if no source has another page. */
   get hedgeAt(): number {
     const window = this.#mayTake ? this.#delivery?.window : undefined;
     return window?.hedgeAt(this.#windowMax()) ?? Infinity;
@@ -123,7 +133,7 @@ export class HarvestRun<Row, Position extends Json> {
     return this.#end === undefined && this.#inFlight < this.#settings.pagesMax;
   }
 
-  /** A page to fetch; whoever takes it says how it went. */
+  /** Takes a page to fetch; the caller tells how it went. */
   take(now: number): HarvestSlot<Row, Position> | undefined {
     if (!this.#mayTake) return undefined;
     const slot = this.#delivery?.window.take(now, this.#windowMax());
@@ -137,17 +147,23 @@ export class HarvestRun<Row, Position extends Json> {
     this.#delivery?.end(slot);
   }
 
-  /** It was not asked for at all: that is no attempt. */
+  /** The page was not asked for at all: that is no attempt. */
   refuse(slot: HarvestSlot<Row, Position>): void {
     if (this.#isOver(slot)) return;
     if (slot.copies === 0) this.#delivery?.window.giveBack(slot, slot.notBefore);
     else slot.isHedged = false;
   }
 
-  fail(slot: HarvestSlot<Row, Position>, error: unknown): void {
+  /**
+   * A fetch has failed. A probe of an open breaker is no attempt: during an outage the probes are
+   * all there is, and the page may be as good as any. Their number is bounded for the page that
+   * always fails and is the only one left.
+   */
+  fail(slot: HarvestSlot<Row, Position>, error: unknown, isProbe: boolean): void {
     const { attemptsMax, backoffMs, backoffMsMax, mode, clock, random } = this.#settings;
     if (this.#isOver(slot)) return;
-    slot.attempts += 1;
+    if (isProbe && slot.probes < probesPerAttempt * attemptsMax) slot.probes += 1;
+    else slot.attempts += 1;
     const where = `${this.source.name} at ${JSON.stringify(slot.page.from)}`;
     const why = error instanceof Error ? error.message : String(error);
     if (isFinal(error)) {
@@ -160,7 +176,8 @@ export class HarvestRun<Row, Position extends Json> {
       this.#retries += 1;
     } else if (slot.attempts < attemptsMax) {
       this.#retries += 1;
-      const waitMs = random() * Math.min(backoffMsMax, backoffMs * 2 ** (slot.attempts - 1));
+      const waitMs =
+        random() * Math.min(backoffMsMax, backoffMs * 2 ** Math.max(0, slot.attempts - 1));
       this.#delivery?.window.giveBack(slot, clock.now() + (retryAfterMsOf(error) ?? 0) + waitMs);
     } else if (slot.gap !== undefined || (mode === 'prefix' && slot.page.to !== undefined)) {
       slot.reason = why;
@@ -171,14 +188,14 @@ export class HarvestRun<Row, Position extends Json> {
     }
   }
 
-  /** Whether nothing depends on this fetch any more: what fails after a stop was only aborted. */
+  /** Whether nothing depends on this fetch any more: a fetch that fails after a stop was aborted. */
   #isOver(slot: HarvestSlot<Row, Position>): boolean {
     this.#inFlight -= 1;
     slot.copies -= 1;
     return this.#end !== undefined || slot.endedAt !== undefined;
   }
 
-  /** Ends it early: what is complete is committed, the rest is left for another time. */
+  /** Ends the run early: complete pages are committed, the rest is left for another harvest. */
   end(status: HarvestStatus, error: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { status, error };
@@ -186,7 +203,7 @@ export class HarvestRun<Row, Position extends Json> {
     this.#delivery?.stop();
   }
 
-  /** Takes the lease, and commits what comes until the source ends; never rejects. */
+  /** Takes the lease, and commits answers until the source ends; never rejects. */
   async run(): Promise<HarvestOutcome<Position>> {
     const { store, leaseMs: ttlMs, clock, random } = this.#settings;
     try {
@@ -221,4 +238,129 @@ export class HarvestRun<Row, Position extends Json> {
       lease.signal.removeEventListener('abort', lose);
     }
   }
+}
+
+/** Commits the pages of one source in order, as long as it holds the lease. */
+export class HarvestDelivery<Row, Position extends Json> {
+  readonly window: HarvestWindow<Row, Position>;
+  /** As it was last committed. */
+  checkpoint: HarvestCheckpoint<Position>;
+  /** Pages committed. */
+  pages = 0;
+  readonly #settings: HarvestSettings<Row, Position>;
+  readonly #lease: Lease;
+  /** Notified when there may be something to commit. */
+  readonly #news = new Notifier();
+  #isStopped = false;
+
+  private constructor(
+    source: HarvestSource<Row, Position>,
+    settings: HarvestSettings<Row, Position>,
+    lease: Lease,
+    checkpoint: HarvestCheckpoint<Position>,
+  ) {
+    this.#settings = settings;
+    this.#lease = lease;
+    this.checkpoint = checkpoint;
+    const next = checkpoint.isEnd ? undefined : checkpoint.position;
+    this.window = new HarvestWindow(source, next, settings.fillsGaps ? checkpoint.gaps : []);
+  }
+
+  /** Goes on where the last commit ended. */
+  static async begin<Row, Position extends Json>(
+    source: HarvestSource<Row, Position>,
+    settings: HarvestSettings<Row, Position>,
+    lease: Lease,
+    signal: AbortSignal,
+  ): Promise<HarvestDelivery<Row, Position>> {
+    const { name, from } = source;
+    const loaded = await ask(settings, (limit) => settings.sink.load(name, limit), signal);
+    if (loaded !== undefined && loaded.fence > lease.fence) {
+      const message = `${name}: its checkpoint is of fence ${loaded.fence}, not ${lease.fence}`;
+      throw new SpillwayError('HARVEST_STALE', message);
+    }
+    const none = { position: from, isEnd: false, gaps: [], commits: 0, rows: 0, fence: 0 };
+    return new HarvestDelivery(source, settings, lease, loaded ?? { source: name, ...none });
+  }
+
+  /** The page has come, or was given up. */
+  end(slot: HarvestSlot<Row, Position>): void {
+    this.window.end(slot, this.#settings.clock.now());
+    this.#news.notify();
+  }
+
+  /** Nothing more will come: commits what is complete, and ends. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#news.notify();
+  }
+
+  /** Resolves when all is committed, or it was stopped; rejects if something cannot be. */
+  async run(windowMax: () => number, onCommit: () => void): Promise<void> {
+    while (!this.#lease.signal.aborted) {
+      const slots = this.#due(windowMax());
+      if (slots.length > 0) {
+        await this.#commit(slots);
+        onCommit();
+      } else if (this.#isStopped || this.window.isEmpty) {
+        return;
+      } else {
+        await this.#news.wait(this.#settings.clock, this.#batchMsLeft());
+      }
+    }
+  }
+
+  /** The pages to commit now; none while a better batch may come. */
+  #due(windowMax: number): readonly HarvestSlot<Row, Position>[] {
+    const { mode, batchPages } = this.#settings;
+    const slots = this.window.prefix(batchPages);
+    const isWhole = slots.length === batchPages || slots[0]?.gap !== undefined;
+    if (isWhole || this.window.endsWith(slots.length)) return slots;
+    if (mode === 'strict') return [];
+    // A batch that takes up half of the window is not worth a standstill.
+    const isCrowded = 2 * slots.length >= windowMax;
+    return this.#isStopped || isCrowded || this.#batchMsLeft() <= 0 ? slots : [];
+  }
+
+  #batchMsLeft(): number {
+    const { mode, batchMsMax, clock } = this.#settings;
+    const endedAt = this.window.prefix(1)[0]?.endedAt;
+    if (mode === 'strict' || endedAt === undefined) return Infinity;
+    return Math.max(0, endedAt + batchMsMax - clock.now());
+  }
+
+  async #commit(slots: readonly HarvestSlot<Row, Position>[]): Promise<void> {
+    const { sink, gapsMax } = this.#settings;
+    const { name, fence } = this.#lease;
+    const before = this.checkpoint;
+    const next = nextCheckpoint(before, slots, fence);
+    if (next.gaps.length > Math.max(gapsMax, before.gaps.length)) {
+      const message = `${next.source}: ${next.gaps.length} gaps, ${gapsMax} may be noted`;
+      throw new SpillwayError('HARVEST_GAPS', message);
+    }
+    if (hasMoved(before, next)) {
+      const batch = harvestBatch(before, slots, next.position);
+      const commit: Task<void> = async (limit) => {
+        this.#lease.guard([]);
+        await sink.commit(batch, next, { name, fence }, limit);
+      };
+      // Not even a stop interrupts a commit, since nobody would know if it was done.
+      await ask(this.#settings, commit, this.#lease.signal);
+      this.checkpoint = next;
+    }
+    this.pages += slots.length;
+    this.window.drop(slots.length);
+  }
+}
+
+/** Asks the sink, again and again where that may help. */
+function ask<T, Row, Position extends Json>(
+  settings: HarvestSettings<Row, Position>,
+  task: Task<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const { attemptsMax, attemptMsMax, backoffMs, backoffMsMax, clock, random } = settings;
+  const isRetryable = (error: unknown) => !isFinal(error);
+  const times = { attemptsMax, attemptMsMax, backoffMs, backoffMsMax };
+  return new Retry({ ...times, isRetryable, clock, random }).run(task, { signal });
 }

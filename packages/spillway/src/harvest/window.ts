@@ -1,9 +1,16 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import type { Json } from '../base/json.ts';
-import type { HarvestGap } from './sink.ts';
-import type { HarvestAnswer, HarvestPage, HarvestSource } from './source.ts';
+import type {
+  HarvestAnswer,
+  HarvestBatch,
+  HarvestCheckpoint,
+  HarvestGap,
+  HarvestPage,
+  HarvestSource,
+} from './source.ts';
 
-/** One page on its way. */
+/** One page that is asked for and not committed. */
 export interface HarvestSlot<Row, Position> {
   readonly page: HarvestPage<Position>;
   /** The gap it fills, if it fills one. */
@@ -12,6 +19,8 @@ export interface HarvestSlot<Row, Position> {
   readonly order: number;
   /** Attempts that have failed. */
   attempts: number;
+  /** Probes of an open breaker that have failed; they are no attempts. */
+  probes: number;
   /** When it may be fetched again. */
   notBefore: number;
   /** When it was last taken to be fetched. */
@@ -43,7 +52,7 @@ export class HarvestWindow<Row, Position extends Json> {
   /** Where the next page begins; undefined until an answer tells, and at the end. */
   #next: Position | undefined;
   #order = 0;
-  /** What a fetch takes, on average; undefined before the first. */
+  /** Mean duration of a fetch; undefined before the first. */
   #meanMs: number | undefined;
 
   constructor(
@@ -111,13 +120,13 @@ export class HarvestWindow<Row, Position extends Json> {
     return this.#slots.find(({ copies, isHedged }) => copies > 0 && !isHedged);
   }
 
-  /** It is to be fetched again, not before that time. */
+  /** Notes that the page is to be fetched again, not before that time. */
   giveBack(slot: HarvestSlot<Row, Position>, notBefore: number): void {
     slot.notBefore = notBefore;
     this.#returned.add(slot);
   }
 
-  /** Its answer has come, or it was given up. */
+  /** Notes that the answer has come, or that the page was given up. */
   end(slot: HarvestSlot<Row, Position>, at: number): void {
     const ms = at - slot.takenAt;
     this.#meanMs = this.#meanMs === undefined ? ms : this.#meanMs + (ms - this.#meanMs) * weight;
@@ -155,12 +164,65 @@ export class HarvestWindow<Row, Position extends Json> {
     const page = gap ?? (this.#next === undefined ? undefined : this.#source.pageAt(this.#next));
     if (page === undefined) return undefined;
     if (gap === undefined) this.#next = page.to;
-    const begun = { attempts: 0, notBefore: 0, takenAt: 0, copies: 0, isHedged: false };
+    const begun = { attempts: 0, probes: 0, notBefore: 0, takenAt: 0, copies: 0, isHedged: false };
     const open = { endedAt: undefined, answer: undefined, reason: '' };
     const slot = { page, gap, order: this.#order++, ...begun, ...open };
     this.#slots.push(slot);
     return slot;
   }
+}
+
+/** Makes the checkpoint that is true once these pages are committed. */
+export function nextCheckpoint<Row, Position>(
+  before: HarvestCheckpoint<Position>,
+  slots: readonly HarvestSlot<Row, Position>[],
+  fence: number,
+): HarvestCheckpoint<Position> {
+  const filled = new Set(slots.map((slot) => slot.gap));
+  const gaps = before.gaps.filter((gap) => !filled.has(gap)).concat(slots.flatMap(gapsOf));
+  let { position, isEnd, rows } = before;
+  for (const { gap, page, answer } of slots) {
+    rows += answer?.rows.length ?? 0;
+    if (gap !== undefined) continue;
+    position = page.to ?? answer?.next ?? page.from;
+    isEnd = page.to === undefined && answer?.next === undefined;
+  }
+  return { ...before, position, isEnd, gaps, commits: before.commits + 1, rows, fence };
+}
+
+/** Whether the checkpoint has changed: a source at its end may be asked again and again. */
+export function hasMoved<Position>(
+  before: HarvestCheckpoint<Position>,
+  next: HarvestCheckpoint<Position>,
+): boolean {
+  const { commits, fence } = before;
+  return !isDeepStrictEqual(before, { ...next, commits, fence });
+}
+
+/** Lists the gaps that a page leaves. */
+function gapsOf<Row, Position>(slot: HarvestSlot<Row, Position>): HarvestGap<Position>[] {
+  const { page, answer, reason } = slot;
+  if (answer !== undefined) {
+    return (answer.missing ?? []).map((part) => ({ ...part, reason: 'not there' }));
+  }
+  // Only a page whose end is known can be passed over.
+  return [{ from: page.from, to: page.to as Position, reason }];
+}
+
+/** Makes the batch that the sink gets for these pages. */
+export function harvestBatch<Row, Position>(
+  before: HarvestCheckpoint<Position>,
+  slots: readonly HarvestSlot<Row, Position>[],
+  to: Position,
+): HarvestBatch<Row, Position> {
+  const gap = slots[0]?.gap;
+  const pages = slots.flatMap(({ page, answer }) =>
+    answer === undefined || answer.rows.length === 0
+      ? []
+      : [{ from: page.from, rows: answer.rows }],
+  );
+  const range = gap ?? { from: before.position, to };
+  return { source: before.source, from: range.from, to: range.to, isGap: gap !== undefined, pages };
 }
 
 /** Wakes one listener. A notification that comes before the listener waits is kept for it. */

@@ -79,7 +79,7 @@ async function use(
     (_, at): HarvestSource<number> =>
       source(`s${at}`, 1e6, (from, signal) => server.answer(from, [from], signal)),
   );
-  const run = harvest.run(all, stop.signal);
+  const run = harvest.run(all, { signal: stop.signal });
   let windowMax = 0;
   for (let i = 0; i < 300; i += 1) {
     await clock.advance(endMs / 300);
@@ -113,7 +113,7 @@ async function besideSlow(): Promise<{ quick: number; slow: number }> {
     }),
   );
   const stop = new AbortController();
-  const run = harvest.run(all, stop.signal);
+  const run = harvest.run(all, { signal: stop.signal });
   await clock.advance(100_000);
   stop.abort();
   await clock.run(run);
@@ -137,7 +137,7 @@ async function fullServer(): Promise<{ share: number; inFlightMax: number }> {
     return server.answer(from, [from], signal);
   });
   const stop = new AbortController();
-  const run = harvest.run([one], stop.signal);
+  const run = harvest.run([one], { signal: stop.signal });
   await clock.advance(60_000);
   const before = answered;
   await clock.advance(60_000);
