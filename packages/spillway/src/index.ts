@@ -28,25 +28,23 @@ export {
   type FileLockStats,
   type HeldLock,
 } from './document/file-lock.ts';
-export { Harvest, type HarvestStats } from './harvest/harvest.ts';
 export type { HarvestOptions } from './harvest/harvest.ts';
+export { Harvest, type HarvestStats } from './harvest/harvest.ts';
 export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest/run.ts';
-export {
-  type HarvestBatch,
-  type HarvestCheckpoint,
-  type HarvestFence,
-  type HarvestGap,
-  type HarvestSink,
-  storeSink,
-} from './harvest/source.ts';
 export {
   type CursorSourceOptions,
   cursorSource,
   type HarvestAnswer,
+  type HarvestBatch,
+  type HarvestCheckpoint,
+  type HarvestFence,
+  type HarvestGap,
   type HarvestPage,
+  type HarvestSink,
   type HarvestSource,
   type RangeSourceOptions,
   rangeSource,
+  storeSink,
 } from './harvest/source.ts';
 export { Gate, type GateOptions, type GateStats } from './lane/gate.ts';
 export { Lane } from './lane/lane.ts';
