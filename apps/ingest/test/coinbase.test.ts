@@ -38,6 +38,11 @@ function text({ rows }: HarvestAnswer<TradePage, TradePosition>): string {
 }
 
 describe('Coinbase trades', () => {
+  it('are known up to the newest, also where more come than were asked for', async () => {
+    site.tell(JSON.stringify([9, 8, 7].map(one)));
+    assert.equal(await connector.latest('BTC-USD', signal), 9);
+  });
+
   it('are asked for from the upper end of their range, as many as there are ids', async () => {
     site.tell('[]');
     const source = connector.source('BTC-USD', { to: 2501 });

@@ -123,6 +123,8 @@ describe('ingest, used wrongly', { concurrency: 4 }, () => {
   const wrong: readonly (readonly [words: readonly string[], code: number, words: RegExp])[] = [
     [['run', '--workers', '11', 'A-USD'], 2, /workers .*1 to 10/],
     [['run', '--since', 'yesterday', 'A-USD'], 2, /--since: must be a time/],
+    [['run', '--since', '2024-02-30', 'A-USD'], 2, /--since: must be a time/],
+    [['gaps', 'list', 'Z-USD'], 2, /Z-USD: nothing was harvested/],
     [['run', '--since', '2026-01-02', '--until', '2026-01-01', 'A-USD'], 2, /before --until/],
     [['run', '--full-refresh', '--until', '2026-01-01', 'A-USD'], 2, /--full-refresh/],
     [['run'], 2, /no products: .*products\.yaml/],

@@ -22,6 +22,17 @@ describe('a harvester', () => {
     assert.equal(scene.market.requestsAt.length, requests + 1, 'only the newest id is asked for');
   });
 
+  it('fails where the exchange has no trade any more, and goes on when it has', async () => {
+    const scene = new VirtualScene(1, { products: { 'A-USD': 13 } });
+    await scene.harvest();
+    scene.market.counts['A-USD'] = 0;
+    const [outcome] = await scene.harvest();
+    assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'EXCHANGE_FAILED']);
+    scene.market.counts['A-USD'] = 15;
+    await scene.harvest();
+    await scene.assertComplete('A-USD');
+  });
+
   it('goes on until it has what came while it was at work', async () => {
     const scene = new VirtualScene(2, { products: { 'A-USD': 400 } });
     const work = scene.worker().run(none);

@@ -39,6 +39,13 @@ export async function productsOf(
   );
 }
 
+/** The products that were named, or all that were ever harvested; refuses unknown names. */
+export function harvestedOf(named: readonly string[], known: readonly string[]): readonly string[] {
+  const unknown = named.find((name) => !known.includes(name));
+  if (unknown === undefined) return named.length > 0 ? named : known;
+  throw new cli.UsageError(`${unknown}: nothing was harvested of it yet`);
+}
+
 export function examplesOf(...lines: readonly string[]): string {
   return cli.examplesOf('ingest', lines);
 }

@@ -1,6 +1,7 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock, wallClock } from 'spillway';
+import { replaceFile } from 'spillway/internal';
 import { listenFault, UsageError } from 'spillway-cli';
 import {
   createServer,
@@ -179,7 +180,7 @@ async function beginning(data: string): Promise<number> {
   } catch {}
   const startUs = Math.floor(wallClock.now() * 1000 - dayUs / 4);
   await mkdir(data, { recursive: true });
-  await writeFile(`${path}.tmp`, JSON.stringify({ startUs }), { flush: true });
-  await rename(`${path}.tmp`, path);
+  const options = { temporary: `${path}.tmp` };
+  await using _file = await replaceFile(path, JSON.stringify({ startUs }), options);
   return startUs;
 }

@@ -9,6 +9,7 @@ import {
   counted,
   examplesOf,
   exitCodes,
+  harvestedOf,
   openFor,
   StopRequest,
   settingsOf,
@@ -103,8 +104,10 @@ async function verifyAll(
   const { verify } = await import('../quality/verify.ts');
   const { expectedProducts } = await import('../quality/verify.ts');
   const all = await expectedProducts(ingest, signal);
-  const unknown = named.find((name) => !all.some(({ product }) => product === name));
-  if (unknown !== undefined) throw new UsageError(`${unknown}: nothing was harvested of it yet`);
+  harvestedOf(
+    named,
+    all.map(({ product }) => product),
+  );
   const table = await ingest.table();
   if (all.length === 0 && table.manifest.version === 0) {
     throw new UsageError(`${ingest.folder.place}: nothing was harvested yet; see ingest run`);
@@ -220,12 +223,8 @@ export function cleanCommand(): Command {
       using stop = new StopRequest();
       await using ingest = await openFor(self, { signal: stop.signal });
       const known = await ingest.book.products(stop.signal);
-      const unknown = named.find((name) => !known.includes(name));
-      if (unknown !== undefined) {
-        throw new UsageError(`${unknown}: nothing was harvested of it yet`);
-      }
       const rows: Cleaned[] = [];
-      for (const product of named.length > 0 ? named : known) {
+      for (const product of harvestedOf(named, known)) {
         rows.push(await clean(ingest, product, dryRun, stop.signal));
       }
       const found = rows.filter(({ files, status }) => files > 0 || status === 'locked');

@@ -9,6 +9,7 @@ import {
   counted,
   examplesOf,
   exitCodes,
+  harvestedOf,
   openFor,
   productsOf,
   StopRequest,
@@ -79,7 +80,9 @@ function timeOption(flags: string, about: string): Option {
     const isWritten = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?$/.test(text);
     const isWhole = text.includes('T') && !text.endsWith('Z');
     const ms = isWritten ? Date.parse(isWhole ? `${text}Z` : text) : Number.NaN;
-    if (!Number.isNaN(ms)) return BigInt(ms) * 1000n;
+    // A day that no month has would else count as one of the next month.
+    const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text.slice(0, 10));
+    if (isDay) return BigInt(ms) * 1000n;
     throw new UsageError(`${flags.split(' ')[0]}: must be a time like 2026-01-31, got ${text}`);
   });
 }
@@ -222,7 +225,7 @@ interface ShownGap {
 
 async function gapsOf({ book, connector }: Ingest, named: readonly string[]): Promise<ShownGap[]> {
   const rows: ShownGap[] = [];
-  for (const product of named.length > 0 ? named : await book.products()) {
+  for (const product of harvestedOf(named, await book.products())) {
     const { current: generation } = await book.generations(product);
     const checkpoint = await book.checkpoint({ exchange: book.exchange, product, generation });
     for (const gap of checkpoint?.harvest.gaps ?? []) {

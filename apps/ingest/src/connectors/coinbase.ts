@@ -60,7 +60,7 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
     },
     async latest(product, signal) {
       const page = await guard((caller) => before(product, 'limit=1', all, caller), signal);
-      return page.ids[0];
+      return page.ids.at(-1);
     },
     async positionAt(product, timeUs, signal) {
       const latest = await connector.latest(product, signal);

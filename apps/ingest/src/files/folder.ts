@@ -1,19 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import {
-  type FileHandle,
-  link,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-} from 'node:fs/promises';
+import { type FileHandle, link, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { check } from 'spillway/internal';
+import { check, renameDurably, syncFolder } from 'spillway/internal';
 import { ingestError } from '../errors.ts';
 
 /** A file of a folder, as a listing tells it. */
@@ -142,7 +132,7 @@ export class LocalFolder implements Folder {
         await makeDirectory(dirname(target));
         // A link is refused where there is a file, and it gives a whole file: one atomic step.
         await link(temporary, target);
-        await syncDirectory(dirname(target));
+        await syncFolder(dirname(target));
         return true;
       } catch (error) {
         if (codeOf(error) === 'EEXIST') return false;
@@ -236,8 +226,7 @@ export class LocalFolder implements Folder {
     const target = this.#path(path);
     try {
       await makeDirectory(dirname(target));
-      await rename(temporary, target);
-      await syncDirectory(dirname(target));
+      await renameDurably(temporary, target);
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => {});
       throw error;
@@ -282,13 +271,8 @@ async function makeDirectory(path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true });
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) {
-    await syncDirectory(dirname(made));
+    await syncFolder(dirname(made));
   }
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  await using handle = await open(path, 'r');
-  await handle.sync();
 }
 
 /** Only those of this machine whose process is gone: others may be in use. */

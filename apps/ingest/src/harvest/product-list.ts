@@ -1,5 +1,6 @@
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { replaceFile } from 'spillway/internal';
 import { parse, stringify } from 'yaml';
 import { ingestError } from '../errors.ts';
 
@@ -36,14 +37,9 @@ export async function readSeed(path: string): Promise<Seed> {
 export async function writeSeed(path: string, seed: Seed): Promise<void> {
   const { productIds, metadata } = seed;
   const text = stringify({ product_ids: productIds, metadata });
-  const draft = `${path}.${process.pid}.tmp`;
   await mkdir(dirname(path), { recursive: true });
-  try {
-    await writeFile(draft, text, { flush: true });
-    await rename(draft, path);
-  } finally {
-    await rm(draft, { force: true });
-  }
+  const temporary = `${path}.${process.pid}.tmp`;
+  await using _file = await replaceFile(path, text, { temporary, mode: 0o644 });
 }
 
 function unreadable(path: string, cause: unknown): Error {

@@ -58,6 +58,11 @@ export async function planProduct(
   const generation = await generationOf(product, book, wish, isDry, signal);
   const of = { exchange, product, generation };
   const checkpoint = await book.checkpoint(of, signal);
+  if (latest === undefined && (checkpoint?.highestId ?? 0) > 0) {
+    const message = `${product}: ${exchange} gave no newest trade`;
+    const known = `trade ${checkpoint?.highestId} is here already`;
+    throw ingestError('EXCHANGE_FAILED', `${message}, and ${known}; run it again later`);
+  }
   const place = async (us: bigint | undefined) =>
     us === undefined ? undefined : connector.positionAt(product, us, signal);
   const [since, until] = [await place(wish.sinceUs), await place(wish.untilUs)];

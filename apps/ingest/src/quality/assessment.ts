@@ -107,95 +107,82 @@ function total(products: readonly ProductQuality[], name: CountName): number {
   return products.reduce((sum, one) => sum + one[name], 0);
 }
 
-type Value = readonly [product: ProductQuality | undefined, value: number];
+type OfQuality = (quality: Quality) => number;
+type OfProduct = (product: ProductQuality) => number;
 
-/** The numbers of a quality report for Prometheus: those of all, and those of each product. */
+const values = (of: OfProduct, { products }: Quality): number[] => products.map(of);
+const sum = (of: OfProduct): OfQuality => {
+  return (all) => values(of, all).reduce((total, value) => total + value, 0);
+};
+const mean = (of: OfProduct): OfQuality => {
+  return (all) => sum(of)(all) / Math.max(1, all.products.length);
+};
+const least = (of: OfProduct): OfQuality => {
+  return (all) => (all.products.length === 0 ? 0 : Math.min(...values(of, all)));
+};
+const age: OfProduct = ({ ageMinutes }) => ageMinutes;
+const missing: OfProduct = (product) => product.missing;
+const completeness: OfProduct = ({ completenessPct }) => completenessPct;
+
+/** The numbers of all products together: for Prometheus, and as `stats`. */
+const ofAll: readonly (readonly [name: string, help: string, of: OfQuality])[] = [
+  ['healthScore', 'From 0 to 100.', ({ score }) => score],
+  ['trades', 'Trades in the table.', ({ trades }) => trades],
+  ['products', 'Products in the table.', ({ products }) => products.length],
+  ['volume', 'Sum of price times quantity.', ({ volume }) => volume],
+  ['spanDays', 'Days from the first trade to the last.', ({ spanDays }) => spanDays],
+  ['dailyGrowth', 'Trades a day, on average.', (all) => all.trades / Math.max(1, all.spanDays)],
+  ['dailyTrades', 'Trades of the last day.', ({ days }) => days.at(-1)?.trades ?? 0],
+  ['parquetBytes', 'Size of all files.', ({ bytes }) => bytes],
+  ['ageMinutesMean', 'Age of the newest trade, on average.', mean(age)],
+  [
+    'ageMinutesMax',
+    'Age of the newest trade, at worst.',
+    (all) => Math.max(0, ...values(age, all)),
+  ],
+  ['staleProducts', 'Products without a trade for 6 hours.', sum((one) => Number(age(one) > 360))],
+  ['missingTrades', 'Ids that are not there.', sum(missing)],
+  ['completenessPctMin', 'Ids that are there, at worst.', least(completeness)],
+  ['completenessPctMean', 'Ids that are there.', mean(completeness)],
+  ['duplicateTrades', 'Rows that repeat an id.', sum(({ duplicates }) => duplicates)],
+  [
+    'productsWithDuplicates',
+    'Products with such rows.',
+    sum(({ duplicates }) => Number(duplicates > 0)),
+  ],
+];
+
+/** The numbers of each product. */
+const ofEach: readonly (readonly [name: string, help: string, of: OfProduct])[] = [
+  ['productTrades', 'Trades of a product.', ({ trades }) => trades],
+  ['productAgeMinutes', 'Age of its newest trade.', age],
+  ['productMissingTrades', 'Its ids that are not there.', missing],
+  ['productCompletenessPct', 'Its ids that are there.', completeness],
+];
+
+/** The numbers of a quality report for Prometheus. */
 export function qualityMetrics(quality: Quality): readonly MetricFamily[] {
-  const { products, days, trades } = quality;
-  const sum = (of: (product: ProductQuality) => number) => {
-    return products.reduce((total, product) => total + of(product), 0);
-  };
-  const each = (of: (product: ProductQuality) => number): readonly Value[] => {
-    return products.map((product) => [product, of(product)]);
-  };
-  const count = Math.max(1, products.length);
-  const most = (of: (product: ProductQuality) => number) => Math.max(0, ...products.map(of));
-  const least = (of: (product: ProductQuality) => number) => {
-    return products.length === 0 ? 0 : Math.min(...products.map(of));
-  };
-  const stale = products.filter(({ ageMinutes }) => ageMinutes > 360).length;
-  const repeated = products.filter(({ duplicates }) => duplicates > 0).length;
-  return [
-    one('health_score', 'From 0 to 100.', quality.score),
-    one('trades', 'Trades in the table.', trades),
-    one('products', 'Products in the table.', products.length),
-    one('volume', 'Sum of price times quantity.', quality.volume),
-    one('span_days', 'Days from the first trade to the last.', quality.spanDays),
-    one('daily_growth', 'Trades a day, on average.', trades / Math.max(1, quality.spanDays)),
-    one('daily_trades', 'Trades of the last day.', days.at(-1)?.trades ?? 0),
-    one('parquet_bytes', 'Size of all files.', quality.bytes),
-    one(
-      'age_minutes_mean',
-      'Age of the newest trade, on average.',
-      sum((p) => p.ageMinutes) / count,
-    ),
-    one(
-      'age_minutes_max',
-      'Age of the newest trade, at worst.',
-      most((p) => p.ageMinutes),
-    ),
-    one('stale_products', 'Products without a trade for 6 hours.', stale),
-    one(
-      'missing_trades',
-      'Ids that are not there.',
-      sum((p) => p.missing),
-    ),
-    one(
-      'completeness_pct_min',
-      'Ids that are there, at worst.',
-      least((p) => p.completenessPct),
-    ),
-    one('completeness_pct_mean', 'Ids that are there.', sum((p) => p.completenessPct) / count),
-    one(
-      'duplicate_trades',
-      'Rows that repeat an id.',
-      sum((p) => p.duplicates),
-    ),
-    one('products_with_duplicates', 'Products with such rows.', repeated),
-    many(
-      'product_trades',
-      'Trades of a product.',
-      each((p) => p.trades),
-    ),
-    many(
-      'product_age_minutes',
-      'Age of its newest trade.',
-      each((p) => p.ageMinutes),
-    ),
-    many(
-      'product_missing_trades',
-      'Its ids that are not there.',
-      each((p) => p.missing),
-    ),
-    many(
-      'product_completeness_pct',
-      'Its ids that are there.',
-      each((p) => p.completenessPct),
-    ),
-  ];
-}
-
-function one(name: string, help: string, value: number): MetricFamily {
-  return many(name, help, [[undefined, value]]);
-}
-
-function many(name: string, help: string, values: readonly Value[]): MetricFamily {
-  const samples = values.map(([product, value]) => {
-    const labels: Record<string, string> =
-      product === undefined ? {} : { exchange: product.exchange, product: product.product };
-    return { labels, value };
+  const all = ofAll.map(([name, help, of]) => gauge(name, help, [{ value: of(quality) }]));
+  const each = ofEach.map(([name, help, of]) => {
+    const samples = quality.products.map((one) => {
+      return { labels: { exchange: one.exchange, product: one.product }, value: of(one) };
+    });
+    return gauge(name, help, samples);
   });
-  return { name: `ingest_quality_${name}`, type: 'gauge', help, samples };
+  return [...all, ...each];
+}
+
+function gauge(
+  name: string,
+  help: string,
+  samples: readonly {
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly value: number;
+  }[],
+): MetricFamily {
+  const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const labelled = samples.map(({ labels = {}, value }) => ({ labels, value }));
+  return { name: `ingest_quality_${snake}`, type: 'gauge', help, samples: labelled };
 }
 
 export interface QualityWatchOptions {
@@ -216,21 +203,12 @@ export class QualityWatch {
     this.#options = options;
   }
 
-  /** The numbers of all products together. */
+  /** The numbers of all products together; none before the first look. */
   get stats(): Readonly<Record<string, number>> {
-    if (this.last === undefined) return {};
-    const { score, trades, products, bytes, files, volume, spanDays } = this.last;
-    const total = (name: 'missing' | 'duplicates') =>
-      products.reduce((sum, one) => sum + one[name], 0);
-    const ages = products.map(({ ageMinutes }) => ageMinutes);
-    return {
-      ...{ score, trades, products: products.length, bytes, files, volume, spanDays },
-      missing: total('missing'),
-      duplicates: total('duplicates'),
-      completenessPctMin: Math.min(100, ...products.map((one) => one.completenessPct)),
-      ageMinutesMax: Math.max(0, ...ages),
-      staleProducts: ages.filter((minutes) => minutes > 360).length,
-    };
+    const { last } = this;
+    return last === undefined
+      ? {}
+      : Object.fromEntries(ofAll.map(([name, , of]) => [name, of(last)]));
   }
 
   /** Looks at all trades, unless it has done so lately. */
