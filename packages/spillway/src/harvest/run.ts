@@ -188,7 +188,7 @@ export class HarvestRun<Row, Position extends Json> {
     }
   }
 
-  /** Whether nothing depends on this fetch any more: a fetch that fails after a stop was aborted. */
+  /** Whether nothing depends on this fetch any more: one that fails after a stop was aborted. */
   #isOver(slot: HarvestSlot<Row, Position>): boolean {
     this.#inFlight -= 1;
     slot.copies -= 1;
