@@ -15,13 +15,13 @@ import type { SessionOptions } from './session/session.ts';
 import type { WebSocketHub } from './socket/hub.ts';
 
 export interface ServerOptions {
-  /** What the server is called as a part of a service. @default 'http' */
+  /** Name of the part in stats and messages. @default 'http' */
   readonly name?: string | undefined;
-  /** The address to listen at. @default '127.0.0.1' */
+  /** Address to listen at. @default '127.0.0.1' */
   readonly host?: string | undefined;
-  /** The port to listen at; 0, the default, takes a free one. */
+  /** Port to listen at; 0 takes a free one. An integer from 0 to 65,535. @default 0 */
   readonly port?: number | undefined;
-  /** Certificate and key; without them the server speaks plain HTTP. */
+  /** Certificate and key for TLS. @default none: plain HTTP */
   readonly https?: TlsOptions | undefined;
   /**
    * One lane for all routes that name none. @default one for each route, inside one root: 256 at
@@ -30,44 +30,44 @@ export interface ServerOptions {
   readonly lane?: Lane | undefined;
   /** The interface for operators. @default it listens nowhere */
   readonly operator?: OperatorOptions | undefined;
-  /** How often who may ask. @default no limits */
+  /** Rate limits of clients. @default none */
   readonly rate?: RateGuardOptions | undefined;
-  /** Which instance answers the routes with `primaryOnly`. @default every one */
+  /** Test for the instance that answers routes with `primaryOnly`. @default every instance */
   readonly primaryOnly?: PrimaryOnlyOptions | undefined;
-  /** Keeps users in signed cookies, and checks that changes come from our own pages. */
+  /** Sessions in signed cookies; they also turn on `csrf`. @default none */
   readonly sessions?: SessionOptions | undefined;
-  /** How changes are checked. @default as they are, with the keys of the sessions; false: not */
+  /** Protection against forged changes; false for none. @default on with sessions, by their keys */
   readonly csrf?: CsrfOptions | false | undefined;
-  /** Whom to turn away. @default nobody */
+  /** Test for users that are refused. @default none */
   readonly blockedUsers?: BlockedUsersOptions | undefined;
   /**
-   * Does what comes with an `Idempotency-Key` once; with sessions, each has keys of its own unless
-   * `user` says more. @default takes no notice of keys
+   * Handling of `Idempotency-Key`: each key is done once. With sessions, each session has keys of
+   * its own unless `user` is given. @default keys are ignored
    */
   readonly idempotency?: IdempotencyOptions | undefined;
   /** The WebSockets of the server. @default none */
   readonly hub?: WebSocketHub | undefined;
   /** Live pages, within these limits. @default none */
   readonly live?: LiveOptions | undefined;
-  /** Parts that bring routes of their own, in the order they need. @default none */
+  /** Plugins with routes of their own; their `after` decides the order. @default none */
   readonly plugins?: readonly Plugin[] | undefined;
-  /** The longest body of a route that states no `bodyLimit`, in bytes; 1 MiB by default. */
+  /** Longest body of a route without a `bodyLimit`, in bytes, from 1. @default 1_048_576 */
   readonly bodyBytesMax?: number | undefined;
-  /** Which types of body routes take. @default JSON, forms, multipart and plain text */
+  /** Media types of bodies that routes take. @default JSON, forms, multipart and plain text */
   readonly bodyTypes?: readonly string[] | undefined;
-  /** The most headers of one request, in bytes; 16,384 by default. */
+  /** Size of all headers of a request at most, in bytes, from 1. @default 16_384 */
   readonly headerBytesMax?: number | undefined;
-  /** How many connections may be open; one more is closed at once. 10,000 by default. */
+  /** Connections that may be open; one more is closed at once. From 1. @default 10_000 */
   readonly connectionsMax?: number | undefined;
   /** Open connections of one address, from 1. @default half of all; behind a proxy all */
   readonly connectionsPerAddressMax?: number | undefined;
-  /** How long the headers of a request may take to arrive, in ms; 10,000 by default. */
+  /** Time in which the headers of a request must arrive, in ms, from 1. @default 10_000 */
   readonly headersMsMax?: number | undefined;
-  /** How long all of a request may take to arrive, in ms; 300,000 by default. */
+  /** Time in which a whole request must arrive, in ms, from `headersMsMax`. @default 300_000 */
   readonly requestMsMax?: number | undefined;
-  /** How long a connection waits for its next request, in ms; 65,000 by default. */
+  /** Time that a connection stays open for its next request, in ms, from 1. @default 65_000 */
   readonly keepAliveMs?: number | undefined;
-  /** How long a connection in use may be silent, in ms; 120,000 by default. */
+  /** Time that a connection in use may be silent, in ms, from 1. @default 120_000 */
   readonly silentMsMax?: number | undefined;
   /** Milliseconds that running requests may go on once the server closes. @default 5_000 */
   readonly closeMsMax?: number | undefined;
@@ -76,23 +76,23 @@ export interface ServerOptions {
    * that balancers send their requests elsewhere, from 0. @default 0
    */
   readonly lameDuckMs?: number | undefined;
-  /** How long a handler may hold the event loop at a stretch, in ms; 1 by default. */
+  /** Time that a handler may hold the event loop at a stretch, in milliseconds. @default 1 */
   readonly loopMsMax?: number | undefined;
   /** Milliseconds the event loop may be late before requests are refused. @default 1_000 */
   readonly loopDelayMsMax?: number | undefined;
-  /** What pages may load. @default "default-src 'self'" */
+  /** Header of that name on every answer. @default "default-src 'self'" */
   readonly contentSecurityPolicy?: string | undefined;
   /**
    * Warnings and errors as lines of JSON on stderr, or a logger of your own; false for nothing at
-   * all. @default failures that nobody foresaw, as lines of JSON on stderr
+   * all. @default unexpected failures, as lines of JSON on stderr
    */
   readonly log?: boolean | FastifyBaseLogger | undefined;
-  /** Where failures are kept for the operator. @default a new one of 200 */
+  /** List of recent failures for the operator. @default a new one of 200 */
   readonly errors?: RecentErrors | undefined;
   /**
-   * The proxies whose `X-Forwarded-*` headers are believed: addresses, nets, or how many there are
-   * in a row; true for one. A server that strangers reach past its proxy must believe nobody.
-   * @default nobody
+   * Proxies whose `X-Forwarded-*` headers are trusted: addresses, nets, or the number of them in a
+   * row; true for one. A server that strangers reach past its proxy must trust none.
+   * @default none
    */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   readonly clock?: Clock | undefined;
@@ -109,7 +109,7 @@ export interface ServerLimits {
   readonly silentMsMax: number;
 }
 
-/** Fails on the first option that breaks its rule; gives the limits. */
+/** Checks the options and gives the limits; throws on the first option that breaks its rule. */
 export function checkServerOptions(options: ServerOptions): ServerLimits {
   const limits: ServerLimits = {
     bodyBytesMax: options.bodyBytesMax ?? 1_048_576,

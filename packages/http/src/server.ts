@@ -38,7 +38,7 @@ import { sessions } from './session/session.ts';
  * that thousands of clients return to, and whoever is dropped tries again only after a second.
  */
 const backlog = 4_096;
-/** How often connections are looked at for those that are too slow, in milliseconds. */
+/** Interval of the checks for connections that are too slow, in milliseconds. */
 const lookMs = 1_000;
 /**
  * How long a plugin may take to load, or hooks to close, in milliseconds: Fastify's 10 s are not
@@ -55,7 +55,7 @@ interface HttpServerParts {
 /** A Fastify server that is a part of a service: `new Service({ parts: [store, server] })`. */
 export class HttpServer implements Part, AsyncDisposable {
   readonly name: string;
-  /** Where routes and plugins are declared, until the server starts. */
+  /** Fastify instance to which routes and plugins are added, until the server starts. */
   readonly app: FastifyInstance;
   /** The interface for operators, on a socket or a port of its own. */
   readonly operator: Operator;

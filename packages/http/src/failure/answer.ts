@@ -32,7 +32,7 @@ export interface FailuresOptions {
   readonly errors: RecentErrors;
   readonly headers: Headers;
   readonly routes: Routes;
-  /** Whether unexpected failures are written to stderr, for a server without a logger. */
+  /** True if unexpected failures are written to stderr, for a server without a logger. */
   readonly isLogging: boolean;
 }
 
@@ -113,7 +113,7 @@ export class Failures {
 
   /** Answers past all hooks if a hook or a header of the answer has failed; true if it did. */
   answersAgain(reply: FastifyReply): boolean {
-    // To run all hooks again would end in an answer of Fastify's own, which tells strangers all.
+    // Running all hooks again would end in Fastify's own answer, which shows the error to clients.
     const { failure } = reply;
     if (!reply.isSending || failure === null || reply.raw.headersSent) {
       reply.isSending = true;

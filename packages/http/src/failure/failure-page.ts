@@ -18,7 +18,7 @@ export function failurePage(failure: Failure, request: FailedRequest): string {
   return String(errorPage({ status, code, detail, requestId: request.id, retrySeconds }));
 }
 
-/** Whether a page is wanted rather than JSON: only who names HTML, and likes it as well, is. */
+/** True if the client wants a page: it names HTML and prefers nothing else to it. */
 export function wantsPage(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const liking = preference(accept, 'text/html');

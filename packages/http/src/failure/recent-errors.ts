@@ -3,29 +3,29 @@ import { type Clock, systemClock } from 'spillway';
 import { checkInteger } from 'spillway/internal';
 
 export interface RecentErrorsOptions {
-  /** How many are kept; the oldest goes first. An integer from 1; 200 by default. */
+  /** Failures that are kept; the oldest goes first. An integer from 1. @default 200 */
   readonly errorsMax?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 /** One failure, as the operator sees it. */
 export interface RecentError {
-  /** When it last happened, in milliseconds since 1970. */
+  /** Time of the last occurrence, in milliseconds since 1970. */
   readonly at: number;
-  /** What the client was told and the log has; undefined for deliberate failures. */
+  /** Identifier in the client's answer and in the log; undefined for deliberate failures. */
   readonly id: string | undefined;
   /** Method and pattern of the route, like `POST /user/:id`. */
   readonly route: string;
   readonly code: string;
   readonly status: number;
   readonly message: string;
-  /** Where an unexpected failure was thrown. */
+  /** Stack of an unexpected failure. */
   readonly stack?: string | undefined;
-  /** How often it has happened: deliberate failures of one code and route share an entry. */
+  /** Occurrences: deliberate failures of one code and route share an entry. */
   readonly count: number;
 }
 
-/** How much of a message is kept, in characters. */
+/** Characters of a message that are kept. */
 const messageLengthMax = 1_000;
 const stackLengthMax = 4_000;
 

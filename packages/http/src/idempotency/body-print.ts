@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 
-/** What tells two streams apart. */
+/** Length and hash of a body, by which two bodies are compared. */
 export interface BodyPrint {
   readonly bytes: number;
   readonly sha256: string;
 }
 
 /**
- * Listens to a stream that somebody else will read, and takes nothing away. What it gives says what
- * has come, and is undefined until all has.
+ * Hashes a stream while its handler reads it. The function that it returns gives the print, or
+ * undefined until the whole stream was read.
  */
 export function overhear(source: Readable): () => BodyPrint | undefined {
   const hash = createHash('sha256');
   let bytes = 0;
   let print: BodyPrint | undefined;
-  // To listen would begin the flow, before its reader is there.
+  // Listening alone would start the flow before the handler reads.
   source.pause();
   source.on('data', (chunk: Buffer) => {
     bytes += chunk.length;

@@ -65,7 +65,7 @@ export class SocketListener {
     this.#clock = clock;
   }
 
-  /** Whether the socket is this server's now. */
+  /** True while the socket is this server's. */
   get isListening(): boolean {
     return this.#inode !== undefined;
   }
@@ -101,7 +101,7 @@ export class SocketListener {
   }
 }
 
-/** Whether a server answers at the socket. */
+/** Tells if a server answers at the socket. */
 async function isAlive(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(path);

@@ -74,7 +74,7 @@ const endpoints = {
  * port with a token. Nothing of it is on the public port, so that no proxy can open it to others.
  */
 export class Operator {
-  /** Where a service adds endpoints of its own, until the server starts. */
+  /** Fastify instance to which a service adds endpoints of its own, until the server starts. */
   readonly app: FastifyInstance;
   readonly panel: Panel;
   readonly #options: OperatorOptions;

@@ -5,12 +5,12 @@ import { checkNumber, Histogram } from 'spillway/internal';
 import { plain } from '../base/plain.ts';
 import type { MetricFamily, MetricSample } from './exposition.ts';
 
-/** Where a route does its work: on the event loop, on worker threads, or in a stream's chunks. */
+/** Place of a route's work: the event loop, worker threads, or the chunks of a stream. */
 export type Domain = 'loop' | 'thread' | 'stream';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Where the route does its work. @default 'loop' */
+    /** Place of the route's work. @default 'loop' */
     domain?: Domain | undefined;
     /** Set on the routes for orchestrators and balancers, which no guard holds up. */
     readonly probe?: 'live' | 'ready' | undefined;
@@ -51,9 +51,9 @@ export class RouteNumbers {
   readonly route: RouteOptions | undefined;
   /** The lane that its requests enter. */
   lane: Lane | undefined = undefined;
-  /** Where the route was declared. */
+  /** Fastify scope in which the route was declared. */
   readonly scope: FastifyInstance | undefined;
-  /** By status; 0 when the client left before the end of its answer. */
+  /** Answers by status; 0 if the client left before the end of its answer. */
   readonly answers: Map<number, number> = new Map();
   /** Counts of answers within each bound and above the one before; the last has no bound. */
   readonly counts: Float64Array = new Float64Array(boundsMs.length + 1);

@@ -1,17 +1,17 @@
 import type { FastifyInstance } from 'fastify';
 import { check } from 'spillway/internal';
 
-/** What a plugin is: a name, its place in the order, and what it does at the stages of life. */
+/** A plugin: a name, its place in the order, and its hooks. */
 export interface Plugin {
-  /** Unique among the plugins of a server; errors and the operator call it by this. */
+  /** Name in errors and stats, unique among the plugins of a server. */
   readonly name: string;
-  /** The plugins it builds on: they come first, and if one of them fails, this one fails too. */
+  /** Names of plugins that come first; if one of them fails, this one fails too. @default none */
   readonly after?: readonly string[] | undefined;
-  /** Whether the server goes on when it fails; its routes then answer 503. @default false */
+  /** True if the server goes on when it fails; its routes then answer 503. @default false */
   readonly failOpen?: boolean | undefined;
-  /** How long each of its hooks may take, in milliseconds. @default that of its host */
+  /** Time that each of its hooks may take, in ms, from 1. @default that of its host */
   readonly hookMsMax?: number | undefined;
-  /** Adds routes, hooks and decorators, which nobody outside of this plugin sees. */
+  /** Adds routes, hooks and decorators, which only this plugin sees. */
   setup?(app: FastifyInstance, signal: AbortSignal): unknown;
   /** Runs before the server listens, in order. */
   start?(signal: AbortSignal): unknown;
@@ -19,7 +19,7 @@ export interface Plugin {
   stop?(signal: AbortSignal): unknown;
 }
 
-/** The plugins in an order in which each comes after those it builds on; else as given. */
+/** Sorts the plugins so that each comes after those it names; otherwise the order stays. */
 export function inOrder(plugins: readonly Plugin[]): readonly Plugin[] {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const named = [...byName.keys()].every((name) => typeof name === 'string' && name !== '');

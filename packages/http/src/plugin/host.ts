@@ -10,8 +10,8 @@ import { guardRegister } from './register.ts';
 export interface PluginHostOptions {
   readonly plugins: readonly Plugin[];
   /**
-   * How long each hook may take, in milliseconds from 1; below Fastify's own `pluginTimeout`.
-   * @default 5000
+   * Time that each hook may take, in milliseconds, from 1; below Fastify's own `pluginTimeout`.
+   * @default 5_000
    */
   readonly hookMsMax?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -19,10 +19,10 @@ export interface PluginHostOptions {
 
 export type PluginHook = 'setup' | 'start' | 'stop';
 
-/** Where a plugin is; `failed` is for good. */
+/** Stage of a plugin; `failed` is final. */
 export type PluginState = 'new' | 'set up' | 'started' | 'stopped' | 'failed';
 
-/** What is there and what went wrong. */
+/** Stages of all plugins, and their failures. */
 export interface PluginSnapshot {
   readonly plugins: readonly {
     readonly name: string;
@@ -77,7 +77,7 @@ export class PluginHost {
     return { plugins, errors: [...this.#errors] };
   }
 
-  /** What to register on the server. */
+  /** Fastify plugin to register on the server. */
   readonly plugin: FastifyPluginAsync = fastifyPlugin(
     async (app: FastifyInstance) => {
       const { pluginTimeout = 0 } = app.initialConfig;
@@ -86,7 +86,7 @@ export class PluginHost {
         const isShorter = pluginTimeout === 0 || ms < pluginTimeout;
         check(isShorter, 'hookMsMax', `below Fastify's pluginTimeout of ${pluginTimeout} ms`, ms);
         const setUp: FastifyPluginAsync = (inner) => this.#setUp(member, inner);
-        // Not awaited: each has all of Fastify's time to itself.
+        // Not awaited, so that each plugin has the whole of Fastify's time-out.
         void app.register(setUp);
         app.addHook('onReady', async () => this.#start(member));
       }
@@ -97,14 +97,14 @@ export class PluginHost {
 
   async #setUp(member: Member, app: FastifyInstance): Promise<void> {
     const { plugin } = member;
-    // What a failed plugin has added stays in the router; nobody may get there.
+    // Routes of a failed plugin stay in the router, so its requests are refused here.
     app.addHook('onRequest', async () => {
       if (member.failure !== undefined) throw member.failure;
     });
     const limited = (run: (signal: AbortSignal) => unknown) => this.#run(member, 'setup', run);
     guardRegister(app, limited);
     await limited((signal) => plugin.setup?.(app, signal));
-    // What it has registered itself is part of its setup.
+    // Plugins that it has registered itself are part of its setup.
     await app.after();
     this.#pass(member, 'set up');
   }

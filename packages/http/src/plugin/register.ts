@@ -20,7 +20,7 @@ export function guardRegister(app: FastifyInstance, limited: Limited): void {
   Object.defineProperty(app, 'register', { value: guarded });
 }
 
-/** What is no function yet, such as an import that is not done, is left as it is. */
+/** Wraps a plugin; a value that is no function yet, such as a pending import, stays as it is. */
 function guardedPlugin(plugin: unknown, limited: Limited): unknown {
   const { default: exported = plugin } = Object(plugin) as { default?: unknown };
   const run = typeof plugin === 'function' ? plugin : exported;

@@ -26,9 +26,9 @@ export interface RateGuardOptions extends RateLimiterOptions {
   /** Limits on every request, whatever its route. @default 120 a minute for each client */
   readonly limits?: readonly RateRule[] | undefined;
   /**
-   * Who sends the request, if that was proven; undefined for nobody known, who is counted by
-   * address. The address is the one Fastify gives: headers of proxies count only if its
-   * `trustProxy` says so. @default everybody is counted by address
+   * Gives the proven user of a request; undefined if there is none, which is counted by address.
+   * The address is the one that Fastify gives: headers of proxies count only if its `trustProxy`
+   * says so. @default every request is counted by address
    */
   readonly user?: UserOf | undefined;
 }
@@ -36,7 +36,7 @@ export interface RateGuardOptions extends RateLimiterOptions {
 const defaultLimits: readonly RateRule[] = [{ limit: 120, windowMs: 60_000 }];
 
 /**
- * Answers 429 over a limit, before the request takes a place in its lane. Every answer carries the
+ * Answers 429 over a limit, before the request takes a permit of its lane. Every answer carries the
  * `RateLimit-Limit`, `-Remaining`, `-Reset` and `-Policy` headers of
  * draft-ietf-httpapi-ratelimit-headers-06, of the limit that has the least left.
  */
@@ -44,7 +44,7 @@ export function limitRates(options: RateGuardOptions, app: FastifyInstance): Gua
   const { limits = defaultLimits, user, ...rest } = options;
   const limiter = new RateLimiter(rest);
   const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
-  /** By route, since the same rule may be given to many. */
+  /** Rules by route, since several routes may share one rule object. */
   const forRoute = new Map<string, readonly NamedRule[]>();
   app.decorate('rateLimiter', limiter);
 

@@ -3,17 +3,17 @@ import type { FastifyRequest } from 'fastify';
 import { clientKey } from '../base/address-key.ts';
 
 /**
- * What a count may be kept by: `client` is the user, or the address of one who is not known;
- * `route` is its method and pattern, and all paths that no route has are one.
+ * Part of the key of a count. `client` is the user, or the address if the user is not known;
+ * `route` is method and pattern, the same for all paths without a route.
  */
 export type RateKeyPart = 'client' | 'address' | 'route';
 
-/** Who sends the request, if that was proven; a name that anybody can claim evades every limit. */
+/** Gives the proven user of a request; an unproven name would let clients evade every limit. */
 export type UserOf = (request: FastifyRequest) => string | undefined;
 
 const keyLengthMax = 128;
 
-/** What the parts are for this request, in as many characters as a key may cost. */
+/** Makes the key of a request from the parts, in at most `keyLengthMax` characters. */
 export function rateKey(
   parts: readonly RateKeyPart[],
   request: FastifyRequest,
@@ -27,13 +27,13 @@ export function rateKey(
   return shortKey(values.length === 1 ? (values[0] as string) : JSON.stringify(values));
 }
 
-/** The same key for the same text, never longer than a database or a map should bear. */
+/** Makes a key of bounded length: the text itself, or its hash. */
 export function shortKey(text: string): string {
   const isPlain = text.length <= keyLengthMax && text.isWellFormed() && !text.includes('\0');
   return isPlain ? text : `#${hash('sha256', text, 'base64url')}`;
 }
 
-/** Method and pattern; the empty string for all paths that no route has. */
+/** Method and pattern of a route; the empty string for all paths without a route. */
 export function routeOf({ method, routeOptions: { url } }: FastifyRequest): string {
   return url === undefined ? '' : routeName(method, url);
 }

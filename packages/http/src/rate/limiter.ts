@@ -6,15 +6,15 @@ import { SharedRate } from './shared.ts';
 
 export interface RateLimiterOptions {
   /**
-   * How many counts this instance keeps, for all rules; from 1 to 10,000,000, default 100,000. If
-   * more are in use, newcomers share 256 counts for each rule.
+   * Counts that this instance keeps, for all rules together. An integer from 1 to 10,000,000. If
+   * more are in use, new keys share 256 counts for each rule. @default 100_000
    */
   readonly keysMax?: number | undefined;
-  /** Where all instances count together. @default each counts alone */
+  /** Store in which all instances count together. @default each instance counts alone */
   readonly store?: Store | undefined;
-  /** The same for all who count together; 1 to 64 characters, default `http`. */
+  /** Name that all instances which count together share. 1 to 64 characters. @default 'http' */
   readonly name?: string | undefined;
-  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
+  /** Time that a call of the store may take, in milliseconds, from 10. @default 1_000 */
   readonly storeMsMax?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
@@ -26,12 +26,12 @@ export interface RateClaim {
   readonly key: string;
 }
 
-/** The verdict of the rule that says no, or that has the least left. */
+/** The verdict of the rule that refuses, or that has the least left. */
 export interface RateDecision extends RateVerdict {
   readonly rule: NamedRule;
 }
 
-/** Counts requests against rules, here or in a store that many share. */
+/** Counts requests against rules, in this process or in a shared store. */
 export class RateLimiter {
   readonly #source: RateSource;
 

@@ -2,20 +2,20 @@ import type { Clock } from 'spillway';
 import type { NamedRule, RateState } from './rule.ts';
 import { type RateEntry, RateTable } from './table.ts';
 
-/** What one rule says to one request. */
+/** The decision of one rule about one request. */
 export interface RateVerdict {
   readonly admitted: boolean;
-  /** How many more would be admitted now. */
+  /** Requests that would still be admitted now. */
   readonly remaining: number;
-  /** In how many milliseconds all is as at first; if it was refused, one will be admitted. */
+  /** Milliseconds until the whole limit is free; after a refusal, until one is admitted. */
   readonly resetMs: number;
 }
 
-/** Where requests are counted. */
+/** A counter of requests: in memory, or in a store. */
 export interface RateSource {
-  /** How many counts there are, and how many that newcomers share because the table is full. */
+  /** Number of counts, and of those that new keys share because the table is full. */
   readonly stats: { readonly keys: number; readonly shared: number };
-  /** The refusal, if it is known without asking anybody that there is no room. Charges nothing. */
+  /** Gives the refusal if it is known without asking the store. Charges nothing. */
   refusal(rule: NamedRule, key: string): RateVerdict | undefined;
   /** Charges one request. */
   take(rule: NamedRule, key: string): RateVerdict | Promise<RateVerdict>;

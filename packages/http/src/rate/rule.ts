@@ -2,50 +2,50 @@ import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { type RateKeyPart, shortKey } from './key.ts';
 
 /**
- * How a limit counts. `sliding`: at most `limit` in any window, wherever it begins; what was used
- * comes back up to a sixteenth of a window late. `bucket`: a burst of `limit`, which refills evenly
- * within a window. `fixed`: at most `limit` in each window of the clock, so twice that around the
- * moment where one ends.
+ * Algorithm of a limit. `sliding`: at most `limit` in any window, wherever it begins; used requests
+ * become free up to a sixteenth of a window late. `bucket`: a burst of `limit`, which refills
+ * evenly within a window. `fixed`: at most `limit` in each window of the clock, so up to twice that around
+ * the moment where one ends.
  */
 export type RateMode = 'sliding' | 'bucket' | 'fixed';
 
 export interface RateRule {
-  /** How many requests in a window. An integer from 1 to 1,000,000,000. */
+  /** Requests in a window. An integer from 1 to 1,000,000,000. */
   readonly limit: number;
-  /** How long a window is, in milliseconds; from 10 to 31 days. */
+  /** Length of a window, in milliseconds, from 10 to 31 days. */
   readonly windowMs: number;
   /** @default 'sliding' */
   readonly mode?: RateMode | undefined;
-  /** What has a count of its own; a route's rule counts by route as well. @default ['client'] */
+  /** Parts of the key of a count; a route's rule counts by route as well. @default ['client'] */
   readonly by?: readonly RateKeyPart[] | undefined;
   /**
-   * What happens while the shared store does not answer: `closed` refuses with 503, `open` lets
-   * this instance count alone, so that N of them let through up to N times the limit.
+   * Behaviour while the shared store does not answer: `closed` refuses with 503, `open` counts on
+   * this instance alone, so that N instances admit up to N times the limit.
    * @default 'closed'
    */
   readonly whenDown?: 'open' | 'closed' | undefined;
 }
 
-/** What is remembered of one key: numbers that mean what the mode says; none at first. */
+/** State of one key: numbers whose meaning depends on the mode; none at first. */
 export type RateState = readonly number[];
 
-/** The arithmetic of one mode. Nothing here knows who counts or where. */
+/** The arithmetic of one mode, without a clock or a place to keep its state. */
 export interface RateCount {
-  /** How many may be let through now, if they may be used until `at`, which is now or later. */
+  /** Requests that may be admitted now, to be used until `at`, which is now or later. */
   room(state: RateState, now: number, at: number): number;
-  /** The state once `n` more were let through, to be used until `at`. */
+  /** The state after `n` more were admitted, to be used until `at`. */
   charge(state: RateState, n: number, now: number, at: number): RateState;
-  /** When there will be room again, if there is none now. */
+  /** Time at which there will be room again, if there is none now. */
   retryAt(state: RateState, now: number): number;
-  /** From when on the state means nothing more. */
+  /** Time from which on the state is the same as none. */
   freeAt(state: RateState): number;
 }
 
-/** More slots give back sooner what was used; fewer are smaller. */
+/** Slots of a window: more of them free used requests sooner, fewer make a smaller state. */
 const slots = 16;
 const dayMs = 86_400_000;
 
-/** A rule with its arithmetic, and a name that is its own and the same on all instances. */
+/** A rule with its arithmetic and a unique name, the same on all instances. */
 export interface NamedRule {
   readonly name: string;
   readonly rule: RateRule;
@@ -111,7 +111,7 @@ function bucket(limit: number, windowMs: number): RateCount {
   };
 }
 
-/** State: the number of the window, and how many were let through in it. */
+/** State: the number of the window, and the requests admitted in it. */
 function fixed(limit: number, windowMs: number): RateCount {
   const windowOf = (ms: number) => Math.floor(ms / windowMs);
   const endOf = ([window = -1]: RateState) => (window + 1) * windowMs;

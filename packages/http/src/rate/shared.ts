@@ -11,22 +11,22 @@ interface Waiter {
 
 interface SharedEntry extends RateEntry {
   readonly record: string;
-  /** Those who wait for the store to count them, oldest first. */
+  /** Requests that wait for the store to count them, oldest first. */
   readonly waiters: Waiter[];
   isVisiting: boolean;
-  /** How many the store has counted already, to be let through here until `leaseEndsAt`. */
+  /** Requests that the store has counted already, to be admitted here until `leaseEndsAt`. */
   leased: number;
   leaseEndsAt: number;
-  /** How many to lease beyond those that wait: grows while leases are used up. */
+  /** Requests to lease beyond those that wait: grows while leases are used up. */
   ahead: number;
-  /** It is known that the store has no room before. */
+  /** Time before which the store is known to have no room. */
   refusedUntil: number;
   remaining: number;
-  /** When all that was counted is forgotten, as far as is known here. */
+  /** Time at which the whole limit is free again, as far as this instance knows. */
   fullAt: number;
 }
 
-/** What a visit to the store brought, in the store's time. */
+/** Result of one call of the store; times are the store's. */
 interface Grant {
   readonly admitted: number;
   readonly leased: number;
@@ -36,22 +36,22 @@ interface Grant {
   readonly freeAt: number;
 }
 
-/** Nobody leases more of what is left, or others would find nothing; a small limit is exact. */
+/** Largest share of the room that one instance leases, so that others find some too. */
 const aheadShare = 1 / 32;
-/** A lease ends early by this share: two clocks do not run alike. */
+/** Share by which a lease ends early, since two clocks do not run alike. */
 const margin = 0.1;
 const leaseMsMax = 1_000;
 
 /**
- * Counts in a store, for all who share it. Those who wait are counted at the moment the store says;
- * those let through on a lease are counted as if they came when it ends, so that no window ever
- * sees more than the limit, whoever uses its lease when. What a lease leaves unused is lost.
+ * Counts in a store, for all instances that share it. Requests that wait are counted at the store's
+ * time; requests admitted on a lease are counted as if they came when it ends, so that no window
+ * ever sees more than the limit, whenever a lease is used. The unused part of a lease is lost.
  */
 export class SharedRate implements RateSource {
   readonly #clock: Clock;
   readonly #link: StoreLink;
   readonly #table: RateTable<SharedEntry>;
-  /** Counts for the rules that stay open while the store does not answer. */
+  /** Counts of the `open` rules while the store does not answer. */
   readonly #alone: MemoryRate;
   #downUntil = -Infinity;
 
@@ -143,7 +143,7 @@ export class SharedRate implements RateSource {
     if (grant.remaining + grant.leased === 0) entry.refusedUntil = here(grant.retryAt);
     const now = this.#clock.now();
     const winners = entry.waiters.splice(0, grant.admitted);
-    // Whoever came during the visit is served by what it brought beyond those it was for.
+    // Requests that came during the call are admitted on the lease that it brought.
     const late = this.#hasLease(entry, now) ? entry.waiters.splice(0, entry.leased) : [];
     entry.leased -= late.length;
     const losers = now < entry.refusedUntil ? entry.waiters.splice(0) : [];
@@ -168,7 +168,7 @@ function refused(resetMs: number): RateVerdict {
   return { admitted: false, remaining: 0, resetMs };
 }
 
-/** What this instance gets, in view of what all have used. */
+/** Decides how many requests this instance gets, given the count of all instances. */
 function decide(
   { rule, count }: NamedRule,
   entry: SharedEntry,

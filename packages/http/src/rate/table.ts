@@ -1,31 +1,31 @@
 import { hash } from 'node:crypto';
 
-/** What is kept for one key. */
+/** The count of one key. */
 export interface RateEntry {
-  /** From when on it may be dropped; until then somebody's count is in it. */
+  /** Time from which on the entry may be dropped, since it counts nothing any more. */
   freeAt: number;
 }
 
-/** How many entries those share who find the table full, for each rule. */
+/** Entries of each rule that new keys share while the table is full. */
 const cells = 256;
-/** How many entries a newcomer looks at, to find some that may be dropped. */
+/** Entries that each new key examines, to drop those that are over. */
 const steps = 8;
 
 /**
- * A bounded table of counts. None is dropped while it counts: then whoever has many addresses could
- * reset them all. Once it is full, newcomers share counts with other newcomers instead.
+ * A bounded table of counts. An entry is not dropped while it counts: otherwise a client with many
+ * addresses could reset all counts. Once the table is full, new keys share counts with each other.
  */
 export class RateTable<Entry extends RateEntry> {
   readonly #keysMax: number;
   readonly #create: (name: string) => Entry;
   readonly #entries = new Map<string, Entry>();
   readonly #shared = new Map<string, Entry>();
-  #hand: Iterator<[string, Entry]>;
+  #cursor: Iterator<[string, Entry]>;
 
   constructor(keysMax: number, create: (name: string) => Entry) {
     this.#keysMax = keysMax;
     this.#create = create;
-    this.#hand = this.#entries.entries();
+    this.#cursor = this.#entries.entries();
   }
 
   get stats(): { readonly keys: number; readonly shared: number } {
@@ -49,12 +49,12 @@ export class RateTable<Entry extends RateEntry> {
     return entry;
   }
 
-  /** Goes round the table a few steps at a time, dropping more than one newcomer can add. */
+  /** Sweeps the table a few entries at a time, dropping more of them than one call adds. */
   #sweep(now: number): void {
     for (let i = 0; i < steps; i += 1) {
-      const { value } = this.#hand.next();
+      const { value } = this.#cursor.next();
       if (value === undefined) {
-        this.#hand = this.#entries.entries();
+        this.#cursor = this.#entries.entries();
         return;
       }
       if (value[1].freeAt <= now) this.#entries.delete(value[0]);

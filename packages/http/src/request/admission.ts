@@ -42,7 +42,7 @@ export interface LaneGuardOptions {
   readonly clock: Clock;
 }
 
-/** Upper bounds of a lane that a route has by default; below them the lane finds its own. */
+/** Upper bounds of the lane of a route that names none; the lane adapts below them. */
 const ownLane = { limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
 /** Requests at once in all lanes of that kind together. */
 const rootLimit = 1_024;

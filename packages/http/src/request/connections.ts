@@ -52,12 +52,12 @@ export class Connections implements Disposable {
     server.on('connection', (socket: Socket) => this.#keep(socket));
   }
 
-  /** Whether new requests are refused. */
+  /** True if new requests are refused. */
   get isClosing(): boolean {
     return this.#state === 'closing';
   }
 
-  /** Whether balancers should send new requests elsewhere. */
+  /** True if balancers should send new requests elsewhere. */
   get isFading(): boolean {
     return this.#state !== 'open';
   }
@@ -132,7 +132,7 @@ export class Connections implements Disposable {
 
   readonly #look = (): void => {
     this.#server.closeIdleConnections();
-    // To Node, a connection that has sent nothing yet is in the middle of a request.
+    // Node takes a connection that has sent nothing yet for one in the middle of a request.
     for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy();
     if (this.#clock.now() >= this.#cutAt) this.cut();
     this.#timer = this.#clock.after(lookMs, this.#look);

@@ -22,7 +22,7 @@ export class LoopGuard implements Disposable {
     this.#delayMsMax = delayMsMax;
   }
 
-  /** Whether the loop came late to several looks in a row. */
+  /** True if the event loop was late for several checks in a row. */
   get isStarved(): boolean {
     return this.#late >= lateMax;
   }

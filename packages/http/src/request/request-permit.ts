@@ -123,7 +123,7 @@ export class RequestPermit implements Entry, Disposable {
     return this.#requests.clock.now() - this.#arrivedAt;
   }
 
-  /** Whether a permit of the lane is held now. */
+  /** True while a permit of the lane is held. */
   get isHeld(): boolean {
     return this.#held !== undefined;
   }

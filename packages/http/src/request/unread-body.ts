@@ -7,7 +7,7 @@ const lingerMsMax = 1_000;
 const lingerLookMs = 50;
 const lingerBytesMax = 8 * 1_024 * 1_024;
 
-/** Whether the request came with a body, of whatever length. */
+/** True if the request came with a body, of whatever length. */
 export function hasBody({ raw }: FastifyReply['request']): boolean {
   const { headers } = raw;
   const length = headers['content-length'];
