@@ -33,7 +33,7 @@ const stackLengthMax = 4_000;
 export class RecentErrors {
   readonly #errorsMax: number;
   readonly #clock: Clock;
-  /** In the order of their last occurrence: the oldest is the first. */
+  /** Failures in the order of their last occurrence, the oldest first. */
   readonly #errors = new Map<string, RecentError>();
   #total = 0;
 

@@ -1,7 +1,7 @@
 import { pipeline, type Readable, Transform } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 
-/** These belong to one answer, to its connection or to its client, and not to what was done. */
+/** Headers of one answer, its connection or its client, which are not kept with the result. */
 const notKept: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -12,7 +12,7 @@ const notKept: ReadonlySet<string> = new Set([
   'x-request-id',
 ]);
 
-/** The headers that an answer has whenever it is given. */
+/** The headers of an answer that are kept and sent again. */
 export function keptHeaders(reply: FastifyReply): Record<string, string | readonly string[]> {
   const headers = Object.entries(reply.getHeaders()).filter(
     ([name]) => !notKept.has(name) && !name.startsWith('ratelimit-'),
@@ -22,7 +22,7 @@ export function keptHeaders(reply: FastifyReply): Record<string, string | readon
   );
 }
 
-/** The bytes of an answer that is there as a whole; undefined for one that is not. */
+/** The bytes of an answer, if it is no stream. */
 export function wholeBody(payload: unknown): Buffer | undefined {
   if (payload === undefined || payload === null) return Buffer.alloc(0);
   if (typeof payload === 'string') return Buffer.from(payload);

@@ -19,17 +19,17 @@ import {
   type IdempotencyStats,
 } from './ledger.ts';
 
-/** What a request does that is the first with its key. */
+/** State of a request that is the first with its key. */
 interface IdempotencyClaim {
   readonly claim: Claim;
   isHandled: boolean;
-  /** What it asked for, where that was a stream that has been read. */
+  /** Gives the print of its body, if that was a stream and has been read. */
   readonly asked: () => BodyPrint | undefined;
 }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** True: each change needs a key. False: keys mean nothing. @default the plugin's `required` */
+    /** True: each change needs a key. False: keys are ignored. @default the plugin's `required` */
     readonly idempotency?: boolean | undefined;
   }
   interface FastifyInstance {
@@ -56,20 +56,20 @@ export interface KeptAnswer {
 }
 
 export interface IdempotencyOptions {
-  /** Whether changes without an `Idempotency-Key` are refused. @default false */
+  /** True if changes without an `Idempotency-Key` are refused. @default false */
   readonly required?: boolean | undefined;
   /**
    * `answer` gives a repeated request the answer of the first. `refuse` takes each key once and
    * answers 409 to all others, whatever became of the first. @default 'answer'
    */
   readonly mode?: 'answer' | 'refuse' | undefined;
-  /** Whose key it is, if that was proven; users' keys never meet. @default that of its address */
+  /** Gives the proven owner of a key; each has keys of its own. @default the address */
   readonly user?: UserOf | undefined;
-  /** How long a key is remembered, in milliseconds; from 100 ms to 31 days, default 24 hours. */
+  /** Time that a key is kept, in milliseconds, from 100 to 31 days. @default 86_400_000 */
   readonly ageMs?: number | undefined;
   /**
-   * How long a request may run, in milliseconds, before its key is free again because its instance
-   * must have died; longer than any deadline. From 100 ms to a day, default 60,000.
+   * Time that a request may run, in milliseconds, before its instance is taken for dead; longer
+   * than any deadline. From 100 to a day. @default 60_000
    */
   readonly runMsMax?: number | undefined;
   /**
@@ -78,30 +78,30 @@ export interface IdempotencyOptions {
    * (`IDEMPOTENCY_LOST`) until the key is forgotten. @default 'again'
    */
   readonly whenLost?: 'again' | 'refuse' | undefined;
-  /** How many keys this instance keeps; from 1 to 10,000,000, default 100,000. */
+  /** Keys that this instance keeps. An integer from 1 to 10,000,000. @default 100_000 */
   readonly keysMax?: number | undefined;
-  /** How long an answer may be to be kept, in bytes; from 0 to 16 MiB, default 64 KiB. */
+  /** Longest answer that is kept, in bytes, from 0 to 16 MiB. @default 65_536 */
   readonly answerBytesMax?: number | undefined;
-  /** How long all kept answers of this instance may be, in base64 bytes; default 64 MiB. */
+  /** Size of all kept answers of this instance, in bytes of base64. @default 67_108_864 */
   readonly bytesMax?: number | undefined;
-  /** Where all instances remember together; without it each remembers alone. */
+  /** Store that all instances share. @default each instance keeps its own keys */
   readonly store?: Store | undefined;
-  /** The same for all who remember together; 1 to 64 characters, default `http`. */
+  /** Name that all instances which share keys have. 1 to 64 characters. @default 'http' */
   readonly name?: string | undefined;
-  /** For how long the store may fail or be silent, in milliseconds; from 10, default 1,000. */
+  /** Time that a call of the store may take, in milliseconds, from 10. @default 1_000 */
   readonly storeMsMax?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
 
-/** Answers that may be others as soon as the client proves who it is, or comes later. */
+/** Statuses of answers that may differ once the client logs in or tries later: never kept. */
 const passing = new Set([401, 403, 408, 425, 429]);
 const changing = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const dayMs = 86_400_000;
 const mib = 2 ** 20;
 
 /**
- * Does what comes with an `Idempotency-Key` once, however often it is sent. The answer of a handler
+ * Runs a request with an `Idempotency-Key` once, however often it is sent. The answer of a handler
  * is kept and given again, except cookies. A 5xx, a 401, 403 or 429 is not kept, nor is anything
  * that was refused before the handler: then the key is free again.
  */
@@ -154,7 +154,7 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
             ? ledger.finish(claim, { status: 200, headers: {} })
             : ledger.release(claim)
           ).catch(tell);
-        // Its deadline is over, but what the key stands for may still be done.
+        // Its deadline is over, but its handler may still do the work.
         const isLate = permitOf(request)?.whenLate((isDone) => void end(isDone)) ?? false;
         if (!isLate) await end(false);
         return payload;
@@ -180,7 +180,7 @@ function jsonAnswer({ status = 200, body }: KeptAnswer): Answer {
   return { status, headers, body: Buffer.from(JSON.stringify(body)).toString('base64') };
 }
 
-/** Undefined without admission. */
+/** Gives the permit of the request; undefined without admission. */
 function permitOf(request: FastifyRequest): RequestPermit | undefined {
   return request.permit;
 }
@@ -219,7 +219,7 @@ function streamOf({ raw, headers, body }: FastifyRequest): Readable | undefined 
   return headers['content-type']?.startsWith('multipart/') ? raw : undefined;
 }
 
-/** What is asked for. A body that is read as a stream counts by its length until it was read. */
+/** Hash of method, address and body; of a body that is a stream only its length is known. */
 function fingerprint(request: FastifyRequest): string {
   const { method, url, headers, body } = request;
   const all = createHash('sha256').update(JSON.stringify([method, url]));

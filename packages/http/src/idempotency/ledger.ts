@@ -7,30 +7,30 @@ import type { BodyPrint } from './body-print.ts';
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
-  /** In base64; absent if it could not be kept. */
+  /** Body in base64; absent if it could not be kept. */
   readonly body?: string | undefined;
-  /** What was asked for, if that was a stream and all of it was read. */
+  /** Print of the request's body, if that was a stream and all of it was read. */
   readonly asked?: BodyPrint | undefined;
 }
 
-/** What the store holds for a key. */
+/** The record of a key in the store. */
 interface Page {
-  /** The one attempt that may change it. */
+  /** Identifier of the attempt that may change the record. */
   readonly by: string;
-  /** What was asked for, as a hash. */
+  /** Hash of the request. */
   readonly print: string;
   /** The store's time when it was claimed. */
   readonly since: number;
-  /** There once the request was done. */
+  /** Answer, once the request was done. */
   readonly answer?: Answer | undefined;
 }
 
-/** The right to do what a key stands for; nobody else has it until it is released or runs out. */
+/** The exclusive right to run the request of a key, until it is released or expires. */
 export interface Claim extends Pick<Page, 'by' | 'print' | 'since'> {
   readonly record: string;
 }
 
-/** What a key means for a request that comes with it. */
+/** State of a key when a request comes with it. */
 export type Finding =
   | { readonly kind: 'first'; readonly claim: Claim }
   | { readonly kind: 'running'; readonly retryAfterMs: number }
@@ -44,21 +44,21 @@ export interface IdempotencyStats {
   readonly running: number;
   /** Keys that this instance remembers as done. */
   readonly done: number;
-  /** How long their answers are, in base64. */
+  /** Size of their answers, in bytes of base64. */
   readonly bytes: number;
 }
 
 export interface LedgerOptions extends Omit<SharedOptions, 'store'> {
   readonly store: Store | undefined;
-  /** How long an answer is kept, in milliseconds. */
+  /** Time that an answer is kept, in milliseconds. */
   readonly ageMs: number;
-  /** How long a claim holds, in milliseconds. */
+  /** Time that a claim holds, in milliseconds. */
   readonly runMsMax: number;
   /** The meaning of a claim that is older: the key is free again, or nobody may use it. */
   readonly whenLost: 'again' | 'refuse';
-  /** How many keys this instance keeps. */
+  /** Keys that this instance keeps. */
   readonly keysMax: number;
-  /** How many bytes of answers this instance keeps. */
+  /** Bytes of answers that this instance keeps. */
   readonly bytesMax: number;
 }
 
@@ -70,17 +70,17 @@ interface Kept {
   readonly status: number;
 }
 
-/** How many records one request removes at most: more than it adds. */
+/** Records that one request removes at most: more than it adds. */
 const dropsMax = 8;
 
 /**
- * Remembers in a store, for all who share it, what was done under which key. A claim whose instance
+ * Keeps the answer of each key in a store, for all instances that share it. A claim whose instance
  * died is void after `runMsMax`. If there are too many keys, the oldest that is done is forgotten.
  */
 export class IdempotencyLedger {
   readonly #options: LedgerOptions;
   readonly #link: StoreLink;
-  /** All oldest first; what is running is never forgotten. */
+  /** Records of this instance, the oldest first; running ones are never removed. */
   readonly #running = new Map<string, Kept>();
   readonly #done = new Map<string, Kept>();
   readonly #bodies = new Map<string, number>();
@@ -97,7 +97,7 @@ export class IdempotencyLedger {
     return { running: this.#running.size, done: this.#done.size, bytes: this.#bytes };
   }
 
-  /** Claims the key, or says what is known of it. Throws `IDEMPOTENCY_FULL` if all are running. */
+  /** Claims the key, or gives its state. Throws `IDEMPOTENCY_FULL` if all keys are running. */
   async claim(key: string, print: string): Promise<Finding> {
     const { name, runMsMax, ageMs, whenLost } = this.#options;
     const record = `idempotency/${name}/${key}`;
@@ -111,7 +111,7 @@ export class IdempotencyLedger {
         if (known !== undefined) {
           return { value: found(claim, known.value as unknown as Page, runMsMax) };
         }
-        // Only a new key makes others go, and its place is taken before anything is waited for.
+        // Only a new key removes others, and it counts as present before anything is awaited.
         drops ??= this.#makeRoom();
         const change = { name: record, value: { by, print, since: sighting.now }, ifVersion: 0 };
         return { value: { kind: 'first', claim }, changes: [{ ...change, ttlMs }] };
@@ -125,7 +125,7 @@ export class IdempotencyLedger {
     } finally {
       if (drops !== undefined) this.#claiming -= 1;
       for (const { claim, version } of drops ?? []) {
-        // If it has expired or is another's by now, it has another version: that is well too.
+        // A record that has expired or has another owner by now has another version: it stays.
         await this.#link.commit([{ name: claim.record, ifVersion: version }]).catch(() => {});
       }
     }
@@ -163,7 +163,7 @@ export class IdempotencyLedger {
     while (this.#bytes > bytesMax) await this.#dropOldestBody();
   }
 
-  /** Nothing was done: the next request with this key is a first one. */
+  /** Releases the claim of a request that did nothing: the next with this key is a first one. */
   async release(claim: Claim): Promise<void> {
     const { record } = claim;
     await this.#link.update([record], ({ records: [seen] }) => {
@@ -174,7 +174,7 @@ export class IdempotencyLedger {
     this.#running.delete(record);
   }
 
-  /** Takes a place: of what has expired or, if that is not enough, of the oldest that is done. */
+  /** Makes room: removes expired records and, if that is not enough, the oldest that is done. */
   #makeRoom(): readonly Kept[] {
     const now = this.#link.clock.now();
     const drops: Kept[] = [];
@@ -205,7 +205,7 @@ export class IdempotencyLedger {
     this.#bodies.delete(record);
   }
 
-  /** The answer goes, but not that it was given: nothing is done twice for want of room. */
+  /** Drops the answer but keeps the key as done: want of room never runs a request twice. */
   async #dropOldestBody(): Promise<void> {
     const [[record, bytes] = ['', this.#bytes]] = this.#bodies;
     this.#bodies.delete(record);
@@ -226,7 +226,7 @@ export class IdempotencyLedger {
 function found(claim: Claim, { by, print, since, answer }: Page, runMsMax: number): Finding {
   if (print !== claim.print) return { kind: 'other' };
   if (answer !== undefined) return { kind: 'done', answer };
-  // Its own claim, of which the news was lost.
+  // The claim is its own: the answer of the store to it was lost.
   if (by === claim.by) return { kind: 'first', claim };
   const ranMs = claim.since - since;
   if (ranMs >= runMsMax) return { kind: 'lost' };

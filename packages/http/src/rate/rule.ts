@@ -4,8 +4,8 @@ import { type RateKeyPart, shortKey } from './key.ts';
 /**
  * Algorithm of a limit. `sliding`: at most `limit` in any window, wherever it begins; used requests
  * become free up to a sixteenth of a window late. `bucket`: a burst of `limit`, which refills
- * evenly within a window. `fixed`: at most `limit` in each window of the clock, so up to twice that around
- * the moment where one ends.
+ * evenly within a window. `fixed`: at most `limit` in each window of the clock, so up to twice that
+ * around the moment where one ends.
  */
 export type RateMode = 'sliding' | 'bucket' | 'fixed';
 

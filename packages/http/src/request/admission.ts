@@ -23,7 +23,7 @@ declare module 'fastify' {
   }
 }
 
-/** Routes whose lane came from their scope: an inner scope has the better claim. */
+/** Routes whose lane came from their scope: the lane of an inner scope replaces it. */
 const inherited = new WeakSet<object>();
 
 /** Says which lane the routes of a scope take: `await scope.register(admission, { lane });` */
@@ -50,8 +50,8 @@ const rootLimit = 1_024;
 const promisedMax = rootLimit / 2;
 
 /**
- * Lets a request into its lane before its body is read, or refuses it at once. Its place is given
- * back when its answer has left and its handler has ended.
+ * Lets a request into its lane before its body is read, or refuses it at once. Its permit is
+ * released when its answer has left and its handler has ended.
  */
 export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guard {
   const { lane: given, routes, clock } = options;
@@ -70,7 +70,7 @@ export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guar
   });
   app.addHook('onReady', async () => {
     routes.giveLanes((name, promised) => {
-      // A place that is its own: a route stays open though all others are slow.
+      // A permit of its own keeps a route open while all other routes are slow.
       const guaranteed = promised < promisedMax ? 1 : 0;
       return new Lane({ name, limit, queueMax, deadlineMs, parent: root, guaranteed });
     });

@@ -7,7 +7,7 @@ const codes: Readonly<Record<string, readonly [HttpErrorCode, string]>> = {
   HPE_HEADER_OVERFLOW: ['HEADERS_TOO_LARGE', 'the headers are too long'],
 };
 
-/** Answers what is no request, or did not become one in time, and ends the connection. */
+/** Answers bytes that are no request, or no whole one in time, and ends the connection. */
 export function answerClientError(
   error: Error & { readonly code?: string },
   socket: Socket & { readonly _httpMessage?: unknown },

@@ -67,7 +67,7 @@ export class Connections implements Disposable {
     return this.#sockets.size;
   }
 
-  /** Refuses requests that a client sends by the dozen without waiting for answers. */
+  /** Refuses pipelined requests beyond the limit. */
   readonly guard: Guard = ({ raw: { socket, rawHeaders } }, { raw }) => {
     if (this.#state === 'closing') {
       throw httpError('SERVER_STOPPING', 'the server is stopping', { retryAfterMs: 1_000 });
@@ -139,7 +139,7 @@ export class Connections implements Disposable {
   };
 }
 
-/** Node takes the first of two Host headers, a proxy before it may have taken the other. */
+/** True for a second Host header: Node uses the first, a proxy may have used the other. */
 function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -9,7 +9,7 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 
 /**
- * A look at a request before its body is read. It throws to refuse the request, gives a promise if
+ * A check of a request before its body is read. It throws to refuse the request, gives a promise if
  * it has to wait, and says so if it has answered itself.
  */
 export type Guard = (

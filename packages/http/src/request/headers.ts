@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 
 const idHeader = 'x-request-id';
 const allowed = /^[A-Za-z0-9._-]{1,64}$/;
-/** The process; a UUID for each request would cost as much as its lane (2026-11). */
+/** Id of the process; a UUID for each request would cost as much as its lane (2026-11). */
 const prefix = randomBytes(6).toString('hex');
 let count = 0;
 

@@ -3,9 +3,9 @@ import { checkNumber } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { Guard } from './guard.ts';
 
-/** Milliseconds between two looks at the event loop. */
+/** Milliseconds between two checks of the event loop. */
 const lookMs = 100;
-/** Late looks in a row that make a starved loop: one long pause is no reason to refuse. */
+/** Late checks in a row that make a starved loop: one long pause is no reason to refuse. */
 const lateMax = 3;
 
 /**

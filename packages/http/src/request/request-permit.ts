@@ -8,8 +8,8 @@ import type { LoopWatch, RouteNumbers } from '../operator/routes.ts';
 import { refuseBody } from './unread-body.ts';
 
 /**
- * The requests of one lane, in the order of their deadlines, which is that of their arrival: one
- * timer does for all of them.
+ * The requests of one lane in the order of their deadlines, which is that of their arrival: one
+ * timer serves all of them.
  */
 export class LaneRequests implements Disposable {
   readonly lane: Lane;
@@ -76,7 +76,7 @@ export class RequestPermit implements Entry, Disposable {
   #held: Permit | undefined = undefined;
   #state: 'new' | 'running' | 'done' | 'failed' = 'new';
   #whenLate: ((isDone: boolean) => void) | undefined = undefined;
-  /** The answer has left, or nobody is there any more to receive it. */
+  /** True once the answer has left, or its client has gone. */
   #isClosed = false;
 
   constructor(requests: LaneRequests, reply: FastifyReply, numbers: RouteNumbers) {
@@ -87,8 +87,8 @@ export class RequestPermit implements Entry, Disposable {
     this.#reply = reply;
     this.#numbers = numbers;
     reply.raw.on('close', this.#close);
-    // Behind other answers on its connection, it is not told by Node that the client has gone if
-    // the connection was to become something else.
+    // Node does not report that the client has gone for an answer that waits behind others on a
+    // connection that was to be upgraded.
     if (reply.raw.socket === null) reply.request.raw.socket.on('close', this.#close);
     if (this.dueAt < Infinity) requests.add(this);
   }
@@ -97,14 +97,14 @@ export class RequestPermit implements Entry, Disposable {
     return this.#requests.lane;
   }
 
-  /** The client, so that those who wait are served in turn; asked for only if it has to wait. */
+  /** Fairness key: clients that wait are served in turn. Read only if the request has to wait. */
   get key(): string {
     return clientKey(this.#reply.request);
   }
 
   /**
    * Aborts at the lane's deadline, with code `DEADLINE`, or when the client has gone. It is made
-   * when first asked for, since it costs more than all the rest of the way.
+   * when first asked for, since it costs more than the rest of admission.
    */
   get signal(): AbortSignal {
     return this.makeSignal();
@@ -137,7 +137,7 @@ export class RequestPermit implements Entry, Disposable {
       this.#refused(error);
     }
     if (!(permit instanceof Promise)) {
-      // At once, not a promise later: else the body's first bytes arrive before their reader does.
+      // Synchronous: a promise later, the body's first bytes would arrive before their reader.
       this.#held = permit;
       return;
     }
@@ -147,7 +147,7 @@ export class RequestPermit implements Entry, Disposable {
     );
   }
 
-  /** Runs the handler, and measures it; a value that comes after the deadline goes nowhere. */
+  /** Runs and measures the handler; a value that comes after the deadline is discarded. */
   handle(handler: RouteHandlerMethod, app: unknown): unknown {
     const { watch } = this.#requests;
     const reply = this.#reply;
@@ -183,9 +183,9 @@ export class RequestPermit implements Entry, Disposable {
     return isLate;
   }
 
-  /** The time is over. The client hears so at once; a handler that goes on keeps its permit. */
+  /** Ends the request at its deadline: answers at once; a handler that goes on keeps its permit. */
   expire(): void {
-    // The lane itself refuses those who still wait.
+    // The lane itself refuses requests that still wait.
     if (this.#held === undefined) return;
     const reply = this.#reply;
     const { raw } = reply;
@@ -228,7 +228,7 @@ export class RequestPermit implements Entry, Disposable {
     if (this.#reason === undefined) return value;
     const isUnread = isStream(value) && typeof value.destroy === 'function';
     if (isUnread) (value as Readable).destroy();
-    // For a client that has gone it is kept, if a hook does so, until that one asks again.
+    // If the client has gone, a hook may still keep the answer for its next request.
     return isUnread || this.#isAnswered ? undefined : value;
   }
 
@@ -238,7 +238,7 @@ export class RequestPermit implements Entry, Disposable {
     this.#reply.log.debug({ err: error }, 'failed when its request was over');
   }
 
-  /** The deadline has answered, and not the handler. */
+  /** True if the deadline has answered, and not the handler. */
   get #isAnswered(): boolean {
     return this.#reason instanceof SpillwayError;
   }
@@ -276,21 +276,21 @@ export class RequestPermit implements Entry, Disposable {
     this.#controller?.abort(reason);
   }
 
-  /** The one place where a permit goes back to its lane, with the truth about its end. */
+  /** Releases the permit, with the outcome; nothing else does. */
   #release(): void {
     const held = this.#held;
     if (held === undefined) return;
     this.#held = undefined;
     const { statusCode } = this.#reply.raw;
     if (held.outcome === 'ok') held.outcome = outcomeOf(statusCode);
-    // Without its handler it was no work, and its time says nothing of how long work takes.
+    // A request without its handler was no work, so its time is no sample of how long work takes.
     const isAnswer = this.#state === 'failed' && held.outcome === 'ok';
     held.isWhole = this.#state === 'done' || isAnswer;
     held[Symbol.dispose]();
   }
 }
 
-/** For a request whose client left while it waited: nobody goes on with it. */
+/** Never settles: for a request whose client left while it waited. */
 const never: Promise<void> = new Promise(() => {});
 
 function outcomeOf(status: number): 'ok' | 'overloaded' | 'failed' {

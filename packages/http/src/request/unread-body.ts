@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { type Clock, systemClock } from 'spillway';
 
-/** A rest of this size is read and forgotten: cheaper than a new connection. */
+/** Rest of a body that is read and discarded, in bytes: cheaper than a new connection. */
 const forgetBytesMax = 65_536;
 const lingerMsMax = 1_000;
 const lingerLookMs = 50;
@@ -15,9 +15,9 @@ export function hasBody({ raw }: FastifyReply['request']): boolean {
 }
 
 /**
- * For an answer that comes before the body was read: the connection ends with it, so that an upload
- * of any size does not go on. A short rest that is on its way is forgotten instead, unless the
- * client is known to be slow.
+ * Ends the connection with an answer that comes before the body was read, so that a long upload
+ * does not go on. A short rest of the body is read and discarded instead, unless the client is
+ * known to be slow.
  */
 export function refuseBody(reply: FastifyReply, clock: Clock = systemClock, isSlow = false): void {
   const { request } = reply;

@@ -7,7 +7,7 @@ const pauseMsMax = 30_000;
 /** The server says something at least every 20 seconds; longer silence is a dead connection. */
 const silenceMsMax = 60_000;
 
-/** What the region shows, and the holes in it; the version is with the region, where it is true. */
+/** Content of the region, and its holes; the version is an attribute of the region itself. */
 class Region {
   constructor(element) {
     this.element = element;
@@ -22,7 +22,7 @@ class Region {
   /** Shows one message: a patch is an array of steps, and the whole content a string. */
   show(version, content) {
     const { element } = this;
-    // Whatever happens from here, the region no longer shows the version it did.
+    // From here on the region no longer shows the version it did, even if a step fails.
     element.dataset.liveVersion = '';
     keepingFocus(() => {
       if (typeof content === 'string') {

@@ -172,7 +172,7 @@ function isAlike(node, other) {
   return node.nodeType === Node.COMMENT_NODE ? node.data === other.data : node.id === other.id;
 }
 
-/** How many siblings further the next node like this one is; Infinity if there is none near. */
+/** Distance in siblings to the next node like this one; Infinity if there is none near. */
 function distance(node, wanted) {
   let away = 0;
   for (let next = node; next !== null && away < 64; next = next.nextSibling) {
