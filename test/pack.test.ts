@@ -12,7 +12,7 @@ const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 function run(cwd: string, program: string, args: readonly string[]): Promise<string> {
   // Node's own switches, such as the ones of a test runner, must not reach the child.
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-  const options = { cwd, env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
+  const options = { cwd, env, timeout: 200_000, killSignal: 'SIGKILL' } as const;
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   execFile(program, args, options, (error, stdout, stderr) => {
     if (error === null) resolve(stdout);
@@ -88,9 +88,7 @@ async function place(project: string, folder: string, cache: string): Promise<vo
 }
 
 describe('the published packages', () => {
-  it('install into an empty project, type-check and run there', {
-    timeout: 120_000,
-  }, async () => {
+  it('install into an empty project, type-check and run there', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-pack-'));
     const project = join(folder.path, 'project');
     const cache = `--cache=${join(folder.path, 'npm-cache')}`;

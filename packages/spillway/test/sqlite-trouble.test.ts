@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -194,6 +195,15 @@ describe('a SqliteFile in trouble', () => {
     ]);
     // The threads are still inside SQLite, and Node would wait for them for ever.
     assert.equal(child.process.signalCode, 'SIGKILL');
+  });
+
+  it('leaves the error that ends a process to be read, though a thread is stuck', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-sqlite-'));
+    const program = join(import.meta.dirname, 'fixtures', 'state-child.ts');
+    const args = [program, 'endlessUncaught', join(folder.path, 'file.db')];
+    const { signal, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    assert.equal(signal, 'SIGKILL');
+    assert.match(stderr, /Uncaught .*a statement ran for more than .*DEADLINE/s);
   });
 
   it('keeps no process alive when it is idle', async () => {

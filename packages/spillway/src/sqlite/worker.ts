@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { writeSync } from 'node:fs';
 import { extname } from 'node:path';
+import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { untilAborted } from '../base/abort.ts';
 import type { Clock } from '../base/clock.ts';
@@ -37,6 +39,9 @@ export interface SqliteWorkerOptions {
  */
 const unlimited: ReadonlySet<SqliteRequest['type']> = new Set(['run', 'checkpoint', 'close']);
 
+/** The time that a busy machine may need to start a thread, in milliseconds. */
+const startMsMax = 10_000;
+
 /**
  * A thread with a connection of its own. A thread that has crashed, or whose call takes longer than
  * `callMsMax`, is replaced by the next call. It keeps the process alive only during a call.
@@ -47,6 +52,7 @@ export class SqliteWorker {
   #calls: Call[] = [];
   readonly #deadlines: Deadlines;
   #starts = 0;
+  #hasAnswered = false;
   #isClosed = false;
 
   constructor(options: SqliteWorkerOptions) {
@@ -70,7 +76,8 @@ export class SqliteWorker {
     this.#worker ??= this.#spawn();
     const { promise, resolve, reject } = Promise.withResolvers<readonly SqliteOutcome[]>();
     const { clock, callMsMax } = this.#options;
-    const dueAt = unlimited.has(type) ? Infinity : clock.now() + callMsMax;
+    const msMax = this.#hasAnswered ? callMsMax : callMsMax + startMsMax;
+    const dueAt = unlimited.has(type) ? Infinity : clock.now() + msMax;
     this.#calls.push({ type, dueAt, resolve, reject });
     this.#deadlines.watch(dueAt);
     if (this.#calls.length === 1) this.#worker.ref();
@@ -93,6 +100,7 @@ export class SqliteWorker {
 
   #spawn(): Worker {
     this.#starts += 1;
+    this.#hasAnswered = false;
     // The build turns `.ts` imports into `.js`, but not the names in URLs.
     const entry = new URL(`./thread/host${extname(import.meta.url)}`, import.meta.url);
     // The program's own switches may be such that no thread can start with them.
@@ -101,6 +109,7 @@ export class SqliteWorker {
     worker.on('message', (outcomes: PackedOutcomes) => {
       // A thread that was replaced has nobody left to answer.
       if (worker !== this.#worker) return;
+      this.#hasAnswered = true;
       const call = this.#calls.shift();
       if (this.#calls.length === 0) {
         this.#deadlines.clear();
@@ -147,6 +156,8 @@ export class SqliteWorker {
 
 /** Threads that were given up and may still be inside SQLite. */
 const givenUp = new Set<Worker>();
+/** The error that ends the process, which Node prints only after the listeners of its exit. */
+let fatal: unknown;
 
 /**
  * Ends a thread as soon as its call into SQLite returns: node:sqlite can interrupt no statement
@@ -155,16 +166,27 @@ const givenUp = new Set<Worker>();
  * everything acknowledged is on the disk, and SQLite undoes the rest.
  */
 function endWhenItReturns(worker: Worker): void {
-  if (givenUp.size === 0) process.on('exit', killProcess);
+  if (givenUp.size === 0) {
+    process.on('uncaughtExceptionMonitor', keepFatal);
+    process.on('exit', killProcess);
+  }
   givenUp.add(worker);
   worker.once('exit', () => {
     givenUp.delete(worker);
-    if (givenUp.size === 0) process.off('exit', killProcess);
+    if (givenUp.size > 0) return;
+    process.off('uncaughtExceptionMonitor', keepFatal);
+    process.off('exit', killProcess);
   });
   void worker.terminate();
   worker.unref();
 }
 
-function killProcess(): void {
+function keepFatal(error: unknown): void {
+  fatal = error;
+}
+
+function killProcess(code: number): void {
+  if (code !== 0 && fatal !== undefined)
+    writeSync(process.stderr.fd, `Uncaught ${inspect(fatal)}\n`);
   process.kill(process.pid, 'SIGKILL');
 }
