@@ -204,7 +204,7 @@ describe('RateLimiter, shared by many', () => {
     assert.ok(store.calls < admitted / 10, `${store.calls} visits for ${admitted}`);
   });
 
-  it('counts what was leased when its lease ends, for it may be used as late as that', async () => {
+  it('counts a budget when it ends, for it may be used as late as that', async () => {
     for (const mode of modes) {
       const clock = new VirtualClock();
       const store = new MemoryStore({ clock });
@@ -221,7 +221,7 @@ describe('RateLimiter, shared by many', () => {
         }
       };
       await clock.advance(950);
-      // Doubles its lease with each visit; what it has at last it keeps for later.
+      // Doubles its budget with each visit; what it has at last it keeps for later.
       await takeAll(a, 90);
       await clock.advance(890);
       await takeAll(a, 999);

@@ -14,10 +14,10 @@ interface SharedEntry extends RateEntry {
   /** Requests that wait for the store to count them, oldest first. */
   readonly waiters: Waiter[];
   isVisiting: boolean;
-  /** Requests that the store has counted already, to be admitted here until `leaseEndsAt`. */
-  leased: number;
-  leaseEndsAt: number;
-  /** Requests to lease beyond those that wait: grows while leases are used up. */
+  /** Requests that the store has counted already, to be admitted here until `budgetEndsAt`. */
+  budget: number;
+  budgetEndsAt: number;
+  /** Requests to budget beyond those that wait: grows while budgets are used up. */
   ahead: number;
   /** Time before which the store is known to have no room. */
   refusedUntil: number;
@@ -29,23 +29,23 @@ interface SharedEntry extends RateEntry {
 /** Result of one call of the store; times are the store's. */
 interface Grant {
   readonly admitted: number;
-  readonly leased: number;
-  readonly leaseMs: number;
+  readonly budget: number;
+  readonly budgetMs: number;
   readonly remaining: number;
   readonly retryAt: number;
   readonly freeAt: number;
 }
 
-/** Largest share of the room that one instance leases, so that others find some too. */
+/** Largest share of the room that one instance budgets, so that others find some too. */
 const aheadShare = 1 / 32;
-/** Share by which a lease ends early, since two clocks do not run alike. */
+/** Share by which a budget ends early, since two clocks do not run alike. */
 const margin = 0.1;
-const leaseMsMax = 1_000;
+const budgetMsMax = 1_000;
 
 /**
  * Counts in a store, for all instances that share it. Requests that wait are counted at the store's
- * time; requests admitted on a lease are counted as if they came when it ends, so that no window
- * ever sees more than the limit, whenever a lease is used. The unused part of a lease is lost.
+ * time; requests admitted on a budget are counted as if they came when it ends, so that no window
+ * ever sees more than the limit, whenever a budget is used. The unused part of a budget is lost.
  */
 export class SharedRate implements RateSource {
   readonly #clock: Clock;
@@ -64,8 +64,8 @@ export class SharedRate implements RateSource {
       record: `rate/${options.name}/${name}`,
       waiters: [],
       isVisiting: false,
-      leased: 0,
-      leaseEndsAt: -Infinity,
+      budget: 0,
+      budgetEndsAt: -Infinity,
       ahead: 0,
       refusedUntil: -Infinity,
       remaining: 0,
@@ -80,15 +80,15 @@ export class SharedRate implements RateSource {
   refusal(rule: NamedRule, key: string): RateVerdict | undefined {
     const now = this.#clock.now();
     const entry = this.#table.find(rule.name, key, now);
-    if (this.#hasLease(entry, now) || now >= entry.refusedUntil) return undefined;
+    if (this.#hasBudget(entry, now) || now >= entry.refusedUntil) return undefined;
     return refused(entry.refusedUntil - now);
   }
 
   take(rule: NamedRule, key: string): RateVerdict | Promise<RateVerdict> {
     const now = this.#clock.now();
     const entry = this.#table.find(rule.name, key, now);
-    if (this.#hasLease(entry, now)) {
-      entry.leased -= 1;
+    if (this.#hasBudget(entry, now)) {
+      entry.budget -= 1;
       return admitted(entry, now);
     }
     if (now < entry.refusedUntil) return refused(entry.refusedUntil - now);
@@ -101,8 +101,8 @@ export class SharedRate implements RateSource {
     return promise;
   }
 
-  #hasLease(entry: SharedEntry, now: number): boolean {
-    return entry.leased > 0 && now < entry.leaseEndsAt;
+  #hasBudget(entry: SharedEntry, now: number): boolean {
+    return entry.budget > 0 && now < entry.budgetEndsAt;
   }
 
   /** One visit at a time for each key; whoever comes meanwhile is counted by the next. */
@@ -122,9 +122,9 @@ export class SharedRate implements RateSource {
   }
 
   async #visit(rule: NamedRule, entry: SharedEntry): Promise<void> {
-    const isUsedUp = entry.leased === 0 && this.#clock.now() < entry.leaseEndsAt;
+    const isUsedUp = entry.budget === 0 && this.#clock.now() < entry.budgetEndsAt;
     if (isUsedUp) entry.ahead = Math.min(entry.ahead * 2 + 1, rule.rule.limit);
-    else if (entry.leased > 0) entry.ahead = Math.floor(entry.ahead / 2);
+    else if (entry.budget > 0) entry.ahead = Math.floor(entry.ahead / 2);
     const { value: grant, seen } = await this.#link.update([entry.record], (sighting) => {
       const [record] = sighting.records;
       const state = (record?.value ?? []) as RateState;
@@ -136,16 +136,16 @@ export class SharedRate implements RateSource {
     });
     // The store was asked after `sentAt`, so its moments do not come earlier here than this.
     const here = (storeMs: number) => seen.sentAt + (storeMs - seen.now);
-    entry.leased = grant.leased;
-    entry.leaseEndsAt = seen.sentAt + grant.leaseMs * (1 - margin);
+    entry.budget = grant.budget;
+    entry.budgetEndsAt = seen.sentAt + grant.budgetMs * (1 - margin);
     entry.remaining = grant.remaining;
     entry.fullAt = here(grant.freeAt) + (seen.receivedAt - seen.sentAt);
-    if (grant.remaining + grant.leased === 0) entry.refusedUntil = here(grant.retryAt);
+    if (grant.remaining + grant.budget === 0) entry.refusedUntil = here(grant.retryAt);
     const now = this.#clock.now();
     const winners = entry.waiters.splice(0, grant.admitted);
-    // Requests that came during the call are admitted on the lease that it brought.
-    const late = this.#hasLease(entry, now) ? entry.waiters.splice(0, entry.leased) : [];
-    entry.leased -= late.length;
+    // Requests that came during the call are admitted on the budget that it brought.
+    const late = this.#hasBudget(entry, now) ? entry.waiters.splice(0, entry.budget) : [];
+    entry.budget -= late.length;
     const losers = now < entry.refusedUntil ? entry.waiters.splice(0) : [];
     for (const { resolve } of [...winners, ...late]) resolve(admitted(entry, now));
     for (const { resolve } of losers) resolve(refused(entry.refusedUntil - now));
@@ -160,7 +160,7 @@ export class SharedRate implements RateSource {
 }
 
 function admitted(entry: SharedEntry, now: number): RateVerdict {
-  const remaining = entry.remaining + entry.leased;
+  const remaining = entry.remaining + entry.budget;
   return { admitted: true, remaining, resetMs: Math.max(0, entry.fullAt - now) };
 }
 
@@ -175,18 +175,18 @@ function decide(
   state: RateState,
   now: number,
 ): { readonly grant: Grant; readonly next: RateState } {
-  const leaseMs = Math.min(leaseMsMax, rule.windowMs / 10);
+  const budgetMs = Math.min(budgetMsMax, rule.windowMs / 10);
   const room = count.room(state, now, now);
   const admitted = Math.min(room, entry.waiters.length);
   let next = admitted > 0 ? count.charge(state, admitted, now, now) : state;
-  const until = now + leaseMs;
-  const leased = Math.min(
+  const until = now + budgetMs;
+  const budget = Math.min(
     entry.ahead,
     Math.floor((room - admitted) * aheadShare),
     count.room(next, now, until),
   );
-  if (leased > 0) next = count.charge(next, leased, now, until);
+  if (budget > 0) next = count.charge(next, budget, now, until);
   const remaining = count.room(next, now, now);
-  const grant = { admitted, leased, leaseMs, remaining, retryAt: count.retryAt(next, now) };
+  const grant = { admitted, budget, budgetMs, remaining, retryAt: count.retryAt(next, now) };
   return { grant: { ...grant, freeAt: count.freeAt(next) }, next };
 }
