@@ -94,7 +94,7 @@ describe('idempotency, shared by many', () => {
     const open = () => {
       const faults = { clock: systemClock, random, delayMsMax: 2, faultShare: 0.15 };
       const line = new FaultyStore(store, faults);
-      return Shop.open({ store: line, random, storeMsMax: 150 }, handler);
+      return Shop.open({ store: line, random, storeMsMax: 1_000 }, handler);
     };
     await using a = await open();
     await using b = await open();
