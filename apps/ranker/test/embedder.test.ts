@@ -8,8 +8,7 @@ import type { EmbeddedDocument, RatedArticle } from '../src/learn/document.ts';
 import { Embedder } from '../src/learn/embedder.ts';
 import { defaultModel } from '../src/learn/embedding-model.ts';
 import { quality } from '../src/learn/evaluation.ts';
-import { learnTaste } from '../src/learn/learning.ts';
-import { packArticles } from '../src/learn/packed-articles.ts';
+import { learnTaste, packArticles } from '../src/learn/learning.ts';
 import { Tastes } from '../src/learn/tastes.ts';
 import { labelledTopics } from './labelled-texts.ts';
 

@@ -4,8 +4,12 @@ import { SpillwayError, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import type { FeedAnswer } from '../src/feeds/feed.ts';
 import type { FetchOptions } from '../src/fetching/fetcher.ts';
-import { FeedRefresh } from '../src/reader/feed-refresh.ts';
-import { feedIntervalMsMax, feedIntervalMsMin, feedTurn } from '../src/reader/feed-turn.ts';
+import {
+  FeedRefresh,
+  feedIntervalMsMax,
+  feedIntervalMsMin,
+  feedTurn,
+} from '../src/reader/feed-refresh.ts';
 import type { DueFeed, FeedFetched } from '../src/reader/reader-store.ts';
 
 const minuteMs = 60_000;

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
-import { Arena } from '../src/learn/arena.ts';
-import { learnTaste } from '../src/learn/learning.ts';
-import { packArticles } from '../src/learn/packed-articles.ts';
+import { learnTaste, packArticles } from '../src/learn/learning.ts';
+import { Arena } from '../src/learn/vector-index.ts';
 import { model, VectorScene } from './vector-scene.ts';
 
 describe('the arena', () => {

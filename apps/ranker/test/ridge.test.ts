@@ -7,7 +7,7 @@ import {
   featureWeights,
   trainingFeatures,
 } from '../src/learn/features.ts';
-import { foldOf, packArticles } from '../src/learn/packed-articles.ts';
+import { foldOf, packArticles } from '../src/learn/learning.ts';
 import { growRows, noRows, type RatedRows } from '../src/learn/rated-rows.ts';
 import { fitRidge } from '../src/learn/ridge.ts';
 import { VectorIndex } from '../src/learn/vector-index.ts';

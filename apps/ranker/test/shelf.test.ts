@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Shelf } from '../src/learn/shelf.ts';
 import { Tastes } from '../src/learn/tastes.ts';
+import { VectorTable } from '../src/learn/vector-table.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 
 describe('the shelf', () => {
   it('keeps the newest articles, each once', () => {
     const scene = new VectorScene(1);
-    const shelf = new Shelf({ model, sizeMax: 3 });
+    const shelf = new VectorTable({ model, sizeMax: 3 });
     for (const number of [0, 1, 2, 2, 3]) shelf.put(scene.rated(number));
     assert.equal(shelf.size, 3);
     assert.deepEqual(shelf.list().ids, ['article 1', 'article 2', 'article 3']);
@@ -18,7 +18,7 @@ describe('the shelf', () => {
 
   it('forgets sources of which it has nothing left', () => {
     const scene = new VectorScene(2);
-    const shelf = new Shelf({ model, sizeMax: 4 });
+    const shelf = new VectorTable({ model, sizeMax: 4 });
     for (let number = 0; number < 50; number += 1) {
       shelf.put({ ...scene.rated(number), source: `source ${number}` });
     }

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';
 import type { RatedArticle } from '../src/learn/document.ts';
 import { Tastes } from '../src/learn/tastes.ts';
-import type { TrainingRecord } from '../src/learn/training.ts';
+import type { TrainingRecord } from '../src/learn/trained.ts';
 import { TrainingQueue } from '../src/learn/training-queue.ts';
 import { model, now, VectorScene } from './vector-scene.ts';
 

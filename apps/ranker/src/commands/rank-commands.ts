@@ -1,7 +1,14 @@
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
-import { clientOf, examplesOf, type ServerFlags, table, withServer } from './command-line.ts';
-import { itemOf, scoreOf } from './item-argument.ts';
+import {
+  clientOf,
+  examplesOf,
+  itemOf,
+  type ServerFlags,
+  scoreOf,
+  table,
+  withServer,
+} from './command-line.ts';
 
 interface RankAnswer {
   readonly url: string;

@@ -2,8 +2,14 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
-import { clientOf, examplesOf, type ServerFlags, table, withServer } from './command-line.ts';
-import { scoreOf } from './item-argument.ts';
+import {
+  clientOf,
+  examplesOf,
+  type ServerFlags,
+  scoreOf,
+  table,
+  withServer,
+} from './command-line.ts';
 
 const itemsMax = 1_000;
 const lookMs = 1_000;

@@ -1,5 +1,4 @@
-import { candidate, LearnedRows, learnTaste } from './learning.ts';
-import type { PackedArticles } from './packed-articles.ts';
+import { candidate, LearnedRows, learnTaste, type PackedArticles } from './learning.ts';
 import { TasteReader } from './taste-reader.ts';
 
 /** How good one way of scoring is, on articles rated after all that it learned from. */

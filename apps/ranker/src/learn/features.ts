@@ -1,5 +1,11 @@
-import { neighboursKept, neighboursUsed, neighbourWeight, noRow } from './neighbours.ts';
-import { foldCount, type RatedRows } from './rated-rows.ts';
+import {
+  foldCount,
+  neighboursKept,
+  neighboursUsed,
+  neighbourWeight,
+  noRow,
+  type RatedRows,
+} from './rated-rows.ts';
 import { scoreUnknown } from './score.ts';
 import { addTo, dot, normalise } from './vectors.ts';
 

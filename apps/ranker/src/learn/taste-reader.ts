@@ -1,7 +1,6 @@
 import { calibrate } from './calibration.ts';
 import { featureNames, NeighbourWord, sourceFeature } from './features.ts';
-import { NearestRows, neighboursUsed, noRow } from './neighbours.ts';
-import type { RatedRows } from './rated-rows.ts';
+import { NearestRows, neighboursUsed, noRow, type RatedRows } from './rated-rows.ts';
 import type { Ridge } from './ridge.ts';
 import { clampScore, type Reason } from './score.ts';
 import type { Trained } from './trained.ts';

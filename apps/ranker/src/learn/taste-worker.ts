@@ -1,13 +1,19 @@
 import type { WorkerContext } from 'spillway';
 import { ageFeature, lengthFeature } from './features.ts';
-import { neighboursUsed, noRow } from './neighbours.ts';
-import { type AddedVectors, growRows, type RatedColumns, type RatedRows } from './rated-rows.ts';
+import {
+  type AddedVectors,
+  growRows,
+  neighboursUsed,
+  noRow,
+  type RatedColumns,
+  type RatedRows,
+} from './rated-rows.ts';
 import { fitRidge } from './ridge.ts';
-import type { ShelfList, ShelfRows } from './shelf.ts';
 import { queriesAtOnce } from './simd-code.ts';
 import { type Candidate, TasteReader, type TasteState } from './taste-reader.ts';
 import type { Trained } from './trained.ts';
 import { VectorIndex } from './vector-index.ts';
+import type { VectorTableList, VectorTableRows } from './vector-table.ts';
 
 interface Resource {
   readonly reader: TasteReader;
@@ -42,8 +48,8 @@ export interface ScoreParts {
 }
 
 export interface RankTask extends OpenTaste {
-  readonly shelf: ShelfRows;
-  readonly list: Pick<ShelfList, 'rows' | 'stamps'>;
+  readonly shelf: VectorTableRows;
+  readonly list: Pick<VectorTableList, 'rows' | 'stamps'>;
   /** For each source of the shelf its number in the taste, or -1. */
   readonly sources: Int32Array;
   readonly now: number;

@@ -3,12 +3,18 @@ import { Pool, type PoolStats } from 'spillway';
 import { check, checkInteger, untilAborted } from 'spillway/internal';
 import { type Article, isSameModel, type ModelName, type RatedArticle } from './document.ts';
 import { ageFeature, lengthFeature } from './features.ts';
-import { ReaderTaste, type TasteMaker } from './reader-taste.ts';
 import { type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
-import { scoreOf } from './score-of.ts';
-import { Shelf } from './shelf.ts';
-import { planChange, ratingOf, type TasteChange, type TasteVersion } from './taste-change.ts';
+import {
+  planChange,
+  ReaderTaste,
+  ratingOf,
+  scoreOf,
+  type TasteChange,
+  type TasteMaker,
+  type TasteVersion,
+} from './taste.ts';
 import { type Trained, unpackTrained } from './trained.ts';
+import { VectorTable } from './vector-table.ts';
 
 export interface TastesOptions {
   /** Whose vectors all articles have. */
@@ -61,7 +67,7 @@ const rankSize = 1_250;
 export class Tastes implements AsyncDisposable {
   readonly model: ModelName;
   /** The articles that {@link rank} scores. */
-  readonly shelf: Shelf;
+  readonly shelf: VectorTable;
   readonly #pool: Pool<Module>;
   readonly #readers = new Map<string, ReaderTaste>();
   readonly #readersMax: number;
@@ -73,7 +79,7 @@ export class Tastes implements AsyncDisposable {
     const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;
     checkInteger('readersMax', readersMax, 1, 100_000);
     checkInteger('ratedMax', ratedMax, 10, 100_000);
-    const shelf = new Shelf({ model: options.model, sizeMax: options.shelfMax });
+    const shelf = new VectorTable({ model: options.model, sizeMax: options.shelfMax });
     const module = new URL('./taste-worker.ts', import.meta.url);
     const pool = await Pool.open<Module>({ module, workers, queueMax, deadlineMs });
     return new Tastes(pool, shelf, { readersMax, ratedMax });
@@ -81,7 +87,7 @@ export class Tastes implements AsyncDisposable {
 
   private constructor(
     pool: Pool<Module>,
-    shelf: Shelf,
+    shelf: VectorTable,
     limits: { readonly readersMax: number; readonly ratedMax: number },
   ) {
     const { model } = shelf;

@@ -2,9 +2,8 @@ import { setPriority } from 'node:os';
 import type { WorkerContext } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { type Evaluation, evaluateTaste } from './evaluation.ts';
-import { type Learned, learnTaste } from './learning.ts';
-import type { PackedArticles } from './packed-articles.ts';
-import type { TrainingKind } from './training.ts';
+import { type Learned, learnTaste, type PackedArticles } from './learning.ts';
+import type { TrainingKind } from './trained.ts';
 
 type Context = Pick<WorkerContext, 'aborted' | 'signal'>;
 

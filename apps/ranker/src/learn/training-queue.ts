@@ -1,11 +1,9 @@
 import { Backlog, type BacklogStats, type Clock, Pool } from 'spillway';
 import type { RatedArticle } from './document.ts';
 import type { Evaluation } from './evaluation.ts';
-import type { Learned } from './learning.ts';
-import { packArticles } from './packed-articles.ts';
+import { type Learned, packArticles } from './learning.ts';
 import type { Tastes } from './tastes.ts';
-import { packTrained } from './trained.ts';
-import type { TrainingKind, TrainingRecord } from './training.ts';
+import { packTrained, type TrainingKind, type TrainingRecord } from './trained.ts';
 
 /** Rated articles, all at once or one after another. */
 export type RatedSource = Iterable<RatedArticle> | AsyncIterable<RatedArticle>;

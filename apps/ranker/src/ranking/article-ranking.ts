@@ -3,11 +3,10 @@ import { rankerError } from '../errors.ts';
 import type { Article, EmbeddedDocument, RatedArticle } from '../learn/document.ts';
 import type { Explanation, Neighbour, Score } from '../learn/score.ts';
 import { sentencesOf } from '../learn/sentences.ts';
-import type { TrainingKind } from '../learn/training.ts';
+import type { TrainingKind } from '../learn/trained.ts';
 import type { StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
-import type { Item } from './item.ts';
-import type { Library, ReadArticle } from './library.ts';
+import type { Item, Library, ReadArticle } from './library.ts';
 import type { Training } from './training.ts';
 import type { UserTastes } from './user-tastes.ts';
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type Clock, deadline } from 'spillway';
 import { untilAborted } from 'spillway/internal';
 import { rankerError, unavailableError } from '../errors.ts';
@@ -6,7 +7,25 @@ import type { Fetcher } from '../fetching/fetcher.ts';
 import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
-import { articleOfText, type Item } from './item.ts';
+
+/** What is to be scored: an address, or a text that somebody has already. */
+export type Item = { readonly url: string } | BareText;
+
+export interface BareText {
+  readonly text: string;
+  readonly title?: string | undefined;
+}
+
+/** A text as an article of its own, known by what it says. */
+export function articleOfText({ text, title = '' }: BareText, now: number): StoredArticle {
+  const hash = createHash('sha256').update(`${title}\0${text}`).digest('base64url');
+  const url = `text:${hash}`;
+  return {
+    ...{ id: articleId(url), url, givenUrl: url, title, text, source: '' },
+    ...{ publishedAt: undefined, fetchedAt: now, etag: undefined, lastModified: undefined },
+    ...{ unavailable: undefined, addedAt: now },
+  };
+}
 
 /** Makes vectors of texts; see `Embedder`. */
 export interface DocumentEmbedder {

@@ -25,8 +25,8 @@ import type { ShelvedArticle } from '../storage/shelves.ts';
 import { areaUnderCurve } from './area-under-curve.ts';
 import type { ArticleRanking } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
+import type { UserChanges } from './ranking-parts.ts';
 import { sampleArticles } from './samples.ts';
-import type { UserChanges } from './user-changes.ts';
 import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 
 export interface RankerReaderOptions {

@@ -7,7 +7,6 @@ import { type DocumentEmbedder, Library } from './library.ts';
 import { RankerReader } from './ranker-reader.ts';
 import { Training } from './training.ts';
 import { TrainingSet } from './training-set.ts';
-import { UserChanges } from './user-changes.ts';
 import { UserTastes } from './user-tastes.ts';
 
 export interface RankingPartsOptions {
@@ -53,4 +52,19 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
   const reader = new RankerReader(parts);
   return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
+}
+
+/** Tells whoever listens that what a user sees has changed. */
+export class UserChanges {
+  readonly #listeners = new Set<(userId: string) => void>();
+
+  tell(userId: string): void {
+    for (const listener of this.#listeners) listener(userId);
+  }
+
+  /** Calls back until it is disposed. */
+  listen(listener: (userId: string) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
 }

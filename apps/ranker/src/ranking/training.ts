@@ -2,7 +2,7 @@ import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import type { RatedArticle } from '../learn/document.ts';
 import type { Evaluation } from '../learn/evaluation.ts';
-import type { TrainingKind, TrainingRecord } from '../learn/training.ts';
+import type { TrainingKind, TrainingRecord } from '../learn/trained.ts';
 import { TrainingQueue } from '../learn/training-queue.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { UserTastes } from './user-tastes.ts';

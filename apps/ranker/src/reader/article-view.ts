@@ -1,5 +1,4 @@
 import { type Html, html, keyed, safeUrl } from 'spillway-http';
-import { ageText } from './age-text.ts';
 import type { Place } from './order.ts';
 import type { ReaderArticle } from './reader-store.ts';
 
@@ -115,4 +114,17 @@ function shortened(text: string, lengthMax: number): string {
   const cut = plain.slice(0, lengthMax);
   const whole = cut.slice(0, Math.max(cut.lastIndexOf(' '), lengthMax / 2));
   return `${whole.replace(/[\s.,;:!?]+$/, '')}…`;
+}
+
+const minuteMs = 60_000;
+
+/** How long ago something was, for people. */
+export function ageText(ms: number): string {
+  const minutes = Math.floor(ms / minuteMs);
+  if (minutes < 1) return 'just now';
+  if (minutes < 60) return `${minutes} min ago`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${hours} h ago`;
+  const days = Math.floor(hours / 24);
+  return days === 1 ? 'yesterday' : `${days} days ago`;
 }

@@ -1,6 +1,6 @@
 import { type Clock, deadline } from 'spillway';
 import { type Groups, groupDuplicates } from './duplicates.ts';
-import type { ListQuery } from './list-query.ts';
+import type { ListQuery } from './list-view.ts';
 import { order, type Place } from './order.ts';
 import type { ReaderAccuracy, ReaderShelf, ReaderStore } from './reader-store.ts';
 import { RuleBook } from './rule-book.ts';

@@ -11,7 +11,6 @@ import {
 } from 'spillway';
 import type { Feed, FeedItem } from '../feeds/feed.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
-import { feedTurn } from './feed-turn.ts';
 import type { DueFeed, FeedFetched, NewArticle, ReaderStore } from './reader-store.ts';
 
 export interface FeedRefreshOptions {
@@ -31,7 +30,7 @@ export interface FeedRefreshStats extends BacklogStats {
 
 /** How often due feeds are looked for, in milliseconds, up to a fifth earlier or later. */
 const lookMs = 30_000;
-const jitter = 0.2;
+const lookJitter = 0.2;
 /** How many feeds are fetched at once, and how many are taken on. */
 const fetchesMax = 4;
 const feedsMax = 64;
@@ -101,7 +100,7 @@ export class FeedRefresh implements Part {
 
   #arm(ms: number): void {
     this.#timer = this.#options.clock.after(ms, () => {
-      this.#arm(lookMs * (1 - jitter + 2 * jitter * this.#random()));
+      this.#arm(lookMs * (1 - lookJitter + 2 * lookJitter * this.#random()));
       void this.look();
     });
   }
@@ -189,4 +188,48 @@ function articleOf({ url, title, text, published }: FeedItem, nowMs: number): Ne
   // One from the future would stay on top until then.
   const publishedAt = published === undefined ? undefined : Math.min(published, nowMs);
   return [{ url, title: named, text: text.slice(0, textLengthMax), publishedAt }];
+}
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+
+/** No feed is fetched more often, nor less often, in milliseconds. */
+export const feedIntervalMsMin: number = 15 * minuteMs;
+export const feedIntervalMsMax: number = 12 * hourMs;
+/** What a feed gets of which nothing is known yet. */
+const intervalMsUnknown = hourMs;
+/** The wait after the first failure, doubled for each further one up to a day. */
+const failureMsMin = 10 * minuteMs;
+const failureMsMax = 24 * hourMs;
+/** By how much each wait is longer or shorter, so that feeds do not come all at once. */
+const jitter = 0.1;
+
+export interface FeedHistory {
+  /** UNIX milliseconds. */
+  readonly nowMs: number;
+  /** When its newest articles were published, in any order. */
+  readonly publishedAt: readonly number[];
+  /** How many fetches have failed since one did not, the last one included. */
+  readonly failures: number;
+  readonly random: Random;
+}
+
+/** When a feed is to be fetched again: twice between two posts; later each time that it fails. */
+export function feedTurn({ nowMs, publishedAt, failures, random }: FeedHistory): number {
+  const waitMs =
+    failures > 0
+      ? Math.min(failureMsMax, failureMsMin * 2 ** (failures - 1))
+      : intervalMs(publishedAt, nowMs);
+  return nowMs + waitMs * (1 - jitter + 2 * jitter * random());
+}
+
+function intervalMs(publishedAt: readonly number[], nowMs: number): number {
+  const times = publishedAt.filter((time) => time <= nowMs).sort((one, other) => other - one);
+  const [newest] = times;
+  if (newest === undefined) return intervalMsUnknown;
+  const gaps = times.slice(1).map((time, index) => (times[index] as number) - time);
+  // What is silent for longer than it used to be has become slower.
+  const silenceMs = (nowMs - newest) / 2;
+  const usualMs = gaps.sort((one, other) => one - other)[gaps.length >> 1] ?? silenceMs;
+  return Math.min(feedIntervalMsMax, Math.max(feedIntervalMsMin, usualMs / 2, silenceMs / 2));
 }

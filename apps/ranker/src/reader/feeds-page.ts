@@ -1,5 +1,5 @@
 import { type Html, html, safeUrl } from 'spillway-http';
-import { ageText } from './age-text.ts';
+import { ageText } from './article-view.ts';
 import { tokenField } from './frame.ts';
 import type { ReaderFeed } from './reader-store.ts';
 

@@ -1,8 +1,8 @@
 import { createContext, Script } from 'node:vm';
 import { safeRegex } from 'safe-regex2';
 import { httpError } from 'spillway-http';
+import { wordsOf } from './duplicates.ts';
 import type { NewRule, ReaderArticle, ReaderRule } from './reader-store.ts';
-import { wordsOf } from './titles.ts';
 
 /** What the rules say of an article. */
 export interface Verdict {

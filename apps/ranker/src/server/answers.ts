@@ -1,6 +1,6 @@
 import { rankerError } from '../errors.ts';
 import type { Explained, Ranked } from '../ranking/article-ranking.ts';
-import type { Item } from '../ranking/item.ts';
+import type { Item } from '../ranking/library.ts';
 import type { ItemBody } from './request-schemas.ts';
 
 /** What a request is about; throws if it does not say so, or says two things. */

@@ -1,7 +1,7 @@
 import { type Clock, deadline } from 'spillway';
 import { failureOf } from 'spillway-http';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { Item } from '../ranking/item.ts';
+import type { Item } from '../ranking/library.ts';
 import { rankAnswer } from './answers.ts';
 
 /** Many articles of one user. */

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from 'spillway';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { Item } from '../ranking/item.ts';
+import type { Item } from '../ranking/library.ts';
 import { itemOf, rankAnswer } from './answers.ts';
 import { ndjsonBodies, ndjsonType } from './ndjson.ts';
 import { rankLines } from './rank-lines.ts';

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
-import type { TrainingKind } from '../learn/training.ts';
+import type { TrainingKind } from '../learn/trained.ts';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Library } from '../ranking/library.ts';
 import type { Training } from '../ranking/training.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
-import type { CrossValidatedErrors, TrainingRecord } from '../learn/training.ts';
+import type { CrossValidatedErrors, TrainingRecord } from '../learn/trained.ts';
 import type { RankerSchema, TrainingRow } from './ranker-schema.ts';
 
 /** One run of the trainer, as it is kept. */

@@ -2,7 +2,7 @@ import { check, checkInteger } from 'spillway/internal';
 import { type Article, isSameModel, type ModelName } from './document.ts';
 import { sharedFloats } from './rated-rows.ts';
 
-export interface ShelfOptions {
+export interface VectorTableOptions {
   /** Whose vectors it keeps. */
   readonly model: ModelName;
   /** How many articles it keeps; for one more the oldest goes. From 1. @default 20000 */
@@ -10,7 +10,7 @@ export interface ShelfOptions {
 }
 
 /** The articles of a shelf in shared memory. A row's stamp is odd while it is written. */
-export interface ShelfRows {
+export interface VectorTableRows {
   readonly dimension: number;
   readonly means: Float32Array;
   readonly titles: Float32Array;
@@ -22,7 +22,7 @@ export interface ShelfRows {
 }
 
 /** Articles that were on the shelf at one moment. */
-export interface ShelfList {
+export interface VectorTableList {
   readonly ids: readonly string[];
   readonly rows: Uint32Array;
   /** A row whose stamp is another one now is another article. */
@@ -30,15 +30,15 @@ export interface ShelfList {
 }
 
 /** Stored articles that are scored again and again: their vectors, without their sentences. */
-export class Shelf {
+export class VectorTable {
   readonly model: ModelName;
-  readonly rows: ShelfRows;
+  readonly rows: VectorTableRows;
   readonly #sizeMax: number;
   readonly #rowOf = new Map<string, number>();
   readonly #free: number[];
   readonly #sources = new Map<string, number>();
 
-  constructor(options: ShelfOptions) {
+  constructor(options: VectorTableOptions) {
     const { model, sizeMax = 20_000 } = options;
     checkInteger('sizeMax', sizeMax, 1, 1_000_000);
     this.model = model;
@@ -96,7 +96,7 @@ export class Shelf {
   }
 
   /** All that are on it now, in the order in which they came. */
-  list(): ShelfList {
+  list(): VectorTableList {
     const ids = [...this.#rowOf.keys()];
     const rows = Uint32Array.from(this.#rowOf.values());
     const stamps = Int32Array.from(rows, (row) => this.rows.stamps[row] as number);

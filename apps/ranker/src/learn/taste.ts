@@ -1,9 +1,12 @@
+import { Snapshot, SpillwayError } from 'spillway';
 import type { ModelName, RatedArticle } from './document.ts';
 import { ageFeature, lengthFeature } from './features.ts';
-import { foldOf } from './packed-articles.ts';
+import { foldOf } from './learning.ts';
 import { type AddedVectors, noRows, type RatedColumns, type RatedRows } from './rated-rows.ts';
-import type { TasteState } from './taste-reader.ts';
-import type { Trained } from './trained.ts';
+import { type Explanation, type Score, scoreUnknown } from './score.ts';
+import { reasons, type TasteState } from './taste-reader.ts';
+import type { ScoreParts } from './taste-worker.ts';
+import { type Trained, untrained } from './trained.ts';
 
 /** What is to become of a reader's taste. */
 export interface TasteChange {
@@ -191,4 +194,116 @@ function columnsOf(rows: readonly Row[], known: RatedColumns): RatedColumns {
     columns.ages[place] = row.age;
   }
   return columns;
+}
+
+/** How a change becomes a version. */
+export interface TasteMaker {
+  plan(before: TasteVersion, changes: readonly TasteChange[]): TastePlan;
+  make(plan: TastePlan): Promise<TasteState>;
+}
+
+interface Waiting {
+  readonly change: TasteChange;
+  readonly done: PromiseWithResolvers<number>;
+}
+
+/** Changes that may wait while one is made; they all become one version. */
+const waitingMax = 1_000;
+
+function nobody(): TasteVersion {
+  return { state: undefined, ids: [], rowOf: new Map(), sources: new Map(), trained: untrained };
+}
+
+/** One reader's taste: changed by one at a time, each change published whole. */
+export class ReaderTaste {
+  readonly snapshot: Snapshot<TasteVersion> = new Snapshot(nobody());
+  readonly #maker: TasteMaker;
+  readonly #number: number;
+  #waiting: Waiting[] = [];
+  #isBusy = false;
+
+  /** The number is another one for each that was ever made. */
+  constructor(maker: TasteMaker, number: number) {
+    this.#maker = maker;
+    this.#number = number;
+  }
+
+  /** The name of a version for workers, which keep what they have read: it is never used twice. */
+  key(version: number): string {
+    return `${this.#number} ${version}`;
+  }
+
+  get isBusy(): boolean {
+    return this.#isBusy;
+  }
+
+  /** Resolves with the version in which the change is; changes that wait are made together. */
+  change(change: TasteChange): Promise<number> {
+    if (this.#waiting.length >= waitingMax) {
+      const message = `${waitingMax} changes of this taste wait`;
+      return Promise.reject(new SpillwayError('POOL_FULL', message, { retryAfterMs: 1_000 }));
+    }
+    const done = Promise.withResolvers<number>();
+    this.#waiting.push({ change, done });
+    if (!this.#isBusy) void this.#work();
+    return done.promise;
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#waiting.length > 0) {
+      const due = this.#waiting;
+      this.#waiting = [];
+      try {
+        const changes = due.map(({ change }) => change);
+        const plan = this.#maker.plan(this.snapshot.current, changes);
+        const state = await this.#maker.make(plan);
+        const { ids, rowOf, sources, trained } = plan;
+        const first = changes.findLast(({ version }) => version !== undefined)?.version ?? 0;
+        const number = Math.max(first, this.snapshot.stats.version + 1);
+        this.snapshot.publish({ state, ids, rowOf, sources, trained }, number);
+        for (const { done } of due) done.resolve(number);
+      } catch (error) {
+        for (const { done } of due) done.reject(error);
+      }
+    }
+    this.#isBusy = false;
+  }
+}
+
+/**
+ * A score with its explanation. Without any rating everything is worth 5.5; an article that was
+ * rated itself is worth its rating.
+ */
+export function scoreOf(
+  parts: ScoreParts | undefined,
+  value: TasteVersion,
+  version: number,
+  rating?: number,
+): Score {
+  if (parts === undefined || value.state === undefined) {
+    const contributions = [{ reason: 'start', points: scoreUnknown }] as const;
+    const source = { score: scoreUnknown, ratings: 0 };
+    const explanation = { neighbours: [], sentences: [], source, contributions };
+    return { score: scoreUnknown, version, support: 0, explanation };
+  }
+  const { rows, ridge } = value.state;
+  const [sum, ratings] = parts.source;
+  const score = rating ?? parts.score;
+  const contributions: Explanation['contributions'] = [
+    ...reasons.map((reason, at) => ({ reason, points: parts.points[at] as number })),
+    { reason: 'rated', points: score - parts.score },
+  ];
+  const explanation: Explanation = {
+    neighbours: parts.neighbours.map(({ row, similarity, weight }) => ({
+      id: value.ids[row] as string,
+      similarity,
+      score: rows.scores[row] as number,
+      weight,
+    })),
+    sentences: parts.sentences,
+    source: { score: ratings > 0 ? sum / ratings : ridge.start, ratings },
+    contributions,
+  };
+  return { score, version, support: parts.support, explanation };
 }
