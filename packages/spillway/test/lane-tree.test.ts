@@ -33,8 +33,14 @@ describe('lanes inside a lane', () => {
     const clock = new VirtualClock();
     const deadlineMs = 60_000;
     const parent = new Lane({ name: 'process', limit: 200, queueMax: 0, deadlineMs, clock });
-    const flood = new Lane({ name: 'flood', limit: 200, queueMax: 1_000, deadlineMs, parent });
-    const share = { guaranteed: 10, limit: 200, queueMax: 0 };
+    const flood = new Lane({
+      name: 'flood',
+      limit: { fixed: 200 },
+      queueMax: 1_000,
+      deadlineMs,
+      parent,
+    });
+    const share = { guaranteed: 10, limit: { fixed: 200 }, queueMax: 0 };
     const beat = new Lane({ name: 'beat', ...share, deadlineMs, parent });
     const flooding = Array.from({ length: 1_000 }, () => flood.run(() => sleep(clock, 1_000)));
     const beats: Permit[] = [];
@@ -163,7 +169,7 @@ describe('a fleet of 9,418 workers reconnecting within 36 minutes', () => {
     const lane = (
       name: string,
       options: { limit: number; queueMax: number; guaranteed?: number },
-    ) => new Lane({ name, deadlineMs: 1_000, parent, ...options });
+    ) => new Lane({ name, deadlineMs: 1_000, parent, ...options, limit: { fixed: options.limit } });
     const schedule = lane('schedule', { limit: 5, queueMax: 0, guaranteed: 5 });
     const mutex = new Lane({ name: 'mutex', limit: 1, queueMax: 5, deadlineMs: 5_000, clock });
     const beat = lane('beat', { limit: 200, queueMax: 100, guaranteed: 20 });
@@ -216,7 +222,7 @@ describe('a fleet of 9,418 workers reconnecting within 36 minutes', () => {
     assert.equal(working, 9_418);
     assert.equal(failed, 0);
     const { refused, waitMs, finished } = beat.stats;
-    assert.deepEqual(refused, { aborted: 0, closed: 0, deadline: 0, full: 0, stale: 0 });
+    assert.deepEqual(refused, { aborted: 0, closed: 0, deadline: 0, full: 0, late: 0, stale: 0 });
     assert.ok(waitMs.max <= 6, `a beat waited ${waitMs.max} ms`);
     assert.ok(finished > 70_000, `${finished} beats`);
     assert.ok(schedule.stats.refused.full > 1_000, `${schedule.stats.refused.full} told to wait`);
@@ -260,7 +266,7 @@ function makeTree(random: Random, clock: VirtualClock): Played[] {
     const queueMax = upTo(6);
     const lane = new Lane({
       name: 'played',
-      limit,
+      limit: random() < 0.5 ? limit : { fixed: limit },
       queueMax,
       guaranteed,
       deadlineMs: 20 + upTo(100),

@@ -62,7 +62,13 @@ describe('Lane', () => {
 
   it('counts the time in the queue towards the deadline, and starts nothing past it', async () => {
     const clock = new VirtualClock();
-    const lane = new Lane({ name: 'work', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
+    const lane = new Lane({
+      name: 'work',
+      limit: { fixed: 1 },
+      queueMax: 9,
+      deadlineMs: 1_000,
+      clock,
+    });
     const started: string[] = [];
     const first = lane.run(async () => {
       started.push('first');
@@ -335,7 +341,10 @@ describe('Lane', () => {
     const good = { name: 'work', limit: 1, queueMax: 1, deadlineMs: 1 };
     const parent = new Lane({ ...good, limit: 5 });
     const wrong = (change: object) => () => new Lane({ ...good, ...change });
-    assert.throws(wrong({ limit: 0 }), /Lane: limit: must be an integer from 1, or a Limit, got 0/);
+    assert.throws(
+      wrong({ limit: 0 }),
+      /Lane: limit: must be an integer from 1, .* or a Limit, got 0/,
+    );
     assert.throws(wrong({ limit: Number.NaN }), /limit: .* got NaN/);
     assert.throws(wrong({ queueMax: 1.5 }), /queueMax: must be an integer from 0, got 1.5/);
     assert.throws(wrong({ deadlineMs: 0 }), /deadlineMs: must be a number above 0, got 0/);

@@ -9,7 +9,13 @@ function sleep(clock: VirtualClock, ms: number): Promise<void> {
 }
 
 function openLane(clock: VirtualClock, limit = 1_000): Lane {
-  return new Lane({ name: 'work', limit, queueMax: 1_000, deadlineMs: Infinity, clock });
+  return new Lane({
+    name: 'work',
+    limit: { fixed: limit },
+    queueMax: 1_000,
+    deadlineMs: Infinity,
+    clock,
+  });
 }
 
 describe('the numbers of a lane', () => {
@@ -103,7 +109,7 @@ describe('the numbers of a lane', () => {
     await assert.rejects(entering(lane, { signal: AbortSignal.abort() }), { name: 'AbortError' });
     void lane.close();
     await assert.rejects(entering(lane), { code: 'LANE_CLOSED' });
-    const expected = { aborted: 1, closed: 1, deadline: 1, full: 1, stale: 0 };
+    const expected = { aborted: 1, closed: 1, deadline: 1, full: 1, late: 0, stale: 0 };
     assert.deepEqual(lane.stats.refused, expected);
     assert.equal(lane.stats.arrived, 5);
   });

@@ -44,7 +44,7 @@ export class NetShelf {
     const { bytesMax = 200_000_000, clock } = options;
     this.#options = options;
     this.#bytesMax = bytesMax;
-    const limits = { limit: 2, queueMax: 100, deadlineMs: 60_000 };
+    const limits = { limit: { fixed: 2 }, queueMax: 100, deadlineMs: 60_000 };
     this.#lane = new Lane({ name: 'net-check', ...limits, clock });
   }
 

@@ -83,7 +83,7 @@ export class OutsideHost {
     this.#attemptMsMax = attemptMsMax;
     this.#clock = clock;
     const deadlineMs = 2 * attemptsMax * attemptMsMax;
-    this.#lane = new Lane({ name, limit: callsMax, queueMax, deadlineMs, clock });
+    this.#lane = new Lane({ name, limit: { fixed: callsMax }, queueMax, deadlineMs, clock });
     const burst = Math.ceil(ratePerSecond);
     this.#bucket = new Bucket({ ratePerSecond, burst, queueMax, clock });
     this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock, random });

@@ -27,12 +27,21 @@ const givingMax = 5;
  * in that those of users who are known by then need not wait behind them.
  */
 export function fleetLanes(clock: Clock): FleetLanes {
-  const process = new Lane({ name: 'process', limit: 8_192, queueMax: 0, deadlineMs, clock });
+  const process = new Lane({
+    name: 'process',
+    limit: { fixed: 8_192 },
+    queueMax: 0,
+    deadlineMs,
+    clock,
+  });
   const lane = (
     name: string,
     limit: number,
     more: { readonly guaranteed?: number; readonly deadlineMs?: number; queueMax?: number } = {},
-  ) => new Lane({ name, parent: process, limit, queueMax: 4 * limit, deadlineMs, ...more });
+  ) => {
+    const sizes = { limit: { fixed: limit }, queueMax: 4 * limit };
+    return new Lane({ name, parent: process, ...sizes, deadlineMs, ...more });
+  };
   return {
     process,
     workers: {
@@ -47,7 +56,13 @@ export function fleetLanes(clock: Clock): FleetLanes {
       upload_pgn: lane('upload_pgn', 64, { guaranteed: 1, deadlineMs: uploadMs }),
       worker_log: lane('worker_log', 64),
     },
-    giving: new Lane({ name: 'giving', limit: givingMax, queueMax: 0, deadlineMs, clock }),
+    giving: new Lane({
+      name: 'giving',
+      limit: { fixed: givingMax },
+      queueMax: 0,
+      deadlineMs,
+      clock,
+    }),
     read: lane('read', 32, { queueMax: 256 }),
     queries: lane('queries', 4),
     downloads: lane('downloads', 256),

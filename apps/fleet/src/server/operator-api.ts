@@ -18,7 +18,7 @@ const bodyLimit = 4 * 1_048_576;
 /** The operations that the command line asks a running server for, on the operator's socket. */
 export const operatorApi: FastifyPluginAsync<OperatorApiOptions> = async (app, options) => {
   const { context, clock } = options;
-  const limits = { limit: 4, queueMax: 64, deadlineMs: 20_000 };
+  const limits = { limit: { fixed: 4 }, queueMax: 64, deadlineMs: 20_000 };
   const lane = new Lane({ name: 'commands', ...limits, clock });
   app.post<{ Params: { readonly operation: string } }>(
     `${operatorPath}:operation`,

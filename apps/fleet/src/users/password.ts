@@ -96,7 +96,7 @@ export class VerifiedPasswords {
 
   constructor({ clock }: { readonly clock: Clock }) {
     const name = 'passwords';
-    const limits = { limit: hashesMax, queueMax: waitingMax, deadlineMs };
+    const limits = { limit: { fixed: hashesMax }, queueMax: waitingMax, deadlineMs };
     this.#lane = new Lane({ name, ...limits, clock });
   }
 

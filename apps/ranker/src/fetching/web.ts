@@ -77,7 +77,13 @@ export class Web implements AsyncDisposable {
     this.#bytesMax = bytesMax;
     this.#clock = clock;
     const deadlineMs = waitMsMax + fetchMsMax;
-    this.#lane = new Lane({ name: 'web', limit: fetchesMax, queueMax, deadlineMs, clock });
+    this.#lane = new Lane({
+      name: 'web',
+      limit: { fixed: fetchesMax },
+      queueMax,
+      deadlineMs,
+      clock,
+    });
     // The deadline of a fetch ends all that these would.
     const times = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 4_000 };
     this.#agent = new Agent({

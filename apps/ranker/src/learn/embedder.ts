@@ -86,7 +86,12 @@ export class Embedder implements AsyncDisposable {
     });
     const dimension = await pool.run('dimension', undefined);
     const name = { id: model.id, precision: model.precision, dimension };
-    const lane = new Lane({ name: 'embed', limit: articlesMax, queueMax: 0, deadlineMs });
+    const lane = new Lane({
+      name: 'embed',
+      limit: { fixed: articlesMax },
+      queueMax: 0,
+      deadlineMs,
+    });
     return new Embedder(name, pool, lane, sentencesMax);
   }
 

@@ -19,9 +19,22 @@ const longMs = 600_000;
 
 /** Nobody who only asks can take the permits of who judges. */
 export function rankerLanes(clock: Clock, rankMs: number): RankerLanes {
-  const process = new Lane({ name: 'process', limit: 512, queueMax: 0, deadlineMs: longMs, clock });
+  const process = new Lane({
+    name: 'process',
+    limit: { fixed: 512 },
+    queueMax: 0,
+    deadlineMs: longMs,
+    clock,
+  });
   const lane = (name: string, limit: number, deadlineMs: number, guaranteed = 0) =>
-    new Lane({ name, parent: process, limit, queueMax: 4 * limit, deadlineMs, guaranteed });
+    new Lane({
+      name,
+      parent: process,
+      limit: { fixed: limit },
+      queueMax: 4 * limit,
+      deadlineMs,
+      guaranteed,
+    });
   return {
     process,
     rank: lane('rank', 128, rankMs),

@@ -34,6 +34,7 @@ const faults = {
   HARVEST_STALE: { status: 409, retryable: false },
   LANE_CLOSED: { status: 503, retryable: false },
   LANE_FULL: { status: 503, retryable: true },
+  LANE_LATE: { status: 503, retryable: true },
   LANE_STALE: { status: 503, retryable: true },
   LEASE_HELD: { status: 503, retryable: true },
   LEASE_LOST: { status: 503, retryable: true },

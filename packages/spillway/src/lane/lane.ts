@@ -16,6 +16,7 @@ import {
   laneRefusal,
   settleLane,
 } from './options.ts';
+import { Pace } from './pace.ts';
 import { type Entry, holdDuring, LanePermit, type Permit, type PermitGiver } from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
 import { LaneQueue } from './queue.ts';
@@ -38,8 +39,11 @@ export class Lane implements Part, AsyncDisposable {
   /** Milliseconds from arrival to the end of the work. */
   readonly deadlineMs: number;
   readonly #clock: Clock;
+  /** The rule that finds the size of the whole lane, if it was given one. */
   readonly #limit: Limit | undefined;
-  readonly #weightMax: number;
+  /** Finds how much of the limit its own callers may use, unless that is fixed. */
+  readonly #pace: Pace | undefined;
+  readonly #limitMax: number;
   readonly #queueMax: number;
   readonly #parent: Lane | undefined;
   readonly #root: Lane;
@@ -63,14 +67,15 @@ export class Lane implements Part, AsyncDisposable {
     this.parent = parent;
     this.#clock = options.clock ?? (parent === undefined ? systemClock : parent.#clock);
     this.deadlineMs = options.deadlineMs;
-    this.#limit = typeof limit === 'number' ? undefined : limit;
-    this.#weightMax = typeof limit === 'number' ? limit : limit.sizeMax;
+    if (typeof limit === 'number') this.#pace = new Pace(limit, this.deadlineMs);
+    else if ('size' in limit) this.#limit = limit;
+    this.#limitMax = limitMaxOf(limit);
     this.#queueMax = options.queueMax;
     this.#parent = parent;
     this.#root = parent === undefined ? this : parent.#root;
-    const size = typeof limit === 'number' ? limit : limit.size;
+    const size = this.#limit?.size ?? this.#limitMax;
     const claimant = { lane: this, nextWeight: this.#nextWeight };
-    const sizes = { size, sizeMax: this.#weightMax, guaranteed, parent: above };
+    const sizes = { size, sizeMax: this.#limitMax, guaranteed, parent: above };
     this.#permits = new Permits(claimant, sizes);
     this.#meter = new Meter(this.#clock.now());
     this.#giver = {
@@ -80,8 +85,7 @@ export class Lane implements Part, AsyncDisposable {
       abandon: this.#abandon,
     };
     const { codel, random } = settled;
-    const times = { clock: this.#clock, deadlineMs: this.deadlineMs };
-    this.#queue = new LaneQueue({ ...times, codel, random, onDue: this.#expire });
+    this.#queue = new LaneQueue({ clock: this.#clock, codel, random, onDue: this.#expire });
     this.#closing = new Closing(this.#clock, this.#finish);
     if (guaranteed > 0) this.#root.#refuseMisfits();
     if (parent !== undefined && !parent.ready) void this.close();
@@ -92,7 +96,7 @@ export class Lane implements Part, AsyncDisposable {
       kind: 'lane',
       name: this.name,
       parent: this.#parent?.name,
-      limit: this.#permits.size,
+      limit: Math.min(this.#permits.size, this.#pace?.size ?? Infinity),
       inside: this.#permits.inside,
       waiting: this.#queue.size,
       ...this.#meter.stats(this.#clock.now()),
@@ -113,10 +117,11 @@ export class Lane implements Part, AsyncDisposable {
     const refusal = this.#arrive(entry);
     if (refusal !== undefined) throw this.#turnAway(refusal, entry);
     const now = this.#clock.now();
-    if (this.#root.#permits.waiting === 0 && mayGrant(now)) {
-      if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now);
-    }
     const permit = new LanePermit(this.#giver, entry, now);
+    if (this.#root.#permits.waiting === 0 && this.#mayBegin(now) && this.#tryBegin(permit, now)) {
+      return permit;
+    }
+    if (!this.#canWait(permit, now)) throw this.#refusal('late');
     this.#join(permit, now, false);
     if (permit.ring !== undefined) return this.#wait(permit);
     if (permit.refusal !== undefined) throw permit.refusal;
@@ -131,12 +136,13 @@ export class Lane implements Part, AsyncDisposable {
       return undefined;
     }
     const now = this.#clock.now();
+    const permit = new LanePermit(this.#giver, entry, now);
     if (this.#root.#permits.waiting === 0) {
-      if (this.#permits.tryTake(entry.weight ?? 1)) return this.#begin(entry, now);
-    } else {
-      const permit = new LanePermit(this.#giver, entry, now);
+      if (this.#tryBegin(permit, now)) return permit;
+    } else if (this.#canWait(permit, now)) {
       this.#join(permit, now, true);
-      if (permit.ring === undefined && permit.refusal === undefined) return permit;
+      // A waiter that was refused meanwhile has been counted.
+      if (permit.ring === undefined) return permit.refusal === undefined ? permit : undefined;
       this.#remove(permit);
     }
     this.#meter.refuse('full');
@@ -166,8 +172,11 @@ export class Lane implements Part, AsyncDisposable {
     return this.close();
   }
 
-  /** Weight of the next waiter of this lane; 0 when nobody waits. */
-  readonly #nextWeight = (now: number): number => this.#queue.next(now)?.weight ?? 0;
+  /** Weight of the next waiter of this lane; 0 when nobody waits, or the lane is full itself. */
+  readonly #nextWeight = (now: number): number => {
+    const weight = this.#queue.next(now)?.weight ?? 0;
+    return this.#pace === undefined || this.#pace.hasRoom(weight) ? weight : 0;
+  };
 
   /** Takes a permit back, and passes it straight on to the next waiter. */
   readonly #leave = (permit: LanePermit): void => {
@@ -179,6 +188,10 @@ export class Lane implements Part, AsyncDisposable {
       if (lane.#limit !== undefined) lane.#learn(lane.#limit, permit, now);
     }
     this.#permits.give(permit.weight);
+    const pace = this.#pace;
+    if (pace !== undefined && pace.leave(permit, now)) {
+      this.#queue.adapt(pace.needMs, pace.patienceMs);
+    }
     if (this.#root.#permits.waiting > 0) this.#dispatch(now, false);
     if (this.#isClosed) this.#settleClose();
   };
@@ -197,7 +210,7 @@ export class Lane implements Part, AsyncDisposable {
       return this.#isClosed ? 'closed' : undefined;
     }
     const { weight = 1, priority = 0 } = entry;
-    checkInteger('weight', weight, 1, this.#weightMax);
+    checkInteger('weight', weight, 1, this.#limitMax);
     checkInteger('priority', priority, 0, priorityMax);
     this.#meter.arrive();
     if (this.#isClosed) return 'closed';
@@ -211,9 +224,38 @@ export class Lane implements Part, AsyncDisposable {
     return signal?.reason;
   }
 
-  #begin(entry: Entry, now: number): LanePermit {
+  /** True within the budget of a turn; a caller that only tries cannot be put off to the next. */
+  #mayBegin(now: number): boolean {
+    return mayGrant(now) || this.#pace?.isStuck === true;
+  }
+
+  /** Lets the caller in if there is room and it can end in time. Nobody waits. */
+  #tryBegin(permit: LanePermit, now: number): boolean {
+    const pace = this.#pace;
+    const { weight } = permit;
+    if (pace !== undefined) {
+      if (pace.isStuck ? !pace.mayTry(now) : !pace.hasRoom(weight)) return false;
+      if (permit.dueAt - now < pace.needMs) return false;
+    }
+    if (!this.#permits.tryTake(weight)) return false;
+    pace?.take(weight);
     this.#meter.start(now, 0);
-    return new LanePermit(this.#giver, entry, now);
+    return true;
+  }
+
+  /** True unless the usual wait and the usual service time do not fit into what is left. */
+  #canWait(permit: LanePermit, now: number): boolean {
+    const pace = this.#pace;
+    this.#queue.arrive(now);
+    if (pace === undefined) return true;
+    if (pace.isStuck) return false;
+    const leftMs = permit.dueAt - now;
+    // A caller for whom there is room waits only for the event loop to turn.
+    if (this.#queue.size === 0 && pace.hasRoom(permit.weight)) return leftMs >= pace.needMs;
+    const restMs = Math.min(leftMs, pace.patienceMs);
+    // In a standing queue the newest is served first, whoever waits.
+    if (this.#queue.isStanding(now)) return restMs > pace.needMs;
+    return restMs > pace.endMs(this.#queue.size);
   }
 
   #wait(permit: LanePermit): Promise<Permit> {
@@ -228,7 +270,7 @@ export class Lane implements Part, AsyncDisposable {
     this.#queue.push(permit);
     this.#permits.wait(1);
     this.#dispatch(now, isForced);
-    if (!(isForced || this.#root.#isYielding)) this.#trim(permit);
+    if (!(isForced || this.#root.#isYielding)) this.#trim(now, permit);
   }
 
   #remove(waiter: LanePermit): void {
@@ -236,10 +278,12 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   readonly #abandon = (waiter: LanePermit): void => {
+    const now = this.#clock.now();
     this.#meter.refuse('aborted');
+    this.#pace?.giveUp(now - waiter.arrivedAt);
     this.#remove(waiter);
     // A waiter that needed many permits may have kept those behind it waiting.
-    this.#dispatch(this.#clock.now(), false);
+    this.#dispatch(now, false);
     if (this.#isClosed) this.#settleClose();
   };
 
@@ -275,25 +319,28 @@ export class Lane implements Part, AsyncDisposable {
     }
     this.#queue.take(waiter);
     this.#permits.takeTurn(waiter.weight);
+    this.#pace?.take(waiter.weight);
     this.#meter.start(now, now - waiter.arrivedAt);
     waiter.grant(now);
   }
 
   readonly #resume = (): void => {
+    const now = this.#clock.now();
     this.#isYielding = false;
-    this.#dispatch(this.#clock.now(), false);
-    if (!this.#isYielding) this.#trimAll();
+    this.#dispatch(now, false);
+    if (!this.#isYielding) this.#trimAll(now);
   };
 
-  #trimAll(): void {
-    while (this.#trim());
-    for (const child of this.#permits.children) child.owner.lane.#trimAll();
+  #trimAll(now: number): void {
+    while (this.#trim(now));
+    for (const child of this.#permits.children) child.owner.lane.#trimAll(now);
   }
 
   /** Sends one waiter away if one too many waits. */
-  #trim(newcomer?: LanePermit): boolean {
-    if (this.#queue.size <= this.#queueMax) return false;
-    const surplus = this.#queue.surplus(newcomer);
+  #trim(now: number, newcomer?: LanePermit): boolean {
+    const unused = this.#pace === undefined ? 0 : this.#limitMax - this.#pace.size;
+    if (this.#queue.size <= this.#queueMax + unused) return false;
+    const surplus = this.#queue.surplus(newcomer, now);
     if (surplus !== undefined) this.#drop(surplus, 'full');
     return surplus !== undefined;
   }
@@ -307,7 +354,7 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   readonly #expire = (now: number): void => {
-    for (let waiter = this.#queue.oldest(); waiter; waiter = this.#queue.oldest()) {
+    for (let waiter = this.#queue.earliest(); waiter; waiter = this.#queue.earliest()) {
       const reason = this.#queue.lateness(waiter, now);
       if (reason === undefined) break;
       this.#drop(waiter, reason);
@@ -319,7 +366,8 @@ export class Lane implements Part, AsyncDisposable {
   #refusal(reason: LaneRefusal): SpillwayError {
     this.#meter.refuse(reason);
     const waiting = this.#queue.size;
-    const { inside, size } = this.#permits;
+    const { inside } = this.#permits;
+    const size = this.#pace?.size ?? this.#permits.size;
     // Before anything has ended it is only known that all is over by the deadline.
     const untilFree = this.#meter.retryAfterMs(waiting, size) ?? this.deadlineMs;
     const retryAfterMs = untilFree === Infinity ? undefined : untilFree;
@@ -348,4 +396,9 @@ export class Lane implements Part, AsyncDisposable {
     this.#permits.leave();
     this.#empty.resolve();
   }
+}
+
+function limitMaxOf(limit: LaneOptions['limit']): number {
+  if (typeof limit === 'number') return limit;
+  return 'fixed' in limit ? limit.fixed : limit.sizeMax;
 }

@@ -21,9 +21,16 @@ import type { CodelOptions } from './queue.ts';
 export interface LaneOptions {
   /** Name of the lane in errors and numbers. */
   readonly name: string;
-  /** Number of permits: an integer from 1, or a {@link Limit} that finds the number. */
-  readonly limit: number | Limit;
-  /** Number of callers that may wait; one more is refused. An integer from 0. */
+  /**
+   * Most permits that the lane gives at once, an integer from 1. Below it the lane finds by itself
+   * how many the work behind it bears. `{ fixed: 12 }` gives so many, come what may, and begins
+   * work though it may end late; a {@link Limit} finds the number by a rule of its own.
+   */
+  readonly limit: number | { readonly fixed: number } | Limit;
+  /**
+   * Most callers that wait, an integer from 0; one more is refused. Callers for whom there is a
+   * permit within `limit`, but not one that the work behind the lane bears, wait besides.
+   */
   readonly queueMax: number;
   /** Milliseconds from arrival to the end of the work, above 0; `Infinity` for none. */
   readonly deadlineMs: number;
@@ -48,6 +55,7 @@ export interface LaneStats extends MeterStats {
   readonly name: string;
   /** Name of the lane that this one is inside of. */
   readonly parent: string | undefined;
+  /** Permits that may be in use at once, as found by now. */
   readonly limit: number;
   /** Permits in use now, here and in the lanes inside this one. */
   readonly inside: number;
@@ -65,7 +73,7 @@ export interface SettledLane extends LaneOptions {
 
 const rules = {
   name: word,
-  limit: instance(isLimit, 'an integer from 1, or a Limit'),
+  limit: instance(isLimit, 'an integer from 1, { fixed: such a number }, or a Limit'),
   queueMax: integer(0),
   deadlineMs: positive(),
   parent: maybe(instance((value) => typeof Object(value).enter === 'function', 'a Lane')),
@@ -81,8 +89,9 @@ export function settleLane(options: LaneOptions): SettledLane {
 }
 
 function isLimit(value: unknown): boolean {
-  const size = typeof value === 'number' ? value : (Object(value) as Partial<Limit>).size;
-  return Number.isInteger(size) && Number(size) >= 1;
+  const { size, fixed = size }: { size?: unknown; fixed?: unknown } = Object(value);
+  const limit = typeof value === 'number' ? value : fixed;
+  return Number.isInteger(limit) && Number(limit) >= 1;
 }
 
 /** Reason for which a lane sends a caller away that did not leave by itself. */
@@ -92,6 +101,7 @@ const codes: Readonly<Record<LaneRefusal, ErrorCode>> = {
   closed: 'LANE_CLOSED',
   deadline: 'DEADLINE',
   full: 'LANE_FULL',
+  late: 'LANE_LATE',
   stale: 'LANE_STALE',
 };
 

@@ -16,6 +16,11 @@ export interface Entry {
    * the permit for its signal: for a caller whose signal costs more than a pass.
    */
   makeSignal?(): AbortSignal;
+  /**
+   * Moment of the lane's clock after which nobody waits for the result: the caller's own deadline.
+   * The earlier of this and the lane's deadline counts. @default the lane's deadline
+   */
+  readonly deadlineAt?: number | undefined;
   /** Number of permits it takes. An integer from 1 to the lane's limit. @default 1 */
   readonly weight?: number | undefined;
   /** From 0 to 7; higher ones are always served first. @default 0 */
@@ -37,7 +42,7 @@ export interface Permit extends Disposable {
    */
   isWhole: boolean;
   /**
-   * Aborts at the lane's deadline, which began on arrival, or with the caller's own signal. It is
+   * Aborts at the deadline of the lane or of the caller, or with the caller's own signal. It is
    * made when first asked for, since it costs more than all the rest of a pass.
    */
   readonly signal: AbortSignal;
@@ -65,6 +70,8 @@ export class LanePermit implements Permit, Ordered, RingMember {
   /** Copied from the entry: as many permits come back as were taken, whatever the entry says. */
   readonly weight: number;
   readonly arrivedAt: number;
+  /** Moment at which nobody waits for the result any more. */
+  readonly dueAt: number;
   startedAt: number;
   outcome: Outcome = 'ok';
   isWhole = true;
@@ -81,6 +88,8 @@ export class LanePermit implements Permit, Ordered, RingMember {
     this.entry = entry;
     this.weight = entry.weight ?? 1;
     this.arrivedAt = arrivedAt;
+    const dueAt = arrivedAt + giver.deadlineMs;
+    this.dueAt = entry.deadlineAt === undefined ? dueAt : Math.min(dueAt, entry.deadlineAt);
     this.startedAt = arrivedAt;
   }
 
@@ -103,10 +112,10 @@ export class LanePermit implements Permit, Ordered, RingMember {
     if (this.#deadline !== undefined) return this.#deadline.signal;
     const giver = this.#giver;
     const caller = this.callerSignal;
-    if (giver === undefined || (giver.deadlineMs === Infinity && caller !== undefined)) {
+    if (giver === undefined || (this.dueAt === Infinity && caller !== undefined)) {
       return caller ?? AbortSignal.abort(new Error('the permit was given back'));
     }
-    const restMs = Math.max(0, this.arrivedAt + giver.deadlineMs - giver.clock.now());
+    const restMs = Math.max(0, this.dueAt - giver.clock.now());
     this.#deadline = deadline(giver.clock, restMs, caller);
     return this.#deadline.signal;
   }

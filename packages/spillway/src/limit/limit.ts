@@ -30,30 +30,32 @@ export interface Limit {
   observe(sample: Sample): void;
 }
 
-/** What every limit that learns is told. */
 export interface LimitOptions {
-  /** Where it begins; from `sizeMin` to `sizeMax`, 20 or the nearest to it by default. */
+  /** Size at the start. An integer from `sizeMin` to `sizeMax`. @default 20, or the nearest to it */
   readonly size?: number | undefined;
-  /** It never goes below; from 1 to `sizeMax`, 1 by default. */
+  /** Smallest size. An integer from 1 to `sizeMax`. @default 1 */
   readonly sizeMin?: number | undefined;
-  /** It never goes above; from 1. */
+  /** Largest size. An integer from 1. */
   readonly sizeMax: number;
   /**
-   * Milliseconds; work that took as long or longer counts as dropped. Set it to the time-out of
-   * the calls when those come in as `ok`; `Infinity` by default.
+   * Milliseconds above 0; work that took as long or longer counts as overloaded. Set it to the
+   * time-out of the calls when those come in as `ok`. @default Infinity
    */
   readonly latencyMsMax?: number | undefined;
+  /** Milliseconds above 0 that work has in all, waiting included. @default Infinity */
+  readonly deadlineMs?: number | undefined;
 }
 
 /** The options with their defaults filled in, once they are found to be in order. */
 export function checkLimitOptions(options: LimitOptions): {
   [Name in keyof LimitOptions]-?: NonNullable<LimitOptions[Name]>;
 } {
-  const { sizeMax, sizeMin = 1, latencyMsMax = Infinity } = options;
+  const { sizeMax, sizeMin = 1, latencyMsMax = Infinity, deadlineMs = Infinity } = options;
   checkInteger('sizeMax', sizeMax, 1);
   checkInteger('sizeMin', sizeMin, 1, sizeMax);
   const { size = Math.min(sizeMax, Math.max(sizeMin, 20)) } = options;
   checkInteger('size', size, sizeMin, sizeMax);
   checkNumber('latencyMsMax', latencyMsMax, Number.MIN_VALUE);
-  return { size, sizeMin, sizeMax, latencyMsMax };
+  checkNumber('deadlineMs', deadlineMs, Number.MIN_VALUE);
+  return { size, sizeMin, sizeMax, latencyMsMax, deadlineMs };
 }

@@ -4,7 +4,7 @@ import { Histogram, type Quantiles } from './histogram.ts';
 export type Ending = 'ok' | 'failed' | 'late' | 'aborted';
 
 /** The reason for turning work away; `aborted` means that the caller left while it waited. */
-export type Refusal = 'aborted' | 'closed' | 'deadline' | 'full' | 'stale';
+export type Refusal = 'aborted' | 'closed' | 'deadline' | 'full' | 'late' | 'stale';
 
 export interface MeterStats {
   /** The number that ever came. */
@@ -68,6 +68,7 @@ export class Meter {
     closed: 0,
     deadline: 0,
     full: 0,
+    late: 0,
     stale: 0,
   };
   #inside = 0;

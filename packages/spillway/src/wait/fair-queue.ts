@@ -116,10 +116,11 @@ export class FairQueue<Member extends RingMember & Ordered> {
   }
 
   /**
-   * The member to turn away when one too many waits: the latest of the key that has most waiting
-   * at the lowest priority. So a tenant that fills the queue pushes out its own work.
+   * The member that has to go when one too many waits: of the key with most members at the lowest
+   * priority the newest, or the oldest with `isOldestOut`. So a tenant that fills the queue pushes
+   * out its own work and not another's.
    */
-  surplus(newcomer?: Member): Member | undefined {
+  surplus(newcomer?: Member, isOldestOut: boolean = false): Member | undefined {
     for (const level of this.#levels) {
       let longest: Ring<Member> | undefined;
       for (const { members } of level?.turns ?? []) {
@@ -127,7 +128,9 @@ export class FairQueue<Member extends RingMember & Ordered> {
       }
       if (longest?.last === undefined) continue;
       const rival = newcomer?.priority === longest.last.priority ? newcomer.ring : undefined;
-      return rival !== undefined && rival.size >= longest.size ? newcomer : longest.last;
+      const isOwn = rival !== undefined && rival.size >= longest.size;
+      if (isOldestOut) return (isOwn ? (rival as unknown as Ring<Member>) : longest).first;
+      return isOwn ? newcomer : longest.last;
     }
     return undefined;
   }

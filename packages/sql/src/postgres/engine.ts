@@ -65,7 +65,13 @@ export class PostgresEngine implements Engine<PostgresStats> {
     this.clock = clock;
     this.queueMax = queueMax;
     this.deadlineMs = deadlineMs;
-    this.#lane = new Lane({ name: 'postgres', limit: connectionsMax, queueMax, deadlineMs, clock });
+    this.#lane = new Lane({
+      name: 'postgres',
+      limit: { fixed: connectionsMax },
+      queueMax,
+      deadlineMs,
+      clock,
+    });
     const timeout = Math.min(Math.ceil(deadlineMs), timeoutMsMax);
     this.#config = {
       connectionString: url,

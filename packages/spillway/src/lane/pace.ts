@@ -1,0 +1,156 @@
+import { AdaptiveLimit } from '../limit/adaptive.ts';
+import type { LanePermit } from './permit.ts';
+
+/** Share of the usual service time that must be left of a deadline for work to be begun. */
+const needShare = 0.8;
+/** Usual service times that are reckoned with for a caller that has to wait. */
+const endMargin = 1.25;
+/** Size at which an unknown service is tried first. */
+const sizeAtStart = 10;
+/** Weight of one end in the usual service time. */
+const usualWeight = 1 / 16;
+/** Usual service times below which a caller that gives up says nothing about its patience. */
+const patienceLeast = 1.5;
+/** Weights of a caller that gave up, and of one that was served, in the share of the former. */
+const impatienceRise = 1 / 8;
+const impatienceFall = 1 / 128;
+const impatienceMin = 0.1;
+/** Factor by which the best service time is forgotten with each end. */
+const leastRise = 1.001;
+/** Share of the patience that is reckoned with. */
+const patienceShare = 0.9;
+/** Ends that are looked at, out of which number, when they come faster than one in 50 us. */
+const sampleEvery = 16;
+const sampleRound = 64;
+const sampleMsMin = 0.05;
+
+/**
+ * The measured side of a lane: how many at once the work behind it bears, how long it usually
+ * takes, and so whether a caller can still be served in time.
+ */
+export class Pace {
+  readonly #limit: AdaptiveLimit;
+  readonly #deadlineMs: number;
+  /** Milliseconds between two tries while nothing ends in time. */
+  readonly #tryMs: number;
+  #size: number;
+  /** Permits that the lane's own callers hold. */
+  #inside = 0;
+  #usualMs: number | undefined = undefined;
+  /** The usual service time at its best. */
+  #leastMs = Infinity;
+  #needMs = 0;
+  #tryAt = -Infinity;
+  /** Age at which callers give up, and the share of those that do. */
+  #patienceMs = Infinity;
+  #impatience = 0;
+  /** Ends until the next one that is looked at. */
+  #skip = 1;
+  #every = 1;
+  #round = sampleRound;
+  #roundAt = 0;
+
+  constructor(sizeMax: number, deadlineMs: number) {
+    const size = Math.min(sizeMax, sizeAtStart);
+    this.#limit = new AdaptiveLimit({ size, sizeMax, deadlineMs });
+    this.#size = size;
+    this.#deadlineMs = deadlineMs;
+    this.#tryMs = Math.min(1_000, Math.max(250, deadlineMs));
+  }
+
+  /** Permits that the lane's own callers may hold at once. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Milliseconds that work usually takes, once some has ended. */
+  get usualMs(): number | undefined {
+    return this.#usualMs;
+  }
+
+  /** Milliseconds that must be left of a deadline for work to be begun; 0 until known. */
+  get needMs(): number {
+    return this.#needMs;
+  }
+
+  /** Milliseconds after their arrival for which callers wait; Infinity unless many give up. */
+  get patienceMs(): number {
+    if (this.#impatience < impatienceMin) return Infinity;
+    return Math.max(this.#patienceMs * patienceShare, patienceLeast * this.#leastMs);
+  }
+
+  /**
+   * Learns from a caller that gave up before its deadline. An age at which nobody could have been
+   * served says nothing, so that nobody can shut the lane by cancelling calls.
+   */
+  giveUp(ageMs: number): void {
+    if (ageMs < patienceLeast * this.#leastMs) return;
+    this.#impatience += (1 - this.#impatience) * impatienceRise;
+    const patienceMs = this.#patienceMs === Infinity ? ageMs : this.#patienceMs;
+    this.#patienceMs = patienceMs + (ageMs - patienceMs) / (ageMs < patienceMs ? 4 : 16);
+  }
+
+  hasRoom(weight: number): boolean {
+    if (this.isStuck) return false;
+    return this.#inside + weight <= this.#size || this.#inside === 0;
+  }
+
+  take(weight: number): void {
+    this.#inside += weight;
+  }
+
+  /** Milliseconds after which the work of a caller behind so many others usually ends. */
+  endMs(ahead: number): number {
+    return (this.#usualMs ?? 0) * (ahead / this.#size + endMargin);
+  }
+
+  /** True while nothing ends in time: then only a few callers try. */
+  get isStuck(): boolean {
+    return this.#limit.isStuck;
+  }
+
+  /** True if a caller may try now, though nothing ends in time. */
+  mayTry(now: number): boolean {
+    if (now < this.#tryAt) return false;
+    this.#tryAt = now + this.#tryMs;
+    return true;
+  }
+
+  /** Takes permits back; true if it learnt from how the work ended. */
+  leave(permit: LanePermit, now: number): boolean {
+    const inside = this.#inside;
+    this.#inside -= permit.weight;
+    this.#skip -= 1;
+    if (this.#skip > 0) return false;
+    this.#skip = this.#every;
+    this.#round -= 1;
+    if (this.#round === 0) this.#adjustSampling(now);
+    const { outcome, isWhole, startedAt } = permit;
+    if (outcome === 'aborted') this.giveUp(now - permit.arrivedAt);
+    else this.#impatience *= 1 - impatienceFall;
+    if (outcome !== 'failed' && outcome !== 'overloaded') {
+      this.#measure(now - startedAt, isWhole);
+    }
+    this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
+    this.#size = this.#limit.size;
+    return true;
+  }
+
+  #measure(ms: number, isWhole: boolean): void {
+    const usualMs = this.#usualMs ?? ms;
+    // Work that was cut short would have taken longer: it says something only if it did already.
+    if (!isWhole && ms < usualMs) return;
+    // A single try tells what is usual now, if all before it were late.
+    const weight = this.isStuck ? 1 : usualWeight;
+    this.#usualMs = usualMs + (ms - usualMs) * weight;
+    this.#leastMs = Math.min(this.#leastMs * leastRise, this.#usualMs);
+    this.#needMs = Math.min(this.#usualMs, this.#deadlineMs) * needShare;
+  }
+
+  #adjustSampling(now: number): void {
+    const isFast = now - this.#roundAt < sampleRound * this.#every * sampleMsMin;
+    this.#every = isFast ? sampleEvery : 1;
+    this.#round = sampleRound;
+    this.#roundAt = now;
+  }
+}

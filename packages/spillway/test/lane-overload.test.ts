@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Lane } from 'spillway';
+import { type Health, type Played, play } from './simulations/overload.ts';
+
+interface Written {
+  readonly limit: number;
+  readonly queueMax: number;
+  readonly deadlineMs: number;
+}
+
+/** A service of 25 calls a second, 10 at once, and clients that wait for a second. */
+function playLane(
+  written: Written,
+  load: number,
+  events: readonly { readonly atS: number; readonly health: Health }[] = [],
+): Promise<Played> {
+  return play({
+    lane: (clock, random) => new Lane({ name: 'calls', ...written, clock, random }),
+    dependency: { places: 10, serviceMs: 400, shape: 'constant' },
+    arrivalsPerSecond: 25 * load,
+    patienceMs: 1_000,
+    seed: 1,
+    warmUpS: 10,
+    seconds: 20,
+    events,
+  });
+}
+
+describe('a lane with the numbers that came to mind', () => {
+  for (const written of [
+    { limit: 12, queueMax: 30, deadlineMs: 800 },
+    { limit: 200, queueMax: 400, deadlineMs: 5_000 },
+    { limit: 12, queueMax: 4, deadlineMs: 20_000 },
+  ]) {
+    const { limit, queueMax, deadlineMs } = written;
+    it(`gives what can be given: ${limit} permits, ${queueMax} waiting, ${deadlineMs} ms`, async () => {
+      const light = await playLane(written, 0.5);
+      assert.equal(light.refused, 0);
+      for (const load of [1.5, 3, 10]) {
+        const { good } = await playLane(written, load);
+        assert.ok(good / 20 >= 0.85 * 25, `${good / 20} a second at ${load} times the load`);
+      }
+    });
+  }
+
+  it('begins hardly anything that cannot end in time', async () => {
+    const { begun, good } = await playLane({ limit: 50, queueMax: 50, deadlineMs: 300 }, 3);
+    assert.equal(good, 0);
+    assert.ok(begun <= 100, `${begun} were begun in 20 seconds`);
+  });
+
+  it('is back within three seconds when a service that hung goes on', async () => {
+    const events = [
+      { atS: 10, health: 'hanging' },
+      { atS: 20, health: 'well' },
+    ] as const;
+    const written = { limit: 64, queueMax: 64, deadlineMs: 2_000 };
+    const { goodBySecond } = await playLane(written, 3, events);
+    const after = goodBySecond.slice(23, 26).reduce((sum, each) => sum + each, 0) / 3;
+    assert.ok(after >= 0.85 * 25, `${after} a second`);
+  });
+});
