@@ -83,7 +83,11 @@ export class Browser implements AsyncDisposable {
     this.#clock = options.clock ?? systemClock;
     const deadlineMs = waitMsMax + pageMsMax;
     this.#lane = new Lane({
-      ...{ name: 'browser', limit: { fixed: pagesAtOnce }, queueMax, deadlineMs, clock: this.#clock },
+      name: 'browser',
+      limit: { fixed: pagesAtOnce },
+      queueMax,
+      deadlineMs,
+      clock: this.#clock,
     });
   }
 
