@@ -34,7 +34,8 @@ describe('a lane with the numbers that came to mind', () => {
     { limit: 12, queueMax: 4, deadlineMs: 20_000 },
   ]) {
     const { limit, queueMax, deadlineMs } = written;
-    it(`gives what can be given: ${limit} permits, ${queueMax} waiting, ${deadlineMs} ms`, async () => {
+    const name = `${limit} permits, ${queueMax} waiting, ${deadlineMs} ms`;
+    it(`gives what can be given: ${name}`, async () => {
       const light = await playLane(written, 0.5);
       assert.equal(light.refused, 0);
       for (const load of [1.5, 3, 10]) {

@@ -14,6 +14,7 @@ import {
   type LaneRefusal,
   type LaneStats,
   laneRefusal,
+  limitMaxOf,
   settleLane,
 } from './options.ts';
 import { Pace } from './pace.ts';
@@ -189,9 +190,7 @@ export class Lane implements Part, AsyncDisposable {
     }
     this.#permits.give(permit.weight);
     const pace = this.#pace;
-    if (pace !== undefined && pace.leave(permit, now)) {
-      this.#queue.adapt(pace.needMs, pace.patienceMs);
-    }
+    if (pace?.leave(permit, now)) this.#queue.adapt(pace.needMs, pace.patienceMs);
     if (this.#root.#permits.waiting > 0) this.#dispatch(now, false);
     if (this.#isClosed) this.#settleClose();
   };
@@ -396,9 +395,4 @@ export class Lane implements Part, AsyncDisposable {
     this.#permits.leave();
     this.#empty.resolve();
   }
-}
-
-function limitMaxOf(limit: LaneOptions['limit']): number {
-  if (typeof limit === 'number') return limit;
-  return 'fixed' in limit ? limit.fixed : limit.sizeMax;
 }

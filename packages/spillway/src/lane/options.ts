@@ -119,3 +119,9 @@ export function laneRefusal(
   const message = `lane "${name}": ${reason} with ${inside} inside, ${waiting} waiting`;
   return new SpillwayError(codes[reason], message, { retryAfterMs });
 }
+
+/** Most permits that a lane with this limit may ever give at once. */
+export function limitMaxOf(limit: LaneOptions['limit']): number {
+  if (typeof limit === 'number') return limit;
+  return 'fixed' in limit ? limit.fixed : limit.sizeMax;
+}

@@ -51,9 +51,9 @@ type State =
   | { readonly name: 'probing'; readonly first: Step; readonly last: Step };
 
 /**
- * Finds how much work at once a downstream bears within a deadline. It compares the latency of now
- * with a baseline, doubles at the start and later grows a little while they agree, and falls to what
- * Little's law asks for when they do not.
+ * Finds how much work at once a downstream bears within a deadline. It compares the latency of
+ * now with a baseline, doubles at the start and later grows a little while they agree, and falls
+ * to what Little's law asks for when they do not.
  *
  * The baseline is measured by a probe: shrink to 0.7, look only at work begun since, and if the
  * latency fell with the size there was a queue downstream; if it did not, this is the time that the

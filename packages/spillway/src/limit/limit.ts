@@ -31,7 +31,7 @@ export interface Limit {
 }
 
 export interface LimitOptions {
-  /** Size at the start. An integer from `sizeMin` to `sizeMax`. @default 20, or the nearest to it */
+  /** Size at the start. An integer from `sizeMin` to `sizeMax`. @default 20 or nearest */
   readonly size?: number | undefined;
   /** Smallest size. An integer from 1 to `sizeMax`. @default 1 */
   readonly sizeMin?: number | undefined;
