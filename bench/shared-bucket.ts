@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { SqliteStore, type Store } from 'spillway';
 import { postgresUrl } from 'spillway-fixtures/postgres';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import type { Bench, Contestant, Run } from './contest.ts';
 
 /** Takes one token; resolves when it may be used. */
@@ -65,7 +65,7 @@ async function sqlite(stack: AsyncDisposableStack): Promise<() => Promise<Store>
 async function postgres(stack: AsyncDisposableStack): Promise<() => Promise<Store>> {
   const url = await postgresUrl(stack, { settings: [] });
   return async () => {
-    const database = stack.use(await openDatabase<unknown>(url, { connectionsMax: 2 }));
+    const database = stack.use(await Database.open<unknown>({ url, connectionsMax: 2 }));
     return database.store();
   };
 }

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import type { Store } from 'spillway';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { createServer, namedRule, RateLimiter } from 'spillway-http';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 
 describe('what instances share on Postgres', () => {
   const stack = new AsyncDisposableStack();
@@ -13,7 +13,7 @@ describe('what instances share on Postgres', () => {
   before(async () => {
     const url = await postgresUrl(stack);
     for (let i = 0; i < 2; i += 1) {
-      const database = stack.use(await openDatabase<unknown>(url));
+      const database = stack.use(await Database.open<unknown>({ url }));
       stores.push(stack.use(await database.store()));
     }
   });

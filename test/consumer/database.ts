@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { Store } from 'spillway';
-import { type Database, openDatabase, type SqlErrorCode } from 'spillway-sql';
+import { Database, type SqlErrorCode } from 'spillway-sql';
 
 interface Schema {
   readonly item: { readonly id: number; readonly name: string };
 }
 
 const path = join(import.meta.dirname, 'consumer.db');
-await using database: Database<Schema> = await openDatabase<Schema>(`sqlite:${path}`);
+await using database: Database<Schema> = await Database.open<Schema>({ url: `sqlite:${path}` });
 const statements = ['create table item (id integer primary key, name text)'];
 assert.equal(await database.migrate([{ number: 1, name: 'items', statements }]), 1);
 const { kysely } = database;
@@ -22,7 +22,7 @@ await assert.rejects(database.migrate([]), { code });
 await using store: Store = await database.store();
 assert.equal((await store.commit([{ name: 'a', value: 1 }]))?.version, 1);
 // Without a server it can only say so, but in our words, and that it may be tried again.
-await using remote = await openDatabase<Schema>('postgres://u:p@127.0.0.1:1/none');
+await using remote = await Database.open<Schema>({ url: 'postgres://u:p@127.0.0.1:1/none' });
 const lost = { code: 'DATABASE_LOST', retryable: true };
 await assert.rejects(remote.kysely.selectFrom('item').selectAll().execute(), lost);
 console.log('the packed database works');

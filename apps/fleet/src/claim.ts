@@ -37,7 +37,7 @@ export function claim(options: ClaimOptions, signal: AbortSignal): Promise<Claim
 
 async function leased(options: ClaimOptions, signal: AbortSignal): Promise<Claim> {
   const { storage, clock, random, leaseMs } = options;
-  const store = await storage.database.store(signal);
+  const store = await storage.database.store({ signal });
   const terms = { store, name: 'fleet', ttlMs: leaseMs, clock, random, signal };
   const lease = await Lease.acquire(terms).catch(async (error) => {
     await store[Symbol.asyncDispose]();

@@ -14,7 +14,7 @@ import {
   Panel,
   RecentErrors,
 } from 'spillway-http';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { primaryLockPath } from './claim.ts';
 import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
@@ -76,7 +76,7 @@ export interface FleetService {
 export async function openFleet(options: OpenFleetOptions): Promise<FleetService> {
   const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
   // The database is real in virtual time too: its deadlines are not the fleet's.
-  const database = await openDatabase<FleetSchema>(options.database);
+  const database = await Database.open<FleetSchema>({ url: options.database });
   try {
     const storage = new FleetStorage(database);
     await storage.migrate();
@@ -97,7 +97,7 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     const server = await openServer(options, { ...world, search, errors, clock });
     const jobs = new Jobs({ primary, clock, random, onFailure });
     const log = lifeLog({ storage, primary, server, clock });
-    const parts = [databasePart(storage), files, search, primary, contributors, server, jobs, log];
+    const parts = [database, files, search, primary, contributors, server, jobs, log];
     const service = new Service({ parts, clock });
     return { service, server, ...world };
   } catch (error) {
@@ -150,11 +150,6 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
 
 function folderOf(database: string): string {
   return database.startsWith('sqlite:') ? `${database.slice(7)}-files` : 'fleet-files';
-}
-
-/** It is open already, and only has to be closed last. */
-function databasePart({ database }: FleetStorage): Part {
-  return { name: 'database', close: () => database[Symbol.asyncDispose]() };
 }
 
 interface LifeLogOptions extends Pick<FleetService, 'storage' | 'primary' | 'server'> {

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { seededRandom, systemClock, wallClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { Fleet } from '../src/scheduling/fleet.ts';
 import { newRunRecord } from '../src/scheduling/manage-run.ts';
 import type { Changes, RunArgs } from '../src/scheduling/records.ts';
@@ -18,7 +18,9 @@ import { temporaryFolder } from './fixtures/fleet-site.ts';
 async function openStorage(stack: AsyncDisposableStack, deadlineMs = 10_000) {
   const path = join(await temporaryFolder(stack), 'fleet.db');
   const options = { deadlineMs };
-  const database = stack.use(await openDatabase<FleetSchema>(`sqlite:${path}`, options));
+  const database = stack.use(
+    await Database.open<FleetSchema>({ url: `sqlite:${path}`, ...options }),
+  );
   const storage = new FleetStorage(database);
   await storage.migrate();
   const fleet = newFleet();

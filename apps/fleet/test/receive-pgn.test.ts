@@ -13,7 +13,7 @@ import { createGzip, gzipSync } from 'node:zlib';
 import type { FastifyPluginAsync } from 'fastify';
 import { Gate, Lane, wallClock } from 'spillway';
 import { createServer, uploads } from 'spillway-http';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { PgnShelf, type ReceivePgnOptions, receivePgn } from '../src/files/pgns.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { fleetMigrations } from '../src/storage/migrations.ts';
@@ -24,7 +24,9 @@ const task = { run_id: 'f'.repeat(24), task_id: 3 };
 /** A server that takes games from anybody, within these limits. */
 async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptions> = {}) {
   const folder = await temporaryFolder(stack);
-  const database = stack.use(await openDatabase<FleetSchema>(`sqlite:${join(folder, 'db')}`));
+  const database = stack.use(
+    await Database.open<FleetSchema>({ url: `sqlite:${join(folder, 'db')}` }),
+  );
   await database.migrate(fleetMigrations);
   const shelf = new PgnShelf({ folder: join(folder, 'pgns'), database, clock: wallClock });
   await shelf.start();

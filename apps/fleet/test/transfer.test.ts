@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FileLock } from 'spillway';
 import { postgresUrl } from 'spillway-fixtures/postgres';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { primaryLockPath } from '../src/claim.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { FleetStorage } from '../src/storage/fleet-storage.ts';
@@ -25,7 +25,7 @@ async function filled(folder: string, rows = 1_234): Promise<string> {
   writeFileSync(join(data, 'nets', 'nn-0123456789ab.nnue'), Buffer.alloc(600_000, 7));
   writeFileSync(join(data, 'nets', '.half.part'), 'half');
   writeFileSync(join(data, 'pgns', 'a'.repeat(24), '0-ab.pgn.gz'), 'games');
-  await using database = await openDatabase<FleetSchema>(urlOf(data));
+  await using database = await Database.open<FleetSchema>({ url: urlOf(data) });
   const storage = new FleetStorage(database);
   await storage.migrate();
   const actions = Array.from({ length: rows }, (_, id) => ({

@@ -144,9 +144,9 @@ async function openStore(
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   try {
     if (path === undefined) {
-      const { openDatabase } = await import('spillway-sql');
-      const database = stack.use(await openDatabase<unknown>(url));
-      return stack.use(await database.store(signal));
+      const { Database } = await import('spillway-sql');
+      const database = stack.use(await Database.open<unknown>({ url }));
+      return stack.use(await database.store({ signal }));
     }
     await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
     const file = stack.use(

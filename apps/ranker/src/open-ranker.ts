@@ -7,7 +7,7 @@ import {
   Panel,
   RecentErrors,
 } from 'spillway-http';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
 import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
 import { Housekeeping } from './ranking/housekeeping.ts';
@@ -80,7 +80,7 @@ const dayMs = 86_400_000;
 export async function openRanker(options: OpenRankerOptions): Promise<RankerService> {
   const { clock = wallClock, rankMs = 30_000 } = options;
   await using opened = new AsyncDisposableStack();
-  const database = opened.use(await openDatabase<RankerSchema>(options.database));
+  const database = opened.use(await Database.open<RankerSchema>({ url: options.database }));
   const storage = new RankerStorage({ database, clock });
   await storage.migrate();
   const fetcher = opened.use(await Fetcher.open(options.fetcher));
@@ -109,7 +109,7 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   const server = await openServer(all);
   const compat = await openCompat(all);
   const closing: Part[] = [
-    { name: 'database', close: () => database[Symbol.asyncDispose]() },
+    database,
     { name: 'fetcher', close: () => fetcher.close() },
     { name: 'embedder', close: () => embedder.close() },
     { name: 'tastes', close: () => parts.tastes.close() },

@@ -45,4 +45,5 @@ export {
 } from './shared/store-link.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Deadlines } from './wait/deadlines.ts';
+export { pause } from './wait/pause.ts';
 export { nextTurn } from './wait/turn.ts';

@@ -1,4 +1,12 @@
-import type { CompiledQuery, DatabaseConnection, QueryResult, TransactionSettings } from 'kysely';
+import {
+  type AbortableOperationOptions,
+  CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  type QueryResult,
+  type TransactionSettings,
+} from 'kysely';
+import type { RunOptions } from 'spillway';
 
 /** One conversation with a database, for one query or one transaction. */
 export interface SqlConnection extends DatabaseConnection {
@@ -8,20 +16,24 @@ export interface SqlConnection extends DatabaseConnection {
   interruption(): unknown;
   begin(settings: TransactionSettings): Promise<void>;
   commit(): Promise<void>;
-  /** Never fails: what cannot be rolled back is thrown away, which comes to the same. */
+  /** Never fails: a connection that cannot roll back is closed, which rolls back as well. */
   rollback(): Promise<void>;
-  /** Gives back what it holds as soon as nothing runs on it; doing so twice is harmless. */
+  /** Gives the connection back as soon as nothing runs on it; a second call does nothing. */
   close(): void;
 }
 
 /** The contract of the two databases. */
-export interface Engine<Stats> extends AsyncDisposable {
+export interface Engine<Stats> {
   readonly stats: Stats;
-  acquire(signal?: AbortSignal): Promise<SqlConnection>;
-  /** All of the queries as one transaction. */
-  batch(queries: readonly CompiledQuery[], signal?: AbortSignal): Promise<QueryResult<unknown>[]>;
-  /** One transaction without a deadline, while no other process is in such a one. */
-  exclusively<T>(work: (run: RunSql) => Promise<T>, signal?: AbortSignal): Promise<T>;
+  /** False while the database cannot be reached. */
+  readonly ready: boolean;
+  acquire(options: RunOptions): Promise<SqlConnection>;
+  /** Runs all of the queries as one transaction. */
+  batch(queries: readonly CompiledQuery[], options: RunOptions): Promise<QueryResult<unknown>[]>;
+  /** Runs one transaction without a deadline, while no other process is in such a one. */
+  exclusively<T>(work: (run: RunSql) => Promise<T>, options: RunOptions): Promise<T>;
+  /** Finishes what is under way, and cuts it short when the signal aborts. */
+  close(limit: AbortSignal): Promise<void>;
 }
 
 /** Runs one statement; parameters are `$1`, `$2` in Postgres and `?` in SQLite. */
@@ -30,23 +42,64 @@ export type RunSql = (
   parameters?: readonly (string | number)[],
 ) => Promise<readonly Readonly<Record<string, unknown>>[]>;
 
-/** True if it is known to change nothing, so that it may be asked again when the answer is lost. */
+/** True if a query is known to change nothing, so that it may be repeated after a lost answer. */
 export function isSelect(query: CompiledQuery): boolean {
   if (query.query.kind !== 'SelectQueryNode') return false;
   const ctes = query.query.with?.expressions ?? [];
   return ctes.every(({ expression }) => expression.kind === 'SelectQueryNode');
 }
 
-/** Gives what the work gives, or what the connection says as soon as its signal aborts. */
-export function untilInterrupted<T>(
-  work: Promise<T>,
-  connection: Pick<SqlConnection, 'signal' | 'interruption'>,
-): Promise<T> {
-  const { signal } = connection;
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const leave = () => reject(connection.interruption());
-  if (signal.aborted) leave();
-  else signal.addEventListener('abort', leave, { once: true });
-  work.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
-  return promise;
+/** The driver that gives Kysely our connections: it neither opens nor keeps any of its own. */
+export class SqlDriver implements Driver {
+  readonly #acquire: (options: RunOptions) => Promise<SqlConnection>;
+
+  constructor(acquire: (options: RunOptions) => Promise<SqlConnection>) {
+    this.#acquire = acquire;
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(options?: AbortableOperationOptions): Promise<SqlConnection> {
+    try {
+      return await this.#acquire({ signal: options?.signal });
+    } catch (error) {
+      if (!options?.signal?.aborted) throw error;
+      // Kysely has told the caller, and would print an error that is rejected after that.
+      return new Promise(() => {});
+    }
+  }
+
+  beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {
+    return (connection as SqlConnection).begin(settings);
+  }
+
+  commitTransaction(connection: DatabaseConnection): Promise<void> {
+    return (connection as SqlConnection).commit();
+  }
+
+  rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    return (connection as SqlConnection).rollback();
+  }
+
+  async savepoint(connection: DatabaseConnection, name: string): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw(`savepoint ${quoted(name)}`));
+  }
+
+  async rollbackToSavepoint(connection: DatabaseConnection, name: string): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw(`rollback to ${quoted(name)}`));
+  }
+
+  async releaseSavepoint(connection: DatabaseConnection, name: string): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw(`release ${quoted(name)}`));
+  }
+
+  async releaseConnection(connection: DatabaseConnection): Promise<void> {
+    (connection as SqlConnection).close();
+  }
+
+  async destroy(): Promise<void> {}
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import {
   type CompiledQuery,
   Kysely,
@@ -10,92 +11,170 @@ import {
   SqliteQueryCompiler,
   type Transaction,
 } from 'kysely';
-import type { Store } from 'spillway';
-import { type Engine, type SqlConnection, untilInterrupted } from './connection.ts';
-import { SqlDriver } from './driver.ts';
+import {
+  type Clock,
+  type CloseOptions,
+  type Part,
+  type RunOptions,
+  SqliteFile,
+  SqliteStore,
+  type Store,
+  systemClock,
+} from 'spillway';
+import {
+  anything,
+  Closing,
+  integer,
+  or,
+  positive,
+  settle,
+  untilAborted,
+  word,
+} from 'spillway/internal';
+import { type Engine, type SqlConnection, SqlDriver } from './connection.ts';
 import { type DatabaseKind, type Migration, migrate } from './migrate.ts';
 import type { PostgresStats } from './postgres/engine.ts';
-import type { SqliteStats } from './sqlite-engine.ts';
+import { SqliteEngine, type SqliteStats } from './sqlite-engine.ts';
 
-export type DatabaseStats = Readonly<{ kind: DatabaseKind }> & (PostgresStats | SqliteStats);
+export interface DatabaseOptions {
+  /** `sqlite:<path>` or `postgres://user:password@host:port/database`. */
+  readonly url: string;
+  /** Name of the part in stats and messages. @default 'database' */
+  readonly name?: string | undefined;
+  /**
+   * Connections of this process to Postgres for queries, an integer from 1. One more is open while
+   * a store is watched, while migrations run, and while a lost server is looked for. All processes
+   * together must stay below the server's `max_connections`. @default 10
+   */
+  readonly connectionsMax?: number | undefined;
+  /**
+   * Callers that may wait for their turn; one more is refused. An integer from 0, for SQLite from 1.
+   * @default 1_000
+   */
+  readonly queueMax?: number | undefined;
+  /** The time from a call to its end, in milliseconds, above 0. @default 10_000 */
+  readonly deadlineMs?: number | undefined;
+  /** Threads that read a SQLite file, an integer from 1 to 64. @default 2 */
+  readonly readers?: number | undefined;
+  /** Source of time. @default systemClock */
+  readonly clock?: Clock | undefined;
+}
+
+export type DatabaseStats = PostgresStats | SqliteStats;
 
 /** The result of each of the queries, in their order. */
 export type BatchResults<Queries extends readonly CompiledQuery<unknown>[]> = {
   [At in keyof Queries]: Queries[At] extends CompiledQuery<infer Row> ? QueryResult<Row> : never;
 };
 
-/** Many queries may run at once: the engine itself puts them in order. */
-class SharedSqliteAdapter extends SqliteAdapter {
-  override get supportsMultipleConnections(): boolean {
-    return true;
-  }
+/** An engine that is open, and the way to a store on its connections. */
+interface Opened {
+  readonly kind: DatabaseKind;
+  readonly engine: Engine<DatabaseStats>;
+  readonly openStore: (options: RunOptions) => Promise<Store>;
 }
 
-/** One typed handle, whichever database is behind it. Open it with `openDatabase`. */
-export class Database<Schema> implements AsyncDisposable {
-  readonly kind: DatabaseKind;
-  /** For single queries: each is a transaction of its own, within the deadline. */
-  readonly kysely: Kysely<Schema>;
-  readonly #engine: Engine<PostgresStats | SqliteStats>;
-  readonly #openStore: (signal?: AbortSignal) => Promise<Store>;
+/** The longest that SQLite waits for another process, in milliseconds. */
+const sqliteMsMax = 2 ** 31 - 1;
 
-  constructor(
-    kind: DatabaseKind,
-    engine: Engine<PostgresStats | SqliteStats>,
-    openStore: (signal?: AbortSignal) => Promise<Store>,
-  ) {
+/** One typed handle for SQLite and Postgres. */
+export class Database<Schema> implements Part, AsyncDisposable {
+  readonly name: string;
+  readonly kind: DatabaseKind;
+  /** Runs single queries: each is a transaction of its own, within the deadline. */
+  readonly kysely: Kysely<Schema>;
+  readonly #engine: Engine<DatabaseStats>;
+  readonly #openStore: (options: RunOptions) => Promise<Store>;
+  readonly #closing: Closing;
+
+  private constructor({ kind, engine, openStore }: Opened, name: string, clock: Clock) {
+    this.name = name;
     this.kind = kind;
     this.#openStore = openStore;
     this.#engine = engine;
-    this.kysely = this.#handle((signal) => engine.acquire(signal));
+    this.#closing = new Closing(clock, (limit) => this.#close(limit));
+    this.kysely = this.#handle((options) => engine.acquire(options));
+  }
+
+  /** Opens a SQLite file; a connection to Postgres is opened when it is first needed. */
+  static async open<Schema>(options: DatabaseOptions): Promise<Database<Schema>> {
+    const settled = settle('Database', options, {
+      url: word,
+      name: or(word, 'database'),
+      connectionsMax: or(integer(1), 10),
+      queueMax: or(integer(0), 1_000),
+      deadlineMs: or(positive(), 10_000),
+      readers: or(integer(1, 64), 2),
+      clock: or(anything, systemClock),
+    });
+    const isPostgres = /^postgres(ql)?:\/\//.test(settled.url);
+    const opened = isPostgres ? await openPostgres(settled) : await openSqlite(settled);
+    return new Database(opened, settled.name, settled.clock);
   }
 
   get stats(): DatabaseStats {
-    return { kind: this.kind, ...this.#engine.stats };
+    return this.#engine.stats;
+  }
+
+  /** False while Postgres cannot be reached, and once the database is closing. */
+  get ready(): boolean {
+    return this.#engine.ready && !this.#closing.hasBegun;
   }
 
   /**
-   * All that the work does through `tx` is done when this resolves, and nothing when it rejects,
-   * unless the error says that it is not known. The work must not use `kysely` meanwhile.
+   * Runs the work as one transaction. All that it does through `tx` is done when this resolves, and
+   * nothing when it rejects, unless the error says that it is not known. The work must not use
+   * `kysely` meanwhile.
    */
   async transaction<T>(
     work: (tx: Transaction<Schema>) => Promise<T>,
-    signal?: AbortSignal,
+    options: RunOptions = {},
   ): Promise<T> {
-    const connection = await this.#engine.acquire(signal);
+    const connection = await this.#engine.acquire(options);
     try {
-      const transaction = this.#handle(async () => connection).transaction();
-      return await untilInterrupted(transaction.execute(work), connection);
+      const running = this.#handle(async () => connection)
+        .transaction()
+        .execute(work);
+      return await untilAborted(running, connection.signal, () => connection.interruption());
     } finally {
       connection.close();
     }
   }
 
-  /** All of the queries as one durable transaction; SQLite shares its fsync with others. */
+  /** Runs all of the queries as one durable transaction; SQLite shares its fsync with others. */
   async batch<const Queries extends readonly CompiledQuery<unknown>[]>(
     queries: Queries,
-    signal?: AbortSignal,
+    options: RunOptions = {},
   ): Promise<BatchResults<Queries>> {
-    return (await this.#engine.batch(queries, signal)) as BatchResults<Queries>;
+    return (await this.#engine.batch(queries, options)) as BatchResults<Queries>;
   }
 
-  /** Applies the migrations that have not been applied yet; tells how many this call applied. */
-  migrate(migrations: readonly Migration[], signal?: AbortSignal): Promise<number> {
+  /** Applies the migrations that have not been applied yet; gives how many this call applied. */
+  migrate(migrations: readonly Migration[], options: RunOptions = {}): Promise<number> {
     const target = { engine: this.#engine, kind: this.kind, table: 'spillway_migrations' };
-    return migrate(target, migrations, signal);
+    return migrate(target, migrations, options);
   }
 
-  /** A store in this database, on its connections; dispose it before the database. */
-  store(signal?: AbortSignal): Promise<Store> {
-    return this.#openStore(signal);
+  /** Opens a store in this database, on its connections; it is closed with the database. */
+  store(options: RunOptions = {}): Promise<Store> {
+    return this.#openStore(options);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Finishes what is under way; when the time is over, it is cut short and fails. */
+  close(options: CloseOptions = {}): Promise<void> {
+    return this.#closing.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
     await this.kysely.destroy();
-    await this.#engine[Symbol.asyncDispose]();
+    await this.#engine.close(limit);
   }
 
-  #handle(acquire: (signal?: AbortSignal) => Promise<SqlConnection>): Kysely<Schema> {
+  #handle(acquire: (options: RunOptions) => Promise<SqlConnection>): Kysely<Schema> {
     const isPostgres = this.kind === 'postgres';
     return new Kysely<Schema>({
       dialect: {
@@ -107,5 +186,35 @@ export class Database<Schema> implements AsyncDisposable {
           isPostgres ? new PostgresQueryCompiler() : new SqliteQueryCompiler(),
       },
     });
+  }
+}
+
+type EngineOptions = Required<{
+  [Name in keyof DatabaseOptions]: NonNullable<DatabaseOptions[Name]>;
+}>;
+
+/** Loads `pg` as well: a process that only uses SQLite does without it. */
+async function openPostgres(options: EngineOptions): Promise<Opened> {
+  const { PostgresEngine } = await import('./postgres/engine.ts');
+  const { PostgresStore } = await import('./postgres/store.ts');
+  const engine = new PostgresEngine(options);
+  return { kind: 'postgres', engine, openStore: (call) => PostgresStore.open(engine, call) };
+}
+
+async function openSqlite(options: EngineOptions): Promise<Opened> {
+  const { url, readers, queueMax, deadlineMs, clock } = options;
+  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  // The URL is left out of the message: there may be a password in it.
+  assert(path !== undefined, 'Database: url: must begin with sqlite: or postgres://');
+  const busyMs = Math.min(deadlineMs, sqliteMsMax);
+  const file = await SqliteFile.open({ path, readers, queueMax, deadlineMs: busyMs, clock });
+  const engine = new SqliteEngine(file, deadlineMs, clock);
+  return { kind: 'sqlite', engine, openStore: () => SqliteStore.open({ file }) };
+}
+
+/** Lets many queries run at once: the engine itself puts them in order. */
+class SharedSqliteAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true;
   }
 }

@@ -1,42 +1,42 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { SpillwayError } from 'spillway';
+import { type RunOptions, SpillwayError } from 'spillway';
 import type { Engine, RunSql } from './connection.ts';
 import { sqlError } from './errors.ts';
 
 export type DatabaseKind = 'sqlite' | 'postgres';
 
-/** One step of a database's way to its present form. Once released it must never change. */
+/** One change of the tables. Once released it must never change itself. */
 export interface Migration {
   /** 1, 2, 3 and so on, without gaps. */
   readonly number: number;
   readonly name: string;
-  /** In order, one SQL statement each; two lists where the two databases differ. */
+  /** SQL statements, in order; two lists where the two databases differ. */
   readonly statements: readonly string[] | Readonly<Record<DatabaseKind, readonly string[]>>;
 }
 
 interface Target {
   readonly engine: Engine<unknown>;
   readonly kind: DatabaseKind;
-  /** The table that says what has been applied. */
+  /** The table of the migrations that have been applied. */
   readonly table: string;
 }
 
 /**
- * Applies what has not been applied, each in a transaction of its own, whoever else is at it;
- * tells how many this call applied.
+ * Applies the migrations that have not been applied, each in a transaction of its own, while other
+ * processes may do the same; gives how many this call applied.
  */
 export async function migrate(
   { engine, kind, table }: Target,
   migrations: readonly Migration[],
-  signal?: AbortSignal,
+  options: RunOptions,
 ): Promise<number> {
   for (const [at, { number }] of migrations.entries()) {
     assert(number === at + 1, `migrations must be numbered from 1 without gaps, got ${number}`);
   }
   const step = (run: RunSql) => applyNext(run, { kind, table }, migrations);
   let applied = 0;
-  while (await engine.exclusively(step, signal)) applied += 1;
+  while (await engine.exclusively(step, options)) applied += 1;
   return applied;
 }
 

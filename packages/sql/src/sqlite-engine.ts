@@ -9,6 +9,7 @@ import {
   type Clock,
   type Deadline,
   deadline,
+  type RunOptions,
   type SqliteFile,
   type SqliteFileStats,
   type SqliteTransaction,
@@ -41,7 +42,11 @@ export class SqliteEngine implements Engine<SqliteStats> {
     return { inside: this.#inside, ...this.#file.stats };
   }
 
-  async acquire(signal?: AbortSignal): Promise<SqlConnection> {
+  get ready(): boolean {
+    return this.#file.ready;
+  }
+
+  async acquire({ signal }: RunOptions): Promise<SqlConnection> {
     signal?.throwIfAborted();
     const limit = deadline(this.#clock, this.#deadlineMs, signal);
     this.#inside += 1;
@@ -52,28 +57,23 @@ export class SqliteEngine implements Engine<SqliteStats> {
 
   async batch(
     queries: readonly CompiledQuery[],
-    signal?: AbortSignal,
+    { signal }: RunOptions,
   ): Promise<QueryResult<unknown>[]> {
     signal?.throwIfAborted();
     using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    return (await this.#file.write(queries.map(statementOf), { signal: limit.signal })).map(
-      resultOf,
-    );
+    const statements = queries.map(statementOf);
+    const results = await this.#file.write(statements, { signal: limit.signal });
+    return results.map(resultOf);
   }
 
-  exclusively<T>(work: (run: RunSql) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#file.transaction(
-      (tx) => {
-        const run: RunSql = async (sql, parameters = []) =>
-          (await tx.run({ sql, parameters })).rows;
-        return work(run);
-      },
-      { signal },
-    );
+  exclusively<T>(work: (run: RunSql) => Promise<T>, options: RunOptions): Promise<T> {
+    return this.#file.transaction((tx) => {
+      return work(async (sql, parameters = []) => (await tx.run({ sql, parameters })).rows);
+    }, options);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#file[Symbol.asyncDispose]();
+  close(limit: AbortSignal): Promise<void> {
+    return this.#file.close({ withinMs: Infinity, signal: limit });
   }
 }
 
@@ -111,7 +111,7 @@ class SqliteConnection implements SqlConnection {
     try {
       return resultOf<R>(await this.#run(query));
     } catch (error) {
-      // Kysely has told the caller, and would print whatever is rejected after that.
+      // Kysely has told the caller, and would print an error that is rejected after that.
       if (options?.signal?.aborted) return { rows: [] };
       throw this.#tx !== undefined && this.signal.aborted ? this.interruption() : error;
     }
@@ -183,7 +183,7 @@ class SqliteConnection implements SqlConnection {
 const comments = '(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*';
 const selecting = new RegExp(`^${comments}(?:select|with|values)\\b`, 'is');
 
-/** Guesses from the first word; a reader cannot write, so a wrong guess does no harm. */
+/** Guesses by the first word; a reader cannot write, so a wrong guess does no harm. */
 function maySelect({ query, sql }: CompiledQuery): boolean {
   return query.kind === 'RawNode' && selecting.test(sql);
 }

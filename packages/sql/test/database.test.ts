@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type Generated, sql } from 'kysely';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { type Database, type DatabaseKind, type Migration, openDatabase } from 'spillway-sql';
+import { Database, type DatabaseKind, type Migration } from 'spillway-sql';
 
 interface Schema {
   readonly account: { id: number; owner: string; cents: number };
@@ -55,7 +55,7 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
 
     after(() => resources.disposeAsync());
 
-    const open = (url: string): Promise<Database<Schema>> => openDatabase<Schema>(url);
+    const open = (url: string): Promise<Database<Schema>> => Database.open<Schema>({ url });
 
     async function openMigrated(): Promise<Database<Schema>> {
       const database = await open(await freshUrl());
@@ -174,10 +174,10 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
       const insert = kysely.insertInto('account').values(ada);
       await assert.rejects(insert.execute({ signal }), /gone/);
       await assert.rejects(
-        database.transaction((tx) => tx.insertInto('account').values(ada).execute(), signal),
+        database.transaction((tx) => tx.insertInto('account').values(ada).execute(), { signal }),
         /gone/,
       );
-      await assert.rejects(database.batch([insert.compile()], signal), /gone/);
+      await assert.rejects(database.batch([insert.compile()], { signal }), /gone/);
       assert.deepEqual(await kysely.selectFrom('account').selectAll().execute(), []);
       const { stats } = database;
       assert.equal('lane' in stats ? stats.lane.inside : stats.inside, 0);
@@ -188,11 +188,14 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
       const controller = new AbortController();
       const held = Promise.withResolvers<void>();
       const inside = Promise.withResolvers<void>();
-      const transaction = database.transaction(async (tx) => {
-        await tx.insertInto('account').values(ada).execute();
-        inside.resolve();
-        await held.promise;
-      }, controller.signal);
+      const transaction = database.transaction(
+        async (tx) => {
+          await tx.insertInto('account').values(ada).execute();
+          inside.resolve();
+          await held.promise;
+        },
+        { signal: controller.signal },
+      );
       await inside.promise;
       controller.abort(new Error('left'));
       await assert.rejects(transaction, /left/);
@@ -236,13 +239,13 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
   });
 }
 
-describe('openDatabase', () => {
+describe('Database.open', () => {
   it('refuses an address that it does not know', async () => {
-    await assert.rejects(openDatabase('mysql://localhost'), /sqlite: or postgres/);
-    await assert.rejects(openDatabase('sqlite:'), /sqlite: or postgres/);
-    await assert.rejects(openDatabase('postgres://x', { deadlineMs: 0 }), /deadlineMs/);
+    await assert.rejects(Database.open({ url: 'mysql://localhost' }), /sqlite: or postgres/);
+    await assert.rejects(Database.open({ url: 'sqlite:' }), /sqlite: or postgres/);
+    await assert.rejects(Database.open({ url: 'postgres://x', deadlineMs: 0 }), /deadlineMs/);
     await assert.rejects(
-      openDatabase('postgres://x', { connectionsMax: 0 }),
+      Database.open({ url: 'postgres://x', connectionsMax: 0 }),
       /^AssertionError.*: connectionsMax: must be an integer from 1, got 0/,
     );
   });

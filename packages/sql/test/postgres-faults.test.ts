@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { SpillwayError } from 'spillway';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { type Database, type DatabaseOptions, openDatabase } from 'spillway-sql';
+import { Database, type DatabaseOptions } from 'spillway-sql';
 import { PostgresProxy } from './postgres-proxy.ts';
 
 interface Schema {
@@ -31,8 +31,8 @@ describe('Postgres in trouble', () => {
 
   after(() => resources.disposeAsync());
 
-  const open = (options?: DatabaseOptions): Promise<Database<Schema>> =>
-    openDatabase<Schema>(server.url, options);
+  const open = (options?: Omit<DatabaseOptions, 'url'>): Promise<Database<Schema>> =>
+    Database.open<Schema>({ url: server.url, ...options });
 
   /** Waits until the server runs as many queries like this. */
   async function untilRunning(pattern: string, count: number): Promise<void> {
@@ -211,7 +211,7 @@ describe('Postgres in trouble', () => {
     await assert.rejects(fail('53100'), { code: 'DATABASE_FULL', status: 507, retryable: false });
     await assert.rejects(fail('XX001'), { code: 'DATABASE_CORRUPT', status: 500 });
     await assert.rejects(sql`nonsense`.execute(database.kysely), { code: '42601' });
-    const wrong = await openDatabase<Schema>(server.url.replace('secret', 'guess'));
+    const wrong = await Database.open<Schema>({ url: server.url.replace('secret', 'guess') });
     await assert.rejects(wrong.kysely.selectFrom('ledger').selectAll().execute(), {
       code: '28P01',
     });
@@ -253,7 +253,7 @@ describe('Postgres in trouble', () => {
       // Both in one piece, so that nobody can listen in between.
       return Buffer.concat([chunk, fatal]);
     });
-    await using database = await openDatabase<Schema>(proxy.url, { connectionsMax: 1 });
+    await using database = await Database.open<Schema>({ url: proxy.url, connectionsMax: 1 });
     const insert = database.kysely.insertInto('ledger').values({ id: 7 });
     await assert.rejects(insert.execute(), { code: 'DATABASE_LOST', retryable: true });
     await insert.execute();
@@ -262,7 +262,7 @@ describe('Postgres in trouble', () => {
   it('cuts and replaces a connection that no longer answers', async () => {
     await using proxy = await PostgresProxy.start(server.url);
     const options = { deadlineMs: 1_000, connectionsMax: 1 };
-    await using database = await openDatabase<Schema>(proxy.url, options);
+    await using database = await Database.open<Schema>({ url: proxy.url, ...options });
     const select = () => database.kysely.selectFrom('ledger').selectAll().limit(1).execute();
     await select();
     proxy.fallSilent();

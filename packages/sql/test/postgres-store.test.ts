@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type Json, type Store, systemClock } from 'spillway';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { type Database, openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 
 describe('the Store on Postgres', () => {
   const resources = new AsyncDisposableStack();
@@ -12,7 +12,7 @@ describe('the Store on Postgres', () => {
 
   before(async () => {
     server = resources.use(await PostgresServer.start());
-    database = resources.use(await openDatabase<unknown>(server.url));
+    database = resources.use(await Database.open<unknown>({ url: server.url }));
     store = resources.use(await database.store());
   });
 
@@ -192,7 +192,7 @@ describe('the Store on Postgres', () => {
       (async () => {
         for (let n = 0; n < 20; n += 1) await write(`g/${at}`, n);
       })();
-    await using other = await openDatabase<unknown>(server.url);
+    await using other = await Database.open<unknown>({ url: server.url });
     await using second = await other.store();
     const writing = Promise.all([
       ...Array.from({ length: 4 }, (_, at) => write8(at)),
@@ -232,7 +232,7 @@ describe('the Store on Postgres', () => {
   });
 
   it('refuses at once when too many commits wait', async () => {
-    await using small = await openDatabase<unknown>(server.url, { queueMax: 2 });
+    await using small = await Database.open<unknown>({ url: server.url, queueMax: 2 });
     await using narrow = await small.store();
     const commits = Array.from({ length: 5 }, () => narrow.commit([{ name: 'q', value: 1 }]));
     const outcomes = await Promise.allSettled(commits);

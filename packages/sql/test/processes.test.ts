@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { Gate } from 'spillway';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 
 async function run(fixture: string, ...args: readonly string[]): Promise<string> {
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
@@ -47,7 +47,7 @@ describe('many processes on one database', () => {
   });
 
   it('lose none of 1,000 increments that begin at once in one of them', async () => {
-    await using database = await openDatabase<unknown>(server.url);
+    await using database = await Database.open<unknown>({ url: server.url });
     await using store = await database.store();
     // Of those that compare and set at once only one wins, so they do it a few at a time.
     const gate = new Gate({ limit: 8, queueMax: 1_000 });
@@ -68,7 +68,7 @@ describe('many processes on one database', () => {
     const startedAt = performance.now();
     await Promise.all(Array.from({ length: 8 }, () => run('incrementer.ts', server.url, '250')));
     t.diagnostic(`${Math.round(performance.now() - startedAt)} ms`);
-    await using database = await openDatabase<unknown>(server.url);
+    await using database = await Database.open<unknown>({ url: server.url });
     await using store = await database.store();
     assert.equal((await store.read(['counter'])).records[0]?.value, 2_000);
   });

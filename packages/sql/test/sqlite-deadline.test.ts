@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises';
 import { type Generated, sql } from 'kysely';
 import { SqliteFile } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 
 interface Schema {
   readonly item: { id: Generated<number>; name: string };
@@ -19,7 +19,7 @@ describe('a SQLite database at the deadline', () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-deadline-'));
     const path = join(folder.path, 'file.db');
     await using other = await SqliteFile.open({ path });
-    await using database = await openDatabase<Schema>(`sqlite:${path}`, { clock });
+    await using database = await Database.open<Schema>({ url: `sqlite:${path}`, clock });
     const statements = ['create table item (id integer primary key, name text)'];
     await database.migrate([{ number: 1, name: 'items', statements }]);
     const { kysely } = database;
@@ -47,7 +47,7 @@ describe('a SQLite database at the deadline', () => {
   it('reads on the readers whatever only reads, and writes what does not', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-deadline-'));
     const path = join(folder.path, 'file.db');
-    await using database = await openDatabase<Schema>(`sqlite:${path}`);
+    await using database = await Database.open<Schema>({ url: `sqlite:${path}` });
     const statements = ['create table item (id integer primary key, name text)'];
     await database.migrate([{ number: 1, name: 'items', statements }]);
     const { kysely } = database;

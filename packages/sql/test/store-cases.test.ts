@@ -2,11 +2,11 @@ import { after, before, describe, it } from 'node:test';
 import type { Store } from 'spillway';
 import { storeCases } from 'spillway/testing';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 
 /** A store that closes its database when it is closed, as another process would. */
 async function openStore(url: string): Promise<Store> {
-  const database = await openDatabase<unknown>(url);
+  const database = await Database.open<unknown>({ url });
   const store = await database.store();
   return {
     read: store.read.bind(store),

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { SpillwayError, systemRandom, wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { primaryLockPath } from '../claim.ts';
 import { BookShelf } from '../files/books.ts';
 import { NetShelf } from '../files/net-shelf.ts';
@@ -34,7 +34,7 @@ export async function openOperator(settings: Settings): Promise<Operator> {
   const socket = operatorSocket(settings.data);
   if (await isThere(socket)) return new RemoteOperator(socket);
   await makeDatabaseFolder(settings.database);
-  const database = await openDatabase<FleetSchema>(settings.database);
+  const database = await Database.open<FleetSchema>({ url: settings.database });
   try {
     return await LocalOperator.open(new FleetStorage(database), settings);
   } catch (error) {
@@ -127,7 +127,7 @@ export async function openNets(
   settings: Settings,
 ): Promise<AsyncDisposable & { readonly nets: NetShelf }> {
   await makeDatabaseFolder(settings.database);
-  const database = await openDatabase<FleetSchema>(settings.database);
+  const database = await Database.open<FleetSchema>({ url: settings.database });
   const close = () => database[Symbol.asyncDispose]();
   try {
     await new FleetStorage(database).migrate();

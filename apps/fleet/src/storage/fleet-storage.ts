@@ -22,7 +22,7 @@ export class FleetStorage {
   }
 
   migrate(signal?: AbortSignal): Promise<number> {
-    return this.database.migrate(fleetMigrations, signal);
+    return this.database.migrate(fleetMigrations, { signal });
   }
 
   /** What the fleet goes on from: all unfinished runs with their tasks, and blocked workers. */

@@ -5,7 +5,7 @@ import { join, relative, sep } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { CompiledQuery } from 'kysely';
 import { wallClock } from 'spillway';
-import { openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import {
   type ExportEnd,
   type ExportHeader,
@@ -20,7 +20,7 @@ import {
 } from './transfer-format.ts';
 
 export interface ExportOptions {
-  /** As for `openDatabase`. */
+  /** As for `Database.open`. */
   readonly database: string;
   /** The folder that holds games, nets and books. */
   readonly data: string;
@@ -77,7 +77,7 @@ async function* sqliteRows(path: string): AsyncGenerator<ExportRow> {
 
 /** Rows that a transaction gives are passed on in pages: it waits until each was taken. */
 async function* postgresRows(url: string): AsyncGenerator<ExportRow> {
-  await using database = await openDatabase<object>(url, { deadlineMs: Infinity });
+  await using database = await Database.open<object>({ url, deadlineMs: Infinity });
   const pages = new TransformStream<ExportRow[], ExportRow[]>();
   const writer = pages.writable.getWriter();
   const reading = database.transaction(async (tx) => {

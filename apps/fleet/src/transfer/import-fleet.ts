@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CompiledQuery, type Transaction } from 'kysely';
 import { deadline, systemRandom, wallClock } from 'spillway';
-import { type Database, openDatabase } from 'spillway-sql';
+import { Database } from 'spillway-sql';
 import { type Claim, claim, primaryLockPath } from '../claim.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
@@ -21,7 +21,7 @@ import {
 } from './transfer-format.ts';
 
 export interface ImportOptions {
-  /** As for `openDatabase`. */
+  /** As for `Database.open`. */
   readonly database: string;
   /** The folder that will hold games, nets and books. */
   readonly data: string;
@@ -46,7 +46,8 @@ const lockMsMax = 500;
 /** Reads all of an export into the database, or nothing; no server may run meanwhile. */
 export async function importFleet(options: ImportOptions): Promise<Imported> {
   const { data, source, replace } = options;
-  await using database = await openDatabase<FleetSchema>(options.database, {
+  await using database = await Database.open<FleetSchema>({
+    url: options.database,
     deadlineMs: Infinity,
   });
   const storage = new FleetStorage(database);

@@ -41,7 +41,7 @@ export class TrainingSet {
     const now = clock.now();
     const articles = items.map(({ url }, at) => unreadArticle(url, at, now));
     const inserts = articles.map((article) => articleInsert(storage.database.kysely, article));
-    await storage.database.batch(inserts, signal);
+    await storage.database.batch(inserts, { signal });
     const corrections = items.map(({ score, ratedAt = now }, at) => {
       const { id } = articles[at] as StoredArticle;
       return { userId, articleId: id, score, predicted: undefined, at: ratedAt };

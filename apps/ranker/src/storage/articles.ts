@@ -118,7 +118,7 @@ export class Articles {
       .onConflict((conflict) => conflict.column('id').doUpdateSet(link))
       .compile();
     const aliases = alias === id ? [] : [other];
-    await this.#database.batch([upsert.compile(), ...stale, ...aliases], signal);
+    await this.#database.batch([upsert.compile(), ...stale, ...aliases], { signal });
   }
 
   /** Keeps that the text is still what it was. */
@@ -165,7 +165,7 @@ export class Articles {
         .compile(),
     );
     const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
-    const results = await this.#database.batch([...rest, articles], signal);
+    const results = await this.#database.batch([...rest, articles], { signal });
     return Number(results.at(-1)?.numAffectedRows ?? 0n);
   }
 }

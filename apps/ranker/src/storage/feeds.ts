@@ -84,7 +84,7 @@ export class Feeds {
           .compile(),
       ];
     });
-    await this.#database.batch(queries, signal);
+    await this.#database.batch(queries, { signal });
   }
 
   /** Says whether there was such a subscription. */
@@ -177,7 +177,7 @@ export class Feeds {
       ...links,
       update.set({ ...well, ...validators, title, site_url: siteUrl ?? null }).compile(),
     ];
-    await this.#database.batch(queries, signal);
+    await this.#database.batch(queries, { signal });
   }
 
   /** Whoever reads the feed. */

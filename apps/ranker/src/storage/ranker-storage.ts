@@ -45,7 +45,7 @@ export class RankerStorage {
   }
 
   migrate(signal?: AbortSignal): Promise<number> {
-    return this.database.migrate(rankerMigrations, signal);
+    return this.database.migrate(rankerMigrations, { signal });
   }
 
   /** A JSON value that is kept under a name. */

@@ -72,7 +72,7 @@ export class Ratings {
         .onConflict((conflict) => conflict.columns(['user_id', 'article_id']).doUpdateSet(rating));
       return [correction.compile(kysely), upsert.compile()];
     });
-    await this.#database.batch(queries, signal);
+    await this.#database.batch(queries, { signal });
   }
 
   /** Takes a rating back; its corrections stay. */
@@ -108,7 +108,7 @@ export class Ratings {
       .deleteFrom('ratings')
       .where('user_id', '=', userId)
       .where('article_id', '=', from);
-    await this.#database.batch([own.compile(), corrections.compile(), rest.compile()], signal);
+    await this.#database.batch([own.compile(), corrections.compile(), rest.compile()], { signal });
   }
 
   /** All ratings of a user, oldest first. */

@@ -54,7 +54,7 @@ export class Shelves {
         .onConflict((conflict) => conflict.doNothing())
         .compile(),
     ]);
-    await this.#database.batch(queries, signal);
+    await this.#database.batch(queries, { signal });
   }
 
   /** The newest of a user's articles, newest first. */

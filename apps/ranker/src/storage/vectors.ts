@@ -40,7 +40,7 @@ export class Vectors {
         .onConflict((conflict) => conflict.column('article_id').doUpdateSet(sentence))
         .compile(),
     ];
-    await this.#database.batch(queries, signal);
+    await this.#database.batch(queries, { signal });
   }
 
   /** The vectors that the model made of an article, if there is anything usable. */

@@ -1,13 +1,18 @@
 import type { Task } from './task.ts';
 
 /**
- * Gives what the work gives, or rejects with the signal's reason as soon as it aborts, if there is
- * one. The work itself goes on: a permit for it is held until it has really ended.
+ * Gives what the work gives, or rejects as soon as the signal aborts, if there is one: with its
+ * reason, or with what `reasonOf` makes of that. The work itself goes on: a permit for it is held
+ * until it has really ended.
  */
-export function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+export function untilAborted<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  reasonOf: (reason: unknown) => unknown = (reason) => reason,
+): Promise<T> {
   if (signal === undefined) return work;
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const leave = () => reject(signal.reason);
+  const leave = () => reject(reasonOf(signal.reason));
   if (signal.aborted) leave();
   else signal.addEventListener('abort', leave, { once: true });
   work.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));

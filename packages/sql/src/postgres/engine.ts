@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict';
 import type {
   AbortableOperationOptions,
   CompiledQuery,
@@ -6,37 +5,44 @@ import type {
   TransactionSettings,
 } from 'kysely';
 import pg from 'pg';
-import { type Clock, Lane, type LaneStats } from 'spillway';
+import {
+  type Clock,
+  Lane,
+  type LaneStats,
+  type Permit,
+  type RunOptions,
+  SpillwayError,
+} from 'spillway';
+import { pause, untilAborted } from 'spillway/internal';
 import { type Engine, isSelect, type RunSql, type SqlConnection } from '../connection.ts';
 import { databaseError } from './fault.ts';
 import { PostgresSession } from './session.ts';
 
 export interface PostgresEngineOptions {
-  /** Where the server is: `postgres://user:password@host:port/database`. */
   readonly url: string;
-  /** How many connections there may be at once. An integer from 1. */
   readonly connectionsMax: number;
-  /** How many may wait for one; one more is refused. An integer from 0. */
   readonly queueMax: number;
-  /** Milliseconds from arrival to the answer, above 0; `Infinity` for none. */
   readonly deadlineMs: number;
   readonly clock: Clock;
 }
 
 export interface PostgresStats {
-  /** Connections open now. */
+  readonly kind: 'postgres';
+  /** Connections of the pool that are open now. */
   readonly connections: number;
-  /** The connections that nobody uses. */
+  /** Connections of the pool that nobody uses. */
   readonly idle: number;
-  /** Counts those who use a connection, wait for one, or were refused. */
+  /** Callers that use a connection, wait for one, or were refused. */
   readonly lane: LaneStats;
 }
 
 const int8 = 20;
-/** The longest that Postgres takes for a timeout. */
+/** The longest timeout that Postgres takes, in milliseconds. */
 const timeoutMsMax = 2 ** 31 - 1;
+/** The time between two attempts to reach a server that was lost, in milliseconds. */
+const probeMs = 1_000;
 
-/** Counts and sums are numbers, as in SQLite; what a number cannot hold is a bigint. */
+/** Makes counts and sums numbers, as in SQLite, or a bigint where a number is not exact. */
 function parseInt8(text: string): number | bigint {
   const number = Number(text);
   return Number.isSafeInteger(number) ? number : BigInt(text);
@@ -55,13 +61,17 @@ export class PostgresEngine implements Engine<PostgresStats> {
   readonly #lane: Lane;
   readonly #pool: pg.Pool;
   readonly #config: pg.ClientConfig;
+  /** Clients whose connection broke. */
   readonly #lost = new WeakSet<pg.ClientBase>();
-  #closed: Promise<void> | undefined;
+  readonly #sessions = new Set<PostgresSession>();
+  /** Connections apart from the pool. */
+  readonly #clients = new Set<pg.Client>();
+  readonly #closing = new AbortController();
+  #isReachable = true;
+  #probing: Promise<void> | undefined = undefined;
 
   constructor(options: PostgresEngineOptions) {
     const { url, connectionsMax, queueMax, deadlineMs, clock } = options;
-    const isCount = Number.isInteger(connectionsMax) && connectionsMax >= 1;
-    assert(isCount, `connectionsMax: must be an integer from 1, got ${connectionsMax}`);
     this.clock = clock;
     this.queueMax = queueMax;
     this.deadlineMs = deadlineMs;
@@ -88,66 +98,114 @@ export class PostgresEngine implements Engine<PostgresStats> {
     });
     // An idle connection that is lost is out of the pool already; the next query opens another.
     this.#pool.on('error', () => {});
-    // The pool does not listen to those it has given out; one that ends before its session listens
-    // would take the process with it.
-    this.#pool.on('connect', (client) => client.on('error', () => this.#lost.add(client)));
+    // The pool does not listen to clients that it has given out: without this listener one that
+    // breaks before its session listens would end the process.
+    this.#pool.on('connect', (client) => {
+      client.on('error', () => {
+        this.#lost.add(client);
+        this.#probe();
+      });
+    });
   }
 
   get stats(): PostgresStats {
     const { totalCount, idleCount } = this.#pool;
-    return { connections: totalCount, idle: idleCount, lane: this.#lane.stats };
+    return {
+      kind: 'postgres',
+      connections: totalCount,
+      idle: idleCount,
+      lane: this.#lane.stats,
+    };
   }
 
-  async session(signal?: AbortSignal): Promise<PostgresSession> {
-    const permit = await this.#lane.enter({ signal });
-    let isLate = false;
-    const connecting = this.#pool.connect().then(
-      (client) => {
-        const isLost = this.#lost.has(client);
-        const session = new PostgresSession(client, { permit, clock: this.clock, isLost });
-        if (isLate) session.close();
-        return session;
-      },
-      (error: unknown) => {
-        permit[Symbol.dispose]();
-        throw databaseError(error, { lost: true, doubt: false });
-      },
-    );
-    const late = Promise.withResolvers<never>();
-    const permitSignal = permit.signal;
-    const leave = () => {
-      isLate = true;
-      late.reject(permitSignal.reason);
-    };
-    permitSignal.addEventListener('abort', leave, { once: true });
+  /** Aborts when the engine is closed. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** False from the first failed attempt to connect until one succeeds. */
+  get ready(): boolean {
+    return this.#isReachable;
+  }
+
+  async session(options: RunOptions): Promise<PostgresSession> {
+    const permit = await this.#lane.enter(options);
+    const connecting = this.#checkOut(permit);
     try {
-      return await Promise.race([connecting, late.promise]);
-    } finally {
-      permitSignal.removeEventListener('abort', leave);
+      return await untilAborted(connecting, permit.signal);
+    } catch (error) {
+      // A connection that comes after its caller has left goes back to the pool.
+      connecting.then(
+        (session) => session.close(),
+        () => {},
+      );
+      throw error;
     }
   }
 
-  /** A connection apart from the pool, for what stays open; whoever asked for it ends it. */
+  async #checkOut(permit: Permit): Promise<PostgresSession> {
+    try {
+      const client = await this.#pool.connect();
+      const session = new PostgresSession(client, {
+        permit,
+        clock: this.clock,
+        isLost: this.#lost.has(client),
+        newClient: () => new pg.Client(this.#config),
+        onClose: (closed) => this.#sessions.delete(closed),
+      });
+      this.#sessions.add(session);
+      return session;
+    } catch (reason) {
+      permit[Symbol.dispose]();
+      const error = databaseError(reason, { lost: true, doubt: false });
+      this.#probe();
+      throw error;
+    }
+  }
+
+  /** Finds out whether the server can be reached, and tries again until it can. */
+  #probe(): void {
+    const { signal } = this.#closing;
+    const probe = async () => {
+      while (!signal.aborted) {
+        try {
+          await (await this.connect()).end();
+          this.#isReachable = true;
+          break;
+        } catch (error) {
+          // A server that has no connection to spare still answers on those that are open.
+          this.#isReachable = error instanceof SpillwayError && error.code === 'DATABASE_BUSY';
+        }
+        await pause(this.clock, probeMs, signal).catch(() => {});
+      }
+      this.#probing = undefined;
+    };
+    this.#probing ??= probe();
+  }
+
+  /** Opens a connection apart from the pool; the caller ends it. */
   async connect(): Promise<pg.Client> {
     const client = new pg.Client(this.#config);
     client.on('error', () => {});
+    client.once('end', () => this.#clients.delete(client));
     try {
       await client.connect();
+      this.#clients.add(client);
       return client;
     } catch (error) {
       throw databaseError(error, { lost: true, doubt: false });
     }
   }
 
-  async acquire(signal?: AbortSignal): Promise<SqlConnection> {
-    return new PostgresConnection(await this.session(signal));
+  async acquire(options: RunOptions): Promise<SqlConnection> {
+    return new PostgresConnection(await this.session(options));
   }
 
   async batch(
     queries: readonly CompiledQuery[],
-    signal?: AbortSignal,
+    options: RunOptions,
   ): Promise<QueryResult<unknown>[]> {
-    const connection = await this.acquire(signal);
+    const connection = await this.acquire(options);
     try {
       await connection.begin({});
       const results: QueryResult<unknown>[] = [];
@@ -159,17 +217,10 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
-  async exclusively<T>(work: (run: RunSql) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async exclusively<T>(work: (run: RunSql) => Promise<T>, { signal }: RunOptions): Promise<T> {
     signal?.throwIfAborted();
     const client = new pg.Client(this.#config);
-    const lost = Promise.withResolvers<never>();
-    lost.promise.catch(() => {});
-    const cut = () => {
-      lost.reject(signal?.reason);
-      client.connection.stream.destroy();
-    };
     client.on('error', () => {});
-    signal?.addEventListener('abort', cut, { once: true });
     let doubt = false;
     const run: RunSql = async (sql, parameters = []) =>
       (await client.query(sql, [...parameters])).rows;
@@ -183,19 +234,23 @@ export class PostgresEngine implements Engine<PostgresStats> {
       return value;
     };
     try {
-      return await Promise.race([transaction(), lost.promise]);
+      return await untilAborted(transaction(), signal);
     } catch (error) {
+      if (signal?.aborted) client.connection.stream.destroy();
       signal?.throwIfAborted();
       throw databaseError(error, { lost: isLoss(error), doubt });
     } finally {
-      signal?.removeEventListener('abort', cut);
       await client.end().catch(() => {});
     }
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    this.#closed ??= this.#lane.close().then(() => this.#pool.end());
-    return this.#closed;
+  /** Waits for the sessions; when the signal aborts, those that are left are cut. */
+  async close(limit: AbortSignal): Promise<void> {
+    this.#closing.abort();
+    await this.#lane.close({ withinMs: Infinity, signal: limit });
+    for (const session of this.#sessions) session.cut();
+    await this.#pool.end();
+    await Promise.all([...this.#clients].map((client) => client.end()));
   }
 }
 
@@ -233,7 +288,7 @@ class PostgresConnection implements SqlConnection {
       const changes = ['INSERT', 'UPDATE', 'DELETE', 'MERGE'].includes(command);
       return changes ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {
-      // Kysely has told the caller, and would print whatever is rejected after that.
+      // Kysely has told the caller, and would print an error that is rejected after that.
       if (options?.signal?.aborted) return { rows: [] };
       throw error;
     } finally {

@@ -1,48 +1,52 @@
 import pg from 'pg';
 import { type Clock, type Permit, SpillwayError } from 'spillway';
-import { inDoubt } from 'spillway/internal';
-import { untilInterrupted } from '../connection.ts';
-import { cancelQuery } from './cancel.ts';
+import { inDoubt, untilAborted } from 'spillway/internal';
 import { databaseError } from './fault.ts';
 
-/** How long a cancelled query may take to end before its connection is cut, in milliseconds. */
+/** The time that a cancelled query may take to end before its connection is cut, in ms. */
 const graceMs = 1_000;
+
+export interface SessionOptions {
+  readonly permit: Permit;
+  readonly clock: Clock;
+  /** True if the connection broke before the session began. */
+  readonly isLost: boolean;
+  /** Makes a client that is not connected, with the settings of this one. */
+  readonly newClient: () => pg.Client;
+  readonly onClose: (session: PostgresSession) => void;
+}
 
 /** A connection of the pool and a permit of the lane, held together. */
 export class PostgresSession {
   readonly signal: AbortSignal;
   readonly #client: pg.PoolClient;
-  readonly #permit: Permit;
-  readonly #clock: Clock;
+  readonly #options: SessionOptions;
   #lost: boolean;
   #closed = false;
+  #isGivenBack = false;
   /** True while something runs that commits by itself. */
   #doubt = false;
-  #running: Promise<unknown> | undefined;
-  #grace: Disposable | undefined;
-  #cancelling: Promise<void> | undefined;
+  #running: Promise<unknown> | undefined = undefined;
+  #grace: Disposable | undefined = undefined;
+  #cancelling: Promise<void> | undefined = undefined;
 
-  constructor(
-    client: pg.PoolClient,
-    { permit, clock, isLost }: { permit: Permit; clock: Clock; isLost: boolean },
-  ) {
+  constructor(client: pg.PoolClient, options: SessionOptions) {
     this.#client = client;
-    this.#lost = isLost;
-    this.#permit = permit;
-    this.#clock = clock;
-    this.signal = permit.signal;
+    this.#options = options;
+    this.#lost = options.isLost;
+    this.signal = options.permit.signal;
     client.on('error', this.#lose);
     client.on('end', this.#lose);
   }
 
-  /** `commits` says that it makes something durable by itself, not as a part of a transaction. */
+  /** Runs one statement; one that `commits` makes something durable outside of a transaction. */
   async query(
     text: string,
     values: readonly unknown[],
     { commits }: { readonly commits: boolean },
   ): Promise<pg.QueryResult> {
-    if (this.#closed) throw new Error('the connection was given back');
     if (this.signal.aborted) throw this.interruption();
+    if (this.#closed && !this.#lost) throw new Error('the connection was given back');
     this.#doubt = commits;
     const answer = this.#send(text, values, commits);
     this.#running = answer;
@@ -52,21 +56,18 @@ export class PostgresSession {
       this.#doubt = false;
     };
     answer.then(settle, settle);
-    return untilInterrupted(answer, { signal: this.signal, interruption: this.interruption });
+    return untilAborted(answer, this.signal, this.interruption);
   }
 
   readonly interruption = (): unknown =>
     this.#doubt ? inDoubt(this.signal.reason) : this.signal.reason;
 
-  /** Stops what runs now; the connection is cut if that does not help. */
+  /** Stops the query that runs now; the connection is cut if that does not help. */
   cancel(): void {
     if (this.#running === undefined || this.#grace !== undefined) return;
-    const { host, port } = this.#client;
-    const { processID, secretKey } = this.#client as unknown as Readonly<Record<string, number>>;
-    if (processID !== undefined && secretKey !== undefined) {
-      this.#cancelling = cancelQuery({ host, port, processId: processID, secretKey });
-    }
-    const grace = this.#clock.after(graceMs, () => this.#client.connection.stream.destroy());
+    this.#cancelling = cancelQuery(this.#client, this.#options.newClient());
+    const { clock } = this.#options;
+    const grace = clock.after(graceMs, () => this.#client.connection.stream.destroy());
     this.#grace = grace;
     const calm = () => {
       grace[Symbol.dispose]();
@@ -84,14 +85,22 @@ export class PostgresSession {
     else this.#giveBack();
   }
 
+  /** Breaks the connection; whatever runs on it fails. */
+  cut(): void {
+    this.#closed = true;
+    this.#lose();
+    this.#client.connection.stream.destroy();
+    this.#giveBack();
+  }
+
   get #isInTransaction(): boolean {
     return !this.#lost && this.#client.getTransactionStatus() !== 'I';
   }
 
-  /** The permit is held until the server is really done with this. */
+  /** Holds the permit until the server has really ended the work. */
   async #closeLater(): Promise<void> {
     const late = Promise.withResolvers<void>();
-    const cut = this.#clock.after(2 * graceMs, () => {
+    const cut = this.#options.clock.after(2 * graceMs, () => {
       this.#lose();
       this.#client.connection.stream.destroy();
       late.resolve();
@@ -120,9 +129,50 @@ export class PostgresSession {
   };
 
   #giveBack(): void {
+    if (this.#isGivenBack) return;
+    this.#isGivenBack = true;
     this.#client.off('error', this.#lose);
     this.#client.off('end', this.#lose);
     this.#client.release(this.#lost);
-    this.#permit[Symbol.dispose]();
+    this.#options.permit[Symbol.dispose]();
+    this.#options.onClose(this);
   }
+}
+
+/** The members of pg's connection that its own cancelling uses; the published types lack them. */
+interface CancelConnection {
+  readonly ssl: unknown;
+  readonly sslNegotiation: string | undefined;
+  readonly stream: { unref?(): void };
+  on(event: 'connect' | 'sslconnect' | 'error' | 'end', listener: () => void): this;
+  connect(portOrPath: number | string, host?: string): void;
+  requestSsl(): void;
+  cancel(processId: number, secretKey: number): void;
+}
+
+/**
+ * Asks the server to stop the query of a client, by a connection of `other`, so that TLS is used
+ * where the client uses it. The protocol gives no answer: the query fails, or has ended already, or
+ * the request is lost and the statement timeout of the server ends the query. Resolves when the
+ * server has closed the request: until then it may stop the query that runs next.
+ */
+function cancelQuery(client: pg.ClientBase, other: pg.Client): Promise<void> {
+  const { processID, secretKey } = client as unknown as Readonly<Record<string, number>>;
+  if (processID === undefined || secretKey === undefined) return Promise.resolve();
+  const connection = other.connection as unknown as CancelConnection;
+  const send = () => connection.cancel(processID, secretKey);
+  connection.on('connect', () => {
+    if (!connection.ssl) send();
+    else if (connection.sslNegotiation !== 'direct') connection.requestSsl();
+  });
+  connection.on('sslconnect', send);
+  return new Promise((resolve) => {
+    connection.on('end', resolve);
+    // An error is one of the three outcomes above: there is nobody to tell.
+    connection.on('error', resolve);
+    const { host, port } = other;
+    if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);
+    else connection.connect(port, host);
+    connection.stream.unref?.();
+  });
 }

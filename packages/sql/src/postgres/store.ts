@@ -1,6 +1,7 @@
 import {
   deadline,
   type NamedRecord,
+  type RunOptions,
   SpillwayError,
   type Store,
   type StoreCallOptions,
@@ -17,8 +18,8 @@ import {
   checkStoreNames,
   inDoubt,
   jsonText,
+  untilAborted,
 } from 'spillway/internal';
-import { untilInterrupted } from '../connection.ts';
 import { migrate } from '../migrate.ts';
 import type { PostgresEngine } from './engine.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
@@ -63,9 +64,9 @@ export class PostgresStore implements Store {
   }
 
   /** Makes the tables if they are not there; whoever opened the engine closes it. */
-  static async open(engine: PostgresEngine, signal?: AbortSignal): Promise<PostgresStore> {
+  static async open(engine: PostgresEngine, options: RunOptions): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    await migrate(target, storeMigrations, signal);
+    await migrate(target, storeMigrations, options);
     return new PostgresStore(engine);
   }
 
@@ -105,14 +106,13 @@ export class PostgresStore implements Store {
     this.#pending.push(pending);
     this.#sending ??= this.#sendAll();
     using limit = deadline(this.#engine.clock, this.#engine.deadlineMs, signal);
-    const interruption = () => {
-      const { reason } = limit.signal;
+    const leave = (reason: unknown) => {
       const at = this.#pending.indexOf(pending);
       if (at === -1) return inDoubt(reason);
       this.#pending.splice(at, 1);
       return reason;
     };
-    return await untilInterrupted(pending.promise, { signal: limit.signal, interruption });
+    return await untilAborted(pending.promise, limit.signal, leave);
   }
 
   /** Resolves when nothing is under way; the engine stays open. */
@@ -126,7 +126,7 @@ export class PostgresStore implements Store {
     values: readonly unknown[],
     signal: AbortSignal | undefined,
   ): Promise<readonly Row[]> {
-    const session = await this.#engine.session(signal);
+    const session = await this.#engine.session({ signal });
     try {
       const known = [this.#seen, this.#seenWall];
       const { rows } = await session.query(sql, [...known, ...values], { commits: false });
@@ -157,7 +157,7 @@ export class PostgresStore implements Store {
   async #send(
     group: readonly Pending[],
   ): Promise<readonly { now: number; wall: number; version: number | null }[]> {
-    const session = await this.#engine.session();
+    const session = await this.#engine.session({});
     try {
       let end = 0;
       const ends = group.map(({ changes }) => {

@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { deadline, type StoreWatch } from 'spillway';
-import { untilAborted } from 'spillway/internal';
+import { pause, untilAborted } from 'spillway/internal';
 import type { PostgresEngine } from './engine.ts';
 import { notifyPrefix } from './store-schema.ts';
 
-/** How long to wait before connecting again, and how often to see whether the server is there. */
+/** The time before the next attempt to connect, in milliseconds. */
 const pauseMs = 500;
+/** The time between two queries that find out whether the server still answers, in ms. */
 const checkMs = 15_000;
 
 /**
  * Listens for changes of records on one connection of its own, which is opened with the first watch
- * and again when it breaks. Whoever watches is told then as well, since a change may have been
+ * and again when it breaks. All watchers are told then as well, since a change may have been
  * missed.
  */
 export class PostgresWatcher {
@@ -21,11 +22,14 @@ export class PostgresWatcher {
   /** The channels that the server tells of. */
   readonly #heard = new Set<string>();
   readonly #closing = new AbortController();
+  /** Aborts when the watcher or the engine is closed. */
+  readonly #closed: AbortSignal;
   #client: pg.Client | undefined;
   #listening: Promise<void> | undefined;
 
   constructor(engine: PostgresEngine) {
     this.#engine = engine;
+    this.#closed = AbortSignal.any([engine.closing, this.#closing.signal]);
   }
 
   watch(names: readonly string[], changed: () => void): StoreWatch {
@@ -36,7 +40,7 @@ export class PostgresWatcher {
       this.#channels.set(channel, (this.#channels.get(channel) ?? new Set()).add(own));
       void this.#listenTo(channel);
     }
-    if (!this.#closing.signal.aborted) this.#listening ??= this.#run();
+    if (!this.#closed.aborted) this.#listening ??= this.#run();
     const isLive = () => channels.every((channel) => this.#heard.has(channel));
     return {
       get isLive() {
@@ -85,7 +89,7 @@ export class PostgresWatcher {
 
   /** Keeps one connection listening, and opens another when it breaks. */
   async #run(): Promise<void> {
-    const { signal } = this.#closing;
+    const signal = this.#closed;
     while (!signal.aborted) {
       try {
         const client = await this.#engine.connect();
@@ -103,7 +107,7 @@ export class PostgresWatcher {
       } catch {
         // Tried again for as long as the store is open; meanwhile watchers look by themselves.
       }
-      if (!signal.aborted) await this.#pause(pauseMs, signal);
+      await pause(this.#engine.clock, pauseMs, signal).catch(() => {});
     }
   }
 
@@ -112,9 +116,9 @@ export class PostgresWatcher {
     const { clock, deadlineMs } = this.#engine;
     const ended = new AbortController();
     client.once('end', () => ended.abort());
-    const stop = AbortSignal.any([this.#closing.signal, ended.signal]);
+    const stop = AbortSignal.any([this.#closed, ended.signal]);
     while (!stop.aborted) {
-      await this.#pause(checkMs, stop);
+      await pause(clock, checkMs, stop).catch(() => {});
       if (stop.aborted) return;
       using limit = deadline(clock, Math.min(deadlineMs, checkMs), stop);
       try {
@@ -124,19 +128,6 @@ export class PostgresWatcher {
         return;
       }
     }
-  }
-
-  #pause(ms: number, signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const end = (): void => {
-      timer[Symbol.dispose]();
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = this.#engine.clock.after(ms, end);
-    if (signal.aborted) end();
-    else signal.addEventListener('abort', end, { once: true });
-    return promise;
   }
 }
 
