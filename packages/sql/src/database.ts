@@ -92,7 +92,7 @@ export class Database<Schema> implements Part, AsyncDisposable {
     this.kind = kind;
     this.#openStore = openStore;
     this.#engine = engine;
-    this.#closing = new Closing(clock, (limit) => this.#close(limit));
+    this.#closing = new Closing(clock, (limit) => engine.close(limit));
     this.kysely = this.#handle((options) => engine.acquire(options));
   }
 
@@ -167,11 +167,6 @@ export class Database<Schema> implements Part, AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #close(limit: AbortSignal): Promise<void> {
-    await this.kysely.destroy();
-    await this.#engine.close(limit);
   }
 
   #handle(acquire: (options: RunOptions) => Promise<SqlConnection>): Kysely<Schema> {

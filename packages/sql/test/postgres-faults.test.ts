@@ -245,13 +245,15 @@ describe('Postgres in trouble', () => {
     const fields = 'SFATAL\0VFATAL\0C57P01\0Mterminated\0\0';
     const fatal = Buffer.from(`E\0\0\0${String.fromCharCode(4 + fields.length)}${fields}`);
     let isFirst = true;
-    await using proxy = await PostgresProxy.start(server.url, (chunk, end) => {
-      const isReady = chunk.subarray(-6).toString('latin1') === 'Z\0\0\0\x05I';
-      if (!isFirst || !isReady) return chunk;
-      isFirst = false;
-      end();
-      // Both in one piece, so that nobody can listen in between.
-      return Buffer.concat([chunk, fatal]);
+    await using proxy = await PostgresProxy.start(server.url, {
+      alter: (chunk, end) => {
+        const isReady = chunk.subarray(-6).toString('latin1') === 'Z\0\0\0\x05I';
+        if (!isFirst || !isReady) return chunk;
+        isFirst = false;
+        end();
+        // Both in one piece, so that nobody can listen in between.
+        return Buffer.concat([chunk, fatal]);
+      },
     });
     await using database = await Database.open<Schema>({ url: proxy.url, connectionsMax: 1 });
     const insert = database.kysely.insertInto('ledger').values({ id: 7 });

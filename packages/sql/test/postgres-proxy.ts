@@ -1,43 +1,82 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import type { Certificate } from 'spillway-fixtures/certificates';
 
 /** Gives what the client shall get instead of a piece of the answer; `end` closes after it. */
 type Alter = (chunk: Buffer, end: () => void) => Buffer;
 
+export interface ProxyOptions {
+  readonly alter?: Alter | undefined;
+  /** Makes the proxy speak TLS to clients that ask for it. */
+  readonly certificate?: Certificate | undefined;
+}
+
+const sslRequestCode = 80_877_103;
+
 /** Stands between a client and the server, and can misbehave. */
 export class PostgresProxy implements AsyncDisposable {
-  readonly url: string;
+  readonly #options: ProxyOptions;
+  readonly #upstream: URL;
   readonly #server: Server;
-  readonly #sockets: Set<Socket>;
+  readonly #sockets = new Set<Socket>();
+  /** Connections that asked for TLS. */
+  secure = 0;
+  /** Connections that began without. */
+  plain = 0;
 
-  private constructor(url: string, server: Server, sockets: Set<Socket>) {
-    this.url = url;
-    this.#server = server;
-    this.#sockets = sockets;
+  private constructor(url: string, options: ProxyOptions) {
+    this.#upstream = new URL(url);
+    this.#options = options;
+    this.#server = createServer((client) => this.#accept(client));
   }
 
-  static async start(url: string, alter: Alter = (chunk) => chunk): Promise<PostgresProxy> {
-    const sockets = new Set<Socket>();
-    const server = createServer((client) => {
-      const upstream = connect(Number(new URL(url).port), '127.0.0.1');
-      for (const one of [client, upstream]) sockets.add(one.on('error', () => {}));
-      client.pipe(upstream);
-      upstream.on('data', (chunk) => {
-        let isOver = false;
-        const altered = alter(chunk, () => {
-          isOver = true;
-        });
-        client.write(altered);
-        if (!isOver) return;
-        client.end();
-        upstream.destroy();
-      });
-      upstream.on('end', () => client.end());
+  static async start(url: string, options: ProxyOptions = {}): Promise<PostgresProxy> {
+    const proxy = new PostgresProxy(url, options);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  get url(): string {
+    const { port } = this.#server.address() as AddressInfo;
+    return this.#upstream.href.replace(/:\d+\//, `:${port}/`);
+  }
+
+  #accept(client: Socket): void {
+    this.#sockets.add(client.on('error', () => {}));
+    client.once('data', (first: Buffer) => {
+      const asksForTls = first.length === 8 && first.readInt32BE(4) === sslRequestCode;
+      const { certificate } = this.#options;
+      if (asksForTls && certificate !== undefined) {
+        this.secure += 1;
+        client.write('S');
+        const secured = new TLSSocket(client, { isServer: true, ...certificate });
+        this.#join(secured.on('error', () => {}));
+      } else {
+        this.plain += 1;
+        this.#join(client, first);
+      }
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    return new PostgresProxy(url.replace(/:\d+\//, `:${port}/`), server, sockets);
+  }
+
+  #join(client: Socket, first?: Buffer): void {
+    const upstream = connect(Number(this.#upstream.port), '127.0.0.1');
+    this.#sockets.add(upstream.on('error', () => {}));
+    if (first !== undefined) upstream.write(first);
+    client.pipe(upstream);
+    const { alter = (chunk: Buffer) => chunk } = this.#options;
+    upstream.on('data', (chunk) => {
+      let isOver = false;
+      const altered = alter(chunk, () => {
+        isOver = true;
+      });
+      client.write(altered);
+      if (!isOver) return;
+      client.end();
+      upstream.destroy();
+    });
+    upstream.on('end', () => client.end());
   }
 
   /** The connections of now stay open, but nothing comes through any more. */
