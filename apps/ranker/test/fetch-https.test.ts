@@ -4,9 +4,9 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
+import { type Certificate, CertificateAuthority } from 'spillway-fixtures/certificates';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { openFetcher, story } from './fetch-scene.ts';
-import { type Certificate, CertificateAuthority } from 'spillway-fixtures/certificates';
 
 const feed = `<rss version="2.0"><channel><title>Safe</title><item><title>One</title>
 <link>https://news.test/1</link></item></channel></rss>`;
