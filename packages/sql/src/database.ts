@@ -48,7 +48,7 @@ export interface DatabaseOptions {
    */
   readonly connectionsMax?: number | undefined;
   /**
-   * Callers that may wait for their turn; one more is refused. An integer from 0, for SQLite from 1.
+   * Callers that may wait for their turn; one more is refused. An integer from 0 (SQLite: 1).
    * @default 1_000
    */
   readonly queueMax?: number | undefined;
