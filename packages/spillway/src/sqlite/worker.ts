@@ -40,7 +40,7 @@ export interface SqliteWorkerOptions {
 const unlimited: ReadonlySet<SqliteRequest['type']> = new Set(['run', 'checkpoint', 'close']);
 
 /** The time that a busy machine may need to start a thread, in milliseconds. */
-const startMsMax = 10_000;
+const startMsMax = 3_000;
 
 /**
  * A thread with a connection of its own. A thread that has crashed, or whose call takes longer than
