@@ -15,21 +15,21 @@ import {
   RecentErrors,
 } from 'spillway-http';
 import { Database } from 'spillway-sql';
-import { primaryLockPath } from './claim.ts';
 import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
-import { Jobs } from './jobs.ts';
-import { Primary } from './primary.ts';
+import { primaryLockPath } from './primary/claim.ts';
+import { Jobs } from './primary/jobs.ts';
+import { Primary } from './primary/primary.ts';
 import { LogSearch } from './read/log-search.ts';
 import { readRoutes } from './read/read-routes.ts';
 import { StoredRuns } from './read/stored-runs.ts';
-import { systemUser } from './scheduling/actions.ts';
 import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
 import { workerApi } from './server/worker-api.ts';
 import type { FleetSchema } from './storage/fleet-schema.ts';
 import { FleetStorage } from './storage/fleet-storage.ts';
 import { Users } from './users/users.ts';
+import { systemUser } from './world/records.ts';
 
 export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Submission } from '../src/submission/read-submission.ts';
-import { checkSource } from '../src/submission/submission.ts';
+import type { Submission } from '../src/operations/submission.ts';
+import { checkSource } from '../src/operations/submission-source.ts';
 import { runArgs } from './fixtures/fleet-scene.ts';
 import { openGithub, passing } from './fixtures/github-scene.ts';
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Contributor } from '../src/contributors/contributor-tables.ts';
+import { purgeByUser } from '../src/world/manage.ts';
 import { draws, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, type TaskBody } from './fixtures/fleet-site.ts';
 import { JumpingClock } from './fixtures/jumping-clock.ts';
@@ -85,9 +86,9 @@ describe('what users gave', () => {
     assertHours((await given()).get('novice'), 2 * shortHours);
     const { tests } = (await given()).get('author') as Contributor;
     const { primary } = site.fleet;
-    const run = () => primary.fleet.run(task.run_id) as NonNullable<ReturnType<typeof find>>;
-    const find = () => primary.fleet.run(task.run_id);
-    await primary.change((fleet) => fleet.purge(run(), 'approver'));
+    const run = () => primary.world.run(task.run_id) as NonNullable<ReturnType<typeof find>>;
+    const find = () => primary.world.run(task.run_id);
+    await primary.change((fleet) => purgeByUser(fleet, run(), 'approver'));
     assert.equal(run().record.finished, false, 'its games are played again');
     await site.fleet.contributors.count();
     assertHours((await given()).get('novice'), 2 * shortHours);

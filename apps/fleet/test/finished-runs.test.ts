@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { wallClock } from 'spillway';
+import { deleteRun, stopByUser } from '../src/world/manage.ts';
 
 import { ask, FleetSite } from './fixtures/fleet-site.ts';
 
@@ -24,7 +25,7 @@ describe('the list of finished runs', () => {
       await primary.change((fleet) => {
         const run = fleet.run(id) as NonNullable<ReturnType<typeof fleet.run>>;
         run.record.is_green = at === 5;
-        const changes = fleet.stop(run, 'tester', 'enough');
+        const changes = stopByUser(fleet, run, 'tester', 'enough');
         run.record.is_green = at === 5;
         run.record.is_yellow = at === 6;
         return changes;
@@ -32,7 +33,7 @@ describe('the list of finished runs', () => {
       if (at === 7) {
         await primary.change((fleet) => {
           const run = fleet.run(id) as NonNullable<ReturnType<typeof fleet.run>>;
-          return fleet.delete(run, 'tester');
+          return deleteRun(fleet, run, 'tester');
         });
       }
     }

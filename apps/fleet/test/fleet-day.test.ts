@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { jobPeriods, periodic } from '../src/scheduling/maintenance.ts';
-import type { Changes } from '../src/scheduling/records.ts';
+import type { Changes } from '../src/world/records.ts';
+import { audit, endDeadTasks, jobPeriods, periodic, shareThroughput } from '../src/world/upkeep.ts';
 import {
   assertInOrder,
   Scene,
@@ -43,20 +43,20 @@ describe('a day of a fleet', () => {
     for (const one of workers) clock.after(60_000 * random(), one.ask);
     const each = { clock, random };
     using _dead = periodic({ ...each, ...jobPeriods.endDeadTasks }, () => {
-      onChanges(fleet.endDeadTasks().changes);
+      onChanges(endDeadTasks(fleet).changes);
     });
     using _shared = periodic({ ...each, ...jobPeriods.shareThroughput }, () => {
-      fleet.shareThroughput();
+      shareThroughput(fleet);
     });
     using _audit = periodic({ ...each, ...jobPeriods.audit }, () => {
-      assert.deepEqual(fleet.audit().actions, []);
+      assert.deepEqual(audit(fleet).actions, []);
     });
     const hour = 3_600_000;
-    for (let n = 0; n < 24 && fleet.unfinishedRuns.size > 0; n += 1) {
+    for (let n = 0; n < 24 && fleet.unfinished.size > 0; n += 1) {
       await clock.advance(hour);
       for (const run of runs) assertInOrder(run);
     }
-    assert.equal(fleet.unfinishedRuns.size, 0, 'all runs end within the day');
+    assert.equal(fleet.unfinished.size, 0, 'all runs end within the day');
     assert.deepEqual(new Set(finished), new Set(runs.map(({ id }) => id)));
     const [fixed, test, tuning] = runs as [(typeof runs)[0], (typeof runs)[0], (typeof runs)[0]];
     assert.equal(fixed.games, 80_000);

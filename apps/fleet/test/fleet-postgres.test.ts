@@ -47,13 +47,13 @@ describe('a fleet service, on Postgres', () => {
       assert.equal(stored?.piece.size, zip.length);
     }
     await using first = await FleetSite.open({ database, leaseMs });
-    const run = first.fleet.primary.fleet.run(id);
+    const run = first.fleet.primary.world.run(id);
     assert.deepEqual([run?.games, run?.record.workers], [240, 2]);
     assert.equal((await first.ask('beat', game)).json.task_alive, false);
     await using second = await FleetSite.open({ database, leaseMs });
     assert.equal((await second.ask('beat', game)).status, 503);
     await first.fleet.service.close();
     await until(() => second.fleet.primary.isPrimary);
-    assert.deepEqual(second.fleet.primary.fleet.run(id)?.record, run?.record);
+    assert.deepEqual(second.fleet.primary.world.run(id)?.record, run?.record);
   });
 });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
-import type { Run } from '../src/scheduling/run.ts';
+import type { Run } from '../src/world/run.ts';
+import { audit } from '../src/world/upkeep.ts';
 import { uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 
@@ -20,10 +21,7 @@ describe('the primary instance of a fleet', () => {
     assert.equal(refused.json.error, '/api/beat: primary instance required');
     assert.equal(typeof refused.json.duration, 'number');
     assert.equal((await second.ask('request_version', task)).status, 503);
-    await assert.rejects(
-      fleet.primary.change((world) => world.audit()),
-      { code: 'NOT_PRIMARY' },
-    );
+    await assert.rejects(fleet.primary.change(audit), { code: 'NOT_PRIMARY' });
     const upload = { ...task, message: '', pgn: 'H4sIAAAAAAAAA9MCAFsmuQkBAAAA' };
     const taken = await second.ask('upload_pgn', upload);
     assert.deepEqual(Object.keys(taken.json), ['duration']);
@@ -55,7 +53,7 @@ describe('the primary instance of a fleet', () => {
     await assert.rejects(broken, { message: 'a bug' });
     const meanwhile = await site.ask('beat', task);
     assert.equal(meanwhile.json?.error, undefined, 'a worker would give its task up');
-    await until(() => primary.isPrimary && primary.fleet.run(id)?.record.results.wins === 0);
+    await until(() => primary.isPrimary && primary.world.run(id)?.record.results.wins === 0);
     assert.equal((await site.ask('beat', task)).json.task_alive, true);
   });
 

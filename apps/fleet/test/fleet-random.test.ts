@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { explore } from 'spillway/testing';
+import { failTask } from '../src/world/update-task.ts';
 import { Play } from './fixtures/fleet-play.ts';
 import { Scene, uniqueKey } from './fixtures/fleet-scene.ts';
 
@@ -39,7 +40,7 @@ describe('a fleet under random traffic', () => {
       const tasks = Array.from({ length: 400 }, (_, n) => ask(n));
       for (let step = 0; step < 2000; step += 1) {
         const n = Math.floor(random() * tasks.length);
-        scene.fleet.failTask(tasks[n] as never, '');
+        failTask(scene.fleet, tasks[n] as never, '');
         tasks[n] = ask(n);
       }
       const all = tasks.reduce((sum, { record }) => sum + record.worker_info.concurrency, 0);

@@ -6,7 +6,9 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { Run } from '../src/scheduling/run.ts';
+import { logWorker, stopByUser } from '../src/world/manage.ts';
+import { Run } from '../src/world/run.ts';
+import { shareThroughput } from '../src/world/upkeep.ts';
 import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 
@@ -42,21 +44,21 @@ describe('a fleet service', () => {
       const body = await site.task({ unique_key: uniqueKey(9) });
       trial = (await site.ask('request_spsa', body)).json;
       task = body;
-      const { itp } = site.fleet.primary.fleet.run(fixed)?.args ?? {};
+      const { itp } = site.fleet.primary.world.run(fixed)?.args ?? {};
       assert.equal(itp, 100, 'not shared out since it has workers');
       // A start shares throughput out anew, so that only the rest can be the same.
-      await site.fleet.primary.change((fleet) => fleet.shareThroughput());
-      for (const id of [fixed, tuned]) before.push(picture(site.fleet.primary.fleet.run(id)));
+      await site.fleet.primary.change((fleet) => shareThroughput(fleet));
+      for (const id of [fixed, tuned]) before.push(picture(site.fleet.primary.world.run(id)));
     }
     await using site = await FleetSite.open({ database });
-    const runs = [...site.fleet.primary.fleet.unfinishedRuns];
+    const runs = [...site.fleet.primary.world.unfinished];
     assert.deepEqual(runs.map(picture), before);
     assert.deepEqual(site.fleet.primary.stats.fleet?.activeTasks, 5);
     const spsa = { num_games: 4, wins: 2, losses: 0, draws: 2, sig: trial?.sig };
     const stats = { ...draws(4), wins: 2, draws: 2, pentanomial: [0, 0, 1, 0, 1] };
     const { json } = await site.ask('update_task', { ...task, stats, spsa });
     assert.equal(json.task_alive, true, JSON.stringify(json));
-    assert.equal(site.fleet.primary.fleet.run(tuned)?.args.spsa?.iter, 2);
+    assert.equal(site.fleet.primary.world.run(tuned)?.args.spsa?.iter, 2);
     const rows = await site.fleet.storage.database.kysely
       .selectFrom('actions')
       .select('message')
@@ -80,7 +82,7 @@ describe('a fleet service', () => {
         worker_info: info({ unique_key: uniqueKey(at) }),
       });
     const given = [0, 1, 2, 3, 4].map(ask);
-    await until(() => site.fleet.primary.fleet.stats.activeTasks === 6);
+    await until(() => site.fleet.primary.world.stats.activeTasks === 6);
     const { status, json } = await ask(5);
     assert.deepEqual([status, json.task_waiting], [200, false]);
     assert.match(json.info, /too busy/);
@@ -154,14 +156,14 @@ describe('a fleet service', () => {
     const lively = await site.task({ unique_key: uniqueKey(2) });
     const { primary, storage } = site.fleet;
     await clock.advance(1.1 * minute);
-    await primary.change((fleet) => fleet.logWorker(info(), 'barrier'));
+    await primary.change((fleet) => logWorker(fleet, info(), 'barrier'));
     assert.ok(((await storage.run(id))?.record.nps ?? 0) > 0);
     for (let at = 0; at < 7; at += 1) {
       await clock.advance(minute);
       assert.equal((await site.ask('beat', lively)).json.task_alive, true);
     }
     assert.equal((await site.ask('beat', silent)).json.task_alive, false);
-    await primary.change((fleet) => fleet.logWorker(info(), 'barrier'));
+    await primary.change((fleet) => logWorker(fleet, info(), 'barrier'));
     const stored = await storage.run(id);
     assert.deepEqual(
       stored?.tasks.map(({ active }) => active),
@@ -184,7 +186,7 @@ describe('a fleet service', () => {
     const worker_info = info();
     const headers = { 'x-forwarded-for': '9.9.9.9, 8.8.8.8', 'x-country-code': 'CH' };
     await site.ask('request_task', { password: 'secret', worker_info }, { headers });
-    const [task] = site.fleet.primary.fleet.run(id)?.tasks ?? [];
+    const [task] = site.fleet.primary.world.run(id)?.tasks ?? [];
     const { remote_addr, country_code } = task?.record.worker_info ?? {};
     assert.deepEqual([remote_addr, country_code], ['8.8.8.8', 'CH']);
   });
@@ -194,7 +196,7 @@ describe('a fleet service', () => {
     const id = await site.run({ num_games: 2 });
     const task = await site.task({ concurrency: 1 });
     await site.ask('update_task', { ...task, stats: draws(2) });
-    const { fleet } = site.fleet.primary;
+    const { world: fleet } = site.fleet.primary;
     const finished = fleet.run(id);
     assert.ok(finished?.record.finished);
     // More finished runs than are kept.
@@ -218,7 +220,7 @@ describe('a fleet service', () => {
       const id = await site.run({ num_games: 1_000_000 });
       for (let at = 0; at < 12; at += 1) tasks.push(await site.task({ unique_key: uniqueKey(at) }));
       const { primary } = site.fleet;
-      await primary.change((fleet) => fleet.stop(fleet.run(id) as Run, 'author', 'enough'));
+      await primary.change((fleet) => stopByUser(fleet, fleet.run(id) as Run, 'author', 'enough'));
     }
     await using site = await FleetSite.open({ database });
     const { storage } = site.fleet;

@@ -5,12 +5,21 @@ import { describe, it } from 'node:test';
 import { seededRandom, systemClock, wallClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { Database } from 'spillway-sql';
-import { Fleet } from '../src/scheduling/fleet.ts';
-import { newRunRecord } from '../src/scheduling/manage-run.ts';
-import type { Changes, RunArgs } from '../src/scheduling/records.ts';
-import { Run, type Task } from '../src/scheduling/run.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { FleetStorage } from '../src/storage/fleet-storage.ts';
+import { requestSpsa, requestTask } from '../src/world/hand-out.ts';
+import {
+  approveRun,
+  blockWorker,
+  newRunRecord,
+  addRun as placeRun,
+  stopByUser,
+  unblockWorker,
+} from '../src/world/manage.ts';
+import type { Changes, RunArgs } from '../src/world/records.ts';
+import { Run, type Task } from '../src/world/run.ts';
+import { updateTask } from '../src/world/update-task.ts';
+import { World } from '../src/world/world.ts';
 import { draws, runArgs, spsaArgs, stats, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 
@@ -27,16 +36,16 @@ async function openStorage(stack: AsyncDisposableStack, deadlineMs = 10_000) {
   const writer = storage.writer(fleet, 1, systemClock);
   stack.defer(() => writer.close());
   const addRun = async (changes: Partial<RunArgs> = {}) => {
-    const id = `${fleet.unfinishedRuns.size}`.padStart(24, '0');
+    const id = `${fleet.unfinished.size}`.padStart(24, '0');
     const run = new Run(newRunRecord({ id, args: runArgs(changes), now: wallClock.now() }));
-    await writer.store(fleet.addRun(run, 'added'));
-    await writer.store(fleet.approve(run, 'approver'));
+    await writer.store(placeRun(fleet, run, 'added'));
+    await writer.store(approveRun(fleet, run, 'approver'));
     return run;
   };
   const addTask = (number: number, run: Run): { task: Task; changes: Changes } => {
     const info = worker({ unique_key: uniqueKey(number), concurrency: 4 });
     const baseUrl = 'http://x';
-    const { changes } = fleet.requestTask({ info, machineLimit: 1e6, baseUrl });
+    const { changes } = requestTask(fleet, { info, machineLimit: 1e6, baseUrl });
     return { task: run.tasks.at(-1) as Task, changes };
   };
   return { path, storage, fleet, writer, addRun, addTask };
@@ -46,8 +55,8 @@ async function openStorage(stack: AsyncDisposableStack, deadlineMs = 10_000) {
 const balance = `select sum(json_extract(tasks.record, '$.stats.draws')) played,
   json_extract(runs.record, '$.results.draws') counted from runs, tasks`;
 
-function newFleet(): Fleet {
-  return new Fleet({ clock: wallClock, random: seededRandom(1) });
+function newFleet(): World {
+  return new World({ clock: wallClock, random: seededRandom(1) });
 }
 
 /** All that is stored of a run is what is in memory. */
@@ -76,7 +85,7 @@ describe('FleetStorage', () => {
     for (let games = 2; games <= 100; games += 2) {
       for (const { task } of tasks) {
         const { worker_info: info } = task.record;
-        const { changes } = fleet.updateTask(task, { info, stats: draws(games) });
+        const { changes } = updateTask(fleet, task, { info, stats: draws(games) });
         waits.push(writer.store(changes));
       }
       if (games % 10 === 0) await waits.at(-1);
@@ -99,7 +108,7 @@ describe('FleetStorage', () => {
     const read = reader.prepare(balance);
     const { worker_info: info } = task.record;
     for (let games = 2; games <= 60; games += 2) {
-      const stored = writer.store(fleet.updateTask(task, { info, stats: draws(games) }).changes);
+      const stored = writer.store(updateTask(fleet, task, { info, stats: draws(games) }).changes);
       const { played, counted } = read.get() as Record<string, number>;
       assert.equal(played, counted);
       await stored;
@@ -116,7 +125,7 @@ describe('FleetStorage', () => {
     await new Promise<void>(nextTurn);
     const task = run.tasks.at(-1) as Task;
     const { worker_info: info } = task.record;
-    const late = writer.store(fleet.updateTask(task, { info, stats: draws(8) }).changes);
+    const late = writer.store(updateTask(fleet, task, { info, stats: draws(8) }).changes);
     await Promise.all(waits);
     using reader = new DatabaseSync(path, { readOnly: true });
     const { played, counted } = reader.prepare(balance).get() ?? {};
@@ -133,12 +142,12 @@ describe('FleetStorage', () => {
     await writer.store(changes);
     const { worker_info: info } = task.record;
     for (let at = 1; at <= 20; at += 1) {
-      const { reply, changes: asked } = fleet.requestSpsa(task);
+      const { reply, changes: asked } = requestSpsa(fleet, task);
       await writer.store(asked);
       assert.ok('sig' in reply);
       const spsa = { wins: 2, losses: 0, draws: 2, num_games: 4, sig: reply.sig };
       const totals = stats([0, 0, at, 0, at]);
-      await writer.store(fleet.updateTask(task, { info, stats: totals, spsa }).changes);
+      await writer.store(updateTask(fleet, task, { info, stats: totals, spsa }).changes);
     }
     assert.ok((run.args.spsa?.param_history?.length ?? 0) > 1);
     await assertSame(storage, run);
@@ -175,14 +184,14 @@ describe('FleetStorage', () => {
       await writer.store(changes);
       const { num_games, worker_info: info } = task.record;
       const totals = draws(num_games, at === 0 ? { crashes: 4 } : {});
-      await writer.store(fleet.updateTask(task, { info, stats: totals }).changes);
+      await writer.store(updateTask(fleet, task, { info, stats: totals }).changes);
       if (at > 100) break;
     }
     assert.equal(run.badTasks.length, 1);
     await assertSame(storage, run);
-    await writer.store(fleet.block('a-1cores-x', 'boss', 'too\0 slow'));
-    await writer.store(fleet.block('b-1cores-x', 'boss', 'why not'));
-    await writer.store(fleet.unblock('b-1cores-x', 'boss'));
+    await writer.store(blockWorker(fleet, 'a-1cores-x', 'boss', 'too\0 slow'));
+    await writer.store(blockWorker(fleet, 'b-1cores-x', 'boss', 'why not'));
+    await writer.store(unblockWorker(fleet, 'b-1cores-x', 'boss'));
     const { blocked = [] } = await storage.load();
     assert.deepEqual(
       [...blocked].map(([name, { message }]) => [name, message]),
@@ -210,7 +219,7 @@ describe('FleetStorage', () => {
     using other = new DatabaseSync(path);
     other.exec('begin immediate');
     const { worker_info: info } = task.record;
-    const update = fleet.updateTask(task, { info, stats: draws(8) });
+    const update = updateTask(fleet, task, { info, stats: draws(8) });
     await assert.rejects(
       writer.store(update.changes),
       ({ status }) => status === 503 || status === 504,
@@ -243,7 +252,7 @@ describe('FleetStorage', () => {
     const { storage, fleet, writer, addRun } = await openStorage(stack);
     const run = await addRun();
     await storage.database.kysely.schema.dropTable('actions').execute();
-    const changes = fleet.stop(run, 'boss', 'enough');
+    const changes = stopByUser(fleet, run, 'boss', 'enough');
     await assert.rejects(writer.store(changes), { code: 'DATABASE_LOST', status: 503 });
     assert.equal(writer.signal.aborted, true);
     assert.equal((await storage.run(run.id))?.record.finished, false);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { hashSize, internalThroughput, memoryNeed, taskSize } from '../src/scheduling/hand-out.ts';
-import { colours } from '../src/scheduling/run.ts';
-import { crashOrTime, zeroStats } from '../src/scheduling/world.ts';
 import { gameDuration, sprtBatchSize, timeControlRatio } from '../src/statistics/time-control.ts';
+import { hashSize, internalThroughput, memoryNeed, taskSize } from '../src/world/hand-out.ts';
+import { colours } from '../src/world/run.ts';
+import { crashOrTime, zeroStats } from '../src/world/world.ts';
 import { close, closeAll, golden, plain, unreadPaths } from './fixtures/golden.ts';
 
 describe('scheduling like the reference', () => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { zeroStats } from '../src/scheduling/world.ts';
 import {
   bayesEloLlr,
   bayesEloToElo,
@@ -28,6 +27,7 @@ import {
   updateSpsa,
 } from '../src/statistics/spsa.ts';
 import { remainingHours } from '../src/statistics/time-control.ts';
+import { zeroStats } from '../src/world/world.ts';
 import { close, closeAll, golden, plain, unreadPaths } from './fixtures/golden.ts';
 
 /** Counts as results, without or with pairs. */

@@ -3,8 +3,8 @@ import { describe, it } from 'node:test';
 import { pagination } from '../src/pagination.ts';
 import { longName, shortName, statsSchema } from '../src/protocol/read-request.ts';
 import { patterns } from '../src/protocol/schema.ts';
-import { runName } from '../src/run-name.ts';
 import { timeControlPattern } from '../src/statistics/time-control.ts';
+import { runName } from '../src/world/run-name.ts';
 import { closeAll, golden, parts, unreadPaths } from './fixtures/golden.ts';
 
 const byName = (a: string, b: string) => (a < b ? -1 : 1);

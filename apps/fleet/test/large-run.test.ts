@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { newRunRecord } from '../src/scheduling/manage-run.ts';
-import { Run } from '../src/scheduling/run.ts';
 import { taskRecord, taskRow } from '../src/storage/rows.ts';
+import { addRun, newRunRecord, purgeByUser, stopByUser } from '../src/world/manage.ts';
+import { Run } from '../src/world/run.ts';
+import { beat, settle } from '../src/world/update-task.ts';
+import { endDeadTasks } from '../src/world/upkeep.ts';
 import { assertInOrder, draws, runArgs, Scene, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { ask, FleetSite, until } from './fixtures/fleet-site.ts';
 
@@ -30,14 +32,14 @@ describe('a run with many active tasks', () => {
     const last = run.tasks.at(-1);
     assert.ok(first && last);
     scene.update(last, draws(8));
-    const { tasks } = fleet.stop(run, 'author', 'enough');
+    const { tasks } = stopByUser(fleet, run, 'author', 'enough');
     assert.ok(tasks.size <= turnMax, `${tasks.size} tasks in one turn`);
     assert.equal(last.record.active, true, 'its record waits');
     for (const task of run.tasks) assert.equal(task.active, false);
     const { workers, cores, committed_games, finished } = run.record;
     assert.deepEqual([workers, cores, committed_games, finished], [0, 0, 8, true]);
-    assert.deepEqual([fleet.stats.activeTasks, fleet.taskOf(last.name)], [0, undefined]);
-    assert.deepEqual(fleet.beat(last).reply, { task_alive: false });
+    assert.deepEqual([fleet.stats.activeTasks, fleet.activeTask(last.name)], [0, undefined]);
+    assert.deepEqual(beat(fleet, last).reply, { task_alive: false });
     assert.equal(scene.update(last, draws(16)).reply.task_alive, false);
     assert.equal(fleet.connections(own(many - 1).remote_addr), 0);
     const next = scene.run({ num_games: 1_000_000 });
@@ -46,7 +48,7 @@ describe('a run with many active tasks', () => {
     assert.deepEqual(asked.changes.actions, [], 'nothing of it is stale');
     let turns = 0;
     for (const closed = new Set(tasks); fleet.isUnsettled; turns += 1) {
-      const changes = fleet.settle();
+      const changes = settle(fleet);
       assert.ok(changes.tasks.size <= turnMax);
       for (const task of changes.tasks) {
         assert.ok(!closed.has(task), 'each is closed once');
@@ -56,8 +58,8 @@ describe('a run with many active tasks', () => {
     }
     assert.ok(turns > many / turnMax - 1);
     for (const { record } of run.tasks) assert.equal(record.active, false);
-    assert.equal(fleet.taskOf(last.name)?.run, next, 'the new task stays');
-    assert.equal(fleet.endDeadTasks().changes.tasks.size, 0);
+    assert.equal(fleet.activeTask(last.name)?.run, next, 'the new task stays');
+    assert.equal(endDeadTasks(fleet).changes.tasks.size, 0);
   });
 
   it('has no task that lives again, after a crash in between or with the run itself', () => {
@@ -66,10 +68,10 @@ describe('a run with many active tasks', () => {
     assert.ok(first);
     scene.update(first, draws(8, { crashes: 4 }));
     const stored = run.tasks.map((task) => taskRecord(taskRow(task)));
-    scene.fleet.stop(run, 'author', 'enough');
+    stopByUser(scene.fleet, run, 'author', 'enough');
     const after = new Run(structuredClone(run.record), stored, []);
     assert.deepEqual([after.activeTasks.size, after.tasks.at(-1)?.record.active], [0, false]);
-    const { tasks } = scene.fleet.purge(run, 'author');
+    const { tasks } = purgeByUser(scene.fleet, run, 'author');
     assert.deepEqual([run.record.finished, scene.fleet.isUnsettled], [false, false]);
     assert.ok(tasks.size > many - turnMax, 'all that waited is stored with it');
     assert.ok(run.tasks.every(({ active, record }) => !(active || record.active)));
@@ -88,10 +90,10 @@ describe('a run with many active tasks', () => {
       record,
       run.tasks.map((task) => taskRecord(taskRow(task))),
     );
-    await primary.change((fleet) => fleet.addRun(big, 'added'));
+    await primary.change((fleet) => addRun(fleet, big, 'added'));
     const sizes: number[] = [];
     await primary.change((fleet) => {
-      const changes = fleet.stop(big, 'author', 'enough');
+      const changes = stopByUser(fleet, big, 'author', 'enough');
       sizes.push(changes.tasks.size);
       return changes;
     });
@@ -100,9 +102,9 @@ describe('a run with many active tasks', () => {
       headers: {},
     });
     assert.equal(shown.json.active, false, 'whatever its record says');
-    await until(() => !primary.fleet.isUnsettled);
+    await until(() => !primary.world.isUnsettled);
     assert.ok((sizes[0] as number) <= turnMax);
-    await primary.change((fleet) => fleet.settle());
+    await primary.change((fleet) => settle(fleet));
     const again = await storage.run(id);
     assert.equal(again?.tasks.filter((task) => task.record.active).length, 0);
   });
@@ -118,7 +120,7 @@ describe('a purge in a run with many tasks', () => {
       const task = scene.task({ unique_key: uniqueKey(at % workers) });
       scene.update(task, stats(bad ? [0, 0, 2, 4, 4] : [1, 2, 4, 2, 1]));
     }
-    scene.fleet.stop(run, 'author', 'enough');
+    stopByUser(scene.fleet, run, 'author', 'enough');
     let looks = 0;
     for (const task of run.tasks) {
       const { record } = task;
@@ -129,7 +131,7 @@ describe('a purge in a run with many tasks', () => {
         },
       });
     }
-    const { purged } = scene.fleet.purge(run, 'author');
+    const { purged } = purgeByUser(scene.fleet, run, 'author');
     assert.equal(purged.length, many / workers);
     assert.ok(purged.every(({ record }) => record.task_id % workers === 7));
     assert.deepEqual(

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import { LogSearch } from '../src/read/log-search.ts';
+import { logWorker } from '../src/world/manage.ts';
 import { FleetSite, info } from './fixtures/fleet-site.ts';
 
 const said = 1_300;
@@ -14,9 +15,9 @@ describe('regular expressions in queries about the log', () => {
     await site.run();
     for (let count = 0; count < said; count += 100) {
       await site.fleet.primary.change((fleet) => {
-        const all = fleet.logWorker(info(), `warning ${count}`);
+        const all = logWorker(fleet, info(), `warning ${count}`);
         for (let one = count + 1; one < count + 100; one += 1) {
-          all.actions.push(...fleet.logWorker(info(), `warning ${one}`).actions);
+          all.actions.push(...logWorker(fleet, info(), `warning ${one}`).actions);
         }
         return all;
       });
@@ -70,7 +71,7 @@ describe('regular expressions in queries about the log', () => {
 
   it('that would never end are ended, while the server goes on', async () => {
     const text = 'a'.repeat(60);
-    await site.fleet.primary.change((fleet) => fleet.logWorker(info(), `${text}!`));
+    await site.fleet.primary.change((fleet) => logWorker(fleet, info(), `${text}!`));
     const endless = messages({ message: { $regex: '^(a+)+$' } });
     const beat = await site.ask('request_version', { password: 'secret', worker_info: info() });
     assert.equal(beat.status, 200);

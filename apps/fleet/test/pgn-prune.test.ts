@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { wallClock } from 'spillway';
+import { stopByUser } from '../src/world/manage.ts';
 
 import { FleetSite, temporaryFolder } from './fixtures/fleet-site.ts';
 
@@ -22,7 +23,7 @@ describe('games that nobody looks at any more', () => {
       assert.equal((await site.ask('upload_pgn', { ...task, message: '', pgn })).status, 200);
       await site.fleet.primary.change((fleet) => {
         const run = fleet.run(id) as NonNullable<ReturnType<typeof fleet.run>>;
-        return fleet.stop(run, 'tester', 'enough');
+        return stopByUser(fleet, run, 'tester', 'enough');
       });
       const last_updated = wallClock.now() - days * 86_400_000;
       await kysely

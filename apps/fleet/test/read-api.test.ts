@@ -40,13 +40,13 @@ describe('the read API', () => {
     fixed = await site.run();
     body = await site.task();
     await site.ask('update_task', { ...body, stats });
-    const { fleet } = site.fleet.primary;
+    const { world: fleet } = site.fleet.primary;
     const options = { elo0: 0, elo1: 2, elo_model: 'normalized', batch_size: 2 } as const;
     sprt = await site.run({ sprt: newSprt(options) });
     const rawParams = 'a,1,0,2,0.5,0.02';
     const tuning = newSpsa({ rawParams, numGames: 1000 });
     spsa = await site.run({ spsa: { ...tuning, param_history: [[{ theta: 1, R: 1, c: 1 }]] } });
-    assert.equal(fleet.unfinishedRuns.size, 3);
+    assert.equal(fleet.unfinished.size, 3);
   });
 
   after(() => site[Symbol.asyncDispose]());

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { postgresUrl } from 'spillway-fixtures/postgres';
+import { stopByUser } from '../src/world/manage.ts';
 import { ask, FleetSite, temporaryFolder } from './fixtures/fleet-site.ts';
 
 describe('reading, with Postgres', () => {
@@ -55,7 +56,12 @@ describe('reading, with Postgres', () => {
 
   it('finds finished runs and entries of the log', async () => {
     await site.fleet.primary.change((fleet) => {
-      return fleet.stop(fleet.run(run) as NonNullable<ReturnType<typeof fleet.run>>, 'tester', '');
+      return stopByUser(
+        fleet,
+        fleet.run(run) as NonNullable<ReturnType<typeof fleet.run>>,
+        'tester',
+        '',
+      );
     });
     const { json } = await get('/api/finished_runs?page=1&username=tester&timestamp=1000000000.5');
     assert.deepEqual(Object.keys(json), [run]);

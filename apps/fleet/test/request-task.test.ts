@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { archFilter, wrap } from '../src/scheduling/hand-out.ts';
+import { archFilter, wrap } from '../src/world/hand-out.ts';
+import { blockWorker, unblockWorker } from '../src/world/manage.ts';
+import { failTask } from '../src/world/update-task.ts';
 import {
   assertInOrder,
   draws,
@@ -58,7 +60,7 @@ describe('requestTask', () => {
     const scene = new Scene();
     scene.run();
     const message = `${'Too many time losses. '.repeat(8)}Bye.`;
-    const blocked = scene.fleet.block('tester-8cores-000000', 'boss', message);
+    const blocked = blockWorker(scene.fleet, 'tester-8cores-000000', 'boss', message);
     assert.deepEqual(blocked.actions[0], {
       time: 0,
       action: 'block_worker',
@@ -73,9 +75,9 @@ describe('requestTask', () => {
     assert.match(reply.error, /\/actions\?text="tester-8cores-000000"/);
     assert.ok(reply.error.split('\n').every((line) => line.length <= 70));
     assert.deepEqual([...changes.blocked], ['tester-8cores-000000']);
-    assert.equal(scene.fleet.blockedWorker('tester-8cores-000000')?.last_updated, 5000);
-    scene.fleet.unblock('tester-8cores-000000', 'boss');
-    assert.equal(scene.fleet.unblock('tester-8cores-000000', 'boss').actions.length, 0);
+    assert.equal(scene.fleet.blocked.get('tester-8cores-000000')?.last_updated, 5000);
+    unblockWorker(scene.fleet, 'tester-8cores-000000', 'boss');
+    assert.equal(unblockWorker(scene.fleet, 'tester-8cores-000000', 'boss').actions.length, 0);
     assert.ok('run' in scene.ask().reply);
   });
 
@@ -101,7 +103,7 @@ describe('requestTask', () => {
     const { reply, changes } = scene.ask();
     assert.ok('run' in reply);
     assert.equal(first.active, false);
-    assert.equal(scene.fleet.taskOf(first.name), scene.taskOf(reply));
+    assert.equal(scene.fleet.activeTask(first.name), scene.taskOf(reply));
     assert.deepEqual(
       changes.actions.map(({ action, message, task_id }) => [action, message, task_id]),
       [['failed_task', 'Stale active task', 0]],
@@ -121,7 +123,7 @@ describe('requestTask', () => {
     assert.ok('error' in refused && refused.error !== undefined);
     assert.match(refused.error, /limit/i);
     assert.ok('run' in ask(4, 'b'));
-    scene.fleet.failTask(scene.fleet.taskOf('tester-8cores-000001') as never, 'gone');
+    failTask(scene.fleet, scene.fleet.activeTask('tester-8cores-000001') as never, 'gone');
     assert.ok('run' in ask(3, 'a'));
   });
 });
@@ -148,8 +150,8 @@ describe('the choice of a run', () => {
     const second = scene.run({ num_games: 100_000 });
     const [mine, other] = [scene.task(), scene.task({ unique_key: uniqueKey(1) })];
     assert.deepEqual([mine.run, other.run], [first, second]);
-    scene.fleet.failTask(mine, 'done');
-    scene.fleet.failTask(other, 'done');
+    failTask(scene.fleet, mine, 'done');
+    failTask(scene.fleet, other, 'done');
     assert.equal(scene.task().run, second);
   });
 
@@ -181,7 +183,7 @@ describe('the choice of a run', () => {
   it('sends a worker near its download limit only to runs it has the files of', () => {
     const scene = new Scene();
     const known = scene.run();
-    scene.fleet.failTask(scene.task(), 'done');
+    failTask(scene.fleet, scene.task(), 'done');
     scene.run({ priority: 5 });
     assert.equal(scene.task({ near_github_api_limit: true }).run, known);
     const stranger = { near_github_api_limit: true, unique_key: uniqueKey(7) };

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { Fleet } from '../src/scheduling/fleet.ts';
-import { periodic } from '../src/scheduling/maintenance.ts';
-import { Run, type Task } from '../src/scheduling/run.ts';
+import { requestTask } from '../src/world/hand-out.ts';
+import { restore } from '../src/world/records.ts';
+import { Run, type Task } from '../src/world/run.ts';
+import { beat, failTask, updateTask } from '../src/world/update-task.ts';
+import { endDeadTasks, periodic } from '../src/world/upkeep.ts';
+import { World } from '../src/world/world.ts';
 import { assertInOrder, draws, Scene, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 
 /** The same run as if read from a store. */
@@ -14,9 +17,9 @@ function stored(run: Run): Run {
 }
 
 function started(clock: VirtualClock, runs: readonly Run[]) {
-  const fleet = new Fleet({ clock, random: seededRandom(1) });
+  const fleet = new World({ clock, random: seededRandom(1) });
   const blocked = [['tester-8cores-00000x', { message: 'no', last_updated: 0 }]] as const;
-  return { fleet, changes: fleet.restore({ runs, blocked }) };
+  return { fleet, changes: restore(fleet, { runs, blocked }) };
 }
 
 describe('a start', () => {
@@ -28,27 +31,27 @@ describe('a start', () => {
     await scene.clock.advance(400_000);
     const { fleet, changes } = started(scene.clock, [stored(run)]);
     assert.deepEqual([changes.runs.size, changes.actions], [0, []]);
-    assert.equal(fleet.endDeadTasks().changes.tasks.size, 0);
+    assert.equal(endDeadTasks(fleet).changes.tasks.size, 0);
     const again = fleet.find({ run_id: run.id, task_id: 0, worker_info: worker() });
-    assert.deepEqual(fleet.beat(again).reply, { task_alive: true });
+    assert.deepEqual(beat(fleet, again).reply, { task_alive: true });
     const update = { info: worker(), stats: draws(466) };
-    assert.deepEqual(fleet.updateTask(again, update).reply, { task_alive: false });
+    assert.deepEqual(updateTask(fleet, again, update).reply, { task_alive: false });
     assertInOrder(again.run);
-    assert.equal(fleet.blockedWorker('tester-8cores-00000x')?.message, 'no');
+    assert.equal(fleet.blocked.get('tester-8cores-00000x')?.message, 'no');
   });
 
   it('remembers which runs a worker has seen, and which was its last', async () => {
     const scene = new Scene();
     const runs = [scene.run(), scene.run()];
     for (let n = 0; n < 3; n += 1) {
-      scene.fleet.failTask(scene.task(), '');
+      failTask(scene.fleet, scene.task(), '');
       await scene.clock.advance(1);
     }
     const third = scene.run();
     const { fleet } = started(scene.clock, [...runs, third].map(stored));
     const limited = worker({ near_github_api_limit: true });
     const request = { info: limited, machineLimit: 9, baseUrl: '' };
-    const { reply } = fleet.requestTask(request);
+    const { reply } = requestTask(fleet, request);
     assert.ok('run' in reply);
     assert.equal(reply.run._id, runs[1]?.id, 'not the last one, and not one it never saw');
   });
@@ -68,7 +71,7 @@ describe('a start', () => {
     assert.deepEqual([...changes.runs], [one, two]);
     assert.match(changes.actions[0]?.message as string, /committed_games: 7, not 466/);
     assert.equal(two.status, 'finished');
-    assert.deepEqual([...fleet.unfinishedRuns], [one]);
+    assert.deepEqual([...fleet.unfinished], [one]);
   });
 
   it('lets one of two active tasks of a name live: the one heard of last', async () => {
@@ -88,7 +91,7 @@ describe('a start', () => {
       revived.tasks.map(({ active }) => active),
       [false, true],
     );
-    assert.equal(fleet.taskOf(first.name), revived.tasks[1]);
+    assert.equal(fleet.activeTask(first.name), revived.tasks[1]);
     assertInOrder(revived);
   });
 });

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Changes } from '../src/scheduling/records.ts';
-import { Run, type Task } from '../src/scheduling/run.ts';
+import { approveRun, deleteRun, modifyRun, purgeByUser, stopByUser } from '../src/world/manage.ts';
+import type { Changes } from '../src/world/records.ts';
+import { Run, type Task } from '../src/world/run.ts';
+import { beat, failTask, stopByWorker } from '../src/world/update-task.ts';
+import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../src/world/upkeep.ts';
 import {
   assertInOrder,
   draws,
@@ -31,7 +34,7 @@ describe('stopping by a worker', () => {
     const scene = new Scene();
     const run = scene.run();
     const task = scene.task();
-    const { reply, changes } = scene.fleet.stopByWorker(task, { message: 'Wrong bench' });
+    const { reply, changes } = stopByWorker(scene.fleet, task, { message: 'Wrong bench' });
     assert.equal(reply.refused?.status, 401);
     assert.match(reply.refused?.message as string, /too few games/);
     assert.equal(changes.actions[0]?.message, 'Wrong bench (not authorized)');
@@ -44,14 +47,14 @@ describe('stopping by a worker', () => {
     const run = scene.run();
     const [task, other] = [scene.task(), scene.task({ unique_key: uniqueKey(1) })];
     const said = { message: 'Wrong bench', cpuHours: 1000 };
-    const { reply, changes } = scene.fleet.stopByWorker(task, said);
+    const { reply, changes } = stopByWorker(scene.fleet, task, said);
     assert.equal(reply.refused, undefined);
     assert.deepEqual(names(changes), ['stop_run']);
     assert.equal(changes.actions[0]?.task_id, 0);
     assert.equal(run.status, 'failed');
     assert.deepEqual([run.record.failures, other.active], [1, false]);
     assert.match(
-      scene.fleet.stopByWorker(other, said).reply.refused?.message as string,
+      stopByWorker(scene.fleet, other, said).reply.refused?.message as string,
       /already finished/,
     );
     assert.equal(run.record.failures, 1);
@@ -65,7 +68,7 @@ describe('purge', () => {
     const scene = new Scene();
     const { run, bad } = played(scene, off);
     assert.equal(run.record.finished, true);
-    const changes = scene.fleet.purge(run, 'approver');
+    const changes = purgeByUser(scene.fleet, run, 'approver');
     assert.equal(bad.record.bad, true);
     assert.deepEqual(bad.record.stats, draws(0));
     const purged = changes.purged[0]?.record;
@@ -80,7 +83,7 @@ describe('purge', () => {
     assert.equal(run.openGames, 466);
     assertInOrder(run);
     assert.equal(scene.task({ unique_key: uniqueKey(3) }).record.start, 3 * 466);
-    assert.throws(() => scene.fleet.purge(run, 'approver'), /not finished/);
+    assert.throws(() => purgeByUser(scene.fleet, run, 'approver'), /not finished/);
   });
 
   it('happens by itself where the run asks for it, and the run is not reported as finished', () => {
@@ -95,7 +98,7 @@ describe('purge', () => {
       [['purge_run', 'Auto purge']],
     );
     assert.equal(run.status, 'paused');
-    assert.ok(scene.fleet.unfinishedRuns.has(run));
+    assert.ok(scene.fleet.unfinished.has(run));
     assertInOrder(run);
   });
 
@@ -115,7 +118,7 @@ describe('purge', () => {
     scene.update(tasks[0] as Task, stats([2, 50, 120, 55, 6], { crashes: 4 }));
     scene.update(tasks[1] as Task, stats([3, 48, 125, 51, 6]));
     scene.update(tasks[2] as Task, stats(off));
-    const { purged } = scene.fleet.purge(run, 'author');
+    const { purged } = purgeByUser(scene.fleet, run, 'author');
     assert.deepEqual(
       purged.map(({ record }) => [record.task_id, record.residual, record.residual_color]),
       [[0, 10, 'red']],
@@ -127,11 +130,14 @@ describe('purge', () => {
     const scene = new Scene();
     const { run } = played(scene, off);
     await scene.clock.advance(30 * 24 * hour + 1);
-    assert.throws(() => scene.fleet.purge(run, 'author'), { message: /too old/, status: 400 });
+    assert.throws(() => purgeByUser(scene.fleet, run, 'author'), {
+      message: /too old/,
+      status: 400,
+    });
     const failing = scene.run();
     const said = { message: 'broken', cpuHours: 5000 };
-    scene.fleet.stopByWorker(scene.task({ unique_key: uniqueKey(9) }), said);
-    assert.throws(() => scene.fleet.purge(failing, 'author'), /failed/);
+    stopByWorker(scene.fleet, scene.task({ unique_key: uniqueKey(9) }), said);
+    assert.throws(() => purgeByUser(scene.fleet, failing, 'author'), /failed/);
   });
 
   it('makes a decided sequential test look for its answer again', () => {
@@ -144,7 +150,7 @@ describe('purge', () => {
       scene.update(bad, stats([0, 0, 0, n, n]));
     }
     assert.equal(run.args.sprt?.state, 'accepted');
-    scene.fleet.purge(run, 'approver');
+    purgeByUser(scene.fleet, run, 'approver');
     assert.equal(run.args.sprt?.state, '');
     assert.ok((run.args.sprt?.lost_samples as number) > 0);
     assert.equal(run.record.is_green || run.record.finished, false);
@@ -157,14 +163,14 @@ describe('people', () => {
     const scene = new Scene();
     const run = scene.run({ auto_purge: true }, false);
     assert.equal(run.status, 'pending');
-    assert.deepEqual(names(scene.fleet.approve(run, 'boss')), ['approve_run']);
-    assert.deepEqual(names(scene.fleet.approve(run, 'boss')), []);
+    assert.deepEqual(names(approveRun(scene.fleet, run, 'boss')), ['approve_run']);
+    assert.deepEqual(names(approveRun(scene.fleet, run, 'boss')), []);
     assert.deepEqual([run.record.approver, run.status], ['boss', 'paused']);
     const task = scene.task();
-    assert.deepEqual(names(scene.fleet.stop(run, 'author', '')), ['purge_run', 'stop_run']);
-    assert.deepEqual(names(scene.fleet.stop(run, 'author', '')), []);
+    assert.deepEqual(names(stopByUser(scene.fleet, run, 'author', '')), ['purge_run', 'stop_run']);
+    assert.deepEqual(names(stopByUser(scene.fleet, run, 'author', '')), []);
     assert.equal(task.active, false);
-    assert.deepEqual(names(scene.fleet.delete(run, 'author')), ['delete_run']);
+    assert.deepEqual(names(deleteRun(scene.fleet, run, 'author')), ['delete_run']);
     assert.equal(run.record.deleted, true);
     assertInOrder(run);
   });
@@ -174,20 +180,25 @@ describe('people', () => {
     const run = scene.run(sprtArgs(16));
     const to = { numGames: 1000, priority: 0, throughput: 100, autoPurge: true, info: 'new' };
     const author = { username: 'author', isApprover: false };
-    scene.fleet.modify(run, to, author);
+    modifyRun(scene.fleet, run, to, author);
     assert.deepEqual([run.args.num_games, run.args.auto_purge, run.args.info], [1000, true, 'new']);
     assert.equal(run.record.approved, true);
-    const changes = scene.fleet.modify(run, { ...to, throughput: 200 }, author);
+    const changes = modifyRun(scene.fleet, run, { ...to, throughput: 200 }, author);
     assert.deepEqual(names(changes), ['approve_run', 'modify_run']);
     assert.equal(run.record.approved, false);
-    scene.fleet.stop(run, 'author', '');
-    scene.fleet.modify(run, to, { username: 'boss', isApprover: true });
+    stopByUser(scene.fleet, run, 'author', '');
+    modifyRun(scene.fleet, run, to, { username: 'boss', isApprover: true });
     assert.equal(run.record.finished, false);
     for (const numGames of [1500.5, 1500, 0, 3_201_000]) {
-      assert.throws(() => scene.fleet.modify(run, { ...to, numGames }, author), { status: 400 });
+      assert.throws(() => modifyRun(scene.fleet, run, { ...to, numGames }, author), {
+        status: 400,
+      });
     }
     const fixed = scene.run();
-    assert.throws(() => scene.fleet.modify(fixed, { ...to, numGames: 5000 }, author), /increased/);
+    assert.throws(
+      () => modifyRun(scene.fleet, fixed, { ...to, numGames: 5000 }, author),
+      /increased/,
+    );
   });
 });
 
@@ -202,11 +213,11 @@ describe('housekeeping', () => {
     ];
     scene.update(two, draws(40, { crashes: 5 }));
     await scene.clock.advance(1000);
-    scene.fleet.beat(one);
+    beat(scene.fleet, one);
     await scene.clock.advance(359_000);
-    assert.deepEqual(names(scene.fleet.endDeadTasks().changes), []);
+    assert.deepEqual(names(endDeadTasks(scene.fleet).changes), []);
     await scene.clock.advance(1);
-    const { changes, more } = scene.fleet.endDeadTasks();
+    const { changes, more } = endDeadTasks(scene.fleet);
     assert.deepEqual(names(changes), ['dead_task', 'crash_or_time', 'dead_task']);
     assert.deepEqual([...changes.tasks], [three, two]);
     assert.deepEqual([one.active, more], [true, false]);
@@ -218,9 +229,9 @@ describe('housekeeping', () => {
     scene.run({ num_games: 1e9 });
     for (let n = 0; n < 1500; n += 1) scene.task({ unique_key: uniqueKey(n) });
     await scene.clock.advance(400_000);
-    assert.equal(scene.fleet.endDeadTasks().more, true);
+    assert.equal(endDeadTasks(scene.fleet).more, true);
     assert.equal(scene.fleet.stats.activeTasks, 500);
-    assert.equal(scene.fleet.endDeadTasks().more, false);
+    assert.equal(endDeadTasks(scene.fleet).more, false);
     assert.equal(scene.fleet.stats.activeTasks, 0);
   });
 
@@ -229,15 +240,15 @@ describe('housekeeping', () => {
     const [one, two] = [scene.run({ priority: 1 }), scene.run()];
     const other = scene.run({ username: 'other', tc: '60+0.6' });
     scene.task();
-    scene.fleet.shareThroughput();
+    shareThroughput(scene.fleet);
     assert.deepEqual([one.args.itp, two.args.itp].map(Math.round), [97, 97]);
     assert.equal(Math.round(other.args.itp), 400);
-    const changes = scene.fleet.measureSpeed();
+    const changes = measureSpeed(scene.fleet);
     assert.deepEqual([...changes.runs], [one]);
     assert.equal(one.record.nps, 8 * 628_000);
     assert.ok(Math.abs(one.record.games_per_minute - (8 * 60) / 30.912) < 1e-9);
-    scene.fleet.failTask(one.tasks[0] as Task, 'over');
-    scene.fleet.measureSpeed();
+    failTask(scene.fleet, one.tasks[0] as Task, 'over');
+    measureSpeed(scene.fleet);
     assert.deepEqual([one.record.nps, one.record.games_per_minute], [0, 0]);
   });
 
@@ -245,15 +256,15 @@ describe('housekeeping', () => {
     const scene = new Scene();
     const run = scene.run();
     scene.task();
-    assert.deepEqual(names(scene.fleet.audit()), []);
+    assert.deepEqual(names(audit(scene.fleet)), []);
     run.record.cores += 1;
-    assert.match(scene.fleet.audit().actions[0]?.message as string, /cores: 9, not 8/);
+    assert.match(audit(scene.fleet).actions[0]?.message as string, /cores: 9, not 8/);
   });
 
   it('keeps finished runs for a while after they were asked for', async () => {
     const scene = new Scene();
     const run = scene.run();
-    scene.fleet.stop(run, 'author', '');
+    stopByUser(scene.fleet, run, 'author', '');
     await scene.clock.advance(299_000);
     assert.equal(scene.fleet.run(run.id.toUpperCase()), run);
     await scene.clock.advance(300_000);

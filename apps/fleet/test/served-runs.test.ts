@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { gamesOf } from '../src/scheduling/world.ts';
 import { eloEstimate } from '../src/statistics/elo.ts';
 import { newSprt } from '../src/statistics/sprt.ts';
+import { gamesOf } from '../src/world/world.ts';
 import { spsaArgs } from './fixtures/fleet-scene.ts';
 import { ServedScene } from './fixtures/served-scene.ts';
 

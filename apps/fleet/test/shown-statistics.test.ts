@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { byProgress, byUrgency, hoursLeft } from '../src/scheduling/hand-out.ts';
 import { calculateElo } from '../src/statistics/elo.ts';
 import { llr } from '../src/statistics/llr.ts';
 import { rawStatistics } from '../src/statistics/run-statistics.ts';
+import { byProgress, byUrgency, hoursLeft } from '../src/world/hand-out.ts';
 import { draws, Scene, sprtArgs, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { close, closeAll } from './fixtures/golden.ts';
 

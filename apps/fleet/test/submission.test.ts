@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InputError } from '../src/operations/fields.ts';
-import { readSubmission } from '../src/submission/read-submission.ts';
-import { completeSubmission, submissionText } from '../src/submission/submission.ts';
+import { readSubmission } from '../src/operations/submission.ts';
+import { completeSubmission, submissionText } from '../src/operations/submission-source.ts';
 
 const context = {
   username: 'ada',

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { FileLock } from 'spillway';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { Database } from 'spillway-sql';
-import { primaryLockPath } from '../src/claim.ts';
+import { primaryLockPath } from '../src/primary/claim.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { FleetStorage } from '../src/storage/fleet-storage.ts';
 import { exportFleet } from '../src/transfer/export-fleet.ts';

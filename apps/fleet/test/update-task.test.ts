@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SpsaResults } from '../src/protocol/read-request.ts';
-import type { Task } from '../src/scheduling/run.ts';
-import type { Stats } from '../src/scheduling/world.ts';
+import { requestSpsa } from '../src/world/hand-out.ts';
+import { stopByUser } from '../src/world/manage.ts';
+import type { Task } from '../src/world/run.ts';
+import { beat, failTask, updateTask } from '../src/world/update-task.ts';
+import type { Stats } from '../src/world/world.ts';
 import {
   assertInOrder,
   draws,
@@ -46,7 +49,7 @@ describe('updateTask', () => {
     const task = scene.task({ remote_addr: 'home' });
     scene.update(task, draws(2), { remote_addr: 'elsewhere', country_code: 'XX' });
     assert.equal(task.record.worker_info.remote_addr, 'home');
-    scene.fleet.failTask(task, 'over');
+    failTask(scene.fleet, task, 'over');
     assert.equal(scene.fleet.connections('10.0.0.1'), 0);
     assertInOrder(run);
   });
@@ -58,8 +61,8 @@ describe('updateTask', () => {
     scene.update(task, draws(2), { concurrency: 3 });
     assert.equal(run.record.cores, 3);
     assertInOrder(run);
-    scene.fleet.failTask(task, 'over');
-    assert.equal(scene.fleet.taskOf(task.name), undefined);
+    failTask(scene.fleet, task, 'over');
+    assert.equal(scene.fleet.activeTask(task.name), undefined);
     assertInOrder(run);
   });
 
@@ -79,7 +82,7 @@ describe('updateTask', () => {
       const task = scene.task();
       scene.update(task, before);
       const info = task.record.worker_info;
-      const { reply, changes } = scene.fleet.updateTask(task, { info, stats: after, spsa });
+      const { reply, changes } = updateTask(scene.fleet, task, { info, stats: after, spsa });
       assert.equal(reply.task_alive, false);
       assert.ok(reply.error !== undefined && reply.error.length > 0);
       assert.equal(task.active, false);
@@ -102,7 +105,7 @@ describe('updateTask', () => {
     const scene = new Scene();
     const run = scene.run();
     const task = scene.task();
-    scene.fleet.failTask(task, 'over');
+    failTask(scene.fleet, task, 'over');
     const { reply, changes } = scene.update(task, draws(8));
     assert.equal(reply.task_alive, false);
     assert.match(reply.info as string, /not active/);
@@ -169,14 +172,14 @@ describe('a tuning', () => {
     const spsa = { wins: 20, losses: 10, draws: 2, num_games: 32, sig };
     const info = task.record.worker_info;
     const totals = stats([0, 0, total / 2 - 10, 0, 10].map((n) => Math.max(0, n)));
-    return scene.fleet.updateTask(task, { info, stats: totals, spsa });
+    return updateTask(scene.fleet, task, { info, stats: totals, spsa });
   }
 
   it('moves parameters by games that were played with the flips it gave, once', () => {
     const scene = new Scene(3);
     const run = scene.run(spsaArgs(60_000));
     const task = scene.task();
-    const { reply, changes } = scene.fleet.requestSpsa(task);
+    const { reply, changes } = requestSpsa(scene.fleet, task);
     assert.ok('sig' in reply);
     assert.deepEqual([...changes.tasks], [task]);
     assert.equal(task.record.spsa_params?.iter, 0);
@@ -197,7 +200,7 @@ describe('a tuning', () => {
     const scene = new Scene(3);
     const run = scene.run(spsaArgs(60_000));
     const task = scene.task();
-    const { reply } = scene.fleet.requestSpsa(task);
+    const { reply } = requestSpsa(scene.fleet, task);
     assert.ok('sig' in reply);
     assert.equal(batch(scene, task, { sig: reply.sig + 1, total: 32 }).reply.task_alive, true);
     assert.equal(run.args.spsa?.iter, 0);
@@ -208,15 +211,15 @@ describe('a tuning', () => {
     const scene = new Scene();
     const tuning = scene.run(spsaArgs(60_000));
     const task = scene.task();
-    scene.fleet.requestSpsa(task);
-    scene.fleet.failTask(task, 'over');
+    requestSpsa(scene.fleet, task);
+    failTask(scene.fleet, task, 'over');
     assert.equal(task.record.spsa_params, undefined);
-    assert.equal(scene.fleet.requestSpsa(task).reply.task_alive, false);
-    scene.fleet.stop(tuning, 'author', 'enough');
+    assert.equal(requestSpsa(scene.fleet, task).reply.task_alive, false);
+    stopByUser(scene.fleet, tuning, 'author', 'enough');
     assert.deepEqual([tuning.record.is_green, tuning.record.is_yellow], [false, false]);
     scene.run();
     const refused = { code: 'REQUEST_REFUSED', status: 400 };
-    assert.throws(() => scene.fleet.requestSpsa(scene.task()), refused);
+    assert.throws(() => requestSpsa(scene.fleet, scene.task()), refused);
   });
 });
 
@@ -226,15 +229,15 @@ describe('beat and failed task', () => {
     scene.run();
     const task = scene.task();
     await scene.clock.advance(1000);
-    const { reply, changes } = scene.fleet.beat(task);
+    const { reply, changes } = beat(scene.fleet, task);
     assert.deepEqual(reply, { task_alive: true });
     assert.equal(task.record.last_updated, 1000);
     assert.deepEqual([[...changes.beats], changes.tasks.size], [[task], 0]);
-    const failed = scene.fleet.failTask(task, 'x'.repeat(6000));
+    const failed = failTask(scene.fleet, task, 'x'.repeat(6000));
     assert.deepEqual(failed.reply, {});
     assert.equal(failed.changes.actions[0]?.message?.length, 5120);
-    assert.deepEqual(scene.fleet.beat(task).reply, { task_alive: false });
-    const again = scene.fleet.failTask(task, 'again');
+    assert.deepEqual(beat(scene.fleet, task).reply, { task_alive: false });
+    const again = failTask(scene.fleet, task, 'again');
     assert.match(JSON.stringify(again.reply), /"task_alive":false,"info":/);
     assert.equal(again.changes.actions.length, 0);
   });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Stats } from '../src/scheduling/world.ts';
+import { blockWorker, deleteRun, logWorker, unblockWorker } from '../src/world/manage.ts';
+import type { Stats } from '../src/world/world.ts';
 import { draws, runArgs, sprtArgs, spsaArgs, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { type Answer, FleetSite, info, type TaskBody } from './fixtures/fleet-site.ts';
 
@@ -45,15 +46,15 @@ describe('the worker API, from a task to its end', () => {
   /** Ends whatever runs, so that the next test has the only one. */
   async function only(changes = {}): Promise<string> {
     await site.fleet.primary.change((fleet) => {
-      const [first, ...rest] = [...fleet.unfinishedRuns].map((run) =>
-        fleet.delete(run, 'approver'),
+      const [first, ...rest] = [...fleet.unfinished].map((run) =>
+        deleteRun(fleet, run, 'approver'),
       );
       for (const { runs, tasks, actions } of rest) {
         for (const run of runs) first?.runs.add(run);
         for (const task of tasks) first?.tasks.add(task);
         first?.actions.push(...actions);
       }
-      return first ?? fleet.logWorker(info(), 'nothing to end');
+      return first ?? logWorker(fleet, info(), 'nothing to end');
     });
     return site.run(changes);
   }
@@ -96,12 +97,16 @@ describe('the worker API, from a task to its end', () => {
     const { json } = await site.ask('request_task', namesake);
     assert.equal(json.task_waiting, false);
     assert.match(json.error, /tester-7cores-0006y0/);
-    await site.fleet.primary.change((fleet) => fleet.block('tester-7cores-0006y0', 'boss', 'why'));
+    await site.fleet.primary.change((fleet) =>
+      blockWorker(fleet, 'tester-7cores-0006y0', 'boss', 'why'),
+    );
     const blocked = await site.ask('request_task', body);
     assert.equal(blocked.json.task_waiting, false);
     assert.match(blocked.json.error, /why/);
     assert.match(blocked.json.error, /http:\/\/127.0.0.1:\d+\/workers\/tester-7cores/);
-    await site.fleet.primary.change((fleet) => fleet.unblock('tester-7cores-0006y0', 'boss'));
+    await site.fleet.primary.change((fleet) =>
+      unblockWorker(fleet, 'tester-7cores-0006y0', 'boss'),
+    );
     await site.fleet.users.change('tester', { machineLimit: 1 });
     const limited = await site.ask('request_task', { ...body, worker_info: info(fresh()) });
     assert.match(limited.json.error, /machine|limit/i);
@@ -123,7 +128,7 @@ describe('the worker API, from a task to its end', () => {
     const task = await site.task({ ...fresh(), concurrency: 1 });
     assert.deepEqual(said(await update(task, draws(8))), { task_alive: true });
     assert.deepEqual(said(await update(task, draws(8))), { task_alive: true });
-    assert.deepEqual(site.fleet.primary.fleet.run(id)?.record.results, draws(8));
+    assert.deepEqual(site.fleet.primary.world.run(id)?.record.results, draws(8));
     assert.deepEqual(said(await update(task, draws(20))), { task_alive: false });
     const late = said(await update(task, draws(20))) as { task_alive: boolean; info: string };
     assert.equal(late.task_alive, false);
@@ -152,7 +157,7 @@ describe('the worker API, from a task to its end', () => {
   it('answers each broken request with what is wrong with it, and changes nothing', async () => {
     const id = await only();
     const task = await site.task(fresh());
-    const run = site.fleet.primary.fleet.run(id);
+    const run = site.fleet.primary.world.run(id);
     const before = JSON.stringify([run?.record, run?.tasks[0]?.record.stats]);
     const cases: readonly (readonly [object, RegExp])[] = [
       [{ extra: 1 }, /extra/],
@@ -209,7 +214,7 @@ describe('the worker API, from a task to its end', () => {
     const spsa = { num_games: 4, wins: 2, losses: 0, draws: 2, sig: trial.sig };
     const totals = stats([0, 0, 1, 0, 1]);
     assert.deepEqual(said(await update(task, totals, { spsa })), { task_alive: true });
-    assert.equal(site.fleet.primary.fleet.run(id)?.args.spsa?.iter, 2);
+    assert.equal(site.fleet.primary.world.run(id)?.args.spsa?.iter, 2);
     const again = await site.ask('request_spsa', { ...task, stats: totals, spsa });
     assert.equal(again.json.task_alive, true);
     await site.ask('failed_task', { ...task, message: 'enough' });

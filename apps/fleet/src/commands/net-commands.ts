@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { print, table } from 'spillway-cli';
 import type { NetShelf } from '../files/net-shelf.ts';
-import { systemUser } from '../scheduling/actions.ts';
+import { systemUser } from '../world/records.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
 interface NetOptions {

@@ -4,8 +4,8 @@ import { print, UsageError } from 'spillway-cli';
 import type { Field, Fields } from '../operations/fields.ts';
 import type { AnyOperation } from '../operations/operation.ts';
 import { fieldsOf, operations } from '../operations/operations.ts';
-import { runFields } from '../submission/read-submission.ts';
-import { presets } from '../submission/submission.ts';
+import { runFields } from '../operations/submission.ts';
+import { presets } from '../operations/submission-source.ts';
 import { ask, examplesOf, withSettings } from './command-line.ts';
 import { randomPassword, readPassword } from './read-password.ts';
 

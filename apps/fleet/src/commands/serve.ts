@@ -4,10 +4,10 @@ import { listenFault, makeDatabaseFolder, ServiceStop, UsageError } from 'spillw
 import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import type { OperationContext } from '../operations/operation.ts';
-import { systemUser } from '../scheduling/actions.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
+import { systemUser } from '../world/records.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
 

@@ -1,6 +1,6 @@
-import type { RunArgs, TaskRecord } from '../scheduling/records.ts';
-import { gamesOf } from '../scheduling/world.ts';
 import { gameDuration } from '../statistics/time-control.ts';
+import type { RunArgs, TaskRecord } from '../world/records.ts';
+import { gamesOf } from '../world/world.ts';
 
 /** What one user has given. */
 export interface Contribution {

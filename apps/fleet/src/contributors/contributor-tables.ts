@@ -1,9 +1,9 @@
 import type { CompiledQuery } from 'kysely';
 import type { Database } from 'spillway-sql';
-import type { RunArgs, RunRecord } from '../scheduling/records.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
 import type { ContributorRow, FleetSchema } from '../storage/fleet-schema.ts';
 import { taskRecord, Upsert } from '../storage/rows.ts';
+import type { RunArgs, RunRecord } from '../world/records.ts';
 import { type Contribution, Contributions } from './contribution.ts';
 
 /** What a user gave, as it is listed. */

@@ -1,10 +1,10 @@
 import type { Clock, Part, Random } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
-import type { Primary } from '../primary.ts';
-import { periodic } from '../scheduling/maintenance.ts';
-import type { Run } from '../scheduling/run.ts';
+import type { Primary } from '../primary/primary.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
+import type { Run } from '../world/run.ts';
+import { periodic } from '../world/upkeep.ts';
 import { Contributions } from './contribution.ts';
 import {
   type Contributor,
@@ -86,7 +86,7 @@ export class Contributors implements Part {
     }
     const month = await this.#finishedMonth();
     const rates = new Map<string, number>();
-    for (const run of [...primary.fleet.unfinishedRuns]) await addUnfinished(run, month, rates);
+    for (const run of [...primary.world.unfinished]) await addUnfinished(run, month, rates);
     if (!this.#stopped) await this.#tables.setMonth(fence, month, rates);
   }
 
@@ -97,7 +97,7 @@ export class Contributors implements Part {
     const since = clock.now() - monthMs;
     for (let page = await this.#tables.countedSince(since, ''); page.length > 0; ) {
       for (const { run_id, counted } of page) {
-        if (primary.fleet.run(run_id)?.record.finished === false) continue;
+        if (primary.world.run(run_id)?.record.finished === false) continue;
         for (const [name, one] of countedOf(counted)) month.add(name, one, 1);
       }
       page = await this.#tables.countedSince(since, page.at(-1)?.run_id as string);

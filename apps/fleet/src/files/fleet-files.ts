@@ -10,9 +10,9 @@ import { GithubBudget, type GithubBudgetState } from '../outside/github-budget.t
 import { OutsideHost } from '../outside/outside-host.ts';
 import { outsideDispatcher, type ProxyVariables } from '../outside/proxy.ts';
 import { patterns } from '../protocol/schema.ts';
-import { systemUser } from '../scheduling/actions.ts';
-import { periodic } from '../scheduling/maintenance.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
+import { systemUser } from '../world/records.ts';
+import { periodic } from '../world/upkeep.ts';
 import { BookShelf } from './books.ts';
 import { type Net, NetShelf } from './net-shelf.ts';
 import { PgnShelf } from './pgns.ts';

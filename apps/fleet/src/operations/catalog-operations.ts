@@ -2,6 +2,7 @@ import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
 import { type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/schema.ts';
+import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, text } from './fields.ts';
 import { type AnyOperation, operation } from './operation.ts';
 
@@ -69,11 +70,11 @@ export const workerOperations: Readonly<Record<string, AnyOperation>> = {
     },
     role: 'approver',
     do: async ({ primary }, { name, message, blocked }, by) => {
-      if (!blocked && primary.fleet.blockedWorker(name) === undefined) {
+      if (!blocked && primary.world.blocked.get(name) === undefined) {
         throw fleetError('RECORD_UNKNOWN', `no worker ${name} is blocked; see fleet worker list`);
       }
-      await primary.change((fleet) =>
-        blocked ? fleet.block(name, by, message) : fleet.unblock(name, by),
+      await primary.change((world) =>
+        blocked ? blockWorker(world, name, by, message) : unblockWorker(world, name, by),
       );
       return { name, blocked, message };
     },
@@ -86,7 +87,7 @@ export const workerOperations: Readonly<Record<string, AnyOperation>> = {
     input: {},
     role: 'reader',
     do: async ({ primary }) =>
-      [...primary.fleet.blockedWorkers].map(([name, { message, last_updated }]) => {
+      [...primary.world.blocked].map(([name, { message, last_updated }]) => {
         return { name, message, last_updated: new Date(last_updated).toISOString() };
       }),
     say: (workers) => table(workers, 'No worker is blocked; see fleet worker block.'),

@@ -1,7 +1,7 @@
 import type { BookShelf } from '../files/books.ts';
 import type { NetShelf } from '../files/net-shelf.ts';
 import type { Github } from '../outside/github.ts';
-import type { Primary } from '../primary.ts';
+import type { Primary } from '../primary/primary.ts';
 import { patterns } from '../protocol/schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { Users } from '../users/users.ts';
@@ -9,7 +9,7 @@ import { type Field, type Fields, type InputOf, text } from './fields.ts';
 
 /** The parts of the fleet that operations work with. */
 export interface OperationContext {
-  readonly primary: Pick<Primary, 'fleet' | 'change' | 'recall'>;
+  readonly primary: Pick<Primary, 'world' | 'change' | 'recall'>;
   readonly storage: FleetStorage;
   readonly users: Users;
   /** UNIX milliseconds. */

@@ -1,7 +1,7 @@
 import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
-import { systemUser } from '../scheduling/actions.ts';
 import { approversGroup } from '../users/user.ts';
+import { systemUser } from '../world/records.ts';
 import { bookOperations, workerOperations } from './catalog-operations.ts';
 import {
   demandFaultless,

@@ -1,18 +1,26 @@
 import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
-import type { Fleet } from '../scheduling/fleet.ts';
-import { byProgress } from '../scheduling/hand-out.ts';
-import { newRunRecord } from '../scheduling/manage-run.ts';
-import type { Changes } from '../scheduling/records.ts';
-import { Run } from '../scheduling/run.ts';
-import { gamesOf } from '../scheduling/world.ts';
 import { resultText } from '../statistics/run-statistics.ts';
 import { objectId, runRecord } from '../storage/rows.ts';
-import { changeableFields, readSubmission } from '../submission/read-submission.ts';
-import { checkSource, completeSubmission, submissionText } from '../submission/submission.ts';
+import { byProgress } from '../world/hand-out.ts';
+import {
+  addRun,
+  approveRun,
+  deleteRun,
+  modifyRun,
+  newRunRecord,
+  pauseRun,
+  purgeByUser,
+  stopByUser,
+} from '../world/manage.ts';
+import type { Changes } from '../world/records.ts';
+import { Run } from '../world/run.ts';
+import { gamesOf, type World } from '../world/world.ts';
 import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
 import { type AnyOperation, type OperationContext, operation } from './operation.ts';
+import { changeableFields, readSubmission } from './submission.ts';
+import { checkSource, completeSubmission, submissionText } from './submission-source.ts';
 
 /** A run as operators see one in a list. */
 export interface ShownRun {
@@ -71,7 +79,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       approve: flag(false, { about: 'approve it at once' }),
     },
     role: 'approver',
-    do: addRun,
+    do: submitRun,
     say: ({ id, status, warnings = [] }) => {
       const notes = warnings.map((warning) => `\nNote: ${warning}`).join('');
       const next = status === 'pending' ? `\nNobody plays it before: fleet run approve ${id}` : '';
@@ -83,35 +91,35 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'let workers play a run',
     name: 'approve',
     said: 'is approved: workers get tasks of it',
-    decide: (fleet, run, by) => fleet.approve(ofOthers(run, by), by),
+    decide: (world, run, by) => approveRun(world, ofOthers(run, by), by),
   }),
 
   'run-pause': change({
     about: 'give workers no tasks of a run until it is approved again',
     name: 'pause',
     said: 'is paused',
-    decide: (fleet, run, by) => fleet.unapprove(goingOn(run), by),
+    decide: (world, run, by) => pauseRun(world, goingOn(run), by),
   }),
 
   'run-stop': change({
     about: 'end a run',
     name: 'stop',
     said: 'has been stopped',
-    decide: (fleet, run, by, why) => fleet.stop(goingOn(run), by, why),
+    decide: (world, run, by, why) => stopByUser(world, goingOn(run), by, why),
   }),
 
   'run-purge': change({
     about: 'set the games of the worst worker of a finished run aside',
     name: 'purge',
     said: 'is purged',
-    decide: (fleet, run, by) => fleet.purge(run, by),
+    decide: (world, run, by) => purgeByUser(world, run, by),
   }),
 
   'run-delete': change({
     about: 'end a run, and show it in no list any more',
     name: 'delete',
     said: 'has been deleted',
-    decide: (fleet, run, by) => fleet.delete(run, by),
+    decide: (world, run, by) => deleteRun(world, run, by),
   }),
 
   'run-modify': operation({
@@ -141,7 +149,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
         info: to.info ?? args.info,
       };
       const who = { username: by, isApprover: true };
-      await context.primary.change((fleet) => fleet.modify(run, all, who));
+      await context.primary.change((world) => modifyRun(world, run, all, who));
       return shown(run);
     },
     say: (run) => `Run ${run.id} was changed: ${run.status}, priority ${run.priority}.`,
@@ -187,7 +195,11 @@ interface AddInput {
   readonly approve: boolean;
 }
 
-async function addRun(context: OperationContext, input: AddInput, by: string): Promise<ShownRun> {
+async function submitRun(
+  context: OperationContext,
+  input: AddInput,
+  by: string,
+): Promise<ShownRun> {
   const { username, trial, approve } = input;
   const { users, github, books, primary, clock, foreignRepos = false } = context;
   const user = await users.find(username);
@@ -204,12 +216,12 @@ async function addRun(context: OperationContext, input: AddInput, by: string): P
   const now = clock.now();
   const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
   if (approve) ofOthers(run, by);
-  await primary.change((fleet) => fleet.addRun(run, submissionText(args)));
+  await primary.change((world) => addRun(world, run, submissionText(args)));
   for (const net of new Set([...args.base_nets, ...args.new_nets])) {
     await context.nets.noteTest(net, { id: run.id, date: now });
   }
   await users.change(username, { testsRepo: args.tests_repo });
-  if (approve) await primary.change((fleet) => fleet.approve(run, by));
+  if (approve) await primary.change((world) => approveRun(world, run, by));
   return { ...shown(run), warnings: checked.warnings };
 }
 
@@ -218,7 +230,7 @@ async function listRuns(
   { finished, limit }: { readonly finished: boolean; readonly limit: number },
 ): Promise<ShownRun[]> {
   if (!finished) {
-    return [...primary.fleet.unfinishedRuns].sort(byProgress).slice(0, limit).map(shown);
+    return [...primary.world.unfinished].sort(byProgress).slice(0, limit).map(shown);
   }
   const rows = await storage.database.kysely
     .selectFrom('runs')
@@ -246,7 +258,7 @@ interface RunChange {
   readonly about: string;
   readonly name: string;
   readonly said: string;
-  decide(fleet: Fleet, run: Run, by: string, message: string): Changes;
+  decide(world: World, run: Run, by: string, message: string): Changes;
 }
 
 /** An operation that changes one run. */
@@ -259,7 +271,7 @@ function change({ about, name, said, decide }: RunChange): AnyOperation {
     role: 'approver',
     do: async (context, input, by) => {
       const run = await find(context, input.id);
-      await context.primary.change((fleet) => decide(fleet, run, by, input.message));
+      await context.primary.change((world) => decide(world, run, by, input.message));
       return shown(run);
     },
     say: (run) => `Run ${run.id} ${said} (${run.games} games played).`,
@@ -280,7 +292,7 @@ function ofOthers(run: Run, by: string): Run {
 /** A run by its id; a stored one is brought back into memory, where decisions are made. */
 async function find({ primary }: OperationContext, runId: string): Promise<Run> {
   await primary.recall(runId);
-  const run = primary.fleet.run(runId);
+  const run = primary.world.run(runId);
   if (run !== undefined) return run;
   throw fleetError('RECORD_UNKNOWN', `there is no run ${runId}; see fleet run list`);
 }

@@ -1,5 +1,5 @@
 import { fleetError } from '../errors.ts';
-import type { Stats } from '../scheduling/world.ts';
+import type { Stats } from '../world/world.ts';
 import {
   architectures,
   either,

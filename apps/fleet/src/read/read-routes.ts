@@ -5,9 +5,9 @@ import { failureOf, refuseBody } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import type { GithubBudgetState } from '../outside/github-budget.ts';
 import { patterns } from '../protocol/schema.ts';
-import type { RunRecord } from '../scheduling/records.ts';
 import type { FleetLanes } from '../server/fleet-lanes.ts';
 import { calculateElo } from '../statistics/elo.ts';
+import type { RunRecord } from '../world/records.ts';
 import {
   answerUnknownPaths,
   apiErrors,

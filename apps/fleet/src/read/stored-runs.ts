@@ -1,11 +1,11 @@
 import { fleetError } from '../errors.ts';
-import type { Primary } from '../primary.ts';
-import type { Fleet } from '../scheduling/fleet.ts';
-import type { BadTaskRecord, RunRecord, TaskRecord } from '../scheduling/records.ts';
+import type { Primary } from '../primary/primary.ts';
 import { sprtElo } from '../statistics/sprt.ts';
 import type { ActionRow, RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
+import type { BadTaskRecord, RunRecord, TaskRecord } from '../world/records.ts';
+import type { World } from '../world/world.ts';
 import { actionFilter, type Entry } from './action-filter.ts';
 import { dateText, type QueryTexts } from './answers.ts';
 import { type LogSearch, splitQuery } from './log-search.ts';
@@ -30,7 +30,7 @@ export class StoredRuns implements RunSource {
 
   async unfinished(signal?: AbortSignal): Promise<Iterable<RunRecord>> {
     const fleet = this.#fleet();
-    if (fleet !== undefined) return [...fleet.unfinishedRuns].map(({ record }) => record);
+    if (fleet !== undefined) return [...fleet.unfinished].map(({ record }) => record);
     const rows = await this.#kysely
       .selectFrom('runs')
       .select('record')
@@ -129,9 +129,9 @@ export class StoredRuns implements RunSource {
     return this.#options.storage.database.kysely;
   }
 
-  #fleet(): Fleet | undefined {
+  #fleet(): World | undefined {
     const { primary } = this.#options;
-    return primary.isPrimary ? primary.fleet : undefined;
+    return primary.isPrimary ? primary.world : undefined;
   }
 }
 

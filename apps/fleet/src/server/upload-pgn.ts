@@ -3,7 +3,7 @@ import { Gate } from 'spillway';
 import { uploads } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { type PgnShelf, receivePgn } from '../files/pgns.ts';
-import type { Primary } from '../primary.ts';
+import type { Primary } from '../primary/primary.ts';
 import { requireFor, type WorkerRequest } from '../protocol/read-request.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { WorkerScope, type WorkerScopeOptions } from './worker-scope.ts';
@@ -48,8 +48,8 @@ async function assertOwner(
 ): Promise<void> {
   const { run_id, task_id, worker_info } = request;
   if (run_id === undefined) return;
-  if (primary.isPrimary && primary.fleet.run(run_id) !== undefined) {
-    primary.fleet.find(request);
+  if (primary.isPrimary && primary.world.run(run_id) !== undefined) {
+    primary.world.find(request);
     return;
   }
   const task = await storage.task(run_id, task_id ?? 0);

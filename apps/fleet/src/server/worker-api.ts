@@ -1,16 +1,18 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { PgnShelf } from '../files/pgns.ts';
-import type { Primary } from '../primary.ts';
+import type { Primary } from '../primary/primary.ts';
 import {
   type Endpoint,
   requireFor,
   type StoredWorkerInfo,
   type WorkerInfo,
 } from '../protocol/read-request.ts';
-import type { Fleet } from '../scheduling/fleet.ts';
-import type { AssignedTask, NoTask } from '../scheduling/hand-out.ts';
-import type { Decision } from '../scheduling/records.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
+import { type AssignedTask, type NoTask, requestSpsa, requestTask } from '../world/hand-out.ts';
+import { logWorker } from '../world/manage.ts';
+import type { Decision } from '../world/records.ts';
+import { beat, failTask, stopByWorker, updateTask } from '../world/update-task.ts';
+import type { World } from '../world/world.ts';
 import { uploadPgn } from './upload-pgn.ts';
 import {
   type Asked,
@@ -49,15 +51,15 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
     name: Name,
     { request }: Asked,
     work: (
-      fleet: Fleet,
-      task: ReturnType<Fleet['find']> & object,
+      world: World,
+      task: ReturnType<World['find']> & object,
       asked: ReturnType<typeof requireFor<Name>>,
     ) => Decision<Reply>,
   ): Promise<Reply> =>
-    primary.decide((fleet) => {
-      const task = fleet.find(request);
+    primary.decide((world) => {
+      const task = world.find(request);
       const asked = requireFor(name, request);
-      return work(fleet, task as NonNullable<typeof task>, asked);
+      return work(world, task as NonNullable<typeof task>, asked);
     });
   const route = (
     name: Endpoint,
@@ -78,44 +80,42 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
   });
   const busy = { task_waiting: false, info: busyText };
   const giveTask = async ({ user, request, http }: Asked) => {
-    primary.fleet.find(request);
+    primary.world.find(request);
     using permit = options.lanes.giving.tryEnter();
     if (permit === undefined) return busy;
     const info = storedInfo(request.worker_info, http);
     const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
     const { machineLimit } = user;
-    const reply = await primary.decide((fleet) =>
-      fleet.requestTask({ info, machineLimit, baseUrl }),
+    const reply = await primary.decide((world) =>
+      requestTask(world, { info, machineLimit, baseUrl }),
     );
     return taskReply(reply, options.bookSri);
   };
   route('request_task', giveTask, { busy });
   route('update_task', (asked) =>
-    onTask('update_task', asked, (fleet, task, { worker_info: info, stats, spsa }) =>
-      fleet.updateTask(task, { info, stats, spsa }),
+    onTask('update_task', asked, (world, task, { worker_info: info, stats, spsa }) =>
+      updateTask(world, task, { info, stats, spsa }),
     ),
   );
-  const beat = (asked: Asked) => onTask('beat', asked, (fleet, task) => fleet.beat(task));
-  route('beat', beat, { bodyLimit: beatBytesMax });
-  route('request_spsa', (asked) =>
-    onTask('request_spsa', asked, (fleet, task) => fleet.requestSpsa(task)),
-  );
+  const beatTask = (asked: Asked) => onTask('beat', asked, beat);
+  route('beat', beatTask, { bodyLimit: beatBytesMax });
+  route('request_spsa', (asked) => onTask('request_spsa', asked, requestSpsa));
   const fail = (asked: Asked) =>
-    onTask('failed_task', asked, (fleet, task, { message = '' }) => fleet.failTask(task, message));
+    onTask('failed_task', asked, (world, task, { message = '' }) => failTask(world, task, message));
   route('failed_task', fail, { bodyLimit: failureBytesMax });
   route('stop_run', async (asked) => {
     const cpuHours = await storage.cpuHours(asked.user.username);
-    const { refused } = await onTask('stop_run', asked, (fleet, task, { message = '' }) =>
-      fleet.stopByWorker(task, { message, cpuHours }),
+    const { refused } = await onTask('stop_run', asked, (world, task, { message = '' }) =>
+      stopByWorker(world, task, { message, cpuHours }),
     );
     if (refused !== undefined) throw refused;
     return {};
   });
   route('worker_log', async ({ request }) => {
-    await primary.change((fleet) => {
-      const task = fleet.find(request);
+    await primary.change((world) => {
+      const task = world.find(request);
       const { worker_info, message = '' } = requireFor('worker_log', request);
-      return fleet.logWorker(worker_info, message, task);
+      return logWorker(world, worker_info, message, task);
     });
     return {};
   });

@@ -1,4 +1,4 @@
-import type { Action } from '../scheduling/actions.ts';
+import type { Action } from '../world/records.ts';
 import type { ActionRow } from './fleet-schema.ts';
 import { objectId } from './rows.ts';
 

@@ -2,9 +2,9 @@ import { CompiledQuery } from 'kysely';
 import { type Clock, SpillwayError } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
-import type { Fleet } from '../scheduling/fleet.ts';
-import type { Changes } from '../scheduling/records.ts';
-import type { Run } from '../scheduling/run.ts';
+import type { Changes } from '../world/records.ts';
+import type { Run } from '../world/run.ts';
+import type { World } from '../world/world.ts';
 import { withoutNul } from './actions-log.ts';
 import type { ActionRow, BlockedWorkerRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { Pending } from './pending.ts';
@@ -13,7 +13,7 @@ import { runRow, taskRow, Upsert } from './rows.ts';
 export interface ChangeWriterOptions {
   readonly database: Database<FleetSchema>;
   /** Whose records are written, as they are when the writing begins. */
-  readonly fleet: Fleet;
+  readonly fleet: World;
   /** What makes the writes of an instance void once another has become the primary. */
   readonly fence: number;
   readonly clock: Clock;
@@ -206,7 +206,7 @@ export class ChangeWriter {
     const rows: BlockedWorkerRow[] = [];
     const gone: string[] = [];
     for (const name of names) {
-      const worker = fleet.blockedWorker(name);
+      const worker = fleet.blocked.get(name);
       if (worker === undefined) gone.push(name);
       else rows.push({ ...worker, worker_name: name, message: withoutNul(worker.message) });
     }

@@ -1,9 +1,8 @@
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
-import type { Fleet } from '../scheduling/fleet.ts';
-import type { StoredWorld, TaskRecord } from '../scheduling/records.ts';
-import { Run } from '../scheduling/run.ts';
-import type { BlockedWorker } from '../scheduling/world.ts';
+import type { StoredWorld, TaskRecord } from '../world/records.ts';
+import { Run } from '../world/run.ts';
+import type { BlockedWorker, World } from '../world/world.ts';
 import { actionRow, type LogEntry } from './actions-log.ts';
 import { ChangeWriter } from './change-writer.ts';
 import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
@@ -51,7 +50,7 @@ export class FleetStorage {
   }
 
   /** Writes what the fleet decides, as long as no other instance has a greater fence. */
-  writer(fleet: Fleet, fence: number, clock: Clock): ChangeWriter {
+  writer(fleet: World, fence: number, clock: Clock): ChangeWriter {
     return new ChangeWriter({ database: this.database, fleet, fence, clock });
   }
 

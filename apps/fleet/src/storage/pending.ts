@@ -1,5 +1,5 @@
-import type { Changes, PurgedTask } from '../scheduling/records.ts';
-import type { Run, Task } from '../scheduling/run.ts';
+import type { Changes, PurgedTask } from '../world/records.ts';
+import type { Run, Task } from '../world/run.ts';
 import { actionRow } from './actions-log.ts';
 import type { ActionRow } from './fleet-schema.ts';
 

@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { CompiledQuery } from 'kysely';
 import type { DatabaseKind } from 'spillway-sql';
+import type { Spsa } from '../statistics/spsa.ts';
 import type {
   BadTaskRecord,
   PurgedTask,
   RunArgs,
   RunRecord,
   TaskRecord,
-} from '../scheduling/records.ts';
-import type { Run, Task } from '../scheduling/run.ts';
-import type { Spsa } from '../statistics/spsa.ts';
+} from '../world/records.ts';
+import type { Run, Task } from '../world/run.ts';
 import type { RunRow, TaskRow } from './fleet-schema.ts';
 
 /** A run as a row, but for the history of a tuning. */

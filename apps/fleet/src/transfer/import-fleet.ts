@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { CompiledQuery, type Transaction } from 'kysely';
 import { deadline, systemRandom, wallClock } from 'spillway';
 import { Database } from 'spillway-sql';
-import { type Claim, claim, primaryLockPath } from '../claim.ts';
+import { type Claim, claim, primaryLockPath } from '../primary/claim.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { byteLines } from './byte-lines.ts';

@@ -1,7 +1,6 @@
 import type { Clock, Random } from 'spillway';
-import { logMessage, taskAction } from './actions.ts';
 import { internalThroughput } from './hand-out.ts';
-import { Changes, wrongSums } from './records.ts';
+import { Changes, logMessage, taskAction, wrongSums } from './records.ts';
 import type { Run } from './run.ts';
 import { crashOrTime, crashOrTimeText, type World } from './world.ts';
 
@@ -31,14 +30,14 @@ const deadTasksMax = 1000;
 export function endDeadTasks(world: World): { readonly changes: Changes; readonly more: boolean } {
   const changes = new Changes();
   const now = world.clock.now();
-  for (let ended = 0; ended < deadTasksMax; ended += 1) {
-    const task = world.active.oldest;
-    if (task === undefined || now - task.record.last_updated <= silentMsMax) {
-      return { changes, more: false };
-    }
+  let ended = 0;
+  for (const task of world.active) {
+    if (now - task.record.last_updated <= silentMsMax) break;
+    if (ended === deadTasksMax) return { changes, more: true };
+    ended += 1;
     if (!task.active) {
       // It ended with its run, and its turn to be closed comes.
-      world.active.remove(task);
+      world.active.delete(task);
       continue;
     }
     const { stats } = task.record;
@@ -48,7 +47,7 @@ export function endDeadTasks(world: World): { readonly changes: Changes; readonl
     changes.actions.push(taskAction('dead_task', task, now));
     world.end(task, changes);
   }
-  return { changes, more: true };
+  return { changes, more: false };
 }
 
 /** Shares cores out anew among unfinished runs. */

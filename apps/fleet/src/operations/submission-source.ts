@@ -1,10 +1,10 @@
-import { demandFaultless, type FieldFault } from '../operations/fields.ts';
 import type { Github } from '../outside/github.ts';
 import { patterns } from '../protocol/schema.ts';
-import { hashSize } from '../scheduling/hand-out.ts';
-import type { RunArgs } from '../scheduling/records.ts';
 import { brackets } from '../statistics/run-statistics.ts';
-import { officialRepo, type Submission } from './read-submission.ts';
+import { hashSize } from '../world/hand-out.ts';
+import type { RunArgs } from '../world/records.ts';
+import { demandFaultless, type FieldFault } from './fields.ts';
+import { officialRepo, type Submission } from './submission.ts';
 
 export interface CheckSourceOptions {
   /** Where repositories and benches are looked up. @default nowhere: nothing is checked */

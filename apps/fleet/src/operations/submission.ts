@@ -1,3 +1,15 @@
+import { architectures, patterns } from '../protocol/schema.ts';
+import type { EloModel } from '../statistics/llr.ts';
+import { newSprt, type Sprt } from '../statistics/sprt.ts';
+import { newSpsa, type Spsa } from '../statistics/spsa.ts';
+import {
+  gameDuration,
+  sprtBatchSize,
+  timeControlPattern,
+  timeControlRatio,
+} from '../statistics/time-control.ts';
+import { archFilter } from '../world/hand-out.ts';
+import type { RunArgs } from '../world/records.ts';
 import {
   any,
   demandFaultless,
@@ -14,19 +26,7 @@ import {
   readFields,
   text,
   words,
-} from '../operations/fields.ts';
-import { architectures, patterns } from '../protocol/schema.ts';
-import { archFilter } from '../scheduling/hand-out.ts';
-import type { RunArgs } from '../scheduling/records.ts';
-import type { EloModel } from '../statistics/llr.ts';
-import { newSprt, type Sprt } from '../statistics/sprt.ts';
-import { newSpsa, type Spsa } from '../statistics/spsa.ts';
-import {
-  gameDuration,
-  sprtBatchSize,
-  timeControlPattern,
-  timeControlRatio,
-} from '../statistics/time-control.ts';
+} from './fields.ts';
 
 /** The state of the fleet that decides which submissions are right. */
 export interface SubmissionContext {

@@ -39,16 +39,27 @@ export interface BlockedWorker {
   last_updated: number;
 }
 
-/** Runs and tasks, found by whatever a request names; no look-up costs more with more tasks. */
+export interface WorldStats {
+  readonly unfinishedRuns: number;
+  readonly activeTasks: number;
+  readonly blockedWorkers: number;
+}
+
+/**
+ * All runs and workers in memory, found by whatever a request names; no look-up costs more with
+ * more tasks. A decision is a function of the world and an input: it changes the world at once and
+ * says which records it changed. Those are stored, then the answer is told.
+ */
 export class World {
   readonly clock: Pick<Clock, 'now'>;
   readonly random: Random;
   readonly #finishedMax: number;
   readonly #runs = new Map<string, Run>();
-  readonly #finished = new Recency<Run>();
+  /** Finished runs in memory, the longest unused first. */
+  readonly #finished = new Set<Run>();
   readonly unfinished: Set<Run> = new Set();
   /** Active tasks, the longest silent first. */
-  readonly active: Recency<Task> = new Recency();
+  readonly active: Set<Task> = new Set();
   /** The latest task of each worker, by short name, while it is active. */
   readonly taskByName: Map<string, Task> = new Map();
   readonly #lastRun = new Map<string, { readonly run: Run; readonly life: number }>();
@@ -59,6 +70,13 @@ export class World {
     this.clock = clock;
     this.random = random;
     this.#finishedMax = finishedMax;
+  }
+
+  get stats(): WorldStats {
+    let activeTasks = 0;
+    for (const run of this.unfinished) activeTasks += run.activeTasks.size;
+    const { unfinished, blocked } = this;
+    return { unfinishedRuns: unfinished.size, activeTasks, blockedWorkers: blocked.size };
   }
 
   /** The run that a worker had its latest task of, if that has not ended since. */
@@ -95,7 +113,12 @@ export class World {
     return run;
   }
 
-  /** The task that a request names, if it belongs to who asks; throws `REQUEST_REFUSED`. */
+  /**
+   * The task that a request names, if it belongs to who asks; throws `REQUEST_REFUSED`.
+   * A finished run that is no longer in memory must be recalled first.
+   */
+  find(request: Required<Named>): Task;
+  find(request: Named): Task | undefined;
   find({ run_id, task_id, worker_info }: Named): Task | undefined {
     if (run_id === undefined) return undefined;
     const run = this.run(run_id);
@@ -116,16 +139,31 @@ export class World {
     if (run.record.finished) {
       this.unfinished.delete(run);
       this.#use(run);
-      if (this.#finished.size > this.#finishedMax) this.#forget(this.#finished.oldest as Run);
+      const [oldest] = this.#finished;
+      if (this.#finished.size > this.#finishedMax) this.#forget(oldest as Run);
     } else {
-      this.#finished.remove(run);
+      this.#finished.delete(run);
       this.unfinished.add(run);
     }
   }
 
+  /** Makes a task the latest heard of. */
+  touch(task: Task): void {
+    this.active.delete(task);
+    this.active.add(task);
+  }
+
+  /** Brings a stored, finished run back into memory; gives the one that is there, if one is. */
+  recall(run: Run): Run {
+    const known = this.run(run.id);
+    if (known !== undefined) return known;
+    this.place(run);
+    return run;
+  }
+
   /** Lists an active task under all that it is looked for by. */
   admit(task: Task): void {
-    this.active.touch(task);
+    this.touch(task);
     this.taskByName.set(task.name, task);
     this.noteLastRun(task.name, task.run);
   }
@@ -181,14 +219,14 @@ export class World {
   }
 
   #unlist(task: Task): void {
-    this.active.remove(task);
+    this.active.delete(task);
     if (this.taskByName.get(task.name) === task) this.taskByName.delete(task.name);
   }
 
   /** Lets go of finished runs that nobody asked for in a while. */
   forgetIdle(): void {
     const usedSince = this.clock.now() - idleMsMax;
-    for (let run = this.#finished.oldest; run !== undefined; run = this.#finished.oldest) {
+    for (const run of this.#finished) {
       if (run.usedAt >= usedSince) break;
       this.#forget(run);
     }
@@ -196,59 +234,13 @@ export class World {
 
   #use(run: Run): void {
     run.usedAt = this.clock.now();
-    this.#finished.touch(run);
+    this.#finished.delete(run);
+    this.#finished.add(run);
   }
 
   #forget(run: Run): void {
-    this.#finished.remove(run);
+    this.#finished.delete(run);
     this.#runs.delete(run.id);
-  }
-}
-
-/** A member of at most one {@link Recency}; extend it with what is kept in order. */
-export class Recent {
-  older: Recent | undefined = undefined;
-  newer: Recent | undefined = undefined;
-  listed = false;
-}
-
-/** Members in the order they were last touched; every change costs the same at any size. */
-export class Recency<Member extends Recent> {
-  #oldest: Member | undefined;
-  #newest: Member | undefined;
-  #size = 0;
-
-  get oldest(): Member | undefined {
-    return this.#oldest;
-  }
-
-  get size(): number {
-    return this.#size;
-  }
-
-  /** Makes it the newest, whether it was here or not. */
-  touch(member: Member): void {
-    if (member === this.#newest) return;
-    this.remove(member);
-    member.older = this.#newest;
-    if (this.#newest === undefined) this.#oldest = member;
-    else this.#newest.newer = member;
-    this.#newest = member;
-    member.listed = true;
-    this.#size += 1;
-  }
-
-  remove(member: Member): void {
-    if (!member.listed) return;
-    const { older, newer } = member;
-    if (older === undefined) this.#oldest = newer as Member | undefined;
-    else older.newer = newer;
-    if (newer === undefined) this.#newest = older as Member | undefined;
-    else newer.older = older;
-    member.older = undefined;
-    member.newer = undefined;
-    member.listed = false;
-    this.#size -= 1;
   }
 }
 
@@ -258,7 +250,7 @@ interface Row extends WorkerPairs {
 }
 
 /** A run's results by worker, kept as they come in, so that nobody has to look at all tasks. */
-export class WorkerSheet {
+export class WorkerTotals {
   readonly #rows = new Map<string, Row>();
   readonly #troubled = new Set<Task>();
 

@@ -1,8 +1,16 @@
 import type { Clock, Part, Random } from 'spillway';
+import {
+  audit,
+  endDeadTasks,
+  type JobName,
+  jobPeriods,
+  measureSpeed,
+  periodic,
+  shareThroughput,
+} from '../world/upkeep.ts';
 import type { Primary } from './primary.ts';
-import type { Fleet } from './scheduling/fleet.ts';
-import { type JobName, jobPeriods, periodic } from './scheduling/maintenance.ts';
-import type { Changes } from './scheduling/records.ts';
+
+const decisions = { shareThroughput, measureSpeed, audit } as const;
 
 export interface JobsOptions {
   readonly primary: Primary;
@@ -38,9 +46,9 @@ export class Jobs implements Part {
     const { primary, onFailure } = this.#options;
     if (!primary.isPrimary) return;
     try {
-      if (name === 'forgetIdle') primary.fleet.forgetIdle();
+      if (name === 'forgetIdle') primary.world.forgetIdle();
       else if (name === 'endDeadTasks') await this.#endDeadTasks();
-      else await primary.change((fleet: Fleet): Changes => fleet[name]());
+      else await primary.change(decisions[name]);
     } catch (error) {
       onFailure(name, error);
     }
@@ -51,8 +59,8 @@ export class Jobs implements Part {
     const { primary } = this.#options;
     let more = true;
     while (more) {
-      more = await primary.decide((fleet) => {
-        const { changes, more: reply } = fleet.endDeadTasks();
+      more = await primary.decide((world) => {
+        const { changes, more: reply } = endDeadTasks(world);
         return { reply, changes };
       });
     }

@@ -1,25 +1,27 @@
 import { deadline, type Part, SpillwayError } from 'spillway';
 import { nextTurn, onceAborted, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
+import type { ChangeWriter, ChangeWriterStats } from '../storage/change-writer.ts';
+import { during, type Waiter } from '../users/password.ts';
+import { type Changes, type Decision, restore } from '../world/records.ts';
+import { settle } from '../world/update-task.ts';
+import { shareThroughput } from '../world/upkeep.ts';
+import { World, type WorldStats } from '../world/world.ts';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
-import { Fleet, type FleetStats } from './scheduling/fleet.ts';
-import type { Changes, Decision } from './scheduling/records.ts';
-import type { ChangeWriter, ChangeWriterStats } from './storage/change-writer.ts';
-import { during, type Waiter } from './users/password.ts';
 
 export type PrimaryOptions = ClaimOptions;
 
 /** All undefined while another instance is the primary. */
 export interface PrimaryStats {
   readonly fence: number | undefined;
-  readonly fleet: FleetStats | undefined;
+  readonly fleet: WorldStats | undefined;
   readonly writer: ChangeWriterStats | undefined;
 }
 
 /** One time of being the primary. */
 interface Term {
   readonly claim: Claim;
-  readonly fleet: Fleet;
+  readonly world: World;
   readonly writer: ChangeWriter;
   /** Finished runs that are on their way back into memory; bounded by who may ask at once. */
   readonly recalls: Map<string, Promise<void>>;
@@ -62,22 +64,22 @@ export class Primary implements Part {
   }
 
   get stats(): PrimaryStats {
-    const { claim: mine, fleet, writer } = this.#term ?? {};
-    return { fence: mine?.fence, fleet: fleet?.stats, writer: writer?.stats };
+    const { claim: mine, world, writer } = this.#term ?? {};
+    return { fence: mine?.fence, fleet: world?.stats, writer: writer?.stats };
   }
 
   /** The world, to read; throws `NOT_PRIMARY` if another instance has it. */
-  get fleet(): Fleet {
-    return this.#current().fleet;
+  get world(): World {
+    return this.#current().world;
   }
 
   /** Decides, and tells the answer once what it changed is durable. */
-  async decide<Reply>(work: (fleet: Fleet) => Decision<Reply>): Promise<Reply> {
-    const { fleet, writer } = this.#current();
+  async decide<Reply>(work: (world: World) => Decision<Reply>): Promise<Reply> {
+    const { world, writer } = this.#current();
     writer.assertRoom();
-    const { reply, changes } = decided(work, fleet, writer);
+    const { reply, changes } = decided(work, world, writer);
     await writer.store(changes);
-    if (fleet.isUnsettled && !this.#isSettling) this.#settle();
+    if (world.isUnsettled && !this.#isSettling) this.#settle();
     return reply;
   }
 
@@ -87,28 +89,28 @@ export class Primary implements Part {
     nextTurn(() => {
       this.#isSettling = false;
       // If it fails, the next decision tries again.
-      if (this.isPrimary) this.change((fleet) => fleet.settle()).catch(() => {});
+      if (this.isPrimary) this.change((world) => settle(world)).catch(() => {});
     });
   }
 
   /** The same for what has no answer. */
-  async change(work: (fleet: Fleet) => Changes): Promise<void> {
-    await this.decide((fleet) => ({ reply: undefined, changes: work(fleet) }));
+  async change(work: (world: World) => Changes): Promise<void> {
+    await this.decide((world) => ({ reply: undefined, changes: work(world) }));
   }
 
   /** Brings a finished run back into memory, if there is such a one and it is not there. */
   async recall(id: string, waiter?: Waiter): Promise<void> {
     const term = this.#current();
-    if (term.fleet.run(id) !== undefined) return;
+    if (term.world.run(id) !== undefined) return;
     const key = id.toLowerCase();
     await during(term.recalls.get(key) ?? this.#recall(term, key), waiter);
   }
 
   /** Once for all who ask: a run that ended may have had thousands of workers. */
-  #recall({ fleet, recalls }: Term, id: string): Promise<void> {
+  #recall({ world, recalls }: Term, id: string): Promise<void> {
     const recall = this.#options.storage
       .run(id)
-      .then((run) => void (run?.record.finished && fleet.recall(run)))
+      .then((run) => void (run?.record.finished && world.recall(run)))
       .finally(() => recalls.delete(id));
     recalls.set(id, recall);
     // Everybody who waits may leave before it fails.
@@ -170,14 +172,14 @@ export class Primary implements Part {
 
   async #hold(mine: Claim): Promise<void> {
     const { storage, clock, random } = this.#options;
-    const fleet = new Fleet({ clock, random });
-    const writer = storage.writer(fleet, mine.fence, clock);
+    const world = new World({ clock, random });
+    const writer = storage.writer(world, mine.fence, clock);
     try {
       await writer.claim();
-      await writer.store(fleet.restore(await storage.load()));
-      await writer.store(fleet.shareThroughput());
+      await writer.store(restore(world, await storage.load()));
+      await writer.store(shareThroughput(world));
       mine.signal.throwIfAborted();
-      this.#term = { claim: mine, fleet, writer, recalls: new Map() };
+      this.#term = { claim: mine, world, writer, recalls: new Map() };
       this.#first.resolve();
       await onceAborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
       if (mine.held) await writer.flush();
@@ -190,12 +192,12 @@ export class Primary implements Part {
 
 /** What a bug leaves half changed in memory is dropped, and loaded again as it was stored. */
 function decided<Reply>(
-  work: (fleet: Fleet) => Decision<Reply>,
-  fleet: Fleet,
+  work: (world: World) => Decision<Reply>,
+  world: World,
   writer: ChangeWriter,
 ): Decision<Reply> {
   try {
-    return work(fleet);
+    return work(world);
   } catch (error) {
     if (!(error instanceof SpillwayError)) writer.close();
     throw error;

@@ -10,8 +10,7 @@ import {
 } from '../statistics/run-statistics.ts';
 import { updateSprt } from '../statistics/sprt.ts';
 import { flipsSignature, updateSpsa } from '../statistics/spsa.ts';
-import { runAction, systemUser, taskAction } from './actions.ts';
-import { Changes, type Decision } from './records.ts';
+import { Changes, type Decision, runAction, systemUser, taskAction } from './records.ts';
 import { type BadTaskMark, finishedText, type Run, type Task } from './run.ts';
 import { crashOrTime, crashOrTimeText, gamesOf, type Stats, type World } from './world.ts';
 
@@ -74,7 +73,7 @@ function take(world: World, task: Task, { info, stats }: TaskUpdate): void {
   const { remote_addr, country_code } = task.record.worker_info;
   task.run.setStats(task, stats, { ...info, remote_addr, country_code });
   task.record.last_updated = world.clock.now();
-  world.active.touch(task);
+  world.touch(task);
 }
 
 /** Flips are used once, and only by games that were played with them. */
@@ -210,17 +209,44 @@ export function revive(world: World, run: Run, changes: Changes): void {
   world.place(run);
 }
 
-function badTasks({ sheet }: Run, limits: BadWorkerLimits): Map<Task, BadTaskMark> {
+function badTasks({ totals }: Run, limits: BadWorkerLimits): Map<Task, BadTaskMark> {
   const crashed: BadTaskMark = { residual: crashResidual, residual_color: 'red' };
-  if (sheet.troubled.size > 0) return marked(sheet.troubled, crashed);
-  const found = residuals(sheet.rows);
+  if (totals.troubled.size > 0) return marked(totals.troubled, crashed);
+  const found = residuals(totals.rows);
   const worst = worstWorker(found, limits);
   if (worst === undefined) return new Map();
   const residual = found.byKey.get(worst) as number;
   const residual_color = residualColor(residual, found);
-  return marked(sheet.tasksOf(worst), { residual, residual_color });
+  return marked(totals.tasksOf(worst), { residual, residual_color });
 }
 
 function marked(tasks: Iterable<Task>, mark: BadTaskMark): Map<Task, BadTaskMark> {
   return new Map(Iterator.from(tasks).map((task) => [task, mark] as const));
+}
+
+/** A worker says it is still at work. */
+export function beat(world: World, task: Task): Decision<Alive> {
+  const changes = new Changes();
+  if (task.active) {
+    task.record.last_updated = world.clock.now();
+    world.touch(task);
+    changes.beats.add(task);
+  }
+  return { reply: { task_alive: task.active }, changes };
+}
+
+/** A worker gives its task up. */
+export function failTask(world: World, task: Task, message: string): Decision<Alive | object> {
+  const changes = new Changes();
+  if (!task.active) return { reply: notActive(task), changes };
+  changes.actions.push(taskAction('failed_task', task, world.clock.now(), message));
+  world.end(task, changes);
+  return { reply: {}, changes };
+}
+
+/** Writes down of some tasks that they ended with their run; due while the world is unsettled. */
+export function settle(world: World): Changes {
+  const changes = new Changes();
+  world.settle(changes);
+  return changes;
 }

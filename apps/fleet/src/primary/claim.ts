@@ -1,5 +1,5 @@
 import { type Clock, FileLock, Lease, type Random } from 'spillway';
-import type { FleetStorage } from './storage/fleet-storage.ts';
+import type { FleetStorage } from '../storage/fleet-storage.ts';
 
 /** The right to be the primary instance, as long as it is held. */
 export interface Claim extends AsyncDisposable {

@@ -1,9 +1,17 @@
 import { fleetError } from '../errors.ts';
-import { blockAction, logMessage, runAction } from './actions.ts';
-import { throughputOf } from './maintenance.ts';
-import { Changes, type RunArgs, type RunRecord } from './records.ts';
-import type { Run } from './run.ts';
+import type { WorkerInfo } from '../protocol/read-request.ts';
+import {
+  blockAction,
+  Changes,
+  logMessage,
+  type RunArgs,
+  type RunRecord,
+  runAction,
+  workerLog,
+} from './records.ts';
+import type { Run, Task } from './run.ts';
 import { endRun, manualPurgeLimits, purgeRun, revive, stopRun } from './update-task.ts';
+import { throughputOf } from './upkeep.ts';
 import { type World, zeroStats } from './world.ts';
 
 /** Takes up a run that was submitted. */
@@ -21,8 +29,17 @@ export function addRun(world: World, run: Run, message: string): Changes {
   return changes;
 }
 
-/** Lets workers play the run, or no longer. */
-export function setApproval(world: World, run: Run, username: string, approved: boolean): Changes {
+/** Lets workers play the run. */
+export function approveRun(world: World, run: Run, username: string): Changes {
+  return setApproval(world, run, username, true);
+}
+
+/** Gives workers no more tasks of the run until it is approved again. */
+export function pauseRun(world: World, run: Run, username: string): Changes {
+  return setApproval(world, run, username, false);
+}
+
+function setApproval(world: World, run: Run, username: string, approved: boolean): Changes {
   const changes = new Changes();
   if (run.record.approved === approved) return changes;
   run.record.approved = approved;
@@ -191,5 +208,12 @@ export function unblockWorker(world: World, name: string, username: string): Cha
   if (!world.blocked.delete(name)) return changes;
   changes.blocked.add(name);
   changes.actions.push(blockAction(name, username, world.clock.now(), 'unblocked'));
+  return changes;
+}
+
+/** A worker tells people something. */
+export function logWorker(world: World, info: WorkerInfo, message: string, task?: Task): Changes {
+  const changes = new Changes();
+  changes.actions.push(workerLog(info, world.clock.now(), message, task));
   return changes;
 }

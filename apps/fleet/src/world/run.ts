@@ -1,12 +1,12 @@
 import { type StoredWorkerInfo, shortName } from '../protocol/read-request.ts';
-import { runName } from '../run-name.ts';
 import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
 import { type SprtState, sprtElo } from '../statistics/sprt.ts';
 import { gameDuration } from '../statistics/time-control.ts';
 import { type ArchFilter, archFilter, hashSize } from './hand-out.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './records.ts';
-import { addDifference, gamesOf, Recent, type Stats, WorkerSheet, zeroStats } from './world.ts';
+import { runName } from './run-name.ts';
+import { addDifference, gamesOf, type Stats, WorkerTotals, zeroStats } from './world.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
 const referenceNps = 628_000;
@@ -14,7 +14,7 @@ const referenceNps = 628_000;
 export type RunStatus = 'failed' | 'finished' | 'active' | 'paused' | 'pending';
 
 /** One test with its tasks; keeps its own sums true, and knows nothing of other runs. */
-export class Run extends Recent {
+export class Run {
   readonly record: RunRecord;
   /** What it is called in the log. */
   readonly name: string;
@@ -24,7 +24,7 @@ export class Run extends Recent {
   readonly seenBy: Set<string> = new Set();
   /** How often it has been ended: what was noted of an earlier life is no longer true. */
   life = 0;
-  readonly sheet: WorkerSheet = new WorkerSheet();
+  readonly totals: WorkerTotals = new WorkerTotals();
   readonly archFilter: ArchFilter;
   /** Of both engines together, in MiB. */
   readonly hashMiB: number;
@@ -43,7 +43,6 @@ export class Run extends Recent {
     tasks: readonly TaskRecord[] = [],
     badTasks: readonly BadTaskRecord[] = [],
   ) {
-    super();
     this.record = record;
     this.name = runName(record._id, record.args.new_tag);
     this.badTasks = [...badTasks];
@@ -177,7 +176,7 @@ export class Run extends Recent {
   /** Takes over a task's new totals and what its worker says about itself now. */
   setStats(task: Task, stats: Stats, info: StoredWorkerInfo): void {
     addDifference(this.record.results, stats, task.record.stats);
-    this.sheet.replace(task, stats);
+    this.totals.replace(task, stats);
     task.record.stats = stats;
     this.#countSpeed(task.record.worker_info, -1);
     this.#countSpeed(info, 1);
@@ -197,7 +196,7 @@ export class Run extends Recent {
     this.badTasks.push(bad);
     this.record.committed_games -= task.games;
     addDifference(this.record.results, zeroStats(), task.record.stats);
-    this.sheet.replace(task, zeroStats());
+    this.totals.replace(task, zeroStats());
     task.record.stats = zeroStats();
     task.record.bad = true;
     return bad;
@@ -222,7 +221,7 @@ export class Run extends Recent {
     const task = new Task(this, this.tasks.length, record);
     this.tasks.push(task);
     this.seenBy.add(task.name);
-    this.sheet.append(task);
+    this.totals.append(task);
     return task;
   }
 
@@ -239,7 +238,7 @@ export class Run extends Recent {
 export type BadTaskMark = Pick<BadTaskRecord, 'residual' | 'residual_color'>;
 
 /** A share of a run's games that was given to one worker. */
-export class Task extends Recent {
+export class Task {
   readonly run: Run;
   readonly id: number;
   readonly record: TaskRecord;
@@ -247,7 +246,6 @@ export class Task extends Recent {
   readonly name: string;
 
   constructor(run: Run, id: number, record: TaskRecord) {
-    super();
     this.run = run;
     this.id = id;
     this.record = record;

@@ -10,8 +10,7 @@ import {
   spsaTrial,
 } from '../statistics/spsa.ts';
 import { gameDuration, remainingHours, timeControlRatio } from '../statistics/time-control.ts';
-import { taskAction } from './actions.ts';
-import { Changes, type Decision, type RunArgs } from './records.ts';
+import { Changes, type Decision, type RunArgs, taskAction } from './records.ts';
 import type { Run, Task } from './run.ts';
 import { type Alive, notActive } from './update-task.ts';
 import type { Stats, World } from './world.ts';
