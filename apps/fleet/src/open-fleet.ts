@@ -19,7 +19,7 @@ import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
 import { primaryLockPath } from './primary/claim.ts';
-import { Jobs } from './primary/jobs.ts';
+import { jobs } from './primary/jobs.ts';
 import { Primary } from './primary/primary.ts';
 import { LogSearch } from './read/log-search.ts';
 import { readRoutes } from './read/read-routes.ts';
@@ -90,14 +90,14 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
       errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
     };
     const folder = options.folder ?? folderOf(options.database);
-    const files = new FleetFiles({ ...options, database, folder, onFailure, clock, random });
-    const contributors = new Contributors({ database, primary, onFailure, clock, random });
+    const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
+    const contributors = new Contributors({ database, primary, onFailure, clock });
     const search = new LogSearch({ clock: systemClock });
     const world = { primary, users, storage, lanes, files, contributors };
     const server = await openServer(options, { ...world, search, errors, clock });
-    const jobs = new Jobs({ primary, clock, random, onFailure });
     const log = lifeLog({ storage, primary, server, clock });
-    const parts = [database, files, search, primary, contributors, server, jobs, log];
+    const upkeep = jobs({ primary, clock, onFailure });
+    const parts = [database, files, search, primary, contributors, server, upkeep, log];
     const service = new Service({ parts, clock });
     return { service, server, ...world };
   } catch (error) {

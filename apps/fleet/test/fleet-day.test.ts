@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { every } from 'spillway';
 import type { Changes } from '../src/world/records.ts';
-import { audit, endDeadTasks, jobPeriods, periodic, shareThroughput } from '../src/world/upkeep.ts';
+import { audit, endDeadTasks, shareThroughput } from '../src/world/upkeep.ts';
 import {
   assertInOrder,
   Scene,
@@ -41,21 +42,21 @@ describe('a day of a fleet', () => {
       return new VirtualWorker({ clock, random, fleet, info, edge: 0.1, deathChance, onChanges });
     });
     for (const one of workers) clock.after(60_000 * random(), one.ask);
-    const each = { clock, random };
-    using _dead = periodic({ ...each, ...jobPeriods.endDeadTasks }, () => {
+    const failures: unknown[] = [];
+    const onError = (error: unknown) => failures.push(error);
+    const run = async () => {
       onChanges(endDeadTasks(fleet).changes);
-    });
-    using _shared = periodic({ ...each, ...jobPeriods.shareThroughput }, () => {
       shareThroughput(fleet);
-    });
-    using _audit = periodic({ ...each, ...jobPeriods.audit }, () => {
       assert.deepEqual(audit(fleet).actions, []);
-    });
+    };
+    await using upkeep = every({ name: 'upkeep', periodMs: 60_000, run, onError, clock });
+    upkeep.start();
     const hour = 3_600_000;
     for (let n = 0; n < 24 && fleet.unfinished.size > 0; n += 1) {
       await clock.advance(hour);
       for (const run of runs) assertInOrder(run);
     }
+    assert.deepEqual(failures, []);
     assert.equal(fleet.unfinished.size, 0, 'all runs end within the day');
     assert.deepEqual(new Set(finished), new Set(runs.map(({ id }) => id)));
     const [fixed, test, tuning] = runs as [(typeof runs)[0], (typeof runs)[0], (typeof runs)[0]];

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
-import { VirtualClock } from 'spillway/testing';
+import type { VirtualClock } from 'spillway/testing';
 import { requestTask } from '../src/world/hand-out.ts';
 import { restore } from '../src/world/records.ts';
 import { Run, type Task } from '../src/world/run.ts';
 import { beat, failTask, updateTask } from '../src/world/update-task.ts';
-import { endDeadTasks, periodic } from '../src/world/upkeep.ts';
+import { endDeadTasks } from '../src/world/upkeep.ts';
 import { World } from '../src/world/world.ts';
 import { assertInOrder, draws, Scene, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 
@@ -93,22 +93,5 @@ describe('a start', () => {
     );
     assert.equal(fleet.activeTask(first.name), revived.tasks[1]);
     assertInOrder(revived);
-  });
-});
-
-describe('periodic', () => {
-  it('does its job until disposed, a little off the beat', async () => {
-    const clock = new VirtualClock();
-    const times: number[] = [];
-    const options = { clock, random: seededRandom(7), periodMs: 60_000, firstMs: 1000 };
-    const job = periodic(options, () => times.push(clock.now()));
-    await clock.advance(60_000 * 100);
-    job[Symbol.dispose]();
-    const gaps = times.slice(1).map((time, at) => time - (times[at] as number));
-    assert.ok((times[0] as number) >= 950 && (times[0] as number) <= 1050);
-    assert.ok(gaps.every((gap) => gap >= 57_000 && gap <= 63_000));
-    assert.ok(new Set(gaps).size > 90, 'every round has a jitter of its own');
-    assert.ok(times.length >= 95 && times.length <= 106);
-    assert.equal(clock.pending, 0);
   });
 });

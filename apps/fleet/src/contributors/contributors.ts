@@ -1,10 +1,9 @@
-import type { Clock, Part, Random } from 'spillway';
+import { type Clock, type CloseOptions, type Every, every, type Part } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
 import type { Primary } from '../primary/primary.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import type { Run } from '../world/run.ts';
-import { periodic } from '../world/upkeep.ts';
 import { Contributions } from './contribution.ts';
 import {
   type Contributor,
@@ -20,10 +19,11 @@ export interface ContributorsOptions {
   readonly onFailure: (job: string, error: unknown) => void;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
-  readonly random: Random;
 }
 
-const period = { periodMs: 3_600_000, firstMs: 60_000 };
+const periodMs = 3_600_000;
+/** The first count waits until workers have come back. */
+const firstMs = 60_000;
 const monthMs = 30 * 24 * 60 * 60 * 1000;
 /** Tasks that are looked at in one turn of the event loop: less than a millisecond's worth. */
 const turnMax = 1_000;
@@ -37,25 +37,29 @@ export class Contributors implements Part {
   readonly name = 'contributors';
   readonly #options: ContributorsOptions;
   readonly #tables: ContributorTables;
-  #timer: Disposable | undefined;
+  readonly #job: Every;
+  #first: Disposable | undefined;
   #counting: Promise<void> | undefined;
   #stopped = false;
 
   constructor(options: ContributorsOptions) {
     this.#options = options;
     this.#tables = new ContributorTables(options.database);
+    const { clock, onFailure } = options;
+    const name = 'count contributors';
+    const onError = (error: unknown) => onFailure(name, error);
+    const run = () => this.count();
+    this.#job = every({ name, periodMs, atStart: true, run, onError, clock });
   }
 
   start(): void {
-    const { clock, random, onFailure } = this.#options;
-    this.#timer = periodic({ clock, random, ...period }, () => {
-      this.count().catch((error: unknown) => onFailure('count contributors', error));
-    });
+    this.#first = this.#options.clock.after(firstMs, () => this.#job.start());
   }
 
-  async close(): Promise<void> {
+  async close(options?: CloseOptions): Promise<void> {
     this.#stopped = true;
-    this.#timer?.[Symbol.dispose]();
+    this.#first?.[Symbol.dispose]();
+    await this.#job.close(options);
     await this.#counting?.catch(() => {});
   }
 

@@ -1,7 +1,15 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock, Part, Random } from 'spillway';
-import { untilAborted } from 'spillway/internal';
+import {
+  BoundedMap,
+  type Clock,
+  type CloseOptions,
+  type Every,
+  every,
+  type Part,
+  SingleFlight,
+  type Task,
+} from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
@@ -12,7 +20,6 @@ import { outsideDispatcher, type ProxyVariables } from '../outside/proxy.ts';
 import { patterns } from '../protocol/schema.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { systemUser } from '../world/records.ts';
-import { periodic } from '../world/upkeep.ts';
 import { BookShelf } from './books.ts';
 import { type Net, NetShelf } from './net-shelf.ts';
 import { PgnShelf } from './pgns.ts';
@@ -31,13 +38,12 @@ export interface FleetFilesOptions {
   readonly onFailure: (job: string, error: unknown) => void;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
-  readonly random: Random;
 }
 
 /** How often books that other processes stored are taken up, and GitHub is asked for new ones. */
-const reload = { periodMs: 60_000 };
-const prune = { periodMs: 3_600_000 };
-const refresh = { periodMs: 900_000, firstMs: 60_000 };
+const reloadMs = 60_000;
+const refreshMs = 900_000;
+const pruneMs = 3_600_000;
 const netMsMax = 300_000;
 /** For how long a net that is nowhere is not looked for again, and how many such are known. */
 const missingMs = 60_000;
@@ -56,10 +62,10 @@ export class FleetFiles implements Part {
   readonly #netHost: OutsideHost | undefined;
   readonly #budget: GithubBudget;
   /** Nets that are on their way here; bounded by what the host's lane lets wait. */
-  readonly #coming = new Map<string, Promise<boolean>>();
+  readonly #coming = new SingleFlight<boolean>();
   /** When nets were last looked for in vain. */
-  readonly #missing = new Map<string, number>();
-  readonly #timers: Disposable[] = [];
+  readonly #missing = new BoundedMap<string, number>({ countMax: missingMax, first: 'oldest' });
+  readonly #jobs: Every[] = [];
 
   constructor(options: FleetFilesOptions) {
     const { database, folder, github, netsUrl, proxy = {}, clock } = options;
@@ -86,25 +92,28 @@ export class FleetFiles implements Part {
   }
 
   async start(): Promise<void> {
-    const { clock, random, folder } = this.#options;
+    const { clock, folder, onFailure } = this.#options;
     await Promise.all([this.pgns.start(), this.nets.start(), this.books.reload()]);
     const taken = this.#takeUp(join(folder, 'books'));
     await taken.catch((error: unknown) => this.#options.onFailure('take up books', error));
-    const job = (name: string, work: () => Promise<void>) => () => {
-      work().catch((error: unknown) => this.#options.onFailure(name, error));
+    const job = (name: string, periodMs: number, run: Task<unknown>, atStart = false) => {
+      const onError = (error: unknown) => onFailure(name, error);
+      const part = every({ name, periodMs, run, atStart, onError, clock });
+      part.start();
+      this.#jobs.push(part);
     };
-    const reloading = job('reload books', () => this.books.reload());
-    this.#timers.push(periodic({ clock, random, ...reload }, reloading));
-    const pruning = job('prune games', async () => void (await this.pgns.prune()));
-    this.#timers.push(periodic({ clock, random, ...prune }, pruning));
-    if (this.github === undefined) return;
-    const refreshing = job('refresh books', () => this.refreshBooks());
-    this.#timers.push(periodic({ clock, random, ...refresh }, refreshing));
+    job('reload books', reloadMs, () => this.books.reload());
+    job('prune games', pruneMs, () => this.pgns.prune());
+    // At once, so that the first run of a new server finds its book.
+    if (this.github !== undefined)
+      job('refresh books', refreshMs, (signal) => this.refreshBooks(signal), true);
   }
 
-  async close(): Promise<void> {
-    for (const timer of this.#timers) timer[Symbol.dispose]();
+  async close(options?: CloseOptions): Promise<void> {
+    const closed = Promise.all(this.#jobs.map((job) => job.close(options)));
+    // A call to GitHub that is under way ends with its connection.
     await this.#dispatcher?.destroy();
+    await closed;
   }
 
   /** Stores what GitHub's list of books says. */
@@ -129,26 +138,19 @@ export class FleetFiles implements Part {
     if (this.#netHost === undefined || !patterns.netName.test(name)) return false;
     if (this.#options.clock.now() - (this.#missing.get(name) ?? -Infinity) < missingMs)
       return false;
-    const coming = this.#coming.get(name) ?? this.#bring(name);
-    return signal === undefined ? coming : untilAborted(coming, signal);
+    return this.#coming.run(name, () => this.#bring(name), { signal });
   }
 
   /** It goes on when nobody waits any more: whoever wants the net will ask again. */
-  #bring(name: string): Promise<boolean> {
-    const coming = this.fetchNet(name, systemUser)
-      .then(() => true)
-      .catch((error: unknown) => {
-        if (!['RECORD_UNKNOWN', 'REQUEST_REFUSED'].includes(Object(error).code)) throw error;
-        const [oldest] = this.#missing.keys();
-        if (this.#missing.size >= missingMax && oldest !== undefined) this.#missing.delete(oldest);
-        this.#missing.delete(name);
-        this.#missing.set(name, this.#options.clock.now());
-        return false;
-      })
-      .finally(() => this.#coming.delete(name));
-    this.#coming.set(name, coming);
-    coming.catch(() => {});
-    return coming;
+  async #bring(name: string): Promise<boolean> {
+    try {
+      await this.fetchNet(name, systemUser);
+      return true;
+    } catch (error) {
+      if (!['RECORD_UNKNOWN', 'REQUEST_REFUSED'].includes(Object(error).code)) throw error;
+      this.#missing.set(name, this.#options.clock.now());
+      return false;
+    }
   }
 
   /** Books in the folder that are not known yet: a list of them, and books themselves. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { type Clock, Lane } from 'spillway';
+import { BoundedMap, type Clock, Lane, SingleFlight } from 'spillway';
 import { type Download, fileDownload } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
@@ -31,13 +31,19 @@ export interface Net {
 /** How many nets are remembered as checked. */
 const checkedMax = 10_000;
 
+/** A version of a file with its digest. */
+interface CheckedNet {
+  readonly version: string;
+  readonly sha256: string;
+}
+
 /** Engine networks, each named by the first 12 digits of its SHA-256. */
 export class NetShelf {
   readonly #options: NetShelfOptions;
   readonly #bytesMax: number;
   /** Which version of a file had which digest; the oldest is forgotten first. */
-  readonly #checked = new Map<string, { readonly version: string; readonly sha256: string }>();
-  readonly #running = new Map<string, Promise<string>>();
+  readonly #checked = new BoundedMap<string, CheckedNet>({ countMax: checkedMax });
+  readonly #running = new SingleFlight<string>();
   readonly #lane: Lane;
 
   constructor(options: NetShelfOptions) {
@@ -153,29 +159,20 @@ export class NetShelf {
     const known = this.#checked.get(name);
     if (known?.version === version) return known.sha256;
     const key = `${name} ${version}`;
-    const running = this.#running.get(key) ?? this.#hash(key, name);
-    const sha256 = await running;
-    signal?.throwIfAborted();
-    this.#checked.delete(name);
-    const [oldest] = this.#checked.keys();
-    if (this.#checked.size >= checkedMax && oldest !== undefined) this.#checked.delete(oldest);
+    const sha256 = await this.#running.run(key, () => this.#hash(name), { signal });
     this.#checked.set(name, { version, sha256 });
     return sha256;
   }
 
-  #hash(key: string, name: string): Promise<string> {
+  #hash(name: string): Promise<string> {
     const path = join(this.#options.folder, name);
-    const running = this.#lane.run(async (signal) => {
+    return this.#lane.run(async (signal) => {
       const hash = createHash('sha256');
       for await (const chunk of createReadStream(path, { highWaterMark: 262_144, signal })) {
         hash.update(chunk);
       }
       return hash.digest('hex');
     });
-    this.#running.set(key, running);
-    const forget = () => this.#running.delete(key);
-    running.then(forget, forget);
-    return running;
   }
 }
 

@@ -9,7 +9,10 @@ import {
   type LaneStats,
   type Random,
   Retry,
+  type Runner,
   SpillwayError,
+  type Stack,
+  stack,
   systemClock,
   systemRandom,
 } from 'spillway';
@@ -62,12 +65,11 @@ export class OutsideHost {
   readonly name: string;
   readonly #base: URL;
   readonly #options: OutsideHostOptions;
-  readonly #attemptMsMax: number;
   readonly #clock: Clock;
   readonly #lane: Lane;
   readonly #bucket: Bucket;
   readonly #breaker: Breaker;
-  readonly #retry: Retry;
+  readonly #run: Stack;
   /** Until then it wants no calls. */
   #quietUntil = -Infinity;
 
@@ -80,7 +82,6 @@ export class OutsideHost {
     this.#base = new URL(url.endsWith('/') ? url : `${url}/`);
     check(/^https?:$/.test(this.#base.protocol), 'url', 'http:// or https://', url);
     this.#options = options;
-    this.#attemptMsMax = attemptMsMax;
     this.#clock = clock;
     const deadlineMs = 2 * attemptsMax * attemptMsMax;
     this.#lane = new Lane({ name, limit: { fixed: callsMax }, queueMax, deadlineMs, clock });
@@ -88,7 +89,9 @@ export class OutsideHost {
     this.#bucket = new Bucket({ ratePerSecond, burst, queueMax, clock });
     this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock, random });
     const isRetryable = isFailure;
-    this.#retry = new Retry({ attemptsMax, backoffMs: 100, isRetryable, clock, random });
+    const retry = new Retry({ attemptsMax, backoffMs: 100, isRetryable, clock, random });
+    const timed = attemptLimit(clock, attemptMsMax);
+    this.#run = stack(this.#lane, retry, this.#bucket, timed, this.#breaker);
   }
 
   get stats(): {
@@ -105,15 +108,7 @@ export class OutsideHost {
     const url = this.#address(call);
     const retryAfterMs = this.#quietUntil - this.#clock.now();
     if (retryAfterMs > 0) return Promise.reject(this.#limited(retryAfterMs));
-    const attempt = async (parent: AbortSignal) => {
-      await this.#bucket.take(1, { signal: parent });
-      using limit = deadline(this.#clock, this.#attemptMsMax, parent);
-      return await this.#breaker.run((signal) => this.#ask(url, call, read, signal), limit);
-    };
-    return this.#lane.run(
-      (signal) => this.#retry.run(attempt, { signal }),
-      call.signal === undefined ? {} : { signal: call.signal },
-    );
+    return this.#run((signal) => this.#ask(url, call, read, signal), { signal: call.signal });
   }
 
   /** The error for a host that wants less: until then calls are refused at once. */
@@ -180,6 +175,16 @@ export class OutsideHost {
   failure(what: string, cause?: unknown): SpillwayError {
     return fleetError('OUTSIDE_FAILED', `${this.name} ${what}`, { cause });
   }
+}
+
+/** A runner that ends each attempt at its deadline. */
+function attemptLimit(clock: Clock, attemptMsMax: number): Runner {
+  return {
+    run: async (task, options) => {
+      using limit = deadline(clock, attemptMsMax, options?.signal);
+      return await task(limit.signal);
+    },
+  };
 }
 
 /** That it wants less, or leads elsewhere, is an answer too. */

@@ -1,9 +1,18 @@
-import { type Clock, SpillwayError, systemClock } from 'spillway';
-import { retryAfterMsIn, untilAborted } from 'spillway/internal';
+import { BoundedMap, type Clock, SingleFlight, SpillwayError, systemClock } from 'spillway';
+import { retryAfterMsIn } from 'spillway/internal';
 import { fleetError } from '../errors.ts';
-import { AnswerCache } from './answer-cache.ts';
 import type { OutsideAnswer, OutsideCall, OutsideHost } from './outside-host.ts';
 import { readBytes } from './read-bytes.ts';
+
+/** An answer from outside, with what it takes to ask whether it is still true. */
+interface CachedAnswer {
+  readonly value: unknown;
+  /** How much room it takes, in bytes, about. */
+  readonly bytes: number;
+  readonly etag: string | undefined;
+  /** When it was last known to be true. */
+  readonly checkedAt: number;
+}
 
 export interface OutsideQuestion<T> extends OutsideCall {
   /** For how long an answer is true without asking again, in milliseconds; from 0. */
@@ -26,9 +35,13 @@ export class OutsideSource {
   readonly #options: OutsideSourceOptions;
   readonly #clock: Clock;
   readonly #bytesMax: number;
-  readonly #cache = new AnswerCache({ answersMax: 6_000, bytesMax: 32 * 1_048_576 });
-  /** Bounded by what the host's lane lets wait. */
-  readonly #flights = new Map<string, Promise<unknown>>();
+  readonly #cache = new BoundedMap<string, CachedAnswer>({
+    countMax: 6_000,
+    bytesMax: 32 * 1_048_576,
+    bytesOf: ({ bytes }) => bytes,
+  });
+  /** Calls under way; the host's lane bounds how many can wait. */
+  readonly #flights = new SingleFlight<unknown>();
 
   constructor(options: OutsideSourceOptions) {
     this.#options = options;
@@ -37,7 +50,7 @@ export class OutsideSource {
   }
 
   get stats(): { readonly answers: number; readonly bytes: number; readonly flights: number } {
-    return { ...this.#cache.stats, flights: this.#flights.size };
+    return { answers: this.#cache.size, bytes: this.#cache.bytes, flights: this.#flights.size };
   }
 
   /** The value if it is known and fresh, whatever state the host is in. */
@@ -55,17 +68,8 @@ export class OutsideSource {
     const known = this.known(question);
     if (known !== undefined) return known.value;
     const key = keyOf(question);
-    const flight = this.#flights.get(key) ?? this.#take(key, question);
-    const answer = signal === undefined ? flight : untilAborted(flight, signal);
-    return (await answer) as T | undefined;
-  }
-
-  #take<T>(key: string, question: OutsideQuestion<T>): Promise<unknown> {
-    const flight = this.#fetch(key, question).finally(() => this.#flights.delete(key));
-    this.#flights.set(key, flight);
-    // Everybody who waits may leave before it fails.
-    flight.catch(() => {});
-    return flight;
+    const fetching = () => this.#fetch(key, question);
+    return (await this.#flights.run(key, fetching, { signal })) as T | undefined;
   }
 
   async #fetch<T>(key: string, question: OutsideQuestion<T>): Promise<unknown> {

@@ -1,68 +1,48 @@
-import type { Clock, Part, Random } from 'spillway';
-import {
-  audit,
-  endDeadTasks,
-  type JobName,
-  jobPeriods,
-  measureSpeed,
-  periodic,
-  shareThroughput,
-} from '../world/upkeep.ts';
+import { type Clock, every, type Part } from 'spillway';
+import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../world/upkeep.ts';
 import type { Primary } from './primary.ts';
-
-const decisions = { shareThroughput, measureSpeed, audit } as const;
 
 export interface JobsOptions {
   readonly primary: Primary;
   readonly clock: Clock;
-  readonly random: Random;
-  /** Told of jobs that failed; they are done again at their time. */
-  readonly onFailure: (job: JobName, error: unknown) => void;
+  /** Called with each job that failed; it is done again at its time. */
+  readonly onFailure: (job: string, error: unknown) => void;
 }
 
-/** What the fleet does by itself, on the primary instance. */
-export class Jobs implements Part {
-  readonly name = 'jobs';
-  readonly #options: JobsOptions;
-  readonly #timers: Disposable[] = [];
+const minuteMs = 60_000;
 
-  constructor(options: JobsOptions) {
-    this.#options = options;
-  }
+/** The upkeep of the world, which the primary instance does by itself. */
+export function jobs({ primary, clock, onFailure }: JobsOptions): Part {
+  const job = (name: string, work: () => Promise<void> | void, periodMs = minuteMs) => {
+    const run = async () => {
+      if (primary.isPrimary) await work();
+    };
+    return every({ name, periodMs, run, onError: (error) => onFailure(name, error), clock });
+  };
+  const all = [
+    job('forgetIdle', () => primary.world.forgetIdle()),
+    job('endDeadTasks', () => endAllDeadTasks(primary)),
+    job('shareThroughput', () => primary.change(shareThroughput)),
+    job('measureSpeed', () => primary.change(measureSpeed)),
+    job('audit', () => primary.change(audit), 3 * minuteMs),
+  ];
+  return {
+    name: 'jobs',
+    start: () => {
+      for (const one of all) one.start();
+    },
+    close: async (options) => {
+      await Promise.all(all.map((one) => one.close(options)));
+    },
+  };
+}
 
-  start(): void {
-    const { clock, random } = this.#options;
-    for (const [name, period] of Object.entries(jobPeriods)) {
-      const job = () => void this.#do(name as JobName);
-      this.#timers.push(periodic({ clock, random, ...period }, job));
-    }
-  }
-
-  async close(): Promise<void> {
-    for (const timer of this.#timers) timer[Symbol.dispose]();
-  }
-
-  async #do(name: JobName): Promise<void> {
-    const { primary, onFailure } = this.#options;
-    if (!primary.isPrimary) return;
-    try {
-      if (name === 'forgetIdle') primary.world.forgetIdle();
-      else if (name === 'endDeadTasks') await this.#endDeadTasks();
-      else await primary.change(decisions[name]);
-    } catch (error) {
-      onFailure(name, error);
-    }
-  }
-
-  /** A thousand at a time, each stored before the next, so that others have their turn. */
-  async #endDeadTasks(): Promise<void> {
-    const { primary } = this.#options;
-    let more = true;
-    while (more) {
-      more = await primary.decide((world) => {
-        const { changes, more: reply } = endDeadTasks(world);
-        return { reply, changes };
-      });
-    }
-  }
+/** Ends a thousand at a time, each thousand stored before the next, so that others get a turn. */
+async function endAllDeadTasks(primary: Primary): Promise<void> {
+  const some = () =>
+    primary.decide((world) => {
+      const { changes, more: reply } = endDeadTasks(world);
+      return { reply, changes };
+    });
+  while (await some());
 }

@@ -1,8 +1,8 @@
-import { deadline, type Part, SpillwayError } from 'spillway';
+import { deadline, type Part, SingleFlight, SpillwayError } from 'spillway';
 import { nextTurn, onceAborted, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
 import type { ChangeWriter, ChangeWriterStats } from '../storage/change-writer.ts';
-import { during, type Waiter } from '../users/password.ts';
+import type { Waiter } from '../users/password.ts';
 import { type Changes, type Decision, restore } from '../world/records.ts';
 import { settle } from '../world/update-task.ts';
 import { shareThroughput } from '../world/upkeep.ts';
@@ -24,7 +24,7 @@ interface Term {
   readonly world: World;
   readonly writer: ChangeWriter;
   /** Finished runs that are on their way back into memory; bounded by who may ask at once. */
-  readonly recalls: Map<string, Promise<void>>;
+  readonly recalls: SingleFlight<void>;
 }
 
 const retryMs = 1_000;
@@ -103,19 +103,12 @@ export class Primary implements Part {
     const term = this.#current();
     if (term.world.run(id) !== undefined) return;
     const key = id.toLowerCase();
-    await during(term.recalls.get(key) ?? this.#recall(term, key), waiter);
+    await term.recalls.run(key, () => this.#recall(term, key), { signal: waiter?.signal });
   }
 
-  /** Once for all who ask: a run that ended may have had thousands of workers. */
-  #recall({ world, recalls }: Term, id: string): Promise<void> {
-    const recall = this.#options.storage
-      .run(id)
-      .then((run) => void (run?.record.finished && world.recall(run)))
-      .finally(() => recalls.delete(id));
-    recalls.set(id, recall);
-    // Everybody who waits may leave before it fails.
-    recall.catch(() => {});
-    return recall;
+  async #recall({ world }: Term, id: string): Promise<void> {
+    const run = await this.#options.storage.run(id);
+    if (run?.record.finished) world.recall(run);
   }
 
   /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
@@ -179,7 +172,7 @@ export class Primary implements Part {
       await writer.store(restore(world, await storage.load()));
       await writer.store(shareThroughput(world));
       mine.signal.throwIfAborted();
-      this.#term = { claim: mine, world, writer, recalls: new Map() };
+      this.#term = { claim: mine, world, writer, recalls: new SingleFlight() };
       this.#first.resolve();
       await onceAborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
       if (mine.held) await writer.flush();

@@ -7,7 +7,14 @@ import {
   timingSafeEqual,
 } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { type Clock, Lane, type LaneStats, SpillwayError } from 'spillway';
+import {
+  BoundedMap,
+  type Clock,
+  Lane,
+  type LaneStats,
+  SingleFlight,
+  SpillwayError,
+} from 'spillway';
 import { untilAborted } from 'spillway/internal';
 import type { Access } from '../protocol/read-request.ts';
 
@@ -84,11 +91,11 @@ const passwordMax = 1_024;
 export class VerifiedPasswords {
   /** Made once: as plain bytes it would be made anew for each digest, at ten times the price. */
   readonly #key = createSecretKey(randomBytes(32));
-  readonly #hashes = new Map<string, string>();
+  readonly #hashes = new BoundedMap<string, string>({ countMax: rememberedMax });
   /** The same of wrong ones: a worker that is set up wrongly asks again and again. */
-  readonly #wrong = new Map<string, string>();
+  readonly #wrong = new BoundedMap<string, string>({ countMax: wrongMax });
   /** Checks under way, so that a thousand workers of one user cost one hash. */
-  readonly #running = new Map<string, Promise<boolean>>();
+  readonly #running = new SingleFlight<boolean>();
   /** How many of them are of one name. */
   readonly #ofName = new Map<string, number>();
   readonly #lane: Lane;
@@ -112,18 +119,14 @@ export class VerifiedPasswords {
   ): Promise<boolean> {
     if (password.length > passwordMax) return false;
     const digest = this.#digest(username, password);
-    if (this.#hashes.get(digest) === hash) {
-      remember(this.#hashes, digest, hash, rememberedMax);
-      return true;
-    }
+    if (this.#hashes.get(digest) === hash) return true;
     if (this.#wrong.get(digest) === hash) return false;
-    const running = this.#running.get(`${digest} ${hash}`);
     const name = hash === impossibleHash ? '' : username;
-    return during(running ?? this.#start(name, password, digest, hash), waiter);
+    const work = () => this.#start(name, password, digest, hash);
+    return this.#running.run(`${digest} ${hash}`, work, { signal: waiter?.signal });
   }
 
   #start(name: string, password: string, digest: string, hash: string): Promise<boolean> {
-    const key = `${digest} ${hash}`;
     const count = this.#ofName.get(name) ?? 0;
     if (count >= (name === '' ? strangersMax : perNameMax)) {
       const text = 'too many passwords of one name are being checked';
@@ -134,13 +137,10 @@ export class VerifiedPasswords {
       this.#hashed += 1;
       const isRight = await matchesPassword(password, hash);
       // Here and not where it is waited for: everybody may have left.
-      if (isRight) remember(this.#hashes, digest, hash, rememberedMax);
-      else remember(this.#wrong, digest, hash, wrongMax);
+      (isRight ? this.#hashes : this.#wrong).set(digest, hash);
       return isRight;
     });
-    this.#running.set(key, running);
     const forget = () => {
-      this.#running.delete(key);
       const left = (this.#ofName.get(name) ?? 1) - 1;
       if (left > 0) this.#ofName.set(name, left);
       else this.#ofName.delete(name);
@@ -154,12 +154,4 @@ export class VerifiedPasswords {
     const text = JSON.stringify([username, password]);
     return createHmac('sha256', this.#key).update(text).digest('base64');
   }
-}
-
-/** Puts it last; the first makes room. */
-function remember(map: Map<string, string>, digest: string, hash: string, max: number): void {
-  map.delete(digest);
-  const [oldest] = map.keys();
-  if (map.size >= max && oldest !== undefined) map.delete(oldest);
-  map.set(digest, hash);
 }

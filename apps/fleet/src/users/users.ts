@@ -1,5 +1,5 @@
 import type { CompiledQuery } from 'kysely';
-import { type Clock, SpillwayError } from 'spillway';
+import { BoundedMap, type Clock, SpillwayError } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
@@ -52,7 +52,10 @@ export class Users {
   readonly #clock: Clock;
   readonly #verified: VerifiedPasswords;
   readonly #looking = new Map<string, Promise<User | undefined>>();
-  readonly #seen = new Map<string, { readonly user: User; readonly at: number }>();
+  readonly #seen = new BoundedMap<string, { readonly user: User; readonly at: number }>({
+    countMax: cachedMax,
+    first: 'oldest',
+  });
 
   constructor({ database, clock }: UsersOptions) {
     this.#database = database;
@@ -193,8 +196,6 @@ export class Users {
     this.#seen.delete(username);
     // Names of nobody are not kept: whoever asks for them can think of as many as they like.
     if (user === undefined) return;
-    const [oldest] = this.#seen.keys();
-    if (this.#seen.size >= cachedMax && oldest !== undefined) this.#seen.delete(oldest);
     this.#seen.set(username, { user, at });
   }
 }

@@ -1,24 +1,7 @@
-import type { Clock, Random } from 'spillway';
 import { internalThroughput } from './hand-out.ts';
 import { Changes, logMessage, taskAction, wrongSums } from './records.ts';
 import type { Run } from './run.ts';
 import { crashOrTime, crashOrTimeText, type World } from './world.ts';
-
-export type JobName = 'forgetIdle' | 'endDeadTasks' | 'shareThroughput' | 'measureSpeed' | 'audit';
-
-export interface JobPeriod {
-  readonly periodMs: number;
-  readonly firstMs: number;
-}
-
-/** How often each method of the fleet is due; the first round of some comes sooner. */
-export const jobPeriods: Readonly<Record<JobName, JobPeriod>> = {
-  forgetIdle: { periodMs: 60_000, firstMs: 60_000 },
-  endDeadTasks: { periodMs: 60_000, firstMs: 60_000 },
-  shareThroughput: { periodMs: 60_000, firstMs: 60_000 },
-  measureSpeed: { periodMs: 60_000, firstMs: 60_000 },
-  audit: { periodMs: 180_000, firstMs: 60_000 },
-};
 
 const silentMsMax = 360_000;
 const deadTasksMax = 1000;
@@ -96,36 +79,4 @@ export function audit(world: World): Changes {
   if (run === undefined || wrong.length === 0) return changes;
   changes.actions.push(logMessage(world.clock.now(), `Run ${run.id}: ${wrong.join('; ')}`));
   return changes;
-}
-
-export interface PeriodicOptions {
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Milliseconds between two rounds; each is up to 5 % longer or shorter. */
-  readonly periodMs: number;
-  /** Milliseconds before the first round; `periodMs` if absent. */
-  readonly firstMs?: number | undefined;
-}
-
-const jitter = 0.05;
-
-/** Does a job again and again until disposed; the next round is set before the job runs. */
-export function periodic(options: PeriodicOptions, job: () => void): Disposable {
-  const { clock, random, periodMs, firstMs = periodMs } = options;
-  let timer: Disposable;
-  let stopped = false;
-  const arm = (ms: number): void => {
-    timer = clock.after(ms * (1 + jitter * (2 * random() - 1)), () => {
-      if (stopped) return;
-      arm(periodMs);
-      job();
-    });
-  };
-  arm(firstMs);
-  return {
-    [Symbol.dispose]: () => {
-      stopped = true;
-      timer[Symbol.dispose]();
-    },
-  };
 }
