@@ -58,6 +58,9 @@ describe('stopping by a worker', () => {
       /already finished/,
     );
     assert.equal(run.record.failures, 1);
+    const late = stopByWorker(scene.fleet, other, { message: 'Wrong bench', cpuHours: 3 });
+    assert.match(late.reply.refused?.message as string, /already finished/);
+    assert.deepEqual(names(late.changes), [], 'nothing is logged of a run that is over');
   });
 });
 
@@ -94,8 +97,8 @@ describe('purge', () => {
     const { reply, changes } = scene.update(tasks[2] as Task, stats(off));
     assert.deepEqual(reply, { task_alive: false });
     assert.deepEqual(
-      changes.actions.map(({ action, message }) => [action, message]),
-      [['purge_run', 'Auto purge']],
+      changes.actions.map(({ action, message, username }) => [action, message, username]),
+      [['purge_run', 'Auto purge', run.args.username]],
     );
     assert.equal(run.status, 'paused');
     assert.ok(scene.fleet.unfinished.has(run));

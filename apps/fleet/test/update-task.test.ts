@@ -241,4 +241,17 @@ describe('beat and failed task', () => {
     assert.match(JSON.stringify(again.reply), /"task_alive":false,"info":/);
     assert.equal(again.changes.actions.length, 0);
   });
+
+  it('tells of crashes with a task that is given up', () => {
+    const scene = new Scene();
+    scene.run();
+    const task = scene.task();
+    const stats = { ...draws(8), crashes: 4 };
+    updateTask(scene.fleet, task, { info: task.record.worker_info, stats });
+    const { changes } = failTask(scene.fleet, task, 'over');
+    assert.deepEqual(
+      changes.actions.map(({ action }) => action),
+      ['crash_or_time', 'failed_task'],
+    );
+  });
 });

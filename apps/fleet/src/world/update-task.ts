@@ -10,7 +10,7 @@ import {
 } from '../statistics/run-statistics.ts';
 import { updateSprt } from '../statistics/sprt.ts';
 import { flipsSignature, updateSpsa } from '../statistics/spsa.ts';
-import { Changes, type Decision, runAction, systemUser, taskAction } from './records.ts';
+import { Changes, type Decision, runAction, taskAction } from './records.ts';
 import { type BadTaskMark, finishedText, type Run, type Task } from './run.ts';
 import { crashOrTime, crashOrTimeText, gamesOf, type Stats, type World } from './world.ts';
 
@@ -60,11 +60,12 @@ export function notActive(task: Task): Alive {
 /** What makes new totals impossible to follow from the old ones. */
 function updateFault(run: Run, { stats, spsa }: TaskUpdate, played: number): string | undefined {
   const batch = run.batchGames;
+  const games = gamesOf(stats);
   if (played < 0) return `${-played} games fewer than before`;
   if ((spsa?.num_games ?? 0) > 0 && played <= 0) return 'SPSA games, but no more games than before';
   if (played % 2 !== 0) return `an odd number of new games: ${played}`;
-  if (run.args.sprt !== undefined && gamesOf(stats) % batch !== 0) {
-    return `the number of games, ${gamesOf(stats)}, is not a multiple of ${batch}`;
+  if (run.args.sprt !== undefined && games % batch !== 0) {
+    return `the number of games, ${games}, is not a multiple of ${batch}`;
   }
   return undefined;
 }
@@ -90,6 +91,11 @@ function tune(task: Task, results: SpsaResults): void {
 
 function complete(world: World, task: Task, changes: Changes): void {
   world.end(task, changes);
+  noteTrouble(world, task, changes);
+}
+
+/** Logs a task with so many crashes or time losses that its games should not count. */
+export function noteTrouble(world: World, task: Task, changes: Changes): void {
   const { stats } = task.record;
   if (!crashOrTime(stats)) return;
   const text = crashOrTimeText(stats);
@@ -122,15 +128,15 @@ export function stopByWorker(
   const changes = new Changes();
   const now = world.clock.now();
   const { run } = task;
+  if (run.record.finished) {
+    const refused = fleetError('STOP_REFUSED', `Run ${run.id} is already finished`);
+    return { reply: { refused }, changes };
+  }
   if (cpuHours < trustedHours) {
     const text = `${message} (not authorized)`;
     changes.actions.push(taskAction('stop_run', task, now, text));
     world.end(task, changes);
     return { reply: { refused: fleetError('STOP_REFUSED', tooFew(cpuHours)) }, changes };
-  }
-  if (run.record.finished) {
-    const refused = fleetError('STOP_REFUSED', `Run ${run.id} is already finished`);
-    return { reply: { refused }, changes };
   }
   changes.actions.push(taskAction('stop_run', task, now, message));
   run.record.failed = true;
@@ -149,7 +155,7 @@ export function stopRun(world: World, run: Run, changes: Changes): void {
   if (!run.args.auto_purge || run.args.spsa !== undefined) return;
   const reason = purgeRun(world, run, autoPurgeLimits, changes);
   const text = reason === undefined ? 'Auto purge' : `Auto purge (not performed): ${reason}`;
-  changes.actions.push(runAction('purge_run', run, systemUser, world.clock.now(), text));
+  changes.actions.push(runAction('purge_run', run, run.args.username, world.clock.now(), text));
 }
 
 /** Ends a run and all its tasks for good. */
@@ -239,6 +245,7 @@ export function beat(world: World, task: Task): Decision<Alive> {
 export function failTask(world: World, task: Task, message: string): Decision<Alive | object> {
   const changes = new Changes();
   if (!task.active) return { reply: notActive(task), changes };
+  noteTrouble(world, task, changes);
   changes.actions.push(taskAction('failed_task', task, world.clock.now(), message));
   world.end(task, changes);
   return { reply: {}, changes };

@@ -1,7 +1,8 @@
 import { internalThroughput } from './hand-out.ts';
 import { Changes, logMessage, taskAction, wrongSums } from './records.ts';
 import type { Run } from './run.ts';
-import { crashOrTime, crashOrTimeText, type World } from './world.ts';
+import { noteTrouble } from './update-task.ts';
+import type { World } from './world.ts';
 
 const silentMsMax = 360_000;
 const deadTasksMax = 1000;
@@ -23,10 +24,7 @@ export function endDeadTasks(world: World): { readonly changes: Changes; readonl
       world.active.delete(task);
       continue;
     }
-    const { stats } = task.record;
-    if (crashOrTime(stats)) {
-      changes.actions.push(taskAction('crash_or_time', task, now, crashOrTimeText(stats)));
-    }
+    noteTrouble(world, task, changes);
     changes.actions.push(taskAction('dead_task', task, now));
     world.end(task, changes);
   }
