@@ -82,7 +82,7 @@ export function admit(
 }
 
 /** Takes note of how a call ended, unless the world has changed since it began. */
-export function settle(
+export function learnOutcome(
   rule: BreakerRule,
   state: BreakerState,
   ended: Pass & { readonly outcome: BreakerOutcome },

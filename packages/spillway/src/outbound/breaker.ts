@@ -1,5 +1,14 @@
-import { checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import {
+  anything,
+  callback,
+  integer,
+  maybe,
+  number,
+  or,
+  type Rules,
+  settle,
+} from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { rejectSoon } from '../wait/reject-soon.ts';
@@ -11,8 +20,8 @@ import {
   type BreakerRule,
   type BreakerState,
   closedBreaker,
+  learnOutcome,
   type Pass,
-  settle,
 } from './breaker-state.ts';
 
 export interface BreakerOptions {
@@ -53,9 +62,10 @@ export class Breaker implements Runner {
   readonly #random: Random;
 
   constructor(options: BreakerOptions = {}) {
-    this.#rule = checkedRule(options);
-    this.#clock = options.clock ?? systemClock;
-    this.#random = options.random ?? systemRandom;
+    const settled = settle('Breaker', options, breakerRules(options));
+    this.#rule = settled;
+    this.#clock = settled.clock;
+    this.#random = settled.random;
     this.#calls = new BreakerCalls(this.#clock, options.isFailure);
     this.#state = closedBreaker(this.#rule, this.#clock.now());
   }
@@ -75,28 +85,23 @@ export class Breaker implements Runner {
   }
 
   readonly #settle = (pass: Pass, outcome: BreakerOutcome): void => {
-    settle(this.#rule, this.#state, { ...pass, outcome }, this.#clock.now(), this.#random);
+    learnOutcome(this.#rule, this.#state, { ...pass, outcome }, this.#clock.now(), this.#random);
   };
 }
 
-export function checkedRule(options: BreakerOptions): BreakerRule {
-  const { cooldownMs = 10_000, cooldownGrowth = 2, jitter = 0.2 } = options;
-  const { successesToClose = 3, probeMsMax = 30_000 } = options;
-  checkNumber('cooldownMs', cooldownMs, 0, Number.MAX_SAFE_INTEGER);
-  const cooldownMsMax = options.cooldownMsMax ?? Math.max(120_000, cooldownMs);
-  checkNumber('cooldownMsMax', cooldownMsMax, cooldownMs, Number.MAX_SAFE_INTEGER);
-  checkNumber('cooldownGrowth', cooldownGrowth, 1, Number.MAX_SAFE_INTEGER);
-  checkNumber('jitter', jitter, 0, 1);
-  checkInteger('successesToClose', successesToClose, 1);
-  checkNumber('probeMsMax', probeMsMax, 1, Number.MAX_SAFE_INTEGER);
-  const rule = options.rule ?? consecutiveFailures(5);
+/** The rules of the options that all breakers have. */
+export function breakerRules({ cooldownMs = 10_000 }: BreakerOptions): Rules<BreakerOptions> {
+  const msMax = Number.MAX_SAFE_INTEGER;
   return {
-    rule,
-    cooldownMs,
-    cooldownGrowth,
-    cooldownMsMax,
-    jitter,
-    successesToClose,
-    probeMsMax,
+    rule: or(anything, consecutiveFailures(5)),
+    cooldownMs: or(number(0, msMax), 10_000),
+    cooldownGrowth: or(number(1, msMax), 2),
+    cooldownMsMax: or(number(cooldownMs, msMax), Math.max(120_000, cooldownMs)),
+    jitter: or(number(0, 1), 0.2),
+    successesToClose: or(integer(1), 3),
+    probeMsMax: or(number(1, msMax), 30_000),
+    isFailure: maybe(callback),
+    clock: or(anything, systemClock),
+    random: or(anything, systemRandom),
   };
 }

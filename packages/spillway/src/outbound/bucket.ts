@@ -1,6 +1,7 @@
 import { runUntilAborted } from '../base/abort.ts';
-import { check, checkInteger, checkNumber } from '../base/check.ts';
+import { checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { anything, integer, number, or, positive, type Rules, settle } from '../base/options.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import {
   type BucketRule,
@@ -73,13 +74,14 @@ export class Bucket implements Runner {
 
   constructor(options: BucketOptions) {
     // Timers are rarely more than 20 ms late, and what accrues meanwhile must not be lost.
-    this.#rule = bucketRule(options, 50, 1);
-    this.#clock = options.clock ?? systemClock;
+    const settled = settle('Bucket', options, bucketRules(options, 50, 1));
+    this.#rule = settled;
+    this.#clock = settled.clock;
     const now = this.#clock.now();
     this.#state = freshSlots(this.#rule, this.#oldest(now, false), now);
     this.#queue = new TokenQueue(
       { spend: this.#spend, msUntil: this.#msUntil, arm: this.#arm },
-      options.queueMax,
+      settled.queueMax,
     );
   }
 
@@ -167,18 +169,19 @@ function lastOf({ at, stepMs, n }: SlotRun): number {
   return at + (n - 1) * stepMs;
 }
 
-/** The checked rule; by default a burst is what accrues in a second over `burstsPerSecond`. */
-export function bucketRule(
-  options: BucketOptions,
-  burstsPerSecond: number,
+/** The rules of all buckets; by default a burst is what accrues in a second over `perSecond`. */
+export function bucketRules(
+  { ratePerSecond }: Pick<BucketOptions, 'ratePerSecond'>,
+  perSecond: number,
   burstMin: number,
-): BucketRule {
-  const { ratePerSecond, recoverMs = 5_000, roundMs = 1_000 } = options;
-  const isRate = typeof ratePerSecond === 'number' && ratePerSecond > 0 && ratePerSecond <= 100_000;
-  check(isRate, 'ratePerSecond', 'a number above 0, up to 100000', ratePerSecond);
-  const burst = options.burst ?? Math.ceil(ratePerSecond / burstsPerSecond);
-  checkInteger('burst', burst, burstMin);
-  checkNumber('recoverMs', recoverMs, 1, Number.MAX_SAFE_INTEGER);
-  checkNumber('roundMs', roundMs, 0, Number.MAX_SAFE_INTEGER);
-  return { ratePerSecond, burst, recoverMs, roundMs };
+): Rules<BucketOptions> {
+  return {
+    // The first one: the others are made from it.
+    ratePerSecond: positive(100_000),
+    burst: or(integer(burstMin), Math.ceil(ratePerSecond / perSecond)),
+    queueMax: integer(0),
+    recoverMs: or(number(1, Number.MAX_SAFE_INTEGER), 5_000),
+    roundMs: or(number(0, Number.MAX_SAFE_INTEGER), 1_000),
+    clock: or(anything, systemClock),
+  };
 }

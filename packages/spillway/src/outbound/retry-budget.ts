@@ -1,5 +1,5 @@
-import { checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { anything, integer, number, or, settle } from '../base/options.ts';
 
 export interface RetryBudgetOptions {
   /** Retries that each request pays for; from 0 to 1. @default 0.1 */
@@ -37,10 +37,12 @@ export class RetryBudget {
   #refused = 0;
 
   constructor(options: RetryBudgetOptions = {}) {
-    const { share = 0.1, freePerSecond = 1, burst = 10, clock = systemClock } = options;
-    checkNumber('share', share, 0, 1);
-    checkNumber('freePerSecond', freePerSecond, 0, Number.MAX_SAFE_INTEGER);
-    checkInteger('burst', burst, 1);
+    const { share, freePerSecond, burst, clock } = settle('RetryBudget', options, {
+      share: or(number(0, 1), 0.1),
+      freePerSecond: or(number(0, Number.MAX_SAFE_INTEGER), 1),
+      burst: or(integer(1), 10),
+      clock: or(anything, systemClock),
+    });
     this.#share = share;
     this.#freePerSecond = freePerSecond;
     this.#burst = burst;

@@ -1,8 +1,8 @@
 import { runUntilAborted } from '../base/abort.ts';
-import { checkInteger, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline, msLeft } from '../base/deadline.ts';
 import { field, isAbort, isNetworkError, retryAfterMsOf, statusOf } from '../base/failure.ts';
+import { anything, callback, integer, maybe, number, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { pause } from '../wait/pause.ts';
@@ -69,25 +69,30 @@ export class Retry implements Runner {
   #failures = 0;
 
   constructor(options: RetryOptions = {}) {
-    const { attemptsMax = 3, backoffMs = 100, retryAfterMsMax = 60_000 } = options;
-    const { backoffMsMax = Math.max(10_000, backoffMs) } = options;
-    const { attemptMsMax = Infinity, deadlineMs = Infinity } = options;
-    checkInteger('attemptsMax', attemptsMax, 1);
-    checkNumber('backoffMs', backoffMs, 0, Number.MAX_SAFE_INTEGER);
-    checkNumber('backoffMsMax', backoffMsMax, backoffMs, Number.MAX_SAFE_INTEGER);
-    checkNumber('retryAfterMsMax', retryAfterMsMax, 0);
-    checkNumber('attemptMsMax', attemptMsMax, 1);
-    checkNumber('deadlineMs', deadlineMs, 0);
-    this.#attemptsMax = attemptsMax;
-    this.#backoffMs = backoffMs;
-    this.#backoffMsMax = backoffMsMax;
-    this.#retryAfterMsMax = retryAfterMsMax;
-    this.#attemptMsMax = attemptMsMax;
-    this.#deadlineMs = deadlineMs;
-    this.#budget = options.budget;
-    this.#isRetryable = options.isRetryable ?? isRetryableByDefault;
-    this.#clock = options.clock ?? systemClock;
-    this.#random = options.random ?? systemRandom;
+    const { backoffMs = 100 } = options;
+    const msMax = Number.MAX_SAFE_INTEGER;
+    const settled = settle('Retry', options, {
+      attemptsMax: or(integer(1), 3),
+      backoffMs: or(number(0, msMax), 100),
+      backoffMsMax: or(number(backoffMs, msMax), Math.max(10_000, backoffMs)),
+      retryAfterMsMax: or(number(0), 60_000),
+      attemptMsMax: or(number(1), Infinity),
+      deadlineMs: or(number(0), Infinity),
+      budget: maybe(anything),
+      isRetryable: or(callback, isRetryableByDefault),
+      clock: or(anything, systemClock),
+      random: or(anything, systemRandom),
+    });
+    this.#attemptsMax = settled.attemptsMax;
+    this.#backoffMs = settled.backoffMs;
+    this.#backoffMsMax = settled.backoffMsMax;
+    this.#retryAfterMsMax = settled.retryAfterMsMax;
+    this.#attemptMsMax = settled.attemptMsMax;
+    this.#deadlineMs = settled.deadlineMs;
+    this.#budget = settled.budget;
+    this.#isRetryable = settled.isRetryable;
+    this.#clock = settled.clock;
+    this.#random = settled.random;
   }
 
   get stats(): RetryStats {

@@ -1,12 +1,12 @@
 import { runUntilAborted } from '../base/abort.ts';
-import { check, checkNumber } from '../base/check.ts';
 import { deadline, msLeft, noteEnd } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { anything, flag, maybe, number, or, settle } from '../base/options.ts';
 import type { Part } from '../base/part.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import type { StoreChange } from '../store/store.ts';
 import { fenceRecord, holderRecord, LeaseClaim, released, type Won } from './lease-claim.ts';
-import { type SharedOptions, StoreLink } from './store-link.ts';
+import { type SharedOptions, StoreLink, sharedRules } from './store-link.ts';
 
 export interface LeaseOptions extends SharedOptions {
   /** For how long it lasts without being renewed, in milliseconds; from 30. */
@@ -68,10 +68,13 @@ export class Lease implements Part, Runner, AsyncDisposable {
 
   /** Waits until it is free; rejects with `LEASE_HELD` or the signal's reason. */
   static async acquire(options: LeaseOptions): Promise<Lease> {
-    const { name, ttlMs, waits = true, pollMs = 100, signal } = options;
-    checkNumber('ttlMs', ttlMs, 30, 2 ** 31);
-    check(typeof waits === 'boolean', 'waits', 'true or false', waits);
-    checkNumber('pollMs', pollMs, 1, 60_000);
+    const { name, ttlMs, waits, pollMs, signal } = settle('Lease', options, {
+      ...sharedRules,
+      ttlMs: number(30, 2 ** 31),
+      waits: or(flag, true),
+      pollMs: or(number(1, 60_000), 100),
+      signal: maybe(anything),
+    });
     const link = new StoreLink(options);
     const won = await new LeaseClaim(link, { name, ttlMs, waits, pollMs }).win(signal);
     return new Lease(link, options, won);

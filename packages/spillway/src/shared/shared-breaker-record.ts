@@ -6,8 +6,8 @@ import {
   type BreakerRule,
   type BreakerState,
   closedBreaker,
+  learnOutcome,
   type Pass,
-  settle,
 } from '../outbound/breaker-state.ts';
 import { type SharedOptions, type Sighting, StoreLink } from './store-link.ts';
 
@@ -45,7 +45,7 @@ export function learn(
   news: News,
   random: Random,
 ): void {
-  if (!news.probe || news.prober === state.prober) settle(rule, state, news, news.at, random);
+  if (!news.probe || news.prober === state.prober) learnOutcome(rule, state, news, news.at, random);
 }
 
 /** The record that all processes keep together. */

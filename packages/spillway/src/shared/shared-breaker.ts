@@ -1,9 +1,11 @@
 import { untilAborted } from '../base/abort.ts';
-import { type Clock, systemClock } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { SpillwayError } from '../base/errors.ts';
-import { type Random, systemRandom } from '../base/random.ts';
+import { settle } from '../base/options.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import type { Random } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import { type BreakerOptions, checkedRule } from '../outbound/breaker.ts';
+import { type BreakerOptions, breakerRules } from '../outbound/breaker.ts';
 import { BreakerCalls, type BreakerStats } from '../outbound/breaker-calls.ts';
 import {
   admit,
@@ -19,7 +21,7 @@ import {
   type SharedBreakerState,
   type SharedPass,
 } from './shared-breaker-record.ts';
-import type { SharedOptions } from './store-link.ts';
+import { type SharedOptions, sharedRules } from './store-link.ts';
 
 export interface SharedBreakerOptions extends BreakerOptions, SharedOptions {}
 
@@ -53,7 +55,7 @@ const newsMax = 10_000;
  *       a probe, or the state turned: ─────> visit at once
  *       else: ──── with the visit of the next tick (250 ms), many outcomes in one commit
  */
-export class SharedBreaker implements Runner, AsyncDisposable {
+export class SharedBreaker implements Part, Runner, AsyncDisposable {
   readonly name: string;
   readonly #rule: BreakerRule;
   readonly #record: BreakerRecord;
@@ -72,16 +74,19 @@ export class SharedBreaker implements Runner, AsyncDisposable {
   /** Whether anybody called since the last visit. */
   #isUsed = false;
   #asksToProbe = false;
-  #isClosed = false;
+  readonly #closing: Closing;
   #isReachable = true;
 
   constructor(options: SharedBreakerOptions) {
-    this.name = options.name;
-    this.#rule = checkedRule(options);
-    this.#clock = options.clock ?? systemClock;
-    this.#random = options.random ?? systemRandom;
+    const rules = { ...breakerRules(options), ...sharedRules };
+    const settled = settle('SharedBreaker', options, rules);
+    this.name = settled.name;
+    this.#rule = settled;
+    this.#clock = settled.clock;
+    this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
+    this.#random = settled.random;
     this.#calls = new BreakerCalls(this.#clock, options.isFailure);
-    this.#record = new BreakerRecord(options, this.#rule, this.#random);
+    this.#record = new BreakerRecord(settled, this.#rule, this.#random);
     this.#state = newState(this.#rule, this.#clock.now());
   }
 
@@ -103,16 +108,25 @@ export class SharedBreaker implements Runner, AsyncDisposable {
     return this.#calls.call({ pass, probeMsMax, settle: this.#settle }, task, signal);
   }
 
-  /** Tells the store what it has not been told. */
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#tick?.[Symbol.dispose]();
-    if (this.#news.length > 0) await this.#visit(false);
+  /** True until `close`: without the store it works by what this process sees itself. */
+  get ready(): boolean {
+    return !this.#closing.hasBegun;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  /** Tells the store what it has not been told. */
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
+    // From here on it counts as closed: `hasBegun` is true once this has returned.
+    await undefined;
+    this.#tick?.[Symbol.dispose]();
+    if (this.#news.length > 0) await untilAborted(this.#visit(false), limit);
   }
 
   /** Gives leave to call. Only a stale answer or a probe has to ask the store first. */
@@ -175,7 +189,7 @@ export class SharedBreaker implements Runner, AsyncDisposable {
 
   #arm(): void {
     this.#tick?.[Symbol.dispose]();
-    if (this.#isClosed) return;
+    if (this.#closing.hasBegun) return;
     this.#tick = this.#clock.after(tickMs, () => {
       this.#tick = undefined;
       if (this.#isUsed) void this.#refresh();

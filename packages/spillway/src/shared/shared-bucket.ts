@@ -1,17 +1,19 @@
-import { runUntilAborted } from '../base/abort.ts';
+import { runUntilAborted, untilAborted } from '../base/abort.ts';
 import { checkInteger, checkNumber } from '../base/check.ts';
-import { type Clock, systemClock } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { settle } from '../base/options.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import {
   type BucketOptions,
   type BucketStats,
-  bucketRule,
+  bucketRules,
   type SlowOptions,
 } from '../outbound/bucket.ts';
 import { TokenQueue } from '../outbound/token-queue.ts';
 import { SlotReserver } from './slot-reserver.ts';
-import type { SharedOptions } from './store-link.ts';
+import { type SharedOptions, sharedRules } from './store-link.ts';
 
 export interface SharedBucketOptions extends Omit<BucketOptions, 'burst'>, SharedOptions {
   /**
@@ -34,7 +36,7 @@ export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
  * reserves some tokens ahead, every one with the short time in which it may be used. What is left
  * when a process ends expires. Without the store it gives out nothing.
  */
-export class SharedBucket implements Runner, AsyncDisposable {
+export class SharedBucket implements Part, Runner, AsyncDisposable {
   readonly name: string;
   readonly #burst: number;
   readonly #reserver: SlotReserver;
@@ -42,7 +44,7 @@ export class SharedBucket implements Runner, AsyncDisposable {
   readonly #queue: TokenQueue;
   #timer: Disposable | undefined;
   #reserving: Promise<void> | undefined;
-  #isClosed = false;
+  readonly #closing: Closing;
   #pausedUntil = 0;
   /** Tokens that this process lately took in the time of a batch. */
   #usual = 0;
@@ -51,14 +53,17 @@ export class SharedBucket implements Runner, AsyncDisposable {
   #slowed = 0;
 
   constructor(options: SharedBucketOptions) {
-    const rule = bucketRule(options, 10, Math.max(1, Math.ceil(options.ratePerSecond / 50)));
-    this.name = options.name;
-    this.#burst = rule.burst;
-    this.#clock = options.clock ?? systemClock;
-    this.#reserver = new SlotReserver(options, rule);
+    const burstMin = Math.max(1, Math.ceil(options.ratePerSecond / 50));
+    const rules = { ...bucketRules(options, 10, burstMin), ...sharedRules };
+    const settled = settle('SharedBucket', options, rules);
+    this.name = settled.name;
+    this.#burst = settled.burst;
+    this.#clock = settled.clock;
+    this.#reserver = new SlotReserver(settled, settled);
+    this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
     this.#queue = new TokenQueue(
       { spend: this.#spend, msUntil: this.#msUntil, arm: this.#arm },
-      options.queueMax,
+      settled.queueMax,
     );
   }
 
@@ -94,7 +99,7 @@ export class SharedBucket implements Runner, AsyncDisposable {
   /** Takes `n` of the tokens reserved here, at most the burst; else asks for some. */
   tryTake(n = 1): boolean {
     checkInteger('n', n, 1, this.#burst);
-    if (this.#isClosed) throw closed();
+    if (this.#closing.hasBegun) throw closed();
     if (this.#queue.size > 0) return false;
     const isTaken = this.#queue.tryTake(n);
     const missing = isTaken ? 0 : n;
@@ -108,15 +113,25 @@ export class SharedBucket implements Runner, AsyncDisposable {
     void this.#slow(retryAfterMs);
   }
 
-  /** Refuses all who wait; what is reserved expires. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#queue.refuseAll(closed());
-    await this.#reserving;
+  /** True while the store answers, until `close`. */
+  get ready(): boolean {
+    return this.#reserver.isReachable && !this.#closing.hasBegun;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  /** Refuses all who wait; what is reserved expires. */
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
+    // From here on it counts as closed: `hasBegun` is true once this has returned.
+    await undefined;
+    this.#queue.refuseAll(closed());
+    await untilAborted(this.#reserving ?? Promise.resolve(), limit);
   }
 
   async #slow(retryAfterMs: number): Promise<void> {
@@ -143,7 +158,7 @@ export class SharedBucket implements Runner, AsyncDisposable {
   readonly #arm = (n: number): void => {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
-    if (n === 0 || this.#isClosed) return;
+    if (n === 0 || this.#closing.hasBegun) return;
     const now = this.#reserver.now();
     const askMs = this.#msUntilAsk(n) ?? Infinity;
     if (askMs === 0) this.#reserve(n);

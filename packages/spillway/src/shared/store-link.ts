@@ -1,8 +1,8 @@
 import { untilAborted } from '../base/abort.ts';
-import { check, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { anything, number, or, type Rules, settle, word } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Store, StoreChange, StoreCommit, StoredRecord, StoreWatch } from '../store/store.ts';
 import { pause } from '../wait/pause.ts';
@@ -17,6 +17,15 @@ export interface SharedOptions {
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
+
+/** The rules of the options that all have who share something by a store. */
+export const sharedRules: Rules<SharedOptions> = {
+  store: anything,
+  name: word,
+  deadlineMs: or(number(10, Number.MAX_SAFE_INTEGER), 1_000),
+  clock: or(anything, systemClock),
+  random: or(anything, systemRandom),
+};
 
 /** The store's answer, with the local times between which it was true. */
 export interface Sighting {
@@ -53,14 +62,15 @@ export class StoreLink {
   readonly deadlineMs: number;
 
   constructor(options: SharedOptions) {
-    const { store, name, deadlineMs = 1_000 } = options;
-    check(typeof name === 'string' && name !== '', 'name', 'a string that is not empty', name);
-    checkNumber('deadlineMs', deadlineMs, 10, Number.MAX_SAFE_INTEGER);
-    this.#store = store;
-    this.#name = name;
-    this.deadlineMs = deadlineMs;
-    this.clock = options.clock ?? systemClock;
-    this.#random = options.random ?? systemRandom;
+    // The options of its owner may be more than those of the link.
+    const { store, name, deadlineMs, clock, random } = options;
+    const own = { store, name, deadlineMs, clock, random };
+    const settled = settle('StoreLink', own, sharedRules);
+    this.#store = settled.store;
+    this.#name = settled.name;
+    this.deadlineMs = settled.deadlineMs;
+    this.clock = settled.clock;
+    this.#random = settled.random;
   }
 
   /** A time by chance between half of it and all of it, so that parties do not act in step. */
