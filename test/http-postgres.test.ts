@@ -21,7 +21,7 @@ describe('what instances share on Postgres', () => {
   after(() => stack.disposeAsync());
 
   it('is a rate that lets exactly its limit through, in every mode', async () => {
-    const nodes = stores.map((store) => new RateLimiter({ store, storeMsMax: 20_000 }));
+    const nodes = stores.map((store) => new RateLimiter({ store, deadlineMs: 20_000 }));
     for (const mode of ['sliding', 'bucket', 'fixed'] as const) {
       const rule = namedRule(mode, { limit: 20, windowMs: 86_400_000, mode });
       const tries = Array.from({ length: 100 }, (_, at) =>
@@ -37,7 +37,7 @@ describe('what instances share on Postgres', () => {
     await using nodes = new AsyncDisposableStack();
     const urls: string[] = [];
     for (const store of stores) {
-      const server = nodes.use(await createServer({ idempotency: { store, storeMsMax: 20_000 } }));
+      const server = nodes.use(await createServer({ idempotency: { store, deadlineMs: 20_000 } }));
       server.app.post('/', async (_request, reply) => {
         done += 1;
         return reply.code(201).send({ done });

@@ -59,7 +59,7 @@ describe('what idempotency remembers', () => {
   it('answers 503 while its store is down, and does nothing', async () => {
     const network = new VirtualClock();
     const store = new FaultyStore(new MemoryStore(), { clock: network });
-    await using shop = await Shop.open({ store, storeMsMax: 10 });
+    await using shop = await Shop.open({ store, deadlineMs: 10 });
     store.down = true;
     assert.equal((await shop.send('k')).json.code, 'STORE_UNREACHABLE');
     assert.equal(shop.done, 0);
@@ -94,7 +94,7 @@ describe('idempotency, shared by many', () => {
     const open = () => {
       const faults = { clock: systemClock, random, delayMsMax: 2, faultShare: 0.15 };
       const line = new FaultyStore(store, faults);
-      return Shop.open({ store: line, random, storeMsMax: 1_000 }, handler);
+      return Shop.open({ store: line, random, deadlineMs: 1_000 }, handler);
     };
     await using a = await open();
     await using b = await open();

@@ -163,7 +163,7 @@ describe('rateGuard', () => {
     store.down = true;
     const rule = { limit: 1, windowMs: 60_000 };
     await using site = await Site.open(async (app) => {
-      await app.register(rateGuard, { limits: [], store, storeMsMax: 10 });
+      await app.register(rateGuard, { limits: [], store, deadlineMs: 10 });
       app.get('/closed', { config: { rate: rule } }, () => 'closed');
       app.get('/open', { config: { rate: { ...rule, whenDown: 'open' } } }, () => 'open');
     });

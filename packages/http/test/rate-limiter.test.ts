@@ -151,7 +151,7 @@ describe('RateLimiter, shared by many', () => {
       const nodes = Array.from({ length: 3 }, () => {
         const faults = { delayMsMax, faultShare: 0.1 * random() };
         const line = new FaultyStore(store, { clock, random, ...faults });
-        return new RateLimiter({ store: line, clock, random, storeMsMax: 300 });
+        return new RateLimiter({ store: line, clock, random, deadlineMs: 300 });
       });
       const stepMs = (rule.rule.windowMs / rule.rule.limit) * 2 * random();
       for (let i = 0; i < 200; i += 1) {
@@ -251,7 +251,7 @@ describe('RateLimiter, shared by many', () => {
   it('does as each rule says while the store is down, and counts again later', async () => {
     const clock = new VirtualClock();
     const line = new FaultyStore(new MemoryStore({ clock }), { clock });
-    const limiter = new RateLimiter({ store: line, clock, storeMsMax: 500 });
+    const limiter = new RateLimiter({ store: line, clock, deadlineMs: 500 });
     const closed = [{ rule: namedRule('c', { limit: 9, windowMs: 60_000 }), key: 'a' }];
     const open = [
       { rule: namedRule('o', { limit: 2, windowMs: 60_000, whenDown: 'open' }), key: 'a' },

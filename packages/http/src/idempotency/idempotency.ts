@@ -89,7 +89,7 @@ export interface IdempotencyOptions {
   /** Name that all instances which share keys have. 1 to 64 characters. @default 'http' */
   readonly name?: string | undefined;
   /** Time that a call of the store may take, in milliseconds, from 10. @default 1_000 */
-  readonly storeMsMax?: number | undefined;
+  readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
@@ -194,11 +194,11 @@ function openLedger(options: IdempotencyOptions): IdempotencyLedger {
   check(whenLost === 'again' || whenLost === 'refuse', 'whenLost', "'again' or 'refuse'", whenLost);
   checkInteger('keysMax', keysMax, 1, 10_000_000);
   checkInteger('bytesMax', bytesMax, 0, Number.MAX_SAFE_INTEGER);
-  const { store, storeMsMax, clock, random } = options;
+  const { store, deadlineMs, clock, random } = options;
   // In `refuse` mode a key never becomes free.
   const runs = mode === 'refuse' ? ageMs : runMsMax;
   const limits = { ageMs, runMsMax: runs, keysMax, bytesMax, whenLost };
-  return new IdempotencyLedger({ store, name, deadlineMs: storeMsMax, clock, random, ...limits });
+  return new IdempotencyLedger({ store, name, deadlineMs, clock, random, ...limits });
 }
 
 function readKey(key: string | string[] | undefined): string {

@@ -15,7 +15,7 @@ export interface RateLimiterOptions {
   /** Name that all instances which count together share. 1 to 64 characters. @default 'http' */
   readonly name?: string | undefined;
   /** Time that a call of the store may take, in milliseconds, from 10. @default 1_000 */
-  readonly storeMsMax?: number | undefined;
+  readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
@@ -39,11 +39,11 @@ export class RateLimiter {
     const { keysMax = 100_000, name = 'http', clock = systemClock, store } = options;
     checkInteger('keysMax', keysMax, 1, 10_000_000);
     check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
-    const { storeMsMax, random } = options;
+    const { deadlineMs, random } = options;
     this.#source =
       store === undefined
         ? new MemoryRate(clock, keysMax)
-        : new SharedRate({ store, name, clock, deadlineMs: storeMsMax, random }, keysMax);
+        : new SharedRate({ store, name, clock, deadlineMs, random }, keysMax);
   }
 
   get stats(): { readonly keys: number; readonly shared: number } {

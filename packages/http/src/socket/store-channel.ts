@@ -29,7 +29,7 @@ export interface StoreChannelOptions {
   /** Messages that may wait to be published. An integer from 1. @default 1_000 */
   readonly queueMax?: number | undefined;
   /** Milliseconds the store has for a call. An integer from 1. @default 5_000 */
-  readonly storeMsMax?: number | undefined;
+  readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
@@ -78,7 +78,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
   readonly #pollMs: number;
   readonly #bytesMax: number;
   readonly #queueMax: number;
-  readonly #storeMsMax: number;
+  readonly #deadlineMs: number;
   readonly #topics = new Map<string, Subscription>();
   /** Messages that wait to be published, by topic; no empty ones. */
   readonly #queues = new Map<string, Pending[]>();
@@ -95,8 +95,8 @@ export class StoreChannel implements Channel, AsyncDisposable {
     checkInteger('pollMs', pollMs, 1);
     checkInteger('bytesMax', bytesMax, 1);
     checkInteger('queueMax', queueMax, 1);
-    this.#storeMsMax = options.storeMsMax ?? 5_000;
-    checkInteger('storeMsMax', this.#storeMsMax, 1);
+    this.#deadlineMs = options.deadlineMs ?? 5_000;
+    checkInteger('deadlineMs', this.#deadlineMs, 1);
     this.#store = store;
     this.#pollMs = pollMs;
     this.#bytesMax = bytesMax;
@@ -137,7 +137,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     signal?: AbortSignal,
   ): Promise<Disposable> {
     check(this.#topics.size < topicsMax, 'topic', `one of at most ${topicsMax}`, topic);
-    using limit = deadline(this.#clock, this.#storeMsMax, signal);
+    using limit = deadline(this.#clock, this.#deadlineMs, signal);
     const { records } = await this.#store.read([headName(topic)], { signal: limit.signal });
     this.#closing.signal.throwIfAborted();
     const known = this.#topics.get(topic);
@@ -184,7 +184,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     while (queue.length > 0) {
       const batch = queue.slice(0, batchMax);
       try {
-        using limit = deadline(this.#clock, this.#storeMsMax, this.#closing.signal);
+        using limit = deadline(this.#clock, this.#deadlineMs, this.#closing.signal);
         head = await this.#append(topic, batch, head, limit.signal);
         this.#stats.published += batch.length;
         for (const { resolve } of batch) resolve();
@@ -248,7 +248,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#polling = true;
     this.#isBehind = false;
     try {
-      using limit = deadline(this.#clock, this.#storeMsMax, this.#closing.signal);
+      using limit = deadline(this.#clock, this.#deadlineMs, this.#closing.signal);
       const topics = [...this.#topics];
       const heads = topics.map(([topic]) => headName(topic));
       const { records } = await this.#store.read(heads, { signal: limit.signal });
