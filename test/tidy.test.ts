@@ -84,8 +84,8 @@ const rules: readonly Rule[] = [
     broken: ['packages/spillway/src/gate.ts', 'const timer = setTimeout(wake, 10);'],
   },
   {
-    name: 'turns the event loop in turn.ts only',
-    applies: /^packages\/[^/]+\/src\/(?!wait\/turn\.ts$).*\.ts$/,
+    name: 'turns the event loop in turn-budget.ts only',
+    applies: /^packages\/[^/]+\/src\/(?!wait\/turn-budget\.ts$).*\.ts$/,
     complaint: (text) => /\bsetImmediate\b/.exec(withoutComments(text))?.[0],
     broken: ['packages/spillway/src/gate.ts', 'setImmediate(wake);'],
   },

@@ -3,19 +3,19 @@
 
 export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
-export { type ErrorMaker, errorCodes, errorMaker } from './base/errors.ts';
+export { type ErrorMaker, errorCodes, errorMaker, inDoubt } from './base/errors.ts';
 export { isNetworkError, isTimeout, retryAfterMsIn } from './base/failure.ts';
-export { inDoubt } from './base/in-doubt.ts';
 export { jsonText } from './base/json.ts';
-export { didYouMean, nearest } from './base/nearest.ts';
 export {
   anything,
   callback,
+  didYouMean,
   type Filled,
   flag,
   instance,
   integer,
   maybe,
+  nearest,
   number,
   oneOf,
   or,
@@ -45,5 +45,5 @@ export {
 } from './shared/store-link.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Deadlines } from './wait/deadlines.ts';
-export { pause } from './wait/pause.ts';
-export { nextTurn } from './wait/turn.ts';
+export { nextTurn } from './wait/turn-budget.ts';
+export { pause } from './wait/wait-queue.ts';

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, it } from 'node:test';
 import { Batch, type BatchGroup, type BatchOptions, type Random, SpillwayError } from 'spillway';
 import { explore, VirtualClock } from 'spillway/testing';
-import { pause } from '../src/wait/pause.ts';
+import { pause } from '../src/wait/wait-queue.ts';
 
 const full = (waiting: number) => new SpillwayError('DOCUMENT_FULL', `${waiting} wait`);
 

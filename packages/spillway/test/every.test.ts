@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { every } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { pause } from '../src/wait/pause.ts';
+import { pause } from '../src/wait/wait-queue.ts';
 
 const name = 'sweep';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Random, SingleFlight } from 'spillway';
 import { explore, VirtualClock } from 'spillway/testing';
-import { pause } from '../src/wait/pause.ts';
+import { pause } from '../src/wait/wait-queue.ts';
 
 describe('SingleFlight', () => {
   it('calls once for all who ask for a key meanwhile', async () => {

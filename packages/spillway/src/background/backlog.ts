@@ -7,7 +7,7 @@ import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Ring, type RingMember } from '../wait/ring.ts';
-import { mayGrant, nextTurn } from '../wait/turn.ts';
+import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
 import { WaitQueue } from '../wait/wait-queue.ts';
 
 /**

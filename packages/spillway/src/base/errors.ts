@@ -129,3 +129,11 @@ export function errorMaker<Code extends string>(
 ): ErrorMaker<Code> {
   return (code, message, options) => new SpillwayError({ code, ...faults[code] }, message, options);
 }
+
+/** Marks the error of a write that may have been done: not retryable, and its message says so. */
+export function inDoubt(error: unknown): unknown {
+  if (!(error instanceof SpillwayError) || !error.retryable) return error;
+  const message = `${error.message}; whether the write was committed is not known`;
+  const fault = { code: error.code, status: error.status, retryable: false };
+  return new SpillwayError(fault, message, { cause: error });
+}

@@ -10,7 +10,7 @@ import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Batch, type BatchEntry, type BatchGroup } from '../wait/batch.ts';
-import { mayGrant, nextTurn } from '../wait/turn.ts';
+import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
 import { DocumentFile, type DocumentVersion, documentTarget } from './document-file.ts';
 import { FileLock, type HeldLock } from './file-lock.ts';
 

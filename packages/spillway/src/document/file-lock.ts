@@ -8,7 +8,7 @@ import { anything, callback, integer, number, or, settle, word } from '../base/o
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Gate } from '../lane/gate.ts';
-import { pause } from '../wait/pause.ts';
+import { pause } from '../wait/wait-queue.ts';
 import { FileLockHandle } from './file-lock-handle.ts';
 
 export interface FileLockOptions {

@@ -2,9 +2,8 @@ import { untilAborted } from '../base/abort.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, type Rules, settle } from '../base/options.ts';
 import type { RunOptions, Task } from '../base/task.ts';
-import { entering } from '../wait/reject-soon.ts';
-import { mayGrant, nextTurn } from '../wait/turn.ts';
-import { WaitQueue } from '../wait/wait-queue.ts';
+import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
+import { entering, WaitQueue } from '../wait/wait-queue.ts';
 
 export interface GateOptions {
   /** Number of callers inside at once. An integer from 1. */

@@ -7,8 +7,8 @@ import type { Task } from '../base/task.ts';
 import type { Limit } from '../limit/limit.ts';
 import { Meter, type Refusal } from '../meter/meter.ts';
 import { priorityMax } from '../wait/fair-queue.ts';
-import { entering } from '../wait/reject-soon.ts';
-import { mayGrant, nextTurn } from '../wait/turn.ts';
+import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
+import { entering } from '../wait/wait-queue.ts';
 import {
   type LaneOptions,
   type LaneRefusal,

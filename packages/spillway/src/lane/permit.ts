@@ -4,8 +4,8 @@ import { isTimeout, statusOf } from '../base/failure.ts';
 import type { Task } from '../base/task.ts';
 import type { Outcome } from '../limit/limit.ts';
 import type { Ordered } from '../wait/fair-queue.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
 import type { Ring, RingMember } from '../wait/ring.ts';
+import { rejectSoon } from '../wait/wait-queue.ts';
 
 /** One caller of a lane, and how it is to be treated. */
 export interface Entry {

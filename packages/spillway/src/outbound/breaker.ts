@@ -11,7 +11,7 @@ import {
 } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
+import { rejectSoon } from '../wait/wait-queue.ts';
 import { type BreakRule, consecutiveFailures } from './break-rule.ts';
 import { BreakerCalls, type BreakerStats } from './breaker-calls.ts';
 import {

@@ -5,7 +5,7 @@ import { field, isAbort, isNetworkError, retryAfterMsOf, statusOf } from '../bas
 import { anything, callback, integer, maybe, number, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import { pause } from '../wait/pause.ts';
+import { pause } from '../wait/wait-queue.ts';
 import type { RetryBudget } from './retry-budget.ts';
 
 export interface RetryOptions {

@@ -1,9 +1,8 @@
 import { checkInteger } from '../base/check.ts';
 import { msLeft } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
 import { Ring } from '../wait/ring.ts';
-import { Waiter } from '../wait/wait-queue.ts';
+import { rejectSoon, Waiter } from '../wait/wait-queue.ts';
 
 class Taker extends Waiter<void> {
   readonly n: number;

@@ -1,5 +1,5 @@
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
-import { rejectSoon } from '../wait/reject-soon.ts';
+import { rejectSoon } from '../wait/wait-queue.ts';
 import { Dispatcher, plainOptions } from './dispatcher.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './module.ts';
 import { type PoolOptions, type PoolSettings, type PoolStats, poolSettings } from './options.ts';

@@ -6,7 +6,7 @@ import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { anything, instance, number, or, settle, word } from '../base/options.ts';
 import type { CloseOptions, Part } from '../base/part.ts';
-import { nextTurn } from '../wait/turn.ts';
+import { nextTurn } from '../wait/turn-budget.ts';
 import { StopSignal } from './stop-signal.ts';
 
 export interface ServiceOptions {

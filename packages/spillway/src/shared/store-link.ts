@@ -5,7 +5,7 @@ import { SpillwayError } from '../base/errors.ts';
 import { anything, number, or, type Rules, settle, word } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Store, StoreChange, StoreCommit, StoredRecord, StoreWatch } from '../store/store.ts';
-import { pause } from '../wait/pause.ts';
+import { pause } from '../wait/wait-queue.ts';
 
 export interface SharedOptions {
   /** The store that all who share it use. */

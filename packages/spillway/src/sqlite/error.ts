@@ -1,7 +1,6 @@
 import { check } from '../base/check.ts';
-import { type ErrorCode, SpillwayError } from '../base/errors.ts';
+import { type ErrorCode, inDoubt, SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
-import { inDoubt } from '../base/in-doubt.ts';
 import type { SqliteFailure, SqliteOutcome, SqlResult, SqlStatement, SqlValue } from './message.ts';
 
 /** Our code for SQLite's result code; a result code that is not here is a mistake in the SQL. */

@@ -3,13 +3,12 @@ import { dirname, resolve } from 'node:path';
 import { untilAborted } from '../base/abort.ts';
 import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { SpillwayError } from '../base/errors.ts';
+import { inDoubt, SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
-import { inDoubt } from '../base/in-doubt.ts';
 import { anything, instance, integer, number, or, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { RunOptions } from '../base/task.ts';
-import { nextTurn } from '../wait/turn.ts';
+import { nextTurn } from '../wait/turn-budget.ts';
 import { copyStatement, resultsOf, toError } from './error.ts';
 import type {
   SqliteOutcome,

@@ -5,8 +5,7 @@ import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { untilAborted } from '../base/abort.ts';
 import type { Clock } from '../base/clock.ts';
-import { SpillwayError } from '../base/errors.ts';
-import { inDoubt } from '../base/in-doubt.ts';
+import { inDoubt, SpillwayError } from '../base/errors.ts';
 import { Deadlines } from '../wait/deadlines.ts';
 import {
   type PackedOutcomes,

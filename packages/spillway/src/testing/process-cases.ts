@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../base/clock.ts';
-import { pause } from '../wait/pause.ts';
+import { pause } from '../wait/wait-queue.ts';
 import { bucketRule, takeMs } from './process-role.ts';
 
 /** A program that opens the store that is to be shared, and then calls `playProcessRole`. */

@@ -6,7 +6,7 @@ import { Lease } from '../shared/lease.ts';
 import { SharedBreaker } from '../shared/shared-breaker.ts';
 import { SharedBucket } from '../shared/shared-bucket.ts';
 import type { Store, StoreReading } from '../store/store.ts';
-import { pause } from '../wait/pause.ts';
+import { pause } from '../wait/wait-queue.ts';
 
 /** Settings that all processes of a {@link processCases} case share. */
 export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMax: 99 };

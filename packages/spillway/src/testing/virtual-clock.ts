@@ -1,6 +1,6 @@
 import { check, checkNumber } from '../base/check.ts';
 import { type Clock, never } from '../base/clock.ts';
-import { nextTurn, turnsPending } from '../wait/turn.ts';
+import { nextTurn, turnsPending } from '../wait/turn-budget.ts';
 
 interface Timer {
   readonly dueAt: number;

@@ -1,8 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { misuse } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { SpillwayError } from '../base/errors.ts';
-import { inDoubt } from '../base/in-doubt.ts';
+import { inDoubt, SpillwayError } from '../base/errors.ts';
 import {
   anything,
   callback,
@@ -15,9 +14,8 @@ import {
 } from '../base/options.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Deadlines } from './deadlines.ts';
-import { rejectSoon } from './reject-soon.ts';
 import { Ring } from './ring.ts';
-import { Waiter } from './wait-queue.ts';
+import { rejectSoon, Waiter } from './wait-queue.ts';
 
 /** One item on its way, which the call answers with `grant` or `refuse`. */
 export class BatchEntry<Item, Result> extends Waiter<Result> {

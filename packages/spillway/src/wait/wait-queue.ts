@@ -1,5 +1,27 @@
-import { rejectSoon } from './reject-soon.ts';
+import type { Clock } from '../base/clock.ts';
 import { Ring, type RingMember } from './ring.ts';
+
+/**
+ * Rejects one tick later, when its caller has had time to listen. Node notes a promise that is
+ * rejected earlier as unhandled for a while, and so keeps all it refers to past the next scavenge:
+ * under overload a fifth of all garbage, and a scavenge took 12 ms instead of 0.5 (2026-11).
+ */
+export async function rejectSoon(reason: unknown): Promise<never> {
+  await undefined;
+  throw reason;
+}
+
+/** A way in that throws its refusals, as one that rejects when its caller can listen. */
+export function entering<Entry, T>(
+  way: { enter(entry?: Entry): T | Promise<T> },
+  entry: Entry | undefined,
+): T | Promise<T> {
+  try {
+    return way.enter(entry);
+  } catch (reason) {
+    return rejectSoon(reason);
+  }
+}
 
 /** Stands for the resolve function of a waiter that has had its answer. */
 function answered(): void {}
@@ -110,4 +132,12 @@ export class WaitQueue<T = void> {
       waiter.refuse(reason);
     }
   }
+}
+
+/** Resolves after `ms`; rejects as soon as the signal aborts, and leaves no timer behind. */
+export async function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
+  const waiter = new Waiter<void>(signal);
+  using _timer = clock.after(ms, () => waiter.grant());
+  await waiter.promise;
 }
