@@ -41,7 +41,7 @@ export interface HarvestBreaker extends Runner {
 
 export interface HarvestOptions<Row, Position extends Json = number> {
   readonly sink: HarvestSink<Row, Position>;
-  /** Where the leases of the sources are kept. */
+  /** Keeps the leases of the sources. */
   readonly store: Store;
   /** The rate that all sources share, a `Bucket` or a `SharedBucket`. @default no rate */
   readonly bucket?: HarvestBucket | undefined;
@@ -55,27 +55,27 @@ export interface HarvestOptions<Row, Position extends Json = number> {
   readonly mode?: 'prefix' | 'strict' | undefined;
   /** Asks for the gaps in the ledger again, before anything else. @default false */
   readonly fillsGaps?: boolean | undefined;
-  /** How many sources are harvested at once; an integer from 1. @default 64 */
+  /** The number of sources harvested at once; an integer from 1. @default 64 */
   readonly sourcesMax?: number | undefined;
-  /** How many fetches of one source are in flight; an integer from 1. @default `inFlightMax` */
+  /** The number of fetches of one source in flight; an integer from 1. @default `inFlightMax` */
   readonly pagesMax?: number | undefined;
-  /** How many fetches are in flight in all; an integer from 1. @default 1,000 */
+  /** The number of fetches in flight in all; an integer from 1. @default 1_000 */
   readonly inFlightMax?: number | undefined;
-  /** Pages asked for and not committed, of all sources together; from 1. @default 1,000 */
+  /** Pages asked for and not committed, of all sources together; from 1. @default 1_000 */
   readonly windowMax?: number | undefined;
-  /** How many pages are committed together; from 1 to `windowMax`. @default 100 or `windowMax` */
+  /** The number of pages committed together; from 1 to `windowMax`. @default 100 or `windowMax` */
   readonly batchPages?: number | undefined;
-  /** In `prefix` mode, how long a page waits for a fuller batch, in ms; from 0. @default 1,000 */
+  /** In `prefix` mode, how long a page waits for a fuller batch, in ms; from 0. @default 1_000 */
   readonly batchMsMax?: number | undefined;
-  /** How often a page, or a commit, is tried in all; an integer from 1. @default 10 */
+  /** Attempts for a page, or a commit, in all; an integer from 1. @default 10 */
   readonly attemptsMax?: number | undefined;
   /** The longest wait after the first attempt, in ms; doubles each time. From 0. @default 500 */
   readonly backoffMs?: number | undefined;
-  /** Where doubling ends, in milliseconds; from `backoffMs`. @default 30,000 or `backoffMs` */
+  /** The end of the doubling, in milliseconds; from `backoffMs`. @default 30_000 or `backoffMs` */
   readonly backoffMsMax?: number | undefined;
-  /** When a fetch, or a commit, is given up, in milliseconds; from 1. @default 30,000 */
+  /** The time for a fetch, or a commit, in milliseconds; from 1. @default 30_000 */
   readonly attemptMsMax?: number | undefined;
-  /** How many gaps the ledger of a source holds; one more ends it. From 0. @default 1,000 */
+  /** The number of gaps in a source's ledger; one more ends it. From 0. @default 1_000 */
   readonly gapsMax?: number | undefined;
   /** For how long a lease lasts without being renewed, in ms; from 30. @default 60,000 */
   readonly leaseMs?: number | undefined;
@@ -124,7 +124,7 @@ export interface HarvestStats<Position> {
   /** That, as a share of what the bucket gives out now; undefined without a bucket. */
   readonly rateShare: number | undefined;
   readonly inFlight: number;
-  /** How many fetches the limit allows in flight. */
+  /** The number of fetches that the limit allows in flight. */
   readonly limit: number;
   /** Pages asked for and not committed. */
   readonly window: number;
@@ -135,7 +135,7 @@ export interface HarvestStats<Position> {
   readonly gaps: number;
   /** Milliseconds until all is done at this rate; undefined where that cannot be known. */
   readonly etaMs: number | undefined;
-  /** Those that have begun, in that order. */
+  /** The sources that have begun, in that order. */
   readonly sources: readonly HarvestSourceStats<Position>[];
 }
 
@@ -158,7 +158,7 @@ export class Harvest<Row, Position extends Json = number> {
   #runs: HarvestRun<Row, Position>[] = [];
   /** Sources that have not ended, the one to be served next first. */
   #turns: HarvestRun<Row, Position>[] = [];
-  /** How many sources share the window. */
+  /** The number of sources that share the window. */
   #sharers = 0;
   #isRunning = false;
   #inFlight = 0;

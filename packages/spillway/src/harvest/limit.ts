@@ -26,7 +26,7 @@ export class HarvestLimit implements Limit {
   readonly #ratePerSecond: () => number;
   #size: number;
   #gradient: GradientLimit | undefined;
-  /** What began before was sent at another size, and is not read. */
+  /** Calls that began before this time were sent at another size, and are not read. */
   #epochAt = -Infinity;
   #skipped = 0;
   #insideSum = 0;
@@ -41,7 +41,7 @@ export class HarvestLimit implements Limit {
   #answers = 0;
   #last: Pick<Sample, 'endedAt' | 'inside'> | undefined;
 
-  /** What the rate is at the time, 0 if it is not known: then there is nothing to leap to. */
+  /** `ratePerSecond` gives the current rate, or 0 if it is not known: then there is no leap. */
   constructor(sizeMax: number, ratePerSecond: () => number = () => 0) {
     checkInteger('sizeMax', sizeMax, 1);
     this.sizeMax = sizeMax;
@@ -60,7 +60,7 @@ export class HarvestLimit implements Limit {
     }
   }
 
-  /** Whether it was time to leap, and it did: once, before anything else has made it grow. */
+  /** Leaps if it is time to, once, before anything else has made it grow; true if it did. */
   #leaps({ startedAt, endedAt, inside }: Sample): boolean {
     const { endedAt: since, inside: before } = this.#last ?? { endedAt: startedAt, inside: 0 };
     this.#spentMs += ((before + inside) / 2) * (endedAt - since);

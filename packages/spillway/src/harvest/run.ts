@@ -30,7 +30,7 @@ export interface HarvestOutcome<Position> {
 export interface HarvestSourceStats<Position> {
   readonly name: string;
   readonly status: HarvestStatus | 'running';
-  /** Where the next commit begins; undefined until the lease is had. */
+  /** The start of the next commit; undefined until the lease is had. */
   readonly position: Position | undefined;
   readonly inFlight: number;
   /** Pages asked for and not committed. */
@@ -46,7 +46,7 @@ export interface HarvestSourceStats<Position> {
   readonly etaMs: number | undefined;
 }
 
-/** How many probes of a page are made for each attempt that it has. */
+/** The number of probes of a page for each attempt that it has. */
 const probesPerAttempt = 10;
 
 /** The reason why a run ended. */
@@ -188,7 +188,7 @@ export class HarvestRun<Row, Position extends Json> {
     }
   }
 
-  /** Whether nothing depends on this fetch any more: one that fails after a stop was aborted. */
+  /** True when nothing depends on this fetch any more: one that fails after a stop was aborted. */
   #isOver(slot: HarvestSlot<Row, Position>): boolean {
     this.#inFlight -= 1;
     slot.copies -= 1;

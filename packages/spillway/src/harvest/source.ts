@@ -5,14 +5,14 @@ import type { Json } from '../base/json.ts';
 import { fenced } from '../shared/lease.ts';
 import type { Store, StoreChange } from '../store/store.ts';
 
-/** What one fetch asks for. */
+/** The page that one fetch asks for. */
 export interface HarvestPage<Position> {
   readonly from: Position;
   /** Where the next page begins; undefined when only the answer tells. */
   readonly to: Position | undefined;
 }
 
-/** What one fetch got. */
+/** The answer of one fetch. */
 export interface HarvestAnswer<Row, Position> {
   /** In the order of the source, each once. */
   readonly rows: readonly Row[];
@@ -37,7 +37,7 @@ export interface HarvestSource<Row, Position extends Json = number> {
    * or with `retryable: false`, is final; after any other the page is fetched again later.
    */
   fetch(page: HarvestPage<Position>, signal: AbortSignal): Promise<HarvestAnswer<Row, Position>>;
-  /** How many pages begin there or later, where that can be known. */
+  /** The number of pages that begin there or later, if that can be known. */
   pagesLeft?(position: Position): number;
 }
 
@@ -58,7 +58,7 @@ export interface RangeSourceOptions<Row> {
     signal: AbortSignal,
   ) => Promise<readonly Row[]>;
   /**
-   * What a page with too few rows means: ids to note as a gap, a failed attempt, or nothing, for a
+   * The meaning of a page with too few rows: ids to note as a gap, a failed attempt, or nothing, for a
    * source whose ids have holes. @default 'gap'
    */
   readonly short?: 'gap' | 'retry' | 'accept' | undefined;
@@ -153,7 +153,7 @@ export interface HarvestGap<Position> {
   readonly reason: string;
 }
 
-/** How far a source has been harvested: what is stored with each batch. */
+/** The progress of a source, stored with each batch. */
 export interface HarvestCheckpoint<Position> {
   readonly source: string;
   /** Every page before it is committed, or stands in `gaps`; never goes back. */
@@ -188,7 +188,7 @@ export interface HarvestFence {
   readonly fence: number;
 }
 
-/** Where the rows go. */
+/** Takes the rows. */
 export interface HarvestSink<Row, Position extends Json = number> {
   /** The checkpoint that was committed last; undefined if none was. */
   load(source: string, signal: AbortSignal): Promise<HarvestCheckpoint<Position> | undefined>;

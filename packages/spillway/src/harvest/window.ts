@@ -27,7 +27,7 @@ export interface HarvestSlot<Row, Position> {
   takenAt: number;
   /** Fetches of it in flight. */
   copies: number;
-  /** Whether it was fetched beside a fetch that took long. */
+  /** True if it was fetched beside a fetch that took long. */
   isHedged: boolean;
   /** When its answer came, or it was given up; undefined before. */
   endedAt: number | undefined;
@@ -39,14 +39,14 @@ export interface HarvestSlot<Row, Position> {
 
 /** A fetch that takes longer than this many times the mean is late. */
 const lateness = 2;
-/** How much one more fetch counts in the mean. */
+/** The weight of one more fetch in the mean. */
 const weight = 1 / 16;
 
 /** The pages of a source that are asked for and not committed, in order of delivery. */
 export class HarvestWindow<Row, Position extends Json> {
   readonly #source: HarvestSource<Row, Position>;
   readonly #slots: HarvestSlot<Row, Position>[] = [];
-  /** Those that wait to be fetched again. */
+  /** The pages that wait to be fetched again. */
   readonly #returned = new Set<HarvestSlot<Row, Position>>();
   readonly #gaps: HarvestGap<Position>[];
   /** Where the next page begins; undefined until an answer tells, and at the end. */
@@ -70,7 +70,7 @@ export class HarvestWindow<Row, Position extends Json> {
     return this.#slots.length;
   }
 
-  /** Whether there is nothing left to ask for or to commit. */
+  /** True when there is nothing left to ask for or to commit. */
   get isEmpty(): boolean {
     return this.#slots.length === 0 && !this.#hasMore;
   }
@@ -148,7 +148,7 @@ export class HarvestWindow<Row, Position extends Json> {
     this.#slots.splice(0, count);
   }
 
-  /** Whether a batch of that many would be the last for now. */
+  /** True if a batch of that many would be the last for now. */
   endsWith(count: number): boolean {
     return count === this.#slots.length && !this.#hasMore;
   }
@@ -190,7 +190,7 @@ export function nextCheckpoint<Row, Position>(
   return { ...before, position, isEnd, gaps, commits: before.commits + 1, rows, fence };
 }
 
-/** Whether the checkpoint has changed: a source at its end may be asked again and again. */
+/** Tells whether the checkpoint has changed: a source at its end may be asked again and again. */
 export function hasMoved<Position>(
   before: HarvestCheckpoint<Position>,
   next: HarvestCheckpoint<Position>,

@@ -5,7 +5,7 @@ import { checkLimitOptions, type Limit, type LimitOptions, type Sample } from '.
 const tolerance = 1.25;
 /** Latency over the baseline at which growth has faded to nothing. */
 const growthEnd = 1.15;
-/** Where the size is set when it was too large, over what Little's law asks for. */
+/** The size after it was too large, as a multiple of what Little's law asks for. */
 const headroom = 1.1;
 /** The share a probe leaves. Times `tolerance` it must stay below 1: see the class comment. */
 const probeShare = 0.7;
@@ -35,9 +35,9 @@ export interface GradientLimitStats {
   /** Baseline over latency: 1 when nothing waits, 0.5 when half of the time is waiting. */
   readonly gradient: number;
   readonly isProbing: boolean;
-  /** How often it shrank in order to measure the baseline. */
+  /** The number of times it shrank to measure the baseline. */
   readonly probes: number;
-  /** How often a drop made it smaller. */
+  /** The number of times a drop made it smaller. */
   readonly cuts: number;
 }
 

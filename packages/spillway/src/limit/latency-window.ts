@@ -7,7 +7,7 @@ const errorMax = 0.05;
 /** Work that takes no time at all is not infinitely fast. */
 const latencyMsMin = 0.001;
 
-/** What a window of samples says. */
+/** The reading of a window of samples. */
 export interface Reading {
   /** The mean of the middle half: cache hits, stragglers and two kinds of call do not sway it. */
   readonly latencyMs: number;
