@@ -30,6 +30,8 @@ const passing: readonly UnavailableReason[] = ['dns', 'server_error', 'timeout']
 /** Says why a page cannot be had; `reason` is for programs. */
 export class UnavailableArticleError extends SpillwayError {
   readonly reason: UnavailableReason;
+  /** Readers are told why their page could not be had, though the status is 502. */
+  readonly expose = true;
 
   constructor({ reason, detail }: Unavailable) {
     const fault = { code: 'ARTICLE_UNAVAILABLE', status: statuses[reason] ?? 502 };

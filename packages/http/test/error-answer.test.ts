@@ -46,6 +46,22 @@ function logger(errors: unknown[]): FastifyBaseLogger {
 }
 
 describe('errorAnswers', () => {
+  it('tells the message of a failure of the server only if the error says so', async () => {
+    const fault = { code: 'PAGE_GONE', status: 502, retryable: false };
+    await using server = await open((app) => {
+      app.get('/silent', async () => {
+        throw new SpillwayError(fault, 'db-7 refused');
+      });
+      app.get('/told', async () => {
+        throw Object.assign(new SpillwayError(fault, 'the page is gone'), { expose: true });
+      });
+    });
+    const { error: silent } = await told(await fetch(`${server.url}/silent`));
+    assert.deepEqual([silent.code, silent.message.includes('db-7')], ['PAGE_GONE', false]);
+    const { error } = await told(await fetch(`${server.url}/told`));
+    assert.deepEqual([error.code, error.message], ['PAGE_GONE', 'the page is gone']);
+  });
+
   it('keeps code, status and headers of a deliberate failure', async () => {
     await using server = await open((app) => {
       app.get('/', async () => {

@@ -63,8 +63,8 @@ interface Thrown {
 /**
  * The failure that a client is told of an error. Deliberate errors keep their code: a
  * `SpillwayError`, Fastify's own, and errors with `expose`. A message is told if it is about the
- * request (4xx); a failure of the server has one fixed sentence for each status. `bodyLimit` is
- * that of the route.
+ * request (4xx) or if the error has `expose: true`; other failures of the server have one fixed
+ * sentence for each status. `bodyLimit` is that of the route.
  */
 export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (error instanceof SpillwayError) return told(error);
@@ -101,7 +101,8 @@ export function textOf(error: unknown): string {
 
 function told(error: SpillwayError): Failure {
   const { code, status, headers } = error;
-  const isAboutRequest = status < 500 && !runtimeCodes.has(code);
+  const { expose }: Thrown = Object(error);
+  const isAboutRequest = expose === true || (status < 500 && !runtimeCodes.has(code));
   const sentence = sentences[status] ?? 'the server failed';
   const message = isAboutRequest ? error.message : sentence;
   return { code, status, message, headers, isUnexpected: false };

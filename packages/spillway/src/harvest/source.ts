@@ -58,7 +58,7 @@ export interface RangeSourceOptions<Row> {
     signal: AbortSignal,
   ) => Promise<readonly Row[]>;
   /**
-   * The meaning of a page with too few rows: ids to note as a gap, a failed attempt, or nothing, for a
+   * The meaning of a page with too few rows: a gap, a failed attempt, or nothing, for a
    * source whose ids have holes. @default 'gap'
    */
   readonly short?: 'gap' | 'retry' | 'accept' | undefined;
