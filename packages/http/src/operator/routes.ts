@@ -185,14 +185,15 @@ export class Routes {
   }
 
   /** Gives each route its lane: the one it names, or a new one that it shares with its HEAD. */
-  giveLanes(create: (name: string, created: number) => Lane): void {
+  giveLanes(create: (name: string, created: number, domain?: Domain) => Lane): void {
     const own = new Map<string, Lane>();
     for (const numbers of this.#routes) {
       const { route, method, path } = numbers;
       if (route?.config?.probe !== undefined) continue;
       const name = `${method === 'HEAD' ? 'GET' : method} ${path}`;
-      numbers.lane = route?.config?.lane ?? own.get(name) ?? create(name, own.size);
-      if (route?.config?.lane === undefined) own.set(name, numbers.lane);
+      const { lane, domain } = route?.config ?? {};
+      numbers.lane = lane ?? own.get(name) ?? create(name, own.size, domain);
+      if (lane === undefined) own.set(name, numbers.lane);
     }
   }
 

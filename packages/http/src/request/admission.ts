@@ -56,7 +56,9 @@ const promisedMax = rootLimit / 2;
 export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guard {
   const { lane: given, routes, clock } = options;
   const { limit, queueMax, deadlineMs } = ownLane;
-  const root = given ?? new Lane({ name: 'routes', limit: rootLimit, queueMax, deadlineMs, clock });
+  // It protects the process, whatever the routes call: their own lanes find what those bear.
+  const all = { fixed: rootLimit };
+  const root = given ?? new Lane({ name: 'routes', limit: all, queueMax, deadlineMs, clock });
   const byLane = new Map<Lane, LaneRequests>();
   const requestsOf = (lane: Lane): LaneRequests => {
     const known = byLane.get(lane) ?? new LaneRequests(lane, clock, routes.watch);
@@ -69,10 +71,12 @@ export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guar
     admitHandlers(route);
   });
   app.addHook('onReady', async () => {
-    routes.giveLanes((name, promised) => {
+    routes.giveLanes((name, promised, domain) => {
       // A permit of its own keeps a route open while all other routes are slow.
       const guaranteed = promised < promisedMax ? 1 : 0;
-      return new Lane({ name, limit, queueMax, deadlineMs, parent: root, guaranteed });
+      // The permits of a stream are held for as long as it flows, which says nothing of load.
+      const bound = domain === 'stream' ? { fixed: limit } : limit;
+      return new Lane({ name, limit: bound, queueMax, deadlineMs, parent: root, guaranteed });
     });
   });
   app.addHook('onClose', async () => {
