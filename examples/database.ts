@@ -9,9 +9,8 @@ interface Schema {
 }
 
 await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-example-'));
-await using database = await Database.open<Schema>({
-  url: `sqlite:${join(folder.path, 'bank.db')}`,
-});
+const url = `sqlite:${join(folder.path, 'bank.db')}`;
+await using database = await Database.open<Schema>({ url });
 const create = 'create table account (owner text primary key, cents integer check (cents >= 0))';
 await database.migrate([{ number: 1, name: 'accounts', statements: [create] }]);
 
@@ -24,19 +23,16 @@ await open('ann')
   .catch(({ code, status }) => console.log(code, status));
 
 const pay = (from: string, to: string, cents: number) =>
-  database.transaction(
-    async (tx) => {
-      const add = (owner: string, sum: number) =>
-        tx
-          .updateTable('account')
-          .set(({ eb }) => ({ cents: eb('cents', '+', sum) }))
-          .where('owner', '=', owner)
-          .execute();
-      await add(to, cents);
-      await add(from, -cents);
-    },
-    { signal: AbortSignal.timeout(5_000) },
-  );
+  database.transaction(async (tx) => {
+    const add = (owner: string, sum: number) =>
+      tx
+        .updateTable('account')
+        .set(({ eb }) => ({ cents: eb('cents', '+', sum) }))
+        .where('owner', '=', owner)
+        .execute();
+    await add(to, cents);
+    await add(from, -cents);
+  });
 
 await pay('ann', 'bob', 60);
 await pay('ann', 'cem', 60).catch(({ code }) => console.log('not enough:', code));
