@@ -34,7 +34,7 @@ function markdownRow(row: Row): string {
     row.peerName,
     spread(row.peer, row.peerRange),
     spread(row.ours, row.oursRange),
-    row.ratio.toFixed(2),
+    Number.isFinite(row.ratio) ? row.ratio.toFixed(2) : '-',
     `${row.target ?? ''}${verdict}`,
   ];
   return `| ${cells.join(' | ')} |`;
