@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { pbkdf2 as pbkdf2Callback } from 'node:crypto';
 import { basename } from 'node:path';
 import { describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import type { StoreChange } from 'spillway';
 import { VirtualScene } from './fixtures/virtual-scene.ts';
 
+const pbkdf2 = promisify(pbkdf2Callback);
 const { INGEST_SEEDS: seeds = '12' } = process.env;
 const products = { 'A-USD': 437, 'B-USD': 1_000, 'C-USD': 9, 'D-USD': 0 };
 
@@ -104,6 +107,15 @@ describe('a harvest from a market with faults', () => {
     assert.deepEqual(bare, ['1-95.g1.jsonl.zst', '1-95.g1.jsonl.zst', '1-95.g2.jsonl.zst']);
     await scene.assertComplete('A-USD', 1);
     await scene.assertComplete('A-USD', 2);
+  });
+
+  it('writes a small batch at once, also when all threads are busy with other work', async () => {
+    const busy = Array.from({ length: 4 }, () => pbkdf2('', '', 100_000, 64, 'sha512'));
+    const scene = new VirtualScene(3, { products: { 'A-USD': 95 } });
+    await scene.harvest();
+    // Virtual time runs past every deadline while a real thread is waited for.
+    assert.deepEqual([...scene.folder.writes.values()], [1]);
+    await Promise.all(busy);
   });
 
   it('that sleeps through its lease and then writes replaces no file that counts', async () => {
