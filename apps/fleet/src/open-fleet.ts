@@ -1,12 +1,4 @@
-import {
-  type Clock,
-  type Part,
-  type Random,
-  Service,
-  systemClock,
-  systemRandom,
-  wallClock,
-} from 'spillway';
+import { type Clock, type Part, type Random, Service, systemRandom, wallClock } from 'spillway';
 import {
   createServer,
   type HttpServer,
@@ -21,7 +13,6 @@ import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
 import { primaryLockPath } from './primary/claim.ts';
 import { jobs } from './primary/jobs.ts';
 import { Primary } from './primary/primary.ts';
-import { LogSearch } from './read/log-search.ts';
 import { readRoutes } from './read/read-routes.ts';
 import { StoredRuns } from './read/stored-runs.ts';
 import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
@@ -92,12 +83,11 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     const folder = options.folder ?? folderOf(options.database);
     const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
     const contributors = new Contributors({ database, primary, onFailure, clock });
-    const search = new LogSearch({ clock: systemClock });
     const world = { primary, users, storage, lanes, files, contributors };
-    const server = await openServer(options, { ...world, search, errors, clock });
+    const server = await openServer(options, { ...world, errors, clock });
     const log = lifeLog({ storage, primary, server, clock });
     const upkeep = jobs({ primary, clock, onFailure });
-    const parts = [database, files, search, primary, contributors, server, upkeep, log];
+    const parts = [database, files, primary, contributors, server, upkeep, log];
     const service = new Service({ parts, clock });
     return { service, server, ...world };
   } catch (error) {
@@ -108,7 +98,6 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
 
 interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
   readonly errors: RecentErrors;
-  readonly search: LogSearch;
   readonly clock: Clock;
 }
 
@@ -140,7 +129,7 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const { pgns, nets } = files;
   const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri, legacyUsernames };
   await server.app.register(workerApi, api);
-  const source = new StoredRuns({ primary, storage, search: parts.search });
+  const source = new StoredRuns({ primary, storage });
   await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
   const obtainNet: FleetFiles['obtainNet'] = (name, signal) => files.obtainNet(name, signal);
   const shelves = { pgns, nets, obtainNet };

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { VirtualClock } from 'spillway/testing';
-import { LogSearch } from '../src/read/log-search.ts';
 import { logWorker } from '../src/world/manage.ts';
 import { FleetSite, info } from './fixtures/fleet-site.ts';
 
@@ -69,7 +67,7 @@ describe('regular expressions in queries about the log', () => {
     assert.deepEqual(await messages({ $or: { message: { $regex: 'x' } } }), []);
   });
 
-  it('that would never end are ended, while the server goes on', async () => {
+  it('that would take a backtracking engine for ever take no time', async () => {
     const text = 'a'.repeat(60);
     await site.fleet.primary.change((fleet) => logWorker(fleet, info(), `${text}!`));
     const endless = messages({ message: { $regex: '^(a+)+$' } });
@@ -77,27 +75,5 @@ describe('regular expressions in queries about the log', () => {
     assert.equal(beat.status, 200);
     assert.deepEqual(await endless, []);
     assert.deepEqual(await messages({ message: { $regex: '^warning 7$' } }), ['warning 7']);
-  });
-
-  it('that would never end leave this thread free, for two seconds each', async () => {
-    const clock = new VirtualClock();
-    const search = new LogSearch({ clock });
-    await using _search = { [Symbol.asyncDispose]: () => search.close() };
-    const find = (pattern: string) => {
-      const pages = [[{ message: `${'a'.repeat(60)}!` }]];
-      return search.search({ message: { $regex: pattern } }, async () => pages.shift() ?? []);
-    };
-    assert.equal((await find('!$')).length, 1);
-    const endless = find('^(a+)+$');
-    let isOver = false;
-    const ended = assert.rejects(endless, { code: 'REQUEST_REFUSED' }).finally(() => {
-      isOver = true;
-    });
-    await clock.advance(1_999);
-    for (let turn = 0; turn < 100; turn += 1) await new Promise(setImmediate);
-    assert.equal(isOver, false);
-    await clock.advance(1);
-    await ended;
-    assert.equal((await find('!$')).length, 1);
   });
 });

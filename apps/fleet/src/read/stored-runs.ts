@@ -1,24 +1,18 @@
 import { fleetError } from '../errors.ts';
 import type { Primary } from '../primary/primary.ts';
 import { sprtElo } from '../statistics/sprt.ts';
-import type { ActionRow, RunRow } from '../storage/fleet-schema.ts';
+import type { RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
 import type { BadTaskRecord, RunRecord, TaskRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
-import { actionFilter, type Entry } from './action-filter.ts';
+import { searchActions } from './action-search.ts';
 import { dateText, type QueryTexts } from './answers.ts';
-import { type LogSearch, splitQuery } from './log-search.ts';
 
 export interface StoredRunsOptions {
   readonly primary: Primary;
   readonly storage: FleetStorage;
-  readonly search: LogSearch;
 }
-
-const actionsMax = 200;
-/** Entries that are searched at once. */
-const searchedMax = 500;
 
 /** Runs as they are in memory, on the primary instance; else as they are stored. */
 export class StoredRuns implements RunSource {
@@ -93,36 +87,8 @@ export class StoredRuns implements RunSource {
     return records(await rows.execute({ signal }));
   }
 
-  async actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]> {
-    const { plain, rest } = splitQuery(query);
-    if (rest === undefined) return (await this.#page(plain, actionsMax, signal)).map(entryOf);
-    let last: ActionRow | undefined;
-    const next = async () => {
-      const page = await this.#page(plain, searchedMax, signal, last);
-      last = page.at(-1) ?? last;
-      return page.map(entryOf);
-    };
-    return this.#options.search.search(rest, next, signal);
-  }
-
-  /** Entries of the log, the newest first, from what comes after `last`. */
-  async #page(
-    query: unknown,
-    limit: number,
-    signal?: AbortSignal,
-    last?: ActionRow,
-  ): Promise<ActionRow[]> {
-    let rows = this.#kysely.selectFrom('actions').selectAll().where(actionFilter(query));
-    if (last !== undefined) {
-      const { time, id } = last;
-      rows = rows.where((build) =>
-        build.or([
-          build('time', '<', time),
-          build.and([build('time', '=', time), build('id', '<', id)]),
-        ]),
-      );
-    }
-    return rows.orderBy('time', 'desc').orderBy('id', 'desc').limit(limit).execute({ signal });
+  actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]> {
+    return searchActions(this.#options.storage, query, signal);
   }
 
   get #kysely(): FleetStorage['database']['kysely'] {
@@ -138,11 +104,6 @@ export class StoredRuns implements RunSource {
 /** Read one by one, when they are written. */
 function records(rows: readonly Pick<RunRow, 'record'>[]): Iterable<RunRecord> {
   return rows.values().map(({ record }) => JSON.parse(record) as RunRecord);
-}
-
-function entryOf({ id, ...row }: ActionRow): Entry {
-  const present = Object.entries(row).filter(([, value]) => value !== null);
-  return { _id: id, ...Object.fromEntries(present) };
 }
 
 /** Which finished runs are asked for; those that were deleted never are. */
