@@ -114,7 +114,6 @@ export {
 export {
   SqliteStore,
   type SqliteStoreOptions,
-  type SqliteStoreStats,
 } from './store/sqlite-store.ts';
 export type {
   NamedRecord,

@@ -1,7 +1,7 @@
-import { checkInteger } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { jsonText } from '../base/json.ts';
+import { anything, integer, or, settle } from '../base/options.ts';
 import {
   checkStoreChanges,
   checkStoreList,
@@ -57,17 +57,21 @@ export class MemoryStore implements Store {
   #characters = 0;
   #version = 0;
   /** Store time, and the clock's time then: only the difference to the next reading counts. */
-  #time = 0;
-  #clockAt: number | undefined = undefined;
+  #time: number;
+  #clockAt: number;
   readonly #watchers = new Map<string, Set<() => void>>();
 
   constructor(options: MemoryStoreOptions = {}) {
-    const { recordsMax = 1_000_000, charactersMax = 2 ** 28 } = options;
-    checkInteger('recordsMax', recordsMax, 1);
-    checkInteger('charactersMax', charactersMax, 1);
+    const { recordsMax, charactersMax, clock } = settle('MemoryStore', options, {
+      recordsMax: or(integer(1), 1_000_000),
+      charactersMax: or(integer(1), 2 ** 28),
+      clock: or(anything, systemClock),
+    });
     this.#recordsMax = recordsMax;
     this.#charactersMax = charactersMax;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = clock;
+    this.#clockAt = clock.now();
+    this.#time = this.#clockAt;
   }
 
   get stats(): MemoryStoreStats {
@@ -78,11 +82,7 @@ export class MemoryStore implements Store {
     options.signal?.throwIfAborted();
     checkStoreNames(names);
     const now = this.#now();
-    const records = names.map((name) => {
-      const entry = this.#get(name, now);
-      return entry === undefined ? undefined : toRecord(entry);
-    });
-    return { now, records };
+    return { now, records: names.map((name) => recordOf(this.#get(name, now))) };
   }
 
   async commit(
@@ -94,22 +94,27 @@ export class MemoryStore implements Store {
     const texts = changes.map(({ value }) => (value === undefined ? undefined : jsonText(value)));
     const now = this.#now();
     for (const { name, ifVersion } of changes) {
-      const isOther = ifVersion !== undefined && this.#versionOf(name, now) !== ifVersion;
-      if (isOther) return undefined;
+      const version = this.#get(name, now)?.version ?? 0;
+      if (ifVersion !== undefined && version !== ifVersion) return undefined;
     }
     this.#purge(now, purgeLooks + changes.length);
-    this.#checkRoom(changes, texts, now);
+    if (!this.#hasRoom(changes, texts)) this.#purge(now, purgeLooksFull);
+    if (!this.#hasRoom(changes, texts)) {
+      const limits = `${this.#recordsMax} records, ${this.#charactersMax} characters`;
+      throw new SpillwayError('STORE_FULL', `the store is full (${limits}); nothing was changed`);
+    }
     this.#version += 1;
     for (const [at, { name, ttlMs, checkOnly }] of changes.entries()) {
       if (checkOnly) continue;
       this.#delete(name);
+      // Watchers are called after the commit is answered, as by a store in another process.
+      for (const changed of this.#watchers.get(name) ?? []) queueMicrotask(changed);
       const text = texts[at];
       if (text === undefined) continue;
       const expiresAt = ttlMs === undefined ? undefined : now + ttlMs;
       this.#entries.set(name, { text, version: this.#version, expiresAt });
       this.#characters += name.length + text.length;
     }
-    for (const { name, checkOnly } of changes) if (!checkOnly) this.#tell(name);
     return { now, version: this.#version };
   }
 
@@ -134,14 +139,12 @@ export class MemoryStore implements Store {
     signal?.throwIfAborted();
     const now = this.#now();
     const isAfter = (name: string) => after === undefined || byCodePoint(name, after) > 0;
-    const names = [...this.#entries.keys()].filter(
-      (name) => name.startsWith(prefix) && isAfter(name),
-    );
     const found: NamedRecord[] = [];
-    for (const name of names.sort(byCodePoint)) {
+    const names = [...this.#entries.keys()].filter((name) => name.startsWith(prefix));
+    for (const name of names.filter(isAfter).sort(byCodePoint)) {
       if (found.length === max) break;
-      const entry = this.#get(name, now);
-      if (entry !== undefined) found.push({ name, ...toRecord(entry) });
+      const record = recordOf(this.#get(name, now));
+      if (record !== undefined) found.push({ name, ...record });
     }
     return found;
   }
@@ -154,14 +157,9 @@ export class MemoryStore implements Store {
   /** A clock that jumps ahead and back again neither turns store time back nor stops it. */
   #now(): number {
     const at = this.#clock.now();
-    this.#time += this.#clockAt === undefined ? at : Math.max(0, at - this.#clockAt);
+    this.#time += Math.max(0, at - this.#clockAt);
     this.#clockAt = at;
     return this.#time;
-  }
-
-  #tell(name: string): void {
-    // Watchers are called after the commit is answered, as by a store in another process.
-    for (const changed of this.#watchers.get(name) ?? []) queueMicrotask(changed);
   }
 
   #get(name: string, now: number): Entry | undefined {
@@ -169,10 +167,6 @@ export class MemoryStore implements Store {
     if (entry?.expiresAt === undefined || entry.expiresAt > now) return entry;
     this.#delete(name);
     return undefined;
-  }
-
-  #versionOf(name: string, now: number): number {
-    return this.#get(name, now)?.version ?? 0;
   }
 
   #delete(name: string): void {
@@ -191,48 +185,31 @@ export class MemoryStore implements Store {
         this.#purgeCursor = undefined;
         return;
       }
-      const [name, { expiresAt }] = value;
-      if (expiresAt !== undefined && expiresAt <= now) this.#delete(name);
+      this.#get(value[0], now);
     }
-  }
-
-  #checkRoom(
-    changes: readonly StoreChange[],
-    texts: readonly (string | undefined)[],
-    now: number,
-  ): void {
-    if (this.#fits(changes, texts)) return;
-    this.#purge(now, purgeLooksFull);
-    if (this.#fits(changes, texts)) return;
-    const limits = `${this.#recordsMax} records, ${this.#charactersMax} characters`;
-    throw new SpillwayError('STORE_FULL', `the store is full (${limits}); nothing was changed`);
   }
 
   /** A commit that makes the store no larger always fits. */
-  #fits(changes: readonly StoreChange[], texts: readonly (string | undefined)[]): boolean {
-    let records = this.#entries.size;
-    let characters = this.#characters;
+  #hasRoom(changes: readonly StoreChange[], texts: readonly (string | undefined)[]): boolean {
+    let records = 0;
+    let characters = 0;
     for (const [at, { name, checkOnly }] of changes.entries()) {
       if (checkOnly) continue;
-      const before = this.#entries.get(name);
       const text = texts[at];
-      if (before !== undefined) {
-        records -= 1;
-        characters -= name.length + before.text.length;
-      }
-      if (text !== undefined) {
-        records += 1;
-        characters += name.length + text.length;
-      }
+      const before = this.#entries.get(name);
+      records += Number(text !== undefined) - Number(before !== undefined);
+      if (text !== undefined) characters += name.length + text.length;
+      if (before !== undefined) characters -= name.length + before.text.length;
     }
-    const recordsMax = Math.max(this.#recordsMax, this.#entries.size);
-    const charactersMax = Math.max(this.#charactersMax, this.#characters);
-    return records <= recordsMax && characters <= charactersMax;
+    const recordsLeft = Math.max(0, this.#recordsMax - this.#entries.size);
+    const charactersLeft = Math.max(0, this.#charactersMax - this.#characters);
+    return records <= recordsLeft && characters <= charactersLeft;
   }
 }
 
-function toRecord({ text, version, expiresAt }: Entry): StoredRecord {
-  return { value: JSON.parse(text), version, expiresAt };
+function recordOf(entry: Entry | undefined): StoredRecord | undefined {
+  if (entry === undefined) return undefined;
+  return { value: JSON.parse(entry.text), version: entry.version, expiresAt: entry.expiresAt };
 }
 
 /** Compares by UTF-8 bytes; JavaScript's own order differs beyond the first 65,536 characters. */

@@ -1,7 +1,7 @@
 import { check } from '../base/check.ts';
 import { jsonText } from '../base/json.ts';
 import type { CloseOptions, Part } from '../base/part.ts';
-import { SqliteFile } from '../sqlite/file.ts';
+import { SqliteFile, type SqliteFileStats } from '../sqlite/file.ts';
 import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/message.ts';
 import {
   checkStoreChanges,
@@ -106,16 +106,6 @@ export interface SqliteStoreOptions {
   readonly name?: string | undefined;
 }
 
-export interface SqliteStoreStats {
-  readonly kind: 'store';
-  /** Reads and lists that were answered. */
-  readonly reads: number;
-  /** Commits that were made. */
-  readonly commits: number;
-  /** Commits that were refused because a version was another one. */
-  readonly conflicts: number;
-}
-
 /** A store in a SQLite file, for all processes of one machine. */
 export class SqliteStore implements Store, Part {
   readonly name: string;
@@ -124,9 +114,6 @@ export class SqliteStore implements Store, Part {
   /** The latest store time that this process has seen, and the machine's clock at that moment. */
   #seen = 0;
   #seenWall = Number.MAX_SAFE_INTEGER;
-  #reads = 0;
-  #commits = 0;
-  #conflicts = 0;
 
   private constructor(file: SqliteFile, ownsFile: boolean, name: string) {
     this.#file = file;
@@ -150,13 +137,9 @@ export class SqliteStore implements Store, Part {
     }
   }
 
-  get stats(): SqliteStoreStats {
-    return {
-      kind: 'store',
-      reads: this.#reads,
-      commits: this.#commits,
-      conflicts: this.#conflicts,
-    };
+  /** The stats of the file, which the store may share with others. */
+  get stats(): SqliteFileStats {
+    return this.#file.stats;
   }
 
   async read(names: readonly string[], options: StoreCallOptions = {}): Promise<StoreReading> {
@@ -165,9 +148,9 @@ export class SqliteStore implements Store, Part {
     const rows = await this.#select(readSql, [JSON.stringify(names)], options);
     const records = names.map((_, at) => {
       const row = rows[at];
-      return row === undefined || row.version === null ? undefined : toRecord(row);
+      return row === undefined || row.version === null ? undefined : recordOf(row);
     });
-    return { now: this.#see(rows[0]), records };
+    return { now: Number(rows[0]?.now), records };
   }
 
   async commit(
@@ -176,7 +159,12 @@ export class SqliteStore implements Store, Part {
   ): Promise<StoreCommit | undefined> {
     options.signal?.throwIfAborted();
     checkStoreChanges(changes);
-    const text = JSON.stringify(changes.map(toWire));
+    // Parts that are undefined are absent from the JSON, and null in SQL.
+    const wire = changes.map(({ name, ifVersion, value, ttlMs, checkOnly }) => {
+      const text = value === undefined ? undefined : jsonText(value);
+      return { name, ifVersion, text, ttlMs, checkOnly: checkOnly || undefined };
+    });
+    const text = JSON.stringify(wire);
     const statements = [
       { sql: checkSql, parameters: [this.#seen, this.#seenWall, text] },
       { sql: changeSql, parameters: [text] },
@@ -184,12 +172,8 @@ export class SqliteStore implements Store, Part {
     ];
     const [checked] = await this.#file.write(statements, options);
     const row = checked?.rows[0];
-    if (row === undefined) {
-      this.#conflicts += 1;
-      return undefined;
-    }
-    this.#commits += 1;
-    return { now: this.#see(row), version: Number(row.version) };
+    this.#see(row);
+    return row && { now: Number(row.now), version: Number(row.version) };
   }
 
   async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
@@ -199,8 +183,7 @@ export class SqliteStore implements Store, Part {
     // No byte of UTF-8 is 0xff, so this is greater than every name that begins with the prefix.
     const end = Buffer.concat([Buffer.from(prefix), Buffer.of(0xff)]);
     const rows = await this.#select(listSql, [prefix, end, max, after], options);
-    this.#see(rows[0]);
-    return rows.map((row) => ({ name: String(row.name), ...toRecord(row) }));
+    return rows.map((row) => ({ name: String(row.name), ...recordOf(row) }));
   }
 
   get ready(): boolean {
@@ -212,8 +195,8 @@ export class SqliteStore implements Store, Part {
     if (this.#ownsFile) await this.#file.close(options);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #select(
@@ -223,18 +206,15 @@ export class SqliteStore implements Store, Part {
   ): Promise<readonly Row[]> {
     const statement = { sql, parameters: [this.#seen, this.#seenWall, ...parameters] };
     const { rows } = await this.#file.read(statement, options);
-    this.#reads += 1;
+    this.#see(rows[0]);
     return rows;
   }
 
-  #see(row: Row | undefined): number {
-    const now = Number(row?.now ?? 0);
-    // Answers may overtake each other: an older one tells nothing new.
-    if (now >= this.#seen) {
-      this.#seen = now;
-      this.#seenWall = Number(row?.wall ?? this.#seenWall);
-    }
-    return Number(row?.now);
+  /** Answers may overtake each other: an older one tells nothing new. */
+  #see(row: Row | undefined): void {
+    if (row === undefined || Number(row.now) < this.#seen) return;
+    this.#seen = Number(row.now);
+    this.#seenWall = Number(row.wall);
   }
 }
 
@@ -247,13 +227,7 @@ async function migrate(file: SqliteFile): Promise<void> {
   });
 }
 
-/** A change as JSON: parts that are undefined are absent from it, and null in SQL. */
-function toWire({ name, ifVersion, value, ttlMs, checkOnly }: StoreChange): object {
-  const text = value === undefined ? undefined : jsonText(value);
-  return { name, ifVersion, text, ttlMs, checkOnly: checkOnly || undefined };
-}
-
-function toRecord(row: Row): StoredRecord {
+function recordOf(row: Row): StoredRecord {
   return {
     value: JSON.parse(String(row.value)),
     version: Number(row.version),

@@ -93,16 +93,17 @@ const ttlMsMax = 2 ** 48;
 /** Refuses names that not every store can hold. */
 export function checkStoreNames(names: readonly string[]): void {
   check(Array.isArray(names) && names.length <= namesMax, 'names', `at most ${namesMax}`, names);
-  for (const name of names) checkName(name);
+  names.forEach(checkName);
 }
 
 /** Refuses the arguments of {@link Store.list} that not every store can answer. */
 export function checkStoreList(prefix: string, options: StoreListOptions): void {
   const isOptions = typeof options === 'object' && options !== null;
   check(isOptions, 'options', 'an object with `max`', options);
+  const { max, after } = options;
   if (prefix !== '') checkName(prefix);
-  checkInteger('max', options.max, 1, namesMax);
-  if (options.after !== undefined) checkName(options.after);
+  checkInteger('max', max, 1, namesMax);
+  if (after !== undefined) checkName(after);
 }
 
 /** Refuses commits that mean nothing, or that not every store can make. */
