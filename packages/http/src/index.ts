@@ -1,15 +1,9 @@
 export { addressKey } from './base/address-key.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './base/errors.ts';
-export { Panel, type Reading, type Watched } from './base/panel.ts';
 export { formFields, forms } from './body/forms.ts';
 export { buildValidator } from './body/schema.ts';
-export { type Failure, failureOf } from './failure/failure.ts';
-export { failurePage, wantsPage } from './failure/failure-page.ts';
-export {
-  type RecentError,
-  RecentErrors,
-  type RecentErrorsOptions,
-} from './failure/recent-errors.ts';
+export { type Failure, failureOf, wantsPage } from './failure/failure.ts';
+export { type RecentError, RecentErrors } from './failure/recent-errors.ts';
 export { type Download, download } from './file/download.ts';
 export { type AssetsOptions, assets, fileDownload, pathInside } from './file/files.ts';
 export type { Piece, PieceSource } from './file/pieces.ts';
@@ -39,6 +33,7 @@ export {
   type OperatorSources,
   type ShownConfig,
 } from './operator/operator.ts';
+export { Panel, type Reading, type Watched } from './operator/panel.ts';
 export type { ProcessFigures } from './operator/process.ts';
 export { type Domain, type RouteStats, Routes } from './operator/routes.ts';
 export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './page/html.ts';
@@ -50,18 +45,10 @@ export {
   type Frozen,
   State,
   type StateChange,
-  type StateDocumentOptions,
+  type StateOptions,
   type StateStats,
-  type StateStoreOptions,
 } from './page/state.ts';
-export type { Plugin } from './plugin/contract.ts';
-export {
-  type PluginHook,
-  PluginHost,
-  type PluginHostOptions,
-  type PluginSnapshot,
-  type PluginState,
-} from './plugin/host.ts';
+export { type FailOpenOptions, failOpen } from './plugin/fail-open.ts';
 export { type RateGuardOptions, rateGuard } from './rate/guard.ts';
 export type { RateKeyPart, UserOf } from './rate/key.ts';
 export {

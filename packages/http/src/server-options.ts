@@ -6,7 +6,6 @@ import type { RecentErrors } from './failure/recent-errors.ts';
 import type { IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { OperatorOptions } from './operator/operator.ts';
 import type { LiveOptions } from './page/live.ts';
-import type { Plugin } from './plugin/contract.ts';
 import type { RateGuardOptions } from './rate/guard.ts';
 import type { BlockedUsersOptions } from './session/blocked.ts';
 import type { CsrfOptions } from './session/csrf.ts';
@@ -49,8 +48,6 @@ export interface ServerOptions {
   readonly hub?: WebSocketHub | undefined;
   /** Live pages, within these limits. @default none */
   readonly live?: LiveOptions | undefined;
-  /** Plugins with routes of their own; their `after` decides the order. @default none */
-  readonly plugins?: readonly Plugin[] | undefined;
   /** Longest body of a route without a `bodyLimit`, in bytes, from 1. @default 1_048_576 */
   readonly bodyBytesMax?: number | undefined;
   /** Media types of bodies that routes take. @default JSON, forms, multipart and plain text */

@@ -18,7 +18,6 @@ import { Routes } from './operator/routes.ts';
 import { kitAssets } from './page/kit/assets.ts';
 import { live } from './page/live.ts';
 import { pages } from './page/page.ts';
-import { PluginHost } from './plugin/host.ts';
 import { limitRates } from './rate/guard.ts';
 import type { UserOf } from './rate/key.ts';
 import { laneGuard } from './request/admission.ts';
@@ -123,10 +122,9 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   const limits = checkServerOptions(options);
   const { clock = systemClock, loopMsMax = 1, log } = options;
   const { errors = new RecentErrors({ clock }) } = options;
-  const host = new PluginHost({ plugins: options.plugins ?? [], clock });
   const routes = new Routes(clock, loopMsMax);
   const headers = new Headers(options.contentSecurityPolicy);
-  const operator = new Operator(options.operator ?? {}, { routes, errors, plugins: host, clock });
+  const operator = new Operator(options.operator ?? {}, { routes, errors, clock });
   let failures: Failures | undefined;
   const onFrameworkError = (error: unknown, reply: FastifyReply): void => {
     // No hooks run for these, such as those for an address that cannot be decoded.
@@ -183,7 +181,6 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   await app.register(kitAssets);
   if (options.live !== undefined) await app.register(live, { clock, ...options.live });
   if (options.hub !== undefined) await app.register(options.hub.plugin);
-  await app.register(host.plugin);
   answerUnrouted(app);
   return new HttpServer(app, { operator, connections, options });
 }

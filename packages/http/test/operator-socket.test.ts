@@ -13,7 +13,7 @@ import { ask } from './ask.ts';
 import { until } from './fixtures/wire.ts';
 
 const token = 'correct-horse-battery-staple';
-const secrets = ['metrics', 'stats', 'stats/stream', 'errors', 'routes', 'config', 'plugins', ''];
+const secrets = ['metrics', 'stats', 'stats/stream', 'errors', 'routes', 'config', ''];
 
 async function temporaryFolder(stack: AsyncDisposableStack): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'operator-'));

@@ -5,7 +5,7 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { Document, MemoryStore, SqliteStore } from 'spillway';
+import { MemoryStore, SqliteStore } from 'spillway';
 import { FaultyStore, VirtualClock } from 'spillway/testing';
 import { State } from 'spillway-http';
 
@@ -162,75 +162,42 @@ describe('a State in a store', () => {
   });
 });
 
-describe('a State in a document', () => {
-  it('does not go back to what was read while it was changed', async () => {
-    let value = 1;
-    const reads: (() => void)[] = [];
-    const slow = {
-      read: () => {
-        const read = value;
-        return new Promise<number>((resolve) => reads.push(() => resolve(read)));
-      },
-      transaction: async (change: (draft: number) => number) => {
-        value = change(value);
-        return value;
-      },
-    } as unknown as Document<number>;
-    const clock = new VirtualClock();
-    const opening = State.open({ document: slow, clock });
-    reads.shift()?.();
-    await using state = await opening;
-    const refreshed = state.refresh();
-    await state.update(() => 2);
-    reads.shift()?.();
-    await refreshed;
-    assert.deepEqual([state.value, state.version], [2, 2]);
+describe('a State in a store that many processes change', () => {
+  it('loses no update, and is told of the last one', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-state-'));
+    const path = join(folder.path, 'state');
+    const initial = { sum: 0 };
+    await using store = await SqliteStore.open({ path });
+    const open = () => State.open({ store, name: 'sum', initial, pollMs: 10 });
+    await using state = await open();
+    const seen: number[] = [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    using _seen = state.subscribe(() => {
+      seen.push(state.value.sum);
+      if (state.value.sum === 150) resolve();
+    });
+    const program = join(import.meta.dirname, 'fixtures', 'state-child.ts');
+    const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+    const children = [1, 2].map(() => {
+      const args = [program, path, '50'];
+      return once(spawn(process.execPath, args, { env, stdio: 'inherit' }), 'close');
+    });
+    const own = Array.from({ length: 50 }, () => {
+      return state.update((draft) => {
+        draft.sum += 1;
+      });
+    });
+    await Promise.all(own);
+    assert.deepEqual(await Promise.all(children), [
+      [0, null],
+      [0, null],
+    ]);
+    await promise;
+    assert.deepEqual(
+      seen,
+      seen.toSorted((a, b) => a - b),
+    );
+    await using again = await open();
+    assert.deepEqual(again.value, { sum: 150 });
   });
 });
-
-for (const kind of ['document', 'store'] as const) {
-  describe(`a State in a ${kind} that many processes change`, () => {
-    it('loses no update, and is told of the last one', async () => {
-      await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-state-'));
-      const path = join(folder.path, 'state');
-      const initial = { sum: 0 };
-      await using document =
-        kind === 'document' ? await Document.open({ path, initial }) : undefined;
-      await using store = kind === 'store' ? await SqliteStore.open({ path }) : undefined;
-      const open = () => {
-        if (document !== undefined) return State.open({ document, pollMs: 10 });
-        return State.open({ store: store as SqliteStore, name: 'sum', initial, pollMs: 10 });
-      };
-      await using state = await open();
-      const seen: number[] = [];
-      const { promise, resolve } = Promise.withResolvers<void>();
-      using _seen = state.subscribe(() => {
-        seen.push(state.value.sum);
-        if (state.value.sum === 150) resolve();
-      });
-      const program = join(import.meta.dirname, 'fixtures', 'state-child.ts');
-      const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-      const children = [1, 2].map(() => {
-        const args = [program, kind, path, '50'];
-        return once(spawn(process.execPath, args, { env, stdio: 'inherit' }), 'close');
-      });
-      const own = Array.from({ length: 50 }, () => {
-        return state.update((draft) => {
-          draft.sum += 1;
-        });
-      });
-      await Promise.all(own);
-      assert.deepEqual(await Promise.all(children), [
-        [0, null],
-        [0, null],
-      ]);
-      await promise;
-      assert.deepEqual(
-        seen,
-        seen.toSorted((a, b) => a - b),
-      );
-      await using again = await open();
-      assert.deepEqual(again.value, { sum: 150 });
-    });
-  });
-}

@@ -1,23 +1,23 @@
 import { Readable } from 'node:stream';
+import type { Clock } from 'spillway';
 
 /** A comment line: it shows a client of server-sent events that the connection is alive. */
 const signOfLife = ':\n\n';
+
+/** Gives the newest event that a reader has not seen, or undefined when there is none. */
+type Next = () => string | undefined;
 
 /**
  * A stream of server-sent events whose reader skips to the newest state. Nothing is made before
  * the connection can take it, so that a slow reader misses states and costs no memory.
  */
 export class NewestStream extends Readable {
-  readonly #next: () => string | undefined;
+  readonly #next: Next;
   readonly #missedMax: number;
   #isWanted = false;
   #missed = 0;
 
-  /**
-   * `next` gives the newest event that this reader has not seen, or undefined when there is none. A
-   * reader that takes nothing for `missedMax` beats in a row is cut off.
-   */
-  constructor(next: () => string | undefined, missedMax: number) {
+  constructor(next: Next, missedMax: number) {
     // With a mark of 0 nothing is asked for while the connection is full.
     super({ highWaterMark: 0 });
     this.#next = next;
@@ -42,11 +42,6 @@ export class NewestStream extends Readable {
     if (this.#missed >= this.#missedMax) this.destroy();
   }
 
-  /** Ends the stream, so that its reader can connect to another instance. */
-  end(): void {
-    this.push(null);
-  }
-
   override _read(): void {
     this.#isWanted = true;
     this.#missed = 0;
@@ -56,5 +51,59 @@ export class NewestStream extends Readable {
   #send(event: string): void {
     this.#isWanted = false;
     this.push(event);
+  }
+}
+
+interface NewestStreamsOptions {
+  readonly clock: Clock;
+  readonly beatMs: number;
+  /** A reader that takes nothing for this many beats in a row is cut off. */
+  readonly missedMax: number;
+  /** Called before each beat. */
+  readonly onBeat?: () => void;
+}
+
+/** The open streams of one source: one timer beats all of them, while there is one. */
+export class NewestStreams {
+  readonly #options: NewestStreamsOptions;
+  readonly #open = new Set<NewestStream>();
+  #timer: Disposable | undefined;
+
+  constructor(options: NewestStreamsOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  open(next: Next): NewestStream {
+    const stream = new NewestStream(next, this.#options.missedMax);
+    this.#open.add(stream);
+    stream.once('close', () => {
+      this.#open.delete(stream);
+      if (this.#open.size === 0) this.#stop();
+    });
+    if (this.#timer === undefined) this.#arm();
+    return stream;
+  }
+
+  /** Ends all streams, so that their readers can connect to another instance. */
+  close(): void {
+    this.#stop();
+    for (const stream of [...this.#open]) stream.push(null);
+  }
+
+  #arm(): void {
+    this.#timer = this.#options.clock.after(this.#options.beatMs, () => {
+      this.#arm();
+      this.#options.onBeat?.();
+      for (const stream of [...this.#open]) stream.beat();
+    });
+  }
+
+  #stop(): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
   }
 }

@@ -9,9 +9,14 @@ export function plain(value: unknown, depth = 0): unknown {
   if (typeof value === 'function') return '[function]';
   if (typeof value !== 'object' || value === null) return value;
   if (depth >= depthMax) return '[deeper]';
-  if (value instanceof Error) return plainError(value);
+  if (value instanceof Error) {
+    const { name, code, message } = value as Error & { readonly code?: unknown };
+    return code === undefined ? { name, message } : { name, code, message };
+  }
   if (Array.isArray(value)) return value.map((item) => plain(item, depth + 1));
-  if (!isPlainObject(value)) return `[${value.constructor?.name ?? 'object'}]`;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isLiteral = prototype === Object.prototype || prototype === null;
+  if (!isLiteral) return `[${value.constructor?.name ?? 'object'}]`;
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [key, plain(item, depth + 1)]),
   );
@@ -19,15 +24,4 @@ export function plain(value: unknown, depth = 0): unknown {
 
 export function isStream(value: unknown): value is Readable {
   return typeof (value as { pipe?: unknown } | null | undefined)?.pipe === 'function';
-}
-
-/** True if it is an object literal, and no instance of a class. */
-export function isPlainObject(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
-
-function plainError(error: Error & { readonly code?: unknown }): object {
-  const { name, code, message } = error;
-  return code === undefined ? { name, message } : { name, code, message };
 }

@@ -1,10 +1,10 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply } from 'fastify';
 import { SpillwayError, wallClock } from 'spillway';
 import type { Routes } from '../operator/routes.ts';
+import { errorPage } from '../page/kit/error-page.ts';
 import type { Headers } from '../request/headers.ts';
 import { refuseBody } from '../request/unread-body.ts';
-import { type Failure, failureOf, textOf } from './failure.ts';
-import { failurePage, wantsPage } from './failure-page.ts';
+import { type Failure, failureOf, textOf, wantsPage } from './failure.ts';
 import type { RecentErrors } from './recent-errors.ts';
 
 declare module 'fastify' {
@@ -17,15 +17,8 @@ declare module 'fastify' {
     /** Its hooks have begun to run. */
     isSending: boolean;
     /** The answer to give if all goes wrong. */
-    failure: ToldFailure | null;
+    failure: { readonly status: number; readonly type: string; readonly body: string } | null;
   }
-}
-
-/** A failure, ready to be sent. */
-interface ToldFailure {
-  readonly status: number;
-  readonly type: string;
-  readonly body: string;
 }
 
 export interface FailuresOptions {
@@ -77,7 +70,7 @@ export class Failures {
     // A serializer that a handler has set might not take a text.
     reply.serializer(String);
     const isPage = wantsPage(request.headers.accept);
-    const body = isPage ? failurePage(failure, request) : bodyOf(failure, request.id);
+    const body = isPage ? pageOf(failure, reply) : bodyOf(failure, request.id);
     reply.failure = { status: failure.status, type: isPage ? pageType : jsonType, body };
     reply.type(reply.failure.type).send(body);
   }
@@ -160,6 +153,13 @@ function stackOf(error: unknown): string {
   const { stack, cause }: { stack?: unknown; cause?: unknown } = Object(error);
   const own = typeof stack === 'string' ? stack : textOf(error);
   return cause === undefined ? own : `${own}\ncaused by ${stackOf(cause)}`;
+}
+
+/** A page for a person; a request that only reads is tried again by the page itself. */
+function pageOf({ code, status, message: detail, headers }: Failure, { request }: FastifyReply) {
+  const seconds = Number(headers['retry-after']);
+  const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
+  return String(errorPage({ status, code, detail, requestId: request.id, retrySeconds }));
 }
 
 function bodyOf({ code, message, field }: Failure, id: string): string {

@@ -18,13 +18,11 @@ export interface Failure {
 
 /** Codes of ours for those of Fastify. */
 const codes: Readonly<Record<string, HttpErrorCode>> = {
-  FST_ERR_BAD_URL: 'REQUEST_INVALID',
   FST_ERR_CTP_BODY_TOO_LARGE: 'BODY_TOO_LARGE',
   FST_ERR_CTP_EMPTY_JSON_BODY: 'BODY_INVALID',
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'BODY_INVALID',
   FST_ERR_CTP_INVALID_JSON_BODY: 'BODY_INVALID',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'BODY_TYPE',
-  FST_ERR_MAX_PARAM_LENGTH: 'REQUEST_INVALID',
   FST_ERR_NOT_FOUND: 'NOT_FOUND',
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'BODY_TYPE',
 };
@@ -33,7 +31,6 @@ const codes: Readonly<Record<string, HttpErrorCode>> = {
 const sentences: Readonly<Record<number, string>> = {
   409: 'the request conflicts with what is there',
   429: 'there are too many requests: try again later',
-  500: 'the server failed',
   502: 'a service behind this one failed',
   503: 'the server cannot do this now: try again later',
   504: 'the server could not answer in time',
@@ -43,12 +40,6 @@ const sentences: Readonly<Record<number, string>> = {
 /** Messages of the runtime name lanes, addresses, files and columns, whatever their status. */
 const runtimeCodes: ReadonlySet<string> = new Set(errorCodes);
 
-interface BrokenRule {
-  readonly instancePath?: string;
-  readonly message?: string;
-  readonly params?: Readonly<Record<string, unknown>>;
-}
-
 /** The properties that an error of any library may have. */
 interface Thrown {
   readonly code?: unknown;
@@ -56,7 +47,11 @@ interface Thrown {
   readonly statusCode?: unknown;
   readonly status?: unknown;
   readonly expose?: unknown;
-  readonly validation?: readonly BrokenRule[];
+  readonly validation?: readonly {
+    readonly instancePath?: string;
+    readonly message?: string;
+    readonly params?: Readonly<Record<string, unknown>>;
+  }[];
   readonly validationContext?: string;
 }
 
@@ -70,27 +65,23 @@ export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (error instanceof SpillwayError) return told(error);
   const thrown: Thrown = Object(error);
   if (Array.isArray(thrown.validation)) return brokenRule(thrown);
-  const { code } = thrown;
+  const text = textOf(error);
+  const code = String(thrown.code ?? '');
   const status = Number(thrown.statusCode ?? thrown.status);
-  const name = typeof code === 'string' ? code : '';
-  const known = Object.hasOwn(codes, name) ? codes[name] : undefined;
+  const isClients = status >= 400 && status < 500;
+  const isFastifys = code.startsWith('FST_') && isClients;
+  const known = (Object.hasOwn(codes, code) && codes[code]) || (isFastifys && 'REQUEST_INVALID');
   if (known === 'BODY_TOO_LARGE' && bodyLimit !== undefined) {
     return told(httpError(known, `the body may have ${bodyLimit} bytes at most`));
   }
-  if (known !== undefined) return told(httpError(known, textOf(error)));
-  const isClients = status >= 400 && status < 500;
-  if (isClients && name.startsWith('FST_'))
-    return told(httpError('REQUEST_INVALID', textOf(error)));
+  if (known) return told(httpError(known, text));
   if (isClients && thrown.expose === true) {
-    const message = textOf(error);
-    const told = { code: name || 'REQUEST_INVALID', status, message, headers: {} };
-    return { ...told, isUnexpected: false };
+    const own = { code: code || 'REQUEST_INVALID', status, message: text, headers: {} };
+    return { ...own, isUnexpected: false };
   }
-  if (isNetworkError(error)) {
-    const upstream = isTimeout(error) ? 'UPSTREAM_SLOW' : 'UPSTREAM_UNREACHABLE';
-    return { ...told(httpError(upstream, textOf(error))), isUnexpected: true };
-  }
-  return { ...told(httpError('UNEXPECTED', textOf(error))), isUnexpected: true };
+  const upstream = isTimeout(error) ? 'UPSTREAM_SLOW' : 'UPSTREAM_UNREACHABLE';
+  const failed = isNetworkError(error) ? upstream : 'UNEXPECTED';
+  return { ...told(httpError(failed, text)), isUnexpected: true };
 }
 
 /** The message of an error of any make, for the log and the operator. */
@@ -99,23 +90,39 @@ export function textOf(error: unknown): string {
   return typeof message === 'string' ? message : inspect(error);
 }
 
+/** True if the client wants a page: it names HTML and prefers nothing else to it. */
+export function wantsPage(accept: string | undefined): boolean {
+  if (accept === undefined) return false;
+  const liking = preference(accept, 'text/html');
+  return liking > 0 && liking >= preference(accept, 'application/json');
+}
+
+function preference(accept: string, type: string): number {
+  for (const part of accept.split(',')) {
+    const [name, ...parameters] = part.split(';').map((text) => text.trim().toLowerCase());
+    if (name !== type) continue;
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    return weight === undefined ? 1 : Number(weight.slice(2));
+  }
+  return 0;
+}
+
 function told(error: SpillwayError): Failure {
   const { code, status, headers } = error;
   const { expose }: Thrown = Object(error);
   const isAboutRequest = expose === true || (status < 500 && !runtimeCodes.has(code));
-  const sentence = sentences[status] ?? 'the server failed';
-  const message = isAboutRequest ? error.message : sentence;
+  const message = isAboutRequest ? error.message : (sentences[status] ?? 'the server failed');
   return { code, status, message, headers, isUnexpected: false };
 }
 
 function brokenRule({ validation = [], validationContext = 'body' }: Thrown): Failure {
-  const [rule] = validation;
-  const { missingProperty, additionalProperty, unevaluatedProperty } = rule?.params ?? {};
-  const steps = (rule?.instancePath ?? '').split('/').slice(1);
+  const { params = {}, instancePath = '', message = 'is invalid' } = validation[0] ?? {};
+  const { missingProperty, additionalProperty, unevaluatedProperty } = params;
+  const steps = instancePath.split('/').slice(1);
   const names = steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
   const last = missingProperty ?? additionalProperty ?? unevaluatedProperty;
   if (typeof last === 'string') names.push(last);
   const field = [validationContext, ...names].join('.');
-  const why = typeof missingProperty === 'string' ? 'is missing' : rule?.message;
-  return { ...told(httpError('INPUT_INVALID', `${field}: ${why ?? 'is invalid'}`)), field };
+  const why = typeof missingProperty === 'string' ? 'is missing' : message;
+  return { ...told(httpError('INPUT_INVALID', `${field}: ${why}`)), field };
 }

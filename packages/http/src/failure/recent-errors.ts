@@ -1,12 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { type Clock, systemClock } from 'spillway';
-import { checkInteger } from 'spillway/internal';
-
-export interface RecentErrorsOptions {
-  /** Failures that are kept; the oldest goes first. An integer from 1. @default 200 */
-  readonly errorsMax?: number | undefined;
-  readonly clock?: Clock | undefined;
-}
+import { BoundedMap, type Clock, systemClock } from 'spillway';
 
 /** One failure, as the operator sees it. */
 export interface RecentError {
@@ -25,22 +18,17 @@ export interface RecentError {
   readonly count: number;
 }
 
-/** Characters of a message that are kept. */
+const countMax = 200;
 const messageLengthMax = 1_000;
 const stackLengthMax = 4_000;
 
-/** The last failures of a server, in bounded memory. */
+/** The last 200 failures of a server; the oldest goes first. */
 export class RecentErrors {
-  readonly #errorsMax: number;
   readonly #clock: Clock;
-  /** Failures in the order of their last occurrence, the oldest first. */
-  readonly #errors = new Map<string, RecentError>();
+  readonly #errors = new BoundedMap<string, RecentError>({ countMax, first: 'oldest' });
   #total = 0;
 
-  constructor(options: RecentErrorsOptions = {}) {
-    const { errorsMax = 200, clock = systemClock } = options;
-    checkInteger('errorsMax', errorsMax, 1);
-    this.#errorsMax = errorsMax;
+  constructor({ clock = systemClock }: { readonly clock?: Clock | undefined } = {}) {
     this.#clock = clock;
   }
 
@@ -50,21 +38,17 @@ export class RecentErrors {
 
   /** Newest first. */
   list(): RecentError[] {
-    return [...this.#errors.values()].toReversed();
+    return [...this.#errors].map(([, error]) => error).toReversed();
   }
 
   add(error: Omit<RecentError, 'at' | 'count'>): void {
     this.#total += 1;
     // A burst of refusals must not wash out the one failure that explains it.
     const key = error.id ?? `${error.code} ${error.route}`;
-    const count = (this.#errors.get(key)?.count ?? 0) + 1;
+    const count = (this.#errors.peek(key)?.count ?? 0) + 1;
     const at = Math.round(performance.timeOrigin + this.#clock.now());
-    this.#errors.delete(key);
     const message = error.message.slice(0, messageLengthMax);
     const stack = error.stack?.slice(0, stackLengthMax);
     this.#errors.set(key, { ...error, message, stack, at, count });
-    if (this.#errors.size <= this.#errorsMax) return;
-    const [oldest = ''] = this.#errors.keys();
-    this.#errors.delete(oldest);
   }
 }

@@ -13,8 +13,8 @@ import type {
   SharedBucketStats,
   SqliteFileStats,
 } from 'spillway';
-import type { Reading } from '../base/panel.ts';
 import type { MetricFamily, MetricSample } from './exposition.ts';
+import type { Reading } from './panel.ts';
 
 /** The stats of each kind of part that counts something. */
 interface Counting {

@@ -4,12 +4,12 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { type Clock, type Lane, Service, systemClock } from 'spillway';
 import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import { NewestStream } from '../base/newest-stream.ts';
-import { Panel, type Watched } from '../base/panel.ts';
+import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { plain } from '../base/plain.ts';
 import { exposition, expositionType } from './exposition.ts';
 import { listen, SocketListener, shut } from './listen.ts';
 import { partMetrics } from './metrics.ts';
+import { Panel } from './panel.ts';
 import { ProcessStats, processMetrics } from './process.ts';
 import type { Routes } from './routes.ts';
 
@@ -50,7 +50,6 @@ export interface OperatorRemote {
 export interface OperatorSources {
   readonly routes: Routes;
   readonly errors: { list(): readonly unknown[] };
-  readonly plugins: Watched;
   readonly clock?: Clock | undefined;
 }
 
@@ -66,7 +65,6 @@ const endpoints = {
   routes: 'each route with its lane, domain and rate',
   errors: 'the last failures',
   config: 'the configuration, as far as it may be seen',
-  plugins: 'the plugins, and what failed',
 } as const;
 
 /**
@@ -80,20 +78,32 @@ export class Operator {
   readonly #options: OperatorOptions;
   readonly #sources: OperatorSources;
   readonly #process: ProcessStats;
-  readonly #stream: StatsStream;
+  readonly #streams: NewestStreams;
+  readonly #streamsMax: number;
+  /** Number of the stream's state; its text is made when the first reader can take it. */
+  #beat = 0;
+  #event: string | undefined;
   #socket: SocketListener | undefined;
   #remote: Server | undefined;
 
   constructor(options: OperatorOptions, sources: OperatorSources) {
     const { clock = systemClock } = sources;
-    const { panel = new Panel(), remote } = options;
+    const { panel = new Panel(), remote, streamMs = 1_000, streamsMax = 16 } = options;
+    checkNumber('streamMs', streamMs, 10, 60_000);
+    checkInteger('streamsMax', streamsMax, 0, 1_000);
     const { length = 16 } = remote?.token ?? '1234567890123456';
     check(length >= 16 && length <= 1024, 'token', 'a word of 16 to 1024 characters', length);
     this.panel = panel;
     this.#options = options;
     this.#sources = sources;
     this.#process = new ProcessStats(clock);
-    this.#stream = new StatsStream(() => this.#state(), clock, options);
+    this.#streamsMax = streamsMax;
+    this.#streams = new NewestStreams({
+      clock,
+      beatMs: streamMs,
+      missedMax,
+      onBeat: () => this.#nextState(),
+    });
     this.app = fastify({ forceCloseConnections: true });
     this.#declare();
   }
@@ -131,7 +141,7 @@ export class Operator {
   }
 
   async close(): Promise<void> {
-    this.#stream.close();
+    this.#streams.close();
     await this.#socket?.close();
     if (this.#remote !== undefined) await shut(this.#remote);
     await this.app.close();
@@ -143,16 +153,36 @@ export class Operator {
     return { process: this.#process.stats, parts, routes: this.#sources.routes.stats };
   }
 
+  /** A stream that begins with the state of now. */
+  #openStream(): NewestStream {
+    if (this.#streams.size >= this.#streamsMax) {
+      const message = `${this.#streamsMax} streams are open already`;
+      throw httpError('SOCKETS_FULL', message, { retryAfterMs: 10_000 });
+    }
+    if (this.#streams.size === 0) this.#nextState();
+    let seen = -1;
+    return this.#streams.open(() => {
+      if (seen === this.#beat) return undefined;
+      seen = this.#beat;
+      this.#event ??= `data: ${JSON.stringify(this.#state())}\n\n`;
+      return this.#event;
+    });
+  }
+
+  #nextState(): void {
+    this.#beat += 1;
+    this.#event = undefined;
+  }
+
   /** Lanes inside of others are shown with them. */
   #watchLane(lane: Lane): void {
     if (lane.parent !== undefined) this.#watchLane(lane.parent);
-    else if (!this.panel.shows(lane) && !this.panel.has(lane.name))
-      this.panel.watch(lane.name, lane);
+    else this.panel.add(lane.name, lane);
   }
 
   #declare(): void {
     const { app } = this;
-    const { routes, errors, plugins } = this.#sources;
+    const { routes, errors } = this.#sources;
     app.addHook('onSend', async (_request, reply) => {
       reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
     });
@@ -172,7 +202,6 @@ export class Operator {
     get('errors', () => plain(errors.list()));
     get('routes', () => routes.stats);
     get('config', () => shownConfig(this.#options.config));
-    get('plugins', () => plain(plugins.stats));
     app.get('/-/ready', async (_request, reply) => {
       const { unready } = this;
       const ready = unready.length === 0;
@@ -185,7 +214,7 @@ export class Operator {
     });
     // Without the HEAD route that Fastify would add: its stream would never be read.
     app.get('/-/stats/stream', { exposeHeadRoute: false }, async (_request, reply) =>
-      reply.type('text/event-stream').send(this.#stream.open()),
+      reply.type('text/event-stream').send(this.#openStream()),
     );
   }
 }
@@ -220,69 +249,4 @@ function withToken(handler: RequestListener, token: string): RequestListener {
 
 function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest();
-}
-
-/** The state of the moment for all readers, as server-sent events, once in a while. */
-class StatsStream {
-  readonly #state: () => unknown;
-  readonly #clock: Clock;
-  readonly #streamMs: number;
-  readonly #streamsMax: number;
-  readonly #readers = new Set<NewestStream>();
-  #timer: Disposable | undefined;
-  /** Grows with each state; its text is made when the first reader can take it. */
-  #version = 0;
-  #event: string | undefined;
-
-  constructor(state: () => unknown, clock: Clock, options: OperatorOptions) {
-    const { streamMs = 1_000, streamsMax = 16 } = options;
-    checkNumber('streamMs', streamMs, 10, 60_000);
-    checkInteger('streamsMax', streamsMax, 0, 1_000);
-    this.#state = state;
-    this.#clock = clock;
-    this.#streamMs = streamMs;
-    this.#streamsMax = streamsMax;
-  }
-
-  /** A stream that begins with the state of now. */
-  open(): NewestStream {
-    if (this.#readers.size >= this.#streamsMax) {
-      const message = `${this.#streamsMax} streams are open already`;
-      throw httpError('SOCKETS_FULL', message, { retryAfterMs: 10_000 });
-    }
-    let seen = -1;
-    const reader = new NewestStream(() => {
-      if (seen === this.#version) return undefined;
-      seen = this.#version;
-      this.#event ??= `data: ${JSON.stringify(this.#state())}\n\n`;
-      return this.#event;
-    }, missedMax);
-    if (this.#readers.size === 0) this.#next();
-    this.#readers.add(reader);
-    reader.once('close', () => {
-      this.#readers.delete(reader);
-      if (this.#readers.size === 0) this.#stop();
-    });
-    return reader;
-  }
-
-  /** Ends all streams, since a server waits for its last answer before it closes. */
-  close(): void {
-    this.#stop();
-    for (const reader of [...this.#readers]) reader.end();
-  }
-
-  /** Begins a new state; its text is made only if somebody can take it. */
-  readonly #next = (): void => {
-    this.#version += 1;
-    this.#event = undefined;
-    this.#timer = this.#clock.after(this.#streamMs, this.#next);
-    for (const reader of [...this.#readers]) reader.beat();
-  };
-
-  #stop(): void {
-    this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
-    this.#event = undefined;
-  }
 }

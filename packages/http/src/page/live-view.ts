@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import type { Clock } from 'spillway';
+import type { NewestStream } from '../base/newest-stream.ts';
 import type { Html } from './html.ts';
 import { liveText, patch } from './patch.ts';
 
@@ -37,7 +37,7 @@ export interface LiveViewOptions {
 
 /** A view that all browsers with the same page and key share: rendered once for all of them. */
 export class LiveView {
-  readonly listeners: Set<LiveListener> = new Set();
+  readonly listeners: Set<NewestStream> = new Set();
   readonly #options: LiveViewOptions;
   /** Renders by version, the newest last. */
   readonly #renders = new Map<string, Render>();
@@ -87,13 +87,13 @@ export class LiveView {
     return message;
   }
 
-  add(listener: LiveListener): void {
+  add(listener: NewestStream): void {
     this.listeners.add(listener);
     if (this.listeners.size > 1) return;
     this.#subscriptions = this.#options.states.map((state) => state.subscribe(this.#changed));
   }
 
-  remove(listener: LiveListener): void {
+  remove(listener: NewestStream): void {
     if (!this.listeners.delete(listener) || this.listeners.size > 0) return;
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
@@ -153,57 +153,5 @@ export class LiveView {
     }
     for (const listener of this.listeners) listener.offer();
     onRefreshed();
-  }
-}
-
-/**
- * The stream of events to one browser. A message is made when the connection can take it, so that
- * a slow browser skips to the newest version and takes no memory.
- */
-export class LiveListener extends Readable {
-  readonly #view: LiveView;
-  #version: string;
-  #canSend = false;
-  #missedOne = false;
-
-  /** `version` is the one that the browser shows; any other text if it does not know. */
-  constructor(view: LiveView, version: string) {
-    // With a high-water mark of 0 nothing is asked for while the connection is full.
-    super({ highWaterMark: 0 });
-    this.#view = view;
-    this.#version = version;
-    // A comment tells the browser at once that it is connected.
-    this.push(':\n\n');
-  }
-
-  /** Sends the changes that the browser lacks, if the connection can take them. */
-  offer(): void {
-    const message = this.#canSend ? this.#view.message(this.#version) : undefined;
-    if (message === undefined) return;
-    this.#version = this.#view.version;
-    this.#send(message);
-  }
-
-  /** Sends a sign of life; a connection that took nothing since the last one is ended. */
-  keepAlive(): void {
-    if (this.#canSend) this.#send(':\n\n');
-    else if (this.#missedOne) this.destroy();
-    else this.#missedOne = true;
-  }
-
-  /** Ends the stream, so that the browser comes back to another instance. */
-  end(): void {
-    this.push(null);
-  }
-
-  override _read(): void {
-    this.#canSend = true;
-    this.#missedOne = false;
-    this.offer();
-  }
-
-  #send(text: string): void {
-    this.#canSend = false;
-    this.push(text);
   }
 }

@@ -11,8 +11,9 @@ import fastifyPlugin from 'fastify-plugin';
 import { type Clock, systemClock } from 'spillway';
 import { anything, check, integer, maybe, or, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { type Html, html, Raw } from './html.ts';
-import { LiveListener, LiveView, type Observable, type Render } from './live-view.ts';
+import { LiveView, type Observable, type Render } from './live-view.ts';
 
 export interface LivePageOptions {
   /** States that the view shows: it is rendered again when one of them changes. */
@@ -163,12 +164,13 @@ class LiveViews {
   readonly #onFailed: (error: unknown) => void;
   /** Views by name, the least recently used first. */
   readonly #views = new Map<string, LiveView>();
-  readonly #listeners = new Set<LiveListener>();
+  readonly #listeners: NewestStreams;
   #length = 0;
-  #timer: Disposable | undefined;
 
   constructor(options: LiveOptions, onFailed: (error: unknown) => void) {
     this.#limits = liveLimits(options);
+    const { clock, keepAliveMs } = this.#limits;
+    this.#listeners = new NewestStreams({ clock, beatMs: keepAliveMs, missedMax: 2 });
     this.#onFailed = onFailed;
   }
 
@@ -189,29 +191,28 @@ class LiveViews {
   }
 
   /** Opens the stream of changes of a view since a version, to be sent to a browser. */
-  listen(name: string, source: LiveSource, version: string): LiveListener {
+  listen(name: string, source: LiveSource, version: string): NewestStream {
     const { listenersMax, viewListenersMax, viewsMax } = this.#limits;
     if (this.#listeners.size >= listenersMax) throw full(`${listenersMax} browsers listen`);
     const others = this.#views.get(name)?.listeners.size ?? 0;
     if (others >= viewListenersMax) throw full(`${others} browsers listen to this one`);
     if (others === 0 && this.#watched() >= viewsMax) throw full(`${viewsMax} are listened to`);
     const view = this.#open(name, source);
-    const listener = new LiveListener(view, version);
-    this.#listeners.add(listener);
-    view.add(listener);
-    listener.once('close', () => {
-      this.#listeners.delete(listener);
-      view.remove(listener);
+    let shown = version;
+    const listener = this.#listeners.open(() => {
+      const message = view.message(shown);
+      shown = view.version;
+      return message;
     });
+    view.add(listener);
+    listener.once('close', () => view.remove(listener));
     this.#trim();
-    if (this.#timer === undefined) this.#keepAlive();
     return listener;
   }
 
   /** Ends all streams; the browsers come back by themselves. */
   close(): void {
-    this.#timer?.[Symbol.dispose]();
-    for (const listener of this.#listeners) listener.end();
+    this.#listeners.close();
   }
 
   #open(name: string, source: LiveSource): LiveView {
@@ -249,14 +250,6 @@ class LiveViews {
       if (isLong || isIdle) view.forget(isIdle);
       if (isIdle) this.#views.delete(name);
     }
-  }
-
-  #keepAlive(): void {
-    this.#timer = this.#limits.clock.after(this.#limits.keepAliveMs, () => {
-      for (const listener of this.#listeners) listener.keepAlive();
-      this.#timer = undefined;
-      if (this.#listeners.size > 0) this.#keepAlive();
-    });
   }
 }
 

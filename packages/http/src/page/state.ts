@@ -1,14 +1,15 @@
 import {
   type Clock,
-  type Document,
   deadline,
+  type Every,
+  every,
   Gate,
   type Json,
   SpillwayError,
   type Store,
   systemClock,
 } from 'spillway';
-import { anything, check, integer, jsonText, maybe, or, settle, word } from 'spillway/internal';
+import { anything, check, integer, jsonText, or, settle, word } from 'spillway/internal';
 
 /** A value that is read-only in depth. */
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
@@ -16,15 +17,7 @@ export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K
 /** Changes the draft, or gives back a new value for it; it must not wait. */
 export type StateChange<T> = (draft: T) => T | undefined;
 
-export interface StateDocumentOptions<T> {
-  /** Document that keeps the value; it stays open when the state is disposed. */
-  readonly document: Document<T>;
-  /** Milliseconds between two looks for changes by others. An integer from 10. @default 250 */
-  readonly pollMs?: number | undefined;
-  readonly clock?: Clock | undefined;
-}
-
-export interface StateStoreOptions<T> {
+export interface StateOptions<T> {
   /** Store that keeps the value; it stays open when the state is disposed. */
   readonly store: Store;
   /** Name of its record, the same in all processes. */
@@ -48,13 +41,10 @@ interface SignalOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-type AnyOptions<T> = Partial<StateDocumentOptions<T> & StateStoreOptions<T>>;
-
 const rules = {
-  document: maybe(anything),
-  store: maybe(anything),
-  name: maybe(word),
-  initial: maybe(anything),
+  store: anything,
+  name: word,
+  initial: anything,
   pollMs: or(integer(10), 250),
   clock: or(anything, systemClock),
 };
@@ -63,43 +53,34 @@ const listenersMax = 10_000;
 
 /**
  * A JSON value, read as a frozen snapshot and changed in atomic steps; subscribers are called once
- * for all changes of one turn. It is in memory, or kept and shared by {@link open}.
+ * for all changes of one turn. It is in memory, or kept in a store and shared by {@link open}.
  */
 export class State<T> implements AsyncDisposable {
   readonly #listeners = new Set<() => void>();
-  readonly #closing = new AbortController();
-  #source: StateSource | undefined;
+  #record: StateRecord | undefined;
+  #looks: Every | undefined;
   #text: string;
   #value: Frozen<T>;
   #version = 0;
   #isNotifying = false;
-  #timer: Disposable | undefined;
-  #failures = 0;
 
   constructor(initial: T) {
     this.#text = jsonText(initial as Json);
     this.#value = snapshotOf(this.#text);
   }
 
-  /** Opens a state that is kept in a document, or in a store that many processes share. */
-  static async open<T>(options: StateDocumentOptions<T> | StateStoreOptions<T>): Promise<State<T>> {
-    const { pollMs, clock, ...place } = settle<AnyOptions<T>, typeof rules>(
-      'State',
-      options,
-      rules,
-    );
-    const { document, store, name = '', initial } = place;
-    const isKept = document !== undefined || (store !== undefined && name !== '');
-    check(isKept, 'State: options', 'a document, or a store and a name', options);
-    const source =
-      document === undefined
-        ? new StoreSource(store as Store, name, jsonText(initial as Json), clock)
-        : new DocumentSource(document);
-    const { text, version } = await source.read();
+  /** Opens a state that is kept in a store, which many processes may share. */
+  static async open<T>(options: StateOptions<T>): Promise<State<T>> {
+    const settings = settle<StateOptions<T>, typeof rules>('State', options, rules);
+    const { name, pollMs, clock } = settings;
+    const record = new StateRecord(settings.store, name, jsonText(options.initial as Json), clock);
+    const { text, version } = await record.read();
     const state = new State<T>(JSON.parse(text));
-    state.#source = source;
+    state.#record = record;
     state.#version = version;
-    state.#poll(clock, pollMs);
+    const run = (signal: AbortSignal) => state.refresh({ signal });
+    state.#looks = every({ name, periodMs: pollMs, run, clock });
+    state.#looks.start();
     return state;
   }
 
@@ -118,7 +99,7 @@ export class State<T> implements AsyncDisposable {
       kind: 'state',
       version: this.#version,
       listeners: this.#listeners.size,
-      failures: this.#failures,
+      failures: this.#looks?.stats.failures ?? 0,
     };
   }
 
@@ -133,12 +114,12 @@ export class State<T> implements AsyncDisposable {
       const given = change(draft);
       return jsonText((given === undefined ? draft : given) as Json);
     };
-    if (this.#source === undefined) {
+    if (this.#record === undefined) {
       const text = changed(this.#text);
       if (text !== this.#text) this.#show({ text, version: this.#version + 1 });
       return this.#value;
     }
-    const newest = await this.#source.update(changed, signal);
+    const newest = await this.#record.update(changed, signal);
     this.#show(newest);
     return snapshotOf<T>(newest.text);
   }
@@ -159,13 +140,12 @@ export class State<T> implements AsyncDisposable {
 
   /** Looks now for changes by others, after a notification that came by another way. */
   async refresh({ signal }: SignalOptions = {}): Promise<void> {
-    if (this.#source !== undefined) this.#show(await this.#source.read(signal));
+    if (this.#record !== undefined) this.#show(await this.#record.read(signal));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort();
-    this.#timer?.[Symbol.dispose]();
     this.#listeners.clear();
+    await this.#looks?.close();
   }
 
   #show({ text, version }: Version): void {
@@ -178,28 +158,12 @@ export class State<T> implements AsyncDisposable {
     this.#isNotifying = true;
     queueMicrotask(() => {
       this.#isNotifying = false;
-      this.#notify();
-    });
-  }
-
-  /** Calls each listener in its own microtask, so that one that throws stops no other. */
-  #notify(): void {
-    for (const listener of this.#listeners) {
-      queueMicrotask(() => {
-        if (this.#listeners.has(listener)) listener();
-      });
-    }
-  }
-
-  #poll(clock: Clock, pollMs: number): void {
-    if (this.#closing.signal.aborted) return;
-    this.#timer = clock.after(pollMs, () => {
-      const failed = () => {
-        if (!this.#closing.signal.aborted) this.#failures += 1;
-      };
-      void this.refresh(this.#closing)
-        .catch(failed)
-        .finally(() => this.#poll(clock, pollMs));
+      for (const listener of this.#listeners) {
+        // In a microtask of its own, so that one that throws stops no other.
+        queueMicrotask(() => {
+          if (this.#listeners.has(listener)) listener();
+        });
+      }
     });
   }
 }
@@ -222,53 +186,12 @@ interface Version {
   readonly version: number;
 }
 
-/** Place where a value is kept that other processes may change too. */
-interface StateSource {
-  read(signal?: AbortSignal): Promise<Version>;
-  /** Changes the value in one atomic step, and resolves once that is durable. */
-  update(change: (text: string) => string, signal?: AbortSignal): Promise<Version>;
-}
-
-/** Keeps a value in a document; each new value that this process sees is a new version. */
-class DocumentSource<T> implements StateSource {
-  readonly #document: Document<T>;
-  #newest: Version = { text: '', version: 0 };
-
-  constructor(document: Document<T>) {
-    this.#document = document;
-  }
-
-  async read(signal?: AbortSignal): Promise<Version> {
-    const before = this.#newest;
-    const value = await this.#document.read({ signal });
-    // A value that was seen meanwhile may be newer than the one that was read.
-    return this.#newest === before ? this.#note(jsonText(value as Json)) : this.#newest;
-  }
-
-  async update(change: (text: string) => string, signal?: AbortSignal): Promise<Version> {
-    let text = '';
-    await this.#document.transaction(
-      (draft) => {
-        text = change(jsonText(draft as Json));
-        return JSON.parse(text);
-      },
-      { signal },
-    );
-    return this.#note(text);
-  }
-
-  #note(text: string): Version {
-    if (text !== this.#newest.text) this.#newest = { text, version: this.#newest.version + 1 };
-    return this.#newest;
-  }
-}
-
 const triesMax = 100;
 const updateMsMax = 5_000;
 const queueMax = 1_000;
 
-/** Keeps a value in a record of a store; processes change it by comparing its version. */
-class StoreSource implements StateSource {
+/** The record of a value in a store; processes change it by comparing its version. */
+class StateRecord {
   readonly #store: Store;
   readonly #name: string;
   readonly #initial: string;

@@ -1,5 +1,5 @@
 import { check } from 'spillway/internal';
-import { plain } from './plain.ts';
+import { plain } from '../base/plain.ts';
 
 /** A part with numbers: a lane, a pool, a bucket, a breaker, a lease, a backlog. */
 export interface Watched {
@@ -33,14 +33,10 @@ export class Panel {
     };
   }
 
-  /** True if the part is shown, by whatever name. */
-  shows(part: Watched): boolean {
-    return [...this.#parts.values()].includes(part);
-  }
-
-  /** True if the name is taken. */
-  has(name: string): boolean {
-    return this.#parts.has(name);
+  /** {@link watch}, unless the part or its name is shown already. */
+  add(name: string, part: Watched): void {
+    const isShown = this.#parts.has(name) || [...this.#parts.values()].includes(part);
+    if (!isShown) this.watch(name, part);
   }
 
   /** The stats of every part now; a part that throws hides no other. */
