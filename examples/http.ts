@@ -1,8 +1,8 @@
 // A service that computes on threads, says at once what it cannot do, and shows how it does.
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { Lane, Pool } from 'spillway';
-import { askOperator, createServer, operatorSocket, Panel } from 'spillway-http';
+import { Lane, Panel, Pool } from 'spillway';
+import { askOperator, createServer, operatorSocket } from 'spillway-http';
 
 await using pool = await Pool.open<typeof import('./workers/scorer.ts')>({
   module: new URL('./workers/scorer.ts', import.meta.url),

@@ -1,11 +1,13 @@
-import { type Clock, type Part, type Random, Service, systemRandom, wallClock } from 'spillway';
 import {
-  createServer,
-  type HttpServer,
-  type OperatorOptions,
+  type Clock,
   Panel,
-  RecentErrors,
-} from 'spillway-http';
+  type Part,
+  type Random,
+  Service,
+  systemRandom,
+  wallClock,
+} from 'spillway';
+import { createServer, type HttpServer, type OperatorOptions, RecentErrors } from 'spillway-http';
 import { Database } from 'spillway-sql';
 import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';

@@ -1,12 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { type Clock, type Part, Service, wallClock } from 'spillway';
-import {
-  createServer,
-  type HttpServer,
-  type OperatorOptions,
-  Panel,
-  RecentErrors,
-} from 'spillway-http';
+import { type Clock, Panel, type Part, Service, wallClock } from 'spillway';
+import { createServer, type HttpServer, type OperatorOptions, RecentErrors } from 'spillway-http';
 import { Database } from 'spillway-sql';
 import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
 import { Embedder, type EmbedderOptions } from './learn/embedder.ts';

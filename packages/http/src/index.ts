@@ -2,7 +2,7 @@ export { addressKey } from './base/address-key.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './base/errors.ts';
 export { formFields, forms } from './body/forms.ts';
 export { buildValidator } from './body/schema.ts';
-export { type Failure, failureOf, wantsPage } from './failure/failure.ts';
+export { failureOf, wantsPage } from './failure/failure.ts';
 export { type RecentError, RecentErrors } from './failure/recent-errors.ts';
 export { type Download, download } from './file/download.ts';
 export { type AssetsOptions, assets, fileDownload, pathInside } from './file/files.ts';
@@ -24,7 +24,6 @@ export {
 } from './idempotency/idempotency.ts';
 export type { IdempotencyStats } from './idempotency/ledger.ts';
 export { askOperator, type OperatorAnswer, type OperatorCall } from './operator/client.ts';
-export { exposition, type MetricFamily, type MetricSample } from './operator/exposition.ts';
 export { operatorSocket } from './operator/listen.ts';
 export {
   Operator,
@@ -33,7 +32,6 @@ export {
   type OperatorSources,
   type ShownConfig,
 } from './operator/operator.ts';
-export { Panel, type Reading, type Watched } from './operator/panel.ts';
 export type { ProcessFigures } from './operator/process.ts';
 export { type Domain, type RouteStats, Routes } from './operator/routes.ts';
 export { Html, type HtmlValue, html, keyed, Raw, raw, safeUrl } from './page/html.ts';

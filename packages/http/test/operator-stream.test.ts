@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
+import { Panel } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { createServer, Panel } from 'spillway-http';
+import { createServer } from 'spillway-http';
 import { ask, portOf } from './ask.ts';
 
 interface Numbered {

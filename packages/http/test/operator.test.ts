@@ -8,12 +8,13 @@ import {
   Lane,
   Lease,
   MemoryStore,
+  Panel,
   Pool,
   RetryBudget,
   Service,
   Snapshot,
 } from 'spillway';
-import { createServer, type OperatorOptions, Panel } from 'spillway-http';
+import { createServer, type OperatorOptions } from 'spillway-http';
 import { ask } from './ask.ts';
 import { readExposition } from './exposition-reader.ts';
 

@@ -136,3 +136,11 @@ export {
 export { BoundedMap, type BoundedMapOptions } from './wait/bounded-map.ts';
 export { Every, type EveryOptions, type EveryStats, every } from './wait/every.ts';
 export { SingleFlight } from './wait/single-flight.ts';
+export {
+  exposition,
+  expositionType,
+  type MetricFamily,
+  type MetricSample,
+} from './watch/exposition.ts';
+export { metrics } from './watch/metrics.ts';
+export { Panel, type Reading, type Watched } from './watch/panel.ts';

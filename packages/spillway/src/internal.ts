@@ -1,6 +1,14 @@
 // What the sibling packages and the services build on. Not part of the public interface: it may
 // change in any release.
 
+export {
+  type Failure,
+  failureBody,
+  failureOf,
+  failureType,
+  textOf,
+  toldFailure,
+} from './adapter/failure.ts';
 export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker, inDoubt } from './base/errors.ts';
@@ -47,3 +55,5 @@ export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/stor
 export { Deadlines } from './wait/deadlines.ts';
 export { nextTurn } from './wait/turn-budget.ts';
 export { pause } from './wait/wait-queue.ts';
+export { partMetrics } from './watch/metrics.ts';
+export { plain } from './watch/plain.ts';

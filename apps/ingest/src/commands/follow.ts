@@ -1,15 +1,13 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemClock, wallClock } from 'spillway';
+import { exposition, Panel, systemClock, wallClock } from 'spillway';
 import { replaceFile } from 'spillway/internal';
 import { listenFault, UsageError } from 'spillway-cli';
 import {
   createServer,
-  exposition,
   type HttpServer,
   type OperatorRemote,
   operatorSocket,
-  Panel,
   State,
 } from 'spillway-http';
 import { Follower } from '../harvest/follower.ts';

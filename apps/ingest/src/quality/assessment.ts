@@ -1,5 +1,4 @@
-import type { Clock } from 'spillway';
-import type { MetricFamily } from 'spillway-http';
+import type { Clock, MetricFamily } from 'spillway';
 import type { TradeTable } from '../table/trade-table.ts';
 import { type ProductQuality, type Quality, quality } from './quality.ts';
 

@@ -33,9 +33,6 @@ const faults = {
   SESSION_TOO_LARGE: { status: 500, retryable: false },
   SOCKETS_FULL: { status: 503, retryable: true },
   SOCKET_ORIGIN: { status: 403, retryable: false },
-  UNEXPECTED: { status: 500, retryable: false },
-  UPSTREAM_SLOW: { status: 504, retryable: true },
-  UPSTREAM_UNREACHABLE: { status: 502, retryable: true },
   USER_BLOCKED: { status: 401, retryable: false },
 } as const;
 

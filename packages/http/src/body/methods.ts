@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, onRequestHookHandler } from 'fastify';
 import { httpError } from '../base/errors.ts';
-import { isStream } from '../base/plain.ts';
+import { isStream } from '../request/unread-body.ts';
 
 /** Answers requests that no route takes: 405 with `Allow` if other methods are taken, else 404. */
 export function answerUnrouted(app: FastifyInstance): void {

@@ -1,10 +1,11 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply } from 'fastify';
 import { SpillwayError, wallClock } from 'spillway';
+import { type Failure, failureBody, failureType, textOf } from 'spillway/internal';
 import type { Routes } from '../operator/routes.ts';
 import { errorPage } from '../page/kit/error-page.ts';
 import type { Headers } from '../request/headers.ts';
 import { refuseBody } from '../request/unread-body.ts';
-import { type Failure, failureOf, textOf, wantsPage } from './failure.ts';
+import { failureOf, wantsPage } from './failure.ts';
 import type { RecentErrors } from './recent-errors.ts';
 
 declare module 'fastify' {
@@ -29,7 +30,6 @@ export interface FailuresOptions {
   readonly isLogging: boolean;
 }
 
-const jsonType = 'application/json; charset=utf-8';
 const pageType = 'text/html; charset=utf-8';
 
 /** Headers that describe the answer that was to be, and not the failure. */
@@ -70,8 +70,8 @@ export class Failures {
     // A serializer that a handler has set might not take a text.
     reply.serializer(String);
     const isPage = wantsPage(request.headers.accept);
-    const body = isPage ? pageOf(failure, reply) : bodyOf(failure, request.id);
-    reply.failure = { status: failure.status, type: isPage ? pageType : jsonType, body };
+    const body = isPage ? pageOf(failure, reply) : failureBody(failure, request.id);
+    reply.failure = { status: failure.status, type: isPage ? pageType : failureType, body };
     reply.type(reply.failure.type).send(body);
   }
 
@@ -93,11 +93,11 @@ export class Failures {
     const failure = failureOf(error);
     this.#keep(error, failure, reply);
     const { headers, routes } = this.#options;
-    const body = bodyOf(failure, request.id);
+    const body = failureBody(failure, request.id);
     refuseBody(reply);
     const lines = headers.linesOf(reply);
     for (const [name, value] of Object.entries(failure.headers)) lines.push(name, value);
-    lines.push('cache-control', 'no-store', 'content-type', jsonType);
+    lines.push('cache-control', 'no-store', 'content-type', failureType);
     lines.push('content-length', String(Buffer.byteLength(body)));
     raw.writeHead(failure.status, lines);
     raw.end(request.method === 'HEAD' ? undefined : body);
@@ -160,8 +160,4 @@ function pageOf({ code, status, message: detail, headers }: Failure, { request }
   const seconds = Number(headers['retry-after']);
   const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
   return String(errorPage({ status, code, detail, requestId: request.id, retrySeconds }));
-}
-
-function bodyOf({ code, message, field }: Failure, id: string): string {
-  return JSON.stringify({ ok: false, error: { code, message, field, id } });
 }

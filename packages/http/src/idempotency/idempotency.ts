@@ -6,9 +6,9 @@ import type { Clock, Json, Random, Store, StoreChange } from 'spillway';
 import { check, checkInteger, checkNumber } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
-import { isStream } from '../base/plain.ts';
 import { routeOf, type UserOf } from '../rate/key.ts';
 import type { RequestPermit } from '../request/request-permit.ts';
+import { isStream } from '../request/unread-body.ts';
 import { keptHeaders, recorded, wholeBody } from './answer.ts';
 import { type BodyPrint, isSame, overhear } from './body-print.ts';
 import {

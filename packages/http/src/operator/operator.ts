@@ -1,15 +1,20 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { type Clock, type Lane, Service, systemClock } from 'spillway';
-import { check, checkInteger, checkNumber } from 'spillway/internal';
+import {
+  type Clock,
+  exposition,
+  expositionType,
+  type Lane,
+  Panel,
+  Service,
+  systemClock,
+  type Watched,
+} from 'spillway';
+import { check, checkInteger, checkNumber, partMetrics, plain } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
-import { plain } from '../base/plain.ts';
-import { exposition, expositionType } from './exposition.ts';
 import { listen, SocketListener, shut } from './listen.ts';
-import { partMetrics } from './metrics.ts';
-import { Panel } from './panel.ts';
 import { ProcessStats, processMetrics } from './process.ts';
 import type { Routes } from './routes.ts';
 

@@ -1,6 +1,5 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
-import type { Clock } from 'spillway';
-import type { MetricFamily } from './exposition.ts';
+import type { Clock, MetricFamily } from 'spillway';
 
 const resolutionMs = 10;
 const windowMs = 10_000;

@@ -1,9 +1,14 @@
 import { performance } from 'node:perf_hooks';
 import type { FastifyInstance, RouteOptions } from 'fastify';
-import { type Clock, type Lane, type Quantiles, systemClock } from 'spillway';
-import { checkNumber, Histogram } from 'spillway/internal';
-import { plain } from '../base/plain.ts';
-import type { MetricFamily, MetricSample } from './exposition.ts';
+import {
+  type Clock,
+  type Lane,
+  type MetricFamily,
+  type MetricSample,
+  type Quantiles,
+  systemClock,
+} from 'spillway';
+import { checkNumber, Histogram, plain } from 'spillway/internal';
 
 /** Place of a route's work: the event loop, worker threads, or the chunks of a stream. */
 export type Domain = 'loop' | 'thread' | 'stream';

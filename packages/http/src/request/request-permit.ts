@@ -3,9 +3,8 @@ import type { FastifyReply, RouteHandlerMethod } from 'fastify';
 import { type Clock, type Entry, type Lane, type Permit, SpillwayError } from 'spillway';
 import { Deadlines } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
-import { isStream } from '../base/plain.ts';
 import type { LoopWatch, RouteNumbers } from '../operator/routes.ts';
-import { refuseBody } from './unread-body.ts';
+import { isStream, refuseBody } from './unread-body.ts';
 
 /**
  * The requests of one lane in the order of their deadlines, which is that of their arrival: one

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { type Clock, systemClock } from 'spillway';
 
@@ -6,6 +7,11 @@ const forgetBytesMax = 65_536;
 const lingerMsMax = 1_000;
 const lingerLookMs = 50;
 const lingerBytesMax = 8 * 1_024 * 1_024;
+
+/** True if it is a stream of Node, whoever made it. */
+export function isStream(value: unknown): value is Readable {
+  return typeof (value as { pipe?: unknown } | null | undefined)?.pipe === 'function';
+}
 
 /** True if the request came with a body, of whatever length. */
 export function hasBody({ raw }: FastifyReply['request']): boolean {

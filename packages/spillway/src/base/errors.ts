@@ -48,6 +48,9 @@ const faults = {
   SERVICE_START: { status: 500, retryable: false },
   STORE_FULL: { status: 503, retryable: true },
   STORE_UNREACHABLE: { status: 503, retryable: true },
+  UNEXPECTED: { status: 500, retryable: false },
+  UPSTREAM_SLOW: { status: 504, retryable: true },
+  UPSTREAM_UNREACHABLE: { status: 502, retryable: true },
   WORKER_LOST: { status: 502, retryable: true },
 } as const;
 

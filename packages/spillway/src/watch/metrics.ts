@@ -1,20 +1,18 @@
-import type {
-  BacklogStats,
-  BreakerStats,
-  BucketStats,
-  DocumentStats,
-  GradientLimitStats,
-  HarvestStats,
-  LaneStats,
-  LeaseStats,
-  PoolStats,
-  RetryBudgetStats,
-  SharedBreakerStats,
-  SharedBucketStats,
-  SqliteFileStats,
-} from 'spillway';
-import type { MetricFamily, MetricSample } from './exposition.ts';
-import type { Reading } from './panel.ts';
+import type { BacklogStats } from '../background/backlog.ts';
+import type { DocumentStats } from '../document/document.ts';
+import type { HarvestStats } from '../harvest/harvest.ts';
+import type { LaneStats } from '../lane/options.ts';
+import type { GradientLimitStats } from '../limit/gradient.ts';
+import type { BreakerStats } from '../outbound/breaker-calls.ts';
+import type { BucketStats } from '../outbound/bucket.ts';
+import type { RetryBudgetStats } from '../outbound/retry-budget.ts';
+import type { PoolStats } from '../pool/options.ts';
+import type { LeaseStats } from '../shared/lease.ts';
+import type { SharedBreakerStats } from '../shared/shared-breaker.ts';
+import type { SharedBucketStats } from '../shared/shared-bucket.ts';
+import type { SqliteFileStats } from '../sqlite/file.ts';
+import { exposition, type MetricFamily, type MetricSample } from './exposition.ts';
+import type { Panel, Reading } from './panel.ts';
 
 /** The stats of each kind of part that counts something. */
 interface Counting {
@@ -52,6 +50,11 @@ const counters: Readonly<Record<string, readonly string[]>> = {
 
 type Labels = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
+
+/** The numbers of all parts of a panel as Prometheus reads them; its type is `expositionType`. */
+export function metrics(panel: Panel): string {
+  return exposition(partMetrics(panel.read()));
+}
 
 /**
  * Derives metrics from stats: a number becomes `spillway_<kind>_<field>` with the part's name as a

@@ -1,5 +1,3 @@
-import type { Readable } from 'node:stream';
-
 /** Deeper than any stats of ours; it also ends what refers to itself. */
 const depthMax = 12;
 
@@ -20,8 +18,4 @@ export function plain(value: unknown, depth = 0): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [key, plain(item, depth + 1)]),
   );
-}
-
-export function isStream(value: unknown): value is Readable {
-  return typeof (value as { pipe?: unknown } | null | undefined)?.pipe === 'function';
 }

@@ -1,5 +1,5 @@
-import { check } from 'spillway/internal';
-import { plain } from '../base/plain.ts';
+import { check } from '../base/check.ts';
+import { plain } from './plain.ts';
 
 /** A part with numbers: a lane, a pool, a bucket, a breaker, a lease, a backlog. */
 export interface Watched {
