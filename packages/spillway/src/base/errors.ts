@@ -66,6 +66,7 @@ const refusals: ReadonlySet<string> = new Set<ErrorCode>([
   'GATE_FULL',
   'LANE_CLOSED',
   'LANE_FULL',
+  'LANE_LATE',
   'LANE_STALE',
   'LOCK_FULL',
   'POOL_CLOSED',

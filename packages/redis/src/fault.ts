@@ -1,0 +1,41 @@
+import { AssertionError } from 'node:assert/strict';
+import { type ErrorCode, SpillwayError } from 'spillway';
+import { inDoubt } from 'spillway/internal';
+
+/** The first word of an error that the server answered with: nothing was done. */
+const codes: Readonly<Record<string, ErrorCode>> = {
+  BUSY: 'DATABASE_BUSY', // another script runs for too long
+  CLUSTERDOWN: 'DATABASE_BUSY',
+  LOADING: 'DATABASE_BUSY',
+  MASTERDOWN: 'DATABASE_BUSY',
+  MISCONF: 'DATABASE_FULL', // the server cannot write to its disk
+  NOAUTH: 'DATABASE_UNUSABLE',
+  NOPERM: 'DATABASE_UNUSABLE',
+  NOREPLICAS: 'DATABASE_BUSY',
+  OOM: 'STORE_FULL',
+  READONLY: 'DATABASE_BUSY', // a replica, as after a failover
+  TRYAGAIN: 'DATABASE_BUSY',
+  WRONGPASS: 'DATABASE_UNUSABLE',
+};
+
+/** Names of node-redis errors for commands that were never sent. */
+const unsent = new Set(['ClientOfflineError', 'ClientClosedError']);
+
+/** The server's and the client's failures as our errors; `doubt` if the command was a commit. */
+export function redisError(error: unknown, { doubt }: { readonly doubt: boolean }): unknown {
+  if (!(error instanceof Error) || error instanceof SpillwayError) return error;
+  // Wrong use and a bad address are told as they are.
+  if (error instanceof AssertionError || error instanceof TypeError) return error;
+  // Errors of a script are told as `ERR … script: …, on @user_script:1.` by some servers.
+  const word = /^(?:ERR )?([A-Z]+)\b/.exec(error.message)?.[1] ?? '';
+  const code = codes[word];
+  if (code !== undefined) {
+    return new SpillwayError(code, `redis: ${error.message}`, { cause: error });
+  }
+  if (/^(ERR|WRONGTYPE|NOSCRIPT|CROSSSLOT|UNKNOWN)\b/.test(error.message)) return error;
+  const lost = new SpillwayError('DATABASE_LOST', `redis: ${error.message || error.name}`, {
+    cause: error,
+  });
+  const wasSent = !unsent.has(error.constructor.name) && !/writeable/.test(error.message);
+  return doubt && wasSent ? inDoubt(lost) : lost;
+}

@@ -1,0 +1,2 @@
+export type { RedisClient } from './client.ts';
+export { RedisStore, type RedisStoreOptions, type RedisStoreStats } from './store.ts';

@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto';
+
+/** A Lua script; each runs on the server as one atomic step. */
+export interface Script {
+  readonly lua: string;
+  readonly sha: string;
+}
+
+function script(lua: string): Script {
+  return { lua, sha: createHash('sha1').update(lua).digest('hex') };
+}
+
+/**
+ * Store time goes on by the differences of the server's clock, from the last commit and from what
+ * the caller has seen last, so it never goes back and never stands still because one clock was
+ * ahead once. Lua prints 14 digits of a number unless it is told otherwise.
+ *
+ * KEYS[1] is the state: `now`, `wall`, `version`. ARGV[1] and [2] are the time and the server's
+ * clock as the caller saw them last, or empty.
+ */
+const clock = `
+local time = redis.call('TIME')
+local wall = time[1] * 1000 + time[2] / 1000
+local state = redis.call('HMGET', KEYS[1], 'now', 'wall', 'version')
+local now = tonumber(state[1] or wall)
+now = now + math.max(0, wall - tonumber(state[2] or wall))
+if ARGV[1] ~= '' then
+  now = math.max(now, tonumber(ARGV[1]) + math.max(0, wall - tonumber(ARGV[2])))
+end
+local function exact(number) return string.format('%.17g', number) end
+`;
+
+/**
+ * Reads the records KEYS[2..]. With ARGV[3] it also writes down the time: WAIT then covers all
+ * that was written before the read, by whichever connection.
+ */
+export const readScript: Script = script(`${clock}
+if ARGV[3] == 'touch' then
+  redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall))
+end
+local answer = { exact(now), exact(wall) }
+for at = 2, #KEYS do
+  local record = redis.call('HMGET', KEYS[at], 'value', 'version', 'expires')
+  if record[1] and (record[3] == '' or tonumber(record[3]) > now) then
+    answer[#answer + 1] = record
+  else
+    answer[#answer + 1] = false
+  end
+end
+return answer`);
+
+/**
+ * Lists records by the bytes of their names. KEYS[2] is the set of names; ARGV: prefix, maximum,
+ * the name behind which the list begins, and what precedes a name in the key of its record.
+ */
+export const listScript: Script = script(`${clock}
+local prefix, max, after, records = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local from = prefix == '' and '-' or '[' .. prefix
+if after ~= '' and after >= prefix then from = '(' .. after end
+local to = prefix == '' and '+' or '(' .. prefix .. '\\255'
+local answer = { exact(now), exact(wall) }
+while #answer - 2 < max do
+  local wanted = max - (#answer - 2)
+  local names = redis.call('ZRANGE', KEYS[2], from, to, 'BYLEX', 'LIMIT', 0, wanted)
+  for _, name in ipairs(names) do
+    local record = redis.call('HMGET', records .. name, 'value', 'version', 'expires')
+    if record[1] and (record[3] == '' or tonumber(record[3]) > now) then
+      record[4] = name
+      answer[#answer + 1] = record
+    end
+  end
+  if #names < wanted then break end
+  from = '(' .. names[#names]
+end
+return answer`);
+
+/**
+ * Makes a group of commits, one after the other, each whole or not at all. KEYS: state, names,
+ * expiries, then the record of each change. ARGV: what precedes a name in the key of its record,
+ * the channel to tell of changes, then for each commit the number of its changes and for each
+ * change name, version to find, value, lifetime, `check` if nothing is to be written. An empty
+ * value removes the record.
+ *
+ * A version is at least the microseconds since 1970: after a failover that lost commits none of
+ * their versions is given again. Each call removes more expired records than it writes.
+ */
+export const commitScript: Script = script(`${clock}
+local names, expiries, records, channel = KEYS[2], KEYS[3], ARGV[3], ARGV[4]
+local version = tonumber(state[3] or 0)
+local answer = { exact(now), exact(wall) }
+local told, key, at = {}, 4, 5
+while at <= #ARGV do
+  local count, first, agrees = tonumber(ARGV[at]), at + 1, true
+  for i = 0, count - 1 do
+    local wanted = ARGV[first + i * 5 + 1]
+    if wanted ~= '' then
+      local found = redis.call('HMGET', KEYS[key + i], 'version', 'expires')
+      local is_there = found[1] and (found[2] == '' or tonumber(found[2]) > now)
+      if (is_there and found[1] or '0') ~= wanted then
+        agrees = false
+        break
+      end
+    end
+  end
+  if agrees then
+    version = math.max(version + 1, time[1] * 1000000 + time[2])
+    local text = string.format('%.0f', version)
+    for i = 0, count - 1 do
+      local change = first + i * 5
+      local name, value, ttl = ARGV[change], ARGV[change + 2], ARGV[change + 3]
+      if ARGV[change + 4] ~= 'check' then
+        if value == '' then
+          redis.call('DEL', KEYS[key + i])
+          redis.call('ZREM', names, name)
+          redis.call('ZREM', expiries, name)
+        else
+          local expires = ttl == '' and '' or exact(now + tonumber(ttl))
+          redis.call('HSET', KEYS[key + i], 'value', value, 'version', text, 'expires', expires)
+          redis.call('ZADD', names, 0, name)
+          if ttl == '' then redis.call('ZREM', expiries, name)
+          else redis.call('ZADD', expiries, expires, name) end
+        end
+        told[#told + 1] = name
+      end
+    end
+    answer[#answer + 1] = text
+  else
+    answer[#answer + 1] = ''
+  end
+  key = key + count
+  at = first + count * 5
+end
+redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall), 'version',
+  string.format('%.0f', version))
+local most = #told + 100
+local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', exact(now), 'LIMIT', 0, most)
+for _, name in ipairs(expired) do
+  redis.call('DEL', records .. name)
+  redis.call('ZREM', names, name)
+  redis.call('ZREM', expiries, name)
+end
+if #told > 0 then redis.call('PUBLISH', channel, cjson.encode(told)) end
+return answer`);

@@ -1,0 +1,327 @@
+import {
+  Batch,
+  type BatchGroup,
+  type Clock,
+  deadline,
+  type NamedRecord,
+  SpillwayError,
+  type Store,
+  type StoreCallOptions,
+  type StoreChange,
+  type StoreCommit,
+  type StoredRecord,
+  type StoreListOptions,
+  type StoreReading,
+  type StoreWatch,
+  systemClock,
+} from 'spillway';
+import {
+  anything,
+  check,
+  checkStoreChanges,
+  checkStoreList,
+  checkStoreNames,
+  inDoubt,
+  integer,
+  jsonText,
+  maybe,
+  number,
+  or,
+  settle,
+  untilAborted,
+  word,
+} from 'spillway/internal';
+import { openLink, type RedisClient, type RedisLink } from './client.ts';
+import { redisError } from './fault.ts';
+import { commitScript, listScript, readScript, type Script } from './scripts.ts';
+import { Watcher } from './watcher.ts';
+
+export interface RedisStoreOptions {
+  /** The server: `redis://user:password@host:6379/0`, or `rediss://` for TLS. */
+  readonly url?: string | undefined;
+  /** A connected client instead of an address: node-redis (also a cluster or Sentinel), ioredis. */
+  readonly client?: RedisClient | undefined;
+  /** Stores of different names share nothing; without `{` and `}`. @default 'spillway' */
+  readonly name?: string | undefined;
+  /** The time that one call may take in all, in milliseconds, from 10. @default 5_000 */
+  readonly deadlineMs?: number | undefined;
+  /** Commits that may wait for the one under way. An integer from 1. @default 10_000 */
+  readonly queueMax?: number | undefined;
+  /** Replicas that must have a commit before it is acknowledged. From 0. @default 0 */
+  readonly replicasMin?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface RedisStoreStats {
+  readonly kind: 'redis-store';
+  readonly isConnected: boolean;
+  readonly waiting: number;
+  /** Calls of the commit script that have ended. */
+  readonly groups: number;
+}
+
+/** A commit as the script takes it. */
+interface Item {
+  readonly changes: readonly StoreChange[];
+  readonly values: readonly string[];
+}
+
+/** Sum of the changes of the commits in one call: Redis does nothing else while it runs. */
+const changesMax = 1_000;
+const versionMin = [6, 2];
+
+/**
+ * A Store on Redis or Valkey. One script is one atomic step, and the server has one clock; commits
+ * that come while one is under way share the next call. The README says what a failover may lose.
+ */
+export class RedisStore implements Store {
+  readonly #link: RedisLink;
+  readonly #clock: Clock;
+  readonly #deadlineMs: number;
+  readonly #replicasMin: number;
+  readonly #batch: Batch<Item, StoreCommit | undefined>;
+  readonly #watcher: Watcher;
+  readonly #keys: { readonly state: string; readonly names: string; readonly expiries: string };
+  /** The start of every record's key; the name follows. */
+  readonly #records: string;
+  readonly #channel: string;
+  /** The latest store time that this process has seen, and the server's clock at that moment. */
+  #seen: readonly [now: string, wall: string] = ['', ''];
+  #isClosed = false;
+
+  private constructor(link: RedisLink, options: Settings) {
+    const { name, clock, deadlineMs, queueMax, replicasMin } = options;
+    this.#link = link;
+    this.#clock = clock;
+    this.#deadlineMs = deadlineMs;
+    this.#replicasMin = replicasMin;
+    // The braces keep all keys of a store on one server of a cluster.
+    const tag = tagOf(name);
+    this.#keys = { state: `${tag}.state`, names: `${tag}.names`, expiries: `${tag}.expiries` };
+    this.#records = `${tag}:`;
+    this.#channel = `${tag}.changed`;
+    this.#watcher = new Watcher(link, this.#channel);
+    this.#batch = new Batch({
+      call: (group) => this.#commitGroup(group),
+      queueMax,
+      deadlineMs,
+      clock,
+      full: (waiting) =>
+        new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`),
+    });
+  }
+
+  /** Rejects within `deadlineMs` if the server cannot be reached, or cannot be trusted with it. */
+  static async open(options: RedisStoreOptions): Promise<RedisStore> {
+    const settings = settle('RedisStore', options, {
+      url: maybe(word),
+      client: maybe(anything),
+      name: or(word, 'spillway'),
+      deadlineMs: or(number(10, 2 ** 31 - 1), 5_000),
+      queueMax: or(integer(1), 10_000),
+      replicasMin: or(integer(0), 0),
+      clock: or(anything, systemClock),
+    });
+    const { url, client, name, deadlineMs, clock } = settings;
+    check((url === undefined) !== (client === undefined), 'url', 'given, or else client', url);
+    check(!/[{}]/.test(name), 'name', 'without { and }', name);
+    const connecting = openLink({
+      url,
+      client,
+      key: `${tagOf(name)}.state`,
+      connectMs: deadlineMs,
+    });
+    using limit = deadline(clock, deadlineMs);
+    let link: RedisLink | undefined;
+    try {
+      link = await untilAborted(connecting, limit.signal);
+      await untilAborted(examine(link), limit.signal);
+      return new RedisStore(link, settings);
+    } catch (error) {
+      if (link !== undefined) link.close();
+      else connecting.then((late) => late.close()).catch(() => {});
+      throw redisError(error, { doubt: false });
+    }
+  }
+
+  get stats(): RedisStoreStats {
+    const { waiting, groups } = this.#batch.stats;
+    return { kind: 'redis-store', isConnected: this.#link.isReady, waiting, groups };
+  }
+
+  async read(names: readonly string[], { signal }: StoreCallOptions = {}): Promise<StoreReading> {
+    checkStoreNames(names);
+    const keys = [this.#keys.state, ...names.map((name) => this.#records + name)];
+    const touch = this.#replicasMin > 0 ? 'touch' : '';
+    const { now, rows } = await this.#ask(readScript, { keys, args: [touch], signal });
+    return { now, records: rows.map(recordOf) };
+  }
+
+  async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
+    checkStoreList(prefix, options);
+    const { max, after = '', signal } = options;
+    const keys = [this.#keys.state, this.#keys.names];
+    const args = [prefix, String(max), after, this.#records];
+    const { rows } = await this.#ask(listScript, { keys, args, signal });
+    return rows.map((row) => ({
+      name: (row as Row)[3] as string,
+      ...(recordOf(row) as StoredRecord),
+    }));
+  }
+
+  watch(names: readonly string[], changed: () => void): StoreWatch {
+    checkStoreNames(names);
+    return this.#watcher.watch(names, changed);
+  }
+
+  async commit(
+    changes: readonly StoreChange[],
+    { signal }: StoreCallOptions = {},
+  ): Promise<StoreCommit | undefined> {
+    signal?.throwIfAborted();
+    checkStoreChanges(changes);
+    this.#checkOpen();
+    const values = changes.map(({ value }) => (value === undefined ? '' : jsonText(value)));
+    return await this.#batch.add({ changes, values }, { signal });
+  }
+
+  /** Resolves when nothing is under way; a client that was given stays open. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    await this.#batch.idle();
+    this.#watcher.close();
+    this.#link.close();
+  }
+
+  async #commitGroup(group: BatchGroup<Item, StoreCommit | undefined>): Promise<void> {
+    const entries = [];
+    for (let room = changesMax; room > 0 && group.next !== undefined; ) {
+      if (entries.length > 0 && group.next.changes.length > room) break;
+      const [entry] = group.take(1);
+      if (entry === undefined) break;
+      room -= entry.item.changes.length;
+      entries.push(entry);
+    }
+    const { state, names, expiries } = this.#keys;
+    const all = entries.flatMap(({ item }) => item.changes);
+    const keys = [state, names, expiries, ...all.map(({ name }) => this.#records + name)];
+    const args = [this.#records, this.#channel, ...entries.flatMap(({ item }) => wordsOf(item))];
+    const { now, rows } = await this.#send(commitScript, { keys, args, doubt: true });
+    for (const [at, entry] of entries.entries()) {
+      const version = rows[at];
+      entry.grant(version === '' ? undefined : { now, version: Number(version) });
+    }
+  }
+
+  async #ask(script: Script, call: Call & { readonly signal?: AbortSignal | undefined }) {
+    const { signal } = call;
+    signal?.throwIfAborted();
+    this.#checkOpen();
+    using limit = deadline(this.#clock, this.#deadlineMs, signal);
+    return await untilAborted(this.#send(script, call), limit.signal);
+  }
+
+  /** The answer's time is noted, and replicas are waited for, on the same connection. */
+  async #send(script: Script, { keys, args, doubt = false }: Call): Promise<Answer> {
+    const words = [String(keys.length), ...keys, ...this.#seen, ...args];
+    try {
+      const answer = await this.#run(script, words, doubt);
+      const [now, wall, ...rows] = answer as [string, string, ...unknown[]];
+      // Answers may overtake each other: an older one tells nothing new.
+      if (Number(now) >= Number(this.#seen[0])) this.#seen = [now, wall];
+      return { now: Number(now), rows };
+    } catch (error) {
+      throw redisError(error, { doubt });
+    }
+  }
+
+  async #run(script: Script, words: readonly string[], doubt: boolean): Promise<unknown> {
+    const send = async (command: readonly string[]) => {
+      const answer = this.#link.send(command);
+      if (this.#replicasMin === 0) return await answer;
+      const wait = ['WAIT', String(this.#replicasMin), String(Math.ceil(this.#deadlineMs))];
+      const [done, count] = await Promise.allSettled([answer, this.#link.send(wait)]);
+      if (done.status === 'rejected') throw done.reason;
+      if (count.status === 'fulfilled' && Number(count.value) >= this.#replicasMin) {
+        return done.value;
+      }
+      const message = `redis: fewer than ${this.#replicasMin} replicas have it`;
+      const error = new SpillwayError('DATABASE_LOST', message);
+      throw doubt ? inDoubt(error) : error;
+    };
+    try {
+      return await send(['EVALSHA', script.sha, ...words]);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+      return await send(['EVAL', script.lua, ...words]);
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new SpillwayError('DATABASE_CLOSED', 'the store is closed');
+  }
+}
+
+type Settings = Required<Pick<RedisStoreOptions, 'name' | 'deadlineMs' | 'queueMax'>> & {
+  readonly [Name in 'name' | 'clock' | 'deadlineMs' | 'queueMax' | 'replicasMin']: Exclude<
+    RedisStoreOptions[Name],
+    undefined
+  >;
+};
+
+interface Call {
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly doubt?: boolean;
+}
+
+interface Answer {
+  readonly now: number;
+  readonly rows: readonly unknown[];
+}
+
+/** As the scripts give it: value, version, expiry or empty, and the name in a list. */
+type Row = readonly [value: string, version: string, expires: string, name?: string];
+
+function recordOf(row: unknown): StoredRecord | undefined {
+  if (row === null || row === undefined) return undefined;
+  const [value, version, expires] = row as Row;
+  const expiresAt = expires === '' ? undefined : Number(expires);
+  return { value: JSON.parse(value), version: Number(version), expiresAt };
+}
+
+function wordsOf({ changes, values }: Item): string[] {
+  const words = changes.flatMap(({ name, ifVersion, ttlMs, checkOnly }, at) => [
+    name,
+    ifVersion === undefined ? '' : String(ifVersion),
+    values[at] as string,
+    ttlMs === undefined ? '' : String(ttlMs),
+    checkOnly ? 'check' : '',
+  ]);
+  return [String(changes.length), ...words];
+}
+
+function tagOf(name: string): string {
+  return `{${name}}`;
+}
+
+/** Refuses a server that is too old, a replica, or one that may throw away our records. */
+async function examine(link: RedisLink): Promise<void> {
+  const sections = ['server', 'replication', 'memory'];
+  const info = (await Promise.all(sections.map((name) => link.send(['INFO', name])))).join('');
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
+  const refuse = (why: string) => {
+    throw new SpillwayError('DATABASE_UNUSABLE', `redis: ${why}`);
+  };
+  const version = field('redis_version');
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [majorMin = 0, minorMin = 0] = versionMin;
+  if (major < majorMin || (major === majorMin && minor < minorMin)) {
+    refuse(`version ${version} is too old: ${versionMin.join('.')} or newer is needed`);
+  }
+  if (field('role') === 'slave') refuse('this is a replica; give the address of its master');
+  const policy = field('maxmemory_policy');
+  if (policy.startsWith('allkeys-')) {
+    refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
+  }
+}

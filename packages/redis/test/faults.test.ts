@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { describe, it } from 'node:test';
+import { createClient, createSentinel } from '@redis/client';
+import { Redis } from 'ioredis';
+import { Lease } from 'spillway';
+import { RedisServer } from 'spillway-fixtures/redis';
+import { requires } from 'spillway-fixtures/requires';
+import { RedisStore } from 'spillway-redis';
+
+/** Stands between a client and the server; with `mute` the server's answers are thrown away. */
+async function openProxy(port: number, stack: AsyncDisposableStack) {
+  const sockets = new Set<Socket>();
+  const proxy = { url: '', mute: false, cut: () => {} };
+  const server = createServer((near) => {
+    const far = connect(port, '127.0.0.1');
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => [near, far].map((each) => each.destroy()));
+    }
+    near.pipe(far);
+    far.on('data', (chunk) => proxy.mute || near.write(chunk));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  proxy.url = `redis://127.0.0.1:${typeof address === 'object' && address?.port}`;
+  proxy.cut = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  stack.defer(() => {
+    proxy.cut();
+    server.close();
+  });
+  return proxy;
+}
+
+const valueIn = async (store: RedisStore, name: string) =>
+  (await store.read([name])).records[0]?.value;
+
+describe('opening a RedisStore', requires('redis-server'), () => {
+  it('says within its deadline that nobody listens', async () => {
+    await assert.rejects(RedisStore.open({ url: 'redis://127.0.0.1:1' }), {
+      code: 'DATABASE_LOST',
+      message: /ECONNREFUSED/,
+    });
+  });
+
+  it('gives up a server that never answers', async () => {
+    await using server = await RedisServer.start();
+    using _paused = server.pause();
+    const opening = RedisStore.open({ url: server.url, deadlineMs: 200 });
+    await assert.rejects(opening, { code: 'DEADLINE' });
+  });
+
+  it('tells a wrong password, and one that is missing', async () => {
+    await using server = await RedisServer.start({ settings: ['requirepass secret'] });
+    const url = `redis://:wrong@127.0.0.1:${server.port}`;
+    await assert.rejects(RedisStore.open({ url }), {
+      code: 'DATABASE_UNUSABLE',
+      message: /WRONGPASS/,
+    });
+    await assert.rejects(RedisStore.open({ url: server.url }), {
+      code: 'DATABASE_UNUSABLE',
+      message: /NOAUTH/,
+    });
+  });
+
+  it('refuses a replica, and a server that may throw records away', async () => {
+    await using master = await RedisServer.start();
+    await using replica = await RedisServer.start();
+    await replica.ask('REPLICAOF', '127.0.0.1', String(master.port));
+    await assert.rejects(RedisStore.open({ url: replica.url }), {
+      code: 'DATABASE_UNUSABLE',
+      message: /master/,
+    });
+    await master.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    await assert.rejects(RedisStore.open({ url: master.url }), {
+      code: 'DATABASE_UNUSABLE',
+      message: /allkeys-lru.*noeviction/,
+    });
+  });
+
+  it('refuses clients that would run a command twice, or keep it for later', async () => {
+    await using server = await RedisServer.start();
+    const client = createClient({ url: server.url });
+    await client.connect();
+    const named = { code: 'ERR_ASSERTION', message: /disableOfflineQueue/ };
+    try {
+      await assert.rejects(RedisStore.open({ client }), named);
+    } finally {
+      client.destroy();
+    }
+    const other = new Redis(server.url, { lazyConnect: true });
+    const message = /autoResendUnfulfilledCommands/;
+    await assert.rejects(RedisStore.open({ client: other }), { message });
+  });
+
+  it('refuses options that mean nothing', async () => {
+    const wrong = [{}, { url: 'redis://a', name: '{a}' }, { url: 'redis://a', nam: 'a' }];
+    for (const options of wrong) {
+      await assert.rejects(RedisStore.open(options), { code: 'ERR_ASSERTION' });
+    }
+  });
+});
+
+describe('a RedisStore in trouble', requires('redis-server'), () => {
+  it('runs a commit once whose answer is lost, and says that it may be done', async () => {
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(await RedisServer.start());
+    const proxy = await openProxy(server.port, stack);
+    const store = stack.use(await RedisStore.open({ url: proxy.url }));
+    await store.commit([{ name: 'count', value: 1 }]);
+    proxy.mute = true;
+    const before = Number(await server.ask('HGET', '{spillway}.state', 'version'));
+    const lost = store.commit([{ name: 'count', value: 2 }]);
+    const version = async () => Number(await server.ask('HGET', '{spillway}.state', 'version'));
+    while ((await version()) === before);
+    const done = await version();
+    proxy.mute = false;
+    proxy.cut();
+    await assert.rejects(lost, { code: 'DATABASE_LOST', retryable: false, message: /not known/ });
+    while (!store.stats.isConnected) await new Promise(setImmediate);
+    assert.equal(await valueIn(store, 'count'), 2);
+    assert.equal(await version(), done);
+  });
+
+  it('says that nothing was done while there is no connection', async () => {
+    await using server = await RedisServer.start();
+    await using store = await RedisStore.open({ url: server.url });
+    await server.kill();
+    while (store.stats.isConnected) await new Promise(setImmediate);
+    const expected = { code: 'DATABASE_LOST', retryable: true };
+    await assert.rejects(store.commit([{ name: 'a', value: 1 }]), expected);
+    await assert.rejects(store.read(['a']), expected);
+  });
+
+  it('loses nothing acknowledged in ten kills', async () => {
+    await using server = await RedisServer.start({ settings: ['appendfsync always'] });
+    await using store = await RedisStore.open({ url: server.url });
+    let acknowledged = 0;
+    for (let round = 0; round < 10; round += 1) {
+      const writing = (async () => {
+        for (let value = acknowledged + 1; ; value += 1) {
+          await store.commit([{ name: 'n', value }]);
+          acknowledged = value;
+        }
+      })();
+      const until = acknowledged + 20;
+      while (acknowledged < until) await new Promise(setImmediate);
+      const failed = assert.rejects(writing, { code: 'DATABASE_LOST' });
+      await server.kill();
+      await failed;
+      await server.start();
+      while (!store.stats.isConnected) await new Promise(setImmediate);
+      const value = Number(await valueIn(store, 'n'));
+      assert.ok(value === acknowledged || value === acknowledged + 1, `${value}`);
+      acknowledged = value;
+    }
+  });
+
+  it('goes on when the server forgets the scripts', async () => {
+    await using server = await RedisServer.start();
+    await using store = await RedisStore.open({ url: server.url });
+    await store.commit([{ name: 'a', value: 1 }]);
+    await server.ask('SCRIPT', 'FLUSH');
+    await store.commit([{ name: 'a', value: 2 }]);
+    await server.ask('SCRIPT', 'FLUSH');
+    assert.equal(await valueIn(store, 'a'), 2);
+  });
+
+  it('tells a full server, and changes nothing', async () => {
+    await using server = await RedisServer.start();
+    await using store = await RedisStore.open({ url: server.url });
+    await store.commit([{ name: 'a', value: 1 }]);
+    await server.ask('CONFIG', 'SET', 'maxmemory', '1');
+    await assert.rejects(store.commit([{ name: 'a', value: 2 }]), { code: 'STORE_FULL' });
+    assert.equal(await valueIn(store, 'a'), 1);
+    await server.ask('CONFIG', 'SET', 'maxmemory', '0');
+    await store.commit([{ name: 'a', value: 3 }]);
+  });
+
+  it('acknowledges nothing that too few replicas have, nor reads it', async () => {
+    await using master = await RedisServer.start();
+    await using replica = await RedisServer.start();
+    await replica.ask('REPLICAOF', '127.0.0.1', String(master.port));
+    await using plain = await RedisStore.open({ url: master.url });
+    await using store = await RedisStore.open({ url: master.url, replicasMin: 1, deadlineMs: 600 });
+    for (;;) {
+      const isDone = await store.commit([{ name: 'a', value: 1 }]).catch(() => undefined);
+      if (isDone !== undefined) break;
+    }
+    assert.equal(await valueIn(store, 'a'), 1);
+    using paused = replica.pause();
+    await assert.rejects(store.commit([{ name: 'a', value: 2 }]), { retryable: false });
+    await plain.commit([{ name: 'a', value: 3 }]);
+    await assert.rejects(store.read(['a']), /replicas|DEADLINE|not done/);
+    paused[Symbol.dispose]();
+  });
+
+  it('follows a Sentinel to the new master, and gives no version twice', async () => {
+    await using stack = new AsyncDisposableStack();
+    const master = stack.use(await RedisServer.start());
+    const replica = stack.use(await RedisServer.start());
+    await replica.ask('REPLICAOF', '127.0.0.1', String(master.port));
+    const sentinel = stack.use(await RedisServer.startSentinel(master.port));
+    const client = createSentinel({
+      name: 'm',
+      sentinelRootNodes: [{ host: '127.0.0.1', port: sentinel.port }],
+      nodeClientOptions: { disableOfflineQueue: true },
+    });
+    client.on('error', () => {});
+    await client.connect();
+    stack.defer(() => client.destroy());
+    const store = stack.use(await RedisStore.open({ client, deadlineMs: 1_000 }));
+    let highest = 0;
+    const commit = async (value: number) => {
+      const done = await store.commit([{ name: 'n', value }]).catch(() => undefined);
+      if (done === undefined) return false;
+      assert.ok(done.version > highest, `${done.version} after ${highest}`);
+      highest = done.version;
+      return true;
+    };
+    for (let value = 0; value < 50; value += 1) assert.ok(await commit(value));
+    const isLinked = async () => String(await replica.ask('INFO', 'replication'));
+    while (!(await isLinked()).includes('master_link_status:up'));
+    await master.kill();
+    while (!(await commit(50))) await new Promise(setImmediate);
+    assert.ok((await replica.ask('INFO', 'replication'))?.toString().includes('role:master'));
+  });
+});
+
+describe('watching a RedisStore', requires('redis-server'), () => {
+  it('tells of changes, also after the connection was cut', async () => {
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(await RedisServer.start());
+    const proxy = await openProxy(server.port, stack);
+    const store = stack.use(await RedisStore.open({ url: proxy.url }));
+    const other = stack.use(await RedisStore.open({ url: server.url }));
+    let told = Promise.withResolvers<void>();
+    using watch = store.watch(['a', 'b'], () => told.resolve());
+    const next = async () => {
+      await told.promise;
+      told = Promise.withResolvers<void>();
+    };
+    await next();
+    assert.equal(watch.isLive, true);
+    await other.commit([{ name: 'b', value: 1 }]);
+    await next();
+    await other.commit([{ name: 'a' }]);
+    await next();
+    proxy.cut();
+    await next();
+    while (!watch.isLive) await next();
+    await other.commit([{ name: 'c', value: 1 }]);
+    await other.commit([{ name: 'a', value: 1 }]);
+    await next();
+  });
+
+  it('hands a lease over as soon as it is released', async () => {
+    await using server = await RedisServer.start();
+    await using store = await RedisStore.open({ url: server.url });
+    const options = { store, name: 'l', pollMs: 60_000, ttlMs: 120_000 };
+    const first = await Lease.acquire(options);
+    const second = Lease.acquire(options);
+    while (store.stats.groups < 1) await new Promise(setImmediate);
+    await first.close();
+    await (await second).close();
+  });
+});

@@ -1,0 +1,104 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+import { createCluster } from '@redis/client';
+import { Redis } from 'ioredis';
+import { processCases, storeCases } from 'spillway/testing';
+import { RedisServer } from 'spillway-fixtures/redis';
+import { requires } from 'spillway-fixtures/requires';
+import { type RedisClient, RedisStore } from 'spillway-redis';
+
+/** Lets time pass on the store's clock. */
+const pass = (name: string) => async (ms: number, server: RedisServer) => {
+  const key = `{${name}}.state`;
+  const now = Number(await server.ask('HGET', key, 'now'));
+  await server.ask('HSET', key, 'now', String(now + ms));
+};
+
+describe('RedisStore, as every store', requires('redis-server'), () => {
+  const resources = new AsyncDisposableStack();
+  let server: RedisServer;
+
+  before(async () => {
+    server = resources.use(await RedisServer.start({ settings: ['appendfsync always'] }));
+  });
+
+  after(() => resources.disposeAsync());
+
+  for (const [at, { name, run }] of storeCases.entries()) {
+    it(name, async () => {
+      await run({
+        open: () => RedisStore.open({ url: server.url, name: `case${at}` }),
+        pass: (ms) => pass(`case${at}`)(ms, server),
+      });
+    });
+    it(`${name}, with the client of ioredis`, async () => {
+      await using stack = new AsyncDisposableStack();
+      const open = async () => {
+        const client = new Redis(server.url, {
+          autoResendUnfulfilledCommands: false,
+          enableOfflineQueue: false,
+          maxRetriesPerRequest: 0,
+        });
+        stack.defer(() => client.disconnect());
+        await new Promise((resolve) => client.once('ready', resolve));
+        return await RedisStore.open({ client, name: `io${at}` });
+      };
+      await run({ open, pass: (ms) => pass(`io${at}`)(ms, server) });
+    });
+  }
+});
+
+describe('real processes on one Redis', requires('redis-server'), () => {
+  for (const policy of ['always', 'everysec']) {
+    for (const { name, check } of processCases) {
+      it(`${name}, with appendfsync ${policy}`, async () => {
+        const settings = [`appendfsync ${policy}`];
+        await using server = await RedisServer.start({ settings });
+        const program = join(import.meta.dirname, 'fixtures', 'redis-player.ts');
+        await check({ program, args: [server.url] });
+      });
+    }
+  }
+});
+
+describe('RedisStore on a cluster', requires('redis-server'), () => {
+  const resources = new AsyncDisposableStack();
+  let servers: readonly RedisServer[] = [];
+  let client: RedisClient;
+
+  before(async () => {
+    const settings = ['cluster-enabled yes', 'cluster-node-timeout 2000'];
+    servers = await Promise.all([1, 2, 3].map(() => RedisServer.start({ settings })));
+    for (const server of servers) resources.use(server);
+    const addresses = servers.map(({ port }) => `127.0.0.1:${port}`);
+    const words = ['--cluster', 'create', ...addresses, '--cluster-yes'];
+    await promisify(execFile)('redis-cli', words, { timeout: 60_000 });
+    const rootNodes = servers.map(({ url }) => ({ url }));
+    const cluster = createCluster({ rootNodes, defaults: { disableOfflineQueue: true } });
+    await cluster.connect();
+    resources.defer(() => cluster.destroy());
+    client = cluster;
+  });
+
+  after(() => resources.disposeAsync());
+
+  for (const [at, { name, run }] of storeCases.entries()) {
+    it(name, async () => {
+      const store = `cluster${at}`;
+      const time = async (ms: number) => {
+        const state = `{${store}}.state`;
+        const send = (...args: string[]) =>
+          (client as never as Sender).sendCommand(state, false, args);
+        const now = Number(await send('HGET', state, 'now'));
+        await send('HSET', state, 'now', String(now + ms));
+      };
+      await run({ open: () => RedisStore.open({ client, name: store }), pass: time });
+    });
+  }
+});
+
+interface Sender {
+  sendCommand(key: string, isReadonly: boolean, args: readonly string[]): Promise<unknown>;
+}
