@@ -61,8 +61,7 @@ export {
   type FailureShareOptions,
   failureShare,
 } from './outbound/break-rule.ts';
-export { Breaker, type BreakerOptions } from './outbound/breaker.ts';
-export type { BreakerStats } from './outbound/breaker-calls.ts';
+export { Breaker, type BreakerOptions, type BreakerStats } from './outbound/breaker.ts';
 export type { BreakerStatus } from './outbound/breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './outbound/bucket.ts';
 export { Retry, type RetryOptions, type RetryStats } from './outbound/retry.ts';

@@ -1,11 +1,11 @@
 import { check, checkInteger, checkNumber } from '../base/check.ts';
 import { addToWindow, emptyWindow, type ShareWindow, windowTotals } from '../meter/share-window.ts';
 
-/** When to break: a pure algorithm. What breaking does is the breaker's own matter. */
+/** A pure algorithm that says when to break; what breaking does is the breaker's own matter. */
 export interface BreakRule<Memory = unknown> {
   /** The memory of the rule when the breaker closes: plain data. */
   start(): Memory;
-  /** Notes how a call ended; true when it is time to open. */
+  /** Notes the end of a call; true when it is time to open. */
   breaks(memory: Memory, failed: boolean, now: number): boolean;
 }
 
@@ -25,7 +25,7 @@ export function consecutiveFailures(failuresMax: number): BreakRule {
 export interface FailureShareOptions {
   /** The share of failed calls at which it breaks; above 0, up to 1. */
   readonly share: number;
-  /** How far back calls count, in milliseconds; from 1. */
+  /** Span in which calls count, in milliseconds; from 1. */
   readonly windowMs: number;
   /** With fewer calls than this in the window it never breaks; an integer from 1. */
   readonly callsMin: number;

@@ -1,7 +1,7 @@
 import type { Random } from '../base/random.ts';
 import type { BreakRule } from './break-rule.ts';
 
-/** How a breaker opens and closes: what stays the same while it lives. */
+/** The settings by which a breaker opens and closes. */
 export interface BreakerRule {
   readonly rule: BreakRule;
   readonly cooldownMs: number;
@@ -21,7 +21,6 @@ export type BreakerStatus = 'closed' | 'open' | 'half-open';
 /** The state of a breaker: plain data, so that it can be kept in a shared store as well. */
 export interface BreakerState {
   status: BreakerStatus;
-  /** When the status last changed. */
   since: number;
   /** Grows with each change of status and each probe; a call that began before it is old news. */
   generation: number;
@@ -30,12 +29,10 @@ export interface BreakerState {
   cooldowns: number;
   /** Probes that succeeded since it was last open. */
   successes: number;
-  /** How many times it has opened. */
   opened: number;
-  /** Whether somebody probes, who has until `probeEndsAt` to tell how it went. */
+  /** True while somebody probes, who has until `probeEndsAt` to tell how it went. */
   probing: boolean;
   probeEndsAt: number;
-  /** The memory of the rule. */
   memory: unknown;
 }
 
@@ -45,7 +42,7 @@ export interface Pass {
   readonly probe: boolean;
 }
 
-/** How a call ended: an ignored one, such as an aborted one, teaches nothing. */
+/** The end of a call: an ignored one, such as an aborted one, teaches nothing. */
 export type BreakerOutcome = 'success' | 'failure' | 'ignored';
 
 export function closedBreaker({ rule }: BreakerRule, now: number): BreakerState {
@@ -81,7 +78,7 @@ export function admit(
   return { generation: state.generation, probe: true };
 }
 
-/** Takes note of how a call ended, unless the world has changed since it began. */
+/** Notes the end of a call, unless the state has changed since it began. */
 export function learnOutcome(
   rule: BreakerRule,
   state: BreakerState,
@@ -102,7 +99,7 @@ export function learnOutcome(
   }
 }
 
-/** When it is worth asking again, unless the present probe ends before. */
+/** The time from which it is worth asking again, unless the present probe ends before. */
 export function mayProbeAt(state: BreakerState): number {
   return state.probing ? state.probeEndsAt : state.cooldownEndsAt;
 }

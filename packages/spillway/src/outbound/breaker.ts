@@ -1,9 +1,13 @@
+import { runUntilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { deadline } from '../base/deadline.ts';
+import { isRefusal, SpillwayError } from '../base/errors.ts';
+import { isAbort, isTimeout, statusOf } from '../base/failure.ts';
 import {
   anything,
   callback,
+  type Filled,
   integer,
-  maybe,
   number,
   or,
   type Rules,
@@ -11,25 +15,27 @@ import {
 } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
+import type { Quantiles } from '../meter/histogram.ts';
+import { Meter } from '../meter/meter.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
 import { type BreakRule, consecutiveFailures } from './break-rule.ts';
-import { BreakerCalls, type BreakerStats } from './breaker-calls.ts';
 import {
   admit,
   type BreakerOutcome,
   type BreakerRule,
   type BreakerState,
+  type BreakerStatus,
   closedBreaker,
   learnOutcome,
   type Pass,
 } from './breaker-state.ts';
 
 export interface BreakerOptions {
-  /** When to open. @default consecutiveFailures(5) */
+  /** Rule that says when to open. @default consecutiveFailures(5) */
   readonly rule?: BreakRule | undefined;
   /** The first cooldown in milliseconds, from 0. @default 10_000 */
   readonly cooldownMs?: number | undefined;
-  /** How much longer each cooldown is than the one before; from 1. @default 2 */
+  /** Factor by which each cooldown is longer than the one before; from 1. @default 2 */
   readonly cooldownGrowth?: number | undefined;
   /** The longest cooldown in ms; from `cooldownMs`. @default 120_000, or `cooldownMs` */
   readonly cooldownMsMax?: number | undefined;
@@ -40,13 +46,34 @@ export interface BreakerOptions {
   /** Milliseconds after which a probe is aborted and has failed; from 1. @default 30_000 */
   readonly probeMsMax?: number | undefined;
   /**
-   * Tells whether an error speaks against the one who was called; by default any with no status or
+   * True for an error that speaks against the one who was called; by default any with no status or
    * one from 500 does. It is asked about calls that ran into their deadline, but never about
    * aborted ones or about refusals of our own parts, with which nothing was begun.
    */
   readonly isFailure?: ((error: unknown) => boolean) | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
+}
+
+export interface BreakerStats<Kind extends string = 'breaker'> {
+  readonly kind: Kind;
+  readonly state: BreakerStatus;
+  /** Time of the last change of state, by the breaker's clock. */
+  readonly since: number;
+  /** True while a probe is under way. */
+  readonly probing: boolean;
+  /** Calls that ended, aborted ones left out. */
+  readonly calls: number;
+  /** Calls that failed. */
+  readonly failures: number;
+  /** Times that it opened. */
+  readonly opened: number;
+  /** Calls that were refused. */
+  readonly refused: number;
+  /** Milliseconds that calls took, over the last 10 to 20 seconds. */
+  readonly callMs: Quantiles;
+  /** The last call that failed: its time, by the breaker's clock, and its message. */
+  readonly lastFailure: { readonly at: number; readonly message: string } | undefined;
 }
 
 /**
@@ -66,8 +93,11 @@ export class Breaker implements Runner {
     this.#rule = settled;
     this.#clock = settled.clock;
     this.#random = settled.random;
-    this.#calls = new BreakerCalls(this.#clock, options.isFailure);
     this.#state = closedBreaker(this.#rule, this.#clock.now());
+    this.#calls = new BreakerCalls(settled, (pass, outcome) => {
+      const ended = { ...pass, outcome };
+      learnOutcome(this.#rule, this.#state, ended, this.#clock.now(), this.#random);
+    });
   }
 
   get stats(): BreakerStats {
@@ -80,13 +110,92 @@ export class Breaker implements Runner {
     const now = this.#clock.now();
     const pass = admit(this.#rule, this.#state, now, this.#random);
     if (pass === undefined) return rejectSoon(this.#calls.refusal(this.#state, now));
-    const { probeMsMax } = this.#rule;
-    return this.#calls.call({ pass, probeMsMax, settle: this.#settle }, task, signal);
+    return this.#calls.call(task, { pass, probeMsMax: this.#rule.probeMsMax, signal });
+  }
+}
+
+/** Makes the calls of a breaker, shared or of one process: judges, counts and times them. */
+export class BreakerCalls<P extends Pass> {
+  readonly #clock: Clock;
+  readonly #isFailure: (error: unknown) => boolean;
+  readonly #ended: (pass: P, outcome: BreakerOutcome) => void;
+  readonly #meter: Meter;
+  #lastError: unknown;
+  #lastFailure: BreakerStats['lastFailure'];
+  #refused = 0;
+
+  constructor(
+    { clock, isFailure }: Filled<Pick<BreakerOptions, 'clock' | 'isFailure'>>,
+    ended: (pass: P, outcome: BreakerOutcome) => void,
+  ) {
+    this.#clock = clock;
+    this.#isFailure = isFailure;
+    this.#ended = ended;
+    this.#meter = new Meter(clock.now());
   }
 
-  readonly #settle = (pass: Pass, outcome: BreakerOutcome): void => {
-    learnOutcome(this.#rule, this.#state, { ...pass, outcome }, this.#clock.now(), this.#random);
-  };
+  stats<Kind extends string>(kind: Kind, state: BreakerState): BreakerStats<Kind> {
+    const { finished, outcomes, serviceMs } = this.#meter.stats(this.#clock.now());
+    return {
+      kind,
+      state: state.status,
+      since: state.since,
+      probing: state.probing,
+      calls: finished,
+      failures: outcomes.failed,
+      opened: state.opened,
+      refused: this.#refused,
+      callMs: serviceMs,
+      lastFailure: this.#lastFailure,
+    };
+  }
+
+  refusal(state: BreakerState, now: number): SpillwayError {
+    this.#refused += 1;
+    const restMs = state.cooldownEndsAt - now;
+    return new SpillwayError('BREAKER_OPEN', `${state.status} after repeated failures`, {
+      cause: this.#lastError,
+      // The end of a probe is unknown, so a caller that meets one goes by its own backoff.
+      retryAfterMs: restMs > 0 ? restMs : undefined,
+    });
+  }
+
+  async call<T>(
+    task: Task<T>,
+    { pass, probeMsMax, signal: caller }: RunOptions & { pass: P; probeMsMax: number },
+  ): Promise<T> {
+    const startedAt = this.#clock.now();
+    using limit = pass.probe ? deadline(this.#clock, probeMsMax, caller) : undefined;
+    const signal = limit?.signal ?? caller;
+    let outcome: BreakerOutcome = 'ignored';
+    try {
+      const value = await runUntilAborted(task, signal);
+      outcome = 'success';
+      return value;
+    } catch (error) {
+      outcome = this.#judge(error, signal);
+      throw error;
+    } finally {
+      const now = this.#clock.now();
+      const times = { waitMs: 0, serviceMs: now - startedAt };
+      if (outcome === 'success') this.#meter.pass(now, 'ok', times);
+      if (outcome === 'failure') this.#meter.pass(now, 'failed', times);
+      this.#ended(pass, outcome);
+    }
+  }
+
+  /** Decides what an error says of the one who was called. */
+  #judge(error: unknown, signal: AbortSignal | undefined): BreakerOutcome {
+    // Libraries throw various things when aborted; the cause is in the signal.
+    const reason: unknown = signal?.aborted ? signal.reason : error;
+    if (isRefusal(reason)) return 'ignored';
+    if (signal?.aborted ? !isTimeout(reason) : isAbort(reason)) return 'ignored';
+    if (!this.#isFailure(reason)) return 'success';
+    this.#lastError = reason;
+    const message = reason instanceof Error ? reason.message : String(reason);
+    this.#lastFailure = { at: this.#clock.now(), message };
+    return 'failure';
+  }
 }
 
 /** The rules of the options that all breakers have. */
@@ -100,7 +209,7 @@ export function breakerRules({ cooldownMs = 10_000 }: BreakerOptions): Rules<Bre
     jitter: or(number(0, 1), 0.2),
     successesToClose: or(integer(1), 3),
     probeMsMax: or(number(1, msMax), 30_000),
-    isFailure: maybe(callback),
+    isFailure: or(callback, (error: unknown) => (statusOf(error) ?? 500) >= 500),
     clock: or(anything, systemClock),
     random: or(anything, systemRandom),
   };

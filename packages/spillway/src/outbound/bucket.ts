@@ -1,8 +1,6 @@
-import { runUntilAborted } from '../base/abort.ts';
-import { checkInteger, checkNumber } from '../base/check.ts';
+import { checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { anything, integer, number, or, positive, type Rules, settle } from '../base/options.ts';
-import type { Runner, RunOptions, Task } from '../base/task.ts';
 import {
   type BucketRule,
   freshSlots,
@@ -24,7 +22,7 @@ export interface BucketOptions {
   readonly ratePerSecond: number;
   /** Tokens that may be saved up; an integer from 1. @default what accrues in 20 ms */
   readonly burst?: number | undefined;
-  /** How many may wait for tokens; one more is refused. An integer from 0. */
+  /** Callers that may wait for tokens; one more is refused. An integer from 0. */
   readonly queueMax: number;
   /**
    * The longest time to get back to the rate after a round of 429s, in milliseconds; from 1. Each
@@ -37,7 +35,7 @@ export interface BucketOptions {
 }
 
 export interface SlowOptions {
-  /** How long the other side asks to be left alone, in milliseconds; from 0. @default 0 */
+  /** The silence that the other side asks for, in milliseconds; from 0. @default 0 */
   readonly retryAfterMs?: number | undefined;
 }
 
@@ -51,7 +49,7 @@ export interface BucketStats<Kind extends string = 'bucket'> {
   readonly taken: number;
   /** Callers turned away because the queue was full, or their deadline too near. */
   readonly refused: number;
-  /** How many times the rate was halved. */
+  /** Times that the rate was halved. */
   readonly slowed: number;
   /** Milliseconds until tokens accrue again; 0 when they do. */
   readonly pausedMs: number;
@@ -64,25 +62,20 @@ const dueMs = 0.001;
  * Token bucket: how many may start per second. Starts full, serves in order of arrival, and never
  * lets more than rate + burst through in any second.
  */
-export class Bucket implements Runner {
+export class Bucket extends TokenQueue {
   readonly #rule: BucketRule;
   readonly #clock: Clock;
   readonly #state: SlotState;
-  readonly #queue: TokenQueue;
-  #timer: Disposable | undefined;
   #slowed = 0;
 
   constructor(options: BucketOptions) {
     // Timers are rarely more than 20 ms late, and what accrues meanwhile must not be lost.
     const settled = settle('Bucket', options, bucketRules(options, 50, 1));
+    super(settled);
     this.#rule = settled;
     this.#clock = settled.clock;
     const now = this.#clock.now();
     this.#state = freshSlots(this.#rule, this.#oldest(now, false), now);
-    this.#queue = new TokenQueue(
-      { spend: this.#spend, msUntil: this.#msUntil, arm: this.#arm },
-      settled.queueMax,
-    );
   }
 
   get stats(): BucketStats {
@@ -92,30 +85,12 @@ export class Bucket implements Runner {
       kind: 'bucket',
       tokens: at > now + dueMs ? 0 : Math.floor((now + dueMs - at) / stepMs) + 1,
       ratePerSecond: rateAt(this.#rule, this.#state, now),
-      waiting: this.#queue.size,
-      taken: this.#queue.taken,
-      refused: this.#queue.refused,
+      waiting: this.waiting,
+      taken: this.taken,
+      refused: this.refused,
       slowed: this.#slowed,
       pausedMs: Math.max(0, this.#state.pausedUntil - now),
     };
-  }
-
-  /** Resolves when `n` tokens are there and all who came before have theirs. */
-  async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    if (!this.tryTake(n)) return this.#queue.wait(n, signal);
-  }
-
-  /** Takes a token, waiting for it if need be, and runs the task. */
-  async run<T>(task: Task<T>, options: RunOptions = {}): Promise<T> {
-    await this.take(1, options);
-    return await runUntilAborted(task, options.signal);
-  }
-
-  /** Takes `n` tokens if they are there now; never ahead of anybody who waits. */
-  tryTake(n = 1): boolean {
-    checkInteger('n', n, 1, this.#rule.burst);
-    return this.#queue.tryTake(n);
   }
 
   /**
@@ -128,7 +103,7 @@ export class Bucket implements Runner {
     checkNumber('retryAfterMs', retryAfterMs, 0, Number.MAX_SAFE_INTEGER);
     const slowing = slowSlots(this.#rule, this.#state, this.#clock.now(), retryAfterMs);
     if (slowing === 'halved') this.#slowed += 1;
-    this.#queue.serve();
+    this.serve();
   }
 
   /**
@@ -142,27 +117,21 @@ export class Bucket implements Runner {
   }
 
   #next(n: number, now: number): SlotRun {
-    return nextRun(this.#rule, this.#state, n, this.#oldest(now, this.#queue.size > 0));
+    return nextRun(this.#rule, this.#state, n, this.#oldest(now, this.waiting > 0));
   }
 
-  readonly #spend = (n: number): boolean => {
+  protected override spend(n: number): boolean {
     const now = this.#clock.now();
     const run = this.#next(n, now);
     if (lastOf(run) > now + dueMs) return false;
     give(this.#rule, this.#state, run, now);
     return true;
-  };
+  }
 
-  readonly #msUntil = (n: number): number => {
+  protected override msUntil(n: number): number {
     const now = this.#clock.now();
     return Math.max(0, lastOf(this.#next(n, now)) - now);
-  };
-
-  /** One timer, for the oldest: nobody is served before it. */
-  readonly #arm = (n: number): void => {
-    this.#timer?.[Symbol.dispose]();
-    this.#timer = n > 0 ? this.#clock.after(this.#msUntil(n), this.#queue.serve) : undefined;
-  };
+  }
 }
 
 function lastOf({ at, stepMs, n }: SlotRun): number {

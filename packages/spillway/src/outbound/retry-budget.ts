@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../base/clock.ts';
-import { anything, integer, number, or, settle } from '../base/options.ts';
+import { anything, type Filled, integer, number, or, settle } from '../base/options.ts';
 
 export interface RetryBudgetOptions {
   /** Retries that each request pays for; from 0 to 1. @default 0.1 */
@@ -26,10 +26,7 @@ export interface RetryBudgetStats {
  * of time retry at most `share` of their requests, plus what is free, plus `burst`.
  */
 export class RetryBudget {
-  readonly #share: number;
-  readonly #freePerSecond: number;
-  readonly #burst: number;
-  readonly #clock: Clock;
+  readonly #settings: Filled<RetryBudgetOptions>;
   #tokens: number;
   #at: number;
   #requests = 0;
@@ -37,18 +34,14 @@ export class RetryBudget {
   #refused = 0;
 
   constructor(options: RetryBudgetOptions = {}) {
-    const { share, freePerSecond, burst, clock } = settle('RetryBudget', options, {
+    this.#settings = settle('RetryBudget', options, {
       share: or(number(0, 1), 0.1),
       freePerSecond: or(number(0, Number.MAX_SAFE_INTEGER), 1),
       burst: or(integer(1), 10),
       clock: or(anything, systemClock),
     });
-    this.#share = share;
-    this.#freePerSecond = freePerSecond;
-    this.#burst = burst;
-    this.#clock = clock;
-    this.#tokens = burst;
-    this.#at = clock.now();
+    this.#tokens = this.#settings.burst;
+    this.#at = this.#settings.clock.now();
   }
 
   get stats(): RetryBudgetStats {
@@ -65,7 +58,7 @@ export class RetryBudget {
   /** Counts a request; to be called once, before it is first made. */
   request(): void {
     this.#requests += 1;
-    this.#gain(this.#share);
+    this.#gain(this.#settings.share);
   }
 
   /** Takes one retry from the budget; false when it is used up. */
@@ -82,9 +75,10 @@ export class RetryBudget {
   }
 
   #gain(paid: number): void {
-    const now = this.#clock.now();
-    const free = (this.#freePerSecond * (now - this.#at)) / 1000;
-    this.#tokens = Math.min(this.#burst, this.#tokens + free + paid);
+    const { freePerSecond, burst, clock } = this.#settings;
+    const now = clock.now();
+    const free = (freePerSecond * (now - this.#at)) / 1000;
+    this.#tokens = Math.min(burst, this.#tokens + free + paid);
     this.#at = now;
   }
 }

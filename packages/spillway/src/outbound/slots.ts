@@ -8,7 +8,7 @@
 // So the tokens used in any second have slots in a span of one second and one life, which are at
 // most floor(rate) + burst. A bucket remembers little more than the next slot to be given out.
 
-/** How a bucket fills: what stays the same while it lives. */
+/** The settings by which a bucket fills. */
 export interface BucketRule {
   readonly ratePerSecond: number;
   readonly burst: number;
@@ -42,7 +42,7 @@ export type SlotState = {
   /** The rate when the round began, and the 429s in it. */
   roundRate: number;
   roundRefused: number;
-  /** Whether the round has halved the rate: then its other 429s are old news. */
+  /** True if the round has halved the rate: then its other 429s are old news. */
   isHalved: boolean;
   /** Grows with each round that halved the rate: what was given out before is void. */
   round: number;
@@ -61,10 +61,7 @@ const recoveriesMax = 12;
 /** More than the rounding error of a time in milliseconds since 1970. */
 export const hairMs = 0.0005;
 
-/**
- * For how long a token may be used after its slot. Slots are at least 1 / rate apart, so the uses
- * in any second have slots in a span of less than floor(rate) + burst of them.
- */
+/** Time after its slot in which a token may be used. */
 export function slotLifeMs({ ratePerSecond, burst }: BucketRule): number {
   return ((burst - (ratePerSecond % 1)) / ratePerSecond) * 1000;
 }
@@ -171,7 +168,7 @@ export function rateAt(rule: BucketRule, state: SlotState, at: number): number {
   return ratePerSecond + (rule.ratePerSecond - ratePerSecond) * share;
 }
 
-/** In how many milliseconds the rate is whole again. */
+/** Milliseconds until the rate is whole again. */
 export function recoveryMs({ since, recoverMs }: SlotState, now: number): number {
   return Math.max(0, since + recoverMs - now);
 }

@@ -1,6 +1,9 @@
+import { runUntilAborted } from '../base/abort.ts';
 import { checkInteger } from '../base/check.ts';
+import type { Clock } from '../base/clock.ts';
 import { msLeft } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { Ring } from '../wait/ring.ts';
 import { rejectSoon, Waiter } from '../wait/wait-queue.ts';
 
@@ -13,89 +16,113 @@ class Taker extends Waiter<void> {
   }
 }
 
-/** The tokens that a queue gives out. */
-export interface TokenSource {
-  /** Takes `n` tokens if they are there. */
-  spend(n: number): boolean;
-  /** Milliseconds until `n` tokens are there, if nobody else takes any. */
-  msUntil(n: number): number;
-  /** Sees to it that `serve` is called when `n` tokens are there; ends that when `n` is 0. */
-  arm(n: number): void;
+export interface TokenQueueOptions {
+  readonly burst: number;
+  readonly queueMax: number;
+  readonly clock: Clock;
 }
 
-/** The callers of a bucket: first come, first served, whatever the bucket's tokens come from. */
-export class TokenQueue {
-  readonly #source: TokenSource;
-  readonly #queueMax: number;
+/** Callers that take tokens, first come, first served, wherever the tokens come from. */
+export abstract class TokenQueue implements Runner {
+  readonly #options: TokenQueueOptions;
   readonly #takers = new Ring<Taker>();
+  #timer: Disposable | undefined = undefined;
   /** Tokens that those in the queue wait for. */
-  wanted = 0;
-  taken = 0;
-  refused = 0;
+  protected wanted = 0;
+  protected taken = 0;
+  protected refused = 0;
 
-  constructor(source: TokenSource, queueMax: number) {
-    checkInteger('queueMax', queueMax, 0);
-    this.#source = source;
-    this.#queueMax = queueMax;
+  protected constructor(options: TokenQueueOptions) {
+    this.#options = options;
   }
 
-  get size(): number {
+  /** Takes `n` tokens if they are there. */
+  protected abstract spend(n: number): boolean;
+  /** Milliseconds until `n` tokens are there, if nobody else takes any. */
+  protected abstract msUntil(n: number): number;
+  /** Milliseconds until the first in the queue, who wants `n`, can be served. */
+  protected msUntilServed(n: number): number {
+    return this.msUntil(n);
+  }
+
+  protected get waiting(): number {
     return this.#takers.size;
   }
 
-  /** How many tokens each of those who wait wants, in order. */
-  *wants(): Generator<number> {
+  /** Yields how many tokens each of those who wait wants, in order. */
+  protected *wants(): Generator<number> {
     for (const { n } of this.#takers) yield n;
   }
 
-  tryTake(n: number): boolean {
+  /** Resolves when `n` tokens are there and all who came here before have theirs. */
+  async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
+    signal?.throwIfAborted();
+    if (!this.tryTake(n)) return this.#wait(n, signal);
+  }
+
+  /** Takes `n` tokens, at most the burst, if they are there now; never ahead of those who wait. */
+  tryTake(n = 1): boolean {
+    checkInteger('n', n, 1, this.#options.burst);
     return this.#takers.size === 0 && this.#spend(n);
   }
 
+  /** Takes a token, waiting for it if need be, and runs the task. */
+  async run<T>(task: Task<T>, options: RunOptions = {}): Promise<T> {
+    await this.take(1, options);
+    return await runUntilAborted(task, options.signal);
+  }
+
   /** Waits for `n` tokens; refuses at once what the queue or the caller's deadline cannot hold. */
-  wait(n: number, signal: AbortSignal | undefined): Promise<void> {
+  #wait(n: number, signal: AbortSignal | undefined): Promise<void> {
+    const { queueMax } = this.#options;
     // Those whose timer is late have their tokens already: their places are free.
-    if (this.#takers.size >= this.#queueMax) this.serve();
-    const retryAfterMs = this.#source.msUntil(this.wanted + n);
-    if (this.#takers.size >= this.#queueMax || retryAfterMs > msLeft(signal)) {
+    if (this.#takers.size >= queueMax) this.serve();
+    const retryAfterMs = this.msUntil(this.wanted + n);
+    if (this.#takers.size >= queueMax || retryAfterMs > msLeft(signal)) {
       this.refused += 1;
       const message = `${this.#takers.size} waiting for tokens`;
       return rejectSoon(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
     }
-    const taker: Taker = new Taker(n, signal, () => this.#leave(taker));
+    const taker: Taker = new Taker(n, signal, () => {
+      this.wanted -= n;
+      // The next may want less than the one that left, so its tokens may be there already.
+      this.serve();
+    });
     this.#takers.push(taker);
     this.wanted += n;
-    if (this.#takers.size === 1) this.#source.arm(n);
+    if (this.#takers.size === 1) this.#arm();
     return taker.promise;
   }
 
   /** Gives the oldest their tokens, as long as there are any. */
-  readonly serve = (): void => {
+  protected serve(): void {
     for (let { first } = this.#takers; first && this.#spend(first.n); { first } = this.#takers) {
       this.#takers.remove(first);
       this.wanted -= first.n;
       first.grant();
     }
-    this.#source.arm(this.#takers.first?.n ?? 0);
-  };
+    this.#arm();
+  }
 
-  refuseAll(reason: unknown): void {
+  protected refuseAll(reason: unknown): void {
     this.wanted = 0;
     for (let taker = this.#takers.shift(); taker; taker = this.#takers.shift()) {
       taker.refuse(reason);
     }
-    this.#source.arm(0);
+    this.#arm();
   }
 
   #spend(n: number): boolean {
-    if (!this.#source.spend(n)) return false;
+    if (!this.spend(n)) return false;
     this.taken += n;
     return true;
   }
 
-  #leave(taker: Taker): void {
-    this.wanted -= taker.n;
-    // The next may want less than the one that left, so its tokens may be there already.
-    this.serve();
+  /** One timer, for the oldest: nobody is served before it. */
+  #arm(): void {
+    this.#timer?.[Symbol.dispose]();
+    const { first } = this.#takers;
+    const ms = first === undefined ? Infinity : this.msUntilServed(first.n);
+    this.#timer = this.#options.clock.after(ms, () => this.serve());
   }
 }

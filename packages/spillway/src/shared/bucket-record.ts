@@ -16,8 +16,8 @@ import { type SharedOptions, type Sighting, StoreLink } from './store-link.ts';
 import { StoreTime } from './store-time.ts';
 
 /**
- * For how long after its last visit a process may use what it has, in milliseconds. Whoever halves
- * the rate gives out nothing that could come together with what the others use until then.
+ * Time after its last visit in which a process may use what it has, in milliseconds. A process that
+ * halves the rate gives out nothing that could come together with what the others use until then.
  */
 export const trustMs = 900;
 const voidAfterMs = 1_000;
@@ -34,7 +34,7 @@ export interface SlotVisit {
   readonly run: SlotRun | undefined;
   readonly round: number;
   readonly ratePerSecond: number;
-  /** When it was asked, by the clock here. */
+  /** Time of the question, by the clock here. */
   readonly sentAt: number;
 }
 
@@ -98,7 +98,7 @@ export class BucketRecord {
     return value;
   }
 
-  /** In how many milliseconds the state is as good as a fresh one. */
+  /** Milliseconds until the state is as good as a fresh one. */
   #ttlMs(state: SlotState, now: number): number {
     const untilMs = Math.max(state.next - now, state.roundEndsAt - now, 0);
     const restMs = Math.max(untilMs, recoveryMs(state, now));

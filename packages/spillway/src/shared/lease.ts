@@ -1,15 +1,21 @@
 import { runUntilAborted } from '../base/abort.ts';
 import { deadline, msLeft, noteEnd } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { anything, flag, maybe, number, or, settle } from '../base/options.ts';
+import { anything, type Filled, flag, maybe, number, or, settle } from '../base/options.ts';
 import type { Part } from '../base/part.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import type { StoreChange } from '../store/store.ts';
-import { fenceRecord, holderRecord, LeaseClaim, released, type Won } from './lease-claim.ts';
-import { type SharedOptions, StoreLink, sharedRules } from './store-link.ts';
+import type { StoreChange, StoredRecord } from '../store/store.ts';
+import { Waiter } from '../wait/wait-queue.ts';
+import {
+  type Decision,
+  type SharedOptions,
+  type Sighting,
+  StoreLink,
+  sharedRules,
+} from './store-link.ts';
 
 export interface LeaseOptions extends SharedOptions {
-  /** For how long it lasts without being renewed, in milliseconds; from 30. */
+  /** Life of the lease when it is not renewed, in milliseconds; from 30. */
   readonly ttlMs: number;
   /** Waits while another holds it; else it is refused with `LEASE_HELD`. @default true */
   readonly waits?: boolean | undefined;
@@ -36,6 +42,21 @@ export interface LeaseStats {
 
 /** The share of its life by which it is given up early: clocks and timers are not exact. */
 const margin = 0.1;
+/** Waiters ask so many times more rarely of a store that tells of changes. */
+const watchedPolls = 20;
+
+/** Says who holds the lease; expires with it. */
+const holderRecord = (name: string): string => `lease/${name}`;
+/** Changes only when the holder does, so its version is the fencing number. */
+const fenceRecord = (name: string): string => `lease/${name}/fence`;
+
+/** A claim that was won. */
+interface Won {
+  readonly id: string;
+  readonly fence: number;
+  /** The local time at which it surely still held: its life counts from here. */
+  readonly from: number;
+}
 
 /**
  * An exclusive, expiring claim with a fencing number, renewed at a third of its life. Those who
@@ -49,7 +70,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
   readonly #ttlMs: number;
   readonly #id: string;
   readonly #end = new AbortController();
-  /** When this process takes it for lost, by its own clock, from before it was last confirmed. */
+  /** Time at which this process takes it for lost, by its own clock. */
   #until = 0;
   #expiry: Disposable | undefined;
   #renewal: Disposable | undefined;
@@ -68,15 +89,16 @@ export class Lease implements Part, Runner, AsyncDisposable {
 
   /** Waits until it is free; rejects with `LEASE_HELD` or the signal's reason. */
   static async acquire(options: LeaseOptions): Promise<Lease> {
-    const { name, ttlMs, waits, pollMs, signal } = settle('Lease', options, {
+    const settled = settle('Lease', options, {
       ...sharedRules,
       ttlMs: number(30, 2 ** 31),
       waits: or(flag, true),
       pollMs: or(number(1, 60_000), 100),
       signal: maybe(anything),
     });
+    settled.signal?.throwIfAborted();
     const link = new StoreLink(options);
-    const won = await new LeaseClaim(link, { name, ttlMs, waits, pollMs }).win(signal);
+    const won = await new LeaseClaim(link, settled).win(settled.signal);
     return new Lease(link, options, won);
   }
 
@@ -98,7 +120,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
     };
   }
 
-  /** Whether it is held. */
+  /** True while it is held. */
   get ready(): boolean {
     return this.stats.held;
   }
@@ -128,25 +150,13 @@ export class Lease implements Part, Runner, AsyncDisposable {
   async close(): Promise<void> {
     if (!this.signal.aborted) {
       this.#lose('released');
-      this.#release = this.#giveBack();
+      this.#release = giveBack(this.#link, this.name, this.#id);
     }
     await this.#release;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
-  }
-
-  async #giveBack(): Promise<void> {
-    const names = [fenceRecord(this.name)];
-    const changes = released(this.name, this.fence);
-    // If the store cannot be told, the lease expires by itself.
-    await this.#link
-      .update(names, ({ records: [fence] }) => {
-        const isMine = fence?.version === this.fence;
-        return { value: undefined, changes: isMine ? changes : undefined };
-      })
-      .catch(() => {});
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   /** It was confirmed by what was sent at that time, so it lives for `ttlMs` from then or later. */
@@ -194,11 +204,98 @@ export class Lease implements Part, Runner, AsyncDisposable {
   }
 }
 
-/** For whoever was handed the fencing number of a lease: changes that a newer holder makes void. */
+/** Adds a condition to changes: the store refuses them all once a newer holder has the lease. */
 export function fenced(
   lease: { readonly name: string; readonly fence: number },
   changes: readonly StoreChange[],
 ): readonly StoreChange[] {
   const { name, fence } = lease;
   return [{ name: fenceRecord(name), ifVersion: fence, checkOnly: true }, ...changes];
+}
+
+/** Frees the lease if it is held by that caller; if the store cannot be told, it expires. */
+async function giveBack(link: StoreLink, name: string, id: string): Promise<void> {
+  const names = [holderRecord(name), fenceRecord(name)];
+  await link
+    .update(names, ({ records: [holder, fence] }) => {
+      const ifVersion = fence?.version ?? 0;
+      const changes = [{ name: fenceRecord(name), ifVersion }, { name: holderRecord(name) }];
+      return { value: undefined, changes: isHeldBy(holder, id) ? changes : undefined };
+    })
+    .catch(() => {});
+}
+
+function isHeldBy(record: StoredRecord | undefined, id: string): boolean {
+  return (record?.value as { readonly holder: string } | undefined)?.holder === id;
+}
+
+type Terms = Filled<Pick<LeaseOptions, 'name' | 'ttlMs' | 'pollMs' | 'waits'>>;
+
+/** One caller's way to the lease: takes it when it is free, and looks again until then. */
+class LeaseClaim {
+  readonly #link: StoreLink;
+  readonly #terms: Terms;
+  readonly #id: string;
+  #waiter: Waiter<void> | undefined;
+  #hasChanged = false;
+
+  constructor(link: StoreLink, terms: Terms) {
+    this.#link = link;
+    this.#terms = terms;
+    this.#id = link.newId();
+  }
+
+  /** Resolves when the lease is this caller's; leaves nothing in the store if it fails. */
+  async win(signal: AbortSignal | undefined): Promise<Won> {
+    const { name, ttlMs, pollMs, waits } = this.#terms;
+    const names = [holderRecord(name), fenceRecord(name)];
+    using watch = waits ? this.#link.watch([holderRecord(name)], this.#change) : undefined;
+    try {
+      for (;;) {
+        this.#hasChanged = false;
+        const { value, seen, done } = await this.#link.update(names, this.#take, { signal });
+        const [holder, fence] = seen.records;
+        const leftMs = Math.max(0, (holder?.expiresAt ?? Infinity) - seen.now);
+        if (done !== undefined) return { id: this.#id, fence: done.version, from: done.sentAt };
+        // The answer to an earlier commit was lost: its life counts from before it was seen.
+        const from = seen.sentAt + leftMs - ttlMs;
+        if (value === 'won') return { id: this.#id, fence: fence?.version ?? 0, from };
+        if (!waits) throw heldError(name, leftMs);
+        const lookMs = this.#link.jitter(watch?.isLive ? watchedPolls * pollMs : pollMs);
+        await this.#rest(Math.min(lookMs, leftMs + 1), signal);
+      }
+    } catch (error) {
+      // The caller is told at once; what may be in the store goes behind its back, or expires.
+      void giveBack(this.#link, name, this.#id);
+      throw error;
+    }
+  }
+
+  readonly #change = (): void => {
+    this.#hasChanged = true;
+    this.#waiter?.grant();
+  };
+
+  async #rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    if (this.#hasChanged) return;
+    const waiter = new Waiter<void>(signal);
+    this.#waiter = waiter;
+    using _timer = this.#link.clock.after(ms, () => waiter.grant());
+    await waiter.promise;
+  }
+
+  readonly #take = ({ records: [holder] }: Sighting): Decision<'won' | 'held'> => {
+    if (isHeldBy(holder, this.#id)) return { value: 'won' };
+    if (holder !== undefined) return { value: 'held' };
+    const { name, ttlMs } = this.#terms;
+    const value = { holder: this.#id };
+    const taken = { name: holderRecord(name), ifVersion: 0, value, ttlMs };
+    return { value: 'won', changes: [taken, { name: fenceRecord(name), value }] };
+  };
+}
+
+function heldError(name: string, leftMs: number): SpillwayError {
+  const retryAfterMs = leftMs === Infinity ? undefined : leftMs;
+  return new SpillwayError('LEASE_HELD', `${name}: held by another`, { retryAfterMs });
 }

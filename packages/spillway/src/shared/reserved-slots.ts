@@ -8,9 +8,9 @@ const waitingMs = 2;
 
 /** Slots for tokens that will be used together, and when. */
 interface Use {
-  /** In how many milliseconds. */
+  /** Milliseconds until then. */
   readonly ms: number;
-  /** How many slots it costs. */
+  /** Slots that it costs. */
   readonly slots: number;
 }
 
@@ -45,7 +45,7 @@ export class ReservedSlots {
     this.#runs = [];
   }
 
-  /** How many slots in a run `n` tokens together will cost at the most, if all goes well. */
+  /** Slots in a run that `n` tokens together will cost at the most, if all goes well. */
   cost(n: number, now: number): number {
     const unsureMs = this.#time.unsureMs(now) + waitingMs;
     const slots = Math.ceil(((unsureMs - this.#slackMs(n)) * this.#rule.ratePerSecond) / 1000);
@@ -89,7 +89,7 @@ export class ReservedSlots {
     return slots <= n ? { ms, slots } : undefined;
   }
 
-  /** How late after the slot of the last the first is still not too old. */
+  /** Time after the slot of the last in which the first is not too old. */
   #slackMs(n: number): number {
     return slotLifeMs(this.#rule) - ((n - 1) * 1000) / this.#rule.ratePerSecond - 2 * hairMs;
   }

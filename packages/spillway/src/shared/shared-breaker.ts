@@ -1,33 +1,61 @@
 import { untilAborted } from '../base/abort.ts';
 import type { Clock } from '../base/clock.ts';
 import type { SpillwayError } from '../base/errors.ts';
+import type { Json } from '../base/json.ts';
 import { settle } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Random } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import { type BreakerOptions, breakerRules } from '../outbound/breaker.ts';
-import { BreakerCalls, type BreakerStats } from '../outbound/breaker-calls.ts';
+import {
+  BreakerCalls,
+  type BreakerOptions,
+  type BreakerStats,
+  breakerRules,
+} from '../outbound/breaker.ts';
 import {
   admit,
   type BreakerOutcome,
   type BreakerRule,
+  type BreakerState,
+  closedBreaker,
+  learnOutcome,
   mayProbeAt,
+  type Pass,
 } from '../outbound/breaker-state.ts';
 import {
-  BreakerRecord,
-  learn,
-  type News,
-  newState,
-  type SharedBreakerState,
-  type SharedPass,
-} from './shared-breaker-record.ts';
-import { type SharedOptions, sharedRules } from './store-link.ts';
+  type Decision,
+  type SharedOptions,
+  type Sighting,
+  StoreLink,
+  sharedRules,
+} from './store-link.ts';
 
 export interface SharedBreakerOptions extends BreakerOptions, SharedOptions {}
 
 export interface SharedBreakerStats extends BreakerStats<'shared-breaker'> {
   /** False while the store does not answer: then this process goes by what it sees itself. */
   readonly reachable: boolean;
+}
+
+/** The state of the breaker that all processes share, in the store's time. */
+interface SharedState extends BreakerState {
+  /** The visit that was given leave to probe. */
+  prober: string;
+  /** Visits that were made lately: one whose answer was lost must not be made again. */
+  recent: string[];
+}
+
+/** Leave to call, with the visit by which a probe was announced. */
+interface SharedPass extends Pass {
+  readonly prober: string;
+  /** End of a probe's time, by the local clock; it counts from before it was announced. */
+  readonly endsAt: number;
+}
+
+/** The end of a call, with its time by the store's clock. */
+interface News extends SharedPass {
+  readonly outcome: BreakerOutcome;
+  readonly at: number;
 }
 
 /** Milliseconds between two visits to the store while the breaker is in use. */
@@ -38,6 +66,7 @@ const staleMs = 500;
 const visitsMax = 2;
 /** Outcomes kept for a store that does not answer; beyond them the oldest are forgotten. */
 const newsMax = 10_000;
+const recentMax = 16;
 
 /**
  * A breaker that many processes keep together: open for all when it opened for one, probed by one
@@ -58,23 +87,23 @@ const newsMax = 10_000;
 export class SharedBreaker implements Part, Runner, AsyncDisposable {
   readonly name: string;
   readonly #rule: BreakerRule;
-  readonly #record: BreakerRecord;
+  readonly #link: StoreLink;
   readonly #calls: BreakerCalls<SharedPass>;
   readonly #clock: Clock;
   readonly #random: Random;
-  #state: SharedBreakerState;
-  /** How far the store's clock is ahead of this one, as far as the last answer tells. */
+  readonly #closing: Closing;
+  #state: SharedState;
+  /** Lead of the store's clock over this one, as far as the last answer tells. */
   #aheadMs = 0;
-  /** When the last answer was asked for. */
+  /** Time at which the last answer was asked for. */
   #seenAt = -Infinity;
   /** Outcomes that the store has not been told. */
   #news: News[] = [];
   #visiting: Promise<SharedPass | undefined> | undefined;
   #tick: Disposable | undefined;
-  /** Whether anybody called since the last visit. */
+  /** True if anybody called since the last visit. */
   #isUsed = false;
   #asksToProbe = false;
-  readonly #closing: Closing;
   #isReachable = true;
 
   constructor(options: SharedBreakerOptions) {
@@ -83,11 +112,11 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     this.name = settled.name;
     this.#rule = settled;
     this.#clock = settled.clock;
-    this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
     this.#random = settled.random;
-    this.#calls = new BreakerCalls(this.#clock, options.isFailure);
-    this.#record = new BreakerRecord(settled, this.#rule, this.#random);
-    this.#state = newState(this.#rule, this.#clock.now());
+    this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
+    this.#calls = new BreakerCalls(settled, this.#settle);
+    this.#link = new StoreLink(settled);
+    this.#state = this.#newState(this.#clock.now());
   }
 
   get stats(): SharedBreakerStats {
@@ -105,7 +134,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
       this.#settle(pass, 'ignored');
       throw this.#refusal();
     }
-    return this.#calls.call({ pass, probeMsMax, settle: this.#settle }, task, signal);
+    return this.#calls.call(task, { pass, probeMsMax, signal });
   }
 
   /** True until `close`: without the store it works by what this process sees itself. */
@@ -159,8 +188,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   #admitHere(): SharedPass | undefined {
     const pass = admit(this.#rule, this.#state, this.#storeNow(), this.#random);
     if (pass?.probe) this.#state.prober = 'here';
-    const endsAt = this.#clock.now() + this.#rule.probeMsMax;
-    return pass && { ...pass, prober: 'here', endsAt };
+    return pass && { ...pass, prober: 'here', endsAt: this.#clock.now() + this.#rule.probeMsMax };
   }
 
   #refusal(): SpillwayError {
@@ -171,7 +199,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   readonly #settle = (pass: SharedPass, outcome: BreakerOutcome): void => {
     const news: News = { ...pass, outcome, at: this.#storeNow() };
     const { status } = this.#state;
-    learn(this.#rule, this.#state, news, this.#random);
+    this.#learn(this.#state, news);
     if (outcome !== 'ignored' || pass.probe) this.#news.push(news);
     if (this.#news.length > newsMax) this.#news.shift();
     this.#use();
@@ -217,19 +245,63 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   async #update(wantsProbe: boolean): Promise<SharedPass | undefined> {
     const told = this.#news;
     this.#news = [];
+    const visit = { id: this.#link.newId(), told, wantsProbe };
     try {
-      const { state, pass, seen } = await this.#record.update(told, wantsProbe);
+      const decide = (seen: Sighting) => this.#decide(seen, visit);
+      const { value, seen } = await this.#link.update([`breaker/${this.name}`], decide);
       this.#isReachable = true;
-      this.#state = state;
+      this.#state = value.state;
       this.#seenAt = seen.sentAt;
       this.#aheadMs = seen.now - seen.receivedAt;
       // What happened since it was asked is not in the answer yet.
-      for (const news of this.#news) learn(this.#rule, state, news, this.#random);
-      return pass;
+      for (const news of this.#news) this.#learn(value.state, news);
+      return value.pass;
     } catch {
       this.#isReachable = false;
       this.#news = [...told, ...this.#news].slice(-newsMax);
       return undefined;
     }
+  }
+
+  /** Adds the news to the record of all processes, and asks for leave to probe if it is wanted. */
+  #decide(
+    seen: Sighting,
+    visit: { readonly id: string; readonly told: readonly News[]; readonly wantsProbe: boolean },
+  ): Decision<{ readonly state: SharedState; readonly pass: SharedPass | undefined }> {
+    const { id, told, wantsProbe } = visit;
+    const [record] = seen.records;
+    const stored = structuredClone(record?.value) as SharedState | undefined;
+    const state = stored ?? this.#newState(seen.now);
+    const before = JSON.stringify(state);
+    for (const news of state.recent.includes(id) ? [] : told) {
+      // Nothing has happened in the store's future, whatever a client's clock says.
+      this.#learn(state, { ...news, at: Math.min(news.at, seen.now) });
+    }
+    const value = { state, pass: wantsProbe ? this.#probe(state, seen, id) : undefined };
+    if (stored !== undefined && JSON.stringify(state) === before) return { value };
+    state.recent = [...state.recent, id].slice(-recentMax);
+    const ifVersion = record?.version ?? 0;
+    const change = { name: `breaker/${this.name}`, ifVersion, value: state as unknown as Json };
+    return { value, changes: [change] };
+  }
+
+  #probe(state: SharedState, seen: Sighting, id: string): SharedPass | undefined {
+    if (state.status === 'closed') return undefined;
+    if (!(state.probing && state.prober === id)) {
+      if (admit(this.#rule, state, seen.now, this.#random) === undefined) return undefined;
+      state.prober = id;
+    }
+    const endsAt = seen.sentAt + state.probeEndsAt - seen.now;
+    return { generation: state.generation, probe: true, prober: id, endsAt };
+  }
+
+  /** Notes the end of a call; of a probe only if it is still the one. */
+  #learn(state: SharedState, news: News): void {
+    if (news.probe && news.prober !== state.prober) return;
+    learnOutcome(this.#rule, state, news, news.at, this.#random);
+  }
+
+  #newState(now: number): SharedState {
+    return { ...closedBreaker(this.#rule, now), prober: '', recent: [] };
   }
 }

@@ -1,10 +1,9 @@
-import { runUntilAborted, untilAborted } from '../base/abort.ts';
-import { checkInteger, checkNumber } from '../base/check.ts';
+import { untilAborted } from '../base/abort.ts';
+import { checkNumber } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { settle } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
-import type { Runner, RunOptions, Task } from '../base/task.ts';
 import {
   type BucketOptions,
   type BucketStats,
@@ -36,15 +35,13 @@ export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
  * reserves some tokens ahead, every one with the short time in which it may be used. What is left
  * when a process ends expires. Without the store it gives out nothing.
  */
-export class SharedBucket implements Part, Runner, AsyncDisposable {
+export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   readonly name: string;
   readonly #burst: number;
   readonly #reserver: SlotReserver;
   readonly #clock: Clock;
-  readonly #queue: TokenQueue;
-  #timer: Disposable | undefined;
-  #reserving: Promise<void> | undefined;
   readonly #closing: Closing;
+  #reserving: Promise<void> | undefined;
   #pausedUntil = 0;
   /** Tokens that this process lately took in the time of a batch. */
   #usual = 0;
@@ -56,15 +53,12 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
     const burstMin = Math.max(1, Math.ceil(options.ratePerSecond / 50));
     const rules = { ...bucketRules(options, 10, burstMin), ...sharedRules };
     const settled = settle('SharedBucket', options, rules);
+    super(settled);
     this.name = settled.name;
     this.#burst = settled.burst;
     this.#clock = settled.clock;
     this.#reserver = new SlotReserver(settled, settled);
     this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
-    this.#queue = new TokenQueue(
-      { spend: this.#spend, msUntil: this.#msUntil, arm: this.#arm },
-      settled.queueMax,
-    );
   }
 
   get stats(): SharedBucketStats {
@@ -73,9 +67,9 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
       kind: 'shared-bucket',
       tokens: slots.left,
       ratePerSecond,
-      waiting: this.#queue.size,
-      taken: this.#queue.taken,
-      refused: this.#queue.refused,
+      waiting: this.waiting,
+      taken: this.taken,
+      refused: this.refused,
       slowed: this.#slowed,
       pausedMs: Math.max(0, this.#pausedUntil - this.#clock.now()),
       borrowed,
@@ -84,26 +78,12 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
     };
   }
 
-  /** Resolves when `n` tokens are there and all who came before in this process have theirs. */
-  async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    if (!this.tryTake(n)) return this.#queue.wait(n, signal);
-  }
-
-  /** Takes a token, waiting for it if need be, and runs the task. */
-  async run<T>(task: Task<T>, options: RunOptions = {}): Promise<T> {
-    await this.take(1, options);
-    return await runUntilAborted(task, options.signal);
-  }
-
   /** Takes `n` of the tokens reserved here, at most the burst; else asks for some. */
-  tryTake(n = 1): boolean {
-    checkInteger('n', n, 1, this.#burst);
+  override tryTake(n = 1): boolean {
     if (this.#closing.hasBegun) throw closed();
-    if (this.#queue.size > 0) return false;
-    const isTaken = this.#queue.tryTake(n);
+    const isTaken = super.tryTake(n);
     const missing = isTaken ? 0 : n;
-    if (this.#msUntilAsk(missing) === 0) this.#reserve(missing);
+    if (this.waiting === 0 && this.#msUntilAsk(missing) === 0) this.#reserve(missing);
     return isTaken;
   }
 
@@ -130,7 +110,7 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
   async #close(limit: AbortSignal): Promise<void> {
     // From here on it counts as closed: `hasBegun` is true once this has returned.
     await undefined;
-    this.#queue.refuseAll(closed());
+    this.refuseAll(closed());
     await untilAborted(this.#reserving ?? Promise.resolve(), limit);
   }
 
@@ -140,34 +120,30 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
     if (!(await this.#reserver.slow(retryAfterMs).catch(() => false))) return;
     this.#slowed += 1;
     this.#pausedUntil = Math.max(this.#pausedUntil, pausedUntil);
-    this.#queue.serve();
+    this.serve();
   }
 
-  readonly #spend = (n: number): boolean => {
+  protected override spend(n: number): boolean {
     const now = this.#reserver.now();
     return now < this.#reserver.trustedUntil && this.#reserver.slots.spend(n, now);
-  };
+  }
 
   /** At the least: other processes may come in between. */
-  readonly #msUntil = (n: number): number => {
+  protected override msUntil(n: number): number {
     const { slots, ratePerSecond } = this.#reserver;
     return (Math.max(0, n - slots.left - this.#burst) / ratePerSecond) * 1000;
-  };
+  }
 
-  /** The first has to wait: until its slots have come, or until it is time to ask for some. */
-  readonly #arm = (n: number): void => {
-    this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
-    if (n === 0 || this.#closing.hasBegun) return;
+  /** Until its slots have come, or until it is time to ask for some. */
+  protected override msUntilServed(n: number): number {
     const now = this.#reserver.now();
     const askMs = this.#msUntilAsk(n) ?? Infinity;
     if (askMs === 0) this.#reserve(n);
     const slotMs = this.#reserver.slots.msUntil(n, now) ?? Infinity;
     const isTrusted = now + slotMs < this.#reserver.trustedUntil;
     // An answer that is on its way goes on from here by itself.
-    const ms = Math.min(isTrusted ? slotMs : Infinity, askMs === 0 ? Infinity : askMs);
-    this.#timer = this.#clock.after(ms, this.#queue.serve);
-  };
+    return Math.min(isTrusted ? slotMs : Infinity, askMs === 0 ? Infinity : askMs);
+  }
 
   /** Milliseconds until it is time to ask the store; undefined while there is no need to. */
   #msUntilAsk(n: number): number | undefined {
@@ -180,7 +156,7 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
     // What is there has to be confirmed first, and may be far ahead.
     if (now + slotMs >= trustedUntil) return slotMs - leadMs < 1 ? 0 : slotMs - leadMs;
     // A quarter of it is left: a visit for a token or two is not worth it yet.
-    const target = Math.min(batch, Math.max(n, this.#queue.wanted, Math.ceil(this.#usual)));
+    const target = Math.min(batch, Math.max(n, this.wanted, Math.ceil(this.#usual)));
     return slots.left * 4 < target ? 0 : undefined;
   }
 
@@ -191,12 +167,12 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
     this.#reserving = this.#visit(Math.max(inOne, this.#missing()), inOne);
   }
 
-  /** How many to reserve for those who wait, up to a batch, so that none needs parts of two. */
+  /** Counts what to reserve for those who wait, up to a batch, so that none needs parts of two. */
   #missing(): number {
     const { slots, batch } = this.#reserver;
     let covered = slots.left;
     let sum = 0;
-    for (const n of this.#queue.wants()) {
+    for (const n of this.wants()) {
       if (sum === 0 && n <= covered) covered -= n;
       else if (sum > 0 && sum + n > batch) break;
       else sum += n;
@@ -205,25 +181,22 @@ export class SharedBucket implements Part, Runner, AsyncDisposable {
   }
 
   async #visit(n: number, together: number): Promise<void> {
-    let error: unknown;
     try {
       await this.#reserver.reserve(n, together);
-    } catch (reason) {
-      error = reason;
+      this.#learn();
+    } catch (error) {
+      this.refuseAll(error);
     }
     this.#reserving = undefined;
-    if (error === undefined) this.#learn();
-    else this.#queue.refuseAll(error);
-    this.#queue.serve();
+    this.serve();
   }
 
   #learn(): void {
     const now = this.#clock.now();
     const { batch, ratePerSecond } = this.#reserver;
     const ms = Math.max(1, now - this.#reservedAt);
-    const taken = this.#queue.taken - this.#takenBefore;
-    this.#usual = (taken * batch * 1000) / ratePerSecond / ms;
-    this.#takenBefore = this.#queue.taken;
+    this.#usual = ((this.taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
+    this.#takenBefore = this.taken;
     this.#reservedAt = now;
   }
 }

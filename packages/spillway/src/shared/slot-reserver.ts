@@ -1,10 +1,10 @@
 import { SpillwayError } from '../base/errors.ts';
 import { type BucketRule, slotLifeMs } from '../outbound/slots.ts';
-import { BucketRecord, type SlotVisit, trustMs } from './bucket-record.ts';
+import { BucketRecord, trustMs } from './bucket-record.ts';
 import { ReservedSlots } from './reserved-slots.ts';
 import type { SharedOptions } from './store-link.ts';
 
-/** Tokens for how long one visit to the store shall bring, in milliseconds. */
+/** The span for which one visit to the store shall bring tokens, in milliseconds. */
 const batchMsMin = 50;
 const batchMsMax = 500;
 /** Between the two, so many are enough: then what a visit costs is shared by many. */
@@ -37,8 +37,9 @@ export class SlotReserver {
   /** Grows when all that is here or on its way becomes void. */
   #voids = 0;
   #lastAt = -Infinity;
-  #trustedUntil = 0;
-  /** How long a visit takes, at most of late. */
+  /** From then on what is reserved has to be confirmed by a visit before it is used. */
+  trustedUntil = 0;
+  /** The longest time of a visit, of late. */
   #tripMs = 0;
   ratePerSecond: number;
   borrowed = 0;
@@ -60,17 +61,12 @@ export class SlotReserver {
     return now;
   }
 
-  /** From then on what is reserved has to be confirmed by a visit before it is used. */
-  get trustedUntil(): number {
-    return this.#trustedUntil;
-  }
-
-  /** How long before tokens are needed it is time to ask, in milliseconds. */
+  /** Time before tokens are needed at which to ask, in milliseconds. */
   get leadMs(): number {
     return 2 + 2 * this.#tripMs;
   }
 
-  /** How many tokens one visit shall bring, if they are wanted. */
+  /** Number of tokens that one visit shall bring, if they are wanted. */
   get batch(): number {
     const perMs = this.ratePerSecond / 1000;
     const enough = Math.min(batchEnough, perMs * batchMsMax);
@@ -95,7 +91,7 @@ export class SlotReserver {
     return slowing === 'halved';
   }
 
-  /** Whether it is known well enough when the slots come and go. */
+  /** True if it is known well enough when the slots come and go. */
   #knowsTime(at: number): boolean {
     return this.#record.time.unsureMs(at) <= slotLifeMs(this.#rule) / 2;
   }
@@ -116,11 +112,21 @@ export class SlotReserver {
       // No visit lasts that long: the clock here has jumped, and what it told is worth nothing.
       if (endedAt - startedAt > 2 * link.deadlineMs) this.#void();
       if (voids !== this.#voids) return;
-      this.#confirm(visit);
+      if (visit.round !== this.#round) this.slots.clear();
+      this.#round = visit.round;
+      this.trustedUntil = visit.sentAt + trustMs;
+      this.ratePerSecond = visit.ratePerSecond;
       this.#tripMs = Math.min(tripMsMax, Math.max(endedAt - startedAt, this.#tripMs * 0.8));
-      if (this.#knowsTime(endedAt)) return this.#add(visit);
+      if (this.#knowsTime(endedAt)) {
+        if (visit.run !== undefined) this.slots.add(visit.run);
+        this.borrowed += visit.run?.n ?? 0;
+        return;
+      }
       // One slow answer says little; the next may be quick, and then nothing is lost.
-      if (attempt === attemptsMax) throw tooSlow(time.unsureMs(endedAt));
+      if (attempt < attemptsMax) continue;
+      const unsureMs = Math.ceil(time.unsureMs(endedAt));
+      const message = `the store's time is known to ${unsureMs} ms: burst is too small`;
+      throw new SpillwayError('STORE_UNREACHABLE', message);
     }
   }
 
@@ -135,22 +141,4 @@ export class SlotReserver {
     const restMs = Math.min(slotLifeMs(this.#rule) / 2, unsureMs + 5 + 2 * this.#tripMs);
     return wanted > 0 ? { n: wanted, restMs } : undefined;
   }
-
-  #confirm({ round, ratePerSecond, sentAt }: SlotVisit): void {
-    if (round !== this.#round) this.slots.clear();
-    this.#round = round;
-    this.#trustedUntil = sentAt + trustMs;
-    this.ratePerSecond = ratePerSecond;
-  }
-
-  #add({ run }: SlotVisit): void {
-    if (run === undefined) return;
-    this.slots.add(run);
-    this.borrowed += run.n;
-  }
-}
-
-function tooSlow(unsureMs: number): SpillwayError {
-  const message = `the store's time is known to ${Math.ceil(unsureMs)} ms: burst is too small`;
-  return new SpillwayError('STORE_UNREACHABLE', message);
 }

@@ -12,7 +12,7 @@ export interface SharedOptions {
   readonly store: Store;
   /** The same for all who share it; not empty. */
   readonly name: string;
-  /** How long the store may fail or be silent, in milliseconds; from 10. @default 1_000 */
+  /** Time for which the store may fail or be silent, in ms; from 10. @default 1_000 */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;

@@ -14,7 +14,7 @@ export interface Between {
  * and the coming of its answer. Both bounds are safe, and the quickest answer says most.
  */
 export class StoreTime {
-  /** How far the store's clock is ahead of the one here. */
+  /** Lead of the store's clock over the one here. */
   #ahead: Between = { earliest: -Infinity, latest: Infinity };
   #notedAt = 0;
 

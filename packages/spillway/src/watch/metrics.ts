@@ -3,7 +3,7 @@ import type { DocumentStats } from '../document/document.ts';
 import type { HarvestStats } from '../harvest/harvest.ts';
 import type { LaneStats } from '../lane/options.ts';
 import type { GradientLimitStats } from '../limit/gradient.ts';
-import type { BreakerStats } from '../outbound/breaker-calls.ts';
+import type { BreakerStats } from '../outbound/breaker.ts';
 import type { BucketStats } from '../outbound/bucket.ts';
 import type { RetryBudgetStats } from '../outbound/retry-budget.ts';
 import type { PoolStats } from '../pool/options.ts';
