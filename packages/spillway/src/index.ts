@@ -133,7 +133,7 @@ export {
   type BatchStats,
 } from './wait/batch.ts';
 export { BoundedMap, type BoundedMapOptions } from './wait/bounded-map.ts';
-export { Every, type EveryOptions, type EveryStats, every } from './wait/every.ts';
+export { type Every, type EveryOptions, type EveryStats, every } from './wait/every.ts';
 export { SingleFlight } from './wait/single-flight.ts';
 export {
   exposition,

@@ -121,8 +121,7 @@ describe('Batch', () => {
   });
 
   it('has one deadline for waiting and working together', async () => {
-    const late = () => new SpillwayError('DATABASE_BUSY', 'late');
-    const { batch, clock } = doubling({ deadlineMs: 15, groupMax: 1, late });
+    const { batch, clock } = doubling({ deadlineMs: 15, groupMax: 1 });
     const all = [1, 2, 3].map((item) => batch.add(item));
     const outcomes = await clock.run(Promise.allSettled(all));
     assert.equal(clock.now(), 15);

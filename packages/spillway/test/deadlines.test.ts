@@ -21,7 +21,7 @@ describe('Deadlines', () => {
     assert.deepEqual(calls, [10, 30]);
     assert.equal(clock.pending, 0);
     deadlines.watch(150);
-    deadlines[Symbol.dispose]();
+    deadlines.clear();
     assert.equal(clock.pending, 0);
     deadlines.watch(Infinity);
     assert.equal(clock.pending, 0);

@@ -45,7 +45,7 @@ export class RecentErrors {
     this.#total += 1;
     // A burst of refusals must not wash out the one failure that explains it.
     const key = error.id ?? `${error.code} ${error.route}`;
-    const count = (this.#errors.peek(key)?.count ?? 0) + 1;
+    const count = (this.#errors.get(key)?.count ?? 0) + 1;
     const at = Math.round(performance.timeOrigin + this.#clock.now());
     const message = error.message.slice(0, messageLengthMax);
     const stack = error.stack?.slice(0, stackLengthMax);

@@ -34,7 +34,7 @@ export class LaneRequests implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#deadlines[Symbol.dispose]();
+    this.#deadlines.clear();
   }
 
   #expire(now: number): number {

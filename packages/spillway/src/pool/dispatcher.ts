@@ -113,7 +113,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   cancel(task: PoolTask, reason: unknown): void {
     if (!this.#withdraw(task, 'aborted')) {
       if (task.cancelsQueued) {
-        task.abandon();
+        task.ignoreSignal();
         return;
       }
       this.#stop(task, reason, 'aborted');

@@ -83,7 +83,6 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   readonly isStream: boolean;
   /** Takes the chunks of a stream. */
   readonly chunk: ((value: unknown) => void) | undefined;
-  readonly signal: AbortSignal | undefined;
   /** The signal counts only until the task has begun. */
   readonly cancelsQueued: boolean;
   worker: Worker | undefined = undefined;
@@ -118,7 +117,6 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
     this.transfer = transfer === undefined || transfer.length === 0 ? undefined : [...transfer];
     this.priority = options.priority ?? 0;
     this.key = options.key;
-    this.signal = options.signal;
     this.cancelsQueued = options.cancel === 'queued';
   }
 
@@ -137,7 +135,7 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
     return this.worker?.slots.hasBegun(this.ticket) ?? false;
   }
 
-  override handleEvent(): void {
-    this.#owner.cancel(this, this.signal?.reason);
+  override giveUp(reason: unknown): void {
+    this.#owner.cancel(this, reason);
   }
 }

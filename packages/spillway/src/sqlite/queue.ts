@@ -69,7 +69,7 @@ export class SqliteQueue<Work, T> {
   }
 
   refuseAll(reason: unknown): void {
-    for (const job of this.#jobs) this.#refuse(job, reason);
+    for (const job of this.#jobs) job.giveUp(reason);
     this.#deadlines.clear();
   }
 
@@ -77,16 +77,11 @@ export class SqliteQueue<Work, T> {
     if (this.#jobs.size === 0) this.#deadlines.clear();
   };
 
-  #refuse(job: SqliteJob<Work, T>, reason: unknown): void {
-    this.#jobs.remove(job);
-    job.refuse(reason);
-  }
-
   readonly #expire = (now: number): number => {
     const message = `waited ${this.#options.deadlineMs} ms for the database; nothing was changed`;
     for (const job of this.#jobs) {
       if (job.dueAt > now) break;
-      this.#refuse(job, new SpillwayError('DATABASE_BUSY', message));
+      job.giveUp(new SpillwayError('DATABASE_BUSY', message));
     }
     return this.#jobs.first?.dueAt ?? Infinity;
   };

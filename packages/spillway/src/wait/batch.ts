@@ -2,16 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { misuse } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { inDoubt, SpillwayError } from '../base/errors.ts';
-import {
-  anything,
-  callback,
-  type Filled,
-  integer,
-  maybe,
-  number,
-  or,
-  settle,
-} from '../base/options.ts';
+import { anything, callback, type Filled, integer, number, or, settle } from '../base/options.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Deadlines } from './deadlines.ts';
 import { Ring } from './ring.ts';
@@ -24,48 +15,31 @@ export class BatchEntry<Item, Result> extends Waiter<Result> {
   /** Runs a function in the AsyncLocalStorage context of the caller that brought the item. */
   readonly inContext: <R>(work: () => R) => R = AsyncLocalStorage.snapshot();
   /**
-   * Whether a caller that leaves now is told that its write may have been done. `take` sets it; a
+   * True if a caller that leaves now is told that its write may have been done. `take` sets it; a
    * call that only prepares at first may set it back until it writes.
    */
   mayBeDone = false;
-  readonly #signal: AbortSignal | undefined;
-  #leaving: AbortController | undefined = undefined;
+  readonly #leaving = new AbortController();
 
-  constructor(
-    item: Item,
-    options: RunOptions & { readonly dueAt: number; readonly left: () => void },
-  ) {
-    super(options.signal, options.left);
+  constructor(item: Item, dueAt: number, signal: AbortSignal | undefined, left: () => void) {
+    super(signal, left);
     this.item = item;
-    this.dueAt = options.dueAt;
-    this.#signal = options.signal;
+    this.dueAt = dueAt;
   }
 
   /** Aborts when the caller leaves: its own signal aborted, or the deadline has passed. */
   get signal(): AbortSignal {
-    this.#leaving ??= new AbortController();
     return this.#leaving.signal;
   }
 
-  /** Ends the waiting: tells the caller why, and the call that nobody waits for this item. */
-  giveUp(reason: unknown): void {
-    this.leave();
-    super.refuse(this.mayBeDone ? inDoubt(reason) : reason);
-    this.#leaving?.abort(reason);
+  override giveUp(reason: unknown): void {
+    super.giveUp(this.mayBeDone ? inDoubt(reason) : reason);
+    this.#leaving.abort(reason);
   }
 
-  override grant(value: Result): void {
+  protected override answer(answer: Result | Promise<never>): void {
     this.ring?.remove(this);
-    super.grant(value);
-  }
-
-  override refuse(reason: unknown): void {
-    this.ring?.remove(this);
-    super.refuse(reason);
-  }
-
-  override handleEvent(): void {
-    this.giveUp(this.#signal?.reason);
+    super.answer(answer);
   }
 }
 
@@ -94,8 +68,6 @@ export interface BatchOptions<Item, Result> {
   readonly deadlineMs?: number | undefined;
   /** The error for one who finds the queue full. */
   readonly full: (waiting: number) => Error;
-  /** The error for one whose deadline has passed. @default code `DEADLINE` */
-  readonly late?: ((deadlineMs: number) => Error) | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -118,23 +90,20 @@ export class Batch<Item, Result> {
   readonly #taken = new Ring<BatchEntry<Item, Result>>();
   readonly #deadlines: Deadlines;
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
-  #abandon: AbortController | undefined = undefined;
+  #abandon = new AbortController();
   #working: Promise<void> | undefined = undefined;
   #groups = 0;
 
   constructor(options: BatchOptions<Item, Result>) {
-    const settled = settle('Batch', options, {
+    this.#options = settle('Batch', options, {
       call: callback,
       groupMax: or(integer(1), 256),
       queueMax: or(integer(0), 10_000),
       deadlineMs: or(number(0), 10_000),
       full: callback,
-      late: maybe(callback),
       clock: or(anything, systemClock),
     });
-    const late = (ms: number) => new SpillwayError('DEADLINE', `not done within ${ms} ms`);
-    this.#options = { ...settled, late: settled.late ?? late };
-    this.#deadlines = new Deadlines(settled.clock, this.#expire);
+    this.#deadlines = new Deadlines(this.#options.clock, this.#expire);
   }
 
   get stats(): BatchStats {
@@ -149,7 +118,7 @@ export class Batch<Item, Result> {
     const isFull = this.#working !== undefined && this.#waiting.size >= queueMax;
     if (isFull) return rejectSoon(full(this.#waiting.size));
     const dueAt = clock.now() + deadlineMs;
-    const entry = new BatchEntry<Item, Result>(item, { signal, dueAt, left: this.#left });
+    const entry = new BatchEntry<Item, Result>(item, dueAt, signal, this.#left);
     this.#waiting.push(entry);
     this.#deadlines.watch(dueAt);
     this.#working ??= this.#inOwnContext(() => this.#work());
@@ -175,58 +144,56 @@ export class Batch<Item, Result> {
   }
 
   async #callOnce(): Promise<void> {
-    const abandon = new AbortController();
-    this.#abandon = abandon;
+    this.#abandon = new AbortController();
+    const { signal } = this.#abandon;
+    const { call, groupMax } = this.#options;
     let hasTaken = false;
     const waiting = this.#waiting;
     const group: BatchGroup<Item, Result> = {
-      signal: abandon.signal,
+      signal,
       get next() {
         return waiting.first?.item;
       },
-      take: (max = this.#options.groupMax) => {
+      take: (max = groupMax) => {
         hasTaken = true;
-        return this.#take(max);
+        const entries = waiting[Symbol.iterator]().take(max).toArray();
+        for (const entry of entries) {
+          waiting.remove(entry);
+          this.#taken.push(entry);
+          entry.mayBeDone = true;
+        }
+        return entries;
       },
     };
-    let reason: unknown;
+    let failure: { readonly reason: unknown } | undefined;
     try {
-      await this.#options.call(group);
-      reason = misuse('Batch: call', 'a function that answers all it takes', this.#options.call);
-    } catch (error) {
-      reason = error;
+      await call(group);
+    } catch (reason) {
+      failure = { reason };
     }
     this.#groups += 1;
-    for (const entry of this.#taken) entry.refuse(reason);
     // A call that gave up since nobody waited has nothing to say to those who came since.
-    if (!hasTaken && !abandon.signal.aborted) this.refuseAll(reason);
-  }
-
-  #take(max: number): BatchEntry<Item, Result>[] {
-    const entries: BatchEntry<Item, Result>[] = [];
-    while (entries.length < max) {
-      const entry = this.#waiting.shift();
-      if (entry === undefined) break;
-      entry.mayBeDone = true;
-      this.#taken.push(entry);
-      entries.push(entry);
+    const hasBegun = hasTaken || signal.aborted;
+    for (const entry of hasBegun ? this.#taken : this.#waiting) {
+      failure ??= { reason: misuse('Batch: call', 'a function that answers all it takes', call) };
+      entry.refuse(failure.reason);
     }
-    return entries;
   }
 
   readonly #left = (): void => {
-    if (this.#waiting.size + this.#taken.size === 0) this.#abandon?.abort();
+    if (this.#waiting.size + this.#taken.size === 0) this.#abandon.abort();
   };
 
   readonly #expire = (now: number): number => {
-    const { deadlineMs, late } = this.#options;
+    const { deadlineMs } = this.#options;
+    let nextAt = Infinity;
     for (const entries of [this.#taken, this.#waiting]) {
       for (const entry of entries) {
         if (entry.dueAt > now) break;
-        entry.giveUp(late(deadlineMs));
+        entry.giveUp(new SpillwayError('DEADLINE', `not done within ${deadlineMs} ms`));
       }
+      nextAt = Math.min(nextAt, entries.first?.dueAt ?? Infinity);
     }
-    const taken = this.#taken.first?.dueAt ?? Infinity;
-    return Math.min(taken, this.#waiting.first?.dueAt ?? Infinity);
+    return nextAt;
   };
 }

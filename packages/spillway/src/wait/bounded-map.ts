@@ -1,4 +1,4 @@
-import { callback, integer, maybe, oneOf, or, settle } from '../base/options.ts';
+import { callback, type Filled, integer, oneOf, or, settle } from '../base/options.ts';
 
 export interface BoundedMapOptions<K, V> {
   /** The number of entries kept. An integer from 1. */
@@ -9,8 +9,6 @@ export interface BoundedMapOptions<K, V> {
   readonly bytesOf?: ((value: V, key: K) => number) | undefined;
   /** The entry that goes first: the one set longest ago, or the one used longest ago. */
   readonly first?: 'oldest' | 'least recently used' | undefined;
-  /** Called with each entry that has to go for want of room. */
-  readonly onEvict?: ((value: V, key: K) => void) | undefined;
 }
 
 /**
@@ -19,26 +17,16 @@ export interface BoundedMapOptions<K, V> {
  */
 export class BoundedMap<K, V> {
   readonly #entries = new Map<K, { readonly value: V; readonly bytes: number }>();
-  readonly #countMax: number;
-  readonly #bytesMax: number;
-  readonly #bytesOf: ((value: V, key: K) => number) | undefined;
-  readonly #isLru: boolean;
-  readonly #onEvict: ((value: V, key: K) => void) | undefined;
+  readonly #options: Filled<BoundedMapOptions<K, V>>;
   #bytes = 0;
 
   constructor(options: BoundedMapOptions<K, V>) {
-    const settled = settle('BoundedMap', options, {
+    this.#options = settle('BoundedMap', options, {
       countMax: integer(1),
       bytesMax: or(integer(1), Infinity),
-      bytesOf: options.bytesMax === undefined ? maybe(callback) : callback,
+      bytesOf: options.bytesMax === undefined ? or(callback, () => 0) : callback,
       first: or(oneOf('oldest', 'least recently used'), 'least recently used'),
-      onEvict: maybe(callback),
     });
-    this.#countMax = settled.countMax;
-    this.#bytesMax = settled.bytesMax;
-    this.#bytesOf = settled.bytesOf;
-    this.#isLru = settled.first === 'least recently used';
-    this.#onEvict = settled.onEvict;
   }
 
   get size(): number {
@@ -57,32 +45,24 @@ export class BoundedMap<K, V> {
   /** The value; in an LRU cache, its entry is now the last to go. */
   get(key: K): V | undefined {
     const entry = this.#entries.get(key);
-    if (entry !== undefined && this.#isLru) {
+    if (entry !== undefined && this.#options.first === 'least recently used') {
       this.#entries.delete(key);
       this.#entries.set(key, entry);
     }
     return entry?.value;
   }
 
-  /** The value, without counting as a use. */
-  peek(key: K): V | undefined {
-    return this.#entries.get(key)?.value;
-  }
-
   /** Sets the entry as the last to go. One that is larger than the whole map is not kept. */
   set(key: K, value: V): void {
-    const bytes = this.#bytesOf?.(value, key) ?? 0;
+    const { countMax, bytesMax, bytesOf } = this.#options;
+    const bytes = bytesOf(value, key);
     this.delete(key);
-    if (bytes > this.#bytesMax) {
-      this.#onEvict?.(value, key);
-      return;
-    }
+    if (bytes > bytesMax) return;
     this.#entries.set(key, { value, bytes });
     this.#bytes += bytes;
-    for (const [first, entry] of this.#entries) {
-      if (this.#entries.size <= this.#countMax && this.#bytes <= this.#bytesMax) return;
+    for (const first of this.#entries.keys()) {
+      if (this.#entries.size <= countMax && this.#bytes <= bytesMax) return;
       this.delete(first);
-      this.#onEvict?.(entry.value, first);
     }
   }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts';
  * One timer for many deadlines. It is armed for the earliest one it was told of, and is not moved
  * when that one is met: it then fires for nothing, which costs less than moving it each time.
  */
-export class Deadlines implements Disposable {
+export class Deadlines {
   readonly #clock: Clock;
   readonly #expire: (now: number) => number;
   #timer: Disposable | undefined = undefined;
@@ -31,19 +31,11 @@ export class Deadlines implements Disposable {
   /** Forgets the timer, for when there is nothing to watch over. */
   clear(): void {
     this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
     this.#dueAt = Infinity;
-  }
-
-  [Symbol.dispose](): void {
-    this.clear();
   }
 
   readonly #fire = (): void => {
-    // A clock may fire a rounding error early; it is not earlier than what it was armed for.
-    const now = Math.max(this.#clock.now(), this.#dueAt);
-    this.#timer = undefined;
     this.#dueAt = Infinity;
-    this.watch(this.#expire(now));
+    this.watch(this.#expire(this.#clock.now()));
   };
 }

@@ -1,11 +1,11 @@
-import { untilAborted } from '../base/abort.ts';
+import { onceAborted, untilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { anything, callback, flag, maybe, or, positive, settle, word } from '../base/options.ts';
+import { anything, callback, flag, or, positive, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
+import { pause } from './wait-queue.ts';
 
 export interface EveryOptions {
-  /** The name of the part. */
   readonly name: string;
   /** The pause between the end of one run and the start of the next, in milliseconds, above 0. */
   readonly periodMs: number;
@@ -26,93 +26,60 @@ export interface EveryStats {
 }
 
 /** Work that is done again and again, one run at a time, from `start` until `close`. */
-export class Every implements Part, AsyncDisposable {
-  readonly name: string;
-  readonly #options: Pick<EveryOptions, 'run' | 'onError'> & {
-    readonly periodMs: number;
-    readonly atStart: boolean;
-    readonly clock: Clock;
-  };
-  readonly #closing: Closing;
-  readonly #end = new AbortController();
-  #timer: Disposable | undefined = undefined;
-  #running: Promise<void> | undefined = undefined;
-  #isStarted = false;
-  #runs = 0;
-  #failures = 0;
-
-  constructor(options: EveryOptions) {
-    this.#options = settle('every', options, {
-      name: word,
-      periodMs: positive(),
-      run: callback,
-      atStart: or(flag, false),
-      onError: maybe(callback),
-      clock: or(anything, systemClock),
-    });
-    this.name = options.name;
-    this.#closing = new Closing(this.#options.clock, (limit) => this.#close(limit));
-  }
-
-  /** True from `start` until `close`. */
-  get ready(): boolean {
-    return this.#isStarted && !this.#closing.hasBegun;
-  }
-
-  get stats(): EveryStats {
-    const isRunning = this.#running !== undefined;
-    return { kind: 'every', runs: this.#runs, failures: this.#failures, isRunning };
-  }
-
-  start(): void {
-    if (this.#isStarted || this.#closing.hasBegun) return;
-    this.#isStarted = true;
-    if (this.#options.atStart) this.#begin();
-    else this.#arm();
-  }
-
+export interface Every extends Part, AsyncDisposable {
+  readonly ready: boolean;
+  readonly stats: EveryStats;
+  start(): void;
   /** Starts no run any more and waits for the one under way; aborts it when the time is over. */
-  close(options?: CloseOptions): Promise<void> {
-    return this.#closing.close(options);
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  #arm(): void {
-    this.#timer = this.#options.clock.after(this.#options.periodMs, () => this.#begin());
-  }
-
-  #begin(): void {
-    this.#running = this.#run().finally(() => {
-      this.#running = undefined;
-      if (!this.#closing.hasBegun) this.#arm();
-    });
-  }
-
-  async #run(): Promise<void> {
-    const { run, onError } = this.#options;
-    try {
-      await run(this.#end.signal);
-      this.#runs += 1;
-    } catch (error) {
-      this.#failures += 1;
-      onError?.(error);
-    }
-  }
-
-  async #close(limit: AbortSignal): Promise<void> {
-    this.#timer?.[Symbol.dispose]();
-    const running = this.#running ?? Promise.resolve();
-    const abort = () => this.#end.abort(limit.reason);
-    if (limit.aborted) abort();
-    else limit.addEventListener('abort', abort, { once: true });
-    await untilAborted(running, limit);
-  }
+  close(options?: CloseOptions): Promise<void>;
 }
 
 /** A part that does some work again and again: `every({ name, periodMs: 60_000, run: sweep })`. */
 export function every(options: EveryOptions): Every {
-  return new Every(options);
+  const { name, periodMs, run, atStart, onError, clock } = settle('every', options, {
+    name: word,
+    periodMs: positive(),
+    run: callback,
+    atStart: or(flag, false),
+    onError: or(callback, () => {}),
+    clock: or(anything, systemClock),
+  });
+  const stats = { kind: 'every' as const, runs: 0, failures: 0, isRunning: false };
+  const stop = new AbortController();
+  const end = new AbortController();
+  let loop: Promise<void> | undefined;
+  const repeat = async () => {
+    if (!atStart) await pause(clock, periodMs, stop.signal).catch(() => {});
+    while (!stop.signal.aborted) {
+      stats.isRunning = true;
+      try {
+        await run(end.signal);
+        stats.runs += 1;
+      } catch (error) {
+        stats.failures += 1;
+        onError(error);
+      }
+      stats.isRunning = false;
+      await pause(clock, periodMs, stop.signal).catch(() => {});
+    }
+  };
+  const closing = new Closing(clock, async (limit) => {
+    stop.abort();
+    void onceAborted(limit).then(() => end.abort(limit.reason));
+    await untilAborted(Promise.resolve(loop), limit);
+  });
+  return {
+    name,
+    get ready() {
+      return loop !== undefined && !stop.signal.aborted;
+    },
+    get stats() {
+      return { ...stats };
+    },
+    start() {
+      if (!stop.signal.aborted) loop ??= repeat();
+    },
+    close: (within) => closing.close(within),
+    [Symbol.asyncDispose]: () => closing.close(),
+  };
 }

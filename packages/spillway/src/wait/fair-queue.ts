@@ -22,16 +22,24 @@ class SubQueue<Member extends RingMember> implements RingMember {
   readonly members = new Ring<Member>();
   /** The permits that this key may still take before the others have their turn. */
   deficit = 0;
+
+  candidate(newestFirst: boolean): Member | undefined {
+    return newestFirst ? this.members.last : this.members.first;
+  }
 }
 
 /** The members of one priority: keys take turns by deficit round robin. */
 class Level<Member extends RingMember & Ordered> {
-  /** The members without a key. */
   readonly keyless = new SubQueue<Member>();
-  /** The others, by the hash of the key. */
-  readonly keyed = new Map<number, SubQueue<Member>>();
+  readonly #keyed: SubQueue<Member>[] = [];
   /** The sub-queues that are not empty; the first has the turn. */
   readonly turns = new Ring<SubQueue<Member>>();
+
+  subQueueOf(hash: number): SubQueue<Member> {
+    const at = hash % subQueueMax;
+    this.#keyed[at] ??= new SubQueue<Member>();
+    return this.#keyed[at];
+  }
 }
 
 /**
@@ -56,8 +64,9 @@ export class FairQueue<Member extends RingMember & Ordered> {
   /** Puts the member last among those of its key, or first if it was taken out and comes back. */
   push(member: Member, comesBack = false): void {
     const { priority, key, weight } = member;
-    const level = this.#levels[priority] ?? this.#addLevel(priority);
-    const subQueue = key === undefined ? level.keyless : this.#subQueueOf(level, key);
+    this.#levels[priority] ??= new Level<Member>();
+    const level = this.#levels[priority];
+    const subQueue = key === undefined ? level.keyless : level.subQueueOf(hashOf(key, this.#seed));
     if (weight > this.#quantum) this.#quantum = weight;
     if (subQueue.ring === undefined) {
       level.turns.push(subQueue);
@@ -80,10 +89,15 @@ export class FairQueue<Member extends RingMember & Ordered> {
   next(newestFirst = false): Member | undefined {
     if (this.#size === 0) return undefined;
     for (let priority = this.#levels.length - 1; priority >= 0; priority -= 1) {
-      const level = this.#levels[priority];
-      if (level === undefined) continue;
-      const subQueue = this.#turnOf(level, newestFirst);
-      if (subQueue !== undefined) return candidateOf(subQueue, newestFirst);
+      const turns = this.#levels[priority]?.turns;
+      for (let first = turns?.first; turns && first; first = turns.first) {
+        const candidate = first.candidate(newestFirst);
+        if (candidate && (turns.size === 1 || first.deficit >= candidate.weight)) return candidate;
+        turns.shift();
+        if (candidate === undefined) continue;
+        first.deficit += this.#quantum;
+        turns.push(first);
+      }
     }
     return undefined;
   }
@@ -134,36 +148,6 @@ export class FairQueue<Member extends RingMember & Ordered> {
     }
     return undefined;
   }
-
-  /** The sub-queue whose turn it is: it has somebody waiting, and enough deficit for that one. */
-  #turnOf(level: Level<Member>, newestFirst: boolean): SubQueue<Member> | undefined {
-    const { turns } = level;
-    for (let first = turns.first; first !== undefined; first = turns.first) {
-      const candidate = candidateOf(first, newestFirst);
-      const alone = turns.size === 1;
-      if (candidate && (alone || first.deficit >= candidate.weight)) return first;
-      turns.shift();
-      if (candidate === undefined) continue;
-      first.deficit += this.#quantum;
-      turns.push(first);
-    }
-    return undefined;
-  }
-
-  #addLevel(priority: number): Level<Member> {
-    const level = new Level<Member>();
-    this.#levels[priority] = level;
-    return level;
-  }
-
-  #subQueueOf({ keyed }: Level<Member>, key: string): SubQueue<Member> {
-    const hash = hashOf(key, this.#seed) % subQueueMax;
-    const known = keyed.get(hash);
-    if (known !== undefined) return known;
-    const subQueue = new SubQueue<Member>();
-    keyed.set(hash, subQueue);
-    return subQueue;
-  }
 }
 
 /** A number that only those who know the seed can foresee. */
@@ -173,11 +157,4 @@ export function hashOf(key: string, seed: number): number {
     hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
   }
   return (hash ^ (hash >>> 15)) >>> 0;
-}
-
-function candidateOf<Member extends RingMember>(
-  subQueue: SubQueue<Member>,
-  newestFirst: boolean,
-): Member | undefined {
-  return newestFirst ? subQueue.members.last : subQueue.members.first;
 }

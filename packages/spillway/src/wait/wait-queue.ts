@@ -11,7 +11,7 @@ export async function rejectSoon(reason: unknown): Promise<never> {
   throw reason;
 }
 
-/** A way in that throws its refusals, as one that rejects when its caller can listen. */
+/** Enters; a refusal that is thrown becomes a promise that rejects when its caller can listen. */
 export function entering<Entry, T>(
   way: { enter(entry?: Entry): T | Promise<T> },
   entry: Entry | undefined,
@@ -23,14 +23,6 @@ export function entering<Entry, T>(
   }
 }
 
-/** Stands for the resolve function of a waiter that has had its answer. */
-function answered(): void {}
-
-/** The outcome for a waiter that was answered before its promise was asked for. */
-export type Early<T> =
-  | { readonly isGranted: true; readonly value: T }
-  | { readonly isGranted: false; readonly reason: unknown };
-
 /**
  * One caller waiting for its turn: here waiting and cancelling meet, for all but a lane's permits,
  * which do it themselves. Granting, refusing and aborting are each a single step, and whichever
@@ -39,67 +31,50 @@ export type Early<T> =
 export class Waiter<T> implements RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
-  /** Set if it was granted or refused before its promise was asked for. */
-  early: Early<T> | undefined = undefined;
-  #signal: AbortSignal | undefined = undefined;
+  readonly promise: Promise<T>;
+  readonly #signal: AbortSignal | undefined;
   readonly #left: (() => void) | undefined;
   /** Refusals go this way, too: with 10,000 waiting, a second function each cost 4 to 20 %. */
   #resolve: ((value: T | Promise<never>) => void) | undefined = undefined;
 
   /** `left` is called when the waiter has left its list because its signal aborted. */
   constructor(signal: AbortSignal | undefined, left?: () => void) {
-    this.#left = left;
-    if (signal !== undefined) this.listen(signal);
-  }
-
-  /** From now on it leaves when the signal aborts. */
-  listen(signal: AbortSignal): void {
     this.#signal = signal;
-    signal.addEventListener('abort', this);
-  }
-
-  /** The promise of the caller; ask for it once, in the turn in which the waiter was made. */
-  get promise(): Promise<T> {
-    const { early } = this;
-    if (early !== undefined) {
-      return early.isGranted ? Promise.resolve(early.value) : rejectSoon(early.reason);
-    }
-    return new Promise<T>((resolve) => {
+    this.#left = left;
+    this.promise = new Promise<T>((resolve) => {
       this.#resolve = resolve;
     });
+    signal?.addEventListener('abort', this);
   }
 
   grant(value: T): void {
-    this.#signal?.removeEventListener('abort', this);
-    if (this.#resolve === undefined) this.early ??= { isGranted: true, value };
-    else this.#answer(value);
+    this.answer(value);
   }
 
   refuse(reason: unknown): void {
-    this.#signal?.removeEventListener('abort', this);
-    if (this.#resolve === undefined) this.early ??= { isGranted: false, reason };
-    else if (this.#resolve !== answered) this.#answer(rejectSoon(reason));
+    // A rejected promise that nobody listens to would end the process.
+    if (this.#resolve !== undefined) this.answer(rejectSoon(reason));
   }
 
-  #answer(answer: T | Promise<never>): void {
+  protected answer(answer: T | Promise<never>): void {
+    this.ignoreSignal();
     this.#resolve?.(answer);
-    this.#resolve = answered;
+    this.#resolve = undefined;
   }
 
-  /** Ends the waiting without an answer: the caller has been told otherwise. */
-  abandon(): void {
+  ignoreSignal(): void {
     this.#signal?.removeEventListener('abort', this);
   }
 
-  /** The waiter's own signal has aborted: its queue must forget it. */
-  protected leave(): void {
+  /** Leaves the list and is refused. */
+  giveUp(reason: unknown): void {
     this.ring?.remove(this);
     this.#left?.();
+    this.refuse(reason);
   }
 
   handleEvent(): void {
-    this.leave();
-    this.refuse(this.#signal?.reason);
+    this.giveUp(this.#signal?.reason);
   }
 }
 
@@ -128,9 +103,7 @@ export class WaitQueue<T = void> {
 
   /** Turns every waiter away. */
   refuseAll(reason: unknown): void {
-    for (let waiter = this.#waiters.shift(); waiter; waiter = this.#waiters.shift()) {
-      waiter.refuse(reason);
-    }
+    for (const waiter of this.#waiters) waiter.giveUp(reason);
   }
 }
 
