@@ -20,16 +20,12 @@ describe('what instances share on Postgres', () => {
 
   after(() => stack.disposeAsync());
 
-  it('is a rate that lets exactly its limit through, in every mode', async () => {
+  it('is a rate that lets exactly its limit through', async () => {
     const nodes = stores.map((store) => new RateLimiter({ store, deadlineMs: 20_000 }));
-    for (const mode of ['sliding', 'bucket', 'fixed'] as const) {
-      const rule = namedRule(mode, { limit: 20, windowMs: 86_400_000, mode });
-      const tries = Array.from({ length: 100 }, (_, at) =>
-        nodes[at % 2]?.take([{ rule, key: 'a' }]),
-      );
-      const verdicts = await Promise.all(tries);
-      assert.equal(verdicts.filter((verdict) => verdict?.admitted).length, 20, mode);
-    }
+    const rule = namedRule('day', { limit: 20, windowMs: 86_400_000 });
+    const tries = Array.from({ length: 100 }, (_, at) => nodes[at % 2]?.take([{ rule, key: 'a' }]));
+    const verdicts = await Promise.all(tries);
+    assert.equal(verdicts.filter((verdict) => verdict?.admitted).length, 20);
   });
 
   it('is a key whose work is done once, and whose answer all give again', async () => {

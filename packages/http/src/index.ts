@@ -54,9 +54,9 @@ export {
   type RateDecision,
   RateLimiter,
   type RateLimiterOptions,
+  type RateVerdict,
 } from './rate/limiter.ts';
-export type { RateVerdict } from './rate/memory.ts';
-export { type NamedRule, namedRule, type RateMode, type RateRule } from './rate/rule.ts';
+export { type NamedRule, namedRule, type RateRule } from './rate/rule.ts';
 export { type AdmissionOptions, admission } from './request/admission.ts';
 export { type Guard, guardHook } from './request/guard.ts';
 export type { RequestPermit } from './request/request-permit.ts';

@@ -2,38 +2,30 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MemoryStore, type Random, type StoreCallOptions, type StoreReading } from 'spillway';
 import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
-import { type NamedRule, namedRule, RateLimiter, type RateMode } from 'spillway-http';
+import { type NamedRule, namedRule, RateLimiter } from 'spillway-http';
 
 const seeds = Number(process.env.SPILLWAY_SEEDS ?? 30);
-const modes: readonly RateMode[] = ['sliding', 'bucket', 'fixed'];
 
 /**
- * Fails if the mode's promise was broken by requests that were let through at these times, of which
- * each may have been told up to `lateMs` after it was decided.
+ * Fails if more than the limit was let through in any window, at these times, of which each may
+ * have been told up to `lateMs` after it was decided.
  */
 function checkRate({ rule }: NamedRule, times: readonly number[], lateMs = 0): void {
-  const { limit, windowMs, mode } = rule;
+  const { limit, windowMs } = rule;
   const sorted = times.toSorted((a, b) => a - b);
   for (const [first, from] of sorted.entries()) {
-    const windowEndsAt = (Math.floor(from / windowMs) + 1) * windowMs;
-    // Whatever is told so early in a window may have been decided in the one before.
-    if (mode === 'fixed' && windowEndsAt - from > windowMs - lateMs) continue;
     for (let last = first; last < sorted.length; last += 1) {
       const n = last - first + 1;
-      const to = sorted[last] as number;
-      const ms = to - from + lateMs;
-      if (mode === 'sliding' && ms >= windowMs - 1e-6) break;
-      if (mode === 'fixed' && to >= windowEndsAt) break;
-      const most = mode === 'bucket' ? limit + (ms * limit) / windowMs : limit;
-      assert.ok(n <= most + 1e-6, `${n} in ${ms} ms from ${from}, ${mode} ${limit} / ${windowMs}`);
+      const ms = (sorted[last] as number) - from + lateMs;
+      if (ms >= windowMs - 1e-6) break;
+      assert.ok(n <= limit, `${n} in ${ms} ms from ${from}, ${limit} / ${windowMs}`);
     }
   }
 }
 
 function randomRule(random: Random, name = 'x'): NamedRule {
   const limit = 1 + Math.floor(random() ** 2 * 200);
-  const mode = modes[Math.floor(random() * 3)] as RateMode;
-  return namedRule(name, { limit, windowMs: 50 + random() * 3000, mode });
+  return namedRule(name, { limit, windowMs: 50 + random() * 3000 });
 }
 
 /** Counts the calls of a store. */
@@ -47,7 +39,7 @@ class CountingStore extends MemoryStore {
 }
 
 describe('RateLimiter', () => {
-  it('keeps the promise of its mode, whenever requests come', async () => {
+  it('lets no more than the limit through in any window, whenever requests come', async () => {
     await explore(seeds, async (random) => {
       const clock = new VirtualClock();
       const limiter = new RateLimiter({ clock });
@@ -75,7 +67,7 @@ describe('RateLimiter', () => {
         let verdict = await limiter.take(claims);
         while (verdict?.admitted) verdict = await limiter.take(claims);
         await clock.advance((verdict?.resetMs ?? 0) * 0.99);
-        if (rule.rule.mode !== 'fixed') assert.equal((await limiter.take(claims))?.admitted, false);
+        assert.equal((await limiter.take(claims))?.admitted, false);
         await clock.advance((verdict?.resetMs ?? 0) * 0.01 + 1e-6);
         assert.equal((await limiter.take(claims))?.admitted, true);
       }
@@ -132,7 +124,6 @@ describe('RateLimiter', () => {
       /^AssertionError.* limit: must be/,
     );
     assert.throws(() => namedRule('x', { ...rule, windowMs: 0 }), /windowMs: must be/);
-    assert.throws(() => namedRule('x', { ...rule, mode: 'x' as 'fixed' }), /mode: must be/);
     assert.throws(() => namedRule('x', { ...rule, by: ['x' as 'route'] }), /by: must be/);
     assert.throws(() => new RateLimiter({ keysMax: 0 }), /keysMax: must be/);
     assert.throws(() => new RateLimiter({ name: '' }), /name: must be/);
@@ -140,7 +131,7 @@ describe('RateLimiter', () => {
 });
 
 describe('RateLimiter, shared by many', () => {
-  it('keeps the promise of its mode, whatever happens on the way to the store', async () => {
+  it('lets no more than the limit through in any window, whatever happens on the way to the store', async () => {
     await explore(seeds, async (random) => {
       const clock = new VirtualClock();
       const store = new MemoryStore({ clock });
@@ -173,20 +164,18 @@ describe('RateLimiter, shared by many', () => {
   });
 
   it('gives all of the limit to many instances, and no more', async () => {
-    for (const mode of modes) {
-      const clock = new VirtualClock();
-      const store = new MemoryStore({ clock });
-      const nodes = [1, 2, 3].map(() => {
-        const line = new FaultyStore(store, { clock, delayMsMax: 2 });
-        return new RateLimiter({ store: line, clock });
-      });
-      const rule = namedRule('x', { limit: 10, windowMs: 60_000, mode });
-      const tries = Array.from({ length: 60 }, (_, i) =>
-        (nodes[i % 3] as RateLimiter).take([{ rule, key: 'a' }]),
-      );
-      const verdicts = await clock.run(Promise.all(tries));
-      assert.equal(verdicts.filter((verdict) => verdict?.admitted).length, 10, mode);
-    }
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const nodes = [1, 2, 3].map(() => {
+      const line = new FaultyStore(store, { clock, delayMsMax: 2 });
+      return new RateLimiter({ store: line, clock });
+    });
+    const rule = namedRule('x', { limit: 10, windowMs: 60_000 });
+    const tries = Array.from({ length: 60 }, (_, i) =>
+      (nodes[i % 3] as RateLimiter).take([{ rule, key: 'a' }]),
+    );
+    const verdicts = await clock.run(Promise.all(tries));
+    assert.equal(verdicts.filter((verdict) => verdict?.admitted).length, 10);
   });
 
   it('asks the store far less often than it lets requests through', async () => {
@@ -205,38 +194,36 @@ describe('RateLimiter, shared by many', () => {
   });
 
   it('counts a budget when it ends, for it may be used as late as that', async () => {
-    for (const mode of modes) {
-      const clock = new VirtualClock();
-      const store = new MemoryStore({ clock });
-      const [a, b] = [1, 2].map(() => new RateLimiter({ store, clock })) as [
-        RateLimiter,
-        RateLimiter,
-      ];
-      const rule = namedRule('x', { limit: 640, windowMs: 16_000, mode });
-      const times: number[] = [];
-      const takeAll = async (limiter: RateLimiter, max: number) => {
-        for (let i = 0; i < max; i += 1) {
-          if (!(await limiter.take([{ rule, key: 'a' }]))?.admitted) return;
-          times.push(clock.now());
-        }
-      };
-      await clock.advance(950);
-      // Doubles its budget with each visit; what it has at last it keeps for later.
-      await takeAll(a, 90);
-      await clock.advance(890);
-      await takeAll(a, 999);
-      await takeAll(b, 999);
-      await clock.advance(15_180);
-      await takeAll(b, 999);
-      await takeAll(a, 999);
-      assert.ok(times.length > 640, `${times.length}`);
-      await clock.advance(40_000);
-      await takeAll(a, 90);
-      await clock.advance(40_000);
-      await takeAll(b, 999);
-      await takeAll(a, 999);
-      checkRate(rule, times);
-    }
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const [a, b] = [1, 2].map(() => new RateLimiter({ store, clock })) as [
+      RateLimiter,
+      RateLimiter,
+    ];
+    const rule = namedRule('x', { limit: 640, windowMs: 16_000 });
+    const times: number[] = [];
+    const takeAll = async (limiter: RateLimiter, max: number) => {
+      for (let i = 0; i < max; i += 1) {
+        if (!(await limiter.take([{ rule, key: 'a' }]))?.admitted) return;
+        times.push(clock.now());
+      }
+    };
+    await clock.advance(950);
+    // Doubles its budget with each visit; what it has at last it keeps for later.
+    await takeAll(a, 90);
+    await clock.advance(890);
+    await takeAll(a, 999);
+    await takeAll(b, 999);
+    await clock.advance(15_180);
+    await takeAll(b, 999);
+    await takeAll(a, 999);
+    assert.ok(times.length > 640, `${times.length}`);
+    await clock.advance(40_000);
+    await takeAll(a, 90);
+    await clock.advance(40_000);
+    await takeAll(b, 999);
+    await takeAll(a, 999);
+    checkRate(rule, times);
   });
 
   it('answers a flood of one client without the store', async () => {

@@ -1,8 +1,8 @@
 import { type Clock, type Random, type Store, systemClock } from 'spillway';
 import { check, checkInteger } from 'spillway/internal';
-import { MemoryRate, type RateSource, type RateVerdict } from './memory.ts';
 import type { NamedRule } from './rule.ts';
 import { SharedRate } from './shared.ts';
+import { type RateEntry, RateTable } from './table.ts';
 
 export interface RateLimiterOptions {
   /**
@@ -26,28 +26,41 @@ export interface RateClaim {
   readonly key: string;
 }
 
+/** The decision of one rule about one request. */
+export interface RateVerdict {
+  readonly admitted: boolean;
+  /** Requests that would still be admitted now. */
+  readonly remaining: number;
+  /** Milliseconds until the whole limit is free; after a refusal, until one is admitted. */
+  readonly resetMs: number;
+}
+
 /** The verdict of the rule that refuses, or that has the least left. */
 export interface RateDecision extends RateVerdict {
   readonly rule: NamedRule;
 }
 
+/** A decision that comes at once where no store has to be asked. */
+type Charged = RateDecision | undefined | Promise<RateDecision | undefined>;
+
 /** Counts requests against rules, in this process or in a shared store. */
 export class RateLimiter {
-  readonly #source: RateSource;
+  readonly #clock: Clock;
+  readonly #table: RateTable;
+  readonly #shared: SharedRate | undefined;
 
   constructor(options: RateLimiterOptions = {}) {
     const { keysMax = 100_000, name = 'http', clock = systemClock, store } = options;
     checkInteger('keysMax', keysMax, 1, 10_000_000);
     check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
     const { deadlineMs, random } = options;
-    this.#source =
-      store === undefined
-        ? new MemoryRate(clock, keysMax)
-        : new SharedRate({ store, name, clock, deadlineMs, random }, keysMax);
+    this.#clock = clock;
+    this.#table = new RateTable(keysMax);
+    this.#shared = store && new SharedRate({ store, name, clock, deadlineMs, random }, takeHere);
   }
 
   get stats(): { readonly keys: number; readonly shared: number } {
-    return this.#source.stats;
+    return this.#table.stats;
   }
 
   /** Charges one request to all of the counts, or to none if one is known to have no room. */
@@ -56,23 +69,21 @@ export class RateLimiter {
   }
 
   /** {@link take} with a decision that comes at once where no store has to be asked. */
-  charge(
-    claims: readonly RateClaim[],
-  ): RateDecision | undefined | Promise<RateDecision | undefined> {
+  charge(claims: readonly RateClaim[]): Charged {
+    const now = this.#clock.now();
     if (claims.length > 1) {
       for (const { rule, key } of claims) {
-        const refusal = this.#source.refusal(rule, key);
+        const entry = this.#table.find(rule.name, key, now);
+        const refusal = this.#shared
+          ? this.#shared.refusal(entry, now)
+          : refusalHere(rule, entry, now);
         if (refusal !== undefined) return { ...refusal, rule };
       }
     }
     return this.#takeFrom(claims, 0, undefined);
   }
 
-  #takeFrom(
-    claims: readonly RateClaim[],
-    at: number,
-    least: RateDecision | undefined,
-  ): RateDecision | undefined | Promise<RateDecision | undefined> {
+  #takeFrom(claims: readonly RateClaim[], at: number, least: RateDecision | undefined): Charged {
     const claim = claims[at];
     if (claim === undefined) return least;
     const { rule, key } = claim;
@@ -82,7 +93,28 @@ export class RateLimiter {
       const isLeast = least === undefined || verdict.remaining < least.remaining;
       return this.#takeFrom(claims, at + 1, isLeast ? decision : least);
     };
-    const verdict = this.#source.take(rule, key);
+    const now = this.#clock.now();
+    const entry = this.#table.find(rule.name, key, now);
+    const verdict = (this.#shared ? this.#shared.take : takeHere)(rule, entry, now);
     return verdict instanceof Promise ? verdict.then(go) : go(verdict);
   }
+}
+
+/** Counts within this process. */
+function takeHere(rule: NamedRule, entry: RateEntry, now: number): RateVerdict {
+  const refused = refusalHere(rule, entry, now);
+  if (refused !== undefined) return refused;
+  const { window } = rule;
+  entry.state = window.charge(entry.state, 1, now, now);
+  entry.freeAt = window.freeAt(entry.state);
+  return {
+    admitted: true,
+    remaining: window.room(entry.state, now),
+    resetMs: entry.freeAt - now,
+  };
+}
+
+function refusalHere({ window }: NamedRule, { state }: RateEntry, now: number) {
+  if (window.room(state, now) > 0) return undefined;
+  return { admitted: false, remaining: 0, resetMs: window.retryAt(state, now) - now };
 }

@@ -1,18 +1,13 @@
 import { type Clock, type SharedOptions, SpillwayError } from 'spillway';
 import { StoreLink } from 'spillway/internal';
-import { MemoryRate, type RateSource, type RateVerdict } from './memory.ts';
+import type { RateVerdict } from './limiter.ts';
 import type { NamedRule, RateState } from './rule.ts';
-import { type RateEntry, RateTable } from './table.ts';
+import type { RateEntry } from './table.ts';
 
-interface Waiter {
-  readonly resolve: (verdict: RateVerdict | Promise<RateVerdict>) => void;
-  readonly key: string;
-}
-
-interface SharedEntry extends RateEntry {
-  readonly record: string;
+/** The part of one instance in the count of a key that all instances share. */
+export interface SharedCount {
   /** Requests that wait for the store to count them, oldest first. */
-  readonly waiters: Waiter[];
+  readonly waiters: ((verdict: RateVerdict | Promise<RateVerdict>) => void)[];
   isVisiting: boolean;
   /** Requests that the store has counted already, to be admitted here until `budgetEndsAt`. */
   budget: number;
@@ -36,6 +31,8 @@ interface Grant {
   readonly freeAt: number;
 }
 
+type Take = (rule: NamedRule, entry: RateEntry, now: number) => RateVerdict;
+
 /** Largest share of the room that one instance budgets, so that others find some too. */
 const aheadShare = 1 / 32;
 /** Share by which a budget ends early, since two clocks do not run alike. */
@@ -47,121 +44,124 @@ const budgetMsMax = 1_000;
  * time; requests admitted on a budget are counted as if they came when it ends, so that no window
  * ever sees more than the limit, whenever a budget is used. The unused part of a budget is lost.
  */
-export class SharedRate implements RateSource {
+export class SharedRate {
   readonly #clock: Clock;
   readonly #link: StoreLink;
-  readonly #table: RateTable<SharedEntry>;
-  /** Counts of the `open` rules while the store does not answer. */
-  readonly #alone: MemoryRate;
+  readonly #prefix: string;
+  /** Counts for the `open` rules while the store does not answer. */
+  readonly #takeHere: Take;
   #downUntil = -Infinity;
 
-  constructor(options: SharedOptions, keysMax: number) {
+  constructor(options: SharedOptions, takeHere: Take) {
     this.#link = new StoreLink(options);
     this.#clock = this.#link.clock;
-    this.#alone = new MemoryRate(this.#clock, keysMax);
-    this.#table = new RateTable(keysMax, (name) => ({
-      freeAt: 0,
-      record: `rate/${options.name}/${name}`,
-      waiters: [],
-      isVisiting: false,
-      budget: 0,
-      budgetEndsAt: -Infinity,
-      ahead: 0,
-      refusedUntil: -Infinity,
-      remaining: 0,
-      fullAt: 0,
-    }));
+    this.#prefix = `rate/${options.name}/`;
+    this.#takeHere = takeHere;
   }
 
-  get stats(): { readonly keys: number; readonly shared: number } {
-    return this.#table.stats;
+  /** Gives the refusal if it is known without asking the store. Charges nothing. */
+  refusal(entry: RateEntry, now: number): RateVerdict | undefined {
+    const count = countOf(entry);
+    if (hasBudget(count, now) || now >= count.refusedUntil) return undefined;
+    return refused(count.refusedUntil - now);
   }
 
-  refusal(rule: NamedRule, key: string): RateVerdict | undefined {
-    const now = this.#clock.now();
-    const entry = this.#table.find(rule.name, key, now);
-    if (this.#hasBudget(entry, now) || now >= entry.refusedUntil) return undefined;
-    return refused(entry.refusedUntil - now);
-  }
-
-  take(rule: NamedRule, key: string): RateVerdict | Promise<RateVerdict> {
-    const now = this.#clock.now();
-    const entry = this.#table.find(rule.name, key, now);
-    if (this.#hasBudget(entry, now)) {
-      entry.budget -= 1;
-      return admitted(entry, now);
+  /** Charges one request. */
+  readonly take = (
+    rule: NamedRule,
+    entry: RateEntry,
+    now: number,
+  ): RateVerdict | Promise<RateVerdict> => {
+    const count = countOf(entry);
+    if (hasBudget(count, now)) {
+      count.budget -= 1;
+      return admitted(count, now);
     }
-    if (now < entry.refusedUntil) return refused(entry.refusedUntil - now);
-    if (now < this.#downUntil) return this.#withoutStore(rule, key);
+    if (now < count.refusedUntil) return refused(count.refusedUntil - now);
+    if (now < this.#downUntil) return this.#withoutStore(rule, entry);
     // No more than these can be let through in a window, so that more need not wait to hear it.
-    if (entry.waiters.length >= rule.rule.limit) return refused(this.#link.deadlineMs);
+    if (count.waiters.length >= rule.rule.limit) return refused(this.#link.deadlineMs);
     const { promise, resolve } = Promise.withResolvers<RateVerdict>();
-    entry.waiters.push({ resolve, key });
-    if (!entry.isVisiting) void this.#serve(rule, entry);
+    count.waiters.push(resolve);
+    if (!count.isVisiting) void this.#serve(rule, entry, count);
     return promise;
-  }
-
-  #hasBudget(entry: SharedEntry, now: number): boolean {
-    return entry.budget > 0 && now < entry.budgetEndsAt;
-  }
+  };
 
   /** One visit at a time for each key; whoever comes meanwhile is counted by the next. */
-  async #serve(rule: NamedRule, entry: SharedEntry): Promise<void> {
-    entry.isVisiting = true;
+  async #serve(rule: NamedRule, entry: RateEntry, count: SharedCount): Promise<void> {
+    count.isVisiting = true;
     entry.freeAt = Infinity;
     try {
-      while (entry.waiters.length > 0) await this.#visit(rule, entry);
+      while (count.waiters.length > 0) await this.#visit(rule, entry, count);
     } catch {
       this.#downUntil = this.#clock.now() + this.#link.deadlineMs;
-      const waiters = entry.waiters.splice(0);
-      for (const { resolve, key } of waiters) resolve(this.#withoutStore(rule, key));
+      for (const resolve of count.waiters.splice(0)) resolve(this.#withoutStore(rule, entry));
     } finally {
-      entry.isVisiting = false;
-      entry.freeAt = entry.fullAt;
+      count.isVisiting = false;
+      entry.freeAt = Math.max(count.fullAt, rule.window.freeAt(entry.state));
     }
   }
 
-  async #visit(rule: NamedRule, entry: SharedEntry): Promise<void> {
-    const isUsedUp = entry.budget === 0 && this.#clock.now() < entry.budgetEndsAt;
-    if (isUsedUp) entry.ahead = Math.min(entry.ahead * 2 + 1, rule.rule.limit);
-    else if (entry.budget > 0) entry.ahead = Math.floor(entry.ahead / 2);
-    const { value: grant, seen } = await this.#link.update([entry.record], (sighting) => {
+  async #visit(rule: NamedRule, entry: RateEntry, count: SharedCount): Promise<void> {
+    const isUsedUp = count.budget === 0 && this.#clock.now() < count.budgetEndsAt;
+    if (isUsedUp) count.ahead = Math.min(count.ahead * 2 + 1, rule.rule.limit);
+    else if (count.budget > 0) count.ahead = Math.floor(count.ahead / 2);
+    const name = `${this.#prefix}${entry.name}`;
+    const { value: grant, seen } = await this.#link.update([name], (sighting) => {
       const [record] = sighting.records;
       const state = (record?.value ?? []) as RateState;
-      const { grant: value, next } = decide(rule, entry, state, sighting.now);
+      const { grant: value, next } = decide(rule, count, state, sighting.now);
       if (value.admitted === 0) return { value };
       const ttlMs = Math.max(1, value.freeAt - sighting.now);
-      const change = { name: entry.record, value: next, ifVersion: record?.version ?? 0, ttlMs };
-      return { value, changes: [change] };
+      return { value, changes: [{ name, value: next, ifVersion: record?.version ?? 0, ttlMs }] };
     });
     // The store was asked after `sentAt`, so its moments do not come earlier here than this.
     const here = (storeMs: number) => seen.sentAt + (storeMs - seen.now);
-    entry.budget = grant.budget;
-    entry.budgetEndsAt = seen.sentAt + grant.budgetMs * (1 - margin);
-    entry.remaining = grant.remaining;
-    entry.fullAt = here(grant.freeAt) + (seen.receivedAt - seen.sentAt);
-    if (grant.remaining + grant.budget === 0) entry.refusedUntil = here(grant.retryAt);
+    count.budget = grant.budget;
+    count.budgetEndsAt = seen.sentAt + grant.budgetMs * (1 - margin);
+    count.remaining = grant.remaining;
+    count.fullAt = here(grant.freeAt) + (seen.receivedAt - seen.sentAt);
+    if (grant.remaining + grant.budget === 0) count.refusedUntil = here(grant.retryAt);
     const now = this.#clock.now();
-    const winners = entry.waiters.splice(0, grant.admitted);
+    const winners = count.waiters.splice(0, grant.admitted);
     // Requests that came during the call are admitted on the budget that it brought.
-    const late = this.#hasBudget(entry, now) ? entry.waiters.splice(0, entry.budget) : [];
-    entry.budget -= late.length;
-    const losers = now < entry.refusedUntil ? entry.waiters.splice(0) : [];
-    for (const { resolve } of [...winners, ...late]) resolve(admitted(entry, now));
-    for (const { resolve } of losers) resolve(refused(entry.refusedUntil - now));
+    const late = hasBudget(count, now) ? count.waiters.splice(0, count.budget) : [];
+    count.budget -= late.length;
+    const losers = now < count.refusedUntil ? count.waiters.splice(0) : [];
+    for (const resolve of [...winners, ...late]) resolve(admitted(count, now));
+    for (const resolve of losers) resolve(refused(count.refusedUntil - now));
   }
 
-  async #withoutStore(rule: NamedRule, key: string): Promise<RateVerdict> {
-    if (rule.rule.whenDown === 'open') return this.#alone.take(rule, key);
-    throw new SpillwayError('STORE_UNREACHABLE', 'the store of the rate limits does not answer', {
-      retryAfterMs: Math.max(1, this.#downUntil - this.#clock.now()),
-    });
+  async #withoutStore(rule: NamedRule, entry: RateEntry): Promise<RateVerdict> {
+    const now = this.#clock.now();
+    if (rule.rule.whenDown === 'open') return this.#takeHere(rule, entry, now);
+    const retryAfterMs = Math.max(1, this.#downUntil - now);
+    const message = 'the store of the rate limits does not answer';
+    throw new SpillwayError('STORE_UNREACHABLE', message, { retryAfterMs });
   }
 }
 
-function admitted(entry: SharedEntry, now: number): RateVerdict {
-  const remaining = entry.remaining + entry.budget;
-  return { admitted: true, remaining, resetMs: Math.max(0, entry.fullAt - now) };
+function countOf(entry: RateEntry): SharedCount {
+  entry.shared ??= {
+    waiters: [],
+    isVisiting: false,
+    budget: 0,
+    budgetEndsAt: -Infinity,
+    ahead: 0,
+    refusedUntil: -Infinity,
+    remaining: 0,
+    fullAt: 0,
+  };
+  return entry.shared;
+}
+
+function hasBudget(count: SharedCount, now: number): boolean {
+  return count.budget > 0 && now < count.budgetEndsAt;
+}
+
+function admitted(count: SharedCount, now: number): RateVerdict {
+  const remaining = count.remaining + count.budget;
+  return { admitted: true, remaining, resetMs: Math.max(0, count.fullAt - now) };
 }
 
 function refused(resetMs: number): RateVerdict {
@@ -170,23 +170,18 @@ function refused(resetMs: number): RateVerdict {
 
 /** Decides how many requests this instance gets, given the count of all instances. */
 function decide(
-  { rule, count }: NamedRule,
-  entry: SharedEntry,
+  { rule, window }: NamedRule,
+  { waiters, ahead }: SharedCount,
   state: RateState,
   now: number,
 ): { readonly grant: Grant; readonly next: RateState } {
   const budgetMs = Math.min(budgetMsMax, rule.windowMs / 10);
-  const room = count.room(state, now, now);
-  const admitted = Math.min(room, entry.waiters.length);
-  let next = admitted > 0 ? count.charge(state, admitted, now, now) : state;
-  const until = now + budgetMs;
-  const budget = Math.min(
-    entry.ahead,
-    Math.floor((room - admitted) * aheadShare),
-    count.room(next, now, until),
-  );
-  if (budget > 0) next = count.charge(next, budget, now, until);
-  const remaining = count.room(next, now, now);
-  const grant = { admitted, budget, budgetMs, remaining, retryAt: count.retryAt(next, now) };
-  return { grant: { ...grant, freeAt: count.freeAt(next) }, next };
+  const room = window.room(state, now);
+  const admitted = Math.min(room, waiters.length);
+  let next = admitted > 0 ? window.charge(state, admitted, now, now) : state;
+  const budget = Math.min(ahead, Math.floor((room - admitted) * aheadShare));
+  if (budget > 0) next = window.charge(next, budget, now, now + budgetMs);
+  const remaining = window.room(next, now);
+  const grant = { admitted, budget, budgetMs, remaining, retryAt: window.retryAt(next, now) };
+  return { grant: { ...grant, freeAt: window.freeAt(next) }, next };
 }
