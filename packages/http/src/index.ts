@@ -22,7 +22,6 @@ export {
   idempotency,
   type KeptAnswer,
 } from './idempotency/idempotency.ts';
-export type { IdempotencyStats } from './idempotency/ledger.ts';
 export { askOperator, type OperatorAnswer, type OperatorCall } from './operator/client.ts';
 export { operatorSocket } from './operator/listen.ts';
 export {

@@ -6,54 +6,31 @@ import { barrier, type Handler, Shop } from './fixtures/shop.ts';
 import { crowd } from './fixtures/site.ts';
 
 describe('what idempotency remembers', () => {
-  it('forgets a key in time, and the oldest if there are too many', async () => {
+  it('forgets a key in time', async () => {
     const clock = new VirtualClock();
-    await using shop = await Shop.open({ clock, ageMs: 1000, keysMax: 3 });
+    await using shop = await Shop.open({ clock, ageMs: 1000 });
+    await shop.send('a');
+    await clock.advance(999);
+    await shop.send('a');
+    assert.equal(shop.done, 1);
+    await clock.advance(1);
+    await shop.send('a');
+    assert.equal(shop.done, 2);
+  });
+
+  it('is what its store has room for', async () => {
+    const store = new MemoryStore({ recordsMax: 3, whenFull: 'forget' });
+    await using shop = await Shop.open({ store });
     for (const key of ['a', 'b', 'c', 'd']) await shop.send(key);
     for (const key of ['d', 'c', 'b']) await shop.send(key);
     assert.equal(shop.done, 4);
     await shop.send('a');
     assert.equal(shop.done, 5);
-    await clock.advance(999);
-    await shop.send('d');
-    assert.equal(shop.done, 5);
-    await clock.advance(1);
-    await shop.send('d');
-    assert.equal(shop.done, 6);
-    const { running, done } = shop.site.app.idempotencyStats;
-    assert.ok(running === 0 && done <= 3, `${running} running, ${done} done`);
-  });
-
-  it('forgets answers for want of room, but not that they were given', async () => {
-    await using shop = await Shop.open({ bytesMax: 3000 }, () => 'x'.repeat(1000));
-    for (const key of ['a', 'b', 'c']) await shop.send(key);
-    const statuses: number[] = [];
-    for (const key of ['a', 'b', 'c']) statuses.push((await shop.send(key)).status);
-    assert.deepEqual(statuses, [409, 200, 200]);
-    const bytes = 2 * Buffer.alloc(1000).toString('base64').length;
-    assert.deepEqual(shop.site.app.idempotencyStats, { running: 0, done: 3, bytes });
-    assert.equal(shop.done, 3);
-  });
-
-  it('refuses what it could not remember', async () => {
-    const clock = new VirtualClock();
-    const gate = barrier();
-    await using shop = await Shop.open({ clock, keysMax: 1, runMsMax: 5000 }, gate.wait);
-    const running = shop.send('a');
-    await gate.begun;
-    const full = await shop.send('b');
-    assert.equal(full.status, 503);
-    assert.equal(full.json.code, 'IDEMPOTENCY_FULL');
-    assert.equal(full.headers['retry-after'], '5');
-    gate.open();
-    await running;
-    assert.equal((await shop.send('b')).status, 200);
-    await using strict = await Shop.open({ clock, keysMax: 1, mode: 'refuse', ageMs: 5000 });
+    await using strict = await Shop.open({ store: new MemoryStore({ recordsMax: 1 }) });
     assert.equal((await strict.send('a')).status, 201);
-    assert.equal((await strict.send('b')).status, 503);
-    assert.equal((await strict.send('a')).status, 409);
-    await clock.advance(5000);
-    assert.equal((await strict.send('b')).status, 201);
+    const full = await strict.send('b');
+    assert.deepEqual([full.status, full.json.code], [503, 'STORE_FULL']);
+    assert.equal(strict.done, 1);
   });
 
   it('answers 503 while its store is down, and does nothing', async () => {

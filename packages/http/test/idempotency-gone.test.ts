@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane } from 'spillway';
+import { Lane, MemoryStore } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { createServer, type HttpServer } from 'spillway-http';
 import { post, until, Wire } from './fixtures/wire.ts';
@@ -9,12 +9,14 @@ import { post, until, Wire } from './fixtures/wire.ts';
 class Shop implements AsyncDisposable {
   readonly clock: VirtualClock;
   readonly lane: Lane;
+  readonly store: MemoryStore;
   sales = 0;
   work = Promise.withResolvers<object>();
   readonly server: HttpServer;
 
-  private constructor(server: HttpServer, lane: Lane, clock: VirtualClock) {
+  private constructor(server: HttpServer, lane: Lane, store: MemoryStore, clock: VirtualClock) {
     this.server = server;
+    this.store = store;
     this.lane = lane;
     this.clock = clock;
   }
@@ -22,8 +24,9 @@ class Shop implements AsyncDisposable {
   static async open(): Promise<Shop> {
     const clock = new VirtualClock();
     const lane = new Lane({ name: 'shop', limit: 8, queueMax: 0, deadlineMs: 1_000, clock });
-    const server = await createServer({ lane, clock, idempotency: { clock } });
-    const shop = new Shop(server, lane, clock);
+    const store = new MemoryStore({ clock });
+    const server = await createServer({ lane, clock, idempotency: { store, clock } });
+    const shop = new Shop(server, lane, store, clock);
     server.app.post('/', async () => {
       shop.sales += 1;
       return await shop.work.promise;
@@ -51,7 +54,11 @@ class Shop implements AsyncDisposable {
   /** Returns when the handler has ended and its place is free. */
   async ended(): Promise<void> {
     await until(() => this.lane.stats.inside === 0);
-    await until(() => this.server.app.idempotencyStats.running === 0);
+    for (;;) {
+      const records = await this.store.list('idempotency/', { max: 10 });
+      if (records.every(({ value }) => 'answer' in Object(value))) return;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

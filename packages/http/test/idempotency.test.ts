@@ -247,7 +247,7 @@ describe('idempotency', () => {
   });
 
   it('refuses wrong options, naming them', async () => {
-    await assert.rejects(Shop.open({ keysMax: 0 }), /keysMax: must be/);
+    await assert.rejects(Shop.open({ answerBytesMax: -1 }), /answerBytesMax: must be/);
     await assert.rejects(Shop.open({ mode: 'x' as 'answer' }), /mode: must be/);
     await assert.rejects(Shop.open({ name: '' }), /name: must be/);
     await assert.rejects(Shop.open({ ageMs: 0 }), /ageMs: must be/);

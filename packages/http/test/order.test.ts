@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane } from 'spillway';
+import { Lane, MemoryStore } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { createServer, type HttpServer, WebSocketHub } from 'spillway-http';
 import { ask, type Reply } from './fixtures/site.ts';
@@ -111,7 +111,12 @@ describe('a request to a server with every guard', () => {
 
   it('is not given the answer to the same key in another session', async () => {
     const keys = ['a key of thirty-two bytes or more'];
-    await using server = await createServer({ sessions: { keys }, csrf: false, idempotency: {} });
+    const store = new MemoryStore();
+    await using server = await createServer({
+      sessions: { keys },
+      csrf: false,
+      idempotency: { store },
+    });
     server.app.get('/:user', async ({ params, session }) => {
       session.set('user', (params as { readonly user: string }).user);
     });
@@ -127,7 +132,7 @@ describe('a request to a server with every guard', () => {
       const reply = await ask(server.url, { method: 'POST', headers });
       assert.deepEqual(reply.json, { user });
     }
-    assert.equal(server.app.idempotencyStats.done, 2);
+    assert.equal(store.stats.records, 2);
   });
 
   it('is answered whatever the guards would say if it is a probe or the operator', async () => {

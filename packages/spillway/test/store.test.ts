@@ -93,6 +93,20 @@ describe('MemoryStore', () => {
     const names = (await store.list('', { max: 9 })).map(({ name }) => name);
     assert.deepEqual(names, ['c', 'd']);
   });
+
+  it('forgets what would expire, oldest change first, if it is told to', async () => {
+    const clock = new VirtualClock();
+    await using store = new MemoryStore({ clock, recordsMax: 3, whenFull: 'forget' });
+    await store.commit([{ name: 'kept', value: 0 }]);
+    for (const name of ['a', 'b']) await store.commit([{ name, value: 1, ttlMs: 1_000 }]);
+    await store.commit([{ name: 'a', value: 2, ttlMs: 1_000 }]);
+    await store.commit([{ name: 'c', value: 3, ttlMs: 1_000 }]);
+    const names = (await store.list('', { max: 9 })).map(({ name }) => name);
+    assert.deepEqual(names, ['a', 'c', 'kept']);
+    await store.commit([{ name: 'd', value: 4 }]);
+    await store.commit([{ name: 'e', value: 4 }]);
+    await assert.rejects(store.commit([{ name: 'f', value: 4 }]), { code: 'STORE_FULL' });
+  });
 });
 
 describe('SqliteStore', () => {

@@ -9,7 +9,6 @@ const faults = {
   DISK_FULL: { status: 507, retryable: false },
   HEADERS_TOO_LARGE: { status: 431, retryable: false },
   IDEMPOTENCY_DONE: { status: 409, retryable: false },
-  IDEMPOTENCY_FULL: { status: 503, retryable: true },
   IDEMPOTENCY_INVALID: { status: 400, retryable: false },
   IDEMPOTENCY_LOST: { status: 409, retryable: false },
   IDEMPOTENCY_MISMATCH: { status: 422, retryable: false },

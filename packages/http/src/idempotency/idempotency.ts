@@ -2,22 +2,34 @@ import { createHash, hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import type { Clock, Json, Random, Store, StoreChange } from 'spillway';
-import { check, checkInteger, checkNumber } from 'spillway/internal';
+import {
+  type Clock,
+  type Json,
+  MemoryStore,
+  type Random,
+  type Store,
+  type StoreChange,
+} from 'spillway';
+import {
+  anything,
+  callback,
+  checkInteger,
+  flag,
+  instance,
+  integer,
+  maybe,
+  number,
+  oneOf,
+  or,
+  settle,
+} from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
 import { routeOf, type UserOf } from '../rate/key.ts';
 import type { RequestPermit } from '../request/request-permit.ts';
 import { isStream } from '../request/unread-body.ts';
-import { keptHeaders, recorded, wholeBody } from './answer.ts';
-import { type BodyPrint, isSame, overhear } from './body-print.ts';
-import {
-  type Answer,
-  type Claim,
-  type Finding,
-  IdempotencyLedger,
-  type IdempotencyStats,
-} from './ledger.ts';
+import { type Answer, type Claim, type Finding, IdempotencyLedger } from './ledger.ts';
+import { type BodyPrint, isSame, overhear, recorded } from './streams.ts';
 
 /** State of a request that is the first with its key. */
 interface IdempotencyClaim {
@@ -31,9 +43,6 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** True: each change needs a key. False: keys are ignored. @default the plugin's `required` */
     readonly idempotency?: boolean | undefined;
-  }
-  interface FastifyInstance {
-    readonly idempotencyStats: IdempotencyStats;
   }
   interface FastifyRequest {
     /** The right to do what the request's key stands for, until it is answered. */
@@ -78,13 +87,12 @@ export interface IdempotencyOptions {
    * (`IDEMPOTENCY_LOST`) until the key is forgotten. @default 'again'
    */
   readonly whenLost?: 'again' | 'refuse' | undefined;
-  /** Keys that this instance keeps. An integer from 1 to 10,000,000. @default 100_000 */
-  readonly keysMax?: number | undefined;
   /** Longest answer that is kept, in bytes, from 0 to 16 MiB. @default 65_536 */
   readonly answerBytesMax?: number | undefined;
-  /** Size of all kept answers of this instance, in bytes of base64. @default 67_108_864 */
-  readonly bytesMax?: number | undefined;
-  /** Store that all instances share. @default each instance keeps its own keys */
+  /**
+   * Store that all instances share; it bounds how many keys are kept. @default a MemoryStore of
+   * 100,000 records and 64 Mi characters, which forgets the oldest, or in mode `refuse` takes no more
+   */
   readonly store?: Store | undefined;
   /** Name that all instances which share keys have. 1 to 64 characters. @default 'http' */
   readonly name?: string | undefined;
@@ -98,7 +106,26 @@ export interface IdempotencyOptions {
 const passing = new Set([401, 403, 408, 425, 429]);
 const changing = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const dayMs = 86_400_000;
-const mib = 2 ** 20;
+/** Headers of one answer, its connection or its client, which are not kept with the result. */
+const notKept =
+  /^(connection|content-length|date|keep-alive|set-cookie|transfer-encoding|x-request-id|ratelimit-.*)$/;
+
+const isName = (value: unknown) => typeof value === 'string' && /^[\x20-\x7e]{1,64}$/.test(value);
+
+const rules = {
+  required: or(flag, false),
+  mode: or(oneOf<'answer' | 'refuse'>('answer', 'refuse'), 'answer'),
+  user: maybe(callback),
+  ageMs: or(number(100, 31 * dayMs), dayMs),
+  runMsMax: or(number(100, dayMs), 60_000),
+  whenLost: or(oneOf<'again' | 'refuse'>('again', 'refuse'), 'again'),
+  answerBytesMax: or(integer(0, 2 ** 24), 65_536),
+  store: maybe(anything),
+  name: or(instance(isName, '1 to 64 characters of ASCII'), 'http' as string),
+  deadlineMs: maybe(anything),
+  clock: maybe(anything),
+  random: maybe(anything),
+};
 
 /**
  * Runs a request with an `Idempotency-Key` once, however often it is sent. The answer of a handler
@@ -107,16 +134,21 @@ const mib = 2 ** 20;
  */
 export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: IdempotencyOptions) => {
-    const { required = false, mode = 'answer', user, answerBytesMax = 65_536 } = options;
-    const ledger = openLedger(options);
-    checkInteger('answerBytesMax', answerBytesMax, 0, 16 * mib);
-    check(mode === 'answer' || mode === 'refuse', 'mode', "'answer' or 'refuse'", mode);
+    const settings = settle<IdempotencyOptions, typeof rules>('idempotency', options, rules);
+    const { required, mode, user, answerBytesMax, clock } = settings;
+    const whenFull = mode === 'refuse' ? 'refuse' : 'forget';
+    const bounds = { recordsMax: 100_000, charactersMax: 2 ** 26, whenFull } as const;
+    const ledger = new IdempotencyLedger({
+      ...settings,
+      store: settings.store ?? new MemoryStore({ ...bounds, clock }),
+      // In `refuse` mode a key never becomes free.
+      runMsMax: mode === 'refuse' ? settings.ageMs : settings.runMsMax,
+    });
     app.decorateRequest('idempotencyClaim', null);
     app.decorateRequest('keepAnswer', function (this: FastifyRequest, answer: KeptAnswer) {
       const { claim } = this.idempotencyClaim ?? {};
       return claim === undefined ? [] : ledger.changes(claim, jsonAnswer(answer));
     });
-    app.decorate('idempotencyStats', { getter: () => ledger.stats });
 
     app.addHook('preValidation', async (request, reply) => {
       const { idempotency: setting } = request.routeOptions.config;
@@ -149,22 +181,21 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
       const tell = (error: unknown) => request.log.warn(error, 'an idempotency key was not kept');
       const isPassing = passing.has(status) || reply.hasHeader('retry-after');
       if (!isHandled || status >= 500 || isPassing) {
-        const end = (isDone: boolean): Promise<void> =>
-          (isDone
-            ? ledger.finish(claim, { status: 200, headers: {} })
-            : ledger.release(claim)
-          ).catch(tell);
-        // Its deadline is over, but its handler may still do the work.
-        const isLate = permitOf(request)?.whenLate((isDone) => void end(isDone)) ?? false;
+        const end = async (isDone: boolean): Promise<void> => {
+          const done = { status: 200, headers: {} };
+          await (isDone ? ledger.finish(claim, done) : ledger.release(claim)).catch(tell);
+        };
+        // Its deadline is over, but its handler may still do the work. No permit without admission.
+        const permit: RequestPermit | undefined = request.permit;
+        const isLate = permit?.whenLate((isDone) => void end(isDone)) ?? false;
         if (!isLate) await end(false);
         return payload;
       }
       const headers = keptHeaders(reply);
       const keep = (body: Buffer | undefined): Promise<void> => {
         const isKept = body !== undefined && body.length <= answerBytesMax;
-        const answer = isKept ? { status, headers, body: body.toString('base64') } : undefined;
-        const kept = { ...(answer ?? { status, headers: {} }), asked: asked() };
-        return ledger.finish(claim, kept).catch(tell);
+        const kept = isKept ? { headers, body: body.toString('base64') } : { headers: {} };
+        return ledger.finish(claim, { status, ...kept, asked: asked() }).catch(tell);
       };
       if (isStream(payload)) return recorded(payload, answerBytesMax, keep);
       await keep(wholeBody(payload));
@@ -180,25 +211,19 @@ function jsonAnswer({ status = 200, body }: KeptAnswer): Answer {
   return { status, headers, body: Buffer.from(JSON.stringify(body)).toString('base64') };
 }
 
-/** Gives the permit of the request; undefined without admission. */
-function permitOf(request: FastifyRequest): RequestPermit | undefined {
-  return request.permit;
+/** The headers of an answer that are kept and sent again. */
+function keptHeaders(reply: FastifyReply): Answer['headers'] {
+  const headers = Object.entries(reply.getHeaders()).filter(([name]) => !notKept.test(name));
+  return Object.fromEntries(
+    headers.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]),
+  );
 }
 
-function openLedger(options: IdempotencyOptions): IdempotencyLedger {
-  const { name = 'http', ageMs = dayMs, runMsMax = 60_000 } = options;
-  const { keysMax = 100_000, bytesMax = 64 * mib, mode, whenLost = 'again' } = options;
-  check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
-  checkNumber('ageMs', ageMs, 100, 31 * dayMs);
-  checkNumber('runMsMax', runMsMax, 100, dayMs);
-  check(whenLost === 'again' || whenLost === 'refuse', 'whenLost', "'again' or 'refuse'", whenLost);
-  checkInteger('keysMax', keysMax, 1, 10_000_000);
-  checkInteger('bytesMax', bytesMax, 0, Number.MAX_SAFE_INTEGER);
-  const { store, deadlineMs, clock, random } = options;
-  // In `refuse` mode a key never becomes free.
-  const runs = mode === 'refuse' ? ageMs : runMsMax;
-  const limits = { ageMs, runMsMax: runs, keysMax, bytesMax, whenLost };
-  return new IdempotencyLedger({ store, name, deadlineMs, clock, random, ...limits });
+/** The bytes of an answer, if it is no stream. */
+function wholeBody(payload: unknown): Buffer | undefined {
+  if (payload === undefined || payload === null) return Buffer.alloc(0);
+  if (typeof payload === 'string') return Buffer.from(payload);
+  return Buffer.isBuffer(payload) ? payload : undefined;
 }
 
 function readKey(key: string | string[] | undefined): string {
@@ -246,10 +271,7 @@ function giveAgain(
     const message = 'the first request with this key ended without an answer, and may have worked';
     throw httpError('IDEMPOTENCY_LOST', message);
   }
-  return send(reply, found.answer);
-}
-
-function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
+  const { status, headers, body } = found.answer;
   if (body === undefined) {
     const message = `it was done, with status ${status}, but its answer could not be kept`;
     throw httpError('IDEMPOTENCY_DONE', message);

@@ -119,6 +119,8 @@ export class StoreLink {
     let fault: unknown;
     const note = (error: unknown): undefined => {
       signal?.throwIfAborted();
+      // There is no more room a moment later.
+      if (Object(error).code === 'STORE_FULL') throw error;
       if (fault === undefined || !limit.signal.aborted) fault = error;
     };
     for (let attempt = 0; ; attempt += 1) {

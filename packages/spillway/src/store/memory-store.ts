@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { jsonText } from '../base/json.ts';
-import { anything, integer, or, settle } from '../base/options.ts';
+import { anything, integer, oneOf, or, settle } from '../base/options.ts';
 import {
   checkStoreChanges,
   checkStoreList,
@@ -18,10 +18,15 @@ import {
 } from './store.ts';
 
 export interface MemoryStoreOptions {
-  /** Records at most; a commit that would add one more is refused. From 1. @default 1_000_000 */
+  /** Records at most. An integer from 1. @default 1_000_000 */
   readonly recordsMax?: number | undefined;
   /** Characters of names and values at most, as JSON. An integer from 1. @default 268_435_456 */
   readonly charactersMax?: number | undefined;
+  /**
+   * Behaviour of a commit for which there is no room: `refuse` throws `STORE_FULL`, `forget` makes
+   * room by the records with a `ttlMs`, those that changed longest ago first. @default 'refuse'
+   */
+  readonly whenFull?: 'refuse' | 'forget' | undefined;
   /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
 }
@@ -51,6 +56,7 @@ export class MemoryStore implements Store {
   readonly #clock: Clock;
   readonly #recordsMax: number;
   readonly #charactersMax: number;
+  readonly #forgets: boolean;
   readonly #entries = new Map<string, Entry>();
   /** Iterates over the entries for ever; entries may be added and removed meanwhile. */
   #purgeCursor: MapIterator<[string, Entry]> | undefined = undefined;
@@ -62,13 +68,15 @@ export class MemoryStore implements Store {
   readonly #watchers = new Map<string, Set<() => void>>();
 
   constructor(options: MemoryStoreOptions = {}) {
-    const { recordsMax, charactersMax, clock } = settle('MemoryStore', options, {
+    const { recordsMax, charactersMax, whenFull, clock } = settle('MemoryStore', options, {
       recordsMax: or(integer(1), 1_000_000),
       charactersMax: or(integer(1), 2 ** 28),
+      whenFull: or(oneOf('refuse', 'forget'), 'refuse'),
       clock: or(anything, systemClock),
     });
     this.#recordsMax = recordsMax;
     this.#charactersMax = charactersMax;
+    this.#forgets = whenFull === 'forget';
     this.#clock = clock;
     this.#clockAt = clock.now();
     this.#time = this.#clockAt;
@@ -99,6 +107,7 @@ export class MemoryStore implements Store {
     }
     this.#purge(now, purgeLooks + changes.length);
     if (!this.#hasRoom(changes, texts)) this.#purge(now, purgeLooksFull);
+    if (this.#forgets) this.#makeRoom(changes, texts);
     if (!this.#hasRoom(changes, texts)) {
       const limits = `${this.#recordsMax} records, ${this.#charactersMax} characters`;
       throw new SpillwayError('STORE_FULL', `the store is full (${limits}); nothing was changed`);
@@ -186,6 +195,14 @@ export class MemoryStore implements Store {
         return;
       }
       this.#get(value[0], now);
+    }
+  }
+
+  #makeRoom(changes: readonly StoreChange[], texts: readonly (string | undefined)[]): void {
+    for (const [name, { expiresAt }] of this.#entries) {
+      if (this.#hasRoom(changes, texts)) return;
+      const isMeant = changes.some((change) => change.name === name);
+      if (expiresAt !== undefined && !isMeant) this.#delete(name);
     }
   }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { Readable } from 'node:stream';
+import { pipeline, type Readable, Transform } from 'node:stream';
 
-/** Length and hash of a body, by which two bodies are compared. */
+/** Length and hash of a body that is a stream, by which two of them are compared. */
 export interface BodyPrint {
   readonly bytes: number;
   readonly sha256: string;
@@ -37,4 +37,39 @@ export async function isSame(source: Readable, other: BodyPrint): Promise<boolea
     hash.update(chunk);
   }
   return bytes === other.bytes && hash.digest('base64url') === other.sha256;
+}
+
+/**
+ * The same stream, at the pace of its reader. Before its end is passed on, `keep` is given all of
+ * it, or undefined if it was longer than `bytesMax`; undefined also if it broke off.
+ */
+export function recorded(
+  source: Readable,
+  bytesMax: number,
+  keep: (body: Buffer | undefined) => Promise<void>,
+): Readable {
+  let chunks: Buffer[] | undefined = [];
+  let bytes = 0;
+  let isKept = false;
+  const keepOnce = async (): Promise<void> => {
+    if (isKept) return;
+    isKept = true;
+    await keep(chunks && Buffer.concat(chunks));
+  };
+  const copy = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes > bytesMax) chunks = undefined;
+      chunks?.push(chunk);
+      done(null, chunk);
+    },
+    flush(done) {
+      keepOnce().then(() => done(), done);
+    },
+  });
+  return pipeline(source, copy, (error) => {
+    if (!error) return;
+    chunks = undefined;
+    void keepOnce();
+  });
 }
