@@ -9,7 +9,6 @@ import {
   Panel,
   Service,
   systemClock,
-  type Watched,
 } from 'spillway';
 import { check, checkInteger, checkNumber, partMetrics, plain } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
