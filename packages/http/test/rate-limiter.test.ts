@@ -131,7 +131,7 @@ describe('RateLimiter', () => {
 });
 
 describe('RateLimiter, shared by many', () => {
-  it('lets no more than the limit through in any window, whatever happens on the way to the store', async () => {
+  it('never exceeds the limit, whatever happens on the way to the store', async () => {
     await explore(seeds, async (random) => {
       const clock = new VirtualClock();
       const store = new MemoryStore({ clock });

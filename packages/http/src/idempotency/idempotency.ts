@@ -91,7 +91,7 @@ export interface IdempotencyOptions {
   readonly answerBytesMax?: number | undefined;
   /**
    * Store that all instances share; it bounds how many keys are kept. @default a MemoryStore of
-   * 100,000 records and 64 Mi characters, which forgets the oldest, or in mode `refuse` takes no more
+   * 100,000 records and 64 Mi characters, which forgets the oldest; in mode `refuse` it does not
    */
   readonly store?: Store | undefined;
   /** Name that all instances which share keys have. 1 to 64 characters. @default 'http' */
@@ -108,7 +108,7 @@ const changing = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const dayMs = 86_400_000;
 /** Headers of one answer, its connection or its client, which are not kept with the result. */
 const notKept =
-  /^(connection|content-length|date|keep-alive|set-cookie|transfer-encoding|x-request-id|ratelimit-.*)$/;
+  /^(connection|content-length|date|keep-alive|ratelimit-.*|set-cookie|transfer-.*|x-request-id)$/;
 
 const isName = (value: unknown) => typeof value === 'string' && /^[\x20-\x7e]{1,64}$/.test(value);
 
