@@ -24,6 +24,7 @@ import {
 import {
   anything,
   Closing,
+  type Filled,
   integer,
   or,
   positive,
@@ -184,19 +185,15 @@ export class Database<Schema> implements Part, AsyncDisposable {
   }
 }
 
-type EngineOptions = Required<{
-  [Name in keyof DatabaseOptions]: NonNullable<DatabaseOptions[Name]>;
-}>;
-
 /** Loads `pg` as well: a process that only uses SQLite does without it. */
-async function openPostgres(options: EngineOptions): Promise<Opened> {
+async function openPostgres(options: Filled<DatabaseOptions>): Promise<Opened> {
   const { PostgresEngine } = await import('./postgres/engine.ts');
   const { PostgresStore } = await import('./postgres/store.ts');
   const engine = new PostgresEngine(options);
   return { kind: 'postgres', engine, openStore: (call) => PostgresStore.open(engine, call) };
 }
 
-async function openSqlite(options: EngineOptions): Promise<Opened> {
+async function openSqlite(options: Filled<DatabaseOptions>): Promise<Opened> {
   const { url, readers, queueMax, deadlineMs, clock } = options;
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   // The URL is left out of the message: there may be a password in it.

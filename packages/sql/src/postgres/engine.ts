@@ -1,9 +1,4 @@
-import type {
-  AbortableOperationOptions,
-  CompiledQuery,
-  QueryResult,
-  TransactionSettings,
-} from 'kysely';
+import type { CompiledQuery, QueryResult } from 'kysely';
 import pg from 'pg';
 import {
   type Clock,
@@ -13,18 +8,15 @@ import {
   type RunOptions,
   SpillwayError,
 } from 'spillway';
-import { pause, untilAborted } from 'spillway/internal';
-import { type Engine, isSelect, type RunSql, type SqlConnection } from '../connection.ts';
+import { type Filled, pause, untilAborted } from 'spillway/internal';
+import type { Engine, RunSql } from '../connection.ts';
+import type { DatabaseOptions } from '../database.ts';
 import { databaseError } from './fault.ts';
 import { PostgresSession } from './session.ts';
 
-export interface PostgresEngineOptions {
-  readonly url: string;
-  readonly connectionsMax: number;
-  readonly queueMax: number;
-  readonly deadlineMs: number;
-  readonly clock: Clock;
-}
+type EngineOptions = Filled<
+  Pick<DatabaseOptions, 'url' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'>
+>;
 
 export interface PostgresStats {
   readonly kind: 'postgres';
@@ -70,7 +62,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
   #isReachable = true;
   #probing: Promise<void> | undefined = undefined;
 
-  constructor(options: PostgresEngineOptions) {
+  constructor(options: EngineOptions) {
     const { url, connectionsMax, queueMax, deadlineMs, clock } = options;
     this.clock = clock;
     this.queueMax = queueMax;
@@ -109,13 +101,8 @@ export class PostgresEngine implements Engine<PostgresStats> {
   }
 
   get stats(): PostgresStats {
-    const { totalCount, idleCount } = this.#pool;
-    return {
-      kind: 'postgres',
-      connections: totalCount,
-      idle: idleCount,
-      lane: this.#lane.stats,
-    };
+    const { totalCount: connections, idleCount: idle } = this.#pool;
+    return { kind: 'postgres', connections, idle, lane: this.#lane.stats };
   }
 
   /** Aborts when the engine is closed. */
@@ -128,19 +115,14 @@ export class PostgresEngine implements Engine<PostgresStats> {
     return this.#isReachable;
   }
 
-  async session(options: RunOptions): Promise<PostgresSession> {
+  async acquire(options: RunOptions): Promise<PostgresSession> {
     const permit = await this.#lane.enter(options);
     const connecting = this.#checkOut(permit);
-    try {
-      return await untilAborted(connecting, permit.signal);
-    } catch (error) {
+    return await untilAborted(connecting, permit.signal, (reason) => {
       // A connection that comes after its caller has left goes back to the pool.
-      connecting.then(
-        (session) => session.close(),
-        () => {},
-      );
-      throw error;
-    }
+      connecting.then((session) => session.close()).catch(() => {});
+      return reason;
+    });
   }
 
   async #checkOut(permit: Permit): Promise<PostgresSession> {
@@ -150,16 +132,15 @@ export class PostgresEngine implements Engine<PostgresStats> {
         permit,
         clock: this.clock,
         isLost: this.#lost.has(client),
-        newClient: () => new pg.Client(this.#config),
+        newClient: () => this.#newClient(),
         onClose: (closed) => this.#sessions.delete(closed),
       });
       this.#sessions.add(session);
       return session;
     } catch (reason) {
       permit[Symbol.dispose]();
-      const error = databaseError(reason, { lost: true, doubt: false });
       this.#probe();
-      throw error;
+      throw databaseError(reason, { lost: true, doubt: false });
     }
   }
 
@@ -183,10 +164,16 @@ export class PostgresEngine implements Engine<PostgresStats> {
     this.#probing ??= probe();
   }
 
+  #newClient(): pg.Client {
+    const client = new pg.Client(this.#config);
+    // Without a listener one that breaks would end the process.
+    client.on('error', () => {});
+    return client;
+  }
+
   /** Opens a connection apart from the pool; the caller ends it. */
   async connect(): Promise<pg.Client> {
-    const client = new pg.Client(this.#config);
-    client.on('error', () => {});
+    const client = this.#newClient();
     client.once('end', () => this.#clients.delete(client));
     try {
       await client.connect();
@@ -195,10 +182,6 @@ export class PostgresEngine implements Engine<PostgresStats> {
     } catch (error) {
       throw databaseError(error, { lost: true, doubt: false });
     }
-  }
-
-  async acquire(options: RunOptions): Promise<SqlConnection> {
-    return new PostgresConnection(await this.session(options));
   }
 
   async batch(
@@ -219,8 +202,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
 
   async exclusively<T>(work: (run: RunSql) => Promise<T>, { signal }: RunOptions): Promise<T> {
     signal?.throwIfAborted();
-    const client = new pg.Client(this.#config);
-    client.on('error', () => {});
+    const client = this.#newClient();
     let doubt = false;
     const run: RunSql = async (sql, parameters = []) =>
       (await client.query(sql, [...parameters])).rows;
@@ -257,69 +239,4 @@ export class PostgresEngine implements Engine<PostgresStats> {
 function isLoss(error: unknown): boolean {
   if (error instanceof pg.DatabaseError || !(error instanceof Error)) return false;
   return 'syscall' in error || error.message.startsWith('Connection terminated');
-}
-
-/** The view that Kysely has of a session. */
-class PostgresConnection implements SqlConnection {
-  readonly signal: AbortSignal;
-  readonly #session: PostgresSession;
-  #inTransaction = false;
-
-  constructor(session: PostgresSession) {
-    this.#session = session;
-    this.signal = session.signal;
-  }
-
-  interruption(): unknown {
-    return this.#session.interruption();
-  }
-
-  async executeQuery<R>(
-    query: CompiledQuery,
-    options?: AbortableOperationOptions,
-  ): Promise<QueryResult<R>> {
-    const cancel = () => this.#session.cancel();
-    options?.signal?.addEventListener('abort', cancel, { once: true });
-    try {
-      const commits = !this.#inTransaction && !isSelect(query);
-      const { command, rowCount, rows } = await this.#session.query(query.sql, query.parameters, {
-        commits,
-      });
-      const changes = ['INSERT', 'UPDATE', 'DELETE', 'MERGE'].includes(command);
-      return changes ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
-    } catch (error) {
-      // Kysely has told the caller, and would print an error that is rejected after that.
-      if (options?.signal?.aborted) return { rows: [] };
-      throw error;
-    } finally {
-      options?.signal?.removeEventListener('abort', cancel);
-    }
-  }
-
-  async *streamQuery<R>(query: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
-    yield await this.executeQuery<R>(query);
-  }
-
-  async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
-    const level = isolationLevel === undefined ? '' : ` isolation level ${isolationLevel}`;
-    const sql = `start transaction${level}${accessMode === undefined ? '' : ` ${accessMode}`}`;
-    await this.#session.query(sql, [], { commits: false });
-    this.#inTransaction = true;
-  }
-
-  async commit(): Promise<void> {
-    const { command } = await this.#session.query('commit', [], { commits: true });
-    this.#inTransaction = false;
-    if (command === 'ROLLBACK') throw new Error('rolled back: a statement of it had failed');
-  }
-
-  async rollback(): Promise<void> {
-    // Closing ends what is still open, also when this cannot.
-    await this.#session.query('rollback', [], { commits: false }).catch(() => {});
-    this.#inTransaction = false;
-  }
-
-  close(): void {
-    this.#session.close();
-  }
 }

@@ -1,6 +1,13 @@
+import type {
+  AbortableOperationOptions,
+  CompiledQuery,
+  QueryResult,
+  TransactionSettings,
+} from 'kysely';
 import pg from 'pg';
 import { type Clock, type Permit, SpillwayError } from 'spillway';
 import { inDoubt, untilAborted } from 'spillway/internal';
+import { isSelect, type SqlConnection } from '../connection.ts';
 import { databaseError } from './fault.ts';
 
 /** The time that a cancelled query may take to end before its connection is cut, in ms. */
@@ -17,11 +24,12 @@ export interface SessionOptions {
 }
 
 /** A connection of the pool and a permit of the lane, held together. */
-export class PostgresSession {
+export class PostgresSession implements SqlConnection {
   readonly signal: AbortSignal;
   readonly #client: pg.PoolClient;
   readonly #options: SessionOptions;
   #lost: boolean;
+  #inTransaction = false;
   #closed = false;
   #isGivenBack = false;
   /** True while something runs that commits by itself. */
@@ -37,6 +45,50 @@ export class PostgresSession {
     this.signal = options.permit.signal;
     client.on('error', this.#lose);
     client.on('end', this.#lose);
+  }
+
+  async executeQuery<R>(
+    query: CompiledQuery,
+    options?: AbortableOperationOptions,
+  ): Promise<QueryResult<R>> {
+    const cancel = () => this.cancel();
+    options?.signal?.addEventListener('abort', cancel, { once: true });
+    try {
+      const commits = !this.#inTransaction && !isSelect(query);
+      const answer = await this.query(query.sql, query.parameters, { commits });
+      const { command, rowCount, rows } = answer;
+      const changes = ['INSERT', 'UPDATE', 'DELETE', 'MERGE'].includes(command);
+      return changes ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
+    } catch (error) {
+      // Kysely has told the caller, and would print an error that is rejected after that.
+      if (options?.signal?.aborted) return { rows: [] };
+      throw error;
+    } finally {
+      options?.signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  async *streamQuery<R>(query: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
+    yield await this.executeQuery<R>(query);
+  }
+
+  async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
+    const level = isolationLevel === undefined ? '' : ` isolation level ${isolationLevel}`;
+    const sql = `start transaction${level}${accessMode === undefined ? '' : ` ${accessMode}`}`;
+    await this.query(sql, [], { commits: false });
+    this.#inTransaction = true;
+  }
+
+  async commit(): Promise<void> {
+    const { command } = await this.query('commit', [], { commits: true });
+    this.#inTransaction = false;
+    if (command === 'ROLLBACK') throw new Error('rolled back: a statement of it had failed');
+  }
+
+  async rollback(): Promise<void> {
+    // Closing ends what is still open, also when this cannot.
+    await this.query('rollback', [], { commits: false }).catch(() => {});
+    this.#inTransaction = false;
   }
 
   /** Runs one statement; one that `commits` makes something durable outside of a transaction. */

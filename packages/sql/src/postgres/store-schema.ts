@@ -1,26 +1,14 @@
 import type { Migration } from '../migrate.ts';
 
-/** How many expired records one call removes at most. */
+/** Expired records that one call removes at most. */
 const purgeMax = 100;
-
-/** The parts in which versions of the commit function differ. */
-interface CommitParts {
-  /** Parameters behind the common ones, with a comma before each. */
-  readonly parameters: string;
-  readonly columns: string;
-  /** Moves `state.now` on. */
-  readonly time: string;
-  /** Follows each change of the record `names[i]`. */
-  readonly tell: string;
-  readonly state: string;
-}
 
 /**
  * Commits take turns by locking the one row of the state: so versions grow in the order in which
  * commits become visible, no two of them can wait for each other, and nothing changes between
  * check and write. The row stays locked for one write to disk, hence many commits per call.
  */
-const commitFunction = ({ parameters, columns, time, tell, state }: CommitParts): string => `
+const commitFunction = ({ parameters, columns, time, tell, state }: typeof firstParts): string => `
 create function spillway_store_commit(
   ends integer[], names text[], if_versions bigint[], new_values text[], ttls double precision[],
   is_check boolean[]${parameters}
@@ -71,7 +59,7 @@ end
 $body$`;
 
 /** Time was the latest of all: it stood still after a commit by a clock that was ahead. */
-const firstParts: CommitParts = {
+const firstParts = {
   parameters: '',
   columns: '',
   time: `    state.now := greatest(
@@ -88,7 +76,7 @@ export const notifyPrefix = 'spillway_';
  * the caller has seen last. Each changed record is told on a channel of its own, so the server
  * wakes nobody but those who watch it.
  */
-const secondParts: CommitParts = {
+const secondParts: typeof firstParts = {
   parameters: ', seen double precision, seen_wall double precision',
   columns: ', wall double precision',
   time: `    wall := extract(epoch from clock_timestamp())::double precision * 1000;

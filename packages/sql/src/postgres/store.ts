@@ -1,5 +1,6 @@
 import {
-  deadline,
+  Batch,
+  type BatchGroup,
   type NamedRecord,
   type RunOptions,
   SpillwayError,
@@ -12,21 +13,11 @@ import {
   type StoreReading,
   type StoreWatch,
 } from 'spillway';
-import {
-  checkStoreChanges,
-  checkStoreList,
-  checkStoreNames,
-  inDoubt,
-  jsonText,
-  untilAborted,
-} from 'spillway/internal';
+import { checkStoreChanges, checkStoreList, checkStoreNames, jsonText } from 'spillway/internal';
 import { migrate } from '../migrate.ts';
 import type { PostgresEngine } from './engine.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
-
-/** How many commits go to the server in one call. */
-const groupMax = 256;
 
 interface Row {
   readonly name: string;
@@ -37,10 +28,9 @@ interface Row {
   readonly expires_at: number | null;
 }
 
-/** A commit that waits for its turn, or for its answer. */
-interface Pending extends PromiseWithResolvers<StoreCommit | undefined> {
+/** A commit that waits, with its values as JSON, taken when the caller came. */
+interface Pending {
   readonly changes: readonly StoreChange[];
-  /** As JSON, taken when the caller came. */
   readonly values: readonly (string | null)[];
 }
 
@@ -54,16 +44,24 @@ export class PostgresStore implements Store {
   /** The latest store time that this process has seen, and the server's clock at that moment. */
   #seen: number | null = null;
   #seenWall: number | null = null;
-  #pending: Pending[] = [];
-  #sending: Promise<void> | undefined;
+  readonly #commits: Batch<Pending, StoreCommit | undefined>;
 
-  /** The tables must be there already: {@link PostgresStore.open} sees to that. */
-  constructor(engine: PostgresEngine) {
+  private constructor(engine: PostgresEngine) {
+    const { queueMax, deadlineMs, clock } = engine;
     this.#engine = engine;
     this.#watcher = new PostgresWatcher(engine);
+    this.#commits = new Batch({
+      call: (group) => this.#send(group),
+      queueMax,
+      deadlineMs,
+      full: (waiting) => {
+        return new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`);
+      },
+      clock,
+    });
   }
 
-  /** Makes the tables if they are not there; whoever opened the engine closes it. */
+  /** Makes the tables if they are not there; the engine stays open when the store is closed. */
   static async open(engine: PostgresEngine, options: RunOptions): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
     await migrate(target, storeMigrations, options);
@@ -98,27 +96,13 @@ export class PostgresStore implements Store {
     signal?.throwIfAborted();
     checkStoreChanges(changes);
     const values = changes.map(({ value }) => (value === undefined ? null : jsonText(value)));
-    if (this.#pending.length >= this.#engine.queueMax) {
-      const message = `the store's queue is full: ${this.#pending.length} commits wait`;
-      throw new SpillwayError('LANE_FULL', message);
-    }
-    const pending = { changes, values, ...Promise.withResolvers<StoreCommit | undefined>() };
-    this.#pending.push(pending);
-    this.#sending ??= this.#sendAll();
-    using limit = deadline(this.#engine.clock, this.#engine.deadlineMs, signal);
-    const leave = (reason: unknown) => {
-      const at = this.#pending.indexOf(pending);
-      if (at === -1) return inDoubt(reason);
-      this.#pending.splice(at, 1);
-      return reason;
-    };
-    return await untilAborted(pending.promise, limit.signal, leave);
+    return await this.#commits.add({ changes, values }, { signal });
   }
 
   /** Resolves when nothing is under way; the engine stays open. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#watcher.close();
-    await this.#sending;
+    await this.#commits.idle();
   }
 
   async #select(
@@ -126,7 +110,7 @@ export class PostgresStore implements Store {
     values: readonly unknown[],
     signal: AbortSignal | undefined,
   ): Promise<readonly Row[]> {
-    const session = await this.#engine.session({ signal });
+    const session = await this.#engine.acquire({ signal });
     try {
       const known = [this.#seen, this.#seenWall];
       const { rows } = await session.query(sql, [...known, ...values], { commits: false });
@@ -137,45 +121,29 @@ export class PostgresStore implements Store {
     }
   }
 
-  async #sendAll(): Promise<void> {
-    while (this.#pending.length > 0) {
-      const group = this.#pending.splice(0, groupMax);
-      try {
-        const rows = await this.#send(group);
-        for (const [at, row] of rows.entries()) {
-          const { now, version } = row;
-          this.#see(row);
-          group[at]?.resolve(version === null ? undefined : { now, version });
-        }
-      } catch (error) {
-        for (const { reject } of group) reject(error);
-      }
-    }
-    this.#sending = undefined;
-  }
-
-  async #send(
-    group: readonly Pending[],
-  ): Promise<readonly { now: number; wall: number; version: number | null }[]> {
-    const session = await this.#engine.session({});
+  async #send(group: BatchGroup<Pending, StoreCommit | undefined>): Promise<void> {
+    const session = await this.#engine.acquire({ signal: group.signal });
     try {
-      let end = 0;
-      const ends = group.map(({ changes }) => {
-        end += changes.length;
-        return end;
-      });
-      const all = group.flatMap(({ changes }) => changes);
+      const entries = group.take();
+      const all = entries.flatMap(({ item }) => item.changes);
+      const ends: number[] = [];
+      for (const { item } of entries) ends.push((ends.at(-1) ?? 0) + item.changes.length);
       const columns = [
         ends,
         all.map(({ name }) => name),
         all.map(({ ifVersion }) => ifVersion ?? null),
-        group.flatMap(({ values }) => values),
+        entries.flatMap(({ item }) => item.values),
         all.map(({ ttlMs }) => ttlMs ?? null),
         all.map(({ checkOnly }) => checkOnly ?? false),
         this.#seen,
         this.#seenWall,
       ];
-      return (await session.query(commitSql, columns, { commits: true })).rows;
+      const { rows } = await session.query(commitSql, columns, { commits: true });
+      for (const [at, row] of rows.entries()) {
+        const { now, version } = row;
+        this.#see(row);
+        entries[at]?.grant(version === null ? undefined : { now, version });
+      }
     } finally {
       session.close();
     }
