@@ -2,6 +2,7 @@ import { type ErrorMaker, errorMaker } from 'spillway/internal';
 
 const faults = {
   ACCESS_REFUSED: { status: 401, retryable: false },
+  ACTION_FORBIDDEN: { status: 403, retryable: false },
   OUTSIDE_FAILED: { status: 502, retryable: true },
   OUTSIDE_LIMITED: { status: 503, retryable: true },
   OUTSIDE_REFUSED: { status: 502, retryable: false },

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   type Clock,
   Panel,
@@ -12,6 +13,9 @@ import { Database } from 'spillway-sql';
 import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
+import type { OperationContext } from './operations/operation.ts';
+import { WorldFeed } from './pages/feed.ts';
+import { fleetPages } from './pages/pages.ts';
 import { primaryLockPath } from './primary/claim.ts';
 import { jobs } from './primary/jobs.ts';
 import { Primary } from './primary/primary.ts';
@@ -22,7 +26,7 @@ import { workerApi } from './server/worker-api.ts';
 import type { FleetSchema } from './storage/fleet-schema.ts';
 import { FleetStorage } from './storage/fleet-storage.ts';
 import { Users } from './users/users.ts';
-import { systemUser } from './world/records.ts';
+import { type Changes, systemUser } from './world/records.ts';
 
 export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */
@@ -35,6 +39,8 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly port?: number | undefined;
   /** Where people reach the server, without a slash at the end. @default as it is asked */
   readonly baseUrl?: string | undefined;
+  /** Whether all accounts may test what is no fork of the official engine. @default false */
+  readonly foreignRepos?: boolean | undefined;
   /** Where operators reach the server. @default nowhere */
   readonly operator?: Pick<OperatorOptions, 'socket' | 'remote'> | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
@@ -50,6 +56,10 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly random?: Random | undefined;
 }
 
+const dayMs = 86_400_000;
+/** The shortest time between two changes that an open page is sent, in ms. */
+const liveMs = 1_000;
+
 /** All parts of a fleet server. Start the service, then it answers at its server's address. */
 export interface FleetService {
   readonly service: Service;
@@ -60,6 +70,7 @@ export interface FleetService {
   readonly lanes: FleetLanes;
   readonly files: FleetFiles;
   readonly contributors: Contributors;
+  readonly operations: OperationContext;
 }
 
 /**
@@ -75,7 +86,9 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     await storage.migrate();
     const users = new Users({ database, clock });
     const lockPath = primaryLockPath(options.database);
-    const primary = new Primary({ storage, clock, random, leaseMs, lockPath });
+    const feed = new WorldFeed(clock);
+    const onStored = (changes: Changes) => feed.note(changes);
+    const primary = new Primary({ storage, clock, random, leaseMs, lockPath, onStored });
     const lanes = fleetLanes(clock);
     const errors = new RecentErrors({ clock });
     const onFailure = (job: string, error: unknown) => {
@@ -85,11 +98,12 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
     const folder = options.folder ?? folderOf(options.database);
     const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
     const contributors = new Contributors({ database, primary, onFailure, clock });
-    const world = { primary, users, storage, lanes, files, contributors };
-    const server = await openServer(options, { ...world, errors, clock });
+    const operations = operationsOf({ options, storage, users, primary, files, clock });
+    const world = { primary, users, storage, lanes, files, contributors, operations };
+    const server = await openServer(options, { ...world, errors, feed, clock });
     const log = lifeLog({ storage, primary, server, clock });
     const upkeep = jobs({ primary, clock, onFailure });
-    const parts = [database, files, primary, contributors, server, upkeep, log];
+    const parts = [database, files, feed, primary, contributors, server, upkeep, log];
     const service = new Service({ parts, clock });
     return { service, server, ...world };
   } catch (error) {
@@ -100,13 +114,33 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
 
 interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
   readonly errors: RecentErrors;
+  readonly feed: WorldFeed;
   readonly clock: Clock;
+}
+
+/** The parts that commands, operator endpoints and pages work with. */
+function operationsOf(parts: {
+  readonly options: OpenFleetOptions;
+  readonly storage: FleetStorage;
+  readonly users: Users;
+  readonly primary: Primary;
+  readonly files: FleetFiles;
+  readonly clock: Clock;
+}): OperationContext {
+  const { files, options, ...common } = parts;
+  const nets: OperationContext['nets'] = {
+    has: (name, signal) => files.obtainNet(name, signal),
+    noteTest: (name, test) => files.nets.noteTest(name, test),
+  };
+  const { books, github } = files;
+  return { ...common, books, nets, github, foreignRepos: options.foreignRepos };
 }
 
 async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
   const { host, port, trustProxy, log, baseUrl } = options;
   const { primary, users, storage, lanes, files, errors, clock } = parts;
   const { bookSri = (book) => files.books.sri(book) } = options;
+  const keys: [string] = [await sessionKey(storage)];
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
   panel.watch('giving', lanes.giving);
@@ -117,6 +151,9 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.readers,
+    sessions: { keys, name: 'fishtest_session', rememberMs: 400 * dayMs, ageMs: 30 * dayMs },
+    csrf: { keys, field: 'csrf_token', ageMs: dayMs },
+    live: { intervalMs: liveMs },
     connectionsMax: 20_000,
     // Workers give up for good where another instance is the primary, so be sure of it.
     primaryOnly: { primary: () => primary.decides() },
@@ -132,11 +169,18 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri, legacyUsernames };
   await server.app.register(workerApi, api);
   const source = new StoredRuns({ primary, storage });
+  await server.app.register(fleetPages, { ...parts, source });
   await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
   const obtainNet: FleetFiles['obtainNet'] = (name, signal) => files.obtainNet(name, signal);
   const shelves = { pgns, nets, obtainNet };
   await server.app.register(fileRoutes, { ...shelves, baseUrl, lane: lanes.downloads });
   return server;
+}
+
+/** The key that signs sessions: the same after a restart, and on all instances. */
+async function sessionKey(storage: FleetStorage): Promise<string> {
+  const key = randomBytes(32).toString('base64url');
+  return (await storage.firstDocument('session_key', key)) as string;
 }
 
 function folderOf(database: string): string {

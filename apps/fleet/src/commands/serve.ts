@@ -1,9 +1,8 @@
 import { mkdir } from 'node:fs/promises';
-import { SpillwayError, wallClock } from 'spillway';
+import { SpillwayError } from 'spillway';
 import { listenFault, makeDatabaseFolder, ServiceStop, UsageError } from 'spillway-cli';
 import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
-import type { OperationContext } from '../operations/operation.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { approversGroup } from '../users/user.ts';
@@ -29,19 +28,12 @@ export async function serve(settings: Settings): Promise<number> {
     log: settings.log || undefined,
     netsUrl: settings.netsUrl,
     github: githubOf(settings),
+    foreignRepos: settings.foreignRepos,
     proxy: process.env,
     operator: { socket: operatorSocket(settings.data), remote: remoteOf(settings) },
     leaseMs,
   });
-  const { service, server, storage, users, primary, files } = fleet;
-  const { books, github } = files;
-  const nets: OperationContext['nets'] = {
-    has: (name, signal) => files.obtainNet(name, signal),
-    noteTest: (name, test) => files.nets.noteTest(name, test),
-  };
-  const { foreignRepos } = settings;
-  const common = { storage, users, primary, clock: wallClock };
-  const context = { ...common, books, nets, github, foreignRepos };
+  const { service, server, operations: context } = fleet;
   await server.operator.app.register(operatorApi, { context });
   await service.start().catch((error: unknown) => {
     throw listenFault(error, { host: settings.host, ports: { '--port': settings.port } });

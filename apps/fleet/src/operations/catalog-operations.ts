@@ -18,7 +18,7 @@ export const bookOperations: Readonly<Record<string, AnyOperation>> = {
     examples: ['book add noob_3moves.epd', 'book add --list books.json'],
     input: { books: any },
     role: 'approver',
-    do: async ({ books, storage, clock }, input, by) => {
+    do: async ({ books, storage, clock }, input, { username: by }) => {
       const added = readBookList(input.books);
       await books.store(added);
       const message = `added ${[...added.keys()].join(', ')}`;
@@ -69,7 +69,8 @@ export const workerOperations: Readonly<Record<string, AnyOperation>> = {
       blocked: flag(true, { about: 'let it have tasks again', flag: '--undo' }),
     },
     role: 'approver',
-    do: async ({ primary }, { name, message, blocked }, by) => {
+    ownerOf: (_context, { name }) => name.replace(/-\d+cores-.*$/, ''),
+    do: async ({ primary }, { name, message, blocked }, { username: by }) => {
       if (!blocked && primary.world.blocked.get(name) === undefined) {
         throw fleetError('RECORD_UNKNOWN', `no worker ${name} is blocked; see fleet worker list`);
       }

@@ -22,6 +22,12 @@ export interface OperationContext {
   readonly foreignRepos?: boolean | undefined;
 }
 
+/** The user, or the system, that asks for an operation. */
+export interface Actor {
+  readonly username: string;
+  readonly isApprover: boolean;
+}
+
 /**
  * One thing that an operator can ask for. Its command, its endpoint and its form are made of this
  * description alone.
@@ -34,10 +40,12 @@ export interface Operation<F extends Fields, Out> {
   readonly input: F;
   /** Fields that the command takes as plain words, in this order. @default none */
   readonly words?: readonly (keyof F & string)[] | undefined;
-  /** A reader changes nothing; what an approver changes is in the log under their name. */
+  /** A reader changes nothing; every change is in the log under the name of who made it. */
   readonly role: 'reader' | 'approver';
-  /** `by` is the approver, or the system. The answer is plain JSON. */
-  do(context: OperationContext, input: InputOf<F>, by: string): Promise<Out>;
+  /** Gives the user who may do it without being an approver. @default approvers only */
+  ownerOf?(context: OperationContext, input: InputOf<F>): string | Promise<string>;
+  /** The answer is plain JSON. */
+  do(context: OperationContext, input: InputOf<F>, by: Actor): Promise<Out>;
   /** The answer for people. */
   say(answer: Out): string;
 }

@@ -1,5 +1,6 @@
 import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
+import { fleetError } from '../errors.ts';
 import { approversGroup } from '../users/user.ts';
 import { systemUser } from '../world/records.ts';
 import { bookOperations, workerOperations } from './catalog-operations.ts';
@@ -11,7 +12,12 @@ import {
   optional,
   readFields,
 } from './fields.ts';
-import { type AnyOperation, type OperationContext, usernameField } from './operation.ts';
+import {
+  type Actor,
+  type AnyOperation,
+  type OperationContext,
+  usernameField,
+} from './operation.ts';
 import { runOperations } from './run-operations.ts';
 import { userOperations } from './user-operations.ts';
 
@@ -31,22 +37,48 @@ export function fieldsOf({ input, role }: AnyOperation): Fields {
   return role === 'approver' ? { ...input, by } : input;
 }
 
-/** Does what an operator asks for; throws `INPUT_INVALID` for what cannot be asked for. */
+/** Does what an operator asks for, who may do everything; throws `INPUT_INVALID`. */
 export async function operate(
   context: OperationContext,
   name: string,
   sent: unknown,
 ): Promise<unknown> {
+  const operation = find(name);
+  const faults: FieldFault[] = [];
+  const { by: approver, ...input } = readFields(fieldsOf(operation), sent, faults);
+  demandFaultless(faults);
+  if (approver !== undefined) await demandApprover(context, approver);
+  return operation.do(context, input, { username: approver ?? systemUser, isApprover: true });
+}
+
+/** Does what a user asks for on a page; throws `ACTION_FORBIDDEN` and `INPUT_INVALID`. */
+export async function operateAs(
+  context: OperationContext,
+  name: string,
+  sent: unknown,
+  actor: Actor,
+): Promise<unknown> {
+  const operation = find(name);
+  const faults: FieldFault[] = [];
+  const input = readFields(operation.input, sent, faults);
+  demandFaultless(faults);
+  if (operation.role !== 'reader' && !actor.isApprover) {
+    const owner = await operation.ownerOf?.(context, input);
+    if (owner !== actor.username) {
+      const who = owner === undefined ? 'an approver' : `${owner} or an approver`;
+      throw fleetError('ACTION_FORBIDDEN', `Only ${who} can do this`);
+    }
+  }
+  return operation.do(context, input, actor);
+}
+
+function find(name: string): AnyOperation {
   const operation = operations.get(name);
   if (operation === undefined) {
     const hint = didYouMean(name, operations.keys());
     throw httpError('NOT_FOUND', `there is no operation ${name}${hint}`);
   }
-  const faults: FieldFault[] = [];
-  const { by: approver, ...input } = readFields(fieldsOf(operation), sent, faults);
-  demandFaultless(faults);
-  if (approver !== undefined) await demandApprover(context, approver);
-  return operation.do(context, input, approver ?? systemUser);
+  return operation;
 }
 
 async function demandApprover({ users }: OperationContext, name: string): Promise<void> {

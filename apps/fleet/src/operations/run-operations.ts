@@ -18,7 +18,7 @@ import type { Changes } from '../world/records.ts';
 import { Run } from '../world/run.ts';
 import { gamesOf, type World } from '../world/world.ts';
 import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
-import { type AnyOperation, type OperationContext, operation } from './operation.ts';
+import { type Actor, type AnyOperation, type OperationContext, operation } from './operation.ts';
 import { changeableFields, readSubmission } from './submission.ts';
 import { checkSource, completeSubmission, submissionText } from './submission-source.ts';
 
@@ -79,6 +79,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       approve: flag(false, { about: 'approve it at once' }),
     },
     role: 'approver',
+    ownerOf: (_context, { username }) => username,
     do: submitRun,
     say: ({ id, status, warnings = [] }) => {
       const notes = warnings.map((warning) => `\nNote: ${warning}`).join('');
@@ -98,6 +99,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'give workers no tasks of a run until it is approved again',
     name: 'pause',
     said: 'is paused',
+    isOwners: true,
     decide: (world, run, by) => pauseRun(world, goingOn(run), by),
   }),
 
@@ -105,6 +107,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'end a run',
     name: 'stop',
     said: 'has been stopped',
+    isOwners: true,
     decide: (world, run, by, why) => stopByUser(world, goingOn(run), by, why),
   }),
 
@@ -112,6 +115,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'set the games of the worst worker of a finished run aside',
     name: 'purge',
     said: 'is purged',
+    isOwners: true,
     decide: (world, run, by) => purgeByUser(world, run, by),
   }),
 
@@ -119,6 +123,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'end a run, and show it in no list any more',
     name: 'delete',
     said: 'has been deleted',
+    isOwners: true,
     decide: (world, run, by) => deleteRun(world, run, by),
   }),
 
@@ -138,6 +143,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       info: optional(changeableFields.info),
     },
     role: 'approver',
+    ownerOf: submitterOf,
     do: async (context, { id: runId, ...to }, by) => {
       const run = await find(context, runId);
       const { args } = run;
@@ -148,8 +154,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
         autoPurge: to.auto_purge ?? args.auto_purge,
         info: to.info ?? args.info,
       };
-      const who = { username: by, isApprover: true };
-      await context.primary.change((world) => modifyRun(world, run, all, who));
+      await context.primary.change((world) => modifyRun(world, run, all, by));
       return shown(run);
     },
     say: (run) => `Run ${run.id} was changed: ${run.status}, priority ${run.priority}.`,
@@ -198,7 +203,7 @@ interface AddInput {
 async function submitRun(
   context: OperationContext,
   input: AddInput,
-  by: string,
+  { username: by }: Actor,
 ): Promise<ShownRun> {
   const { username, trial, approve } = input;
   const { users, github, books, primary, clock, foreignRepos = false } = context;
@@ -258,18 +263,21 @@ interface RunChange {
   readonly about: string;
   readonly name: string;
   readonly said: string;
+  /** True if the submitter of the run may do it too. @default false */
+  readonly isOwners?: boolean;
   decide(world: World, run: Run, by: string, message: string): Changes;
 }
 
 /** An operation that changes one run. */
-function change({ about, name, said, decide }: RunChange): AnyOperation {
+function change({ about, name, said, decide, isOwners = false }: RunChange): AnyOperation {
   return operation({
     about,
     examples: [`run ${name} ${exampleId}`],
     words: ['id'],
     input: { id, message },
     role: 'approver',
-    do: async (context, input, by) => {
+    ...(isOwners && { ownerOf: submitterOf }),
+    do: async (context, input, { username: by }) => {
       const run = await find(context, input.id);
       await context.primary.change((world) => decide(world, run, by, input.message));
       return shown(run);
@@ -282,6 +290,13 @@ function change({ about, name, said, decide }: RunChange): AnyOperation {
 function goingOn(run: Run): Run {
   if (!run.record.finished) return run;
   throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);
+}
+
+async function submitterOf(
+  context: OperationContext,
+  input: { readonly id: string },
+): Promise<string> {
+  return (await find(context, input.id)).args.username;
 }
 
 function ofOthers(run: Run, by: string): Run {

@@ -2,7 +2,7 @@ import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
 import { approversGroup, type User } from '../users/user.ts';
-import { flag, integerIn, secret, text } from './fields.ts';
+import { flag, integerIn, optional, secret, text } from './fields.ts';
 import { type AnyOperation, operation, usernameField } from './operation.ts';
 
 /** A user as operators see one. */
@@ -21,6 +21,19 @@ const password = secret({
   holds: (value) => value.length >= 1 && value.length <= 72,
 });
 
+const email = text({
+  about: 'the address for letters',
+  rule: 'an address with one @, or nothing',
+  holds: (value) => /^([^@\s]+@[^@\s]+)?$/.test(value) && value.length <= 200,
+  absent: '',
+});
+const testsRepo = text({
+  about: 'the repository of its branches',
+  rule: 'https://github.com/<user>/<repository>, or nothing',
+  holds: (value) => value === '' || patterns.githubRepo.test(value),
+  absent: '',
+});
+
 /** Accounts: who may send workers, submit runs and approve them. */
 export const userOperations: Readonly<Record<string, AnyOperation>> = {
   'user-add': operation({
@@ -32,25 +45,15 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
       password,
       approver: flag(false, { about: 'may approve runs and users' }),
       pending: flag(false, { about: 'must be approved first' }),
-      email: text({
-        about: 'the address for letters',
-        rule: 'an address with one @, or nothing',
-        holds: (value) => /^([^@\s]+@[^@\s]+)?$/.test(value) && value.length <= 200,
-        absent: '',
-      }),
+      email,
       machines: integerIn(0, 10_000, {
         about: 'how many tasks at once at one address (default 16)',
         absent: 16,
       }),
-      tests_repo: text({
-        about: 'the repository of its branches',
-        rule: 'https://github.com/<user>/<repository>, or nothing',
-        holds: (value) => value === '' || patterns.githubRepo.test(value),
-        absent: '',
-      }),
+      tests_repo: testsRepo,
     },
     role: 'approver',
-    do: async ({ users }, { approver, machines, tests_repo, ...given }, by) => {
+    do: async ({ users }, { approver, machines, tests_repo, ...given }, { username: by }) => {
       const groups = approver ? [approversGroup] : [];
       const all = { ...given, groups, machineLimit: machines, testsRepo: tests_repo };
       return shown(await users.add(all, by));
@@ -73,7 +76,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     words: ['username'],
     input: { username: usernameField },
     role: 'approver',
-    do: async ({ users }, { username }, by) => {
+    do: async ({ users }, { username }, { username: by }) => {
       const log = { by, action: 'accept_user', message: 'accepted' } as const;
       return changed(username, await users.change(username, { pending: false }, log));
     },
@@ -89,7 +92,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
       blocked: flag(true, { about: 'let it in again', flag: '--undo' }),
     },
     role: 'approver',
-    do: async ({ users }, { username, blocked }, by) => {
+    do: async ({ users }, { username, blocked }, { username: by }) => {
       const message = blocked ? 'blocked' : 'unblocked';
       const log = { by, action: 'block_user', message } as const;
       return changed(username, await users.change(username, { blocked }, log));
@@ -104,7 +107,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     words: ['username', 'machines'],
     input: { username: usernameField, machines: integerIn(0, 10_000) },
     role: 'approver',
-    do: async ({ users }, { username, machines: machineLimit }, by) => {
+    do: async ({ users }, { username, machines: machineLimit }, { username: by }) => {
       const message = `machine limit changed to ${machineLimit}`;
       const log = { by, action: 'modify_user', message } as const;
       return changed(username, await users.change(username, { machineLimit }, log));
@@ -119,9 +122,44 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     words: ['username'],
     input: { username: usernameField, password },
     role: 'approver',
-    do: async ({ users }, { username, password: text }, by) =>
+    ownerOf: (_context, { username }) => username,
+    do: async ({ users }, { username, password: text }, { username: by }) =>
       changed(username, await users.setPassword(username, text, by)),
     say: ({ username }) => `${username} has a new password.`,
+  }),
+
+  'user-change': operation({
+    about: 'change the address or the repository of an account',
+    examples: ['user change alice --email alice@example.org'],
+    words: ['username'],
+    input: { username: usernameField, email: optional(email), tests_repo: optional(testsRepo) },
+    role: 'approver',
+    ownerOf: (_context, { username }) => username,
+    do: async ({ users }, { username, ...to }, { username: by }) => {
+      const log = { by, action: 'modify_user', message: 'profile changed' } as const;
+      const change = {
+        ...(to.email !== undefined && { email: to.email }),
+        ...(to.tests_repo !== undefined && { testsRepo: to.tests_repo }),
+      };
+      return changed(username, await users.change(username, change, log));
+    },
+    say: ({ username }) => `${username} was changed.`,
+  }),
+
+  'user-reject': operation({
+    about: 'remove an account that waits for approval',
+    examples: ['user reject mallory'],
+    words: ['username'],
+    input: { username: usernameField },
+    role: 'approver',
+    do: async ({ users }, { username }, { username: by }) => {
+      const user = await users.find(username);
+      if (user?.pending === false) {
+        throw fleetError('REQUEST_REFUSED', `${username} is accepted already; block the account`);
+      }
+      return changed(username, await users.remove(username, by));
+    },
+    say: ({ username }) => `${username} was removed.`,
   }),
 };
 

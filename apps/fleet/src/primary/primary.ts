@@ -9,7 +9,10 @@ import { shareThroughput } from '../world/upkeep.ts';
 import { World, type WorldStats } from '../world/world.ts';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 
-export type PrimaryOptions = ClaimOptions;
+export interface PrimaryOptions extends ClaimOptions {
+  /** Told of every decision once it is durable. @default nobody is */
+  readonly onStored?: ((changes: Changes) => void) | undefined;
+}
 
 /** All undefined while another instance is the primary. */
 export interface PrimaryStats {
@@ -79,6 +82,7 @@ export class Primary implements Part {
     writer.assertRoom();
     const { reply, changes } = decided(work, world, writer);
     await writer.store(changes);
+    this.#options.onStored?.(changes);
     if (world.isUnsettled && !this.#isSettling) this.#settle();
     return reply;
   }

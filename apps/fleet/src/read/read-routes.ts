@@ -90,7 +90,7 @@ function actionsRoute(app: FastifyInstance, source: RunSource, lane: Lane): void
     openToAll(reply);
     return reply.code(200).send([]);
   });
-  const config = { lane, bodyTypes: 'any' } as const;
+  const config = { lane, bodyTypes: 'any', csrf: false } as const;
   const route = { config, bodyLimit: actionsBodyBytesMax };
   app.post('/api/actions', route, async (request, reply) => {
     openToAll(reply);

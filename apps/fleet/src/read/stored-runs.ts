@@ -69,22 +69,32 @@ export class StoredRuns implements RunSource {
   }
 
   async finished(query: FinishedQuery, signal?: AbortSignal): Promise<Iterable<RunRecord>> {
-    const { page, pageSize, username, since } = query;
-    let rows = this.#kysely
-      .selectFrom('runs')
+    const { page, pageSize } = query;
+    const rows = this.#finished(query)
       .select('record')
-      .where('finished', '=', 1)
-      .where('deleted', '=', 0)
       .orderBy('last_updated', 'desc')
       .orderBy('id', 'desc')
       .offset(page * pageSize)
       .limit(pageSize);
-    if (username !== undefined) rows = rows.where('username', '=', username);
-    if (query.successOnly) rows = rows.where('is_green', '=', 1);
-    if (query.yellowOnly) rows = rows.where('is_yellow', '=', 1);
-    if (query.ltcOnly) rows = rows.where('tc_base', '>=', ltcFrom);
-    if (since !== undefined) rows = rows.where('last_updated', '>=', since);
     return records(await rows.execute({ signal }));
+  }
+
+  /** How many finished runs there are for a query, on all its pages. */
+  async countFinished(query: FinishedQuery, signal?: AbortSignal): Promise<number> {
+    const row = await this.#finished(query)
+      .select(({ fn }) => fn.countAll<number | string>().as('count'))
+      .executeTakeFirstOrThrow({ signal });
+    return Number(row.count);
+  }
+
+  #finished({ username, since, ...only }: FinishedQuery) {
+    let rows = this.#kysely.selectFrom('runs').where('finished', '=', 1).where('deleted', '=', 0);
+    if (username !== undefined) rows = rows.where('username', '=', username);
+    if (only.successOnly) rows = rows.where('is_green', '=', 1);
+    if (only.yellowOnly) rows = rows.where('is_yellow', '=', 1);
+    if (only.ltcOnly) rows = rows.where('tc_base', '>=', ltcFrom);
+    if (since !== undefined) rows = rows.where('last_updated', '>=', since);
+    return rows;
   }
 
   actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]> {

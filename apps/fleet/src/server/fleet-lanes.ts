@@ -11,6 +11,9 @@ export interface FleetLanes {
   readonly read: Lane;
   readonly queries: Lane;
   readonly downloads: Lane;
+  /** Of pages for people, and of nets that people upload. */
+  readonly pages: Lane;
+  readonly uploads: Lane;
   /** Of everything else. */
   readonly readers: Lane;
 }
@@ -66,6 +69,8 @@ export function fleetLanes(clock: Clock): FleetLanes {
     read: lane('read', 32, { queueMax: 256 }),
     queries: lane('queries', 4),
     downloads: lane('downloads', 256),
+    pages: lane('pages', 32, { queueMax: 256 }),
+    uploads: lane('uploads', 4, { deadlineMs: uploadMs }),
     readers: lane('readers', 128),
   };
 }

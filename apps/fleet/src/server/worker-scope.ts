@@ -92,7 +92,7 @@ export class WorkerScope {
   ): void {
     const app = this.#app;
     const lane = this.#options.lanes.workers[name];
-    const config = { lane, primaryOnly: !anywhere, bodyTypes: 'any' as const };
+    const config = { lane, primaryOnly: !anywhere, bodyTypes: 'any' as const, csrf: false };
     const url = `/api/${name}`;
     app.route({
       method: 'POST',

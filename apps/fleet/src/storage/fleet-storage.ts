@@ -113,6 +113,16 @@ export class FleetStorage {
     return row === undefined ? undefined : JSON.parse(row.value);
   }
 
+  /** The JSON value under a name, which becomes this one if there is none yet. */
+  async firstDocument(name: string, document: unknown): Promise<unknown> {
+    await this.database.kysely
+      .insertInto('documents')
+      .values({ name, value: JSON.stringify(document) })
+      .onConflict((conflict) => conflict.column('name').doNothing())
+      .execute();
+    return this.document(name);
+  }
+
   async setDocument(name: string, document: unknown): Promise<void> {
     const value = JSON.stringify(document);
     await this.database.kysely

@@ -72,9 +72,8 @@ export class Users {
    * asked for only by who must wait: one costs more than all the rest.
    */
   async admit(access: Access, waiter?: Waiter): Promise<User> {
-    const seen = this.#seen.get(access.username);
-    const isFresh = seen !== undefined && this.#clock.now() - seen.at < freshMs;
-    const user = isFresh ? seen.user : await during(this.#look(access.username), waiter);
+    const user =
+      this.#fresh(access.username) ?? (await during(this.#look(access.username), waiter));
     const isRight = await this.#verified.check(access, user?.passwordHash, waiter);
     if (user === undefined || !isRight) {
       throw fleetError('ACCESS_REFUSED', 'Invalid username or password.');
@@ -82,6 +81,16 @@ export class Users {
     if (user.blocked) throw fleetError('ACCESS_REFUSED', 'Your account is blocked.');
     if (user.pending) throw fleetError('ACCESS_REFUSED', 'Your account is pending approval.');
     return user;
+  }
+
+  /** The user as of the last two seconds, for pages that ask with each request. */
+  async recent(username: string): Promise<User | undefined> {
+    return this.#fresh(username) ?? this.#look(username);
+  }
+
+  #fresh(username: string): User | undefined {
+    const seen = this.#seen.get(username);
+    return seen !== undefined && this.#clock.now() - seen.at < freshMs ? seen.user : undefined;
   }
 
   async find(username: string, signal?: AbortSignal): Promise<User | undefined> {
@@ -148,6 +157,18 @@ export class Users {
     const message = 'password changed';
     const log = by === undefined ? undefined : ({ by, action: 'modify_user', message } as const);
     return await this.#update(username, { password_hash }, log);
+  }
+
+  /** Removes a user, with an entry in the log; gives the user who was there. */
+  async remove(username: string, by: string): Promise<User | undefined> {
+    const user = await this.find(username);
+    if (user === undefined) return undefined;
+    const { kysely } = this.#database;
+    const removal = kysely.deleteFrom('users').where('username', '=', username).compile();
+    const log = { by, action: 'accept_user', message: 'rejected' } as const;
+    await this.#database.batch([removal, this.#entry(username, log)]);
+    this.#forget(username);
+    return user;
   }
 
   async #update(

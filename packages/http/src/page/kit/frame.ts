@@ -23,7 +23,10 @@ export interface PlaceLink {
 }
 
 export interface FramedPageOptions
-  extends Pick<PageOptions, 'title' | 'lang' | 'styles' | 'scripts' | 'data' | 'refreshSeconds'> {
+  extends Pick<
+    PageOptions,
+    'title' | 'lang' | 'meta' | 'styles' | 'scripts' | 'data' | 'refreshSeconds'
+  > {
   /** Content of `main`. */
   readonly main: HtmlValue;
   /** Services of the first row. @default none */
@@ -62,7 +65,7 @@ ${toasts}`;
     title,
     body,
     lang,
-    meta: { 'color-scheme': 'light dark' },
+    meta: { 'color-scheme': 'light dark', ...options.meta },
     links: [{ rel: 'icon', href: kitUrls.icon }],
     styles: [kitUrls.style, ...styles],
     scripts: [kitUrls.script, ...scripts],

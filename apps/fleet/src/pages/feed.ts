@@ -1,0 +1,72 @@
+import type { Clock, Part } from 'spillway';
+import type { Observable } from 'spillway-http';
+import type { Changes } from '../world/records.ts';
+import type { Run } from '../world/run.ts';
+
+/** The shortest time between two versions, in ms: open pages are drawn once for all changes. */
+const versionMs = 2_000;
+
+/**
+ * Tells open pages that the world has changed. Cached pieces of pages ask for the revision of what
+ * they show, which only a decision about it raises.
+ */
+export class WorldFeed implements Observable, Part {
+  readonly name = 'feed';
+  readonly #clock: Clock;
+  readonly #listeners = new Set<() => void>();
+  readonly #revisions = new WeakMap<Run, number>();
+  #lists = 0;
+  #version = 0;
+  #changedAt = Number.NEGATIVE_INFINITY;
+  #timer: Disposable | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Rises when a run is added, finished, revived, deleted or approved. */
+  get lists(): number {
+    return this.#lists;
+  }
+
+  revisionOf(run: Run): number {
+    return this.#revisions.get(run) ?? 0;
+  }
+
+  /** Takes note of a decision. */
+  note({ runs, actions, blocked }: Changes): void {
+    for (const run of runs) this.#revisions.set(run, this.revisionOf(run) + 1);
+    if (actions.length > 0) this.#lists += 1;
+    if (runs.size + actions.length + blocked.size === 0 || this.#timer !== undefined) return;
+    this.#timer = this.#clock.after(versionMs, () => {
+      this.#timer = undefined;
+      this.touch();
+    });
+  }
+
+  /** Makes pages that are older than this be drawn anew, so that ages on them are right. */
+  freshen(ageMsMax: number): void {
+    if (this.#clock.now() - this.#changedAt > ageMsMax) this.touch();
+  }
+
+  touch(): void {
+    this.#version += 1;
+    this.#changedAt = this.#clock.now();
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  subscribe(listener: () => void): Disposable {
+    const own = () => listener();
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+
+  async close(): Promise<void> {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+  }
+}

@@ -1,0 +1,157 @@
+import { hoursLeft } from '../world/hand-out.ts';
+import type { RunRecord } from '../world/records.ts';
+import { Run } from '../world/run.ts';
+import type { FleetPagesOptions } from './pages.ts';
+
+/** Finished runs as the home page shows them. */
+export interface FinishedRuns {
+  readonly runs: readonly RunRecord[];
+  readonly total: number;
+  readonly today: number;
+  readonly acceptedToday: number;
+}
+
+/** One measurement of the fleet. */
+export interface FleetSample {
+  readonly machines: number;
+  readonly cores: number;
+  readonly gamesPerMinute: number;
+  readonly nps: number;
+  /** Hours until all runs are over; infinite without workers. */
+  readonly hours: number;
+}
+
+const dayMs = 86_400_000;
+const staleMs = 10_000;
+const sampleMs = 600_000;
+const samplesMax = 144;
+/** Finished runs on the home page. */
+export const homeFinished = 10;
+
+/** Numbers and lists that many pages show, kept so that pages need not wait for the database. */
+export class Figures {
+  readonly #options: FleetPagesOptions;
+  readonly #samples: FleetSample[] = [];
+  #sampledAt = Number.NEGATIVE_INFINITY;
+  #finished: FinishedRuns = { runs: [], total: 0, today: 0, acceptedToday: 0 };
+  /** Unfinished runs as they are stored, where another instance decides. */
+  #stored: readonly Run[] = [];
+  #pendingUsers = 0;
+  #refreshedAt = Number.NEGATIVE_INFINITY;
+  #lists = -1;
+  #refreshing: Promise<void> | undefined;
+
+  constructor(options: FleetPagesOptions) {
+    this.#options = options;
+    // Whoever finishes a run makes the list of finished runs be read again, then shown.
+    options.feed.subscribe(() => {
+      this.#sample();
+      if (this.#lists === options.feed.lists) return;
+      void this.refresh().then(
+        () => options.feed.touch(),
+        () => {},
+      );
+    });
+  }
+
+  get unfinished(): readonly Run[] {
+    const { primary } = this.#options;
+    return primary.isPrimary ? [...primary.world.unfinished] : this.#stored;
+  }
+
+  get finished(): FinishedRuns {
+    return this.#finished;
+  }
+
+  get pendingUsers(): number {
+    return this.#pendingUsers;
+  }
+
+  get machines(): number {
+    return this.unfinished.reduce((sum, { record }) => sum + record.workers, 0);
+  }
+
+  get now(): FleetSample {
+    const runs = this.unfinished;
+    const { primary } = this.#options;
+    const sum = (of: (run: Run) => number) => runs.reduce((total, run) => total + of(run), 0);
+    return {
+      machines: this.machines,
+      cores: sum(({ record }) => record.cores),
+      gamesPerMinute: sum((run) =>
+        primary.isPrimary ? run.gamesPerMinute : run.record.games_per_minute,
+      ),
+      nps: sum((run) => (primary.isPrimary ? run.nps : run.record.nps)),
+      hours: hoursLeft(runs),
+    };
+  }
+
+  /** Measurements of the last day, ten minutes apart, the newest last. */
+  get samples(): readonly FleetSample[] {
+    return [...this.#samples, this.now];
+  }
+
+  /** Reads the lists again if a decision has changed them, or if they are some seconds old. */
+  async refresh(): Promise<void> {
+    const { feed, clock, primary } = this.#options;
+    const isFresh = this.#lists === feed.lists && clock.now() - this.#refreshedAt < staleMs;
+    if (!isFresh) {
+      this.#refreshing ??= this.#load().finally(() => {
+        this.#refreshing = undefined;
+      });
+      await this.#refreshing;
+    }
+    if (!primary.isPrimary) feed.freshen(0);
+    else feed.freshen(staleMs);
+  }
+
+  async #load(): Promise<void> {
+    const { feed, clock, source, primary, storage } = this.#options;
+    const lists = feed.lists;
+    const { kysely } = storage.database;
+    const count = kysely.selectFrom('runs').select(({ fn }) => fn.countAll<number>().as('count'));
+    const ended = count.where('finished', '=', 1).where('deleted', '=', 0);
+    const today = ended.where('last_updated', '>=', clock.now() - dayMs);
+    const pending = kysely
+      .selectFrom('users')
+      .select(({ fn }) => fn.countAll<number>().as('count'));
+    const [runs, total, inDay, accepted, waiting] = await Promise.all([
+      source.finished({ ...allFinished, pageSize: homeFinished }),
+      ended.executeTakeFirstOrThrow(),
+      today.executeTakeFirstOrThrow(),
+      today.where('is_green', '=', 1).executeTakeFirstOrThrow(),
+      pending.where('pending', '=', 1).executeTakeFirstOrThrow(),
+    ]);
+    if (!primary.isPrimary) {
+      this.#stored = [...(await source.unfinished())].map((record) => new Run(record));
+    }
+    this.#finished = {
+      runs: [...runs],
+      total: Number(total.count),
+      today: Number(inDay.count),
+      acceptedToday: Number(accepted.count),
+    };
+    this.#pendingUsers = Number(waiting.count);
+    this.#refreshedAt = clock.now();
+    this.#lists = lists;
+  }
+
+  #sample(): void {
+    const now = this.#options.clock.now();
+    if (now - this.#sampledAt < sampleMs) return;
+    this.#sampledAt = now;
+    this.#samples.push(this.now);
+    if (this.#samples.length > samplesMax) this.#samples.shift();
+  }
+}
+
+/** The query for all finished runs, from the newest. */
+export const allFinished = {
+  page: 0,
+  pageSize: 25,
+  username: undefined,
+  successOnly: false,
+  yellowOnly: false,
+  ltcOnly: false,
+  since: undefined,
+} as const;

@@ -1,0 +1,398 @@
+import type { FastifyInstance } from 'fastify';
+import { type Html, html } from 'spillway-http';
+import {
+  button,
+  card,
+  decimal,
+  duration,
+  empty,
+  pageHead,
+  pager,
+  sparkline,
+  stats,
+  table,
+  tabs,
+  unknown,
+} from 'spillway-http/kit';
+import { fleetError } from '../errors.ts';
+import type { QueryTexts } from '../read/answers.ts';
+import { byProgress, byUrgency } from '../world/hand-out.ts';
+import type { RunRecord } from '../world/records.ts';
+import type { Run } from '../world/run.ts';
+import { allFinished, type FleetSample, homeFinished } from './figures.ts';
+import type { PageContext } from './pages.ts';
+import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
+import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.ts';
+
+const pageSize = 25;
+/** Finished runs that a search looks through, for strangers and for users. */
+const searchMax = { anonymous: 1_000, user: 10_000 } as const;
+const kinds = ['STC', 'LTC', 'SMP', 'SPSA'] as const;
+
+/** `/`, `/tests`, `/tests/finished` and `/tests/user/<name>`. */
+export function homePages(app: FastifyInstance, context: PageContext): void {
+  const { figures, feed, users } = context;
+  addPage(app, context, '/', { get: async (visit) => goTo(visit, '/tests') });
+
+  app.livePage('/tests', {
+    states: [feed],
+    key: (request) => kindIn(visitQuery(request.query)),
+    view: (kind) => homeView(context, { kind }),
+    page: (view, request, reply) => {
+      const visit = visitOf(request, reply);
+      const main = html`${homeHead()}${view}`;
+      reply.headers({ 'cache-control': 'no-store', expires: '0' });
+      return framed(context, visit, { title: 'Runs', place: '/tests', main, live: true });
+    },
+    route: {
+      config: { lane: context.lanes.pages },
+      preHandler: async (request, reply) => {
+        const query = visitQuery(request.query);
+        await figures.refresh();
+        if (Number(query.page) > 1) return reply.redirect(`/tests/finished?page=${query.page}`);
+        if (query.live !== 'run_tables') return;
+        if (!isFragment(request)) return reply.redirect('/tests');
+        const isOver = figures.unfinished.length === 0;
+        return reply.code(isOver ? 286 : 200).send(homeView(context, { kind: kindIn(query) }));
+      },
+    },
+  });
+
+  addPage(app, context, '/tests/finished', {
+    get: async (visit) => {
+      const { query, person } = visit;
+      const isSearch = query.mode === 'search';
+      if (!isSearch && (query.user || query.text)) {
+        return goTo(visit, `/tests/finished?${searchOf({ ...query, mode: 'search' })}`);
+      }
+      const cap = searchMax[person === undefined ? 'anonymous' : 'user'];
+      const found = isSearch
+        ? await searchRuns(context, query, cap, visit.signal)
+        : await filteredRuns(context, query, visit.signal);
+      const last = Math.max(1, Math.ceil(found.total / pageSize));
+      if (pageIn(query) > last) {
+        return goTo(visit, `/tests/finished?${searchOf({ ...query, page: String(last) })}`);
+      }
+      return finishedPage(context, query, found);
+    },
+  });
+
+  addPage(app, context, '/tests/user/:name', {
+    noStore: true,
+    get: async (visit) => {
+      const { name } = visit.request.params as { name: string };
+      const user = await users.find(name, visit.signal);
+      if (user === undefined) throw fleetError('RECORD_UNKNOWN', `There is no user ${name}`);
+      await figures.refresh();
+      const { query } = visit;
+      const found = await filteredRuns(context, { ...query, user: name }, visit.signal);
+      const own = figures.unfinished.filter(({ args }) => args.username === name);
+      const main = html`${pageHead({ title: `Runs of ${name}` })}<div class="stack">
+${waitingCard(context, own)}${activeCard(context, own, '')}
+${finishedCard(context, found.runs, { query, total: found.total, path: `/tests/user/${name}` })}
+</div>`;
+      return { title: `Runs of ${name}`, place: '/tests', main };
+    },
+  });
+}
+
+function visitQuery(query: unknown): QueryTexts {
+  return Object(query) as QueryTexts;
+}
+
+function kindIn({ kind = '' }: QueryTexts): string {
+  return (kinds as readonly string[]).includes(kind) ? kind : '';
+}
+
+function pageIn({ page = '1' }: QueryTexts): number {
+  return /^[1-9]\d{0,6}$/.test(page) ? Number(page) : 1;
+}
+
+function searchOf(query: QueryTexts): string {
+  const set = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
+  return String(new URLSearchParams(set));
+}
+
+function homeHead(): Html {
+  const search = html`<form class="head-search" action="/tests/finished" role="search">
+<input type="hidden" name="mode" value="search">
+<input class="input search" type="search" name="text"
+ aria-label="Find a finished run by branch, person or text"
+ placeholder="Find a run  ( / )"></form>`;
+  const actions = html`${search}${button({ label: 'New run', href: '/tests/run', look: 'main' })}`;
+  return pageHead({ title: 'Runs', actions });
+}
+
+interface HomeChoice {
+  readonly kind: string;
+}
+
+/** The live part of the home page: figures, and all tables of runs. */
+function homeView(context: PageContext, { kind }: HomeChoice): Html {
+  const { figures } = context;
+  const runs = figures.unfinished;
+  const { total, runs: finished } = figures.finished;
+  if (runs.length === 0 && total === 0) return firstSteps();
+  return html`<div class="stack">${figureRow(context)}
+${waitingCard(context, runs)}${activeCard(context, runs, kind)}
+${finishedCard(context, finished, { query: {}, total, path: '/tests/finished' })}</div>`;
+}
+
+function firstSteps(): Html {
+  return card({
+    id: 'first',
+    title: 'Runs',
+    body: empty({
+      title: 'No runs yet',
+      text: html`A run lets two versions of an engine play each other until it is clear which one is
+stronger. Log in and submit one, or let <code>npx fleet seed</code> make a user and two runs to
+try a worker with. Then start a worker: the terminal of the server says how.`,
+      actions: button({ label: 'New run', href: '/tests/run', look: 'main' }),
+    }),
+  });
+}
+
+function figureRow({ figures }: PageContext): Html {
+  const { machines, cores, gamesPerMinute, nps, hours } = figures.now;
+  const { today, acceptedToday } = figures.finished;
+  const { samples } = figures;
+  const trend = (of: (sample: FleetSample) => number, name: string) => {
+    const values = samples.map(of).map((value) => (Number.isFinite(value) ? value : 0));
+    return values.length < 3
+      ? undefined
+      : sparkline({ values, label: `${name} over the last day` });
+  };
+  const active = figures.unfinished.filter(({ record }) => record.workers > 0).length;
+  const perCore = cores === 0 ? undefined : nps / cores / 1e6;
+  const isIdle = !Number.isFinite(hours);
+  return stats([
+    {
+      name: 'Machines',
+      value: decimal(machines),
+      note: machines === 0 ? 'none is connected' : 'at work now',
+      trend: trend((one) => one.machines, 'Machines'),
+    },
+    {
+      name: 'Cores',
+      value: decimal(cores),
+      note: `on ${active} ${active === 1 ? 'run' : 'runs'}`,
+      trend: trend((one) => one.cores, 'Cores'),
+    },
+    {
+      name: 'Games a minute',
+      value: decimal(gamesPerMinute),
+      note: `${decimal(gamesPerMinute * 60)} an hour`,
+      trend: trend((one) => one.gamesPerMinute, 'Games a minute'),
+    },
+    {
+      name: 'Speed',
+      value: decimal(nps / 1e6, nps < 1e8 ? 1 : 0),
+      unit: 'M nodes/s',
+      note: perCore === undefined ? 'no core at work' : `${decimal(perCore, 2)} M a core`,
+    },
+    {
+      name: 'Waiting time',
+      value: isIdle ? unknown : duration(hours * 3_600_000),
+      note: isIdle ? 'nobody plays' : 'to work off all runs',
+    },
+    {
+      name: 'Finished today',
+      value: decimal(today),
+      note: `${decimal(acceptedToday)} accepted, ${decimal(today - acceptedToday)} not`,
+    },
+  ]);
+}
+
+function records(runs: readonly Run[]): RunRecord[] {
+  return runs.map(({ record }) => record);
+}
+
+function waitingCard({ clock }: PageContext, runs: readonly Run[]): Html | undefined {
+  const waiting = runs.filter(({ record }) => record.workers === 0).sort(byUrgency);
+  if (waiting.length === 0) return undefined;
+  const pending = waiting.filter(({ record }) => !record.approved).length;
+  return card({
+    id: 'waiting',
+    title: 'Waiting',
+    about: decimal(waiting.length),
+    tools: pending > 0 && html`<span class="quiet small">${pending} for an approver</span>`,
+    flush: true,
+    body: table({
+      label: 'Runs that wait',
+      columns: waitingColumns(clock.now()),
+      rows: records(waiting),
+      key: ({ _id }) => _id,
+    }),
+  });
+}
+
+function activeCard({ clock }: PageContext, runs: readonly Run[], kind: string): Html {
+  const all = runs.filter(({ record }) => record.workers > 0);
+  const shown = all.filter((run) => isOfKind(run.record, kind)).sort(byProgress);
+  const links = ['', ...kinds].map((name) => ({
+    name: name || 'All',
+    href: name === '' ? '/tests' : `/tests?kind=${name}`,
+    current: name === kind,
+  }));
+  const nothing = empty({
+    title: kind === '' ? 'Nothing is played now' : `No ${kind} run is played now`,
+    text:
+      kind === ''
+        ? 'Runs that have an approval are played as soon as a worker asks for one.'
+        : 'Other runs may be.',
+    actions: kind !== '' && button({ label: 'Show all', href: '/tests' }),
+  });
+  const rows = table({
+    label: 'Runs that are played',
+    columns: activeColumns(clock.now()),
+    rows: records(shown),
+    key: ({ _id }) => _id,
+  });
+  return card({
+    id: 'active',
+    title: 'Active',
+    about: decimal(all.length),
+    tools: tabs('Kinds of runs', links),
+    flush: true,
+    body: shown.length === 0 ? nothing : rows,
+  });
+}
+
+function isOfKind(record: RunRecord, kind: string): boolean {
+  if (kind === '') return true;
+  if (kind === 'SPSA') return record.args.spsa !== undefined;
+  return kindOf(record).includes(kind) && (kind === 'SMP' || record.args.threads === 1);
+}
+
+interface FinishedChoice {
+  readonly query: QueryTexts;
+  readonly total: number;
+  readonly path: string;
+}
+
+const resultTabs = [
+  ['All', {}],
+  ['Accepted', { success_only: '1' }],
+  ['Rejected, ahead', { yellow_only: '1' }],
+  ['Long time control', { ltc_only: '1' }],
+] as const;
+
+function finishedCard(
+  { clock }: PageContext,
+  runs: readonly RunRecord[],
+  { query, total, path }: FinishedChoice,
+): Html {
+  const { success_only, yellow_only, ltc_only, page: _page, ...rest } = query;
+  const chosen = { success_only, yellow_only, ltc_only };
+  const links = resultTabs.map(([name, filter]) => ({
+    name,
+    href: `${path}?${searchOf({ ...rest, ...filter })}`,
+    current: searchOf(chosen) === searchOf(filter),
+  }));
+  const here = pageIn(query);
+  const size =
+    path === '/tests/finished' && Object.keys(query).length === 0 ? homeFinished : pageSize;
+  const first = (here - 1) * size;
+  const pages = pager({
+    label: 'Pages of finished runs',
+    words: `${decimal(first + 1)} to ${decimal(first + runs.length)} of ${decimal(total)}`,
+    names: ['Newer', 'Older'],
+    ...(here > 1 && { previous: `${path}?${searchOf({ ...query, page: String(here - 1) })}` }),
+    ...(first + runs.length < total && {
+      next: `${path}?${searchOf({ ...query, page: String(size < pageSize ? 1 : here + 1) })}`,
+    }),
+  });
+  const nothing = empty({
+    title: 'No such run',
+    text: 'A run is listed here when it has ended, with its result.',
+    actions: searchOf(query) !== '' && button({ label: 'Show all', href: path }),
+  });
+  const rows = html`${table({
+    label: 'Finished runs',
+    columns: finishedColumns(clock.now()),
+    rows: runs,
+    key: ({ _id }) => _id,
+  })}<div class="foot">${pages}</div>`;
+  return card({
+    id: 'finished',
+    title: 'Finished',
+    about: decimal(total),
+    tools: tabs('Results', links),
+    flush: true,
+    body: runs.length === 0 ? nothing : rows,
+  });
+}
+
+interface FoundRuns {
+  readonly runs: readonly RunRecord[];
+  readonly total: number;
+}
+
+function filtersOf(query: QueryTexts) {
+  return {
+    ...allFinished,
+    username: query.user || undefined,
+    successOnly: Boolean(query.success_only),
+    yellowOnly: Boolean(query.yellow_only),
+    ltcOnly: Boolean(query.ltc_only),
+  };
+}
+
+async function filteredRuns(
+  { source }: PageContext,
+  query: QueryTexts,
+  signal: AbortSignal,
+): Promise<FoundRuns> {
+  const filters = filtersOf(query);
+  const [runs, total] = await Promise.all([
+    source.finished({ ...filters, page: pageIn(query) - 1, pageSize }, signal),
+    source.countFinished(filters, signal),
+  ]);
+  return { runs: [...runs], total };
+}
+
+/** Looks through the newest runs for a part of the submitter's name and for words. */
+async function searchRuns(
+  { source }: PageContext,
+  query: QueryTexts,
+  cap: number,
+  signal: AbortSignal,
+): Promise<FoundRuns> {
+  const asked = Number(query.max_count);
+  const max = asked >= 1 ? Math.min(asked, cap) : cap;
+  const { username: _name, ...filters } = filtersOf(query);
+  const user = (query.user ?? '').toLowerCase();
+  const words = (query.text ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const found: RunRecord[] = [];
+  for (let page = 0; page * 500 < max; page += 1) {
+    const options = { ...filters, username: undefined, page, pageSize: 500 };
+    const batch = [...(await source.finished(options, signal))];
+    for (const record of batch) if (matches(record, user, words)) found.push(record);
+    if (batch.length < 500) break;
+  }
+  const first = (pageIn(query) - 1) * pageSize;
+  return { runs: found.slice(first, first + pageSize), total: found.length };
+}
+
+function matches({ args }: RunRecord, user: string, words: readonly string[]): boolean {
+  if (!args.username.toLowerCase().includes(user)) return false;
+  const text = `${args.new_tag} ${args.base_tag} ${args.username} ${args.info}`.toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function finishedPage(context: PageContext, query: QueryTexts, found: FoundRuns): Shown {
+  const search = html`<form class="head-search" action="/tests/finished" role="search">
+<input type="hidden" name="mode" value="search">
+<input class="input search" type="search" name="text" value="${query.text ?? ''}"
+ aria-label="Words in branch or text" placeholder="Words  ( / )">
+<input class="input" name="user" value="${query.user ?? ''}" aria-label="Submitter"
+ placeholder="Submitter">
+${button({ label: 'Find' })}</form>`;
+  const main = html`${pageHead({ title: 'Finished runs', actions: search })}
+${finishedCard(context, found.runs, {
+  query: { ...query },
+  total: found.total,
+  path: '/tests/finished',
+})}`;
+  return { title: 'Finished runs', place: '/tests', main };
+}

@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { FastifyPluginAsync } from 'fastify';
+import type { Clock } from 'spillway';
+import { assets, sessionOf } from 'spillway-http';
+import type { Contributors } from '../contributors/contributors.ts';
+import type { FleetFiles } from '../files/fleet-files.ts';
+import type { OperationContext } from '../operations/operation.ts';
+import type { Primary } from '../primary/primary.ts';
+import type { StoredRuns } from '../read/stored-runs.ts';
+import type { FleetLanes } from '../server/fleet-lanes.ts';
+import type { FleetStorage } from '../storage/fleet-storage.ts';
+import type { Users } from '../users/users.ts';
+import { accountPages } from './account.ts';
+import type { WorldFeed } from './feed.ts';
+import { Figures } from './figures.ts';
+import { homePages } from './home.ts';
+import { type PageSession, pageErrors } from './visit.ts';
+
+export interface FleetPagesOptions {
+  readonly primary: Primary;
+  readonly storage: FleetStorage;
+  readonly users: Users;
+  readonly files: FleetFiles;
+  readonly contributors: Contributors;
+  readonly operations: OperationContext;
+  readonly source: StoredRuns;
+  readonly lanes: FleetLanes;
+  readonly feed: WorldFeed;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+}
+
+/** The parts that pages are made from. */
+export interface PageContext extends FleetPagesOptions {
+  readonly figures: Figures;
+  /** Address of the style sheet. */
+  readonly style: string;
+}
+
+const folder = fileURLToPath(new URL('./browser/', import.meta.url));
+
+/** Every page for people, with the addresses and fields that users of fishtest know. */
+export const fleetPages: FastifyPluginAsync<FleetPagesOptions> = async (app, options) => {
+  const figures = new Figures(options);
+  const context: PageContext = { ...options, figures, style: staticUrl('fleet.css') };
+  await app.register(assets, { root: folder, prefix: '/static/' });
+  await app.register(async (scope) => {
+    scope.decorateRequest('person', null);
+    scope.addHook('preHandler', async (request, reply) => {
+      const session = sessionOf<PageSession>(request);
+      const name = session.get('user');
+      if (name === undefined) return;
+      const user = await options.users.recent(name);
+      if (user !== undefined && !user.blocked && !user.pending) {
+        request.person = user;
+        return;
+      }
+      session.clear();
+      if (request.method !== 'GET' || request.url !== '/tests')
+        return reply.redirect('/tests', 302);
+    });
+    pageErrors(scope, context);
+    accountPages(scope, context);
+    homePages(scope, context);
+  });
+};
+
+/** The address of a static file, which changes with its content. */
+export function staticUrl(name: string): string {
+  const digest = createHash('sha384')
+    .update(readFileSync(`${folder}${name}`))
+    .digest('base64url');
+  return `/static/${name}?x=${digest}`;
+}

@@ -1,0 +1,230 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type Html, type HtmlValue, html, wantsPage } from 'spillway-http';
+import {
+  button,
+  errorPage,
+  type FramedPageOptions,
+  framedPage,
+  hiddenFields,
+  type PlaceLink,
+  toasts,
+} from 'spillway-http/kit';
+import { type QueryTexts, queryTexts } from '../read/answers.ts';
+import { approversGroup, type User } from '../users/user.ts';
+import { loginPage } from './account.ts';
+import type { PageContext } from './pages.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The user who is logged in; null if nobody is. */
+    person: User | null;
+  }
+}
+
+/** Data of a session. */
+export interface PageSession {
+  user: string;
+}
+
+/** The content of a page, without its frame. */
+export interface Shown {
+  readonly title: string;
+  /** Address of the place in the navigation that the page belongs to. */
+  readonly place?: string | undefined;
+  readonly main: HtmlValue;
+  /** @default 200 */
+  readonly status?: number | undefined;
+  /** True if the page changes while it is open. @default false */
+  readonly live?: boolean | undefined;
+  readonly scripts?: readonly string[] | undefined;
+}
+
+/** One request for a page, with what all pages ask of it. */
+export interface Visit {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly person: User | undefined;
+  readonly isApprover: boolean;
+  readonly query: QueryTexts;
+  /** The fields of a form that was sent. */
+  readonly form: QueryTexts;
+  readonly signal: AbortSignal;
+}
+
+export function visitOf(request: FastifyRequest, reply: FastifyReply): Visit {
+  const person = request.person ?? undefined;
+  return {
+    request,
+    reply,
+    person,
+    isApprover: isApprover(person),
+    query: queryTexts(request.query),
+    form: queryTexts(request.body),
+    signal: request.permit.signal,
+  };
+}
+
+export function isApprover(user: User | null | undefined): boolean {
+  return user?.groups.includes(approversGroup) === true;
+}
+
+export interface PageRouteOptions {
+  /** Who may come: others are asked to log in, or told that they may not. @default 'all' */
+  readonly for?: 'all' | 'user' | 'approver' | undefined;
+  /** True if browsers must not keep the page. @default false */
+  readonly noStore?: boolean | undefined;
+}
+
+type Answer = Shown | FastifyReply;
+
+/** Adds a page, and a form that is sent to its address if there is one. */
+export function addPage(
+  app: FastifyInstance,
+  context: PageContext,
+  url: string,
+  options: PageRouteOptions & {
+    readonly get?: (visit: Visit) => Promise<Answer>;
+    readonly post?: (visit: Visit) => Promise<Answer>;
+  },
+): void {
+  const answer = (make: (visit: Visit) => Promise<Answer>) => {
+    return async (request: FastifyRequest, reply: FastifyReply) => {
+      const visit = visitOf(request, reply);
+      const refusal = refusalFor(visit, options.for ?? 'all');
+      if (refusal !== undefined) return refusal;
+      if (options.noStore === true) reply.headers({ 'cache-control': 'no-store', expires: '0' });
+      const shown = await make(visit);
+      return 'main' in shown ? framed(context, visit, shown) : shown;
+    };
+  };
+  const { get, post } = options;
+  const config = { lane: context.lanes.pages };
+  if (get !== undefined) app.get(url, { config }, answer(get));
+  if (post === undefined) return;
+  app.post(url, { config: { ...config, primaryOnly: true } }, answer(post));
+}
+
+/** Sends whoever may not come here to the log-in or to the home page, with a word. */
+export function refusalFor(
+  { request, reply, person, isApprover: approves }: Visit,
+  wanted: 'all' | 'user' | 'approver',
+): FastifyReply | undefined {
+  if (wanted === 'all') return undefined;
+  if (person === undefined) {
+    request.session.flash({ kind: 'error', text: 'Please log in first.' });
+    return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 302);
+  }
+  if (wanted === 'user' || approves) return undefined;
+  request.session.flash({ kind: 'error', text: 'Only approvers can see that page.' });
+  return reply.redirect('/tests', 302);
+}
+
+/** Leaves a message for the next page, and goes there. */
+export function goTo({ request, reply }: Visit, url: string, text?: string): FastifyReply {
+  if (text !== undefined) request.session.flash({ kind: 'info', text });
+  return reply.redirect(url, 302);
+}
+
+/** True if a script asks for a part of the page it shows already. */
+export function isFragment({ headers }: FastifyRequest): boolean {
+  return headers['hx-request'] === 'true' && headers['sec-fetch-mode'] !== 'navigate';
+}
+
+/** The page around its content; the content alone for a script that asks for a part. */
+export function framed(context: PageContext, visit: Visit, shown: Shown): Html {
+  const { request, reply } = visit;
+  const { title, main, status = 200, live, scripts, place } = shown;
+  if (status !== 200) reply.code(status);
+  reply.header('vary', 'HX-Request');
+  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-cache, private');
+  if (isFragment(request)) return html`${main}`;
+  const messages = request.session.takeFlash();
+  return framedPage({
+    ...frameOf(context, visit, place),
+    title: `${title} · Fleet`,
+    main,
+    live,
+    scripts,
+    styles: [context.style],
+    meta: { 'csrf-token': reply.csrfToken() },
+    toasts: messages.length > 0 && toasts(messages),
+  });
+}
+
+function frameOf(
+  context: PageContext,
+  visit: Visit,
+  place?: string,
+): Pick<FramedPageOptions, 'services' | 'places' | 'home' | 'tools'> {
+  const { machines, pendingUsers } = context.figures;
+  const link = (name: string, href: string, count?: number): PlaceLink => ({
+    name,
+    href,
+    current: href === place,
+    ...(count !== undefined && count > 0 && { count: String(count) }),
+  });
+  const places = [
+    link('Runs', '/tests'),
+    link('New run', '/tests/run'),
+    link('Machines', '/tests/machines', machines),
+    link('Events', '/actions'),
+    link('Contributors', '/contributors'),
+    link('Nets', '/nns'),
+    link('SPRT calculator', '/sprt_calc'),
+    link('Blocked workers', '/workers/show'),
+    ...(visit.isApprover ? [link('Users', '/user_management', pendingUsers)] : []),
+    link('Rate limits', '/rate_limits'),
+  ];
+  return {
+    services: [{ name: 'Fleet', href: '/tests', current: true }],
+    places,
+    home: '/tests',
+    tools: accountTools(visit),
+  };
+}
+
+function accountTools({ person, reply }: Visit): Html {
+  if (person === undefined) {
+    return html`<a href="/login">Log in</a><a class="long" href="/signup">Sign up</a>`;
+  }
+  return html`<a href="/user">${person.username}</a>
+<form method="post" action="/logout">${tokenField(reply)}
+${button({ label: 'Log out', look: 'bare', little: true })}</form>`;
+}
+
+/** The hidden field without which no form is taken. */
+export function tokenField(reply: FastifyReply): Html {
+  return hiddenFields({ csrf_token: reply.csrfToken() });
+}
+
+/** Failures of pages as pages, in the frame of the fleet. */
+export function pageErrors(app: FastifyInstance, context: PageContext): void {
+  app.setErrorHandler((error, request, reply) => {
+    if (reply.sent || reply.raw.destroyed) return;
+    const failure = app.noteFailure(error, reply);
+    const { status, code, message: detail, headers } = failure;
+    reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
+    if (!wantsPage(request.headers.accept)) {
+      const { id } = request;
+      reply.send({ ok: false, error: { code, message: detail, id } });
+      return;
+    }
+    if (code === 'CSRF_REFUSED') {
+      const visit = visitOf(request, reply);
+      const problem = 'The form was too old, or sent from another site. Please try again.';
+      reply.send(framed(context, visit, loginPage(visit, problem, status)));
+      return;
+    }
+    const seconds = Number(headers['retry-after']);
+    const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
+    const frame = frameOf(context, visitOf(request, reply));
+    const links = [{ name: 'All runs', href: '/tests' }];
+    if (request.person === null) links.push({ name: 'Log in', href: '/login' });
+    const title = code === 'RECORD_UNKNOWN' ? detail : undefined;
+    const page = errorPage({
+      ...{ status, code, title, requestId: request.id, retrySeconds, frame, links },
+      ...(title === undefined && { detail }),
+    });
+    reply.send(page);
+  });
+}

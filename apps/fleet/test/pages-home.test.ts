@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
+import type { FleetSite } from './fixtures/fleet-site.ts';
+import { Visitor } from './fixtures/visitor.ts';
+
+describe('the home page', () => {
+  let site: FleetSite;
+  let visitor: Visitor;
+
+  before(async () => {
+    site = await openBusyFleet();
+    visitor = new Visitor(site);
+  });
+
+  after(() => site[Symbol.asyncDispose]());
+
+  it('is where the address of the server leads', async () => {
+    const { status, headers } = await visitor.get('/');
+    assert.deepEqual([status, headers.location], [302, '/tests']);
+  });
+
+  it('shows figures, and runs by what must be done about them', async () => {
+    const { status, text, headers } = await visitor.get('/tests');
+    assert.equal(status, 200);
+    assert.equal(headers['cache-control'], 'no-store');
+    for (const word of ['Machines', 'Cores', 'Games a minute', 'Waiting time', 'Finished today']) {
+      assert.ok(text.includes(`<dt>${word}`), word);
+    }
+    const places = ['id="waiting"', 'continuation-6ply', 'id="active"', 'cutnode-bonus'];
+    const at = [...places, 'id="finished"', 'corrhist-minor'].map((one) => text.indexOf(one));
+    assert.deepEqual(
+      at,
+      at.toSorted((a, b) => a - b),
+    );
+    assert.ok(at.every((one) => one > 0));
+  });
+
+  it('shows active runs of one kind', async () => {
+    const { text } = await visitor.get('/tests?kind=SPSA');
+    const active = text.slice(text.indexOf('id="active"'), text.indexOf('id="finished"'));
+    assert.ok(active.includes('tune-reductions'));
+    assert.equal(active.includes('cutnode-bonus'), false);
+  });
+
+  it('lists finished runs by result, words and person, a page at a time', async () => {
+    const accepted = (await visitor.get('/tests/finished?success_only=1')).text;
+    assert.ok(accepted.includes('corrhist-minor'));
+    assert.equal(accepted.includes('aspiration-delta-9'), false);
+    const search = await visitor.follow(await visitor.get('/tests/finished?text=WINDOW&user=BO'));
+    assert.ok(search.text.includes('aspiration-delta-9'));
+    assert.equal(search.text.includes('corrhist-minor'), false);
+    const none = (await visitor.get('/tests/finished?mode=search&text=nosuch')).text;
+    assert.ok(none.includes('No such run') && none.includes('Show all'));
+    const beyond = await visitor.get('/tests/finished?page=99');
+    assert.deepEqual([beyond.status, beyond.headers.location], [302, '/tests/finished?page=1']);
+  });
+
+  it('lists the runs of one person, and nobody else', async () => {
+    const { text } = await visitor.get('/tests/user/carol');
+    assert.ok(text.includes('cutnode-bonus') && text.includes('corrhist-minor'));
+    assert.equal(text.includes('razoring-depth-4'), false);
+    const { status, text: none } = await visitor.get('/tests/user/nobody');
+    assert.equal(status, 404);
+    assert.ok(none.includes('There is no user nobody'));
+  });
+
+  it('gives scripts the tables alone', async () => {
+    const hx = { 'hx-request': 'true' };
+    const { status, text } = await visitor.get('/tests?live=run_tables', hx);
+    assert.equal(status, 200);
+    assert.ok(text.includes('id="active"') && !text.includes('<html'));
+    const plain = await visitor.get('/tests?live=run_tables');
+    assert.deepEqual([plain.status, plain.headers.location], [302, '/tests']);
+    assert.equal((await visitor.get('/tests/finished', hx)).text.includes('<html'), false);
+  });
+
+  it('says what there is not, and which methods there are', async () => {
+    const missing = await visitor.get('/nowhere');
+    assert.equal(missing.status, 404);
+    assert.ok(missing.text.includes('There is nothing at this address'));
+    const wrong = await visitor.post('/tests', {});
+    assert.equal(wrong.status, 405);
+    assert.match(String(wrong.headers.allow), /GET, HEAD/);
+  });
+});
+
+describe('accounts', () => {
+  let site: FleetSite;
+
+  before(async () => {
+    site = await openBusyFleet();
+  });
+
+  after(() => site[Symbol.asyncDispose]());
+
+  it('are logged in with the right password, and led to where they wanted to go', async () => {
+    const visitor = new Visitor(site);
+    await visitor.get('/login');
+    const wrong = await visitor.post('/login', { username: 'bob', password: 'no' });
+    assert.equal(wrong.status, 200);
+    assert.ok(wrong.text.includes('Invalid username or password.'));
+    assert.ok(wrong.text.includes('value="bob"'), 'the name that was typed stays');
+    const to = encodeURIComponent('/tests/finished?page=1');
+    const right = await visitor.post(`/login?next=${to}`, {
+      username: 'bob',
+      password,
+      stay_logged_in: 'on',
+    });
+    assert.deepEqual([right.status, right.headers.location], [302, '/tests/finished?page=1']);
+    const cookie = right.headers['set-cookie']?.find((one) => one.startsWith('fishtest_session'));
+    assert.match(String(cookie), /Max-Age=345\d{5}.*HttpOnly.*SameSite=Lax/i);
+    assert.equal(visitor.cookies.get('login_remember_me'), '1');
+    assert.ok((await visitor.get('/tests')).text.includes('<a href="/user">bob</a>'));
+    const again = await visitor.get('/login');
+    assert.deepEqual([again.status, again.headers.location], [302, '/tests']);
+  });
+
+  it('are never led to another site', async () => {
+    for (const next of ['//example.org', 'https://example.org', '/\\example.org']) {
+      const visitor = new Visitor(site);
+      await visitor.get('/login');
+      const url = `/login?next=${encodeURIComponent(next)}`;
+      const { headers } = await visitor.post(url, { username: 'bob', password });
+      assert.equal(headers.location, '/tests');
+    }
+  });
+
+  it('are logged out by a form, not by a link', async () => {
+    const visitor = await Visitor.loggedIn(site, 'bob', password);
+    assert.equal((await visitor.get('/logout')).status, 405);
+    await visitor.follow(await visitor.post('/logout', {}));
+    assert.ok((await visitor.get('/tests')).text.includes('Log in'));
+  });
+
+  it('keep their session only while they are neither blocked nor gone', async () => {
+    const visitor = await Visitor.loggedIn(site, 'carol', password);
+    await site.fleet.users.change('carol', { blocked: true });
+    const { status, headers } = await visitor.get('/tests/finished');
+    assert.deepEqual([status, headers.location], [302, '/tests']);
+    assert.ok((await visitor.get('/tests')).text.includes('Log in'));
+    await site.fleet.users.change('carol', { blocked: false });
+  });
+
+  it('are refused changes without the token of their page, with the log-in page', async () => {
+    const visitor = await Visitor.loggedIn(site, 'bob', password);
+    const { status, text } = await visitor.post('/logout', {}, { token: false });
+    assert.equal(status, 403);
+    assert.ok(text.includes('name="password"'));
+    assert.ok((await visitor.get('/tests')).text.includes('>bob</a>'));
+  });
+
+  it('are made by signing up, and wait for an approver', async () => {
+    const visitor = new Visitor(site);
+    await visitor.get('/signup');
+    const wrong = await visitor.post('/signup', {
+      username: 'e!',
+      password: 'short',
+      password2: 'other',
+      email: 'nobody',
+      tests_repo: 'ftp://x',
+    });
+    assert.equal(wrong.status, 422);
+    for (const name of ['username', 'password', 'email', 'tests_repo']) {
+      assert.ok(wrong.text.includes(`id="${name}-error"`), name);
+    }
+    assert.ok(wrong.text.includes('value="ftp://x"'), 'what was typed stays');
+    assert.equal(wrong.text.includes('short'), false, 'a password is never shown');
+    const right = {
+      username: 'erin',
+      password: 'quiet river stones',
+      password2: 'quiet river stones',
+      email: 'erin@example.org',
+      tests_repo: '',
+    };
+    const { text } = await visitor.follow(await visitor.post('/signup', right));
+    assert.ok(text.includes('erin waits for an approver'));
+    assert.equal((await site.fleet.users.find('erin'))?.pending, true);
+    const early = await visitor.post('/login', { username: 'erin', password: right.password });
+    assert.ok(early.text.includes('pending approval'));
+    const taken = await visitor.post('/signup', right);
+    assert.equal(taken.status, 422);
+    assert.ok(taken.text.includes('This name is taken'));
+  });
+});
