@@ -183,7 +183,7 @@ function outcomeOfAbort({ reason }: AbortSignal): Outcome {
 }
 
 /** The end of work that threw and was not aborted. A client error is an answer like any other. */
-function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): Outcome {
   if (isTimeout(error)) return 'late';
   const status = statusOf(error) ?? 500;
   if (status === 503 || status === 504 || status === 429) return 'overloaded';

@@ -1,0 +1,60 @@
+import { untilAborted } from '../base/abort.ts';
+import { callback, type Filled, instance, or, settle } from '../base/options.ts';
+import type { Task } from '../base/task.ts';
+import type { Lane } from '../lane/lane.ts';
+import { holdDuring, outcomeOf, type Permit } from '../lane/permit.ts';
+
+export interface AdmissionOptions<Request extends object> {
+  /** The lane that the requests go through. */
+  readonly lane: Lane;
+  /** Fairness key of a request: clients that wait are served in turn. @default one for all */
+  readonly keyOf?: ((request: Request) => string | undefined) | undefined;
+}
+
+/** The reason of a signal whose client has left before its answer. */
+export const clientGone: DOMException = new DOMException('the client has gone', 'AbortError');
+
+const signals = new WeakMap<object, AbortSignal>();
+
+/**
+ * The signal of a request that was admitted: it aborts at the lane's deadline and when the client
+ * has gone. Give it to all that may wait.
+ */
+export function signalOf(request: object): AbortSignal {
+  const signal = signals.get(request);
+  if (signal === undefined) throw new Error('the request has not been through an admission');
+  return signal;
+}
+
+export function settleAdmission<Request extends object>(
+  options: AdmissionOptions<Request>,
+): Filled<AdmissionOptions<Request>> {
+  return settle('admission', options, {
+    lane: instance((value) => typeof Object(value).enter === 'function', 'a Lane'),
+    keyOf: or(callback, (_request: Request): string | undefined => undefined),
+  });
+}
+
+/**
+ * Runs the handler of an admitted request. The caller hears of the deadline at once; the permit is
+ * held until the handler has ended, with its answer's status as the outcome.
+ */
+export function handleWithin<T extends { readonly status: number }>(
+  permit: Permit,
+  request: object,
+  handler: Task<T>,
+): Promise<T> {
+  const { signal } = permit;
+  signals.set(request, signal);
+  const handled = holdDuring(
+    permit,
+    async () => {
+      const answer = await handler(signal);
+      permit.outcome = outcomeOf(answer);
+      permit.isWhole = permit.outcome === 'ok' && !signal.aborted;
+      return answer;
+    },
+    signal,
+  );
+  return untilAborted(handled, signal);
+}

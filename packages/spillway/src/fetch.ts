@@ -1,0 +1,2 @@
+export { admission, admitted, failures } from './adapter/fetch.ts';
+export { type AdmissionOptions, signalOf } from './adapter/visit.ts';

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { createServer, get, type IncomingMessage, type Server } from 'node:http';
+import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createAdaptorServer } from '@hono/node-server';
+import express from 'express';
+import { Hono } from 'hono';
+import { Lane } from 'spillway';
+import { admission, admitted, failures, Listener, signalOf } from 'spillway/connect';
+import * as fetching from 'spillway/fetch';
+
+type Handler = (signal: AbortSignal) => Promise<string>;
+
+/** The same route, `GET /`, in each framework: all of them have to behave alike. */
+const frameworks: Readonly<Record<string, (lane: Lane, handler: Handler) => Server>> = {
+  'node:http': (lane, handler) =>
+    createServer(admitted(lane, async (_req, res, signal) => res.end(await handler(signal)))),
+
+  'Express, a handler': (lane, handler) => {
+    const app = express();
+    app.get(
+      '/',
+      admitted(lane, async (_req, res: express.Response, signal) => {
+        res.send(await handler(signal));
+      }),
+    );
+    app.use(failures);
+    return createServer(app);
+  },
+
+  'Express, a middleware': (lane, handler) => {
+    const app = express();
+    app.use(admission({ lane, keyOf: (req) => req.socket.remoteAddress }));
+    app.get('/', async (req, res) => {
+      res.send(await handler(signalOf(req)));
+    });
+    app.use(failures);
+    return createServer(app);
+  },
+
+  'Hono, a middleware': (lane, handler) => {
+    const app = new Hono();
+    app.use(fetching.admission({ lane }));
+    app.get('/', async (context) =>
+      context.text(await handler(fetching.signalOf(context.req.raw))),
+    );
+    app.onError(fetching.failures);
+    return createAdaptorServer({ fetch: app.fetch }) as Server;
+  },
+
+  'Request to Response': (lane, handler) => {
+    const answer = fetching.admitted(lane, async (_request, signal) => {
+      return new Response(await handler(signal));
+    });
+    return createAdaptorServer({ fetch: answer }) as Server;
+  },
+};
+
+async function open(t: TestContext, framework: string, deadlineMs: number, handler: Handler) {
+  const lane = new Lane({ name: 'quotes', limit: { fixed: 1 }, queueMax: 0, deadlineMs });
+  const server = frameworks[framework]?.(lane, handler) as Server;
+  const listener = new Listener(server);
+  await listener.start();
+  t.after(() => listener.close({ withinMs: 0 }));
+  return { lane, listener, url: listener.url };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; !condition(); tries += 1) {
+    assert.ok(tries < 500, 'it never came true');
+    await sleep(10);
+  }
+}
+
+interface Body {
+  readonly ok: boolean;
+  readonly error: { readonly code: string; readonly message: string };
+}
+
+const bodyOf = async (answer: Response): Promise<Body> => (await answer.json()) as Body;
+
+const quiet = (t: TestContext) => t.mock.method(console, 'error', () => {});
+
+for (const framework of Object.keys(frameworks)) {
+  describe(`an adapter for ${framework}`, () => {
+    it('answers within the lane, and gives the permit back', async (t) => {
+      const { lane, url } = await open(t, framework, 5_000, async () => 'fine');
+      const answer = await fetch(url);
+      assert.deepEqual([answer.status, await answer.text()], [200, 'fine']);
+      await until(() => lane.stats.inside === 0);
+      assert.equal(lane.stats.outcomes.ok, 1);
+    });
+
+    it('refuses at once with 503, Retry-After and a code when the lane is full', async (t) => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const { lane, url } = await open(t, framework, 5_000, () => promise);
+      const first = fetch(url);
+      await until(() => lane.stats.inside === 1);
+      const answer = await fetch(url);
+      assert.equal(answer.status, 503);
+      assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+      const { ok, error } = await bodyOf(answer);
+      assert.deepEqual([ok, error.code], [false, 'LANE_FULL']);
+      assert.doesNotMatch(error.message, /quotes/, 'names of lanes are nothing for clients');
+      resolve('late enough');
+      assert.equal(await (await first).text(), 'late enough');
+    });
+
+    it('answers 504 at the deadline, and a handler that goes on does no harm', async (t) => {
+      const log = quiet(t);
+      let reason: unknown;
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const { lane, url } = await open(t, framework, 50, (signal) => {
+        signal.addEventListener('abort', () => {
+          reason = signal.reason;
+        });
+        return promise;
+      });
+      const answer = await fetch(url);
+      assert.equal(answer.status, 504);
+      assert.equal((await bodyOf(answer)).error.code, 'DEADLINE');
+      assert.equal((reason as { code: string }).code, 'DEADLINE');
+      resolve('too late');
+      await until(() => lane.stats.inside === 0);
+      assert.equal(lane.stats.outcomes.late, 1);
+      assert.equal((await fetch(url)).status, 200, 'the next one is in time');
+      assert.equal(log.mock.callCount(), 0);
+    });
+
+    it('aborts the signal when the client leaves, and takes the permit back', async (t) => {
+      const log = quiet(t);
+      let reason: unknown;
+      const { lane, url } = await open(t, framework, 5_000, async (signal) => {
+        await sleep(60_000, undefined, { signal }).catch(() => {
+          reason = signal.reason;
+        });
+        throw reason;
+      });
+      const client = new AbortController();
+      const gone = fetch(url, { signal: client.signal });
+      await until(() => lane.stats.inside === 1);
+      client.abort();
+      await assert.rejects(gone, { name: 'AbortError' });
+      await until(() => lane.stats.inside === 0);
+      assert.equal((reason as Error).name, 'AbortError');
+      assert.equal(log.mock.callCount(), 0);
+      assert.equal(lane.stats.outcomes.aborted, 1);
+    });
+
+    it('tells the log of an unexpected error, and the client only that there was one', async (t) => {
+      const log = quiet(t);
+      const errors: readonly [Error, number, string][] = [
+        [new Error('password 1234'), 500, 'UNEXPECTED'],
+        [Object.assign(new Error('x'), { code: 'ECONNREFUSED' }), 502, 'UPSTREAM_UNREACHABLE'],
+        [Object.assign(new Error('no id'), { status: 404, expose: true }), 404, 'REQUEST_INVALID'],
+      ];
+      let next = 0;
+      const { url } = await open(t, framework, 5_000, async () => {
+        throw errors[next++]?.[0];
+      });
+      for (const [, status, code] of errors) {
+        const answer = await fetch(url);
+        const { error } = await bodyOf(answer);
+        assert.deepEqual([answer.status, error.code], [status, code]);
+        assert.doesNotMatch(error.message, /1234/);
+      }
+      assert.equal(log.mock.callCount(), 2);
+    });
+
+    it('drains: a request under way is answered, idle and silent connections end', async (t) => {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const { lane, listener, url } = await open(t, framework, 5_000, () => promise);
+      const running = fetch(url);
+      await until(() => lane.stats.inside === 1);
+      assert.equal(listener.ready, true);
+      const closed = listener.close({ withinMs: 60_000 });
+      assert.equal(listener.ready, false);
+      const refused = await fetch(url).catch((error: Error) => error);
+      assert.equal(((refused as Error).cause as { code: string }).code, 'ECONNREFUSED');
+      resolve('served to the end');
+      assert.equal(await (await running).text(), 'served to the end');
+      await closed;
+      await lane.close();
+    });
+  });
+}
+
+describe('Listener', () => {
+  it('cuts what is left at the limit', async () => {
+    const listener = new Listener(createServer(() => {}));
+    await listener.start();
+    const cut = fetch(listener.url).catch((error: unknown) => error);
+    await sleep(20);
+    await listener.close({ withinMs: 20 });
+    assert.ok((await cut) instanceof Error);
+  });
+
+  it('rejects when the port is taken', async (t) => {
+    const first = new Listener(createServer());
+    await first.start();
+    t.after(() => first.close());
+    const second = new Listener(createServer(), { port: Number(new URL(first.url).port) });
+    await assert.rejects(second.start(), { code: 'EADDRINUSE' });
+  });
+});
+
+describe('admission', () => {
+  it('refuses options that it does not know', () => {
+    const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 100 });
+    const wrong = { lane, concurrency: 5 };
+    assert.throws(() => admission(wrong), /admission: concurrency: is not an option/);
+    assert.throws(() => signalOf({}), /has not been through an admission/);
+  });
+
+  it('cuts an answer that has begun when its deadline passes', async (t) => {
+    const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 50 });
+    const server = createServer(
+      admitted(lane, async (_req, res) => {
+        res.write('half of ');
+        await sleep(5_000, undefined, { ref: false });
+      }),
+    );
+    const listener = new Listener(server);
+    await listener.start();
+    t.after(() => listener.close({ withinMs: 0 }));
+    const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
+    get(listener.url, resolve);
+    const answer = await promise;
+    await assert.rejects(answer.toArray(), { code: 'ECONNRESET' });
+  });
+});
