@@ -23,6 +23,7 @@ function run(cwd: string, program: string, args: readonly string[]): Promise<str
 
 interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
 }
 
 async function readJson<T>(path: string): Promise<T> {
@@ -74,14 +75,16 @@ async function pack(folder: string, cache: string): Promise<string> {
 
 /** As npm would install it, but for its dependencies, some of which come in two versions. */
 async function place(project: string, folder: string, cache: string): Promise<void> {
-  const { name, dependencies = {} }: Manifest & { readonly name: string } = await readJson(
+  const manifest = await readJson<Manifest & { readonly name: string }>(
     join(folder, 'package.json'),
   );
+  const { name, dependencies, peerDependencies } = manifest;
   const modules = join(project, 'node_modules');
   const archive = (await pack(folder, cache)).replace('file:', '');
   await mkdir(join(modules, name));
   await run(join(modules, name), 'tar', ['-xzf', archive, '--strip-components=1']);
-  for (const other of Object.keys(dependencies).filter((each) => each !== 'spillway')) {
+  const others = Object.keys({ ...dependencies, ...peerDependencies });
+  for (const other of others.filter((each) => each !== 'spillway')) {
     await mkdir(dirname(join(modules, other)), { recursive: true });
     await symlink(join(root, 'node_modules', other), join(modules, other));
   }

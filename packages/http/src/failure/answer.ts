@@ -1,4 +1,10 @@
-import type { FastifyContextConfig, FastifyInstance, FastifyReply } from 'fastify';
+import type {
+  FastifyContextConfig,
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifyReply,
+} from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
 import { SpillwayError, wallClock } from 'spillway';
 import { type Failure, failureBody, failureType, textOf } from 'spillway/internal';
 import type { Routes } from '../operator/routes.ts';
@@ -161,3 +167,16 @@ function pageOf({ code, status, message: detail, headers }: Failure, { request }
   const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
   return String(errorPage({ status, code, detail, requestId: request.id, retrySeconds }));
 }
+
+/** Answers errors as `createServer` does, on a Fastify instance of your own. */
+export const failures: FastifyPluginAsync = fastifyPlugin(
+  async (app: FastifyInstance) => {
+    app.setErrorHandler((error, request, reply) => {
+      const failure = failureOf(error, request.routeOptions.bodyLimit);
+      if (failure.isUnexpected) request.log.error({ err: error }, 'unexpected failure');
+      reply.code(failure.status).headers({ ...failure.headers, 'cache-control': 'no-store' });
+      reply.type(failureType).serializer(String).send(failureBody(failure, request.id));
+    });
+  },
+  { name: 'spillway-failures', fastify: '5.x' },
+);

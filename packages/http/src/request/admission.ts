@@ -1,10 +1,10 @@
 import type { WebsocketHandler } from '@fastify/websocket';
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { type Clock, Lane } from 'spillway';
+import { type Clock, Lane, systemClock } from 'spillway';
 import { check } from 'spillway/internal';
-import type { Routes } from '../operator/routes.ts';
-import type { Guard } from './guard.ts';
+import { Routes } from '../operator/routes.ts';
+import { answerByHandler, type Guard, guardHook } from './guard.ts';
 import { LaneRequests, RequestPermit } from './request-permit.ts';
 
 export interface AdmissionOptions {
@@ -26,10 +26,19 @@ declare module 'fastify' {
 /** Routes whose lane came from their scope: the lane of an inner scope replaces it. */
 const inherited = new WeakSet<object>();
 
-/** Says which lane the routes of a scope take: `await scope.register(admission, { lane });` */
+/**
+ * Says which lane the routes of a scope take: `await scope.register(admission, { lane });`. On a
+ * Fastify instance of your own it also is what lets requests in: register it before the routes.
+ */
 export const admission: FastifyPluginAsync<AdmissionOptions> = fastifyPlugin(
   async (app: FastifyInstance, { lane }: AdmissionOptions) => {
     check(typeof Object(lane).enter === 'function', 'lane', 'a Lane', lane);
+    if (!app.hasRequestDecorator('permit')) {
+      const routes = new Routes(systemClock, Infinity);
+      routes.follow(app);
+      const guard = laneGuard(app, { lane, routes, clock: systemClock });
+      app.addHook('onRequest', guardHook([guard], answerByHandler));
+    }
     app.addHook('onRoute', (route) => inherit(route, lane));
   },
   { name: 'spillway-admission', fastify: '5.x' },

@@ -60,6 +60,11 @@ export function guardHook(guards: readonly Guard[], refuse: Refuse): onRequestHo
   return (request, reply, done) => go(0, request, reply, request.routeOptions.config, done);
 }
 
+/** Leaves the answer to the error handler of the scope. */
+export const answerByHandler: Refuse = (error, reply) => {
+  reply.send(error);
+};
+
 /** A guard as a plugin of its own, for a Fastify server that was not made by `createServer`. */
 export function guardPlugin<Options extends object>(
   name: string,
@@ -67,10 +72,7 @@ export function guardPlugin<Options extends object>(
 ): FastifyPluginAsync<Options> {
   const plugin: FastifyPluginAsync<Options> = async (app, options) => {
     const guard = make(options, app);
-    app.addHook(
-      'onRequest',
-      guardHook([guard], (error, reply) => reply.send(error)),
-    );
+    app.addHook('onRequest', guardHook([guard], answerByHandler));
   };
   return fastifyPlugin(plugin, { name, fastify: '5.x' });
 }
