@@ -147,7 +147,7 @@ for (const framework of Object.keys(frameworks)) {
       assert.equal(lane.stats.outcomes.aborted, 1);
     });
 
-    it('tells the log of an unexpected error, and the client only that there was one', async (t) => {
+    it('tells the log of an unexpected error, and the client only its code', async (t) => {
       const log = quiet(t);
       const errors: readonly [Error, number, string][] = [
         [new Error('password 1234'), 500, 'UNEXPECTED'],

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { Breaker, Bucket, Lane, metrics, Panel } from 'spillway';
 
 describe('metrics', () => {
-  it('writes the numbers of all parts as Prometheus reads them, without any framework', async () => {
+  it('writes the numbers of all parts for Prometheus, without any framework', async () => {
     const panel = new Panel();
     const lane = new Lane({ name: 'quotes', limit: 4, queueMax: 8, deadlineMs: 1_000 });
     panel.watch('quotes', lane);
