@@ -41,7 +41,6 @@ export {
   replaceFile,
   syncFolder,
 } from './document/atomic-file.ts';
-export { HarvestLimit } from './harvest/limit.ts';
 export { Histogram } from './meter/histogram.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';
 export {

@@ -23,9 +23,9 @@ import type { Permit } from '../lane/permit.ts';
 import { Breaker } from '../outbound/breaker.ts';
 import type { Store } from '../store/store.ts';
 import { HarvestLimit } from './limit.ts';
-import { type HarvestOutcome, HarvestRun, type HarvestSourceStats } from './run.ts';
+import { type HarvestOutcome, type HarvestSourceStats, Run } from './run.ts';
 import type { HarvestSink, HarvestSource } from './source.ts';
-import { type HarvestSlot, Notifier } from './window.ts';
+import { Notifier, type Slot, type Source } from './window.ts';
 
 /** The rate of a harvest: a `Bucket`, a `SharedBucket`, or what wraps one. */
 export interface HarvestBucket {
@@ -65,7 +65,7 @@ export interface HarvestOptions<Row, Position extends Json = number> {
   readonly windowMax?: number | undefined;
   /** The number of pages committed together; from 1 to `windowMax`. @default 100 or `windowMax` */
   readonly batchPages?: number | undefined;
-  /** In `prefix` mode, how long a page waits for a fuller batch, in ms; from 0. @default 1_000 */
+  /** In `prefix` mode, the wait of a page for a fuller batch, in ms; from 0. @default 1_000 */
   readonly batchMsMax?: number | undefined;
   /** Attempts for a page, or a commit, in all; an integer from 1. @default 10 */
   readonly attemptsMax?: number | undefined;
@@ -77,20 +77,16 @@ export interface HarvestOptions<Row, Position extends Json = number> {
   readonly attemptMsMax?: number | undefined;
   /** The number of gaps in a source's ledger; one more ends it. From 0. @default 1_000 */
   readonly gapsMax?: number | undefined;
-  /** For how long a lease lasts without being renewed, in ms; from 30. @default 60,000 */
+  /** Life of a lease that is not renewed, in milliseconds; from 30. @default 60_000 */
   readonly leaseMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
 
 /** The checked options with the defaults filled in. */
-export type HarvestSettings<Row, Position extends Json> = Filled<
-  Omit<HarvestOptions<Row, Position>, 'bucket' | 'breaker'>
->;
+export type Settings = Filled<Omit<HarvestOptions<unknown, Json>, 'bucket' | 'breaker'>>;
 
-function settingsOf<Row, Position extends Json>(
-  options: HarvestOptions<Row, Position>,
-): HarvestSettings<Row, Position> {
+function settingsOf(options: HarvestOptions<unknown, Json>): Settings {
   const { inFlightMax = 1_000, windowMax = 1_000, backoffMs = 500 } = options;
   const commits = (value: unknown) => typeof field(value, 'commit') === 'function';
   return settle('Harvest', options, {
@@ -148,16 +144,16 @@ const pauseMs = 100;
  * under a fenced lease. How many are in flight finds itself.
  */
 export class Harvest<Row, Position extends Json = number> {
-  readonly #settings: HarvestSettings<Row, Position>;
-  readonly #bucket: HarvestOptions<Row, Position>['bucket'];
+  readonly #settings: Settings;
+  readonly #bucket: HarvestBucket | undefined;
   readonly #breaker: HarvestBreaker;
   readonly #limit: HarvestLimit;
   readonly #lane: Lane;
   readonly #room = new Notifier();
   /** Sources that have begun. */
-  #runs: HarvestRun<Row, Position>[] = [];
+  #runs: Run[] = [];
   /** Sources that have not ended, the one to be served next first. */
-  #turns: HarvestRun<Row, Position>[] = [];
+  #turns: Run[] = [];
   /** The number of sources that share the window. */
   #sharers = 0;
   #isRunning = false;
@@ -167,21 +163,21 @@ export class Harvest<Row, Position extends Json = number> {
   #throttled = 0;
 
   constructor(options: HarvestOptions<Row, Position>) {
-    this.#settings = settingsOf(options);
+    this.#settings = settingsOf(options as HarvestOptions<unknown, Json>);
     const { clock, random, inFlightMax } = this.#settings;
     this.#bucket = options.bucket;
     this.#breaker = options.breaker ?? new Breaker({ clock, random });
     this.#limit = new HarvestLimit(inFlightMax, () => this.#bucket?.stats.ratePerSecond ?? 0);
-    const bounds = { limit: this.#limit, queueMax: 1, deadlineMs: Infinity };
-    this.#lane = new Lane({ name: 'harvest', ...bounds, clock });
+    const limit = this.#limit;
+    this.#lane = new Lane({ name: 'harvest', limit, queueMax: 1, deadlineMs: Infinity, clock });
   }
 
   get stats(): HarvestStats<Position> {
     const { arrivalsPerSecond, limit } = this.#lane.stats;
     const permitted = this.#bucket?.stats.ratePerSecond;
-    const sources = this.#runs.map((run) => run.stats);
-    const sum = (value: (stats: HarvestSourceStats<Position>) => number): number =>
-      sources.reduce((total, stats) => total + value(stats), 0);
+    const sources = this.#runs.map((run) => run.stats as HarvestSourceStats<Position>);
+    const sum = (name: 'window' | 'retries' | 'gaps'): number =>
+      sources.reduce((total, stats) => total + stats[name], 0);
     const left = this.#turns.reduce((total, run) => total + (run.pagesLeft ?? NaN), 0);
     const etaMs = (left * 1000) / arrivalsPerSecond;
     return {
@@ -190,11 +186,11 @@ export class Harvest<Row, Position extends Json = number> {
       rateShare: permitted === undefined ? undefined : arrivalsPerSecond / permitted,
       inFlight: this.#inFlight,
       limit,
-      window: sum((stats) => stats.window),
+      window: sum('window'),
       windowMax: this.#settings.windowMax,
-      retries: sum((stats) => stats.retries),
+      retries: sum('retries'),
       throttled: this.#throttled,
-      gaps: sum((stats) => stats.gaps),
+      gaps: sum('gaps'),
       etaMs: Number.isFinite(etaMs) ? etaMs : undefined,
       sources,
     };
@@ -220,25 +216,22 @@ export class Harvest<Row, Position extends Json = number> {
       for (const run of this.#turns) run.end('stopped', signal.reason);
     };
     signal.addEventListener('abort', stop, { once: true });
-    const outcomes: HarvestOutcome<Position>[] = [];
+    const outcomes: HarvestOutcome<Json>[] = [];
     const rest = sources.entries();
     const work = Array.from({ length: this.#sharers }, async () => {
-      for (const [at, source] of rest) outcomes[at] = await this.#harvest(source, signal);
+      for (const [at, source] of rest) outcomes[at] = await this.#harvest(source as Source, signal);
       this.#sharers -= 1;
       this.#room.notify();
     });
     await Promise.all([...work, this.#dispatch()]);
     signal.removeEventListener('abort', stop);
     this.#isRunning = false;
-    return outcomes;
+    return outcomes as HarvestOutcome<Position>[];
   }
 
-  async #harvest(
-    source: HarvestSource<Row, Position>,
-    signal: AbortSignal,
-  ): Promise<HarvestOutcome<Position>> {
+  async #harvest(source: Source, signal: AbortSignal): Promise<HarvestOutcome<Json>> {
     const windowMax = () => Math.floor(this.#settings.windowMax / this.#sharers);
-    const run = new HarvestRun(source, this.#settings, windowMax, this.#room);
+    const run = new Run(source, this.#settings, windowMax, this.#room);
     if (signal.aborted) run.end('stopped', signal.reason);
     this.#runs.push(run);
     this.#turns.push(run);
@@ -272,7 +265,7 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   /** The source with a page that was not served for longest; else one with a late page. */
-  #nextRun(): HarvestRun<Row, Position> | undefined {
+  #nextRun(): Run | undefined {
     const now = this.#settings.clock.now();
     const runs = this.#eligible();
     const ready = runs.find(({ readyAt }) => readyAt <= now);
@@ -287,7 +280,7 @@ export class Harvest<Row, Position extends Json = number> {
    * Sources below an equal share of the permits; the others only while a permit is left for each of
    * those. So a source whose fetches hang cannot use up the permits of others.
    */
-  #eligible(): readonly HarvestRun<Row, Position>[] {
+  #eligible(): readonly Run[] {
     const { size } = this.#limit;
     const share = Math.max(1, Math.floor(size / this.#sharers));
     const small = this.#turns.filter((run) => run.inFlight < share);
@@ -295,22 +288,13 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   /** Resolves as soon as the fetch has begun, or was refused. */
-  #begin(
-    run: HarvestRun<Row, Position>,
-    slot: HarvestSlot<Row, Position>,
-    permit: Permit,
-  ): Promise<void> {
+  #begin(run: Run, slot: Slot, permit: Permit): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     void this.#fetch(run, slot, permit, resolve).finally(resolve);
     return promise;
   }
 
-  async #fetch(
-    run: HarvestRun<Row, Position>,
-    slot: HarvestSlot<Row, Position>,
-    permit: Permit,
-    begun: () => void,
-  ): Promise<void> {
+  async #fetch(run: Run, slot: Slot, permit: Permit, begun: () => void): Promise<void> {
     using _permit = permit;
     const { clock, attemptMsMax } = this.#settings;
     let isBegun = false;
@@ -334,28 +318,19 @@ export class Harvest<Row, Position extends Json = number> {
       // One time-out in a long tail is no sign of too much; many in a row open the breaker.
       permit.outcome = 'failed';
       permit.isWhole = false;
-      if (isBegun) this.#fail(run, slot, error, isProbe);
+      if (isBegun && statusOf(error) === 429) {
+        this.#throttled += 1;
+        this.#bucket?.slow({ retryAfterMs: retryAfterMsOf(error) });
+      }
+      if (isBegun) run.fail(slot, error, isProbe);
       else this.#refuse(run, slot, error);
     }
     this.#inFlight -= 1;
     this.#room.notify();
   }
 
-  #fail(
-    run: HarvestRun<Row, Position>,
-    slot: HarvestSlot<Row, Position>,
-    error: unknown,
-    isProbe: boolean,
-  ): void {
-    if (statusOf(error) === 429) {
-      this.#throttled += 1;
-      this.#bucket?.slow({ retryAfterMs: retryAfterMsOf(error) });
-    }
-    run.fail(slot, error, isProbe);
-  }
-
   /** Handles a refusal by the breaker or the bucket, which holds for all other pages, too. */
-  #refuse(run: HarvestRun<Row, Position>, slot: HarvestSlot<Row, Position>, error: unknown): void {
+  #refuse(run: Run, slot: Slot, error: unknown): void {
     run.refuse(slot);
     if (run.signal.aborted) return;
     if (field(error, 'retryable') !== true) run.end('failed', error);

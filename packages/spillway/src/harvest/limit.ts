@@ -1,4 +1,3 @@
-import { checkInteger } from '../base/check.ts';
 import { GradientLimit } from '../limit/gradient.ts';
 import type { Limit, Sample } from '../limit/limit.ts';
 
@@ -42,8 +41,7 @@ export class HarvestLimit implements Limit {
   #last: Pick<Sample, 'endedAt' | 'inside'> | undefined;
 
   /** `ratePerSecond` gives the current rate, or 0 if it is not known: then there is no leap. */
-  constructor(sizeMax: number, ratePerSecond: () => number = () => 0) {
-    checkInteger('sizeMax', sizeMax, 1);
+  constructor(sizeMax: number, ratePerSecond: () => number) {
     this.sizeMax = sizeMax;
     this.#ratePerSecond = ratePerSecond;
     this.#size = Math.min(sizeAtStart, sizeMax);

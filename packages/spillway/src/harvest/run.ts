@@ -4,15 +4,18 @@ import type { Json } from '../base/json.ts';
 import type { Task } from '../base/task.ts';
 import { Retry } from '../outbound/retry.ts';
 import { Lease } from '../shared/lease.ts';
-import type { HarvestSettings } from './harvest.ts';
-import type { HarvestAnswer, HarvestCheckpoint, HarvestSource } from './source.ts';
+import type { Settings } from './harvest.ts';
+import type { HarvestCheckpoint } from './source.ts';
 import {
-  type HarvestSlot,
-  HarvestWindow,
+  type Answer,
+  type Checkpoint,
   harvestBatch,
   hasMoved,
   Notifier,
   nextCheckpoint,
+  type Slot,
+  type Source,
+  Window,
 } from './window.ts';
 
 /** The end of a source: `skipped` when another process holds its lease. */
@@ -23,7 +26,7 @@ export interface HarvestOutcome<Position> {
   readonly status: HarvestStatus;
   /** As it was last committed; undefined if nothing ever was, or the lease was not had. */
   readonly checkpoint: HarvestCheckpoint<Position> | undefined;
-  /** Why it failed, was stopped or was skipped. */
+  /** The reason why it failed, was stopped or was skipped. */
   readonly error: unknown;
 }
 
@@ -49,33 +52,22 @@ export interface HarvestSourceStats<Position> {
 /** The number of probes of a page for each attempt that it has. */
 const probesPerAttempt = 10;
 
-/** The reason why a run ended. */
-interface End {
-  readonly status: HarvestStatus;
-  readonly error: unknown;
-}
-
 /** The run of one source: it says which page is next, and commits the answers in order. */
-export class HarvestRun<Row, Position extends Json> {
-  readonly source: HarvestSource<Row, Position>;
-  readonly #settings: HarvestSettings<Row, Position>;
+export class Run {
+  readonly source: Source;
+  readonly #settings: Settings;
   /** Number of pages that may be asked for and not committed, now. */
   readonly #windowMax: () => number;
   /** Notified when there may be something to fetch. */
   readonly #room: Notifier;
   readonly #stop = new AbortController();
   readonly #startedAt: number;
-  #delivery: HarvestDelivery<Row, Position> | undefined;
-  #end: End | undefined;
+  #delivery: Delivery | undefined;
+  #end: Pick<HarvestOutcome<Json>, 'status' | 'error'> | undefined;
   #inFlight = 0;
   #retries = 0;
 
-  constructor(
-    source: HarvestSource<Row, Position>,
-    settings: HarvestSettings<Row, Position>,
-    windowMax: () => number,
-    room: Notifier,
-  ) {
+  constructor(source: Source, settings: Settings, windowMax: () => number, room: Notifier) {
     this.source = source;
     this.#settings = settings;
     this.#windowMax = windowMax;
@@ -97,7 +89,7 @@ export class HarvestRun<Row, Position extends Json> {
     return this.source.pagesLeft?.(position);
   }
 
-  get stats(): HarvestSourceStats<Position> {
+  get stats(): HarvestSourceStats<Json> {
     const checkpoint = this.#delivery?.checkpoint;
     const left = this.pagesLeft;
     const spentMs = this.#settings.clock.now() - this.#startedAt;
@@ -119,36 +111,35 @@ export class HarvestRun<Row, Position extends Json> {
 
   /** The time at which there may be a page to fetch. */
   get readyAt(): number {
-    const window = this.#mayTake ? this.#delivery?.window : undefined;
-    return window?.readyAt(this.#windowMax()) ?? Infinity;
+    return this.#openWindow?.readyAt(this.#windowMax()) ?? Infinity;
   }
 
   /** The time at which a late page may be fetched once more, if no source has another page. */
   get hedgeAt(): number {
-    const window = this.#mayTake ? this.#delivery?.window : undefined;
-    return window?.hedgeAt(this.#windowMax()) ?? Infinity;
+    return this.#openWindow?.hedgeAt(this.#windowMax()) ?? Infinity;
   }
 
-  get #mayTake(): boolean {
-    return this.#end === undefined && this.#inFlight < this.#settings.pagesMax;
+  /** The window, if pages may be taken from it now. */
+  get #openWindow(): Window | undefined {
+    const mayTake = this.#end === undefined && this.#inFlight < this.#settings.pagesMax;
+    return mayTake ? this.#delivery?.window : undefined;
   }
 
   /** Takes a page to fetch; the caller tells how it went. */
-  take(now: number): HarvestSlot<Row, Position> | undefined {
-    if (!this.#mayTake) return undefined;
-    const slot = this.#delivery?.window.take(now, this.#windowMax());
+  take(now: number): Slot | undefined {
+    const slot = this.#openWindow?.take(now, this.#windowMax());
     if (slot !== undefined) this.#inFlight += 1;
     return slot;
   }
 
-  succeed(slot: HarvestSlot<Row, Position>, answer: HarvestAnswer<Row, Position>): void {
+  succeed(slot: Slot, answer: Answer): void {
     if (this.#isOver(slot)) return;
     slot.answer = answer;
     this.#delivery?.end(slot);
   }
 
   /** The page was not asked for at all: that is no attempt. */
-  refuse(slot: HarvestSlot<Row, Position>): void {
+  refuse(slot: Slot): void {
     if (this.#isOver(slot)) return;
     if (slot.copies === 0) this.#delivery?.window.giveBack(slot, slot.notBefore);
     else slot.isHedged = false;
@@ -159,7 +150,7 @@ export class HarvestRun<Row, Position extends Json> {
    * all there is, and the page may be as good as any. Their number is bounded for the page that
    * always fails and is the only one left.
    */
-  fail(slot: HarvestSlot<Row, Position>, error: unknown, isProbe: boolean): void {
+  fail(slot: Slot, error: unknown, isProbe: boolean): void {
     const { attemptsMax, backoffMs, backoffMsMax, mode, clock, random } = this.#settings;
     if (this.#isOver(slot)) return;
     if (isProbe && slot.probes < probesPerAttempt * attemptsMax) slot.probes += 1;
@@ -167,18 +158,16 @@ export class HarvestRun<Row, Position extends Json> {
     const where = `${this.source.name} at ${JSON.stringify(slot.page.from)}`;
     const why = error instanceof Error ? error.message : String(error);
     if (isFinal(error)) {
-      this.end(
-        'failed',
-        new SpillwayError('HARVEST_REFUSED', `${where}: ${why}`, { cause: error }),
-      );
+      const refused = new SpillwayError('HARVEST_REFUSED', `${where}: ${why}`, { cause: error });
+      this.end('failed', refused);
     } else if (slot.copies > 0) {
       // The other fetch of this page decides.
       this.#retries += 1;
     } else if (slot.attempts < attemptsMax) {
       this.#retries += 1;
-      const waitMs =
-        random() * Math.min(backoffMsMax, backoffMs * 2 ** Math.max(0, slot.attempts - 1));
-      this.#delivery?.window.giveBack(slot, clock.now() + (retryAfterMsOf(error) ?? 0) + waitMs);
+      const doubled = backoffMs * 2 ** Math.max(0, slot.attempts - 1);
+      const waitMs = (retryAfterMsOf(error) ?? 0) + random() * Math.min(backoffMsMax, doubled);
+      this.#delivery?.window.giveBack(slot, clock.now() + waitMs);
     } else if (slot.gap !== undefined || (mode === 'prefix' && slot.page.to !== undefined)) {
       slot.reason = why;
       this.#delivery?.end(slot);
@@ -189,7 +178,7 @@ export class HarvestRun<Row, Position extends Json> {
   }
 
   /** True when nothing depends on this fetch any more: one that fails after a stop was aborted. */
-  #isOver(slot: HarvestSlot<Row, Position>): boolean {
+  #isOver(slot: Slot): boolean {
     this.#inFlight -= 1;
     slot.copies -= 1;
     return this.#end !== undefined || slot.endedAt !== undefined;
@@ -204,7 +193,7 @@ export class HarvestRun<Row, Position extends Json> {
   }
 
   /** Takes the lease, and commits answers until the source ends; never rejects. */
-  async run(): Promise<HarvestOutcome<Position>> {
+  async run(): Promise<HarvestOutcome<Json>> {
     const { store, leaseMs: ttlMs, clock, random } = this.#settings;
     try {
       const name = `harvest/${this.source.name}`;
@@ -217,18 +206,28 @@ export class HarvestRun<Row, Position extends Json> {
     }
     this.end('done', undefined);
     this.#room.notify();
-    const checkpoint = this.#delivery?.checkpoint;
-    const committed = checkpoint?.commits === 0 ? undefined : checkpoint;
-    return { source: this.source.name, checkpoint: committed, ...(this.#end as End) };
+    const committed = this.#delivery?.checkpoint;
+    const checkpoint = committed?.commits === 0 ? undefined : committed;
+    const { status, error } = this.#end ?? { status: 'done', error: undefined };
+    return { source: this.source.name, status, checkpoint, error };
   }
 
   async #hold(lease: Lease): Promise<void> {
     const lose = () => this.end('failed', lease.signal.reason);
     const { source, signal } = this;
+    const { sink } = this.#settings;
+    const { name, from: position } = source;
     const notify = () => this.#room.notify();
     lease.signal.addEventListener('abort', lose, { once: true });
     try {
-      this.#delivery = await HarvestDelivery.begin(source, this.#settings, lease, signal);
+      const loaded = await ask(this.#settings, (limit) => sink.load(name, limit), signal);
+      if (loaded !== undefined && loaded.fence > lease.fence) {
+        const message = `${name}: its checkpoint is of fence ${loaded.fence}, not ${lease.fence}`;
+        throw new SpillwayError('HARVEST_STALE', message);
+      }
+      const none = { position, isEnd: false, gaps: [], commits: 0, rows: 0, fence: 0 };
+      const checkpoint = loaded ?? { source: name, ...none };
+      this.#delivery = new Delivery(source, this.#settings, lease, checkpoint);
       notify();
       // It may have been stopped since the checkpoint was read.
       if (signal.aborted) this.#delivery.stop();
@@ -241,50 +240,28 @@ export class HarvestRun<Row, Position extends Json> {
 }
 
 /** Commits the pages of one source in order, as long as it holds the lease. */
-export class HarvestDelivery<Row, Position extends Json> {
-  readonly window: HarvestWindow<Row, Position>;
+class Delivery {
+  readonly window: Window;
   /** As it was last committed. */
-  checkpoint: HarvestCheckpoint<Position>;
+  checkpoint: Checkpoint;
   /** Pages committed. */
   pages = 0;
-  readonly #settings: HarvestSettings<Row, Position>;
+  readonly #settings: Settings;
   readonly #lease: Lease;
   /** Notified when there may be something to commit. */
   readonly #news = new Notifier();
   #isStopped = false;
 
-  private constructor(
-    source: HarvestSource<Row, Position>,
-    settings: HarvestSettings<Row, Position>,
-    lease: Lease,
-    checkpoint: HarvestCheckpoint<Position>,
-  ) {
+  constructor(source: Source, settings: Settings, lease: Lease, checkpoint: Checkpoint) {
     this.#settings = settings;
     this.#lease = lease;
     this.checkpoint = checkpoint;
     const next = checkpoint.isEnd ? undefined : checkpoint.position;
-    this.window = new HarvestWindow(source, next, settings.fillsGaps ? checkpoint.gaps : []);
-  }
-
-  /** Goes on where the last commit ended. */
-  static async begin<Row, Position extends Json>(
-    source: HarvestSource<Row, Position>,
-    settings: HarvestSettings<Row, Position>,
-    lease: Lease,
-    signal: AbortSignal,
-  ): Promise<HarvestDelivery<Row, Position>> {
-    const { name, from } = source;
-    const loaded = await ask(settings, (limit) => settings.sink.load(name, limit), signal);
-    if (loaded !== undefined && loaded.fence > lease.fence) {
-      const message = `${name}: its checkpoint is of fence ${loaded.fence}, not ${lease.fence}`;
-      throw new SpillwayError('HARVEST_STALE', message);
-    }
-    const none = { position: from, isEnd: false, gaps: [], commits: 0, rows: 0, fence: 0 };
-    return new HarvestDelivery(source, settings, lease, loaded ?? { source: name, ...none });
+    this.window = new Window(source, next, settings.fillsGaps ? checkpoint.gaps : []);
   }
 
   /** The page has come, or was given up. */
-  end(slot: HarvestSlot<Row, Position>): void {
+  end(slot: Slot): void {
     this.window.end(slot, this.#settings.clock.now());
     this.#news.notify();
   }
@@ -311,7 +288,7 @@ export class HarvestDelivery<Row, Position extends Json> {
   }
 
   /** The pages to commit now; none while a better batch may come. */
-  #due(windowMax: number): readonly HarvestSlot<Row, Position>[] {
+  #due(windowMax: number): readonly Slot[] {
     const { mode, batchPages } = this.#settings;
     const slots = this.window.prefix(batchPages);
     const isWhole = slots.length === batchPages || slots[0]?.gap !== undefined;
@@ -329,7 +306,7 @@ export class HarvestDelivery<Row, Position extends Json> {
     return Math.max(0, endedAt + batchMsMax - clock.now());
   }
 
-  async #commit(slots: readonly HarvestSlot<Row, Position>[]): Promise<void> {
+  async #commit(slots: readonly Slot[]): Promise<void> {
     const { sink, gapsMax } = this.#settings;
     const { name, fence } = this.#lease;
     const before = this.checkpoint;
@@ -354,11 +331,7 @@ export class HarvestDelivery<Row, Position extends Json> {
 }
 
 /** Asks the sink, again and again where that may help. */
-function ask<T, Row, Position extends Json>(
-  settings: HarvestSettings<Row, Position>,
-  task: Task<T>,
-  signal: AbortSignal,
-): Promise<T> {
+function ask<T>(settings: Settings, task: Task<T>, signal: AbortSignal): Promise<T> {
   const { attemptsMax, attemptMsMax, backoffMs, backoffMsMax, clock, random } = settings;
   const isRetryable = (error: unknown) => !isFinal(error);
   const times = { attemptsMax, attemptMsMax, backoffMs, backoffMsMax };

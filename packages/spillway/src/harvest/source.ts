@@ -8,7 +8,7 @@ import type { Store, StoreChange } from '../store/store.ts';
 /** The page that one fetch asks for. */
 export interface HarvestPage<Position> {
   readonly from: Position;
-  /** Where the next page begins; undefined when only the answer tells. */
+  /** Start of the next page; undefined when only the answer tells. */
   readonly to: Position | undefined;
 }
 
@@ -16,7 +16,7 @@ export interface HarvestPage<Position> {
 export interface HarvestAnswer<Row, Position> {
   /** In the order of the source, each once. */
   readonly rows: readonly Row[];
-  /** Where the next page begins, for a page that could not say; undefined if none ever comes. */
+  /** Start of the next page, for a page that could not say; undefined if none ever comes. */
   readonly next?: Position | undefined;
   /** No page follows for now: a later harvest goes on at `next`. @default false */
   readonly isEnd?: boolean | undefined;
@@ -28,7 +28,7 @@ export interface HarvestAnswer<Row, Position> {
 export interface HarvestSource<Row, Position extends Json = number> {
   /** Names its lease and its checkpoint; once in a harvest. */
   readonly name: string;
-  /** Where it begins when nothing has been committed yet. */
+  /** Start of the range, when nothing has been committed yet. */
   readonly from: Position;
   /** The page that begins there; undefined at the end. */
   pageAt(position: Position): HarvestPage<Position> | undefined;
@@ -118,7 +118,7 @@ export interface CursorSourceOptions<Row, Position extends Json> {
   readonly name: string;
   /** The cursor of the first page. */
   readonly from: Position;
-  /** Gets the page that begins at the cursor, and where the next one begins. */
+  /** Gets the page that begins at the cursor, and the cursor of the next one. */
   readonly fetch: (
     cursor: Position,
     signal: AbortSignal,
@@ -149,7 +149,7 @@ export function cursorSource<Row, Position extends Json>(
 export interface HarvestGap<Position> {
   readonly from: Position;
   readonly to: Position;
-  /** Why it is missing. */
+  /** The reason why it is missing. */
   readonly reason: string;
 }
 
@@ -174,7 +174,7 @@ export interface HarvestCheckpoint<Position> {
 export interface HarvestBatch<Row, Position> {
   readonly source: string;
   readonly from: Position;
-  /** Where the page after it begins. */
+  /** Start of the page after it. */
   readonly to: Position;
   /** It fills a gap and moves no position. */
   readonly isGap: boolean;

@@ -10,30 +10,34 @@ import type {
   HarvestSource,
 } from './source.ts';
 
+// Rows and positions are of a type that only the source and the sink know: here they are passed on.
+export type Source = HarvestSource<unknown, Json>;
+export type Answer = HarvestAnswer<unknown, Json>;
+export type Checkpoint = HarvestCheckpoint<Json>;
+type Gap = HarvestGap<Json>;
+
 /** One page that is asked for and not committed. */
-export interface HarvestSlot<Row, Position> {
-  readonly page: HarvestPage<Position>;
+export interface Slot {
+  readonly page: HarvestPage<Json>;
   /** The gap it fills, if it fills one. */
-  readonly gap: HarvestGap<Position> | undefined;
+  readonly gap: Gap | undefined;
   /** Its place in the order of delivery. */
   readonly order: number;
   /** Attempts that have failed. */
   attempts: number;
   /** Probes of an open breaker that have failed; they are no attempts. */
   probes: number;
-  /** When it may be fetched again. */
+  /** Time before which it is not fetched again. */
   notBefore: number;
-  /** When it was last taken to be fetched. */
   takenAt: number;
   /** Fetches of it in flight. */
   copies: number;
   /** True if it was fetched beside a fetch that took long. */
   isHedged: boolean;
-  /** When its answer came, or it was given up; undefined before. */
+  /** Time at which its answer came, or it was given up; undefined before. */
   endedAt: number | undefined;
-  /** Undefined for one that was given up. */
-  answer: HarvestAnswer<Row, Position> | undefined;
-  /** Why it was given up. */
+  /** Undefined for one that was given up, for this reason. */
+  answer: Answer | undefined;
   reason: string;
 }
 
@@ -43,45 +47,40 @@ const lateness = 2;
 const weight = 1 / 16;
 
 /** The pages of a source that are asked for and not committed, in order of delivery. */
-export class HarvestWindow<Row, Position extends Json> {
-  readonly #source: HarvestSource<Row, Position>;
-  readonly #slots: HarvestSlot<Row, Position>[] = [];
+export class Window {
+  readonly #source: Source;
+  readonly #slots: Slot[] = [];
   /** The pages that wait to be fetched again. */
-  readonly #returned = new Set<HarvestSlot<Row, Position>>();
-  readonly #gaps: HarvestGap<Position>[];
-  /** Where the next page begins; undefined until an answer tells, and at the end. */
-  #next: Position | undefined;
+  readonly #returned = new Set<Slot>();
+  readonly #gaps: Gap[];
+  /** Start of the next page; undefined until an answer tells, and at the end. */
+  #next: Json | undefined;
   #order = 0;
   /** Mean duration of a fetch; undefined before the first. */
   #meanMs: number | undefined;
 
-  constructor(
-    source: HarvestSource<Row, Position>,
-    next: Position | undefined,
-    gaps: readonly HarvestGap<Position>[],
-  ) {
+  constructor(source: Source, next: Json | undefined, gaps: readonly Gap[]) {
     this.#source = source;
     this.#next = next;
     this.#gaps = [...gaps];
   }
 
-  /** Pages asked for and not committed. */
   get size(): number {
     return this.#slots.length;
   }
 
   /** True when there is nothing left to ask for or to commit. */
   get isEmpty(): boolean {
-    return this.#slots.length === 0 && !this.#hasMore;
+    return this.endsWith(0);
   }
 
-  /** When there may be a page to fetch: now, later, or only after something else has happened. */
+  /** Time from which there may be a page to fetch; Infinity until something else has happened. */
   readyAt(sizeMax: number): number {
     if (this.#slots.length < sizeMax && this.#hasMore) return -Infinity;
     return Math.min(Infinity, ...[...this.#returned].map((slot) => slot.notBefore));
   }
 
-  /** When a full window may have a page that is late, for which all others wait. */
+  /** Time from which a page is late for which all others wait, in a full window. */
   hedgeAt(sizeMax: number): number {
     const late = this.#slots.length < sizeMax ? undefined : this.#hedgeable();
     if (late === undefined || this.#meanMs === undefined) return Infinity;
@@ -92,7 +91,7 @@ export class HarvestWindow<Row, Position extends Json> {
    * A page to fetch: the first in order that came back, or a new one; or, when the window has no
    * room, one that is late once more: the token would else be used by nobody.
    */
-  take(now: number, sizeMax: number): HarvestSlot<Row, Position> | undefined {
+  take(now: number, sizeMax: number): Slot | undefined {
     const slot = this.#takeReturned(now) ?? this.#plan(sizeMax) ?? this.#takeLate(now, sizeMax);
     if (slot === undefined) return undefined;
     slot.takenAt = now;
@@ -100,8 +99,8 @@ export class HarvestWindow<Row, Position extends Json> {
     return slot;
   }
 
-  #takeReturned(now: number): HarvestSlot<Row, Position> | undefined {
-    let first: HarvestSlot<Row, Position> | undefined;
+  #takeReturned(now: number): Slot | undefined {
+    let first: Slot | undefined;
     for (const slot of this.#returned) {
       if (slot.notBefore <= now && slot.order < (first?.order ?? Infinity)) first = slot;
     }
@@ -109,25 +108,25 @@ export class HarvestWindow<Row, Position extends Json> {
     return first;
   }
 
-  #takeLate(now: number, sizeMax: number): HarvestSlot<Row, Position> | undefined {
+  #takeLate(now: number, sizeMax: number): Slot | undefined {
     if (this.hedgeAt(sizeMax) > now) return undefined;
     const late = this.#hedgeable();
     if (late !== undefined) late.isHedged = true;
     return late;
   }
 
-  #hedgeable(): HarvestSlot<Row, Position> | undefined {
+  #hedgeable(): Slot | undefined {
     return this.#slots.find(({ copies, isHedged }) => copies > 0 && !isHedged);
   }
 
   /** Notes that the page is to be fetched again, not before that time. */
-  giveBack(slot: HarvestSlot<Row, Position>, notBefore: number): void {
+  giveBack(slot: Slot, notBefore: number): void {
     slot.notBefore = notBefore;
     this.#returned.add(slot);
   }
 
   /** Notes that the answer has come, or that the page was given up. */
-  end(slot: HarvestSlot<Row, Position>, at: number): void {
+  end(slot: Slot, at: number): void {
     const ms = at - slot.takenAt;
     this.#meanMs = this.#meanMs === undefined ? ms : this.#meanMs + (ms - this.#meanMs) * weight;
     slot.endedAt = at;
@@ -135,7 +134,7 @@ export class HarvestWindow<Row, Position extends Json> {
   }
 
   /** The complete pages at the start, at most `max`; one that fills a gap is alone. */
-  prefix(max: number): readonly HarvestSlot<Row, Position>[] {
+  prefix(max: number): readonly Slot[] {
     const [first] = this.#slots;
     const countMax = first?.gap === undefined ? max : 1;
     const slots = this.#slots.slice(0, countMax);
@@ -158,7 +157,7 @@ export class HarvestWindow<Row, Position extends Json> {
     return this.#next !== undefined && this.#source.pageAt(this.#next) !== undefined;
   }
 
-  #plan(sizeMax: number): HarvestSlot<Row, Position> | undefined {
+  #plan(sizeMax: number): Slot | undefined {
     if (this.#slots.length >= sizeMax) return undefined;
     const gap = this.#gaps.shift();
     const page = gap ?? (this.#next === undefined ? undefined : this.#source.pageAt(this.#next));
@@ -173,11 +172,11 @@ export class HarvestWindow<Row, Position extends Json> {
 }
 
 /** Makes the checkpoint that is true once these pages are committed. */
-export function nextCheckpoint<Row, Position>(
-  before: HarvestCheckpoint<Position>,
-  slots: readonly HarvestSlot<Row, Position>[],
+export function nextCheckpoint(
+  before: Checkpoint,
+  slots: readonly Slot[],
   fence: number,
-): HarvestCheckpoint<Position> {
+): Checkpoint {
   const filled = new Set(slots.map((slot) => slot.gap));
   const gaps = before.gaps.filter((gap) => !filled.has(gap)).concat(slots.flatMap(gapsOf));
   let { position, isEnd, rows } = before;
@@ -190,31 +189,28 @@ export function nextCheckpoint<Row, Position>(
   return { ...before, position, isEnd, gaps, commits: before.commits + 1, rows, fence };
 }
 
-/** Tells whether the checkpoint has changed: a source at its end may be asked again and again. */
-export function hasMoved<Position>(
-  before: HarvestCheckpoint<Position>,
-  next: HarvestCheckpoint<Position>,
-): boolean {
+/** True if the checkpoint has changed: a source at its end may be asked again and again. */
+export function hasMoved(before: Checkpoint, next: Checkpoint): boolean {
   const { commits, fence } = before;
   return !isDeepStrictEqual(before, { ...next, commits, fence });
 }
 
 /** Lists the gaps that a page leaves. */
-function gapsOf<Row, Position>(slot: HarvestSlot<Row, Position>): HarvestGap<Position>[] {
+function gapsOf(slot: Slot): Gap[] {
   const { page, answer, reason } = slot;
   if (answer !== undefined) {
     return (answer.missing ?? []).map((part) => ({ ...part, reason: 'not there' }));
   }
   // Only a page whose end is known can be passed over.
-  return [{ from: page.from, to: page.to as Position, reason }];
+  return [{ from: page.from, to: page.to as Json, reason }];
 }
 
 /** Makes the batch that the sink gets for these pages. */
-export function harvestBatch<Row, Position>(
-  before: HarvestCheckpoint<Position>,
-  slots: readonly HarvestSlot<Row, Position>[],
-  to: Position,
-): HarvestBatch<Row, Position> {
+export function harvestBatch(
+  before: Checkpoint,
+  slots: readonly Slot[],
+  to: Json,
+): HarvestBatch<unknown, Json> {
   const gap = slots[0]?.gap;
   const pages = slots.flatMap(({ page, answer }) =>
     answer === undefined || answer.rows.length === 0
