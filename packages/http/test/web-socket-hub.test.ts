@@ -209,7 +209,7 @@ describe('WebSocketHub', () => {
       [{ socketsMax: 0 }, /socketsMax: must be an integer from 1, got 0/],
       [{ messagesPerSecond: 0 }, /messagesPerSecond: must be a number above 0/],
       [{ slow: 'wait' as 'drop' }, /slow: must be 'close' or 'drop'/],
-      [{ origins: ['a.example'] }, /origins: must be origins such as/],
+      [{ origins: ['a.example'] }, /origins: must be origins, as/],
       [{ name: '' }, /name: must be 1 to 100 characters/],
     ];
     for (const [options, message] of wrong) {

@@ -15,7 +15,6 @@ import {
   callback,
   checkInteger,
   flag,
-  instance,
   integer,
   maybe,
   number,
@@ -25,6 +24,7 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
+import { matching } from '../base/rules.ts';
 import { routeOf, type UserOf } from '../rate/key.ts';
 import type { RequestPermit } from '../request/request-permit.ts';
 import { isStream } from '../request/unread-body.ts';
@@ -110,8 +110,6 @@ const dayMs = 86_400_000;
 const notKept =
   /^(connection|content-length|date|keep-alive|ratelimit-.*|set-cookie|transfer-.*|x-request-id)$/;
 
-const isName = (value: unknown) => typeof value === 'string' && /^[\x20-\x7e]{1,64}$/.test(value);
-
 const rules = {
   required: or(flag, false),
   mode: or(oneOf<'answer' | 'refuse'>('answer', 'refuse'), 'answer'),
@@ -121,7 +119,7 @@ const rules = {
   whenLost: or(oneOf<'again' | 'refuse'>('again', 'refuse'), 'again'),
   answerBytesMax: or(integer(0, 2 ** 24), 65_536),
   store: maybe(anything),
-  name: or(instance(isName, '1 to 64 characters of ASCII'), 'http' as string),
+  name: or(matching(/^[\x20-\x7e]{1,64}$/, '1 to 64 characters of ASCII'), 'http' as string),
   deadlineMs: maybe(anything),
   clock: maybe(anything),
   random: maybe(anything),

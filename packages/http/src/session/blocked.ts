@@ -1,16 +1,8 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type Clock, deadline, systemClock } from 'spillway';
-import {
-  anything,
-  callback,
-  instance,
-  maybe,
-  number,
-  or,
-  settle,
-  untilAborted,
-} from 'spillway/internal';
+import { anything, callback, maybe, number, or, settle, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { matching } from '../base/rules.ts';
 import { type Guard, guardPlugin } from '../request/guard.ts';
 
 export interface BlockedUsersOptions {
@@ -28,9 +20,7 @@ export interface BlockedUsersOptions {
 
 const rules = {
   isBlocked: callback,
-  redirectTo: maybe(
-    instance((value) => /^\/(?![/\\])/.test(String(value)), 'a path that begins with one /'),
-  ),
+  redirectTo: maybe(matching(/^\/(?![/\\])/, 'a path that begins with one /')),
   deadlineMs: or(number(1, 3_600_000), 5_000),
   clock: or(anything, systemClock),
 };

@@ -2,18 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, wallClock } from 'spillway';
-import {
-  anything,
-  callback,
-  flag,
-  instance,
-  maybe,
-  number,
-  or,
-  settle,
-  word,
-} from 'spillway/internal';
+import { anything, callback, flag, maybe, number, or, settle, word } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { matching, origins } from '../base/rules.ts';
 import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
 
 declare module 'fastify' {
@@ -54,29 +45,14 @@ const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 const skewMs = 60_000;
 const ageMsMax = 7 * 86_400_000;
 
-const isOrigin = (value: unknown): boolean =>
-  typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value;
-
 const rules = {
   keys: anything,
   ageMs: or(number(1_000, ageMsMax), 7_200_000),
   name: or(word, 'csrf' as string),
-  header: or(
-    instance(
-      (value) => /^[a-z0-9-]+$/.test(String(value)),
-      'a name of small letters, digits and -',
-    ),
-    'x-csrf-token' as string,
-  ),
+  header: or(matching(/^[a-z0-9-]+$/, 'small letters, digits and -'), 'x-csrf-token' as string),
   field: or(word, '_csrf' as string),
   session: or(callback, sessionId),
-  origins: or(
-    instance(
-      (value) => Array.isArray(value) && value.every(isOrigin),
-      'origins, as https://example.org',
-    ),
-    [] as readonly string[],
-  ),
+  origins: or(origins, [] as readonly string[]),
   secure: maybe(flag),
   clock: or(anything, wallClock),
 };
@@ -161,5 +137,5 @@ function isFromHere({ headers, host }: FastifyRequest, origins: readonly string[
   if (origin !== undefined && origins.includes(origin)) return true;
   if (site !== undefined) return site === 'same-origin' || site === 'none';
   if (origin === undefined) return true;
-  return URL.canParse(origin) && new URL(origin).host === host;
+  return URL.parse(origin)?.host === host;
 }

@@ -15,21 +15,10 @@ const { Sender } = ws as unknown as {
   };
 };
 
-const opcodes = { text: 1, binary: 2, pong: 10 } as const;
-
 /** A message as one frame. A server's frames are not masked, so many sockets can share it. */
 export function socketFrame(message: SocketMessage): Buffer {
-  const opcode = typeof message === 'string' ? opcodes.text : opcodes.binary;
-  return frameOf(Buffer.from(message as string), opcode);
-}
-
-/** The answer to a ping. */
-export function pongFrame(data: Buffer): Buffer {
-  return frameOf(data, opcodes.pong);
-}
-
-function frameOf(data: Buffer, opcode: number): Buffer {
-  return Buffer.concat(Sender.frame(data, { fin: true, opcode }));
+  const opcode = typeof message === 'string' ? 1 : 2;
+  return Buffer.concat(Sender.frame(Buffer.from(message as string), { fin: true, opcode }));
 }
 
 /** Outcome of a broadcast on this instance. */

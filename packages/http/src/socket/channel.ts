@@ -12,7 +12,7 @@ export interface ChannelListener {
  */
 export interface Channel {
   /** Resolves when the message is on its way to everybody; rejects when it may not be. */
-  publish(topic: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
+  publish(topic: string, bytes: Uint8Array): Promise<void>;
   /** Resolves once every later message is delivered or reported lost, until it is disposed. */
-  subscribe(topic: string, listener: ChannelListener, signal?: AbortSignal): Promise<Disposable>;
+  subscribe(topic: string, listener: ChannelListener): Promise<Disposable>;
 }

@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import websocket, { type WebSocket } from '@fastify/websocket';
 import type {
@@ -203,12 +202,12 @@ export class WebSocketHub implements AsyncDisposable {
     // The listener of the plugin would keep request and reply for as long as the socket lives.
     ws.removeAllListeners('error');
     const socket = new HubSocket<Data>(this.#context, handlers, ws, request);
-    releasePermit(request);
     this.#sockets.add(socket as HubSocket);
     this.#timer ??= this.#limits.clock.after(this.#limits.idleMs, this.#checkAlive);
     if (this.#closing === undefined) socket.open(request);
     else socket.closeFor('shutdown', 1001);
-    detachAnswer(request.raw.socket);
+    // The connection would keep request and answer for as long as the socket lives.
+    (request.raw.socket as AnsweringSocket)._httpMessage?.detachSocket(request.raw.socket);
   }
 
   #remove(socket: HubSocket, end: SocketEnd): void {
@@ -272,15 +271,4 @@ function refuseOtherUpgrades(server: Server): void {
     // connection is of no more use.
     socket._httpMessage?.once('finish', () => socket.end(() => socket.destroy()));
   });
-}
-
-/** Frees request and answer: the connection would keep them for as long as the socket lives. */
-function detachAnswer(socket: Socket): void {
-  (socket as AnsweringSocket)._httpMessage?.detachSocket(socket);
-}
-
-/** Gives the lane's permit back: it is for the handshake, and a socket may stay open for days. */
-function releasePermit(request: FastifyRequest): void {
-  const { permit } = request as { readonly permit?: Disposable | undefined };
-  permit?.[Symbol.dispose]?.();
 }

@@ -4,7 +4,6 @@ import {
   anything,
   callback,
   type Filled,
-  instance,
   integer,
   maybe,
   oneOf,
@@ -14,6 +13,7 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
+import { matching, origins } from '../base/rules.ts';
 import type { Channel } from './channel.ts';
 
 /** The fate of a message that a socket's buffer has no room for. */
@@ -76,26 +76,12 @@ export type HubLimits = Filled<Omit<WebSocketHubOptions, Optional>> &
 
 type Optional = 'origins' | 'channel' | 'onLost';
 
-const isOrigin = (value: unknown): boolean =>
-  typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value;
-
 const rules = {
-  name: or(
-    instance(
-      (value) => typeof value === 'string' && /^.{1,100}$/s.test(value),
-      '1 to 100 characters',
-    ),
-    'sockets' as string,
-  ),
+  name: or(matching(/^.{1,100}$/s, '1 to 100 characters'), 'sockets' as string),
   socketsMax: or(integer(1), 9_000),
   socketsPerAddressMax: or(integer(1), 100),
   roomsPerSocketMax: or(integer(1), 100),
-  origins: maybe(
-    instance(
-      (value) => Array.isArray(value) && value.every(isOrigin),
-      'origins such as https://a.example',
-    ),
-  ),
+  origins: maybe(origins),
   messageBytesMax: or(integer(1), 262_144),
   messagesPerSecond: or(positive(100_000), 20),
   messageBurst: or(integer(1), 40),
@@ -121,7 +107,6 @@ const retryAfterMs = 5_000;
 /** Admits upgrades by origin, by address and in all, and counts the sockets that are open. */
 export class ConnectionLimit {
   readonly #limits: HubLimits;
-  readonly #origins: ReadonlySet<string> | undefined;
   /** Open sockets of each address; never more entries than sockets. */
   readonly #perAddress = new Map<string, number>();
   #open = 0;
@@ -130,7 +115,6 @@ export class ConnectionLimit {
 
   constructor(limits: HubLimits) {
     this.#limits = limits;
-    this.#origins = limits.origins === undefined ? undefined : new Set(limits.origins);
   }
 
   close(): void {
@@ -171,7 +155,8 @@ export class ConnectionLimit {
 
   /** Only browsers send an origin, and only their users need protection from other sites. */
   #isAllowed(origin: string, request: FastifyRequest): boolean {
-    if (this.#origins !== undefined) return this.#origins.has(origin);
-    return URL.canParse(origin) && new URL(origin).host === request.host.toLowerCase();
+    const { origins } = this.#limits;
+    if (origins !== undefined) return origins.includes(origin);
+    return URL.parse(origin)?.host === request.host.toLowerCase();
   }
 }

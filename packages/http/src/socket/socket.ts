@@ -3,32 +3,26 @@ import type { WebSocket } from '@fastify/websocket';
 import type { FastifyRequest } from 'fastify';
 import { Bucket } from 'spillway';
 import { untilAborted } from 'spillway/internal';
-import { pongFrame, type SocketMessage, socketFrame } from './broadcast.ts';
+import { type SocketMessage, socketFrame } from './broadcast.ts';
 import type { HubLimits } from './limits.ts';
 
-/** Reason for which a socket closed. */
+/**
+ * Reason for which a socket closed: its peer (`client`), a handler (`server`) or the end of the
+ * server (`shutdown`) closed it; the connection broke (`lost`); a handler threw (`failed`) or took
+ * too long (`late`); the peer did not answer a ping (`idle`), read too slowly (`slow`), sent too
+ * much (`rate`), too long a message (`size`) or no WebSocket frames (`protocol`).
+ */
 export type SocketEnd =
-  /** The peer closed it. */
   | 'client'
-  /** A handler threw. */
   | 'failed'
-  /** It was silent, and did not answer a ping. */
   | 'idle'
-  /** A handler took too long. */
   | 'late'
-  /** The connection broke. */
   | 'lost'
-  /** The peer sent something that is no WebSocket frame, or a message in too many frames. */
   | 'protocol'
-  /** Too many messages, pings or pongs came. */
   | 'rate'
-  /** A handler closed it. */
   | 'server'
-  /** The server stopped. */
   | 'shutdown'
-  /** Too long a message came. */
   | 'size'
-  /** The peer read too slowly. */
   | 'slow';
 
 /** Handlers of a route; one that throws or rejects closes its socket with 1011. */
@@ -86,7 +80,7 @@ export class HubSocket<Data = unknown> {
     this.#raw = request.raw.socket;
     ws.on('message', this.#receive);
     ws.on('ping', this.#answerPing);
-    ws.on('pong', this.#receivePong);
+    ws.on('pong', () => this.#admit());
     ws.on('error', this.#noteError);
     ws.on('close', this.#finish);
   }
@@ -114,9 +108,11 @@ export class HubSocket<Data = unknown> {
 
   /** Sends a frame that {@link socketFrame} made, which may be sent to many sockets. */
   sendFrame(frame: Buffer): boolean {
-    const isSent = this.#write(frame);
-    if (isSent) this.#context.counts.messagesOut += 1;
-    return isSent;
+    if (!this.#hasRoom(frame.length)) return false;
+    this.#context.counts.messagesOut += 1;
+    // Past ws, which would frame each message anew and write it in two pieces.
+    this.#raw.write(frame);
+    return true;
   }
 
   /** Resolves when the peer has taken all that was sent so far, or the socket has closed. */
@@ -173,19 +169,15 @@ export class HubSocket<Data = unknown> {
     }
   }
 
-  /** Writes past ws, which would frame each message anew and write it in two pieces. */
-  #write(frame: Buffer): boolean {
+  #hasRoom(bytes: number): boolean {
     if (!this.isOpen) return false;
     const { limits, counts } = this.#context;
     const buffered = this.#raw.writableLength;
-    if (buffered > 0 && buffered + frame.length > limits.bufferedBytesMax) {
-      counts.dropped += 1;
-      // A close frame would wait behind all that is buffered, so the connection is ended.
-      if (limits.slow === 'close') this.terminate('slow');
-      return false;
-    }
-    this.#raw.write(frame);
-    return true;
+    if (buffered === 0 || buffered + bytes <= limits.bufferedBytesMax) return true;
+    counts.dropped += 1;
+    // A close frame would wait behind all that is buffered, so the connection is ended.
+    if (limits.slow === 'close') this.terminate('slow');
+    return false;
   }
 
   /** Counts something that came against the rate; false when the socket is closed or closing. */
@@ -216,13 +208,9 @@ export class HubSocket<Data = unknown> {
     else this.#pending.push(message);
   };
 
-  /** Answers by itself, since ws would buffer its answers without bound. */
+  /** Within bounds, since ws by itself would buffer its answers without one. */
   readonly #answerPing = (data: Buffer): void => {
-    if (this.#admit()) this.#write(pongFrame(data));
-  };
-
-  readonly #receivePong = (): void => {
-    this.#admit();
+    if (this.#admit() && this.#hasRoom(data.length)) this.#ws.pong(data);
   };
 
   #handle(message: string | Buffer): void {

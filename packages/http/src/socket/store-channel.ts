@@ -1,23 +1,19 @@
 import {
+  Batch,
+  type BatchGroup,
   type Clock,
   deadline,
   type Random,
   type Store,
+  type StoreChange,
+  type StoredRecord,
   type StoreWatch,
   systemClock,
   systemRandom,
 } from 'spillway';
-import { check, checkInteger, untilAborted } from 'spillway/internal';
+import { anything, check, integer, or, pause, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { Channel, ChannelListener } from './channel.ts';
-import {
-  appending,
-  headCount,
-  headName,
-  messageIn,
-  ringSize,
-  slotNames,
-} from './store-channel-ring.ts';
 
 export interface StoreChannelOptions {
   /** Store that all instances share; it stays open when the channel closes. */
@@ -28,7 +24,7 @@ export interface StoreChannelOptions {
   readonly bytesMax?: number | undefined;
   /** Messages that may wait to be published. An integer from 1. @default 1_000 */
   readonly queueMax?: number | undefined;
-  /** Milliseconds the store has for a call. An integer from 1. @default 5_000 */
+  /** Milliseconds that publishing or looking for news may take, from 1. @default 5_000 */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
@@ -39,7 +35,7 @@ export interface StoreChannelStats {
   readonly received: number;
   /** Messages that had been overwritten or had expired when this instance came to read them. */
   readonly lost: number;
-  /** Calls of the store that failed, and listeners that threw. */
+  /** Looks for news that failed, and listeners that threw. */
   readonly failures: number;
   /** Messages that wait to be published. */
   readonly pending: number;
@@ -53,14 +49,34 @@ interface Subscription {
   readonly listeners: Set<ChannelListener>;
 }
 
-interface Pending extends PromiseWithResolvers<void> {
+interface Message {
+  readonly topic: string;
   readonly bytes: Uint8Array;
 }
 
-/** Topics at most. */
+/** Number of messages that a topic has had, and the version of the record that counts them. */
+interface Head {
+  readonly count: number;
+  readonly version: number;
+}
+
+const rules = {
+  store: anything,
+  pollMs: or(integer(1), 50),
+  bytesMax: or(integer(1), 1_048_576),
+  queueMax: or(integer(1), 1_000),
+  deadlineMs: or(integer(1), 5_000),
+  clock: or(anything, systemClock),
+  random: or(anything, systemRandom),
+};
+
+/** Messages of a topic that are kept: a reader further behind has lost the oldest. */
+const ringSize = 1_024;
+/** Lifetime of a message, in milliseconds. */
+const keepMs = 60_000;
 const topicsMax = 1_000;
 /** Messages in one commit at most. */
-const batchMax = 64;
+const groupMax = 64;
 /** The longest pause before a commit that came too late is tried again, in milliseconds. */
 const pauseMsMax = 10;
 /** Factor on `pollMs` for a store with `watch`, which is polled in case a call was missed. */
@@ -72,79 +88,55 @@ const watchedPolls = 20;
  * subscriber reads later than that, or than a minute, is lost and reported as lost.
  */
 export class StoreChannel implements Channel, AsyncDisposable {
-  readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #pollMs: number;
-  readonly #bytesMax: number;
-  readonly #queueMax: number;
-  readonly #deadlineMs: number;
+  readonly #options;
   readonly #topics = new Map<string, Subscription>();
-  /** Messages that wait to be published, by topic; no empty ones. */
-  readonly #queues = new Map<string, Pending[]>();
-  readonly #stats = { published: 0, received: 0, lost: 0, failures: 0, pending: 0 };
+  readonly #batch: Batch<Message, void>;
+  /** Heads of the topics that were published to last. */
+  #heads: ReadonlyMap<string, Head> = new Map();
+  readonly #stats = { published: 0, received: 0, lost: 0, failures: 0 };
   readonly #closing = new AbortController();
-  readonly #working = new Set<Promise<void>>();
   #timer: Disposable | undefined;
-  #polling = false;
+  #polling: Promise<void> | undefined;
   /** True if a message came since the poll that is under way began. */
   #isBehind = false;
 
   constructor(options: StoreChannelOptions) {
-    const { store, pollMs = 50, bytesMax = 1_048_576, queueMax = 1_000 } = options;
-    checkInteger('pollMs', pollMs, 1);
-    checkInteger('bytesMax', bytesMax, 1);
-    checkInteger('queueMax', queueMax, 1);
-    this.#deadlineMs = options.deadlineMs ?? 5_000;
-    checkInteger('deadlineMs', this.#deadlineMs, 1);
-    this.#store = store;
-    this.#pollMs = pollMs;
-    this.#bytesMax = bytesMax;
-    this.#queueMax = queueMax;
-    this.#clock = options.clock ?? systemClock;
-    this.#random = options.random ?? systemRandom;
+    this.#options = settle<StoreChannelOptions, typeof rules>('StoreChannel', options, rules);
+    const { queueMax, deadlineMs, clock } = this.#options;
+    this.#batch = new Batch({
+      call: (group) => this.#append(group),
+      full: (waiting) => httpError('CHANNEL_FULL', `${waiting} messages wait to be published`),
+      groupMax,
+      queueMax,
+      deadlineMs,
+      clock,
+    });
   }
 
   get stats(): StoreChannelStats {
-    return { ...this.#stats };
+    const { waiting, running } = this.#batch.stats;
+    return { ...this.#stats, pending: waiting + running };
   }
 
-  /** An abort may come too late to keep the message back. */
-  async publish(topic: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted();
+  async publish(topic: string, bytes: Uint8Array): Promise<void> {
     this.#closing.signal.throwIfAborted();
-    const isShort = bytes.byteLength <= this.#bytesMax;
-    check(isShort, 'bytes', `at most ${this.#bytesMax} bytes`, bytes.byteLength);
-    const isKnown = this.#queues.has(topic) || this.#queues.size < topicsMax;
-    if (this.#stats.pending >= this.#queueMax || !isKnown) {
-      throw httpError('CHANNEL_FULL', `${this.#stats.pending} messages wait to be published`);
-    }
-    const pending = { bytes, ...Promise.withResolvers<void>() };
-    this.#stats.pending += 1;
-    const queue = this.#queues.get(topic);
-    if (queue === undefined) {
-      this.#queues.set(topic, [pending]);
-      this.#work(this.#publishAll(topic));
-    } else {
-      queue.push(pending);
-    }
-    await untilAborted(pending.promise, signal);
+    const { bytesMax } = this.#options;
+    check(bytes.byteLength <= bytesMax, 'bytes', `at most ${bytesMax} bytes`, bytes.byteLength);
+    await this.#batch.add({ topic, bytes });
+    this.#stats.published += 1;
   }
 
-  async subscribe(
-    topic: string,
-    listener: ChannelListener,
-    signal?: AbortSignal,
-  ): Promise<Disposable> {
+  async subscribe(topic: string, listener: ChannelListener): Promise<Disposable> {
     check(this.#topics.size < topicsMax, 'topic', `one of at most ${topicsMax}`, topic);
-    using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    const { records } = await this.#store.read([headName(topic)], { signal: limit.signal });
-    this.#closing.signal.throwIfAborted();
-    const known = this.#topics.get(topic);
-    const watch =
-      known === undefined ? this.#store.watch?.([headName(topic)], this.#hear) : undefined;
-    const next = headCount(records[0]);
-    const subscription = known ?? { next, watch, listeners: new Set<ChannelListener>() };
+    const { store, clock, deadlineMs } = this.#options;
+    using limit = deadline(clock, deadlineMs, this.#closing.signal);
+    const { records } = await store.read([headName(topic)], limit);
+    limit.signal.throwIfAborted();
+    const subscription = this.#topics.get(topic) ?? {
+      next: headOf(records[0]).count,
+      watch: store.watch?.([headName(topic)], this.#hear),
+      listeners: new Set<ChannelListener>(),
+    };
     // One object for each call: a listener may be given twice.
     const own: ChannelListener = {
       message: (bytes) => listener.message(bytes),
@@ -166,77 +158,58 @@ export class StoreChannel implements Channel, AsyncDisposable {
 
   /** Ends publishing and polling; resolves when no call is under way. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(new Error('the channel is closed'));
+    const reason = new Error('the channel is closed');
+    this.#closing.abort(reason);
+    this.#batch.refuseAll(reason);
     for (const { watch } of this.#topics.values()) watch?.[Symbol.dispose]();
     this.#topics.clear();
     this.#arm();
-    await Promise.all(this.#working);
+    await Promise.all([this.#polling, this.#batch.idle()]);
   }
 
-  #work(work: Promise<void>): void {
-    this.#working.add(work);
-    void work.finally(() => this.#working.delete(work));
-  }
-
-  async #publishAll(topic: string): Promise<void> {
-    const queue = this.#queues.get(topic) as Pending[];
-    let head: { count: number; version: number } | undefined;
-    while (queue.length > 0) {
-      const batch = queue.slice(0, batchMax);
-      try {
-        using limit = deadline(this.#clock, this.#deadlineMs, this.#closing.signal);
-        head = await this.#append(topic, batch, head, limit.signal);
-        this.#stats.published += batch.length;
-        for (const { resolve } of batch) resolve();
-      } catch (error) {
-        head = undefined;
-        this.#stats.failures += 1;
-        for (const { reject } of batch) reject(error);
-      }
-      queue.splice(0, batch.length);
-      this.#stats.pending -= batch.length;
-    }
-    this.#queues.delete(topic);
-  }
-
-  /** Retries until its commit is first; gives the new head, with which the next try begins. */
-  async #append(
-    topic: string,
-    batch: readonly Pending[],
-    known: { count: number; version: number } | undefined,
-    signal: AbortSignal,
-  ): Promise<{ count: number; version: number }> {
-    const messages = batch.map(({ bytes }) => bytes);
-    let head = known;
+  /** Appends messages of any topics in one commit, again until no other process came first. */
+  async #append(group: BatchGroup<Message, void>): Promise<void> {
+    const entries = group.take();
+    const { signal } = group;
+    const { store, clock, random } = this.#options;
+    const byTopic = Map.groupBy(entries, ({ item }) => item.topic);
+    let known = this.#heads;
+    this.#heads = new Map();
     for (;;) {
-      if (head === undefined) {
-        const [record] = (await this.#store.read([headName(topic)], { signal })).records;
-        head = { count: headCount(record), version: record?.version ?? 0 };
-      }
-      const done = await this.#store.commit(appending(topic, messages, head), { signal });
+      const unknown = [...byTopic.keys()].filter((topic) => !known.has(topic));
+      const { records } = await store.read(unknown.map(headName), { signal });
+      const read = unknown.map((topic, at) => [topic, headOf(records[at])] as const);
+      const heads = new Map([...known, ...read]);
+      const changes = [...byTopic].flatMap(([topic, own]) => {
+        const messages = own.map(({ item }) => item.bytes);
+        return appending(topic, messages, heads.get(topic) as Head);
+      });
+      const done = await store.commit(changes, { signal });
       if (done !== undefined) {
-        return { count: head.count + messages.length, version: done.version };
+        const { version } = done;
+        const next = ([topic, { length }]: [string, readonly unknown[]]) =>
+          [topic, { count: (heads.get(topic) as Head).count + length, version }] as const;
+        this.#heads = new Map([...byTopic].map(next));
+        for (const entry of entries) entry.grant();
+        return;
       }
-      head = undefined;
-      await this.#pause();
-      signal.throwIfAborted();
+      // The heads that were remembered may be old: they are read before anybody waits.
+      if (known.size === 0) await pause(clock, random() * pauseMsMax, signal);
+      known = new Map();
     }
-  }
-
-  #pause(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#clock.after(this.#random() * pauseMsMax, resolve);
-    return promise;
   }
 
   /** One timer for all topics, and none while there are none. */
   #arm(): void {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
-    if (this.#topics.size === 0 || this.#polling) return;
+    if (this.#topics.size === 0 || this.#polling !== undefined) return;
+    const { clock, pollMs } = this.#options;
     const isTold = this.#topics.values().every(({ watch }) => watch?.isLive === true);
-    const ms = isTold ? watchedPolls * this.#pollMs : this.#pollMs;
-    this.#timer = this.#clock.after(this.#isBehind ? 0 : ms, () => this.#work(this.#poll()));
+    const ms = isTold ? watchedPolls * pollMs : pollMs;
+    this.#timer = clock.after(this.#isBehind ? 0 : ms, () => {
+      this.#polling = this.#poll();
+    });
   }
 
   readonly #hear = (): void => {
@@ -245,21 +218,22 @@ export class StoreChannel implements Channel, AsyncDisposable {
   };
 
   async #poll(): Promise<void> {
-    this.#polling = true;
+    const { store, clock, deadlineMs } = this.#options;
     this.#isBehind = false;
     try {
-      using limit = deadline(this.#clock, this.#deadlineMs, this.#closing.signal);
+      using limit = deadline(clock, deadlineMs, this.#closing.signal);
       const topics = [...this.#topics];
       const heads = topics.map(([topic]) => headName(topic));
-      const { records } = await this.#store.read(heads, { signal: limit.signal });
+      const { records } = await store.read(heads, limit);
       for (const [at, [topic, subscription]] of topics.entries()) {
-        await this.#catchUp(topic, subscription, headCount(records[at]), limit.signal);
+        const { count } = headOf(records[at]);
+        await this.#catchUp(topic, subscription, count, limit.signal);
       }
     } catch {
       // The next poll tries again; messages that are lost by then are reported.
       this.#stats.failures += 1;
     }
-    this.#polling = false;
+    this.#polling = undefined;
     this.#arm();
   }
 
@@ -276,7 +250,8 @@ export class StoreChannel implements Channel, AsyncDisposable {
       this.#tell(subscription, (listener) => listener.lost(undefined));
     }
     if (count <= first) return;
-    const { records } = await this.#store.read(slotNames(topic, first, count), { signal });
+    const slots = Array.from({ length: count - first }, (_, at) => slotName(topic, first + at));
+    const { records } = await this.#options.store.read(slots, { signal });
     let lost = first - subscription.next;
     subscription.next = count;
     for (const [at, record] of records.entries()) {
@@ -308,4 +283,34 @@ export class StoreChannel implements Channel, AsyncDisposable {
       }
     }
   }
+}
+
+/** The record that counts a topic's messages. */
+function headName(topic: string): string {
+  return `channel/${topic}`;
+}
+
+function slotName(topic: string, number: number): string {
+  return `channel/${topic}/${number % ringSize}`;
+}
+
+function headOf(record: StoredRecord | undefined): Head {
+  return { count: Number(record?.value ?? 0), version: record?.version ?? 0 };
+}
+
+/** Changes that append the messages, unless another process has appended meanwhile. */
+function appending(topic: string, messages: readonly Uint8Array[], head: Head): StoreChange[] {
+  const slots = messages.map((bytes, at) => {
+    const number = head.count + at;
+    const value = [number, Buffer.from(bytes).toString('base64')];
+    return { name: slotName(topic, number), value, ttlMs: keepMs };
+  });
+  const value = head.count + messages.length;
+  return [{ name: headName(topic), ifVersion: head.version, value }, ...slots];
+}
+
+/** The message with this number; undefined if a later one has taken its place, or it expired. */
+function messageIn(record: StoredRecord | undefined, number: number): Uint8Array | undefined {
+  const [found, text] = (record?.value ?? []) as readonly [number?, string?];
+  return found === number && text !== undefined ? Buffer.from(text, 'base64') : undefined;
 }
