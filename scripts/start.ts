@@ -39,6 +39,14 @@ const services: readonly ServiceFile[] = [
       ...portWords(options.rankerPort),
     ],
   },
+  {
+    name: 'console',
+    file: 'apps/console/bin/console.js',
+    words: (data) => [
+      ...['serve', '--data', data, '--host', '127.0.0.1'],
+      ...portWords(options.consolePort),
+    ],
+  },
 ];
 
 const usage = `Starts all services on this machine, each with its data below one folder.
@@ -47,6 +55,7 @@ const usage = `Starts all services on this machine, each with its data below one
   npm start -- --fleet-port <number>  0 takes a free one (default 6543)
   npm start -- --ingest-port <number> (default 7070); it follows a simulated exchange
   npm start -- --ranker-port <number> (default 19090)
+  npm start -- --console-port <number> (default 8500); one page of all services
 Ctrl-C stops them when they are done with what they have begun; a second one at once.
 `;
 
@@ -60,6 +69,7 @@ interface StartOptions {
   readonly fleetPort: string | undefined;
   readonly ingestPort: string | undefined;
   readonly rankerPort: string | undefined;
+  readonly consolePort: string | undefined;
 }
 
 function readOptions(): StartOptions {
@@ -70,6 +80,7 @@ function readOptions(): StartOptions {
         'fleet-port': { type: 'string' },
         'ingest-port': { type: 'string' },
         'ranker-port': { type: 'string' },
+        'console-port': { type: 'string' },
         help: { type: 'boolean' },
       },
     });
@@ -78,8 +89,8 @@ function readOptions(): StartOptions {
       process.exit(0);
     }
     const [fleetPort, ingestPort] = [values['fleet-port'], values['ingest-port']];
-    const rankerPort = values['ranker-port'];
-    return { data: resolve(values.data), fleetPort, ingestPort, rankerPort };
+    const [rankerPort, consolePort] = [values['ranker-port'], values['console-port']];
+    return { data: resolve(values.data), fleetPort, ingestPort, rankerPort, consolePort };
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n${usage}`);
     process.exit(2);

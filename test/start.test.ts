@@ -69,7 +69,8 @@ class Started implements AsyncDisposable {
   }
 }
 
-const ports = ['--fleet-port', '0', '--ingest-port', '0', '--ranker-port', '0'];
+const names = ['fleet', 'ingest', 'ranker', 'console'];
+const ports = names.flatMap((name) => [`--${name}-port`, '0']);
 const words = ['--data', folder, ...ports];
 
 describe('npm start', () => {
@@ -97,6 +98,9 @@ describe('npm start', () => {
       readonly articles: readonly { readonly title: string; readonly rank: number | null }[];
     };
     assert.equal(articles.length, 10);
+    const [, console] = await first.says(/Open it once with:\n {2}(http:\/\/\S+)\n/);
+    assert.equal((await fetch(String(console), { redirect: 'manual' })).status, 302);
+    assert.equal((await fetch(String(console), { redirect: 'manual' })).status, 401);
     await first.interrupt();
     await first.ended();
     assert.equal(first.text.match(/Stopped; nothing was left\.\n/g)?.length, 2);

@@ -1,0 +1,5 @@
+#!/usr/bin/env node
+import { fileURLToPath } from 'node:url';
+import { launch } from '../../launch.js';
+
+await launch('console', fileURLToPath(new URL('..', import.meta.url)));

@@ -1,0 +1,112 @@
+import { decimal, duration, percent } from 'spillway-http/kit';
+import type { LaneReading } from './parts.ts';
+import type { LaneMinute, ServiceWatch } from './service-watch.ts';
+
+/** One thing that needs a look, in plain words, with the way from the symptom to its cause. */
+export interface Advice {
+  readonly service: string;
+  readonly lane: string | undefined;
+  /** How bad it is: the share of calls that are refused, 1 for a service that is silent. */
+  readonly weight: number;
+  readonly title: string;
+  readonly text: string;
+  /** Each is the reason of the one before. */
+  readonly chain: readonly string[];
+}
+
+/** Refusals below this share of a minute's calls are no news. */
+const shareMin = 0.005;
+/** A service time that is this many times the usual one has a cause behind the lane. */
+const slowFactor = 2;
+/** Room above what Little's law asks for, since arrivals are not even. */
+const headroom = 1.3;
+const loopMsMax = 100;
+
+/** Everything that needs a look, the worst first. */
+export function advise(services: readonly ServiceWatch[]): Advice[] {
+  return services.flatMap(adviseService).toSorted((a, b) => b.weight - a.weight);
+}
+
+function adviseService(service: ServiceWatch): Advice[] {
+  const { name, silence, reading } = service;
+  if (silence !== undefined || reading === undefined) {
+    const text = 'Its numbers are those of its last answer.';
+    const title = `${name} ${silence ?? 'has not answered yet'}`;
+    return [{ service: name, lane: undefined, weight: 1, title, text, chain: [] }];
+  }
+  const found = reading.parts.lanes.flatMap((lane) => adviseLane(service, lane) ?? []);
+  for (const breaker of reading.parts.breakers) {
+    if (breaker.state === 'closed') continue;
+    found.push({
+      service: name,
+      lane: undefined,
+      weight: 0.5,
+      title: `${name}: the breaker ${breaker.name} is ${breaker.state}`,
+      text: `${decimal(breaker.failures)} of ${decimal(breaker.calls)} calls have failed.`,
+      chain: breaker.lastFailure === undefined ? [] : [breaker.lastFailure.message],
+    });
+  }
+  if (reading.loopP99Ms > loopMsMax) {
+    found.push({
+      service: name,
+      lane: undefined,
+      weight: 0.4,
+      title: `${name}: the event loop is late by ${duration(reading.loopP99Ms)}`,
+      text: 'Something computes on it. The routes that hold it are marked under Routes.',
+      chain: [],
+    });
+  }
+  return found;
+}
+
+function adviseLane(service: ServiceWatch, lane: LaneReading): Advice | undefined {
+  const minute = service.minuteOf(lane);
+  const share = minute.refused / Math.max(1, minute.arrived);
+  if (share < shareMin) return undefined;
+  const { name, arrivalsPerSecond, serviceMs, limit } = lane;
+  const busy = (arrivalsPerSecond * serviceMs.mean) / 1_000;
+  const usualMs = service.serviceMs.get(name)?.usual;
+  const isSlow = usualMs !== undefined && usualMs > 0 && serviceMs.p50 > slowFactor * usualMs;
+  const rate = decimal(arrivalsPerSecond, 1);
+  const calls = `${rate} calls a second, each inside for ${duration(serviceMs.mean)}`;
+  const sum = `${calls}, keep ${decimal(busy, 1)} permits busy. The lane has ${decimal(limit)}.`;
+  const enough = Math.ceil(busy * headroom);
+  const remedy = isSlow
+    ? 'What it calls has become slow: more permits would not help.'
+    : `${decimal(Math.max(enough, limit + 1))} would be enough, if what it calls can bear them.`;
+  return {
+    service: service.name,
+    lane: name,
+    weight: share,
+    title: `${service.name} turns work away: ${percent(share, 1)} of ${name}`,
+    text: `${sum} ${remedy}`,
+    chain: chainOf(service, lane, minute, isSlow ? usualMs : undefined),
+  };
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  aborted: 'clients left while they waited',
+  closed: 'the lane is closing',
+  deadline: 'the deadline came while they waited',
+  full: 'the queue is full',
+  late: 'they could not have ended in time',
+  stale: 'the queue stood for too long',
+};
+
+function chainOf(
+  service: ServiceWatch,
+  { serviceMs }: LaneReading,
+  { refused, reason }: LaneMinute,
+  usualMs: number | undefined,
+): string[] {
+  const chain = [`503 for ${decimal(refused / 60, 1)} calls a second`];
+  if (reason !== undefined) chain.push(reasons[reason] ?? reason);
+  if (usualMs !== undefined) {
+    chain.push(`service time ${duration(usualMs)} → ${duration(serviceMs.p50)}`);
+  }
+  const { parts, loopP99Ms = 0 } = service.reading ?? {};
+  if (loopP99Ms > loopMsMax) chain.push(`event loop late by ${duration(loopP99Ms)}`);
+  const broken = parts?.breakers.find(({ state }) => state !== 'closed');
+  if (broken !== undefined) chain.push(`breaker ${broken.name} is ${broken.state}`);
+  return chain;
+}

@@ -1,0 +1,4 @@
+import { runMain } from 'spillway-cli';
+import { runProgram } from './program.ts';
+
+await runMain(runProgram);

@@ -1,0 +1,106 @@
+import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { Command, InvalidArgumentError } from 'commander';
+import { systemClock } from 'spillway';
+import { onceAborted, pause } from 'spillway/internal';
+import {
+  examplesOf,
+  listenFault,
+  makeProgram,
+  runProgram as run,
+  StopSignal,
+  UsageError,
+} from 'spillway-cli';
+import { askOperator, operatorSocket } from 'spillway-http';
+import { advise } from '../advice.ts';
+import { EventLog } from '../events.ts';
+import { findServices, openConsole } from '../open.ts';
+import type { ServiceWatch } from '../service-watch.ts';
+
+const help = `
+The console watches every service that has its data in a folder below --data, by the socket that
+the service keeps there for its operator. It needs no settings of theirs.
+`;
+
+interface ServeFlags {
+  readonly data: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+function serveCommand(): Command {
+  return new Command('serve')
+    .description('show all services on one live page')
+    .option('--data <folder>', 'the folder with the data folders of the services', 'data')
+    .option('--host <address>', 'the address to listen at', '127.0.0.1')
+    .option('--port <number>', '0 takes a free one', port, 8500)
+    .addHelpText('after', examplesOf('console', ['serve', 'serve --data /var/lib/spillway']))
+    .action(async (flags: ServeFlags) => await serve(flags));
+}
+
+async function serve({ data, host, port: listenPort }: ServeFlags): Promise<void> {
+  using stop = new StopSignal({ left: () => 'Ended at once.' });
+  const folder = resolve(data);
+  await mkdir(join(folder, 'console'), { recursive: true, mode: 0o700 });
+  const opening = openConsole({ data: folder, host, port: listenPort });
+  await using opened = await opening.catch((error: unknown) => {
+    throw listenFault(error, { host, ports: { '--port': listenPort } });
+  });
+  process.stdout.write(`Console is ready. Open it once with:\n  ${opened.openUrl()}\n`);
+  process.stdout.write('For another browser: npx console open\n');
+  await onceAborted(stop.signal);
+  if (process.connected) process.disconnect();
+}
+
+function openCommand(): Command {
+  return new Command('open')
+    .description('print a new address that opens the running console once')
+    .option('--data <folder>', 'the folder that it was started with', 'data')
+    .addHelpText('after', examplesOf('console', ['open']))
+    .action(async ({ data }: { readonly data: string }) => {
+      const socket = operatorSocket(join(resolve(data), 'console'));
+      const call = { socket, path: '/-/open', method: 'POST' };
+      const answer = await askOperator(call).catch(() => {
+        throw new UsageError(`no console runs with --data ${data}; start one: npx console serve`);
+      });
+      process.stdout.write(`${JSON.parse(answer.text).url}\n`);
+    });
+}
+
+/** Two looks this far apart tell what is refused now. */
+const adviseMs = 5_000;
+
+function adviseCommand(): Command {
+  return new Command('advise')
+    .description('look at all services for some seconds, and say what needs a change')
+    .option('--data <folder>', 'the folder with the data folders of the services', 'data')
+    .addHelpText('after', examplesOf('console', ['advise --data /var/lib/spillway']))
+    .action(async ({ data }: { readonly data: string }) => {
+      const watches = new Map<string, ServiceWatch>();
+      await findServices(resolve(data), { watches, log: new EventLog() });
+      if (watches.size === 0) throw new UsageError(`no service has its data below ${data}`);
+      const { signal } = new AbortController();
+      const look = () => Promise.all([...watches.values()].map((watch) => watch.look(signal)));
+      await look();
+      await pause(systemClock, adviseMs);
+      await look();
+      const advice = advise([...watches.values()]);
+      if (advice.length === 0) process.stdout.write('All calm: nothing to change.\n');
+      for (const { title, text, chain } of advice) {
+        process.stdout.write(`${title}\n  ${[text, ...chain].join('\n  ')}\n`);
+      }
+    });
+}
+
+function port(text: string): number {
+  const found = Number(text);
+  if (/^\d+$/.test(text) && found <= 65_535) return found;
+  throw new InvalidArgumentError('must be an integer from 0 to 65535');
+}
+
+/** Runs the command that the words make; gives the exit code. */
+export function runProgram(words: readonly string[]): Promise<number> {
+  const about = 'One live page of all services, and what is wrong with them.';
+  const commands = [serveCommand(), openCommand(), adviseCommand()];
+  return run(makeProgram({ name: 'console', about, help, commands }), words);
+}

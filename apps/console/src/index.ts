@@ -1,0 +1,1 @@
+export { type Console, type ConsoleOptions, openConsole } from './open.ts';

@@ -1,0 +1,99 @@
+import { type Html, html } from 'spillway-http';
+import { bytes, card, decimal, duration, sparkline, state } from 'spillway-http/kit';
+import { type Advice, advise } from '../advice.ts';
+import type { View } from '../open.ts';
+import type { ServiceWatch } from '../service-watch.ts';
+import { breakerCard, bucketCard, leaseCard, poolCard, timeline } from './cards.ts';
+import { usedLanes } from './lane-table.ts';
+
+const eventsShown = 12;
+
+/** Everything at a glance: what is wrong and why, then the parts. */
+export function nowView(view: View, chosen: string): Html {
+  const { services, events } = view;
+  const advice = advise(services);
+  const service =
+    services.find(({ name }) => name === (chosen || advice[0]?.service)) ?? services[0];
+  const happened = events.list.slice(0, eventsShown);
+  return html`<h1 class="hidden">Console</h1>
+${verdict(advice[0], services)}
+<nav class="service-tiles" aria-label="Services by state">${services.map((each) =>
+    tile(each, advice, each === service),
+  )}</nav>
+${service !== undefined && serviceCards(service)}
+${card({ id: 'events', title: 'What happened', about: 'newest first', body: timeline(happened) })}`;
+}
+
+function serviceCards(service: ServiceWatch): Html {
+  const { name, reading } = service;
+  if (reading === undefined) return html``;
+  const { pools, breakers, buckets, leases } = reading.parts;
+  const words = 'Little’s law: arrivals × time inside = permits kept busy';
+  const law = html`<p class="legend roomy-only">${words}</p>`;
+  return html`${card({
+    id: 'lanes',
+    title: `Lanes of ${name}`,
+    tools: law,
+    body: usedLanes(service),
+    flush: true,
+  })}
+${pools.length > 0 && poolCard(name, pools)}
+<div class="console-parts">${breakers.map((breaker) => breakerCard(name, breaker))}
+${buckets.length > 0 && bucketCard(name, buckets)}
+${leases.length > 0 && leaseCard(name, leases)}</div>`;
+}
+
+/** The one sentence that is read from two metres; calm says so in the same place. */
+function verdict(worst: Advice | undefined, services: readonly ServiceWatch[]): Html {
+  if (worst === undefined) {
+    const count = services.length;
+    const counted = count === 1 ? '1 service answers' : `${count} services answer`;
+    const text =
+      count === 0
+        ? 'No service has its data below this folder yet. Start one: npm start'
+        : `${counted}, and none turns work away.`;
+    return html`<section class="alarm is-calm" role="status"><div>
+<h2>${count === 0 ? 'Nothing to watch yet' : 'All calm'}</h2><p>${text}</p></div></section>`;
+  }
+  const { title, text, chain } = worst;
+  const links = chain.map((link, at) => {
+    const isLast = at === chain.length - 1;
+    const word = at === 0 ? 'What is seen' : 'because';
+    const kind = isLast && at > 0 && 'root';
+    return html`<li class="${kind}"><span class="quiet">${word}</span>${link}</li>`;
+  });
+  const steps =
+    chain.length > 0 &&
+    html`<ol class="chain" aria-label="From the symptom to its cause">${links}</ol>`;
+  return html`<section class="alarm" role="status"><div>
+<h2>${state('warn', '', 'bare')}${title}</h2><p>${text}</p></div>${steps}</section>`;
+}
+
+function tile(service: ServiceWatch, advice: readonly Advice[], isHere: boolean): Html {
+  const { name, reading, silence, loop } = service;
+  const own = advice.filter((each) => each.service === name);
+  const calls = reading?.routes.reduce((sum, route) => sum + count(route.answers), 0);
+  const trend = sparkline({
+    values: loop.values,
+    label: `Event-loop delay of ${name} over the last hour`,
+    max: Math.max(20, ...loop.values),
+    tone: own.length > 0 ? 'warn' : 'plain',
+  });
+  const word = own.length > 0 ? state('warn', words(own), 'bare') : state('ok', 'calm', 'bare');
+  const shown = silence === undefined ? word : state('error', silence, 'bare');
+  return html`<a class="${isHere ? 'card service here' : 'card service'}" href="/?service=${name}"
+ aria-current="${isHere && 'true'}">
+<span class="spread"><strong>${name}</strong>${shown}</span>
+${trend}
+<span class="facts-line figures"><span><span class="quiet">answers</span> ${decimal(calls)}</span>
+<span><span class="quiet">loop p99</span> ${duration(reading?.loopP99Ms)}</span>
+<span><span class="quiet">memory</span> ${bytes(reading?.residentBytes)}</span></span></a>`;
+}
+
+function words(own: readonly Advice[]): string {
+  return own.length === 1 ? 'needs a look' : `${own.length} need a look`;
+}
+
+function count(answers: Readonly<Record<string, number>>): number {
+  return Object.values(answers).reduce((sum, each) => sum + each, 0);
+}

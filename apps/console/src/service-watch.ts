@@ -1,0 +1,175 @@
+import { type Clock, type SpillwayError, systemClock, wallClock } from 'spillway';
+import { askOperator } from 'spillway-http';
+import { type ConsoleEvent, type EventLog, eventsBetween } from './events.ts';
+import { History } from './history.ts';
+import { findParts, type LaneReading, type Parts } from './parts.ts';
+
+export interface RouteReading {
+  readonly method: string;
+  readonly path: string;
+  readonly lane: string | null;
+  readonly domain: string;
+  readonly broken: boolean;
+  readonly answers: Readonly<Record<string, number>>;
+  readonly latencyMs: { readonly p50: number; readonly p99: number };
+  readonly loopMs: { readonly p99: number };
+}
+
+export interface ErrorReading {
+  readonly at?: string;
+  readonly code?: string;
+  readonly message?: string;
+  readonly stack?: string;
+  readonly route?: string;
+  readonly count?: number;
+}
+
+/** A service as it was when it answered last. */
+export interface ServiceReading {
+  readonly at: number;
+  readonly uptimeMs: number;
+  readonly residentBytes: number;
+  readonly loopP99Ms: number;
+  readonly parts: Parts;
+  readonly routes: readonly RouteReading[];
+}
+
+/** How a lane did in the last minute. */
+export interface LaneMinute {
+  readonly arrived: number;
+  readonly refused: number;
+  /** The reason of most refusals. */
+  readonly reason: string | undefined;
+}
+
+export interface ServiceWatchOptions {
+  readonly name: string;
+  /** The path of the service's operator socket. */
+  readonly socket: string;
+  readonly log: EventLog;
+  readonly clock?: Clock | undefined;
+}
+
+const minuteMs = 60_000;
+const askMsMax = 2_000;
+/** Lanes whose history is kept for each service. */
+const historiesMax = 500;
+
+/** One service: asked for its stats once a second, with the last hour of a few numbers. */
+export class ServiceWatch {
+  readonly name: string;
+  readonly loop: History = new History();
+  /** Permits in use, by the name of the lane. */
+  readonly inside: Map<string, History> = new Map();
+  /** Median service times, by the name of the lane. */
+  readonly serviceMs: Map<string, History> = new Map();
+  reading: ServiceReading | undefined;
+  errors: readonly ErrorReading[] = [];
+  /** Why it does not answer; undefined while it does. */
+  silence: string | undefined;
+  readonly #socket: string;
+  readonly #log: EventLog;
+  readonly #clock: Clock;
+  /** Counts of arrivals and refusals by lane, the oldest a minute ago. */
+  readonly #counts: { readonly at: number; readonly lanes: Map<string, LaneReading> }[] = [];
+
+  constructor({ name, socket, log, clock = systemClock }: ServiceWatchOptions) {
+    this.name = name;
+    this.#socket = socket;
+    this.#log = log;
+    this.#clock = clock;
+  }
+
+  /** Asks once; a service that does not answer keeps its last reading. */
+  async look(signal: AbortSignal): Promise<void> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(askMsMax)]);
+    const ask = async (path: string) => {
+      const { status, text } = await askOperator({ socket: this.#socket, path, signal: limit });
+      if (status !== 200) throw new Error(`answered ${status}`);
+      return JSON.parse(text);
+    };
+    try {
+      this.#take(await ask('/-/stats'));
+      const { errors } = await ask('/-/errors');
+      this.errors = errors ?? [];
+      if (this.silence !== undefined) this.#tell({ state: 'ok', text: 'answers again' });
+      this.silence = undefined;
+    } catch (error) {
+      if (signal.aborted) return;
+      const { code, message } = error as SpillwayError;
+      const why = code === 'ENOENT' || code === 'ECONNREFUSED' ? 'does not run' : message;
+      if (this.silence === undefined) this.#tell({ state: 'error', text: why });
+      this.silence = why;
+    }
+  }
+
+  /** Arrivals and refusals of a lane in the last minute. */
+  minuteOf({ name, arrived, refused }: LaneReading): LaneMinute {
+    const before = this.#counts[0]?.lanes.get(name);
+    const counts = Object.entries(refused).map(([reason, count]) => {
+      return { reason, count: count - (before?.refused[reason] ?? 0) };
+    });
+    const sum = counts.reduce((all, { count }) => all + count, 0);
+    const most = counts.toSorted((a, b) => b.count - a.count)[0];
+    return {
+      arrived: arrived - (before?.arrived ?? 0),
+      refused: Math.max(0, sum),
+      reason: sum > 0 ? most?.reason : undefined,
+    };
+  }
+
+  #take({ process: own, parts, routes }: StatsAnswer): void {
+    const at = this.#clock.now();
+    const reading: ServiceReading = {
+      at,
+      uptimeMs: own.uptimeMs,
+      residentBytes: own.residentBytes,
+      loopP99Ms: own.loopDelayMs.p99,
+      parts: findParts(parts),
+      routes,
+    };
+    const wasRestarted = (this.reading?.uptimeMs ?? 0) > reading.uptimeMs;
+    if (wasRestarted) {
+      this.#tell({ state: 'ok', text: 'was started again' });
+      this.#counts.length = 0;
+    } else if (this.reading !== undefined) {
+      for (const event of eventsBetween(this.reading.parts, reading.parts)) this.#tell(event);
+    }
+    this.reading = reading;
+    this.#remember(reading);
+  }
+
+  #remember({ at, loopP99Ms, parts }: ServiceReading): void {
+    this.loop.add(loopP99Ms, at);
+    for (const { name, inside, serviceMs } of [...parts.lanes, ...parts.pools]) {
+      add(this.inside, name, inside, at);
+      if (serviceMs.count > 0) add(this.serviceMs, name, serviceMs.p50, at);
+    }
+    this.#counts.push({ at, lanes: new Map(parts.lanes.map((lane) => [lane.name, lane])) });
+    while (at - (this.#counts[0]?.at ?? at) > minuteMs) this.#counts.shift();
+  }
+
+  #tell(event: Pick<ConsoleEvent, 'state' | 'text'>): void {
+    this.#log.add({ ...event, service: this.name, at: wallClock.now() });
+  }
+}
+
+interface StatsAnswer {
+  readonly process: {
+    readonly uptimeMs: number;
+    readonly residentBytes: number;
+    readonly loopDelayMs: { readonly p99: number };
+  };
+  readonly parts: unknown;
+  readonly routes: readonly RouteReading[];
+}
+
+function add(all: Map<string, History>, name: string, value: number, at: number): void {
+  let history = all.get(name);
+  if (history === undefined) {
+    if (all.size >= historiesMax) return;
+    history = new History();
+    all.set(name, history);
+  }
+  history.add(value, at);
+}
