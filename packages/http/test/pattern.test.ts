@@ -6,22 +6,16 @@ const compile = (pattern: string) =>
   buildValidator({})({ schema: { type: 'string', pattern }, httpPart: 'body' });
 
 describe('a pattern in a schema', () => {
-  const refused = [
-    '^(a|a)*$',
-    '^(a+)+$',
-    '^(a*)*b$',
-    '^([a-z]+-)*$',
-    '^((a|b)c)*$',
-    '^(?:a|ab)(?:c|bcd)(?:d*)*$',
-    '^(a?){30}a{30}$',
-    `^${'a?'.repeat(40)}${'a'.repeat(40)}$`,
-    `^${'a*'.repeat(12)}b$`,
+  for (const pattern of [
     '^(a)\\1$',
     '^(?<x>a)\\k<x>$',
-  ];
-  for (const pattern of refused) {
-    it(`is refused when its route is declared: ${pattern.slice(0, 30)}`, () => {
-      assert.throws(() => compile(pattern), /pattern: must be free of choices and repetitions/);
+    '^(?=a)a$',
+    '^(?<!a)b$',
+    '^a{1,1001}$',
+    '(',
+  ]) {
+    it(`is refused when its route is declared: ${pattern}`, () => {
+      assert.throws(() => compile(pattern), /pattern: must be free of lookarounds/);
     });
   }
 
@@ -29,7 +23,7 @@ describe('a pattern in a schema', () => {
     ['^[a-z0-9._-]{1,64}$', 'a.b-c', 'A'],
     ['^[^@]+@[^@]+\\.[^@]+$', 'ada@example.org', 'ada'],
     ['^[0-9a-f]{8}-[0-9a-f]{4}$', '0123abcd-89ef', '0123'],
-    ['^(\\S{16,1024})?$', '', 'short'],
+    ['^(\\S{16,1000})?$', '', 'short'],
     ['^(foo|bar)?-(x|y)$', 'foo-x', 'baz-x'],
     ['^(ab)*$', 'abab', 'aba'],
     ['^[(|)*]+$', '(|)*', 'a'],
@@ -42,13 +36,23 @@ describe('a pattern in a schema', () => {
     });
   }
 
-  it('is never tried on a text that it could take long for', () => {
-    for (const pattern of ['^a*a*a*b$', '^a*a*b$', '^a?a?a?a?a?a*a*$', '^(a|b|c)a*a*a*d$']) {
+  const slow = [
+    '^(a|a)*$',
+    '^(a+)+$',
+    '^(a*)*b$',
+    '^([a-z]+-)*$',
+    '^(a?){30}a{30}$',
+    `^${'a?'.repeat(40)}${'a'.repeat(40)}$`,
+    `^${'a*'.repeat(12)}b$`,
+    '^a*a*a*b$',
+  ];
+  for (const pattern of slow) {
+    it(`takes a time that is linear in its text: ${pattern.slice(0, 30)}`, () => {
       const validate = compile(pattern);
       const startedAt = process.cpuUsage();
-      for (let length = 100; length <= 1_100; length += 100) validate('a'.repeat(length));
+      for (const length of [28, 1_000, 60_000, 1_000_000]) validate(`${'a'.repeat(length)}!`);
       const { user } = process.cpuUsage(startedAt);
-      assert.ok(user < 5_000_000, `${pattern}: ${user} us`);
-    }
-  });
+      assert.ok(user < 2_000_000, `${user} us`);
+    });
+  }
 });

@@ -32,7 +32,6 @@ function isDeep(text: string): boolean {
   return false;
 }
 
-/** The place of the quote that ends a string; the end of the text if none does. */
 function endOfString(text: string, from: number): number {
   for (let end = text.indexOf('"', from); end !== -1; end = text.indexOf('"', end + 1)) {
     let slashes = 0;

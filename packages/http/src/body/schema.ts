@@ -1,8 +1,7 @@
 import { Ajv2020, type AnySchema, type Options } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { boundedPattern } from './pattern.ts';
+import { linearPattern } from './pattern.ts';
 
-/** A schema and the part of a request it is for. */
 interface RouteSchema {
   readonly schema: unknown;
   readonly httpPart?: string | undefined;
@@ -16,7 +15,7 @@ const common: Options = {
   removeAdditional: false,
   strictTypes: false,
   useDefaults: true,
-  code: { regExp: Object.assign(boundedPattern, { code: 'boundedPattern' }) },
+  code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
 };
 
 /**

@@ -2,7 +2,6 @@ import { SpillwayError } from 'spillway';
 import { failureOf as anyFailureOf, type Failure, textOf, toldFailure } from 'spillway/internal';
 import { type HttpErrorCode, httpError } from '../base/errors.ts';
 
-/** Codes of ours for those of Fastify. */
 const codes: Readonly<Record<string, HttpErrorCode>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'BODY_TOO_LARGE',
   FST_ERR_CTP_EMPTY_JSON_BODY: 'BODY_INVALID',
@@ -13,7 +12,6 @@ const codes: Readonly<Record<string, HttpErrorCode>> = {
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'BODY_TYPE',
 };
 
-/** The properties of Fastify's own errors. */
 interface Thrown {
   readonly code?: unknown;
   readonly statusCode?: unknown;

@@ -34,7 +34,6 @@ export async function pathInside(root: string, name: string): Promise<string> {
   throw missing(name);
 }
 
-/** True if the path lies inside the folder, with no hidden name on the way. */
 function isInside(folder: string, path: string): boolean {
   const between = relative(folder, path);
   return between !== '' && between.split(sep).every((part) => part !== '' && !part.startsWith('.'));

@@ -8,7 +8,6 @@ export interface ByteRange {
 
 /** Bytes of known length that are a body or a part of one, such as a file or a record. */
 export interface Piece {
-  /** Length in bytes. */
   readonly size: number;
   /** Opens the bytes from `start` up to, not including, `end`; called when they are needed. */
   open(start: number, end: number): PieceSource | Promise<PieceSource>;
@@ -17,7 +16,6 @@ export interface Piece {
 /** Source of bytes: a stream is destroyed once it is not needed, an iterator is returned. */
 export type PieceSource = Readable | AsyncIterable<Uint8Array | string>;
 
-/** Part of a piece that lies inside the range. */
 interface Slice {
   readonly piece: Piece;
   readonly start: number;
@@ -30,7 +28,6 @@ export class PieceStream extends Readable {
   #next = 0;
   #current: Readable | undefined;
   #isOpening = false;
-  /** Bytes of the current piece that have not come yet. */
   #left = 0;
 
   constructor(pieces: readonly Piece[], range: ByteRange) {
@@ -86,7 +83,6 @@ export class PieceStream extends Readable {
   }
 }
 
-/** A source of bytes as a stream. */
 export function readable(source: PieceSource): Readable {
   return source instanceof Readable ? source : Readable.from(source, { objectMode: false });
 }

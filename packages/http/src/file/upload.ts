@@ -70,7 +70,6 @@ export async function receive(
 
 /** A file in a form, before it is taken. */
 export interface FormFile {
-  /** Name of its field. */
   readonly field: string;
   /** Name that the client gave: never to be trusted as a path. */
   readonly filename: string;
@@ -91,7 +90,6 @@ export interface ReceivedForm {
   readonly fields: readonly { readonly name: string; readonly value: string }[];
 }
 
-/** Longest value of a field that is not a file, in bytes. */
 const fieldBytesMax = 65_536;
 
 /**
@@ -196,7 +194,6 @@ async function stage(
   }
 }
 
-/** A file that has its name already; `previous` is the older file, if there was one. */
 interface Placed {
   readonly path: string;
   readonly previous: string | undefined;
@@ -228,7 +225,6 @@ async function commit(files: readonly Staged[]): Promise<void> {
   await Promise.all(placed.map(({ previous }) => previous !== undefined && remove(previous)));
 }
 
-/** A second name of the file at this path; undefined if there is no file. */
 async function keepPrevious(path: string): Promise<string | undefined> {
   const previous = besides(path, 'old');
   try {
@@ -284,14 +280,12 @@ function broken(cause: unknown): never {
   throw isBroken ? httpError('BODY_INVALID', 'the body ended early', { cause }) : cause;
 }
 
-/** Names a full disk; any other error stays as it is. */
 function diskError(error: unknown): unknown {
   const code = Object(error).code;
   if (code !== 'ENOSPC' && code !== 'EDQUOT') return error;
   return httpError('DISK_FULL', 'there is no room for this upload', { cause: error });
 }
 
-/** Names an error of the multipart parser. */
 function formError(error: unknown): unknown {
   if (error instanceof SpillwayError) return error;
   const { code, statusCode, message } = Object(error);

@@ -31,7 +31,6 @@ import { isStream } from '../request/unread-body.ts';
 import { type Answer, type Claim, type Finding, IdempotencyLedger } from './ledger.ts';
 import { type BodyPrint, isSame, overhear, recorded } from './streams.ts';
 
-/** State of a request that is the first with its key. */
 interface IdempotencyClaim {
   readonly claim: Claim;
   isHandled: boolean;
@@ -209,7 +208,6 @@ function jsonAnswer({ status = 200, body }: KeptAnswer): Answer {
   return { status, headers, body: Buffer.from(JSON.stringify(body)).toString('base64') };
 }
 
-/** The headers of an answer that are kept and sent again. */
 function keptHeaders(reply: FastifyReply): Answer['headers'] {
   const headers = Object.entries(reply.getHeaders()).filter(([name]) => !notKept.test(name));
   return Object.fromEntries(
@@ -217,7 +215,6 @@ function keptHeaders(reply: FastifyReply): Answer['headers'] {
   );
 }
 
-/** The bytes of an answer, if it is no stream. */
 function wholeBody(payload: unknown): Buffer | undefined {
   if (payload === undefined || payload === null) return Buffer.alloc(0);
   if (typeof payload === 'string') return Buffer.from(payload);
@@ -236,7 +233,6 @@ function scope(request: FastifyRequest, key: string, userOf: UserOf | undefined)
   return hash('sha256', JSON.stringify([who, routeOf(request), key]), 'base64url');
 }
 
-/** A body that its handler will read. */
 function streamOf({ raw, headers, body }: FastifyRequest): Readable | undefined {
   if (isStream(body)) return body;
   return headers['content-type']?.startsWith('multipart/') ? raw : undefined;

@@ -8,11 +8,9 @@ import { check } from 'spillway/internal';
 
 /** The longest path of a socket, which macOS takes with seven bytes more for its first name. */
 const pathBytesMax = 96;
-/** Milliseconds between two attempts to get a socket that another server has. */
 const retryMs = 1_000;
 /** Requests of operators at once: a few scrapers and a few people, beside the streams. */
 const connectionsMax = 128;
-/** Milliseconds that answers may still take once the server closes. */
 const shutMsMax = 200;
 
 /** The path of the operator's socket in the data folder of a service. */
@@ -101,7 +99,6 @@ export class SocketListener {
   }
 }
 
-/** Tells if a server answers at the socket. */
 async function isAlive(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(path);

@@ -157,7 +157,6 @@ export class Operator {
     return { process: this.#process.stats, parts, routes: this.#sources.routes.stats };
   }
 
-  /** A stream that begins with the state of now. */
   #openStream(): NewestStream {
     if (this.#streams.size >= this.#streamsMax) {
       const message = `${this.#streamsMax} streams are open already`;
@@ -235,7 +234,6 @@ function shownConfig({ values, shown }: ShownConfig = { values: {}, shown: [] })
   );
 }
 
-/** Lets requests pass that show the token; answers all others with 403. */
 function withToken(handler: RequestListener, token: string): RequestListener {
   // Only the hash is kept and compared: equally long whatever is sent, and of no use if read.
   const expected = sha256(token);

@@ -32,7 +32,6 @@ export class Html {
     this.key = key;
   }
 
-  /** Text to be sent to a browser. */
   toString(): string {
     return written(this, false);
   }

@@ -39,7 +39,6 @@ export interface LiveViewOptions {
 export class LiveView {
   readonly listeners: Set<NewestStream> = new Set();
   readonly #options: LiveViewOptions;
-  /** Renders by version, the newest last. */
   readonly #renders = new Map<string, Render>();
   /** Messages by the version that a browser has, made once. */
   readonly #messages = new Map<string, string>();

@@ -136,7 +136,6 @@ export interface LiveStats {
   readonly length: number;
 }
 
-/** States of a view, and the function that renders it. */
 interface LiveSource {
   readonly states: readonly Observable[];
   readonly render: () => Html;

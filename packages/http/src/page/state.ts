@@ -180,7 +180,6 @@ function frozen<T>(value: T): Frozen<T> {
   return value as Frozen<T>;
 }
 
-/** Value of a state as JSON, with its version; versions grow. */
 interface Version {
   readonly text: string;
   readonly version: number;

@@ -56,7 +56,6 @@ function refusal(why: string, near: string): Error {
   return new AssertionError({ message });
 }
 
-/** The text that a piece of HTML source stands for. */
 function decoded(source: string): string {
   return source.replace(/&(?:#(\d+)|#x([\da-f]+)|(\w+));/gi, (all, decimal, hex, name) => {
     if (name === undefined) {
@@ -91,9 +90,7 @@ export function scan(strings: readonly string[]): ScannedTemplate {
 class Scanner {
   readonly #plain: string[] = [];
   readonly #holes: ScannedHole[] = [];
-  /** Elements that are open, the innermost last. */
   readonly #open: string[] = [];
-  /** Text since the last hole. */
   #text = '';
   #source = '';
   #at = 0;
@@ -104,10 +101,8 @@ class Scanner {
   /** Places in the text at which the attribute or the content began, and its value. */
   #began = 0;
   #valueBegan = 0;
-  /** Place in the text behind a `<pre>`. */
   #preEnd = -1;
   #hole: OpenHole | undefined;
-  /** Number of start tags so far. */
   #elements = 0;
 
   scan(strings: readonly string[]): ScannedTemplate {
@@ -274,7 +269,6 @@ class Scanner {
     this.#hole = undefined;
   }
 
-  /** Ends the text before a hole. */
   #cut(): void {
     this.#plain.push(this.#text);
     this.#text = '';

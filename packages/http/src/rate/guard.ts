@@ -44,7 +44,6 @@ export function limitRates(options: RateGuardOptions, app: FastifyInstance): Gua
   const { limits = defaultLimits, user, ...rest } = options;
   const limiter = new RateLimiter(rest);
   const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
-  /** Rules by route, since several routes may share one rule object. */
   const forRoute = new Map<string, readonly NamedRule[]>();
   app.decorate('rateLimiter', limiter);
 

@@ -100,7 +100,6 @@ export class RateLimiter {
   }
 }
 
-/** Counts within this process. */
 function takeHere(rule: NamedRule, entry: RateEntry, now: number): RateVerdict {
   const refused = refusalHere(rule, entry, now);
   if (refused !== undefined) return refused;

@@ -48,7 +48,6 @@ export class SharedRate {
   readonly #clock: Clock;
   readonly #link: StoreLink;
   readonly #prefix: string;
-  /** Counts for the `open` rules while the store does not answer. */
   readonly #takeHere: Take;
   #downUntil = -Infinity;
 
@@ -66,7 +65,6 @@ export class SharedRate {
     return refused(count.refusedUntil - now);
   }
 
-  /** Charges one request. */
   readonly take = (
     rule: NamedRule,
     entry: RateEntry,

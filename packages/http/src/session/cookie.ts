@@ -24,7 +24,6 @@ export class Cookie {
     this.#options = options;
   }
 
-  /** Registers the cookie plugin if the instance has none. */
   static async prepare(app: FastifyInstance): Promise<void> {
     if (!app.hasReplyDecorator('setCookie')) await app.register(fastifyCookie);
   }

@@ -41,7 +41,6 @@ export interface CsrfOptions {
 }
 
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
-/** Milliseconds by which the clocks of two instances may differ. */
 const skewMs = 60_000;
 const ageMsMax = 7 * 86_400_000;
 

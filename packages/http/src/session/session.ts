@@ -208,7 +208,6 @@ export class Session<Data extends object = Record<string, Json>> {
     this.#replace({ ...state, flash: [...state.flash, { kind, text }] });
   }
 
-  /** Gives the messages that were left, and removes them. */
   takeFlash(): readonly FlashMessage[] {
     if (this.#state === undefined || this.#state.flash.length === 0) return [];
     const { flash } = this.#state;

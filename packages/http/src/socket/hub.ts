@@ -37,9 +37,7 @@ export interface SocketRoute<Data> extends SocketHandlers<Data> {
 
 export interface WebSocketHubStats {
   readonly kind: 'hub';
-  /** Sockets that are open. */
   readonly open: number;
-  /** Rooms with at least one socket. */
   readonly rooms: number;
   /** Messages that came, those above the rate included. */
   readonly messagesIn: number;
@@ -47,17 +45,12 @@ export interface WebSocketHubStats {
   readonly messagesOut: number;
   /** Messages that a socket's buffer had no room for, and broadcasts beyond `broadcastsMax`. */
   readonly dropped: number;
-  /** Broadcasts under way or waiting. */
   readonly broadcasting: number;
-  /** Upgrades refused, by reason. */
   readonly refused: { readonly full: number; readonly origin: number };
-  /** Sockets that have closed, by reason. */
   readonly closed: Readonly<Partial<Record<SocketEnd, number>>>;
-  /** Broadcasts to and from the other instances. */
   readonly relay: RelayStats;
 }
 
-/** Most frames that one message may be cut into. */
 const fragmentsMax = 1_024;
 
 /**
@@ -139,7 +132,6 @@ export class WebSocketHub implements AsyncDisposable {
     { name: 'spillway-sockets', fastify: '5.x' },
   );
 
-  /** Takes sockets at this path. */
   route<Data = unknown>(app: FastifyInstance, path: string, route: SocketRoute<Data>): void {
     const { config, ...handlers } = route;
     app.route({
@@ -173,7 +165,6 @@ export class WebSocketHub implements AsyncDisposable {
     if (members?.size === 0) this.#rooms.delete(room);
   }
 
-  /** Number of sockets of this instance in the room. */
   count(room: string): number {
     return this.#rooms.get(room)?.size ?? 0;
   }
@@ -253,7 +244,6 @@ export class WebSocketHub implements AsyncDisposable {
   }
 }
 
-/** A connection, and the answer that it carries now. */
 type AnsweringSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
 
 /**

@@ -89,7 +89,6 @@ export class HubSocket<Data = unknown> {
     return this.#ws.readyState === openState && this.#raw.writable;
   }
 
-  /** Bytes that the peer has not taken yet. */
   get bufferedBytes(): number {
     return this.#raw.writableLength;
   }
@@ -140,13 +139,11 @@ export class HubSocket<Data = unknown> {
     this.#ws.resume();
   }
 
-  /** Ends the connection at once. */
   terminate(end: SocketEnd): void {
     this.#end ??= end;
     this.#ws.terminate();
   }
 
-  /** Calls the handler for the open socket. */
   open(request: FastifyRequest): void {
     this.#run(() => this.#handlers.open?.(this, request));
   }

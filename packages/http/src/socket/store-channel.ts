@@ -72,10 +72,8 @@ const rules = {
 
 /** Messages of a topic that are kept: a reader further behind has lost the oldest. */
 const ringSize = 1_024;
-/** Lifetime of a message, in milliseconds. */
 const keepMs = 60_000;
 const topicsMax = 1_000;
-/** Messages in one commit at most. */
 const groupMax = 64;
 /** The longest pause before a commit that came too late is tried again, in milliseconds. */
 const pauseMsMax = 10;
@@ -91,7 +89,6 @@ export class StoreChannel implements Channel, AsyncDisposable {
   readonly #options;
   readonly #topics = new Map<string, Subscription>();
   readonly #batch: Batch<Message, void>;
-  /** Heads of the topics that were published to last. */
   #heads: ReadonlyMap<string, Head> = new Map();
   readonly #stats = { published: 0, received: 0, lost: 0, failures: 0 };
   readonly #closing = new AbortController();
@@ -285,7 +282,6 @@ export class StoreChannel implements Channel, AsyncDisposable {
   }
 }
 
-/** The record that counts a topic's messages. */
 function headName(topic: string): string {
   return `channel/${topic}`;
 }
