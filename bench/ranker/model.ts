@@ -17,7 +17,7 @@ export const sentencesMax = 16;
 
 /** Loads the model into this thread; gives what embeds a text with it, all in one call. */
 export async function openModel(): Promise<(text: string) => Promise<unknown>> {
-  const file = pathToFileURL(join(root, 'apps/ranker/src/learn/embedder-worker.ts'));
+  const file = pathToFileURL(join(root, 'apps/ranker/src/learn/thread/embedder.ts'));
   file.searchParams.set('folder', join(root, place));
   file.searchParams.set('precision', 'int8');
   const worker = (await import(file.href)) as EmbedderWorker;

@@ -76,7 +76,7 @@ describe('a ranker service', () => {
       said,
       rounds.map((at) => 1 + 4 * at),
     );
-    assert.ok(site.ranker.tastes.stats.readers <= 3);
+    assert.ok(site.ranker.tastes.stats.tastes <= 3);
   });
 
   it('says at once when it is too busy, and shows the operator what it is made of', async () => {

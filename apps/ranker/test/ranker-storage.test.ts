@@ -120,9 +120,9 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         numbers.toSorted((a, b) => a - b),
         [100, 200, 300],
       );
-      await storage.tastes.save(userId, smallModel, Uint8Array.of(1, 2, 3), 1);
-      const kept = await storage.tastes.find(userId, smallModel);
-      assert.deepEqual([...(kept ?? [])], [1, 2, 3]);
+      const choice = { topic: Infinity, words: 0.5, slope: undefined, width: 2 };
+      await storage.tastes.save(userId, smallModel, choice, 1);
+      assert.deepEqual(await storage.tastes.find(userId, smallModel), choice);
       const other = { ...smallModel, precision: 'int8' };
       assert.equal(await storage.tastes.find(userId, other), undefined);
       await storage.database.kysely
@@ -139,7 +139,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       const unknown = { endedAt: undefined, progress: 0, errors: undefined } as const;
       const training = { ...begun, ...unknown, version: undefined, error: undefined };
       const done = await storage.trainings.begin(training);
-      const errors = { constant: 2, neighbours: 1.5, ridge: 1, served: 0.9 };
+      const errors = { constant: 2, topic: 1.5, words: 1, served: 0.9 };
       const end = { ...training, status: 'completed', endedAt: 9, errors, version: 4 } as const;
       await storage.trainings.end(done, end);
       await storage.trainings.begin(training);

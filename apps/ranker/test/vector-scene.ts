@@ -1,5 +1,7 @@
 import { seededRandom } from 'spillway';
 import type { EmbeddedDocument, ModelName, RatedArticle } from '../src/learn/document.ts';
+import type { StoredTaste, TastesOptions } from '../src/learn/tastes.ts';
+import { wordsOf } from '../src/learn/words.ts';
 
 /** Vectors made up for tests: small, and without any text. */
 export const model: ModelName = { id: 'made-up', precision: 'exact', dimension: 32 };
@@ -34,7 +36,8 @@ export class VectorScene {
     }
     const norm = Math.hypot(...sum) || 1;
     const middle = mean ?? sum.map((value) => value / norm);
-    return { model, words: 300, sentences: all, mean: middle, title: middle, lead: middle };
+    const words = wordsOf('', '');
+    return { model, length: 300, sentences: all, mean: middle, title: middle, words };
   }
 
   /** A rated article about one of the topics; the first topics are liked most. */
@@ -52,4 +55,16 @@ export class VectorScene {
   all(count: number, noise?: number): RatedArticle[] {
     return Array.from({ length: count }, (_, number) => this.rated(number, noise));
   }
+}
+
+/** Stored tastes in memory, for tests without a database. */
+export class StoredTastes {
+  readonly all: Map<string, Omit<StoredTaste, 'version' | 'versionMax'>> = new Map();
+  #last = 0;
+
+  readonly load: TastesOptions['load'] = async (user) => {
+    this.#last += 1_000;
+    const { rated, choice } = this.all.get(user) ?? { rated: [] };
+    return { rated, choice, version: this.#last - 1_000, versionMax: this.#last };
+  };
 }

@@ -1,14 +1,16 @@
+import { noWords, type Words } from './words.ts';
+
 /** The model that made a vector; vectors of different ones must never meet. */
 export interface ModelName {
   /** Such as `Xenova/all-MiniLM-L6-v2`. */
   readonly id: string;
-  /** How its weights are stored, such as `int8`: two precisions give different vectors. */
+  /** The format of its weights, such as `int8`: two precisions give different vectors. */
   readonly precision: string;
-  /** How many numbers a vector has. */
+  /** The number of numbers in a vector. */
   readonly dimension: number;
 }
 
-/** What is embedded. */
+/** The text that is embedded. */
 export interface ArticleText {
   readonly title: string;
   readonly text: string;
@@ -17,51 +19,91 @@ export interface ArticleText {
 /** An article as vectors, each of length 1 (or 0 when there was nothing to embed). */
 export interface EmbeddedDocument {
   readonly model: ModelName;
-  /** How many words the whole text has, also those that were not embedded. */
-  readonly words: number;
+  /** The number of words of the whole text, also of those that were not embedded. */
+  readonly length: number;
   /** The vectors of the first sentences, one after another. */
   readonly sentences: Float32Array;
-  /** The direction of the mean of all sentences. */
-  readonly mean: Float32Array;
-  /** The title; the lead when there is no title. */
+  /** The title; zero when there is none. */
   readonly title: Float32Array;
-  /** The direction of the mean of the title and the first sentences. */
-  readonly lead: Float32Array;
+  /** The direction of title and text together; see {@link meanOf}. */
+  readonly mean: Float32Array;
+  /** The n-grams of title and text. */
+  readonly words: Words;
 }
 
 /** An article that can be scored. Times are milliseconds since 1970. */
 export interface Article {
   readonly id: string;
-  /** Where it is from: its host. */
+  /** The feed that brought it; its host where no feed did. */
   readonly source: string;
   /** When it was published, if known. */
   readonly publishedAt: number | undefined;
   readonly document: EmbeddedDocument;
 }
 
-/** An article and what its reader thinks of it. */
+/** An article and its reader's opinion of it. */
 export interface RatedArticle extends Article {
   /** From 1 to 10. */
   readonly score: number;
   readonly ratedAt: number;
 }
 
-/** Every vector of the document as it is without any text: all of them zero. */
+/** The share of the title in an article's direction, however long the text is. */
+const titleShare = 0.4;
+
+/** The direction of an article: its title and the mean of its sentences, both whatever their lengths. */
+export function meanOf(title: Float32Array, sentences: Float32Array, without = -1): Float32Array {
+  const { length } = title;
+  const text = new Float32Array(length);
+  for (let from = 0; from < sentences.length; from += length) {
+    if (from !== without * length) addTo(text, sentences.subarray(from, from + length), 1);
+  }
+  const mean = new Float32Array(length);
+  addTo(mean, title, titleShare);
+  addTo(mean, normalise(text), 1 - titleShare);
+  return normalise(mean);
+}
+
+/** The document of an article without any text: all vectors are zero. */
 export function emptyDocument(model: ModelName): EmbeddedDocument {
   const zero = new Float32Array(model.dimension);
   const sentences = new Float32Array(0);
-  return {
-    model,
-    words: 0,
-    sentences,
-    mean: zero,
-    title: zero,
-    lead: zero,
-  };
+  return { model, length: 0, sentences, mean: zero, title: zero, words: noWords };
 }
 
 /** Whether the vectors of the two can be compared. */
 export function isSameModel(one: ModelName, other: ModelName): boolean {
   const { id, precision, dimension } = one;
   return id === other.id && precision === other.precision && dimension === other.dimension;
+}
+
+/** Adds `factor` times a vector to another, for as many numbers as the vector has. */
+export function addTo(target: Float32Array, vector: Float32Array, factor: number): void {
+  for (let at = 0; at < vector.length; at += 1) {
+    target[at] = (target[at] as number) + factor * (vector[at] as number);
+  }
+}
+
+/** The sum of the products; four sums side by side, since each addition waits for the last. */
+export function dot(one: Float32Array, other: Float32Array): number {
+  const { length } = one;
+  let [a, b, c, d] = [0, 0, 0, 0];
+  let at = 0;
+  for (; at + 3 < length; at += 4) {
+    a += (one[at] as number) * (other[at] as number);
+    b += (one[at + 1] as number) * (other[at + 1] as number);
+    c += (one[at + 2] as number) * (other[at + 2] as number);
+    d += (one[at + 3] as number) * (other[at + 3] as number);
+  }
+  for (; at < length; at += 1) a += (one[at] as number) * (other[at] as number);
+  return a + b + c + d;
+}
+
+/** Gives the vector the length 1, unless it is zero, and gives it back. */
+export function normalise(vector: Float32Array): Float32Array {
+  const norm = Math.sqrt(dot(vector, vector));
+  if (norm > 0) {
+    for (let at = 0; at < vector.length; at += 1) vector[at] = (vector[at] as number) / norm;
+  }
+  return vector;
 }

@@ -6,11 +6,11 @@ import {
   type EmbeddedDocument,
   emptyDocument,
   type ModelName,
+  meanOf,
 } from './document.ts';
-import type { Beginning } from './embedder-worker.ts';
 import { defaultModel, type EmbeddingModel, weightFile } from './embedding-model.ts';
 import { sentencesMax as splitMax } from './sentences.ts';
-import { addTo, normalise } from './vectors.ts';
+import type { Beginning } from './thread/embedder.ts';
 
 export interface EmbedderOptions {
   /** The sentence model. @default the one that comes with the app */
@@ -31,6 +31,8 @@ export interface EmbedderOptions {
 
 export interface EmbedOptions {
   readonly signal?: AbortSignal | undefined;
+  /** The user who asks; users are served in turn. @default one for all */
+  readonly key?: string | undefined;
 }
 
 export interface EmbedderStats {
@@ -39,7 +41,7 @@ export interface EmbedderStats {
   readonly pool: PoolStats;
 }
 
-type Module = typeof import('./embedder-worker.ts');
+type Module = typeof import('./thread/embedder.ts');
 
 /**
  * Sentences that one task embeds: a task of four takes some 25 ms, which is how long a short
@@ -48,13 +50,10 @@ type Module = typeof import('./embedder-worker.ts');
 const groupSize = 4;
 /** Sentences of one article that are asked for together; then others have their turn. */
 const turnSize = 16;
-/** So many sentences are the lead. */
-const leadSentences = 3;
-
 /**
  * Makes vectors of articles on a pool whose workers have a model each. An article goes out as
- * several tasks, first come first served in turns of 16 sentences, and its first task goes before
- * all others: so a long one does not hold up short ones, and equal ones do not hold up each other.
+ * several tasks in turns of 16 sentences. Users are served in turn, and the tasks of one user in
+ * the order in which they came: a long article waits for what is before it and for nothing else.
  */
 export class Embedder implements AsyncDisposable {
   readonly model: ModelName;
@@ -71,7 +70,7 @@ export class Embedder implements AsyncDisposable {
     weightFile(model.precision);
     checkInteger('articlesMax', articlesMax, 1, 10_000);
     checkInteger('sentencesMax', sentencesMax, 1, splitMax);
-    const module = new URL('./embedder-worker.ts', import.meta.url);
+    const module = new URL('./thread/embedder.ts', import.meta.url);
     module.searchParams.set('folder', model.folder);
     module.searchParams.set('precision', model.precision);
     const pool = await Pool.open<Module>({
@@ -112,7 +111,8 @@ export class Embedder implements AsyncDisposable {
     if (title === '' && article.text.trim() === '') {
       return Promise.resolve(emptyDocument(this.model));
     }
-    const work = (signal: AbortSignal) => this.#embed({ title, text: article.text }, signal);
+    const { key } = options;
+    const work = (signal: AbortSignal) => this.#embed({ title, text: article.text }, signal, key);
     return this.#lane.run(work, { signal: options.signal });
   }
 
@@ -125,10 +125,14 @@ export class Embedder implements AsyncDisposable {
     return this.close();
   }
 
-  async #embed(article: ArticleText, signal: AbortSignal): Promise<EmbeddedDocument> {
+  async #embed(
+    article: ArticleText,
+    signal: AbortSignal,
+    key: string | undefined,
+  ): Promise<EmbeddedDocument> {
     const sizes = { sentencesMax: this.#sentencesMax, groupSize };
-    // Whoever begins goes first: most short articles are done with that.
-    const begun = await this.#pool.run('begin', { ...article, ...sizes }, { signal, priority: 1 });
+    const turn = { signal, key };
+    const begun = await this.#pool.run('begin', { ...article, ...sizes }, turn);
     const { sentences } = begun;
     const rest: Float32Array[] = [];
     for (let from = groupSize; from < sentences.length; from += turnSize) {
@@ -136,7 +140,7 @@ export class Embedder implements AsyncDisposable {
       const to = Math.min(from + turnSize, sentences.length);
       for (let at = from; at < to; at += groupSize) {
         const group = sentences.slice(at, Math.min(at + groupSize, to));
-        due.push(this.#pool.run('embed', group, { signal }));
+        due.push(this.#pool.run('embed', group, turn));
       }
       rest.push(...(await Promise.all(due)));
     }
@@ -154,18 +158,8 @@ export class Embedder implements AsyncDisposable {
       sentences.set(group, at);
       at += group.length;
     }
-    const mean = new Float32Array(dimension);
-    const lead = new Float32Array(dimension);
-    addTo(lead, begun.vectors.subarray(0, titleLength), 1);
-    for (let from = 0; from < sentences.length; from += dimension) {
-      const sentence = sentences.subarray(from, from + dimension);
-      addTo(mean, sentence, 1);
-      if (from < leadSentences * dimension) addTo(lead, sentence, 1);
-    }
-    normalise(lead);
-    const title = hasTitle ? begun.vectors.slice(0, dimension) : lead;
-    const { words } = begun;
-    // An article of which only the title is known is what its title says.
-    return { model, words, sentences, mean: at > 0 ? normalise(mean) : title, title, lead };
+    const title = hasTitle ? begun.vectors.slice(0, dimension) : new Float32Array(dimension);
+    const { length, words } = begun;
+    return { model, length, sentences, title, mean: meanOf(title, sentences), words };
   }
 }

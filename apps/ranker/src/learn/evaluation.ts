@@ -1,5 +1,8 @@
-import { candidate, LearnedRows, learnTaste, type PackedArticles } from './learning.ts';
-import { TasteReader } from './taste-reader.ts';
+import { choose } from './choice.ts';
+import { type Choice, fit, untrained, wordValues } from './model.ts';
+import { type Common, neighboursUsed, type RatedRows, ratedOnly, rowMean } from './rows.ts';
+import { emptyNeighbours, findNearest, Scorer } from './scorer.ts';
+import { bucketCount, wordsKept } from './words.ts';
 
 /** How good one way of scoring is, on articles rated after all that it learned from. */
 export interface Quality {
@@ -13,52 +16,131 @@ export interface Quality {
   readonly mae: number;
 }
 
-/** What came of an evaluation on a split by time. */
+/** The result of an evaluation on a split by time. */
 export interface Evaluation {
   readonly trained: number;
   readonly tested: number;
+  /** The reader's own mean. */
   readonly constant: Quality;
+  /** The nearest rated articles alone. */
   readonly neighbours: Quality;
-  readonly ridge: Quality;
-  /** The scores that readers would see: ridge regression, calibrated. */
+  /** The embedding alone. */
+  readonly topic: Quality;
+  /** The words alone, by ridge regression. */
+  readonly words: Quality;
+  /** The words alone, by logistic regression: its scores have an order and no scale. */
+  readonly logistic: Quality;
+  /** The scores that readers would see. */
   readonly served: Quality;
+  /** How much the truth changes with the score: 1 is right, less means too sure. */
+  readonly slope: number;
+  /** The share of ratings within what was told: 0.8 is right. */
+  readonly coverage: number;
 }
 
-/** Learns from the older articles and asks for the newest share of them; yields between pieces. */
-export function* evaluateTaste(
-  packed: PackedArticles,
-  share: number,
-): Generator<number, Evaluation> {
-  const { ratedAt, scores } = packed;
-  const byTime = [...scores.keys()].sort(
-    (one, other) => (ratedAt[one] as number) - (ratedAt[other] as number),
+export interface EvaluationTask {
+  readonly rows: RatedRows;
+  readonly common: Common;
+  readonly halfLifeMs: number;
+  /** The newest share of the ratings, which is asked for. */
+  readonly share: number;
+}
+
+type Way = 'constant' | 'neighbours' | 'topic' | 'words' | 'logistic' | 'served';
+
+/** Learns from the older ratings and asks for the newest share of them; yields between pieces. */
+export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluation> {
+  const { rows, common, halfLifeMs, share } = task;
+  const byTime = ratedOnly(rows).sort(
+    (one, other) => (rows.ratedAt[one] as number) - (rows.ratedAt[other] as number),
   );
   const split = Math.round(byTime.length * (1 - share));
   const older = byTime.slice(0, split);
   const newer = byTime.slice(split);
-  const { trained } = yield* learnTaste(packed, 'intensive', older);
-  const state = new LearnedRows(packed, older).state(trained);
-  const reader = new TasteReader();
-  reader.open(state, 'older');
-  const predictions = newer.map((row) => {
-    const served = reader.score(candidate(packed, row));
-    const constant = state.ridge.start;
-    return { constant, neighbours: constant + reader.word.feature, ridge: reader.raw, served };
-  });
-  const truth = newer.map((row) => scores[row] as number);
-  const of = (name: keyof (typeof predictions)[number]) =>
-    quality(
-      predictions.map((each) => each[name]),
-      truth,
-    );
+  const asked = { rows, common, halfLifeMs, current: untrained, kind: 'intensive', only: older };
+  const { choice = untrained } = yield* choose({ ...asked, kind: 'intensive' });
+  const says: Record<Way, number[]> = {
+    ...{ constant: [], neighbours: [], topic: [], words: [], logistic: [], served: [] },
+  };
+  const known = new Set(older);
+  const scores = rows.scores.map((score, row) => (known.has(row) ? score : Number.NaN));
+  const past = { ...rows, scores };
+  const scorerOf = (chosen: Choice) => {
+    const model = fit(past, common, chosen, { halfLifeMs, only: older });
+    return { model, scorer: new Scorer({ rows: past, model }) };
+  };
+  const served = scorerOf(choice);
+  const topic = scorerOf({ ...choice, topic: 0.5, words: Infinity });
+  const words = scorerOf({ ...choice, topic: Infinity, words: 0.5 });
+  const { start } = served.model;
+  const logistic = logisticWords(past, common, older, start);
+  let within = 0;
+  for (const row of newer) {
+    const list = emptyNeighbours(neighboursUsed);
+    findNearest(past, rowMean(rows, row), list, 0);
+    const about = {
+      source: rows.sources[row] as number,
+      now: rows.ratedAt[row] as number,
+      place: 0,
+    };
+    says.constant.push(start);
+    says.topic.push(topic.scorer.score(rows, row, list, about));
+    says.words.push(words.scorer.score(rows, row, list, about));
+    const score = served.scorer.score(rows, row, list, about);
+    const said = served.scorer.points[4] as number;
+    says.neighbours.push(start + said / (served.model.side[1] || 1));
+    says.logistic.push(logistic(row));
+    says.served.push(score);
+    within += Number(Math.abs(score - (rows.scores[row] as number)) <= served.scorer.width);
+  }
+  const truth = newer.map((row) => rows.scores[row] as number);
+  const of = (way: Way) => quality(says[way], truth);
   return {
     trained: older.length,
     tested: newer.length,
     constant: of('constant'),
     neighbours: of('neighbours'),
-    ridge: of('ridge'),
+    topic: of('topic'),
+    words: of('words'),
+    logistic: of('logistic'),
     served: of('served'),
+    slope: slopeOf(says.served, truth, start),
+    coverage: within / newer.length,
   };
+}
+
+function slopeOf(says: readonly number[], truth: readonly number[], start: number): number {
+  let [both, own] = [0, 0];
+  for (const [at, said] of says.entries()) {
+    both += (said - start) * ((truth[at] as number) - start);
+    own += (said - start) ** 2;
+  }
+  return own === 0 ? Number.NaN : both / own;
+}
+
+/** Logistic regression on words, by plain gradient steps: what many would begin with. */
+function logisticWords(rows: RatedRows, common: Common, only: readonly number[], start: number) {
+  const weights = new Float32Array(bucketCount);
+  const values = new Float32Array(wordsKept);
+  const says = (row: number) => {
+    wordValues(rows, row, common, values);
+    let sum = 0;
+    for (const [at, value] of values.entries()) {
+      sum += value * (weights[rows.keys[row * wordsKept + at] as number] as number);
+    }
+    return sum;
+  };
+  for (let round = 0; round < 60; round += 1) {
+    for (const row of only) {
+      const isLiked = Number((rows.scores[row] as number) > start);
+      const error = isLiked - 1 / (1 + Math.exp(-says(row)));
+      for (const [at, value] of values.entries()) {
+        const key = rows.keys[row * wordsKept + at] as number;
+        weights[key] = 0.998 * (weights[key] as number) + 0.5 * error * value;
+      }
+    }
+  }
+  return says;
 }
 
 /** Compares what was said with what is true. */

@@ -1,4 +1,6 @@
-/** The lowest and the highest score, and what an article gets of which nothing is known. */
+import type { sideNames } from './model.ts';
+
+/** The lowest and the highest score, and that of an article of which nothing is known. */
 export const scoreMin = 1;
 export const scoreMax = 10;
 export const scoreUnknown = 5.5;
@@ -7,13 +9,9 @@ export const scoreUnknown = 5.5;
 export type Reason =
   | 'start'
   | 'topic'
-  | 'profile'
-  | 'neighbours'
-  | 'source'
-  | 'length'
-  | 'age'
-  | 'title'
-  | 'calibration'
+  | 'words'
+  | (typeof sideNames)[number]
+  | 'caution'
   | 'limits'
   | 'rated';
 
@@ -22,9 +20,9 @@ export interface Neighbour {
   readonly id: string;
   /** The cosine of the two. */
   readonly similarity: number;
-  /** What its reader gave it. */
+  /** The reader's score of it. */
   readonly score: number;
-  /** Its share of the neighbours' word, from 0 to 1. */
+  /** Its share of the neighbours' say, from 0 to 1. */
   readonly weight: number;
 }
 
@@ -32,9 +30,11 @@ export interface Neighbour {
 export interface Explanation {
   /** The nearest rated articles, nearest first. */
   readonly neighbours: readonly Neighbour[];
-  /** The sentences that count most, by number, with the points that each added. */
+  /** The sentences that count most: the score falls by the points of one that is deleted. */
   readonly sentences: readonly { readonly index: number; readonly points: number }[];
-  /** What articles of this source got, and how many there are. */
+  /** The n-grams that count most, by bucket. */
+  readonly words: readonly { readonly bucket: number; readonly points: number }[];
+  /** The mean of what articles of this source got, and how many there are. */
   readonly source: { readonly score: number; readonly ratings: number };
   /** Their sum is the score. */
   readonly contributions: readonly { readonly reason: Reason; readonly points: number }[];
@@ -46,8 +46,10 @@ export interface Score {
   readonly score: number;
   /** The version of the taste that alone made this score. */
   readonly version: number;
-  /** How like it is to anything rated, from 0 to 1: low means that the score is a guess. */
+  /** The cosine to the nearest rated article, from 0 to 1: low means that the score is a guess. */
   readonly support: number;
+  /** The error, in points, within which 8 of 10 ratings are. */
+  readonly width: number;
   readonly explanation: Explanation;
 }
 

@@ -1,205 +1,27 @@
-import { Snapshot, SpillwayError } from 'spillway';
-import type { ModelName, RatedArticle } from './document.ts';
-import { ageFeature, lengthFeature } from './features.ts';
-import { foldOf } from './learning.ts';
-import { type AddedVectors, noRows, type RatedColumns, type RatedRows } from './rated-rows.ts';
+import { SpillwayError } from 'spillway';
+import type { RatedArticle } from './document.ts';
+import { type Choice, untrained } from './model.ts';
+import { type Edit, numberOf } from './rows.ts';
 import { type Explanation, type Score, scoreUnknown } from './score.ts';
-import { reasons, type TasteState } from './taste-reader.ts';
-import type { ScoreParts } from './taste-worker.ts';
-import { type Trained, untrained } from './trained.ts';
+import { reasons, type ScoreParts, type TasteState } from './scorer.ts';
+import type { NearLists } from './thread/scorer.ts';
 
-/** What is to become of a reader's taste. */
+/** A change of a reader's taste. */
 export interface TasteChange {
   /** Ratings that are new or that replace older ones of the same article. */
-  readonly rated: readonly RatedArticle[];
+  readonly rated?: readonly RatedArticle[] | undefined;
   /** Articles that are not rated any more. */
-  readonly removed: readonly string[];
-  /** What training has found. */
-  readonly trained?: Trained | undefined;
-  /** Nothing of what was known before is kept. */
-  readonly isNew?: boolean | undefined;
-  /** The version that comes of it is at least this one. */
-  readonly version?: number | undefined;
+  readonly removed?: readonly string[] | undefined;
+  /** The result of a training. */
+  readonly choice?: Choice | undefined;
 }
 
-/** A version with the names of what its rows are about. */
+/** One version of a taste: never changed once it is published. */
 export interface TasteVersion {
+  readonly version: number;
+  /** Undefined while nothing was ever rated. */
   readonly state: TasteState | undefined;
-  readonly ids: readonly string[];
-  /** Where each id stands; may name rows of later versions too. */
-  readonly rowOf: Map<string, number>;
-  /** The number of each source; may name those of later versions too. */
-  readonly sources: Map<string, number>;
-  readonly trained: Trained;
-}
-
-/** The rating of this very article, if it has one. */
-export function ratingOf({ state, ids, rowOf }: TasteVersion, id: string): number | undefined {
-  const row = rowOf.get(id);
-  return row !== undefined && ids[row] === id ? state?.rows.scores[row] : undefined;
-}
-
-/** What a worker is to do for a change, and the names that the result will have. */
-export interface TastePlan extends Omit<TasteVersion, 'state'> {
-  readonly rows: RatedRows;
-  readonly added: AddedVectors;
-  readonly columns: RatedColumns;
-}
-
-interface Row {
-  readonly id: string;
-  readonly vectors: { readonly mean: Float32Array; readonly title: Float32Array };
-  readonly source: number;
-  readonly length: number;
-  readonly score: number;
-  readonly age: number;
-}
-
-export interface PlanOptions {
-  readonly model: ModelName;
-  /** How many ratings a taste is made of. */
-  readonly ratedMax: number;
-}
-
-/** Puts changes together, oldest first, and says what they come to. */
-export function planChange(
-  before: TasteVersion,
-  changes: readonly TasteChange[],
-  options: PlanOptions,
-): TastePlan {
-  const trained = changes.findLast((change) => change.trained)?.trained ?? before.trained;
-  const rated = changes.flatMap((change) => change.rated);
-  const isGrowth = changes.every(({ isNew, removed }) => !isNew && removed.length === 0);
-  const isSmall = before.ids.length + rated.length <= options.ratedMax;
-  const rows =
-    isGrowth && isSmall ? grow(before, rated, options) : rebuild(before, changes, options);
-  return { ...rows, trained };
-}
-
-type Rows = Omit<TastePlan, 'trained'>;
-
-/** The usual change: what is known stays as it is, so its cost hardly grows with it. */
-function grow(before: TasteVersion, rated: readonly RatedArticle[], { model }: PlanOptions): Rows {
-  const rows = before.state?.rows ?? noRows(model.dimension);
-  const { sources, rowOf } = before;
-  const ids = [...before.ids];
-  const fresh: Row[] = [];
-  const again: { readonly row: number; readonly article: RatedArticle }[] = [];
-  for (const article of rated) {
-    const known = rowOf.get(article.id);
-    // The map is shared with versions that came to nothing: only what is in the list is true.
-    if (known !== undefined && ids[known] === article.id) again.push({ row: known, article });
-    else {
-      rowOf.set(article.id, ids.length);
-      ids.push(article.id);
-      fresh.push(newRow(article, sources));
-    }
-  }
-  const columns = columnsOf(fresh, rows);
-  for (const { row, article } of again) {
-    columns.scores[row] = article.score;
-    columns.ages[row] = ageFeature(article.publishedAt, article.ratedAt);
-    columns.sources[row] = numberOf(article.source, sources);
-  }
-  return { ids, rowOf, sources, rows, added: vectorsOf(fresh, model.dimension), columns };
-}
-
-/** Begins anew with what is left. */
-function rebuild(
-  before: TasteVersion,
-  changes: readonly TasteChange[],
-  { model, ratedMax }: PlanOptions,
-): Rows {
-  const from = changes.findLastIndex(({ isNew }) => isNew);
-  const sources = new Map(from < 0 ? before.sources : []);
-  const left = new Map((from < 0 ? rowsOf(before) : []).map((row) => [row.id, row]));
-  for (const change of changes.slice(Math.max(0, from))) {
-    for (const id of change.removed) left.delete(id);
-    for (const article of change.rated) left.set(article.id, newRow(article, sources));
-  }
-  // A tenth goes at once, so that not every further rating means to begin anew.
-  const surplus = left.size > ratedMax ? left.size - Math.ceil(0.9 * ratedMax) : 0;
-  const all = [...left.values()].slice(surplus);
-  const rows = noRows(model.dimension);
-  return {
-    ids: all.map(({ id }) => id),
-    rowOf: new Map(all.map(({ id }, row) => [id, row])),
-    sources,
-    rows,
-    added: vectorsOf(all, model.dimension),
-    columns: columnsOf(all, rows),
-  };
-}
-
-function rowsOf({ state, ids }: TasteVersion): Row[] {
-  const rows = state?.rows;
-  if (rows === undefined) return [];
-  const { dimension } = rows;
-  return ids.map((id, row) => {
-    const vector = (all: Float32Array) => all.subarray(row * dimension, (row + 1) * dimension);
-    return {
-      id,
-      vectors: { mean: vector(rows.means), title: vector(rows.titles) },
-      source: rows.sources[row] as number,
-      length: rows.lengths[row] as number,
-      score: rows.scores[row] as number,
-      age: rows.ages[row] as number,
-    };
-  });
-}
-
-function newRow(article: RatedArticle, sources: Map<string, number>): Row {
-  const { id, document, score, publishedAt, ratedAt } = article;
-  const { mean, title, words } = document;
-  const source = numberOf(article.source, sources);
-  const age = ageFeature(publishedAt, ratedAt);
-  return { id, vectors: { mean, title }, length: lengthFeature(words), source, score, age };
-}
-
-function numberOf(source: string, sources: Map<string, number>): number {
-  const number = sources.get(source) ?? sources.size;
-  sources.set(source, number);
-  return number;
-}
-
-function vectorsOf(rows: readonly Row[], dimension: number): AddedVectors {
-  const means = new Float32Array(rows.length * dimension);
-  const titles = new Float32Array(rows.length * dimension);
-  for (const [at, { vectors }] of rows.entries()) {
-    means.set(vectors.mean, at * dimension);
-    titles.set(vectors.title, at * dimension);
-  }
-  return { means, titles };
-}
-
-/** The columns of the rows that are known, with those of more rows after them. */
-function columnsOf(rows: readonly Row[], known: RatedColumns): RatedColumns {
-  const count = known.scores.length + rows.length;
-  const columns = {
-    scores: new Float32Array(count),
-    sources: new Uint32Array(count),
-    folds: new Uint8Array(count),
-    lengths: new Float32Array(count),
-    ages: new Float32Array(count),
-  };
-  for (const name of ['scores', 'sources', 'folds', 'lengths', 'ages'] as const) {
-    columns[name].set(known[name]);
-  }
-  for (const [at, row] of rows.entries()) {
-    const place = known.scores.length + at;
-    columns.scores[place] = row.score;
-    columns.sources[place] = row.source;
-    columns.folds[place] = foldOf(row.id);
-    columns.lengths[place] = row.length;
-    columns.ages[place] = row.age;
-  }
-  return columns;
-}
-
-/** How a change becomes a version. */
-export interface TasteMaker {
-  plan(before: TasteVersion, changes: readonly TasteChange[]): TastePlan;
-  make(plan: TastePlan): Promise<TasteState>;
+  readonly choice: Choice;
 }
 
 interface Waiting {
@@ -207,34 +29,69 @@ interface Waiting {
   readonly done: PromiseWithResolvers<number>;
 }
 
+export interface TasteOptions {
+  /** The number of the first version. */
+  readonly version: number;
+  /** The last number that it may have. */
+  readonly versionMax: number;
+  readonly choice?: Choice | undefined;
+  /** The most ratings that count; older ones are left out. */
+  readonly ratedMax: number;
+  /** Makes a version on a thread. */
+  readonly make: (
+    before: TasteState | undefined,
+    edits: readonly Edit[],
+    choice: Choice,
+  ) => Promise<TasteState>;
+}
+
 /** Changes that may wait while one is made; they all become one version. */
 const waitingMax = 1_000;
 
-function nobody(): TasteVersion {
-  return { state: undefined, ids: [], rowOf: new Map(), sources: new Map(), trained: untrained };
-}
-
-/** One reader's taste: changed by one at a time, each change published whole. */
-export class ReaderTaste {
-  readonly snapshot: Snapshot<TasteVersion> = new Snapshot(nobody());
-  readonly #maker: TasteMaker;
-  readonly #number: number;
+/** One reader's taste: changed by one at a time, each version published whole. */
+export class Taste {
+  readonly sources: Map<string, number> = new Map();
+  /** The nearest ratings of the table's rows; only one ranking at a time may use them. */
+  near: NearLists | undefined;
+  /** Ends when the last ranking that was asked for has ended. */
+  ranking: Promise<unknown> = Promise.resolve();
+  readonly #options: TasteOptions;
+  /** The article of each row; rows are never used again. */
+  readonly #ids: string[] = [];
+  readonly #rowOf = new Map<string, number>();
+  #current: TasteVersion;
   #waiting: Waiting[] = [];
   #isBusy = false;
 
-  /** The number is another one for each that was ever made. */
-  constructor(maker: TasteMaker, number: number) {
-    this.#maker = maker;
-    this.#number = number;
+  constructor(options: TasteOptions) {
+    const { version, choice = untrained } = options;
+    this.#options = options;
+    this.#current = { version, choice, state: undefined };
   }
 
-  /** The name of a version for workers, which keep what they have read: it is never used twice. */
-  key(version: number): string {
-    return `${this.#number} ${version}`;
+  get current(): TasteVersion {
+    return this.#current;
   }
 
   get isBusy(): boolean {
     return this.#isBusy;
+  }
+
+  /** Whether it should be loaded anew: numbers run out, or too many rows are not in use. */
+  get isWorn(): boolean {
+    const { versionMax, ratedMax } = this.#options;
+    return this.#current.version > versionMax - 50 || this.#ids.length > 1.5 * ratedMax + 100;
+  }
+
+  /** The article of a row. */
+  idOf(row: number): string {
+    return this.#ids[row] as string;
+  }
+
+  /** The rating of this very article by a version, if it has one. */
+  ratingOf({ state }: TasteVersion, id: string): number | undefined {
+    const score = state?.rows.scores[this.#rowOf.get(id) ?? -1];
+    return score === undefined || Number.isNaN(score) ? undefined : score;
   }
 
   /** Resolves with the version in which the change is; changes that wait are made together. */
@@ -255,19 +112,58 @@ export class ReaderTaste {
       const due = this.#waiting;
       this.#waiting = [];
       try {
-        const changes = due.map(({ change }) => change);
-        const plan = this.#maker.plan(this.snapshot.current, changes);
-        const state = await this.#maker.make(plan);
-        const { ids, rowOf, sources, trained } = plan;
-        const first = changes.findLast(({ version }) => version !== undefined)?.version ?? 0;
-        const number = Math.max(first, this.snapshot.stats.version + 1);
-        this.snapshot.publish({ state, ids, rowOf, sources, trained }, number);
-        for (const { done } of due) done.resolve(number);
+        await this.#make(due.map(({ change }) => change));
+        for (const { done } of due) done.resolve(this.#current.version);
       } catch (error) {
         for (const { done } of due) done.reject(error);
       }
     }
     this.#isBusy = false;
+  }
+
+  async #make(changes: readonly TasteChange[]): Promise<void> {
+    const { version, state: before } = this.#current;
+    const choice = changes.findLast((one) => one.choice)?.choice ?? this.#current.choice;
+    const edits = new Map<number, Edit>();
+    // Rows that were given out for a change that failed are given out again.
+    for (const id of this.#ids.splice(before?.rows.count ?? 0)) this.#rowOf.delete(id);
+    for (const { rated = [], removed = [] } of changes) {
+      for (const article of rated) this.#rate(article, edits, before);
+      for (const id of removed) {
+        const row = this.#rowOf.get(id);
+        if (row === undefined) continue;
+        edits.set(row, { ...edits.get(row), row, score: Number.NaN, ratedAt: 0 });
+      }
+    }
+    this.#leaveOut(edits, before);
+    const isNothing = before === undefined && edits.size === 0;
+    const { make } = this.#options;
+    const state = isNothing ? undefined : await make(before, [...edits.values()], choice);
+    this.#current = { version: version + 1, state, choice };
+  }
+
+  #rate(article: RatedArticle, edits: Map<number, Edit>, before: TasteState | undefined): void {
+    const { id, score, ratedAt } = article;
+    const row = this.#rowOf.get(id) ?? this.#ids.length;
+    if (row === this.#ids.length) {
+      this.#ids.push(id);
+      this.#rowOf.set(id, row);
+    }
+    const isNew = row >= (before?.rows.count ?? 0);
+    const added = isNew
+      ? { ...article, source: numberOf(this.sources, article.source) }
+      : undefined;
+    edits.set(row, { row, score, ratedAt, added });
+  }
+
+  /** Leaves the oldest ratings out where there are too many. */
+  #leaveOut(edits: Map<number, Edit>, before: TasteState | undefined): void {
+    const scoreOf = (row: number) =>
+      edits.get(row)?.score ?? before?.rows.scores[row] ?? Number.NaN;
+    const rated = this.#ids.map((_, row) => row).filter((row) => !Number.isNaN(scoreOf(row)));
+    for (const row of rated.slice(0, Math.max(0, rated.length - this.#options.ratedMax))) {
+      edits.set(row, { ...edits.get(row), row, score: Number.NaN, ratedAt: 0 });
+    }
   }
 }
 
@@ -277,33 +173,27 @@ export class ReaderTaste {
  */
 export function scoreOf(
   parts: ScoreParts | undefined,
-  value: TasteVersion,
-  version: number,
+  taste: Taste,
+  { version, state, choice }: TasteVersion,
   rating?: number,
 ): Score {
-  if (parts === undefined || value.state === undefined) {
+  if (parts === undefined || state === undefined) {
     const contributions = [{ reason: 'start', points: scoreUnknown }] as const;
     const source = { score: scoreUnknown, ratings: 0 };
-    const explanation = { neighbours: [], sentences: [], source, contributions };
-    return { score: scoreUnknown, version, support: 0, explanation };
+    const explanation = { neighbours: [], sentences: [], words: [], source, contributions };
+    return { score: scoreUnknown, version, support: 0, width: choice.width, explanation };
   }
-  const { rows, ridge } = value.state;
-  const [sum, ratings] = parts.source;
+  const [mean, ratings] = parts.source;
   const score = rating ?? parts.score;
   const contributions: Explanation['contributions'] = [
     ...reasons.map((reason, at) => ({ reason, points: parts.points[at] as number })),
     { reason: 'rated', points: score - parts.score },
   ];
-  const explanation: Explanation = {
-    neighbours: parts.neighbours.map(({ row, similarity, weight }) => ({
-      id: value.ids[row] as string,
-      similarity,
-      score: rows.scores[row] as number,
-      weight,
-    })),
-    sentences: parts.sentences,
-    source: { score: ratings > 0 ? sum / ratings : ridge.start, ratings },
-    contributions,
-  };
-  return { score, version, support: parts.support, explanation };
+  const neighbours = parts.neighbours.map(({ row, similarity, weight }) => {
+    return { id: taste.idOf(row), similarity, score: state.rows.scores[row] as number, weight };
+  });
+  const { sentences, words, support, width } = parts;
+  const source = { score: ratings > 0 ? mean : state.model.start, ratings };
+  const explanation = { neighbours, sentences, words, source, contributions };
+  return { score, version, support, width, explanation };
 }

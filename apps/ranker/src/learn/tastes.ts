@@ -1,44 +1,46 @@
 import { availableParallelism } from 'node:os';
-import { Pool, type PoolStats } from 'spillway';
+import { Pool, type PoolStats, SingleFlight } from 'spillway';
 import { check, checkInteger, untilAborted } from 'spillway/internal';
-import { type Article, isSameModel, type ModelName, type RatedArticle } from './document.ts';
-import { ageFeature, lengthFeature } from './features.ts';
-import { type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
+import { ArticleTable } from './article-table.ts';
 import {
-  planChange,
-  ReaderTaste,
-  ratingOf,
-  scoreOf,
-  type TasteChange,
-  type TasteMaker,
-  type TasteVersion,
-} from './taste.ts';
-import { type Trained, unpackTrained } from './trained.ts';
-import { VectorTable } from './vector-table.ts';
+  type Article,
+  type ArticleText,
+  isSameModel,
+  type ModelName,
+  type RatedArticle,
+} from './document.ts';
+import type { Choice } from './model.ts';
+import { neighboursUsed } from './rows.ts';
+import { type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
+import { emptyNeighbours } from './scorer.ts';
+import { scoreOf, Taste, type TasteChange, type TasteVersion } from './taste.ts';
+import type { NearLists } from './thread/scorer.ts';
 
-export interface TastesOptions {
-  /** Whose vectors all articles have. */
-  readonly model: ModelName;
-  /** Threads that score. From 1. @default one less than there are cores, at most 4 */
-  readonly workers?: number | undefined;
-  /** How many readers' tastes are kept; for one more the least used goes. @default 1000 */
-  readonly readersMax?: number | undefined;
-  /** How many ratings a taste is made of; the newest are kept. From 10. @default 5000 */
-  readonly ratedMax?: number | undefined;
-  /** How many articles the shelf keeps. @default 20000 */
-  readonly shelfMax?: number | undefined;
-  /** How many tasks may wait for a thread; one more is refused. @default 1024 */
-  readonly queueMax?: number | undefined;
-  /** Milliseconds that a score or a change may take. @default 30000 */
-  readonly deadlineMs?: number | undefined;
+/** What is stored of a reader's taste. */
+export interface StoredTaste {
+  /** All ratings, oldest first. */
+  readonly rated: readonly RatedArticle[];
+  readonly choice?: Choice | undefined;
+  /** The first and the last number that versions of it may have. */
+  readonly version: number;
+  readonly versionMax: number;
 }
 
-export interface LoadOptions {
-  readonly rated: readonly RatedArticle[];
-  /** What training had found, as {@link packTrained} packed it. */
-  readonly trained?: Uint8Array | undefined;
-  /** The version that comes of it is at least this one. */
-  readonly version?: number | undefined;
+export interface TastesOptions {
+  /** The model whose vectors all articles have. */
+  readonly model: ModelName;
+  /** Reads a taste that is asked for and not in memory. */
+  readonly load: (user: string) => Promise<StoredTaste>;
+  /** The number of threads that score. From 1. @default one less than cores, at most 4 */
+  readonly workers?: number | undefined;
+  /** The number of tastes in memory; for one more the least used goes. @default 64 */
+  readonly tastesMax?: number | undefined;
+  /** The number of ratings that a taste is made of; the newest count. From 10. @default 5000 */
+  readonly ratedMax?: number | undefined;
+  /** The number of articles that are kept in memory. @default 100_000 */
+  readonly articlesMax?: number | undefined;
+  /** A rating counts half after so many milliseconds. @default a year */
+  readonly halfLifeMs?: number | undefined;
 }
 
 export interface AskOptions {
@@ -47,18 +49,19 @@ export interface AskOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The shelf as one reader sees it, by one version of their taste. */
+/** Articles as one reader sees them, by one version of their taste. */
 export interface Ranking {
   readonly version: number;
   readonly ids: readonly string[];
   readonly scores: Float32Array;
-  readonly support: Float32Array;
+  /** The errors, in points, within which 8 of 10 ratings are. */
+  readonly widths: Float32Array;
 }
 
-type Module = typeof import('./taste-worker.ts');
+type Module = typeof import('./thread/scorer.ts');
 
-/** Articles that one task scores: some 100 ms at 1,000 ratings. */
-const rankSize = 1_250;
+/** The articles that one task scores. */
+const rankSize = 1_000;
 
 /**
  * What each reader likes, and scores by it, on a pool. A rating is in every score asked for after
@@ -67,131 +70,91 @@ const rankSize = 1_250;
 export class Tastes implements AsyncDisposable {
   readonly model: ModelName;
   /** The articles that {@link rank} scores. */
-  readonly shelf: VectorTable;
+  readonly table: ArticleTable;
+  readonly halfLifeMs: number;
+  readonly #options: TastesOptions;
   readonly #pool: Pool<Module>;
-  readonly #readers = new Map<string, ReaderTaste>();
-  readonly #readersMax: number;
-  readonly #maker: TasteMaker;
-  #readerCount = 0;
+  readonly #tastes = new Map<string, Taste>();
+  readonly #loading = new SingleFlight<Taste>();
+  /** Tastes that were forgotten while they were loaded. */
+  readonly #stale = new Set<string>();
 
   static async open(options: TastesOptions): Promise<Tastes> {
-    const { readersMax = 1_000, ratedMax = 5_000, queueMax = 1_024, deadlineMs = 30_000 } = options;
     const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;
-    checkInteger('readersMax', readersMax, 1, 100_000);
-    checkInteger('ratedMax', ratedMax, 10, 100_000);
-    const shelf = new VectorTable({ model: options.model, sizeMax: options.shelfMax });
-    const module = new URL('./taste-worker.ts', import.meta.url);
-    const pool = await Pool.open<Module>({ module, workers, queueMax, deadlineMs });
-    return new Tastes(pool, shelf, { readersMax, ratedMax });
+    checkInteger('tastesMax', options.tastesMax ?? 64, 1, 100_000);
+    checkInteger('ratedMax', options.ratedMax ?? 5_000, 10, 100_000);
+    const module = new URL('./thread/scorer.ts', import.meta.url);
+    const pool = await Pool.open<Module>({ module, workers, queueMax: 1_024, deadlineMs: 30_000 });
+    return new Tastes(options, pool);
   }
 
-  private constructor(
-    pool: Pool<Module>,
-    shelf: VectorTable,
-    limits: { readonly readersMax: number; readonly ratedMax: number },
-  ) {
-    const { model } = shelf;
+  private constructor(options: TastesOptions, pool: Pool<Module>) {
+    const { model, articlesMax: sizeMax, halfLifeMs = 365 * 86_400_000 } = options;
+    this.#options = options;
     this.model = model;
-    this.shelf = shelf;
+    this.halfLifeMs = halfLifeMs;
+    this.table = new ArticleTable({ model, sizeMax });
     this.#pool = pool;
-    this.#readersMax = limits.readersMax;
-    this.#maker = {
-      plan: (before, changes) => planChange(before, changes, { model, ratedMax: limits.ratedMax }),
-      make: ({ rows, added, columns, trained }) =>
-        pool.run('update', { rows, added, columns, trained }, { priority: 2 }),
-    };
   }
 
-  get stats(): { readonly readers: number; readonly shelf: number; readonly pool: PoolStats } {
-    return { readers: this.#readers.size, shelf: this.shelf.size, pool: this.#pool.stats };
+  get stats(): { readonly tastes: number; readonly articles: number; readonly pool: PoolStats } {
+    return { tastes: this.#tastes.size, articles: this.table.size, pool: this.#pool.stats };
   }
 
-  /** Whether this reader's taste is here; if not it has to be loaded before anything is asked. */
-  has(user: string): boolean {
-    return this.version(user) > 0;
+  /** The version that a score would be made by now. */
+  async current(user: string, signal?: AbortSignal): Promise<TasteVersion> {
+    return (await this.#taste(user, signal)).current;
   }
 
-  /** What training has found for the reader so far. */
-  trained(user: string): Trained | undefined {
-    return this.#readers.get(user)?.snapshot.current.trained;
-  }
-
-  /** The version that a score would be made by now; 0 before there is one. */
-  version(user: string): number {
-    return this.#readers.get(user)?.snapshot.stats.version ?? 0;
-  }
-
-  /** Makes a reader's taste from all ratings, in place of what was here. */
-  load(user: string, options: LoadOptions, signal?: AbortSignal): Promise<number> {
-    const { rated, version } = options;
-    const trained = options.trained && unpackTrained(options.trained);
-    const change = { rated, removed: [], trained, version, isNew: true };
-    return this.#change(this.#begin(user), change, signal);
-  }
-
-  /** Takes ratings into account at once; resolves with the first version that has them. */
+  /** Takes ratings into account; resolves with the first version that has them. */
   rate(user: string, rated: readonly RatedArticle[], signal?: AbortSignal): Promise<number> {
-    return this.#change(this.#reader(user), { rated, removed: [] }, signal);
+    for (const article of rated) {
+      this.#checkModel(article);
+      const isScore = article.score >= scoreMin && article.score <= scoreMax;
+      check(isScore, 'score', `a number from ${scoreMin} to ${scoreMax}`, article.score);
+    }
+    return this.change(user, { rated }, signal);
   }
 
-  /** Takes ratings back. */
-  unrate(user: string, ids: readonly string[], signal?: AbortSignal): Promise<number> {
-    return this.#change(this.#reader(user), { rated: [], removed: ids }, signal);
+  /** Changes a taste; what is worn is loaded anew. */
+  async change(user: string, change: TasteChange, signal?: AbortSignal): Promise<number> {
+    if (this.#tastes.get(user)?.isWorn) this.forget(user);
+    const taste = await this.#taste(user, signal);
+    const done = taste.change(change);
+    return await (signal === undefined ? done : untilAborted(done, signal));
   }
 
-  /** Publishes what training has found, together with all ratings that came meanwhile. */
-  improve(user: string, trained: Trained, signal?: AbortSignal): Promise<number> {
-    return this.#change(this.#reader(user), { rated: [], removed: [], trained }, signal);
-  }
-
-  /** Lets go of a reader's taste. */
+  /** Lets go of a taste, so that it is loaded with all that is stored by then. */
   forget(user: string): void {
-    this.#readers.delete(user);
+    this.#tastes.delete(user);
+    if (this.#loading.has(user)) this.#stale.add(user);
   }
 
-  /** What the article is worth to the reader, and why. */
-  async score(user: string, article: Article, options: AskOptions): Promise<Score> {
+  /** What the article is worth to the reader, and why; with its text, by sentence too. */
+  async score(
+    user: string,
+    article: Article & { readonly text?: ArticleText | undefined },
+    { now, signal }: AskOptions,
+  ): Promise<Score> {
     this.#checkModel(article);
-    const reader = this.#reader(user);
-    using view = reader.snapshot.acquire();
-    const { value, version } = view;
-    const { document, publishedAt, source } = article;
-    const { state } = value;
-    if (state === undefined) return scoreOf(undefined, value, version);
-    const candidate = {
-      mean: document.mean,
-      title: document.title,
-      source: value.sources.get(source) ?? -1,
-      length: lengthFeature(document.words),
-      age: ageFeature(publishedAt, options.now),
-    };
-    const { sentences } = document;
-    const task = { key: reader.key(version), state, candidate, sentences };
-    const turn = { signal: options.signal, key: user, priority: 1 };
-    const parts = await this.#pool.run('score', task, turn);
-    return scoreOf(parts, value, version, ratingOf(value, article.id));
+    const taste = await this.#taste(user, signal);
+    const { current } = taste;
+    const { state } = current;
+    if (state === undefined) return scoreOf(undefined, taste, current);
+    const { document, publishedAt, text = { title: '', text: '' } } = article;
+    const source = taste.sources.get(article.source) ?? -1;
+    const asked = { document, publishedAt, source, now, article: text };
+    const turn = { signal, key: user, priority: 1 };
+    const parts = await this.#pool.run('score', { state, asked }, turn);
+    return scoreOf(parts, taste, current, taste.ratingOf(current, article.id));
   }
 
-  /** Scores all articles on the shelf; those that leave it meanwhile are left out. */
-  async rank(user: string, options: AskOptions): Promise<Ranking> {
-    const reader = this.#reader(user);
-    using view = reader.snapshot.acquire();
-    const { value, version } = view;
-    const { state } = value;
-    const { ids, rows, stamps } = this.shelf.list();
-    if (state === undefined) return { version, ...unranked(ids) };
-    const names = [...this.shelf.sources.keys()];
-    const sources = Int32Array.from(names, (name) => value.sources.get(name) ?? -1);
-    const same = { key: reader.key(version), state, sources };
-    const parts: (readonly [from: number, to: number])[] = [];
-    for (let from = 0; from < rows.length; from += rankSize) parts.push([from, from + rankSize]);
-    const turn = { signal: options.signal, key: user };
-    const tasks = parts.map((part) => {
-      const list = { rows: rows.slice(...part), stamps: stamps.slice(...part) };
-      const task = { ...same, list, shelf: this.shelf.rows, now: options.now };
-      return this.#pool.run('rank', task, turn);
-    });
-    return { version, ...joinParts(ids, await Promise.all(tasks), value) };
+  /** Scores articles of the table; those that are not in it, or leave it, are left out. */
+  async rank(user: string, ids: readonly string[], options: AskOptions): Promise<Ranking> {
+    const taste = await this.#taste(user, options.signal);
+    const ranking = taste.ranking.catch(() => {}).then(() => this.#rank(user, taste, ids, options));
+    taste.ranking = ranking;
+    return await ranking;
   }
 
   async close(): Promise<void> {
@@ -202,18 +165,45 @@ export class Tastes implements AsyncDisposable {
     return this.close();
   }
 
-  #change(
-    reader: ReaderTaste,
-    change: TasteChange,
-    signal: AbortSignal | undefined,
-  ): Promise<number> {
-    for (const article of change.rated) {
-      this.#checkModel(article);
-      const isScore = article.score >= scoreMin && article.score <= scoreMax;
-      check(isScore, 'score', `a number from ${scoreMin} to ${scoreMax}`, article.score);
+  async #rank(
+    user: string,
+    taste: Taste,
+    wanted: readonly string[],
+    { now, signal }: AskOptions,
+  ): Promise<Ranking> {
+    const { current } = taste;
+    const { version, state } = current;
+    const { ids, rows, stamps } = this.table.find(wanted);
+    const scores = new Float32Array(ids.length).fill(scoreUnknown);
+    const widths = new Float32Array(ids.length).fill(current.choice.width);
+    if (state === undefined) return { version, ids, scores, widths };
+    const names = [...this.table.sources.keys()];
+    const sources = Int32Array.from(names, (name) => taste.sources.get(name) ?? -1);
+    const table = this.table.rows;
+    taste.near = grown(taste.near, table.size);
+    const same = { state, table, near: taste.near, sources, now };
+    const parts: Promise<void>[] = [];
+    for (let from = 0; from < rows.length; from += rankSize) {
+      const [some, seen] = [rows, stamps].map((all) => all.slice(from, from + rankSize));
+      const task = { ...same, rows: some as Uint32Array, stamps: seen as Int32Array };
+      const part = this.#pool.run('rank', task, { signal, key: user }).then((result) => {
+        scores.set(result.scores, from);
+        widths.set(result.widths, from);
+      });
+      parts.push(part);
     }
-    const done = reader.change(change);
-    return signal === undefined ? done : untilAborted(done, signal);
+    await Promise.all(parts);
+    for (const [at, id] of ids.entries()) {
+      if (Number.isNaN(scores[at])) continue;
+      scores[at] = taste.ratingOf(current, id) ?? (scores[at] as number);
+    }
+    const whole = [...ids.keys()].filter((at) => !Number.isNaN(scores[at]));
+    return {
+      version,
+      ids: whole.map((at) => ids[at] as string),
+      scores: Float32Array.from(whole, (at) => scores[at] as number),
+      widths: Float32Array.from(whole, (at) => widths[at] as number),
+    };
   }
 
   #checkModel({ document }: Article): void {
@@ -221,55 +211,62 @@ export class Tastes implements AsyncDisposable {
     check(isKnown, 'document', `made by ${this.model.id}`, document.model);
   }
 
-  /** The taste of a reader who has one, now the most recently used. */
-  #reader(user: string): ReaderTaste {
-    const reader = this.#readers.get(user);
-    const isLoaded = reader !== undefined && this.has(user);
-    check(isLoaded, 'user', 'one whose taste was loaded', user);
-    this.#readers.delete(user);
-    this.#readers.set(user, reader);
-    return reader;
+  /** The taste of a reader, now the most recently used. Many who ask wait for one load. */
+  async #taste(user: string, signal?: AbortSignal): Promise<Taste> {
+    const known = this.#tastes.get(user);
+    if (known === undefined)
+      return await this.#loading.run(user, () => this.#load(user), { signal });
+    this.#tastes.delete(user);
+    this.#tastes.set(user, known);
+    return known;
   }
 
-  /** A taste to be loaded; for one too many the least used one that rests goes. */
-  #begin(user: string): ReaderTaste {
-    const known = this.#readers.get(user);
-    if (known !== undefined) return known;
-    if (this.#readers.size >= this.#readersMax) {
-      const [idle] = [...this.#readers].find(([, { isBusy }]) => !isBusy) ?? [];
-      if (idle !== undefined) this.#readers.delete(idle);
+  async #load(user: string): Promise<Taste> {
+    const { tastesMax = 64 } = this.#options;
+    let taste: Taste;
+    do {
+      this.#stale.delete(user);
+      taste = await this.#read(user);
+    } while (this.#stale.has(user));
+    this.#tastes.set(user, taste);
+    if (this.#tastes.size > tastesMax) {
+      const [idle] = [...this.#tastes].find(([, { isBusy }]) => !isBusy) ?? [];
+      if (idle !== undefined) this.#tastes.delete(idle);
     }
-    this.#readerCount += 1;
-    const reader = new ReaderTaste(this.#maker, this.#readerCount);
-    this.#readers.set(user, reader);
-    return reader;
+    return taste;
+  }
+
+  async #read(user: string): Promise<Taste> {
+    const { load, ratedMax = 5_000 } = this.#options;
+    const { rated, ...stored } = await load(user);
+    const taste = new Taste({
+      ...stored,
+      ratedMax,
+      make: (before, edits, choice) => {
+        const { halfLifeMs } = this;
+        const task = { rows: before?.rows, edits, dimension: this.model.dimension };
+        const more = { common: this.table.common, choice, halfLifeMs };
+        return this.#pool.run('update', { ...task, ...more }, { priority: 2 });
+      },
+    });
+    await taste.change({ rated: rated.slice(-ratedMax) });
+    return taste;
   }
 }
 
-function unranked(ids: readonly string[]) {
-  const scores = new Float32Array(ids.length).fill(scoreUnknown);
-  return { ids, scores, support: new Float32Array(ids.length) };
-}
-
-/** Joins the parts, without articles that were changed meanwhile; own ratings replace scores. */
-function joinParts(
-  all: readonly string[],
-  parts: readonly { readonly scores: Float32Array; readonly support: Float32Array }[],
-  taste: TasteVersion,
-) {
-  const ids: string[] = [];
-  const scores = new Float32Array(all.length);
-  const support = new Float32Array(all.length);
-  let at = 0;
-  for (const part of parts) {
-    for (const [row, score] of part.scores.entries()) {
-      const id = all[at] as string;
-      at += 1;
-      if (Number.isNaN(score)) continue;
-      scores[ids.length] = ratingOf(taste, id) ?? score;
-      support[ids.length] = part.support[row] as number;
-      ids.push(id);
-    }
+/** The lists with room for so many rows. */
+function grown(before: NearLists | undefined, size: number): NearLists {
+  if (before !== undefined && before.stamps.length >= size) return before;
+  const lists = {
+    ...emptyNeighbours(size * neighboursUsed),
+    stamps: new Int32Array(new SharedArrayBuffer(4 * size)),
+    seen: new Uint32Array(new SharedArrayBuffer(4 * size)),
+  };
+  if (before !== undefined) {
+    lists.nearest.set(before.nearest);
+    lists.similarities.set(before.similarities);
+    lists.stamps.set(before.stamps);
+    lists.seen.set(before.seen);
   }
-  return { ids, scores: scores.subarray(0, ids.length), support: support.subarray(0, ids.length) };
+  return lists;
 }

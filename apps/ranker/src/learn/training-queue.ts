@@ -1,23 +1,40 @@
 import { Backlog, type BacklogStats, type Clock, Pool } from 'spillway';
-import type { RatedArticle } from './document.ts';
+import type { CrossValidatedErrors, Learned, TrainingKind } from './choice.ts';
 import type { Evaluation } from './evaluation.ts';
-import { type Learned, packArticles } from './learning.ts';
+import type { Choice } from './model.ts';
+import { ratedOnly } from './rows.ts';
 import type { Tastes } from './tastes.ts';
-import { packTrained, type TrainingKind, type TrainingRecord } from './trained.ts';
 
-/** Rated articles, all at once or one after another. */
-export type RatedSource = Iterable<RatedArticle> | AsyncIterable<RatedArticle>;
+/** The state of a training. */
+export type TrainingStatus = 'running' | 'completed' | 'cancelled' | 'failed';
+
+/** One line of the training history. Times are milliseconds since 1970. */
+export interface TrainingRecord {
+  readonly user: string;
+  readonly kind: TrainingKind;
+  readonly status: TrainingStatus;
+  readonly startedAt: number;
+  readonly endedAt: number | undefined;
+  /** The number of rated articles that it learned from. */
+  readonly samples: number;
+  /** From 0 to 1. */
+  readonly progress: number;
+  /** Errors by cross-validation, once they are known. */
+  readonly errors: CrossValidatedErrors | undefined;
+  /** The version of the taste that it published. */
+  readonly version: number | undefined;
+  /** The reason of a failure. */
+  readonly error: string | undefined;
+}
 
 export interface TrainingQueueOptions {
-  /** Where what is found is published. */
+  /** The tastes that are trained. */
   readonly tastes: Tastes;
-  /** All ratings of a reader. */
-  readonly rated: (user: string, signal: AbortSignal) => Promise<RatedSource> | RatedSource;
   /**
-   * Told when a training begins and when it ends, then with what it found, in bytes for storing;
-   * the training is over when it resolves.
+   * Told when a training begins and when it ends, then with its choice; the training is over when
+   * it resolves.
    */
-  readonly record: (record: TrainingRecord, trained?: Uint8Array) => Promise<void> | void;
+  readonly record: (record: TrainingRecord, choice?: Choice) => Promise<void> | void;
   /** Milliseconds since 1970, for the records. */
   readonly clock: Clock;
   /** How many readers may wait; one more is dropped. From 1. @default 1000 */
@@ -36,7 +53,7 @@ interface Running {
   readonly abort: AbortController;
 }
 
-type Module = typeof import('./trainer-worker.ts');
+type Module = typeof import('./thread/trainer.ts');
 
 /**
  * Trains tastes in the background, one at a time, on a thread of its own. Asking returns at once;
@@ -52,7 +69,7 @@ export class TrainingQueue implements AsyncDisposable {
 
   static async open(options: TrainingQueueOptions): Promise<TrainingQueue> {
     const { trainingMsMax = 3_600_000 } = options;
-    const module = new URL('./trainer-worker.ts', import.meta.url);
+    const module = new URL('./thread/trainer.ts', import.meta.url);
     const limits = { workers: 1, queueMax: 8, deadlineMs: trainingMsMax };
     const pool = await Pool.open<Module>({ module, ...limits });
     return new TrainingQueue(options, pool);
@@ -102,9 +119,13 @@ export class TrainingQueue implements AsyncDisposable {
   }
 
   /** Compares all ways of scoring on the newest share of the ratings, which they have not seen. */
-  async evaluate(rated: RatedSource, share = 0.3, signal?: AbortSignal): Promise<Evaluation> {
-    const articles = await packArticles(rated, this.#options.tastes.model);
-    return this.#pool.run('evaluate', { articles, share }, { signal });
+  async evaluate(user: string, share = 0.3, signal?: AbortSignal): Promise<Evaluation | undefined> {
+    const { tastes } = this.#options;
+    const { state } = await tastes.current(user, signal);
+    if (state === undefined) return undefined;
+    const { halfLifeMs } = tastes;
+    const task = { rows: state.rows, common: state.model.common, halfLifeMs, share };
+    return this.#pool.run('evaluate', task, { signal });
   }
 
   /** Drops what waits and cancels what runs. */
@@ -126,9 +147,9 @@ export class TrainingQueue implements AsyncDisposable {
     const signal = AbortSignal.any([abort.signal, closing]);
     const running: Running = { abort, record: newRecord({ user, kind }, clock.now()) };
     this.#running = running;
-    let trained: Uint8Array | undefined;
+    let choice: Choice | undefined;
     try {
-      trained = await this.#learn(running, signal);
+      choice = await this.#learn(running, signal);
     } catch (error) {
       const status = signal.aborted ? 'cancelled' : 'failed';
       const message = error instanceof Error ? error.message : String(error);
@@ -136,28 +157,31 @@ export class TrainingQueue implements AsyncDisposable {
     }
     running.record = { ...running.record, endedAt: clock.now() };
     this.#running = undefined;
-    await record(running.record, trained);
+    await record(running.record, choice);
   }
 
-  async #learn(running: Running, signal: AbortSignal): Promise<Uint8Array> {
-    const { tastes, rated, record } = this.#options;
+  async #learn(running: Running, signal: AbortSignal): Promise<Choice | undefined> {
+    const { tastes, record } = this.#options;
     const { user, kind } = running.record;
-    const articles = await packArticles(await rated(user, signal), tastes.model);
-    running.record = { ...running.record, samples: articles.scores.length };
+    const { state, choice: current } = await tastes.current(user, signal);
+    const samples = state === undefined ? 0 : ratedOnly(state.rows).length;
+    running.record = { ...running.record, samples };
     await record(running.record);
+    const done = { status: 'completed', progress: 1 } as const;
+    running.record = state === undefined ? { ...running.record, ...done } : running.record;
+    if (state === undefined) return undefined;
+    const { halfLifeMs } = tastes;
+    const task = { rows: state.rows, common: state.model.common, kind, current, halfLifeMs };
     let learned: Learned | undefined;
-    for await (const news of this.#pool.stream('train', { articles, kind }, { signal })) {
+    for await (const news of this.#pool.stream('train', task, { signal })) {
       if (typeof news === 'object') learned = news;
       else running.record = { ...running.record, progress: news };
     }
     if (learned === undefined) throw new Error('the training ended without a result');
-    const { trained, errors } = learned;
-    // A taste that is not here is made with what is stored, once it is asked for.
-    const isHere = tastes.has(user);
-    const version = isHere ? await tastes.improve(user, trained, signal) : undefined;
-    const outcome = { status: 'completed', progress: 1, errors, version } as const;
-    running.record = { ...running.record, ...outcome };
-    return packTrained(trained);
+    const { choice, errors } = learned;
+    const version = choice && (await tastes.change(user, { choice }, signal));
+    running.record = { ...running.record, ...done, errors, version };
+    return choice;
   }
 }
 

@@ -1,9 +1,10 @@
 import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
+import type { TrainingKind } from '../learn/choice.ts';
 import type { Article, EmbeddedDocument, RatedArticle } from '../learn/document.ts';
 import type { Explanation, Neighbour, Score } from '../learn/score.ts';
 import { sentencesOf } from '../learn/sentences.ts';
-import type { TrainingKind } from '../learn/trained.ts';
+import { bucketOf, ngramsOf } from '../learn/words.ts';
 import type { StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Item, Library, ReadArticle } from './library.ts';
@@ -34,9 +35,11 @@ export interface Ranked {
 }
 
 /** Why a score is what it is, in words and addresses. */
-export interface Explained extends Omit<Explanation, 'neighbours' | 'sentences' | 'source'> {
+export interface Explained
+  extends Omit<Explanation, 'neighbours' | 'sentences' | 'source' | 'words'> {
   readonly nearest: readonly (Neighbour & { readonly url: string; readonly title: string })[];
   readonly sentences: readonly { readonly text: string; readonly points: number }[];
+  readonly words: readonly { readonly word: string; readonly points: number }[];
   readonly source: { readonly host: string; readonly score: number; readonly ratings: number };
 }
 
@@ -60,7 +63,12 @@ export class ArticleRanking {
   async rank(userId: string, item: Item, { explain, signal }: RankOptions): Promise<Ranked> {
     const { library, tastes } = this.#options;
     const { article, document } = await library.read(item, signal);
-    const score = await tastes.score(userId, scorable(article, document), signal);
+    const scored = await this.#scorable(article, document);
+    const score = await tastes.score(
+      userId,
+      explain ? { ...scored, text: article } : scored,
+      signal,
+    );
     const explained = explain ? await this.#explain(article, score, signal) : undefined;
     return { article, score, explained };
   }
@@ -75,7 +83,8 @@ export class ArticleRanking {
     const article = await storage.articles.find(articleId, signal);
     if (article === undefined || article.text + article.title === '') return undefined;
     const document = await library.document(article, signal);
-    const score = await tastes.score(userId, scorable(article, document), signal);
+    const scored = { ...(await this.#scorable(article, document)), text: article };
+    const score = await tastes.score(userId, scored, signal);
     return { article, score, explained: await this.#explain(article, score, signal) };
   }
 
@@ -134,7 +143,7 @@ export class ArticleRanking {
   ): Promise<Corrected> {
     const { storage, tastes, training, clock, onChange } = this.#options;
     const ratedAt = Math.round(clock.now());
-    const rated: RatedArticle = { ...scorable(article, document), score, ratedAt };
+    const rated: RatedArticle = { ...(await this.#scorable(article, document)), score, ratedAt };
     const commit = async (predicted: number) => {
       const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
       await storage.ratings.record([correction], signal);
@@ -163,14 +172,30 @@ export class ArticleRanking {
     const sentences = explanation.sentences.map(({ index, points }) => {
       return { text: texts[index] ?? '', points };
     });
-    return { ...rest, nearest, sentences, source: { host: article.source, ...source } };
+    const words = namedWords(article, explanation.words);
+    return { ...rest, nearest, sentences, words, source: { host: article.source, ...source } };
+  }
+
+  /** An article as models take it: its source is the feed that brought it. */
+  async #scorable(article: StoredArticle, document: EmbeddedDocument): Promise<Article> {
+    const { id, source, publishedAt } = article;
+    const fact = (await this.#options.storage.articles.facts([id])).get(id);
+    return { id, source: fact?.source ?? source, publishedAt, document };
   }
 }
 
-/** An article as models take it. */
-export function scorable(
-  { id, source, publishedAt }: Pick<StoredArticle, 'id' | 'source' | 'publishedAt'>,
-  document: EmbeddedDocument,
-): Article {
-  return { id, source, publishedAt, document };
+/** The words of an article that fell into these buckets. */
+function namedWords(
+  { title, text }: StoredArticle,
+  found: Explanation['words'],
+): { readonly word: string; readonly points: number }[] {
+  const byBucket = new Map<number, string>();
+  for (const ngram of [...ngramsOf(title, true), ...ngramsOf(text, false)]) {
+    const bucket = bucketOf(ngram);
+    if (!ngram.endsWith('*') && !byBucket.has(bucket)) byBucket.set(bucket, ngram);
+  }
+  return found.flatMap(({ bucket, points }) => {
+    const word = byBucket.get(bucket);
+    return word === undefined ? [] : { word, points };
+  });
 }

@@ -39,8 +39,6 @@ export interface RankerReaderOptions {
   readonly onArticles: () => void;
 }
 
-/** The mean distance of an even spread of scores from its middle: what a pure guess is off by. */
-const guessError = 2.25;
 /** A text of a feed is taken for the whole article from so many characters on. */
 const wholeMin = 1_000;
 /** A reader who is not told when to stop reads on until the server ends. */
@@ -194,7 +192,7 @@ function readerArticle(article: ShelvedArticle, { scores, meanOf }: ScoredShelf)
     publishedAt: article.publishedAt ?? article.addedAt,
     lead: article.lead,
     score: found?.score,
-    uncertainty: found && guessError * (1 - found.support),
+    uncertainty: found?.width,
     vote: article.vote,
     isRead: article.isRead,
     // Most who list articles do not look at it, and a list of thousands would copy megabytes.

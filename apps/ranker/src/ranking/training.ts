@@ -1,9 +1,9 @@
 import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
-import type { RatedArticle } from '../learn/document.ts';
+import type { TrainingKind } from '../learn/choice.ts';
 import type { Evaluation } from '../learn/evaluation.ts';
-import type { TrainingKind, TrainingRecord } from '../learn/trained.ts';
-import { TrainingQueue } from '../learn/training-queue.ts';
+import type { Choice } from '../learn/model.ts';
+import { TrainingQueue, type TrainingRecord } from '../learn/training-queue.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { UserTastes } from './user-tastes.ts';
 
@@ -34,8 +34,7 @@ export class Training implements AsyncDisposable {
     const training: { current?: Training } = {};
     const queue = await TrainingQueue.open({
       ...{ ...options, tastes: tastes.tastes },
-      rated: (userId) => training.current?.rated(userId) ?? [],
-      record: async (record, trained) => training.current?.record(record, trained),
+      record: async (record, choice) => training.current?.record(record, choice),
     });
     training.current = new Training(options, queue);
     for (const userId of await storage.trainings.interrupt()) queue.add(userId, 'intensive');
@@ -76,13 +75,11 @@ export class Training implements AsyncDisposable {
 
   /** How good each model is on the newest ratings, of which it has not learned. */
   async evaluate(userId: string, signal: AbortSignal): Promise<Evaluation> {
-    const { tastes } = this.#options;
-    const rated = await Array.fromAsync(tastes.rated(userId));
-    if (rated.length < evaluatedMin) {
-      const message = `an evaluation needs ${evaluatedMin} rated articles with their texts`;
-      throw rankerError('NOTHING_RATED', `${message}, there are ${rated.length}`);
-    }
-    return await this.#queue.evaluate(rated, undefined, signal);
+    const evaluation = await this.#queue.evaluate(userId, undefined, signal);
+    const { trained = 0, tested = 0 } = evaluation ?? {};
+    if (evaluation !== undefined && trained + tested >= evaluatedMin) return evaluation;
+    const message = `an evaluation needs ${evaluatedMin} rated articles with their texts`;
+    throw rankerError('NOTHING_RATED', `${message}, there are ${trained + tested}`);
   }
 
   /** Resolves when nothing runs or waits. */
@@ -99,20 +96,16 @@ export class Training implements AsyncDisposable {
     return this.close();
   }
 
-  rated(userId: string): AsyncIterable<RatedArticle> {
-    return this.#options.tastes.rated(userId);
-  }
-
-  async record(record: TrainingRecord, trained: Uint8Array | undefined): Promise<void> {
+  async record(record: TrainingRecord, choice: Choice | undefined): Promise<void> {
     const { storage, tastes, clock, onChange } = this.#options;
     const { user } = record;
     this.#number ??= await storage.trainings.begin(record);
     if (record.endedAt === undefined) return;
     const number = this.#number;
     this.#number = undefined;
-    if (trained !== undefined) await storage.tastes.save(user, tastes.model, trained, clock.now());
+    if (choice !== undefined) await storage.tastes.save(user, tastes.model, choice, clock.now());
     await storage.trainings.end(number, record);
     if (record.kind === 'intensive' && record.status === 'completed') this.#changed.delete(user);
-    if (trained !== undefined) onChange(user);
+    if (choice !== undefined) onChange(user);
   }
 }

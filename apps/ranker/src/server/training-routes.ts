@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
-import type { TrainingKind } from '../learn/trained.ts';
+import type { TrainingKind } from '../learn/choice.ts';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Library } from '../ranking/library.ts';
 import type { Training } from '../ranking/training.ts';
@@ -105,8 +105,9 @@ export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (
   app.get('/stats', { config: reading }, async ({ rankerUser, permit }) => {
     const { id: userId } = rankerUser;
     const { model } = library;
+    const { version } = await tastes.tastes.current(userId, permit.signal);
     const stats = { storage, userId, model, now: clock.now(), countsRepeated: false };
-    return { ...(await userStats(stats)), taste: await tastes.describe(userId, permit.signal) };
+    return { ...(await userStats(stats)), taste: { version } };
   });
   app.get('/training_set', { config: reading }, async ({ rankerUser, permit }) => {
     const items = await storage.ratings.listUrls(rankerUser.id, permit.signal);

@@ -3,7 +3,7 @@ import type { EmbeddedDocument, ModelName } from '../learn/document.ts';
 import type { SentenceRow, VectorRow } from './ranker-schema.ts';
 
 /** The vectors of a whole article, without those of its sentences. */
-export type VectorSummary = Pick<EmbeddedDocument, 'words' | 'mean' | 'title' | 'lead'>;
+export type VectorSummary = Pick<EmbeddedDocument, 'length' | 'mean' | 'title' | 'words'>;
 
 /** What is stored is not what was written, or is of another shape than it says. */
 export class VectorsCorruptError extends Error {
@@ -15,11 +15,16 @@ export function vectorRows(
   document: EmbeddedDocument,
   madeAt: number,
 ): { readonly vector: VectorRow; readonly sentence: SentenceRow } {
-  const { model, words, sentences, mean, title, lead } = document;
-  const [data, all] = [bytesOf(mean, title, lead), bytesOf(sentences)];
+  const { model, length, sentences, mean, title, words } = document;
+  const data = bytesOf(mean, title, words.keys, words.counts);
+  const all = bytesOf(sentences);
   return {
     vector: {
-      ...{ article_id: articleId, model: model.id, precision: model.precision, words, data },
+      article_id: articleId,
+      model: model.id,
+      precision: model.precision,
+      words: length,
+      data,
       dimension: model.dimension,
       sentence_count: sentences.length / model.dimension,
       checksum: checksumOf(data, all),
@@ -32,19 +37,24 @@ export function vectorRows(
 export function documentOf(row: VectorRow, sentence: Pick<SentenceRow, 'data'>): EmbeddedDocument {
   const { article_id: id, model, precision, dimension } = row;
   if (row.checksum !== checksumOf(row.data, sentence.data)) throw corrupt(id);
-  const sentences = floatsOf(sentence.data);
+  const sentences = new Float32Array(Uint8Array.from(sentence.data).buffer);
   if (sentences.length !== row.sentence_count * dimension) throw corrupt(id);
   return { model: { id: model, precision, dimension }, sentences, ...summaryOf(row) };
 }
 
+/** Mean and title, then two bytes for each n-gram's bucket, then one for how often it occurs. */
 export function summaryOf(
   row: Pick<VectorRow, 'article_id' | 'dimension' | 'words' | 'data'>,
 ): VectorSummary {
-  const { dimension, words } = row;
-  const floats = floatsOf(row.data);
-  if (floats.length !== 3 * dimension) throw corrupt(row.article_id);
-  const part = (at: number) => floats.subarray(at * dimension, (at + 1) * dimension);
-  return { words, mean: part(0), title: part(1), lead: part(2) };
+  const { dimension, words: length } = row;
+  // A copy, since a database gives bytes that begin anywhere in a larger buffer.
+  const { buffer } = Uint8Array.from(row.data);
+  const count = (buffer.byteLength - 8 * dimension) / 3;
+  if (!Number.isInteger(count) || count < 0) throw corrupt(row.article_id);
+  const vector = (at: number) => new Float32Array(buffer, 4 * at * dimension, dimension);
+  const keys = new Uint16Array(buffer, 8 * dimension, count);
+  const counts = new Uint8Array(buffer, 8 * dimension + 2 * count, count);
+  return { length, mean: vector(0), title: vector(1), words: { keys, counts } };
 }
 
 /** One text for all that makes vectors comparable. */
@@ -59,16 +69,10 @@ export function checksumOf(...parts: readonly Uint8Array[]): string {
 }
 
 /** Little-endian, as every machine that Node runs on has it. */
-function bytesOf(...vectors: readonly Float32Array[]): Uint8Array {
-  const parts = vectors.map((one) => new Uint8Array(one.buffer, one.byteOffset, one.byteLength));
-  return Buffer.concat(parts);
-}
-
-function floatsOf(bytes: Uint8Array): Float32Array {
-  const { buffer, byteOffset, byteLength } = bytes;
-  if (byteLength % 4 !== 0) return new Float32Array(0);
-  if (byteOffset % 4 === 0) return new Float32Array(buffer, byteOffset, byteLength / 4);
-  return new Float32Array(Uint8Array.from(bytes).buffer);
+function bytesOf(...parts: readonly ArrayBufferView[]): Uint8Array {
+  return Buffer.concat(
+    parts.map((one) => new Uint8Array(one.buffer, one.byteOffset, one.byteLength)),
+  );
 }
 
 function corrupt(articleId: string): VectorsCorruptError {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { CompiledQuery, Kysely } from 'kysely';
+import { type CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
 
@@ -23,8 +23,12 @@ export interface StoredArticle {
   /** Why there is no text. */
   readonly unavailable: string | undefined;
   readonly addedAt: number;
+  readonly author?: string | undefined;
+  /** Whether title and text are as a feed has them: they change with it. */
+  readonly isFromFeed?: boolean | undefined;
 }
 
+/** Facts that scores need besides vectors; the source is the feed, or the host without one. */
 export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
 
 /** How many names go into one query. */
@@ -34,6 +38,10 @@ export const namesMax = 500;
 export function articleId(url: string): string {
   return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
 }
+
+/** The source of an article as scores have it: the feed that brought it, or its host. */
+export const sourceOf: RawBuilder<string> = sql<string>`coalesce((select min(feed_id)
+  from feed_articles where feed_articles.article_id = articles.id), articles.source)`;
 
 /** All articles that anybody has met. */
 export class Articles {
@@ -72,7 +80,7 @@ export class Articles {
     for (let at = 0; at < ids.length; at += namesMax) {
       const rows = await this.#database.kysely
         .selectFrom('articles')
-        .select(['id', 'source', 'published_at'])
+        .select(['id', 'published_at', sourceOf.as('source')])
         .where('id', 'in', ids.slice(at, at + namesMax))
         .execute({ signal });
       for (const { id, source, published_at } of rows) {
@@ -152,15 +160,20 @@ export class Articles {
           exists(
             selectFrom('ratings')
               .select('article_id')
-              .whereRef('ratings.article_id', '=', 'articles.id'),
+              .whereRef('ratings.article_id', '=', 'articles.id')
+              .union(
+                selectFrom('marks')
+                  .select('article_id')
+                  .whereRef('marks.article_id', '=', 'articles.id'),
+              ),
           ),
         ),
       );
-    const rest = (
-      ['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf', 'reads'] as const
-    ).map((table) =>
+    // What was read stays read: a slow feed still has the entry, and brings it again.
+    const tables = ['vectors', 'sentences', 'aliases', 'feed_articles', 'shelf'] as const;
+    const rest = tables.map((table) =>
       kysely
-        .deleteFrom(table as 'reads')
+        .deleteFrom(table as 'shelf')
         .where('article_id', 'in', old)
         .compile(),
     );
@@ -184,6 +197,8 @@ export function articleOf(row: ArticleRow): StoredArticle {
     lastModified: row.last_modified ?? undefined,
     unavailable: row.unavailable ?? undefined,
     addedAt: row.added_at,
+    ...(row.author !== null && { author: row.author }),
+    ...(row.from_feed === 1 && { isFromFeed: true }),
   };
 }
 
@@ -206,6 +221,8 @@ function rowOf(article: StoredArticle): ArticleRow {
     last_modified: article.lastModified ?? null,
     unavailable: article.unavailable ?? null,
     added_at: article.addedAt,
+    author: article.author === undefined ? null : clean(article.author),
+    from_feed: Number(article.isFromFeed ?? false),
   };
 }
 
@@ -216,4 +233,28 @@ export function articleInsert(kysely: Kysely<RankerSchema>, article: StoredArtic
     .values(rowOf(article))
     .onConflict((conflict) => conflict.doNothing())
     .compile();
+}
+
+/** Changes an article whose feed has it otherwise now, and lets go of its vectors. */
+export function articleUpdates(
+  kysely: Kysely<RankerSchema>,
+  article: StoredArticle,
+): CompiledQuery[] {
+  const { id, title, text, author } = rowOf(article);
+  const changed = kysely
+    .selectFrom('articles')
+    .select('id')
+    .where('id', '=', id)
+    .where('from_feed', '=', 1)
+    .where(({ or, eb }) => or([eb('title', '!=', title), eb('text', '!=', text)]));
+  return [
+    kysely.deleteFrom('sentences').where('article_id', 'in', changed).compile(),
+    kysely.deleteFrom('vectors').where('article_id', 'in', changed).compile(),
+    kysely
+      .updateTable('articles')
+      .set({ title, text, author })
+      .where('id', '=', id)
+      .where('from_feed', '=', 1)
+      .compile(),
+  ];
 }

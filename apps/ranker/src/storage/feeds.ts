@@ -70,7 +70,8 @@ export class Feeds {
       const id = feedId(url);
       const feed = { id, url, title, next_at: at, failures: 0, failure: null, site_url: null };
       const made = { ...feed, etag: null, last_modified: null, fetched_at: null };
-      const subscription = { user_id: userId, feed_id: id, folder, added_at: at };
+      const own = { title: null, credentials: null, full_text: 0 };
+      const subscription = { user_id: userId, feed_id: id, folder, added_at: at, ...own };
       return [
         kysely
           .insertInto('feeds')

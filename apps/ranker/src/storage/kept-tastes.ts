@@ -1,5 +1,6 @@
 import type { Database } from 'spillway-sql';
 import type { ModelName } from '../learn/document.ts';
+import type { Choice } from '../learn/model.ts';
 import { checksumOf, modelText } from './article-vectors.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
@@ -28,27 +29,33 @@ export class KeptTastes {
     return reserved;
   }
 
-  /** Keeps what was trained on vectors of a model, for a user whose numbers were set aside. */
-  async save(userId: string, model: ModelName, bytes: Uint8Array, at: number): Promise<void> {
+  /** Keeps a choice made on vectors of a model, for a user whose numbers were set aside. */
+  async save(userId: string, model: ModelName, choice: Choice, at: number): Promise<void> {
+    // JSON has no Infinity: a penalty of null leaves its part out.
+    const data = Buffer.from(JSON.stringify({ format: 2, ...choice }));
     await this.#database.kysely
       .updateTable('tastes')
-      .set({ model: modelText(model), data: bytes, checksum: checksumOf(bytes), saved_at: at })
+      .set({ model: modelText(model), data, checksum: checksumOf(data), saved_at: at })
       .where('user_id', '=', userId)
       .execute();
   }
 
   /** Undefined if there is nothing of this model, or nothing whole: it can be trained again. */
-  async find(
-    userId: string,
-    model: ModelName,
-    signal?: AbortSignal,
-  ): Promise<Uint8Array | undefined> {
+  async find(userId: string, model: ModelName, signal?: AbortSignal): Promise<Choice | undefined> {
     const row = await this.#database.kysely
       .selectFrom('tastes')
       .select(['data', 'checksum'])
       .where('user_id', '=', userId)
       .where('model', '=', modelText(model))
       .executeTakeFirst({ signal });
-    return row === undefined || row.checksum !== checksumOf(row.data) ? undefined : row.data;
+    if (row === undefined || row.checksum !== checksumOf(row.data)) return undefined;
+    return choiceOf(Buffer.from(row.data).toString());
   }
+}
+
+/** Choices of older versions begin with a number in bytes, and are made again. */
+function choiceOf(text: string): Choice | undefined {
+  if (!text.startsWith('{"format":2,')) return undefined;
+  const { topic, words, slope, width } = JSON.parse(text);
+  return { topic: topic ?? Infinity, words: words ?? Infinity, slope, width };
 }

@@ -92,4 +92,21 @@ export const rankerMigrations: readonly Migration[] = [
       'create table documents (name text primary key, value text not null)',
     ],
   },
+  {
+    number: 6,
+    name: 'a reader: marks, names of feeds, authors; vectors of title, text and words',
+    statements: [
+      // They are made again from the texts, in the background.
+      'delete from vectors',
+      'delete from sentences',
+      'alter table articles add column author text',
+      'alter table articles add column from_feed integer not null default 0',
+      'alter table subscriptions add column title text',
+      'alter table subscriptions add column credentials text',
+      'alter table subscriptions add column full_text integer not null default 0',
+      `create table marks (user_id text not null, article_id text not null, kind text not null,
+       marked_at double precision not null, primary key (user_id, article_id, kind))`,
+      'create index marks_by_article on marks (article_id)',
+    ],
+  },
 ];

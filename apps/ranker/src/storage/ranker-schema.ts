@@ -14,6 +14,7 @@ export interface RankerSchema {
   readonly feed_articles: FeedArticleRow;
   readonly shelf: ShelfRow;
   readonly reads: ReadRow;
+  readonly marks: MarkRow;
   readonly rules: RuleRow;
   readonly documents: { readonly name: string; readonly value: string };
 }
@@ -44,6 +45,9 @@ export interface ArticleRow {
   /** Why there is no text; null if there is or if nobody has asked for it yet. */
   readonly unavailable: string | null;
   readonly added_at: number;
+  readonly author: string | null;
+  /** 1 if title and text are as a feed has them: they change with it. */
+  readonly from_feed: number;
 }
 
 /** Another address of an article, by the id that an article of that address would have. */
@@ -60,7 +64,7 @@ export interface VectorRow {
   readonly dimension: number;
   readonly words: number;
   readonly sentence_count: number;
-  /** Mean, title and lead, one after another, as little-endian float32. */
+  /** Mean and title as little-endian float32, then the n-grams. */
   readonly data: Uint8Array;
   /** SHA-256 of `data` and of the sentences' `data`, in hexadecimal. */
   readonly checksum: string;
@@ -144,6 +148,12 @@ export interface SubscriptionRow {
   readonly feed_id: string;
   readonly folder: string;
   readonly added_at: number;
+  /** The user's own name of the feed; null for that of the feed itself. */
+  readonly title: string | null;
+  /** `name:password` for a feed that asks for it; null for none. */
+  readonly credentials: string | null;
+  /** 1 if the whole text of every entry is fetched. */
+  readonly full_text: number;
 }
 
 export interface FeedArticleRow {
@@ -163,6 +173,15 @@ export interface ReadRow {
   readonly user_id: string;
   readonly article_id: string;
   readonly read_at: number;
+}
+
+/** A star, or a place on the list of what is to be read later. */
+export interface MarkRow {
+  readonly user_id: string;
+  readonly article_id: string;
+  /** `starred` or `later`. */
+  readonly kind: string;
+  readonly marked_at: number;
 }
 
 export interface RuleRow {

@@ -9,6 +9,9 @@ export interface ShelvedArticle {
   readonly url: string;
   readonly title: string;
   readonly source: string;
+  /** The feed that brought it; undefined for an article of the user's own. */
+  readonly feedId: string | undefined;
+  readonly author: string | undefined;
   readonly publishedAt: number | undefined;
   readonly addedAt: number;
   /** The beginning of its text. */
@@ -27,6 +30,8 @@ export interface ShelfQuery {
 
 /** How many characters of a text are shown in a list. */
 const leadMax = 500;
+const feedOf = sql<string | null>`(select min(feed_id) from feed_articles
+  where feed_articles.article_id = articles.id)`;
 const isAscii = /^[ -~]*$/;
 
 /** Which articles each user has: by their feeds, or of their own. */
@@ -84,7 +89,13 @@ export class Shelves {
         join.onRef('reads.article_id', '=', 'articles.id').on('reads.user_id', '=', userId),
       )
       .select(['articles.id', 'articles.url', 'articles.title', 'articles.source'])
-      .select(['articles.published_at', 'articles.added_at', 'articles.unavailable'])
+      .select([
+        'articles.published_at',
+        'articles.added_at',
+        'articles.unavailable',
+        'articles.author',
+      ])
+      .select(feedOf.as('feed_id'))
       .select(sql<string>`substr(articles.text, 1, ${sql.lit(leadMax)})`.as('lead'))
       .select(['ratings.score', 'reads.read_at'])
       .where('articles.id', 'in', ids);
@@ -96,6 +107,8 @@ export class Shelves {
       .execute({ signal });
     return rows.map((row) => ({
       ...{ id: row.id, url: row.url, title: row.title, source: row.source, lead: row.lead },
+      feedId: row.feed_id ?? undefined,
+      author: row.author ?? undefined,
       publishedAt: row.published_at ?? undefined,
       addedAt: row.added_at,
       vote: row.score ?? undefined,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
-import type { CrossValidatedErrors, TrainingRecord } from '../learn/trained.ts';
+import type { CrossValidatedErrors } from '../learn/choice.ts';
+import type { TrainingRecord } from '../learn/training-queue.ts';
 import type { RankerSchema, TrainingRow } from './ranker-schema.ts';
 
 /** One run of the trainer, as it is kept. */

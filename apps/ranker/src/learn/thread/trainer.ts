@@ -1,9 +1,8 @@
 import { setPriority } from 'node:os';
 import type { WorkerContext } from 'spillway';
 import { nextTurn } from 'spillway/internal';
-import { type Evaluation, evaluateTaste } from './evaluation.ts';
-import { type Learned, learnTaste, type PackedArticles } from './learning.ts';
-import type { TrainingKind } from './trained.ts';
+import { choose, type Learned, type TrainingTask } from '../choice.ts';
+import { type Evaluation, type EvaluationTask, evaluateTaste } from '../evaluation.ts';
 
 type Context = Pick<WorkerContext, 'aborted' | 'signal'>;
 
@@ -14,10 +13,10 @@ export function setup(): void {
 
 /** Learns a taste: yields the progress from 0 to 1, and the result at last. */
 export async function* train(
-  task: { readonly articles: PackedArticles; readonly kind: TrainingKind },
+  task: TrainingTask,
   context: Context,
 ): AsyncGenerator<number | Learned> {
-  const learning = learnTaste(task.articles, task.kind);
+  const learning = choose(task);
   for (;;) {
     const step = learning.next();
     yield step.value;
@@ -27,11 +26,8 @@ export async function* train(
 }
 
 /** Learns from the older articles and compares all models on the newer ones. */
-export async function evaluate(
-  task: { readonly articles: PackedArticles; readonly share: number },
-  context: Context,
-): Promise<Evaluation> {
-  const evaluation = evaluateTaste(task.articles, task.share);
+export async function evaluate(task: EvaluationTask, context: Context): Promise<Evaluation> {
+  const evaluation = evaluateTaste(task);
   for (;;) {
     const step = evaluation.next();
     if (step.done) return step.value;

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { type Transfer, transfer, type WorkerContext } from 'spillway';
-import type { ArticleText } from './document.ts';
-import { weightFile } from './embedding-model.ts';
-import { countWords, sentencesOf } from './sentences.ts';
-import { addTo, normalise } from './vectors.ts';
+import { type ArticleText, addTo, normalise } from '../document.ts';
+import { weightFile } from '../embedding-model.ts';
+import { countWords, sentencesOf } from '../sentences.ts';
+import { type Words, wordsOf } from '../words.ts';
 
 /** What follows in a longer sentence is not read: cost grows with tokens, meaning hardly. */
 const tokensMax = 128;
@@ -18,9 +18,11 @@ interface Model {
 
 type Context = Pick<WorkerContext<Model>, 'resource' | 'aborted' | 'signal'>;
 
-/** What an article's first task gives: how the rest is to be embedded. */
+/** The result of an article's first task. */
 export interface Beginning {
-  readonly words: number;
+  /** The number of words. */
+  readonly length: number;
+  readonly words: Words;
   readonly sentences: readonly string[];
   /** The title and the first sentences; the title is left out when there is none. */
   readonly vectors: Float32Array;
@@ -71,7 +73,8 @@ export async function begin(
   const sentences = sentencesOf(text, sentencesMax);
   const first = sentences.slice(0, groupSize);
   const vectors = await vectorsOf(title === '' ? first : [title, ...first], context);
-  return transfer({ words: countWords(text), sentences, vectors }, [vectors.buffer]);
+  const words = wordsOf(title, text);
+  return transfer({ length: countWords(text), words, sentences, vectors }, [vectors.buffer]);
 }
 
 /** Embeds each text by itself, and gives the vectors one after another. */

@@ -1,0 +1,237 @@
+import { type Choice, cautionRatings, fit, type Model, untrained } from './model.ts';
+import {
+  type Common,
+  foldCount,
+  type Neighbours,
+  neighboursUsed,
+  type RatedRows,
+  ratedOnly,
+} from './rows.ts';
+import { clampScore } from './score.ts';
+import { emptyNeighbours, findNearest, Scorer, spread } from './scorer.ts';
+
+/** `quick` tries a few penalties; `intensive` tries a grid of them. */
+export type TrainingKind = 'quick' | 'intensive';
+
+/** Mean absolute errors on articles that the model had not seen; NaN when not measured. */
+export interface CrossValidatedErrors {
+  /** The error of the reader's own mean. */
+  readonly constant: number;
+  /** The error of the embedding alone. */
+  readonly topic: number;
+  /** The error of the words alone. */
+  readonly words: number;
+  /** The error of the scores that readers see. */
+  readonly served: number;
+}
+
+/** The result of a training. */
+export interface Learned {
+  /** Undefined if nothing was found that errs less than what is in use. */
+  readonly choice: Choice | undefined;
+  readonly errors: CrossValidatedErrors;
+}
+
+type Penalties = Pick<Choice, 'topic' | 'words'>;
+
+const onlyTopic: Penalties = { topic: 0.5, words: Infinity };
+const onlyWords: Penalties = { topic: Infinity, words: 0.5 };
+const quickGrid: readonly Penalties[] = [
+  untrained,
+  onlyTopic,
+  onlyWords,
+  { topic: 0.25, words: 0.5 },
+  { topic: 1, words: 0.5 },
+  { topic: 2, words: 4 },
+];
+const steps = [0.15, 0.3, 0.6, 1.2, 2.5, Infinity];
+const penaltiesOf: Record<TrainingKind, readonly Penalties[]> = {
+  quick: quickGrid,
+  intensive: [
+    ...quickGrid,
+    ...steps.flatMap((topic) => steps.map((words) => ({ topic, words: 1.5 * words }))),
+  ],
+};
+
+/** The number of ratings below which nothing is chosen. */
+const ratingsMin = 10;
+/** A choice must err less by this share of the squared error. */
+const gainMin = 0.01;
+/** Ratings that the slope is believed to be 1 by before anything is measured. */
+const slopeRatings = 10;
+const slopeMax = 1.2;
+/** Ratings that the width is believed by before anything is measured. */
+const widthRatings = 8;
+/** The share of ratings that are within the width. */
+const coverage = 0.8;
+
+export interface TrainingTask {
+  readonly rows: RatedRows;
+  readonly common: Common;
+  readonly kind: TrainingKind;
+  /** The choice in use. */
+  readonly current: Choice;
+  readonly halfLifeMs: number;
+  /** The rows to learn from. @default all that are rated */
+  readonly only?: readonly number[] | undefined;
+}
+
+/** Predictions for articles that the model had not seen, by row, and how alike they were. */
+interface Unseen {
+  readonly says: Float64Array;
+  readonly starts: Float64Array;
+  readonly supports: Float64Array;
+}
+
+/**
+ * Chooses penalties, slope and width by cross-validation. Yields its progress, from 0 to 1, between
+ * two pieces of work.
+ */
+export function* choose(task: TrainingTask): Generator<number, Learned> {
+  const { rows, kind, current, only = ratedOnly(task.rows) } = task;
+  const folds = new Set(only.map((row) => rows.folds[row]));
+  if (only.length < ratingsMin || folds.size < 2) {
+    return { choice: undefined, errors: unknownErrors };
+  }
+  const grid = [{ topic: current.topic, words: current.words }, ...penaltiesOf[kind]];
+  const unseen = grid.map(() => emptyUnseen(rows.count));
+  for (let fold = 0; fold < foldCount; fold += 1) {
+    const asked = only.filter((row) => rows.folds[row] === fold);
+    if (asked.length === 0) continue;
+    const others = only.filter((row) => rows.folds[row] !== fold);
+    const lists = neighboursOf(rows, asked, others);
+    for (const [at, penalties] of grid.entries()) {
+      yield (fold + at / grid.length) / foldCount;
+      const model = fit(
+        rows,
+        task.common,
+        { ...untrained, ...penalties, slope: 1 },
+        {
+          halfLifeMs: task.halfLifeMs,
+          only: others,
+        },
+      );
+      answer(rows, model, asked, lists, unseen[at] as Unseen);
+    }
+  }
+  return decide(task, only, grid, unseen);
+}
+
+function decide(
+  { rows, current }: TrainingTask,
+  only: readonly number[],
+  grid: readonly Penalties[],
+  unseen: readonly Unseen[],
+): Learned {
+  const squared = (one: Unseen, slope: number) =>
+    meanOf(only, (row) => off(rows, one, slope, row) ** 2);
+  const tried = unseen.map((one, at) => {
+    const slope =
+      at === 0 && current.slope !== undefined ? current.slope : slopeOf(rows, only, one);
+    return { at, slope, error: squared(one, slope) };
+  });
+  const [own] = tried as [(typeof tried)[number]];
+  const caution = current.slope ?? only.length / (only.length + cautionRatings);
+  const inUse = squared(unseen[0] as Unseen, caution);
+  const best = tried.reduce((least, one) => (one.error < least.error ? one : least), own);
+  const isBetter = best.error < inUse * (1 - gainMin);
+  const chosen = isBetter ? best : { ...own, slope: caution };
+  const served = unseen[chosen.at] as Unseen;
+  const width = widthOf(rows, only, served, chosen.slope);
+  const absolute = (one: Unseen, slope: number) =>
+    meanOf(only, (row) => Math.abs(off(rows, one, slope, row)));
+  const of = (penalties: Penalties) =>
+    tried[1 + quickGrid.indexOf(penalties)] as (typeof tried)[number];
+  const errorOf = ({ at, slope }: (typeof tried)[number]) => absolute(unseen[at] as Unseen, slope);
+  const errors: CrossValidatedErrors = {
+    constant: absolute(unseen[0] as Unseen, 0),
+    topic: errorOf(of(onlyTopic)),
+    words: errorOf(of(onlyWords)),
+    served: absolute(served, chosen.slope),
+  };
+  const { topic, words } = grid[chosen.at] as Penalties;
+  const slope = isBetter ? chosen.slope : current.slope;
+  const isSame = !isBetter && Math.abs(width - current.width) < 0.05;
+  return { choice: isSame ? undefined : { topic, words, slope, width }, errors };
+}
+
+/** What a prediction is off by, with so much left of its distance to the reader's mean. */
+function off(rows: RatedRows, { says, starts }: Unseen, slope: number, row: number): number {
+  const start = starts[row] as number;
+  const score = clampScore(start + slope * ((says[row] as number) - start));
+  return score - (rows.scores[row] as number);
+}
+
+/** How much of the distance to the reader's mean is true, with caution. */
+function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Unseen): number {
+  let [both, own] = [0, 0];
+  for (const row of only) {
+    const said = (says[row] as number) - (starts[row] as number);
+    both += said * ((rows.scores[row] as number) - (starts[row] as number));
+    own += said * said;
+  }
+  const believed = (slopeRatings * own) / only.length;
+  return own === 0 ? 1 : Math.min(slopeMax, Math.max(0, (both + believed) / (own + believed)));
+}
+
+/** The error within which 8 of 10 ratings were, at no likeness at all. */
+function widthOf(rows: RatedRows, only: readonly number[], unseen: Unseen, slope: number): number {
+  const errors = only.map((row) => {
+    const error = Math.abs(off(rows, unseen, slope, row));
+    return error / spread(unseen.supports[row] as number);
+  });
+  const sorted = errors.sort((one, other) => one - other);
+  const measured = sorted[
+    Math.min(sorted.length - 1, Math.ceil(coverage * sorted.length))
+  ] as number;
+  const { length } = only;
+  return (length * measured + widthRatings * untrained.width) / (length + widthRatings);
+}
+
+function neighboursOf(
+  rows: RatedRows,
+  asked: readonly number[],
+  others: readonly number[],
+): Neighbours {
+  const hidden = { ...rows, scores: rows.scores.slice().fill(Number.NaN) };
+  for (const row of others) hidden.scores[row] = rows.scores[row] as number;
+  const lists = emptyNeighbours(asked.length * neighboursUsed);
+  for (const [place, row] of asked.entries()) {
+    const mean = rows.means.subarray(row * rows.dimension, (row + 1) * rows.dimension);
+    findNearest(hidden, mean, lists, place);
+  }
+  return lists;
+}
+
+function answer(
+  rows: RatedRows,
+  model: Model,
+  asked: readonly number[],
+  lists: Neighbours,
+  into: Unseen,
+): void {
+  const scorer = new Scorer({ rows, model });
+  for (const [place, row] of asked.entries()) {
+    const now = rows.ratedAt[row] as number;
+    scorer.score(rows, row, lists, { source: rows.sources[row] as number, now, place });
+    into.says[row] = scorer.raw;
+    into.starts[row] = model.start;
+    into.supports[row] = scorer.support;
+  }
+}
+
+function meanOf(rows: readonly number[], of: (row: number) => number): number {
+  return rows.reduce((sum, row) => sum + of(row), 0) / rows.length;
+}
+
+function emptyUnseen(count: number): Unseen {
+  const nothing = () => new Float64Array(count).fill(Number.NaN);
+  return { says: nothing(), starts: nothing(), supports: nothing() };
+}
+
+const unknownErrors: CrossValidatedErrors = {
+  constant: Number.NaN,
+  topic: Number.NaN,
+  words: Number.NaN,
+  served: Number.NaN,
+};

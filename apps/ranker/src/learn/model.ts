@@ -1,0 +1,360 @@
+import {
+  type ArticleColumns,
+  type Common,
+  neighboursKept,
+  neighboursUsed,
+  noRow,
+  type RatedRows,
+  ratedOnly,
+} from './rows.ts';
+import { scoreUnknown } from './score.ts';
+import { bucketCount, wordsKept } from './words.ts';
+
+/** What training chooses for a reader; a rating changes a taste at once, without it. */
+export interface Choice {
+  /** The penalty on the weights of the embedding; `Infinity` leaves it out. */
+  readonly topic: number;
+  /** The penalty on the weights of n-grams; `Infinity` leaves them out. */
+  readonly words: number;
+  /** What is left of the distance to the reader's mean. @default less while ratings are few */
+  readonly slope?: number | undefined;
+  /** The error, in points, within which 8 of 10 ratings are, where nothing alike is rated. */
+  readonly width: number;
+}
+
+/** The choice before any training: good for most of the simulated readers. */
+export const untrained: Choice = { topic: 0.5, words: 1, width: 3.4 };
+
+/** A reader's linear model: a score is the start and the sum of what each part adds. */
+export interface Model {
+  readonly start: number;
+  readonly common: Common;
+  readonly choice: Choice;
+  /** What each number of an article's vector is worth. */
+  readonly topic: Float32Array;
+  /** What each bucket of n-grams is worth. */
+  readonly words: Float32Array;
+  /** What each of {@link sideNames} is worth. */
+  readonly side: Float32Array;
+  /** For each source the sum of its weighted scores above the start, then the sum of weights. */
+  readonly sources: Float32Array;
+  /** What is left of the distance to the start. */
+  readonly slope: number;
+}
+
+/** The parts of a score besides embedding and words. */
+export const sideNames = ['source', 'neighbours', 'length', 'age'] as const;
+export const sideCount: number = sideNames.length;
+const sideStart: readonly number[] = [0.5, 0.3, 0, 0];
+const sidePenalties: readonly number[] = [60, 150, 40, 40];
+
+/** Ratings of 5.5 that a reader's mean begins with: the first rating alone says little. */
+const startRatings = 2;
+/** Ratings of the reader's mean that each source begins with. */
+const sourceRatings = 3;
+/** With so many ratings half of the distance to the reader's mean is left. */
+export const cautionRatings = 2;
+/** A neighbour nearer by this much has a say 2.7 times as strong. */
+const temperature = 0.1;
+/** Neighbours at this cosine, where unrelated articles begin, count as much as knowing nothing. */
+const similarityUnknown = 0.35;
+const dayMs = 86_400_000;
+
+/** A text's length as a feature: 0 at 400 words, 1 at 1,800. */
+export function lengthFeature(words: number): number {
+  return (Math.log1p(words) - 6) / 1.5;
+}
+
+/** An article's age as a feature: 0 at two days or when it is not known, 1 at two weeks. */
+export function ageFeature(publishedAt: number, now: number): number {
+  if (Number.isNaN(publishedAt)) return 0;
+  return (Math.log1p(Math.max(0, now - publishedAt) / dayMs) - 1) / 1.7;
+}
+
+/** The say of a neighbour at this cosine; one at `similarityUnknown` has 1. */
+export function neighbourWeight(similarity: number): number {
+  return Math.exp((similarity - similarityUnknown) / temperature);
+}
+
+export interface FitOptions {
+  /** A rating counts half after so many milliseconds. */
+  readonly halfLifeMs: number;
+  /** The rows to learn from. @default all */
+  readonly only?: readonly number[] | undefined;
+}
+
+/** Learns a model from ratings: least squares where every weight that is not needed costs. */
+export function fit(
+  rows: RatedRows,
+  common: Common,
+  choice: Choice,
+  { halfLifeMs, only = ratedOnly(rows) }: FitOptions,
+): Model {
+  const newest = only.reduce((most, row) => Math.max(most, rows.ratedAt[row] as number), 0);
+  const weights = new Float64Array(rows.count);
+  for (const row of only) {
+    weights[row] = 2 ** (((rows.ratedAt[row] as number) - newest) / halfLifeMs);
+  }
+  let [sum, total] = [startRatings * scoreUnknown, startRatings];
+  for (const row of only) {
+    sum += (weights[row] as number) * (rows.scores[row] as number);
+    total += weights[row] as number;
+  }
+  const start = sum / total;
+  const sources = sourceSums(rows, weights, only, start);
+  const equations = new Equations(rows, common, choice, only, weights, start, sources);
+  const solution = equations.solve();
+  const { dimension } = rows;
+  const shared = (length: number) => new Float32Array(new SharedArrayBuffer(4 * length));
+  const model = {
+    ...{ start, common, choice, sources },
+    slope: choice.slope ?? only.length / (only.length + cautionRatings),
+    topic: shared(dimension),
+    words: shared(bucketCount),
+    side: shared(sideCount),
+  };
+  model.topic.set(solution.subarray(0, dimension));
+  model.words.set(solution.subarray(dimension, dimension + bucketCount));
+  for (const [at, before] of sideStart.entries()) {
+    const learned = before + (solution[dimension + bucketCount + at] as number);
+    // Being like a liked article must never lower a score.
+    model.side[at] = before > 0 ? Math.max(0, learned) : learned;
+  }
+  return model;
+}
+
+function sourceSums(
+  rows: RatedRows,
+  weights: Float64Array,
+  only: readonly number[],
+  start: number,
+): Float32Array {
+  const known = rows.sources.reduce((most, source) => Math.max(most, source + 1), 0);
+  const sums = new Float32Array(new SharedArrayBuffer(8 * known));
+  for (const row of only) {
+    const source = rows.sources[row] as number;
+    const weight = weights[row] as number;
+    sums[2 * source] =
+      (sums[2 * source] as number) + weight * ((rows.scores[row] as number) - start);
+    sums[2 * source + 1] = (sums[2 * source + 1] as number) + weight;
+  }
+  return sums;
+}
+
+/** The weighted normal equations, never written out: each product goes over the rows. */
+class Equations {
+  readonly #rows: RatedRows;
+  readonly #common: Common;
+  readonly #only: readonly number[];
+  readonly #weights: Float64Array;
+  readonly #side: Float64Array;
+  readonly #rest: Float64Array;
+  readonly #penalties: Float64Array;
+  readonly #values: Float32Array;
+  readonly #size: number;
+  readonly #choice: Choice;
+
+  constructor(
+    rows: RatedRows,
+    common: Common,
+    choice: Choice,
+    only: readonly number[],
+    weights: Float64Array,
+    start: number,
+    sources: Float32Array,
+  ) {
+    this.#rows = rows;
+    this.#common = common;
+    this.#only = only;
+    this.#weights = weights;
+    this.#choice = choice;
+    this.#size = rows.dimension + bucketCount + sideCount;
+    this.#penalties = new Float64Array(this.#size);
+    this.#penalties.fill(choice.topic, 0, rows.dimension);
+    this.#penalties.fill(choice.words, rows.dimension, rows.dimension + bucketCount);
+    this.#penalties.set(sidePenalties, rows.dimension + bucketCount);
+    this.#side = new Float64Array(only.length * sideCount);
+    this.#rest = new Float64Array(only.length);
+    this.#values = new Float32Array(only.length * wordsKept);
+    const isIn = new Uint8Array(rows.count);
+    for (const row of only) isIn[row] = 1;
+    for (const [place, row] of only.entries()) {
+      const values = this.#values.subarray(place * wordsKept, (place + 1) * wordsKept);
+      wordValues(rows, row, common, values);
+      const side = [
+        ownSource(rows, row, weights, start, sources),
+        neighbourFeature(rows, row, start, isIn),
+        lengthFeature(rows.lengths[row] as number),
+        ageFeature(rows.publishedAt[row] as number, rows.ratedAt[row] as number),
+      ];
+      this.#side.set(side, place * sideCount);
+      const believed = side.reduce((sum, value, at) => sum + value * (sideStart[at] as number), 0);
+      this.#rest[place] = (rows.scores[row] as number) - start - believed;
+    }
+  }
+
+  /** By conjugate gradients, in the scale of each weight; a hundred rounds are never needed. */
+  solve(): Float64Array {
+    const solution = new Float64Array(this.#size);
+    const rest = this.#transposed(this.#rest);
+    const scale = this.#penalties;
+    const scaled = rest.map((value, at) => value / (scale[at] as number));
+    const direction = scaled.slice();
+    let left = product(rest, scaled);
+    const enough = left * 1e-8;
+    for (let round = 0; round < 100 && left > enough; round += 1) {
+      const image = this.#transposed(this.#times(direction));
+      for (let at = 0; at < image.length; at += 1) {
+        if (direction[at] !== 0) {
+          image[at] =
+            (image[at] as number) + (this.#penalties[at] as number) * (direction[at] as number);
+        }
+      }
+      const step = left / product(direction, image);
+      for (let at = 0; at < solution.length; at += 1) {
+        solution[at] = (solution[at] as number) + step * (direction[at] as number);
+        rest[at] = (rest[at] as number) - step * (image[at] as number);
+        scaled[at] = (rest[at] as number) / (scale[at] as number);
+      }
+      const before = left;
+      left = product(rest, scaled);
+      for (let at = 0; at < direction.length; at += 1) {
+        direction[at] = (scaled[at] as number) + (left / before) * (direction[at] as number);
+      }
+    }
+    return solution;
+  }
+
+  /** What these weights say of each row. */
+  #times(weights: Float64Array): Float64Array {
+    const { dimension, keys, means } = this.#rows;
+    const { centre } = this.#common;
+    const hasTopic = this.#choice.topic !== Infinity;
+    const hasWords = this.#choice.words !== Infinity;
+    let shift = 0;
+    if (hasTopic)
+      for (const [at, value] of centre.entries()) shift += value * (weights[at] as number);
+    const says = new Float64Array(this.#only.length);
+    for (const [place, row] of this.#only.entries()) {
+      let sum = 0;
+      if (hasTopic) {
+        const from = row * dimension;
+        for (let at = 0; at < dimension; at += 1) {
+          sum += (means[from + at] as number) * (weights[at] as number);
+        }
+        sum -= shift;
+      }
+      if (hasWords) {
+        for (let at = 0; at < wordsKept; at += 1) {
+          const value = this.#values[place * wordsKept + at] as number;
+          if (value === 0) continue;
+          sum += value * (weights[dimension + (keys[row * wordsKept + at] as number)] as number);
+        }
+      }
+      for (let at = 0; at < sideCount; at += 1) {
+        const weight = weights[dimension + bucketCount + at] as number;
+        sum += (this.#side[place * sideCount + at] as number) * weight;
+      }
+      says[place] = sum;
+    }
+    return says;
+  }
+
+  /** The sum of all rows, each times its value here and its weight. */
+  #transposed(values: Float64Array): Float64Array {
+    const { dimension, keys, means } = this.#rows;
+    const sums = new Float64Array(this.#size);
+    const hasTopic = this.#choice.topic !== Infinity;
+    const hasWords = this.#choice.words !== Infinity;
+    let total = 0;
+    for (const [place, row] of this.#only.entries()) {
+      const factor = (values[place] as number) * (this.#weights[row] as number);
+      total += factor;
+      if (hasTopic) {
+        const from = row * dimension;
+        for (let at = 0; at < dimension; at += 1) {
+          sums[at] = (sums[at] as number) + factor * (means[from + at] as number);
+        }
+      }
+      if (hasWords) {
+        for (let at = 0; at < wordsKept; at += 1) {
+          const value = this.#values[place * wordsKept + at] as number;
+          if (value === 0) continue;
+          const key = dimension + (keys[row * wordsKept + at] as number);
+          sums[key] = (sums[key] as number) + factor * value;
+        }
+      }
+      for (let at = 0; at < sideCount; at += 1) {
+        const key = dimension + bucketCount + at;
+        sums[key] = (sums[key] as number) + factor * (this.#side[place * sideCount + at] as number);
+      }
+    }
+    if (hasTopic) {
+      for (const [at, value] of this.#common.centre.entries()) {
+        sums[at] = (sums[at] as number) - total * value;
+      }
+    }
+    return sums;
+  }
+}
+
+function product(one: Float64Array, other: Float64Array): number {
+  let sum = 0;
+  for (let at = 0; at < other.length; at += 1) sum += (one[at] as number) * (other[at] as number);
+  return sum;
+}
+
+/** The values of a row's n-grams as a vector of length 1: rare and frequent ones count most. */
+export function wordValues(
+  { keys, counts }: Pick<ArticleColumns, 'keys' | 'counts'>,
+  row: number,
+  { rarity }: Common,
+  into: Float32Array,
+): void {
+  const from = row * wordsKept;
+  let norm = 0;
+  for (let at = 0; at < wordsKept; at += 1) {
+    const count = counts[from + at] as number;
+    const value =
+      count === 0 ? 0 : Math.sqrt(count) * (rarity[keys[from + at] as number] as number);
+    into[at] = value;
+    norm += value * value;
+  }
+  if (norm === 0) return;
+  const factor = 1 / Math.sqrt(norm);
+  for (let at = 0; at < wordsKept; at += 1) into[at] = (into[at] as number) * factor;
+}
+
+/** What a source's other ratings say of a row, which must not see its own score. */
+function ownSource(
+  rows: RatedRows,
+  row: number,
+  weights: Float64Array,
+  start: number,
+  sources: Float32Array,
+): number {
+  const source = rows.sources[row] as number;
+  const weight = weights[row] as number;
+  const sum = (sources[2 * source] as number) - weight * ((rows.scores[row] as number) - start);
+  return sourceFeature(sum, (sources[2 * source + 1] as number) - weight);
+}
+
+/** The mean of a source's scores above the reader's mean, with caution. */
+export function sourceFeature(sum: number, weight: number): number {
+  return sum / (weight + sourceRatings);
+}
+
+function neighbourFeature(rows: RatedRows, row: number, start: number, isIn: Uint8Array): number {
+  let [sum, weights, used] = [0, 1, 0];
+  const from = row * neighboursKept;
+  for (let at = from; at < from + neighboursKept && used < neighboursUsed; at += 1) {
+    const other = rows.nearest[at] as number;
+    if (other === noRow) break;
+    if (isIn[other] === 0) continue;
+    const weight = neighbourWeight(rows.similarities[at] as number);
+    sum += weight * ((rows.scores[other] as number) - start);
+    weights += weight;
+    used += 1;
+  }
+  return sum / weights;
+}

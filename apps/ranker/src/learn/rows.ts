@@ -1,0 +1,256 @@
+import { type Article, dot, type RatedArticle } from './document.ts';
+import { bucketCount, wordsKept } from './words.ts';
+
+/** Articles as columns in shared memory, so that threads read them without a copy. */
+export interface ArticleColumns {
+  readonly dimension: number;
+  readonly means: Float32Array;
+  /** The buckets of each article's n-grams, {@link wordsKept} places a row. */
+  readonly keys: Uint16Array;
+  /** How often each n-gram occurs; 0 in places that are not used. */
+  readonly counts: Uint8Array;
+  /** The numbers of words. */
+  readonly lengths: Float32Array;
+  /** Milliseconds since 1970, or NaN. */
+  readonly publishedAt: Float64Array;
+  /** The numbers of their sources; see {@link SourceNumbers}. */
+  readonly sources: Uint32Array;
+}
+
+/** Rated articles of one reader; never changed once made. */
+export interface RatedRows extends ArticleColumns {
+  readonly count: number;
+  readonly scores: Float32Array;
+  readonly ratedAt: Float64Array;
+  /** The part that each belongs to when a model is tried on articles that it has not seen. */
+  readonly folds: Uint8Array;
+  /** The nearest others of each row, nearest first; see {@link neighboursKept}. */
+  readonly nearest: Uint32Array;
+  readonly similarities: Float32Array;
+}
+
+/** The parts that ratings are dealt into for cross-validation. */
+export const foldCount = 5;
+/** The number of neighbours that have a say in a score. */
+export const neighboursUsed = 8;
+/** The number that is known of each rated article: those of its own fold are left out at times. */
+export const neighboursKept = 24;
+/** The entry of a list of neighbours that is not full. */
+export const noRow = 0xffff_ffff;
+
+export function emptyColumns(count: number, dimension: number): ArticleColumns {
+  const shared = (bytes: number) => new SharedArrayBuffer(bytes);
+  return {
+    dimension,
+    means: new Float32Array(shared(4 * count * dimension)),
+    keys: new Uint16Array(shared(2 * count * wordsKept)),
+    counts: new Uint8Array(shared(count * wordsKept)),
+    lengths: new Float32Array(shared(4 * count)),
+    publishedAt: new Float64Array(shared(8 * count)),
+    sources: new Uint32Array(shared(4 * count)),
+  };
+}
+
+/** Writes an article into a row. */
+export function setRow(
+  columns: ArticleColumns,
+  row: number,
+  { document, publishedAt }: Pick<Article, 'document' | 'publishedAt'>,
+  source: number,
+): void {
+  const from = row * wordsKept;
+  columns.means.set(document.mean, row * columns.dimension);
+  columns.counts.fill(0, from, from + wordsKept);
+  columns.keys.set(document.words.keys, from);
+  columns.counts.set(document.words.counts, from);
+  columns.lengths[row] = document.length;
+  columns.publishedAt[row] = publishedAt ?? Number.NaN;
+  columns.sources[row] = source;
+}
+
+/** The article's vector. */
+export function rowMean({ means, dimension }: ArticleColumns, row: number): Float32Array {
+  return means.subarray(row * dimension, (row + 1) * dimension);
+}
+
+/** A number for each source, the same as long as the map lives. */
+export function numberOf(sources: Map<string, number>, source: string): number {
+  const number = sources.get(source) ?? sources.size;
+  sources.set(source, number);
+  return number;
+}
+
+/** Which fold an article belongs to: always the same one. */
+export function foldOf(id: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < id.length; at += 1) {
+    hash = Math.imul(hash ^ id.charCodeAt(at), 0x01000193);
+  }
+  return ((hash ^ (hash >>> 15)) >>> 0) % foldCount;
+}
+
+/** A rating that is new, or that takes the place of another. */
+export interface Edit {
+  readonly row: number;
+  /** From 1 to 10, or NaN for a rating that was taken back. */
+  readonly score: number;
+  readonly ratedAt: number;
+  /** The article, if the row is new. */
+  readonly added?:
+    | (Pick<Article, 'id' | 'document' | 'publishedAt'> & { readonly source: number })
+    | undefined;
+}
+
+/** The rows with these edits; what is known of neighbours is taken over. */
+export function editRows(
+  before: RatedRows | undefined,
+  edits: readonly Edit[],
+  dimension: number,
+): RatedRows {
+  const kept = before?.count ?? 0;
+  const count = edits.reduce((most, { row }) => Math.max(most, row + 1), kept);
+  const shared = (bytes: number) => new SharedArrayBuffer(bytes);
+  const rows: RatedRows = {
+    ...emptyColumns(count, dimension),
+    count,
+    scores: new Float32Array(shared(4 * count)),
+    ratedAt: new Float64Array(shared(8 * count)),
+    folds: new Uint8Array(shared(count)),
+    nearest: new Uint32Array(shared(4 * count * neighboursKept)).fill(noRow),
+    similarities: new Float32Array(shared(4 * count * neighboursKept)).fill(-2),
+  };
+  if (before !== undefined) copyRows(before, rows);
+  for (const { row, score, ratedAt, added } of edits) {
+    rows.scores[row] = score;
+    rows.ratedAt[row] = ratedAt;
+    if (added === undefined) continue;
+    setRow(rows, row, added, added.source);
+    rows.folds[row] = foldOf(added.id);
+  }
+  for (let row = kept; row < count; row += 1) findNeighbours(rows, row);
+  return rows;
+}
+
+const columnNames = [
+  'means',
+  'keys',
+  'counts',
+  'lengths',
+  'publishedAt',
+  'sources',
+  'scores',
+  'ratedAt',
+  'folds',
+  'nearest',
+  'similarities',
+] as const;
+
+function copyRows(from: RatedRows, to: RatedRows): void {
+  for (const name of columnNames) to[name].set(from[name] as never);
+}
+
+/** All ratings as rows. */
+export function ratedRows(
+  rated: readonly RatedArticle[],
+  dimension: number,
+  sources: Map<string, number>,
+): RatedRows {
+  const edits = rated.map((article, row) => {
+    const { score, ratedAt, source } = article;
+    return { row, score, ratedAt, added: { ...article, source: numberOf(sources, source) } };
+  });
+  return editRows(undefined, edits, dimension);
+}
+
+/** The rows that are rated: those of ratings that were taken back are left out. */
+export function ratedOnly({ scores }: RatedRows): number[] {
+  return [...scores.keys()].filter((row) => !Number.isNaN(scores[row]));
+}
+
+/** Compares a new row with those before it, and takes it into their lists. */
+function findNeighbours(rows: RatedRows, row: number): void {
+  const mean = rowMean(rows, row);
+  for (let other = 0; other < row; other += 1) {
+    const similarity = dot(mean, rowMean(rows, other));
+    insertNeighbour(rows, row * neighboursKept, neighboursKept, other, similarity);
+    insertNeighbour(rows, other * neighboursKept, neighboursKept, row, similarity);
+  }
+}
+
+/** A list of rows with their similarities, highest first. */
+export interface Neighbours {
+  readonly nearest: Uint32Array;
+  readonly similarities: Float32Array;
+}
+
+/** Puts a row where it belongs in a sorted list that begins at `from`; the last one drops out. */
+export function insertNeighbour(
+  { nearest, similarities }: Neighbours,
+  from: number,
+  size: number,
+  row: number,
+  similarity: number,
+): void {
+  let at = from + size - 1;
+  if (similarity <= (similarities[at] as number)) return;
+  for (; at > from && (similarities[at - 1] as number) < similarity; at -= 1) {
+    nearest[at] = nearest[at - 1] as number;
+    similarities[at] = similarities[at - 1] as number;
+  }
+  nearest[at] = row;
+  similarities[at] = similarity;
+}
+
+/** What all articles have in common, which says nothing of any of them. */
+export interface Common {
+  /** The mean of all vectors. */
+  readonly centre: Float32Array;
+  /** The weight of each bucket: rare n-grams say more. */
+  readonly rarity: Float32Array;
+  /** The number of articles it was made of. */
+  readonly count: number;
+}
+
+/** Articles that the mean begins with, all of them zero: few articles have little in common. */
+const centreStart = 10;
+
+/** Counts what articles have in common; articles can be taken away again. */
+export class CommonCounts {
+  readonly #sum: Float64Array;
+  readonly #seen = new Uint32Array(bucketCount);
+  count = 0;
+
+  constructor(dimension: number) {
+    this.#sum = new Float64Array(dimension);
+  }
+
+  /** Counts a row, or with a sign of -1 does not count it any more. */
+  add(columns: ArticleColumns, row: number, sign: 1 | -1 = 1): void {
+    this.count += sign;
+    for (const [at, value] of rowMean(columns, row).entries()) {
+      this.#sum[at] = (this.#sum[at] as number) + sign * value;
+    }
+    const from = row * wordsKept;
+    for (let at = from; at < from + wordsKept && columns.counts[at] !== 0; at += 1) {
+      const key = columns.keys[at] as number;
+      this.#seen[key] = (this.#seen[key] as number) + sign;
+    }
+  }
+
+  /** What is known now; later counts do not change it. */
+  snapshot(): Common {
+    const { count } = this;
+    const centre = new Float32Array(new SharedArrayBuffer(4 * this.#sum.length));
+    for (const [at, sum] of this.#sum.entries()) centre[at] = sum / (count + centreStart);
+    const rarity = new Float32Array(new SharedArrayBuffer(4 * bucketCount));
+    for (const [at, seen] of this.#seen.entries()) rarity[at] = Math.log((count + 2) / (seen + 1));
+    return { centre, rarity, count };
+  }
+}
+
+/** What a reader's own ratings have in common, for who has seen no other articles. */
+export function commonOf(rows: RatedRows): Common {
+  const counts = new CommonCounts(rows.dimension);
+  for (let row = 0; row < rows.count; row += 1) counts.add(rows, row);
+  return counts.snapshot();
+}

@@ -1,0 +1,247 @@
+import { type ArticleText, dot, type EmbeddedDocument, meanOf } from './document.ts';
+import {
+  ageFeature,
+  lengthFeature,
+  type Model,
+  neighbourWeight,
+  sideCount,
+  sideNames,
+  sourceFeature,
+  wordValues,
+} from './model.ts';
+import {
+  type ArticleColumns,
+  emptyColumns,
+  insertNeighbour,
+  type Neighbours,
+  neighboursUsed,
+  noRow,
+  type RatedRows,
+  rowMean,
+  setRow,
+} from './rows.ts';
+import { clampScore, type Reason } from './score.ts';
+import { sentencesOf } from './sentences.ts';
+import { wordsKept, wordsOf } from './words.ts';
+
+/** One version of a reader's taste; all large numbers are in shared memory. */
+export interface TasteState {
+  readonly rows: RatedRows;
+  readonly model: Model;
+}
+
+/** The parts of a score, in the order in which they are added up. */
+export const reasons: readonly Reason[] = [
+  ...(['start', 'topic', 'words'] as const),
+  ...sideNames,
+  ...(['caution', 'limits'] as const),
+];
+const sideAt = 3;
+
+/** A score as a thread gives it; rows are numbers of rated articles. */
+export interface ScoreParts {
+  readonly score: number;
+  readonly support: number;
+  readonly width: number;
+  readonly points: Float64Array;
+  readonly neighbours: readonly {
+    readonly row: number;
+    readonly similarity: number;
+    readonly weight: number;
+  }[];
+  readonly sentences: readonly { readonly index: number; readonly points: number }[];
+  readonly words: readonly { readonly bucket: number; readonly points: number }[];
+  /** The mean score of the source, and the number of its ratings. */
+  readonly source: readonly [mean: number, count: number];
+}
+
+const sentencesShown = 4;
+const wordsShown = 8;
+
+/** A new list of neighbours. */
+export function emptyNeighbours(size: number): Neighbours {
+  return {
+    nearest: new Uint32Array(new SharedArrayBuffer(4 * size)).fill(noRow),
+    similarities: new Float32Array(new SharedArrayBuffer(4 * size)).fill(-2),
+  };
+}
+
+/** Compares a vector with the rated rows from `from` on, and keeps the nearest at `place`. */
+export function findNearest(
+  rows: RatedRows,
+  mean: Float32Array,
+  list: Neighbours,
+  place: number,
+  from = 0,
+): void {
+  const { count, scores } = rows;
+  for (let row = from; row < count; row += 1) {
+    if (Number.isNaN(scores[row])) continue;
+    const similarity = dot(mean, rowMean(rows, row));
+    insertNeighbour(list, place * neighboursUsed, neighboursUsed, row, similarity);
+  }
+}
+
+/** Scores articles by one taste, one after another. */
+export class Scorer {
+  /** The points of the last article, by reason. */
+  readonly points: Float64Array = new Float64Array(reasons.length);
+  /** The last article's score before the limits. */
+  raw = 0;
+  /** The cosine of the last article to the nearest rated one, from 0 to 1. */
+  support = 0;
+  readonly #state: TasteState;
+  readonly #values = new Float32Array(wordsKept);
+  readonly #shift: number;
+
+  constructor(state: TasteState) {
+    this.#state = state;
+    this.#shift = dot(state.model.topic, state.model.common.centre);
+  }
+
+  /** The error, in points, within which 8 of 10 ratings of such articles are. */
+  get width(): number {
+    return this.#state.model.choice.width * spread(this.support);
+  }
+
+  /** The score of a row, whose neighbours are in a list; `source` is -1 if it was never rated. */
+  score(
+    columns: ArticleColumns,
+    row: number,
+    list: Neighbours,
+    about: { readonly source: number; readonly now: number; readonly place?: number },
+  ): number {
+    const { points } = this;
+    const { model } = this.#state;
+    const { source, now, place = row } = about;
+    const mean = rowMean(columns, row);
+    const isEmpty = mean[0] === 0 && mean.every((value) => value === 0);
+    points[0] = model.start;
+    // An article without text has no topic: nothing is added or taken away for that.
+    points[1] = isEmpty ? 0 : dot(model.topic, mean) - this.#shift;
+    points[2] = this.#wordPoints(columns, row);
+    const side = [
+      sourceFeature(model.sources[2 * source] ?? 0, model.sources[2 * source + 1] ?? 0),
+      this.#neighbours(list, place * neighboursUsed),
+      lengthFeature(columns.lengths[row] as number),
+      ageFeature(columns.publishedAt[row] as number, now),
+    ];
+    let sum = points[1] + points[2];
+    for (let at = 0; at < sideCount; at += 1) {
+      const added = (side[at] as number) * (model.side[at] as number);
+      points[sideAt + at] = added;
+      sum += added;
+    }
+    this.raw = model.start + model.slope * sum;
+    const score = clampScore(this.raw);
+    points[sideAt + sideCount] = (model.slope - 1) * sum;
+    points[sideAt + sideCount + 1] = score - this.raw;
+    return score;
+  }
+
+  /** The points of the last article's n-grams by bucket, those that count most first. */
+  words(columns: ArticleColumns, row: number): ScoreParts['words'] {
+    const from = row * wordsKept;
+    const { words, slope } = this.#state.model;
+    const all = [...this.#values].flatMap((value, at) => {
+      const bucket = columns.keys[from + at] as number;
+      const points = slope * value * (words[bucket] as number);
+      return points === 0 ? [] : { bucket, points };
+    });
+    return all.sort(byWeight).slice(0, wordsShown);
+  }
+
+  #wordPoints(columns: ArticleColumns, row: number): number {
+    const { common, words } = this.#state.model;
+    wordValues(columns, row, common, this.#values);
+    const from = row * wordsKept;
+    let sum = 0;
+    for (let at = 0; at < wordsKept; at += 1) {
+      const value = this.#values[at] as number;
+      if (value !== 0) sum += value * (words[columns.keys[from + at] as number] as number);
+    }
+    return sum;
+  }
+
+  /** How far above the reader's mean the nearest are, with caution. */
+  #neighbours({ nearest, similarities }: Neighbours, from: number): number {
+    const { rows, model } = this.#state;
+    let [sum, weights] = [0, 1];
+    this.support = 0;
+    for (let at = from; at < from + neighboursUsed; at += 1) {
+      const row = nearest[at] as number;
+      if (row === noRow) break;
+      const score = rows.scores[row];
+      // A rating that was taken back, or that this version does not know yet.
+      if (score === undefined || Number.isNaN(score)) continue;
+      const similarity = similarities[at] as number;
+      this.support = Math.max(this.support, Math.min(1, similarity));
+      const weight = neighbourWeight(similarity);
+      sum += weight * (score - model.start);
+      weights += weight;
+    }
+    return sum / weights;
+  }
+}
+
+/** The error of an article this like to a rated one, as a share of that of one like none. */
+export function spread(support: number): number {
+  return 1.15 - 0.35 * support;
+}
+
+function byWeight(one: { readonly points: number }, other: { readonly points: number }): number {
+  return Math.abs(other.points) - Math.abs(one.points);
+}
+
+/** An article to be explained: its vectors, and its text to see what each sentence says. */
+export interface Explained {
+  readonly document: EmbeddedDocument;
+  readonly article: ArticleText;
+  readonly publishedAt: number | undefined;
+  readonly source: number;
+  readonly now: number;
+}
+
+/** Scores one article and says why: a sentence has the points that its deletion would take. */
+export function explain(state: TasteState, asked: Explained): ScoreParts {
+  const { document, article, source, now } = asked;
+  const { rows, model } = state;
+  const scorer = new Scorer(state);
+  const columns = emptyColumns(1, rows.dimension);
+  const scoreOf = (changed: EmbeddedDocument, list: Neighbours) => {
+    setRow(columns, 0, { document: changed, publishedAt: asked.publishedAt }, 0);
+    findNearest(rows, changed.mean, list, 0);
+    return scorer.score(columns, 0, list, { source, now });
+  };
+  const texts = sentencesOf(article.text, document.sentences.length / rows.dimension);
+  const without = texts.map((sentence, index) => {
+    const words = wordsOf(article.title, article.text.replace(sentence, ' '));
+    const mean = meanOf(document.title, document.sentences, index);
+    scoreOf({ ...document, mean, words }, emptyNeighbours(neighboursUsed));
+    return scorer.raw;
+  });
+  const list = emptyNeighbours(neighboursUsed);
+  const score = scoreOf(document, list);
+  const sentences = without.map((raw, index) => ({ index, points: scorer.raw - raw }));
+  const weights = [...list.nearest].flatMap((row, at) =>
+    row === noRow ? [] : { row, similarity: list.similarities[at] as number },
+  );
+  const total = weights.reduce((sum, { similarity }) => sum + neighbourWeight(similarity), 1);
+  const weight = model.sources[2 * source + 1] ?? 0;
+  const mean = weight > 0 ? model.start + (model.sources[2 * source] as number) / weight : 0;
+  const count = rows.sources.filter(
+    (one, row) => one === source && !Number.isNaN(rows.scores[row]),
+  ).length;
+  return {
+    score,
+    support: scorer.support,
+    width: scorer.width,
+    points: scorer.points.slice(),
+    words: scorer.words(columns, 0),
+    sentences: sentences.sort(byWeight).slice(0, sentencesShown),
+    neighbours: weights.map(({ row, similarity }) => {
+      return { row, similarity, weight: neighbourWeight(similarity) / total };
+    }),
+    source: [mean, count],
+  };
+}

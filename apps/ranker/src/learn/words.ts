@@ -1,0 +1,73 @@
+/** Words as hashed n-grams: a language needs no dictionary, and a vector has a fixed size. */
+export interface Words {
+  /** The buckets that the text's n-grams fall into, each once. */
+  readonly keys: Uint16Array;
+  /** How often each occurs, from 1 to 255; those of the title count three times. */
+  readonly counts: Uint8Array;
+}
+
+/** The number of buckets. */
+export const bucketCount = 16_384;
+/** The most n-grams that are kept of a text; frequent and early ones are kept first. */
+export const wordsKept = 128;
+
+/** Characters of a text that are looked at. */
+const charactersMax = 20_000;
+const titleFactor = 3;
+/** A word longer than this also counts by its beginning, which most inflections leave alone. */
+const stemLength = 5;
+
+const unspaced = '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}';
+const token = new RegExp(`[${unspaced}]+|[^\\P{L}${unspaced}]+(?:['’][^\\P{L}]+)?|\\p{N}+`, 'gu');
+const isUnspaced = new RegExp(`^[${unspaced}]`, 'u');
+
+/** The n-grams of a text: words, beginnings of words, pairs of words in titles. */
+export function* ngramsOf(text: string, isTitle: boolean): Generator<string> {
+  let before = '';
+  for (const [word] of text
+    .slice(0, charactersMax)
+    .normalize('NFKC')
+    .toLowerCase()
+    .matchAll(token)) {
+    if (isUnspaced.test(word)) {
+      for (let at = 0; at + 1 < word.length; at += 1) yield word.slice(at, at + 2);
+      before = '';
+      continue;
+    }
+    if (word.length < 2) continue;
+    yield word;
+    if (word.length > stemLength) yield `${word.slice(0, stemLength)}*`;
+    if (isTitle && before !== '') yield `${before} ${word}`;
+    before = word;
+  }
+}
+
+/** The bucket of an n-gram. */
+export function bucketOf(ngram: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < ngram.length; at += 1) {
+    hash = Math.imul(hash ^ ngram.charCodeAt(at), 0x01000193);
+  }
+  return (hash ^ (hash >>> 15)) & (bucketCount - 1);
+}
+
+/** Counts the n-grams of a title and a text. */
+export function wordsOf(title: string, text: string): Words {
+  const counts = new Map<number, number>();
+  const add = (ngrams: Iterable<string>, by: number) => {
+    for (const ngram of ngrams) {
+      const bucket = bucketOf(ngram);
+      counts.set(bucket, (counts.get(bucket) ?? 0) + by);
+    }
+  };
+  add(ngramsOf(title, true), titleFactor);
+  add(ngramsOf(text, false), 1);
+  // The sort is stable: of equally frequent ones the earlier ones stay.
+  const kept = [...counts].sort(([, one], [, other]) => other - one).slice(0, wordsKept);
+  return {
+    keys: Uint16Array.from(kept, ([bucket]) => bucket),
+    counts: Uint8Array.from(kept, ([, count]) => Math.min(255, count)),
+  };
+}
+
+export const noWords: Words = { keys: new Uint16Array(0), counts: new Uint8Array(0) };
