@@ -51,7 +51,7 @@ export interface RatedArticle extends Article {
 /** The share of the title in an article's direction, however long the text is. */
 const titleShare = 0.4;
 
-/** The direction of an article: its title and the mean of its sentences, both whatever their lengths. */
+/** The direction of an article: title and mean of its sentences, whatever their lengths. */
 export function meanOf(title: Float32Array, sentences: Float32Array, without = -1): Float32Array {
   const { length } = title;
   const text = new Float32Array(length);
