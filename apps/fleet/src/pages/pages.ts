@@ -16,6 +16,8 @@ import { accountPages } from './account.ts';
 import type { WorldFeed } from './feed.ts';
 import { Figures } from './figures.ts';
 import { homePages } from './home.ts';
+import { runActions } from './run-actions.ts';
+import { runPages } from './run-page.ts';
 import { type PageSession, pageErrors } from './visit.ts';
 
 export interface FleetPagesOptions {
@@ -64,6 +66,8 @@ export const fleetPages: FastifyPluginAsync<FleetPagesOptions> = async (app, opt
     pageErrors(scope, context);
     accountPages(scope, context);
     homePages(scope, context);
+    runPages(scope, context);
+    runActions(scope, context);
   });
 };
 

@@ -9,6 +9,7 @@ import {
   type PlaceLink,
   toasts,
 } from 'spillway-http/kit';
+import type { Actor } from '../operations/operation.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { approversGroup, type User } from '../users/user.ts';
 import { loginPage } from './account.ts';
@@ -68,6 +69,11 @@ export function isApprover(user: User | null | undefined): boolean {
   return user?.groups.includes(approversGroup) === true;
 }
 
+/** The user of a visit, as operations want to know it. */
+export function actorOf({ person, isApprover: approves }: Visit): Actor {
+  return { username: person?.username ?? '', isApprover: approves };
+}
+
 export interface PageRouteOptions {
   /** Who may come: others are asked to log in, or told that they may not. @default 'all' */
   readonly for?: 'all' | 'user' | 'approver' | undefined;
@@ -101,7 +107,13 @@ export function addPage(
   const config = { lane: context.lanes.pages };
   if (get !== undefined) app.get(url, { config }, answer(get));
   if (post === undefined) return;
-  app.post(url, { config: { ...config, primaryOnly: true } }, answer(post));
+  const change = async (visit: Visit) => {
+    const shown = await post(visit);
+    // The one who changed something sees it at once, and so do all others.
+    context.feed.touch();
+    return shown;
+  };
+  app.post(url, { config: { ...config, primaryOnly: true } }, answer(change));
 }
 
 /** Sends whoever may not come here to the log-in or to the home page, with a word. */

@@ -1,0 +1,212 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { BoundedMap } from 'spillway';
+import { type Html, html } from 'spillway-http';
+import { card, decimal, facts, gauge, pageHead, percent, spanBar } from 'spillway-http/kit';
+import { fleetError } from '../errors.ts';
+import { patterns } from '../protocol/schema.ts';
+import { queryTexts } from '../read/answers.ts';
+import type { Run } from '../world/run.ts';
+import type { PageContext } from './pages.ts';
+import { runDialogs } from './run-actions.ts';
+import { runUrl, statePill } from './run-cells.ts';
+import { chartCard } from './run-charts.ts';
+import { rawStatisticsCards } from './run-statistics-cards.ts';
+import { type TaskChoice, taskCard, taskChoice, taskQuery } from './run-tasks.ts';
+import { eloGauge, type RunRole, runHead, runSummary, strengthOf } from './run-view.ts';
+import { addPage, framed, isApprover, isFragment, visitOf } from './visit.ts';
+
+/** Runs that open pages show, kept for those that the world has let go of. */
+const shownMax = 16;
+/** Milliseconds that the ages on a page may be behind. */
+const ageMsMax = 10_000;
+
+/** A run with all its tasks; throws `RECORD_UNKNOWN`. */
+export async function runOf(
+  { primary, storage }: PageContext,
+  id: string,
+  signal: AbortSignal,
+): Promise<Run> {
+  const isId = patterns.runId.test(id);
+  if (isId && primary.isPrimary) await primary.recall(id, { signal });
+  const stored = () => storage.run(id, signal);
+  const run = isId ? (primary.isPrimary ? primary.world.run(id) : await stored()) : undefined;
+  if (run === undefined) throw fleetError('RECORD_UNKNOWN', 'There is no run at this address');
+  return run;
+}
+
+function roleOf({ person }: FastifyRequest, run: Run): RunRole {
+  if (person === null) return '';
+  const isOwner = person.username === run.args.username;
+  if (isApprover(person)) return isOwner ? 'owner' : 'approver';
+  return isOwner ? 'owner' : 'user';
+}
+
+/** The runs that open pages show, and what they show of them. */
+class ShownRuns {
+  readonly #context: PageContext;
+  readonly #runs = new BoundedMap<string, Run>({ countMax: shownMax });
+
+  constructor(context: PageContext) {
+    this.#context = context;
+  }
+
+  idOf({ params }: FastifyRequest): string {
+    return (params as { id: string }).id.toLowerCase();
+  }
+
+  /** Brings the run of a request into memory, before its page is drawn. */
+  async open(request: FastifyRequest): Promise<Run> {
+    const { feed, primary } = this.#context;
+    const run = await runOf(this.#context, this.idOf(request), request.permit.signal);
+    this.#runs.set(run.id, run);
+    feed.freshen(primary.isPrimary ? ageMsMax : 0);
+    return run;
+  }
+
+  known(id: string): Run {
+    const { primary } = this.#context;
+    const run = (primary.isPrimary ? primary.world.run(id) : undefined) ?? this.#runs.get(id);
+    if (run === undefined) throw fleetError('RECORD_UNKNOWN', 'There is no run at this address');
+    return run;
+  }
+
+  of(request: FastifyRequest): Run {
+    return this.known(this.idOf(request));
+  }
+
+  /** The key of a view: run, role of the visitor, and which tasks are shown. */
+  keyOf(request: FastifyRequest): string {
+    const run = this.of(request);
+    return `${run.id} ${roleOf(request, run)} ${taskQuery(taskChoice(queryTexts(request.query)))}`;
+  }
+
+  view(key: string): Html {
+    const [id = '', role = '', query = ''] = key.split(' ');
+    const choice = taskChoice(Object.fromEntries(new URLSearchParams(query)));
+    return runView(this.#context, this.known(id), role as RunRole, choice);
+  }
+}
+
+/** The page of a run, and the pages about its tasks and statistics. */
+export function runPages(app: FastifyInstance, context: PageContext): void {
+  const runs = new ShownRuns(context);
+  const route = {
+    config: { lane: context.lanes.pages },
+    preHandler: async (request: FastifyRequest) => void (await runs.open(request)),
+  };
+  app.livePage('/tests/view/:id', {
+    states: [context.feed],
+    key: (request) => runs.keyOf(request),
+    view: (key) => runs.view(key),
+    page: (view, request, reply) => {
+      const visit = visitOf(request, reply);
+      const run = runs.of(request);
+      const main = html`${view}${runDialogs(visit, run, roleOf(request, run))}`;
+      const live = !run.record.finished;
+      return framed(context, visit, { title: run.args.new_tag, place: '/tests', main, live });
+    },
+    route,
+  });
+  app.get('/tests/view/:id/detail', route, async (request, reply) => {
+    const run = runs.of(request);
+    const { expected } = queryTexts(request.query);
+    if (!isFragment(request)) return reply.redirect(runUrl(run.id), 302);
+    const isWaiting = run.status === 'paused' || run.status === 'pending';
+    if (isWaiting && expected === run.status) return reply.code(204).send();
+    return reply.code(run.record.finished ? 286 : 200).send(runs.view(runs.keyOf(request)));
+  });
+  app.livePage('/tests/live_elo/:id', {
+    states: [context.feed],
+    key: (request) => runs.idOf(request),
+    view: (id) => gaugesView(runs.known(id)),
+    page: (view, request, reply) => {
+      const title = `Live Elo of ${runs.of(request).args.new_tag}`;
+      const shown = { title, place: '/tests', main: view, live: true };
+      return framed(context, visitOf(request, reply), shown);
+    },
+    route,
+  });
+  app.get('/tests/live_elo_update/:id', route, async (request, reply) => {
+    const run = runs.of(request);
+    const isOver = run.record.finished || run.args.sprt?.state !== '';
+    return reply.code(isOver ? 286 : 200).send(gaugesView(run));
+  });
+  tablePages(app, context, runs);
+}
+
+/** The tasks and the raw statistics of a run, on pages of their own. */
+function tablePages(app: FastifyInstance, context: PageContext, runs: ShownRuns): void {
+  addPage(app, context, '/tests/tasks/:id', {
+    get: async ({ request, query, person }) => {
+      const run = await runs.open(request);
+      const path = `/tests/tasks/${run.id}`;
+      const options = { now: context.clock.now(), isUser: person !== undefined, path };
+      const main = html`${pageHead({ title: 'Tasks', crumbs: crumbsOf(run) })}
+${taskCard(run, taskChoice(query), options)}`;
+      return { title: `Tasks of ${run.args.new_tag}`, place: '/tests', main };
+    },
+  });
+  addPage(app, context, '/tests/stats/:id', {
+    get: async ({ request, reply }) => {
+      const run = await runs.open(request);
+      if (isFragment(request) && run.record.finished) reply.code(286);
+      const main = html`${pageHead({ title: 'Raw statistics', crumbs: crumbsOf(run) })}
+<div class="stack">${rawStatisticsCards(run)}</div>`;
+      return { title: `Statistics of ${run.args.new_tag}`, place: '/tests', main };
+    },
+  });
+}
+
+function crumbsOf({ args, id }: Run) {
+  return [
+    { name: 'Runs', href: '/tests' },
+    { name: args.new_tag, href: runUrl(id) },
+  ];
+}
+
+function runView(context: PageContext, run: Run, role: RunRole, choice: TaskChoice): Html {
+  const { verdict, cards } = runSummary(context, run);
+  const options = { now: context.clock.now(), isUser: role !== '', path: runUrl(run.id) };
+  return html`<div class="stack">${runHead(run, role)}${verdict}
+<div class="split">${chartCard(run) ?? html`<div></div>`}
+<aside class="stack" aria-label="Result and settings">${cards}</aside>
+${taskCard(run, choice, options)}</div></div>`;
+}
+
+/** The three gauges of a sequential test. */
+function gaugesView(run: Run): Html {
+  const { sprt } = run.args;
+  if (sprt === undefined) {
+    throw fleetError('RECORD_UNKNOWN', 'This run is no sequential test');
+  }
+  const { elo, low, high, los } = strengthOf(run);
+  const { llr, lower_bound: from, upper_bound: to } = sprt;
+  const chance = gauge({
+    value: los * 100,
+    error: [los * 100, los * 100],
+    scale: [0, 100],
+    marks: [0, 50, 100],
+    target: [95, 100],
+    label: `Chance to be stronger: ${percent(los, 1)}`,
+  });
+  const label = `LLR ${decimal(llr, 2)} between ${decimal(from, 2)} and ${decimal(to, 2)}`;
+  const ends = html`<div class="chart-x"><span>${decimal(from, 2)}</span><span>0</span>
+<span>${decimal(to, 2)}</span></div>`;
+  const head = { title: 'Live Elo', about: statePill(run.record), crumbs: crumbsOf(run) };
+  return html`<div class="stack">${pageHead(head)}
+<div class="thirds">
+${card({ id: 'los', title: 'Stronger', about: percent(los, 1), body: chance })}
+${card({
+  id: 'llr',
+  title: 'LLR',
+  about: decimal(llr, 2),
+  body: html`${spanBar({ value: llr, from, to, label })}${ends}`,
+})}
+${card({
+  id: 'elo',
+  title: 'Elo',
+  about: `${decimal(elo, 2)} (${decimal(low, 2)} to ${decimal(high, 2)})`,
+  body: eloGauge(elo, low, high),
+})}
+</div>${facts([['Games', decimal(run.games)]])}</div>`;
+}

@@ -1,0 +1,277 @@
+import { type Html, type HtmlValue, html } from 'spillway-http';
+import {
+  ago,
+  type ButtonOptions,
+  button,
+  card,
+  decimal,
+  duration,
+  facts,
+  gauge,
+  meter,
+  notice,
+  pageHead,
+  pentanomial,
+  percent,
+  signed,
+  spanBar,
+  state,
+} from 'spillway-http/kit';
+import { eloEstimate } from '../statistics/elo.ts';
+import { resultText } from '../statistics/run-statistics.ts';
+import { type Sprt, sprtElo } from '../statistics/sprt.ts';
+import { timeControlRatio } from '../statistics/time-control.ts';
+import { hashSize } from '../world/hand-out.ts';
+import type { Run } from '../world/run.ts';
+import type { PageContext } from './pages.ts';
+import { msLeft, pairRatio, pairsOf, ruleText, statePill } from './run-cells.ts';
+
+/** The part that a visitor has in a run. */
+export type RunRole = 'approver' | 'owner' | 'user' | '';
+
+const smallBook = 100_000;
+
+/** Title, state and actions. Each action is a link to a dialog that stands below the live part. */
+export function runHead(run: Run, role: RunRole): Html {
+  const { record, args, id } = run;
+  const { finished, approved, deleted } = record;
+  const mayChange = role === 'approver' || role === 'owner';
+  const dialog = (label: string, opens: string, more: Partial<ButtonOptions> = {}) =>
+    button({ label, opens, ...more });
+  const notNow = (isNow: boolean, reason: string) => !isNow && { disabledBecause: reason };
+  const buttons = [
+    role === 'approver' && !approved && !finished && dialog('Approve…', 'approve', main),
+    approved && !finished && mayChange && dialog('Pause…', 'pause'),
+    mayChange && dialog('Modify…', 'modify'),
+    role !== '' && button({ label: 'Repeat', href: `/tests/run?id=${id}` }),
+    mayChange &&
+      dialog('Purge…', 'purge', { ...notNow(finished, 'Only a finished run can be purged') }),
+    mayChange && !finished && dialog('Stop…', 'stop', { danger: true }),
+    mayChange && finished && !deleted && dialog('Delete…', 'delete', { danger: true }),
+  ];
+  const compare = `${args.tests_repo}/compare/${args.resolved_base}...${args.resolved_new}`;
+  const about = html`${statePill(record)}<span class="quiet">against
+<span class="mono">${args.base_tag}</span> ·
+<a href="${compare}" rel="noreferrer">compare the code</a></span>`;
+  const crumbs = [{ name: 'Runs', href: '/tests' }, { name: id.slice(0, 12) }];
+  return pageHead({ title: args.new_tag, about, crumbs, actions: html`${buttons}` });
+}
+
+const main = { look: 'main' } as const;
+
+/** All that is known about a run but its tasks. */
+export function runSummary(context: PageContext, run: Run): { verdict: Html; cards: Html[] } {
+  return {
+    verdict: verdictOf(run, context.clock.now()),
+    cards: [resultCard(run), notesCard(context, run), settingsCard(run)].filter(
+      (one) => one !== undefined,
+    ),
+  };
+}
+
+/** The state of a run in one sentence, with what happens next. */
+function verdictOf(run: Run, now: number): Html {
+  const { record, args, games } = run;
+  const age = html`<span class="quiet small">Updated ${ago(now - record.last_updated)}</span>`;
+  const tell = (verdict: string, text: string, tone?: 'good' | 'bad' | 'warn') =>
+    notice({ verdict, text, tone, action: age, live: true });
+  if (record.failed) {
+    return tell(
+      'Failed.',
+      'A worker could not build or run it; see the events of this run.',
+      'bad',
+    );
+  }
+  if (record.finished) return endVerdict(run, tell);
+  if (record.workers === 0) {
+    return record.approved
+      ? tell('Waits for a machine.', 'It has its approval, and is played when a worker is free.')
+      : tell('Waits for an approver.', 'Nobody plays it before somebody else has approved it.');
+  }
+  const left = msLeft(run);
+  const rest = !left ? '' : ` About ${duration(left)} are left with its cores.`;
+  const { sprt, spsa } = args;
+  if (spsa !== undefined) {
+    const done = `${decimal(spsa.iter)} of ${decimal(spsa.num_iter)} iterations are done.`;
+    return tell('Is being tuned.', `${done}${rest}`);
+  }
+  if (sprt === undefined) {
+    return tell(
+      'Is being played.',
+      `${decimal(games)} of ${decimal(args.num_games)} games.${rest}`,
+    );
+  }
+  const { llr: ratio, upper_bound: upper, lower_bound: lower } = sprt;
+  const text =
+    `The LLR is ${decimal(ratio, 2)}; at ${decimal(upper, 2)} the change is accepted, at ` +
+    `${decimal(lower, 2)} it is rejected.${rest}`;
+  if (ratio > upper / 2) return tell('On its way to pass.', text, 'good');
+  return ratio < lower / 2 ? tell('On its way to fail.', text, 'warn') : tell('Undecided.', text);
+}
+
+function endVerdict(
+  { record, args, games }: Run,
+  tell: (verdict: string, text: string, tone?: 'good' | 'bad' | 'warn') => Html,
+): Html {
+  const after = `after ${decimal(games)} games`;
+  if (record.deleted) return tell('Deleted.', 'It is in no list any more.');
+  if (args.spsa !== undefined) return tell('Tuned.', `The values stand below, ${after}.`, 'good');
+  if (record.is_green) return tell('Accepted.', `The change passed ${after}.`, 'good');
+  if (record.is_yellow) {
+    return tell('Rejected, ahead.', `It failed ${after}, though it won more than it lost.`, 'warn');
+  }
+  const isRejected = args.sprt?.state === 'rejected';
+  return isRejected
+    ? tell('Rejected.', `The change failed ${after}.`, 'bad')
+    : tell('Ended.', `Without a verdict, ${after}.`);
+}
+
+function resultCard(run: Run): Html {
+  const { record, args, games } = run;
+  const { results } = record;
+  const { sprt, spsa, num_games: numGames } = args;
+  const { info } = resultText({ results, numGames, sprt, spsa });
+  const links = html`<p class="small"><a href="/tests/stats/${run.id}">Raw statistics</a>
+${sprt !== undefined && html`· <a href="/tests/live_elo/${run.id}">Live gauges</a>`}
+${spsa === undefined && html`· <a href="/api/run_pgns/${run.id}.pgn.gz">Games (PGN)</a>`}
+· <a href="/actions?run_id=${run.id}">Events</a></p>`;
+  const measures = spsa === undefined && games > 0 && measuresOf(run);
+  const body = html`<div class="result">${measures}
+<pre id="raw" class="small raw" tabindex="0">${info.join('\n')}</pre>
+<div class="spread">${links}<button type="button" class="button little" data-copies="raw">
+Copy</button></div></div>`;
+  return card({ id: 'result', title: 'Result', about: `${decimal(games)} games`, body });
+}
+
+/** Strength of the change with its interval and the chance that it is positive. */
+export function strengthOf(run: Run): { elo: number; low: number; high: number; los: number } {
+  const { results } = run.record;
+  const { sprt } = run.args;
+  if (sprt === undefined) {
+    const { elo, error95, los } = eloEstimate(results.pentanomial);
+    return { elo, low: elo - error95, high: elo + error95, los };
+  }
+  const { elo0, elo1, alpha, beta, elo_model: model = 'BayesElo' } = sprt;
+  const { elo, ci, LOS } = sprtElo(results, { elo0, elo1, alpha, beta, model });
+  return { elo, low: ci[0], high: ci[1], los: LOS };
+}
+
+export function eloGauge(elo: number, low: number, high: number): Html {
+  const reach = Math.max(4, Math.ceil(Math.max(Math.abs(low), Math.abs(high)) / 4) * 4);
+  return gauge({
+    value: elo,
+    error: [low, high],
+    scale: [-reach, reach],
+    marks: [-reach, -reach / 2, 0, reach / 2, reach],
+    format: (value) => signed(value),
+    label: `Elo ${signed(elo, 2)}, with 95 % certainty ${signed(low, 2)} to ${signed(high, 2)}`,
+  });
+}
+
+function measuresOf(run: Run): Html {
+  const { results } = run.record;
+  const { sprt } = run.args;
+  const { elo, low, high, los } = strengthOf(run);
+  const ratio = pairRatio(results);
+  const won = ratio !== undefined && `${decimal(ratio, 2)} won for each lost`;
+  return html`${sprt !== undefined && llrMeasure(sprt)}
+<div class="measure"><span class="quiet">Elo</span><b>${signed(elo, 2)}
+<small>${signed(low, 2)} to ${signed(high, 2)}</small></b></div>${eloGauge(elo, low, high)}
+<div class="measure"><span class="quiet">Stronger with a chance of</span>
+<b>${percent(los, 1)}</b></div>
+${meter({ share: los, tone: 'good', label: `Chance to be stronger: ${percent(los, 1)}` })}
+<div class="measure"><span class="quiet">Pairs by points</span>
+<span class="quiet small">${won}</span></div>${pentanomial(pairsOf(results), 'large')}`;
+}
+
+function llrMeasure({ llr: value, lower_bound: from, upper_bound: to }: Sprt): Html {
+  const label = `LLR ${decimal(value, 2)} between ${decimal(from, 2)} and ${decimal(to, 2)}`;
+  return html`<div class="measure"><span class="quiet">LLR</span><b>${decimal(value, 2)}</b></div>
+<div>${spanBar({ value, from, to, label })}<div class="chart-x"><span>${decimal(from, 2)}</span>
+<span>0</span><span>${decimal(to, 2)}</span></div></div>`;
+}
+
+function notesCard({ files }: PageContext, run: Run): Html | undefined {
+  const { args, record } = run;
+  const warnings: HtmlValue[] = [];
+  const warn = (isTrue: boolean, text: HtmlValue) => isTrue && warnings.push(text);
+  const ratio = timeControlRatio(args.tc, args.threads);
+  const isOdd = (hash: number) => {
+    const share = hash / ((64 * ratio) / 6);
+    return ratio >= 5 && (share < 0.6 || share > 1.5);
+  };
+  const hashes = [args.new_options, args.base_options].map(hashSize);
+  const book = files.books.books.get(args.book);
+  warn(args.throughput > 100, `The throughput is ${args.throughput} %.`);
+  warn(args.priority > 0, `The priority is ${args.priority}: other runs wait for it.`);
+  warn(hashes.some(isOdd), `The hash of ${hashes.join(' and ')} MB is unusual for this time.`);
+  warn(args.new_options !== args.base_options, 'The two engines have different options.');
+  warn(record.failures > 0, `${record.failures} workers reported a failure of this run.`);
+  warn(args.new_tc !== args.tc, `Time odds: the new engine plays with ${args.new_tc}.`);
+  warn(args.arch_filter !== undefined, `Only machines that match ${args.arch_filter} play it.`);
+  warn(args.compiler !== undefined, `Only machines with ${args.compiler} play it.`);
+  warn(book !== undefined && book.total < smallBook, 'The book has few openings.');
+  warn(args.master_repo !== undefined, `It is a fork of ${args.master_repo}.`);
+  const notes: HtmlValue[] = [];
+  if (args.new_signature === args.base_signature && args.spsa === undefined) {
+    notes.push('Both engines have the same bench: the change does not alter it.');
+  }
+  if (record.deleted) notes.push('This run was deleted.');
+  if (record.rescheduled_from !== undefined) {
+    const href = `/tests/view/${record.rescheduled_from}`;
+    notes.push(html`It repeats <a href="${href}">an earlier run</a>.`);
+  }
+  if (warnings.length + notes.length === 0) return undefined;
+  const line = (name: 'warn' | 'pending', text: HtmlValue) =>
+    html`<li>${state(name, '', 'bare')}<span>${text}</span></li>`;
+  return card({
+    id: 'notes',
+    title: 'Worth knowing',
+    about: decimal(warnings.length + notes.length),
+    body: html`<ul class="warnings words">${warnings.map((text) => line('warn', text))}${notes.map(
+      (text) => line('pending', text),
+    )}</ul>`,
+  });
+}
+
+function settingsCard({ args, record, id }: Run): Html {
+  const mono = (text: string) => html`<span class="mono small">${text}</span>`;
+  const commit = (sha: string, bench: string) =>
+    html`<a class="mono" href="${args.tests_repo}/commit/${sha}"
+ rel="noreferrer">${sha.slice(0, 7)}</a>, bench ${mono(bench)}`;
+  const submitted = new Date(record.start_time).toISOString().slice(0, 16).replace('T', ' ');
+  const approved = record.approver === '' ? 'not approved' : `approved by ${record.approver}`;
+  const sameTime = args.new_tc === args.tc ? '' : ` (new: ${args.new_tc})`;
+  const nets = [...new Set([...args.new_nets, ...args.base_nets])].join(', ');
+  const { sprt } = args;
+  const model = sprt === undefined ? '' : ` ${sprt.elo_model ?? 'BayesElo'}, α = β = 0.05`;
+  return card({
+    id: 'settings',
+    title: 'Settings',
+    body: facts([
+      [
+        'Submitted',
+        html`<a href="/tests/user/${args.username}">${args.username}</a>,
+${submitted}; ${approved}`,
+      ],
+      ['What', args.info || '–'],
+      ['New', commit(args.resolved_new, args.new_signature)],
+      ['Base', commit(args.resolved_base, args.base_signature)],
+      ['Rule', `${ruleText(args)}${model}`],
+      ['Games', decimal(args.num_games)],
+      [
+        'Time',
+        html`${mono(args.tc)}${sameTime}, ${args.threads}
+${args.threads === 1 ? 'thread' : 'threads'}`,
+      ],
+      ['Options', html`${mono(args.new_options)} / ${mono(args.base_options)}`],
+      ['Book', mono(`${args.book}, depth ${args.book_depth}`)],
+      ['Nets', nets === '' ? '–' : mono(nets)],
+      ['Repository', html`<a href="${args.tests_repo}" rel="noreferrer">${args.tests_repo}</a>`],
+      ['Priority', `${decimal(args.priority)}, throughput ${args.throughput} %`],
+      ['Adjudication', args.adjudication ? 'on' : 'off'],
+      ['Auto purge', args.auto_purge ? 'on' : 'off'],
+      ['Number', mono(id)],
+    ]),
+  });
+}
