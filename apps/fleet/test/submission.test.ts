@@ -288,13 +288,18 @@ describe('a submission that leaves out what GitHub knows', () => {
     assert.deepEqual(asked, []);
   });
 
-  it('is told what is missing if GitHub does not know it', async () => {
-    for (const new_tag of ['gone', 'down']) {
-      const faults = faultsOf(await completeSubmission({ ...short, new_tag }, github));
-      assert.deepEqual(
-        faults.map(({ field }) => field),
-        ['resolved_new', 'new_signature'],
-      );
-    }
+  it('is told what is missing while GitHub cannot be asked', async () => {
+    const faults = faultsOf(await completeSubmission({ ...short, new_tag: 'down' }, github));
+    assert.deepEqual(
+      faults.map(({ field }) => field),
+      ['resolved_new', 'new_signature'],
+    );
+  });
+
+  it('is told that there is no such branch', async () => {
+    await assert.rejects(completeSubmission({ ...short, new_tag: 'gone' }, github), {
+      code: 'INPUT_INVALID',
+      message: /^new_tag: must be a branch of .*, and GitHub has none called gone$/,
+    });
   });
 });

@@ -3,7 +3,7 @@ import { patterns } from '../protocol/schema.ts';
 import { brackets } from '../statistics/run-statistics.ts';
 import { hashSize } from '../world/hand-out.ts';
 import type { RunArgs } from '../world/records.ts';
-import { demandFaultless, type FieldFault } from './fields.ts';
+import { demandFaultless, type FieldFault, InputError } from './fields.ts';
 import { officialRepo, type Submission } from './submission.ts';
 
 export interface CheckSourceOptions {
@@ -107,8 +107,13 @@ async function found(
   if (typeof ref !== 'string' || ref === '' || ref.length > 200) return {};
   if (typeof repo !== 'string' || !patterns.githubRepo.test(repo)) return {};
   // Without GitHub a run can be submitted too, by hand: its failure is not the submission's.
-  const branch = await github.branch(repo, ref).catch(() => undefined);
-  if (branch === undefined) return {};
+  const branch = await github.branch(repo, ref).catch(() => null);
+  if (branch === null) return {};
+  if (branch === undefined) {
+    const field = sha === undefined ? `${side}_tag` : `resolved_${side}`;
+    const message = `must be a branch of ${repo}, and GitHub has none called ${ref}`;
+    throw new InputError([{ field, message }]);
+  }
   return withoutAbsent({
     [`resolved_${side}`]: branch.sha,
     [`${side}_signature`]: branch.signature,

@@ -18,6 +18,7 @@ import { Figures } from './figures.ts';
 import { homePages } from './home.ts';
 import { runActions } from './run-actions.ts';
 import { runPages } from './run-page.ts';
+import { submitPages } from './submit.ts';
 import { type PageSession, pageErrors } from './visit.ts';
 
 export interface FleetPagesOptions {
@@ -68,6 +69,7 @@ export const fleetPages: FastifyPluginAsync<FleetPagesOptions> = async (app, opt
     homePages(scope, context);
     runPages(scope, context);
     runActions(scope, context);
+    submitPages(scope, context);
   });
 };
 
