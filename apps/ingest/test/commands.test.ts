@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -7,6 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
+import { Engine } from '../src/table/engine.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 
@@ -60,6 +61,44 @@ describe('ingest run', () => {
     const { settings } = readSettings({ flags, environment: {} });
     await using opened = await openIngest({ settings, environment: {} });
     await assertTruth(await opened.table(), exchange, ['A-USD']);
+  });
+
+  it('leaves files that other programs read, and writes others for them', async () => {
+    const here = place('whole');
+    const listed = await ingest('files', 'A-USD', '--json', ...here);
+    const files: { path: string; rows: number }[] = JSON.parse(listed.stdout);
+    const trades = files.reduce((sum, { rows }) => sum + rows, 0);
+    assert.equal(trades, 3_500);
+    const there = await readdir(join(folder, 'whole', 'table', 'data'), { recursive: true });
+    const parquet = there.filter((name) => name.endsWith('.parquet')).sort();
+    const data = join(folder, 'whole', 'table', 'data');
+    assert.deepEqual(
+      parquet.map((name) => join(data, name)),
+      files.map(({ path }) => path),
+    );
+    await using duckdb = await Engine.open({ memoryMb: 64, threads: 1, scratch: folder });
+    for (const [name, read] of [
+      ['all.parquet', 'read_parquet'],
+      ['all.csv', 'read_csv'],
+    ]) {
+      const target = join(folder, 'out', name as string);
+      const done = await ingest('export', target, 'A-USD', '--since', '2024-01-02', ...here);
+      assert.equal(done.code, 0, done.stderr);
+      const [row = {}] = await duckdb.rows(`SELECT count(*) AS n, count(DISTINCT trade_id) AS ids,
+        min(trade_ts) >= '2024-01-02' AS late FROM ${read}('${target}')`);
+      assert.deepEqual(row, { n: '2060', ids: '2060', late: true });
+    }
+    const target = join(folder, 'out', 'all.duckdb');
+    await ingest('export', target, ...here);
+    await duckdb.run(`ATTACH '${target}' AS given (READ_ONLY)`);
+    const sum = await duckdb.rows(`SELECT count(*) AS n,
+      sum(price * quantity) = sum(notional) AS same FROM given.trades`);
+    assert.deepEqual(sum, [{ n: '3500', same: true }]);
+    assert.match((await ingest('export', target, ...here)).stderr, /--force replaces it/);
+    assert.match((await ingest('export', 'x.txt', ...here)).stderr, /must end in .parquet, .csv/);
+    const candles = `SELECT sum(trades) AS n FROM ohlcv('A-USD', '1d')`;
+    const query = await ingest('query', candles, '--json', ...here);
+    assert.equal(Number(JSON.parse(query.stdout).rows[0].n), 3_500);
   });
 
   it('notes gaps, which verify reports with exit code 1, and fills them', async () => {

@@ -63,7 +63,7 @@ describe('a table that is fed at random', () => {
     it(`equals the model, and what a rebuild makes of the raw files (seed ${seed})`, async () => {
       const random = seededRandom(seed);
       await using folder = await temporaryFolder();
-      await using table = await TradeTable.open({ folder, lines, manifestsMax: 3 });
+      await using table = await TradeTable.open({ folder, lines });
       const model = new Model();
       for (let step = 0; step < 6; step += 1) {
         let added = 0;

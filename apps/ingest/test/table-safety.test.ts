@@ -92,13 +92,14 @@ describe('the safety of a TradeTable', () => {
     const good = await readFile(path, 'utf8');
     const damaged: readonly (readonly [string, string, RegExp])[] = [
       [good.replace('"rows":50', '"rows":51'), 'TABLE_CORRUPT', /checksum/],
-      [good.slice(0, 200), 'TABLE_CORRUPT', /checksum/],
+      [good.slice(0, 200), 'TABLE_CORRUPT', /no manifest/],
       ['', 'TABLE_CORRUPT', /no manifest/],
-      ['{"some":"json"}\n{}\n', 'TABLE_CORRUPT', /no manifest/],
+      ['{"some":"json"}', 'TABLE_CORRUPT', /no manifest/],
+      ['{"format":"spillway-trades","formatVersion":1,"x":1}\n{}\n', 'TABLE_CORRUPT', /transform/],
       [
-        good.replace('"formatVersion":1', '"formatVersion":2'),
+        good.replace('"formatVersion":2', '"formatVersion":3'),
         'TABLE_FUTURE',
-        /version 2.*knows 1/,
+        /version 3.*knows 2/,
       ],
     ];
     const next = await entryOf(folder, tradesOf([60]), { commit: 2 });

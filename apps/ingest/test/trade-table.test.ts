@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type RawEntry, writeRawFile } from '../src/files/raw-file.ts';
+import { Engine } from '../src/table/engine.ts';
 import type { TableFile } from '../src/table/manifest.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
 import {
@@ -9,6 +11,7 @@ import {
   lines,
   pageOf,
   range,
+  start,
   temporaryFolder,
   tradesOf,
 } from './fixtures/trades.ts';
@@ -17,6 +20,7 @@ const rowsSql = `SELECT trade_id, trade_id_text, rtrim(price::VARCHAR, '0') AS p
   rtrim(quantity::VARCHAR, '0') AS size, epoch_us(trade_ts) AS us, maker_side, taker_side,
   exchange, product, date::VARCHAR AS date FROM trades ORDER BY exchange, product, trade_id`;
 
+const dayUs = 86_400_000_000;
 const paths = (files: readonly TableFile[]): readonly string[] => files.map(({ path }) => path);
 
 describe('TradeTable', () => {
@@ -176,24 +180,94 @@ describe('TradeTable', () => {
     assert.equal(table.manifest.version, 9);
   });
 
-  it('shows older states, as long as they are kept, and keeps no file longer', async () => {
+  it('has a trade once that a raw file has twice, on two days', async () => {
     await using folder = await temporaryFolder();
-    await using table = await TradeTable.open({ folder, lines, manifestsMax: 2 });
-    const trades = tradesOf(range(1, 40));
-    for (let at = 0; at < 4; at += 1) {
-      const some = trades.slice(at * 10, at * 10 + 10);
-      await table.merge([await entryOf(folder, some, { commit: at + 1 })], fenceOf(1));
-    }
-    await table.compact(fenceOf(1));
-    const countAt = async (version: number) => {
-      return (await table.query('SELECT count(*) AS n FROM trades', { version })).rows[0]?.n;
+    await using table = await TradeTable.open({ folder, lines });
+    const [one, two, three, four] = tradesOf([1, 2, 3, 4], { stepUs: dayUs / 4 });
+    assert.ok(one && two && three && four);
+    const said = pageOf([one, two, three, four]);
+    const page = { ...said, lines: pageOf([one, two, { ...two, us: four.us - 1 }, four]).lines };
+    const of = {
+      exchange: 'coinbase',
+      product: 'BTC-USD',
+      generation: 1,
+      fence: 1,
+      from: 1,
+      to: 5,
     };
-    assert.deepEqual([await countAt(4), await countAt(5)], [40, 40]);
-    await assert.rejects(countAt(3), { code: 'FOLDER_MISSING', message: /000000003\.json/ });
-    assert.equal((await folder.list('table/data')).length, 5);
-    const next = await entryOf(folder, tradesOf([41]), { commit: 5 });
-    await table.merge([next], fenceOf(1));
-    assert.equal((await folder.list('table/data')).length, 2);
+    const file = await writeRawFile(folder, of, [page]);
+    assert.ok(file !== undefined);
+    const { added } = await table.merge([{ ...file, ...of, commit: 1 }], fenceOf(1));
+    assert.equal(added, 3);
+    const { rows } = await table.query(
+      'SELECT trade_id, epoch_us(trade_ts) AS us FROM trades ORDER BY 1',
+    );
+    assert.deepEqual(rows, [
+      { trade_id: 1, us: one.us },
+      { trade_id: 2, us: four.us - 1 },
+      { trade_id: 4, us: four.us },
+    ]);
+  });
+
+  it('reads old and new trades alike when a number needs a wider type', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const [first, second] = tradesOf([1, 2]);
+    assert.ok(first && second);
+    const plain = { ...first, price: '64000.25', size: '0.5' };
+    await table.merge([await entryOf(folder, [plain], { commit: 1 })], fenceOf(1));
+    const typeSql = 'SELECT typeof(price) AS price, typeof(quantity) AS quantity FROM trades';
+    const usual = { price: 'DECIMAL(18,9)', quantity: 'DECIMAL(18,9)' };
+    assert.deepEqual((await table.query(typeSql)).rows, [usual]);
+    const wide = { ...second, price: '0.00000000001', size: '12345678901' };
+    await table.merge([await entryOf(folder, [wide], { commit: 2 })], fenceOf(1));
+    const sql = `SELECT price, quantity, notional, price * quantity AS product,
+      typeof(price) AS type FROM trades ORDER BY trade_id`;
+    const zeros = '0'.repeat(15);
+    assert.deepEqual((await table.query(sql)).rows, [
+      {
+        price: '64000.250000000000',
+        quantity: '0.500000000',
+        notional: `32000.125000${zeros}`,
+        product: `32000.125000${zeros}`,
+        type: 'DECIMAL(38,12)',
+      },
+      {
+        price: '0.000000000010',
+        quantity: '12345678901.000000000',
+        notional: '0.123456789010000000000',
+        product: '0.123456789010000000000',
+        type: 'DECIMAL(38,12)',
+      },
+    ]);
+    // Whatever reads the folder finds one type in all files of the product.
+    const files = (await folder.list('table/data')).map(({ path }) => join(folder.place, path));
+    await using engine = await Engine.open({ memoryMb: 64, threads: 1, scratch: folder.scratch });
+    const found = await engine.rows(`SELECT DISTINCT name, precision, scale FROM parquet_schema(
+      [${files.map((file) => `'${file}'`).join()}]) WHERE precision IS NOT NULL ORDER BY name`);
+    assert.deepEqual(found, [
+      { name: 'price', precision: '38', scale: '12' },
+      { name: 'quantity', precision: '38', scale: '9' },
+    ]);
+  });
+
+  it('has notional and candles', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const prices = ['10.5', '12', '9.25', '11'];
+    const trades = tradesOf([1, 2, 3, 4], { stepUs: 1_000_000 }).map((trade, at) => {
+      return { ...trade, us: start + at * 20_000_000, price: prices[at] as string, size: '2' };
+    });
+    await table.merge([await entryOf(folder, trades, { commit: 1 })], fenceOf(1));
+    const sql = `SELECT epoch_us(start)::BIGINT AS us, open::DOUBLE AS open, high::DOUBLE AS high,
+      low::DOUBLE AS low, close::DOUBLE AS close, volume::DOUBLE AS volume,
+      notional::DOUBLE AS notional, vwap, trades FROM ohlcv('BTC-USD', '1m')`;
+    const first = { us: start, open: 10.5, high: 12, low: 9.25, close: 9.25, volume: 6 };
+    const second = { us: start + 60_000_000, open: 11, high: 11, low: 11, close: 11, volume: 2 };
+    assert.deepEqual((await table.query(sql)).rows, [
+      { ...first, notional: 63.5, vwap: 63.5 / 6, trades: 3 },
+      { ...second, notional: 22, vwap: 11, trades: 1 },
+    ]);
   });
 
   it('says which raw file cannot be read, and why, and changes nothing', async () => {
@@ -247,6 +321,7 @@ describe('TradeTable', () => {
       mergedTo: 3,
       read: 460,
       rows: 400,
+      types: { price: { width: 38, scale: 18 }, quantity: { width: 18, scale: 9 } },
     });
     const [file] = table.manifest.files;
     const again = await TradeTable.open({ folder, lines });
@@ -259,6 +334,6 @@ describe('TradeTable', () => {
     await using table = await TradeTable.open({ folder, lines });
     const { rows, columns } = await table.query('SELECT * FROM trades');
     assert.deepEqual(rows, []);
-    assert.deepEqual(columns.find(({ name }) => name === 'price')?.type, 'DECIMAL(38,18)');
+    assert.deepEqual(columns.find(({ name }) => name === 'price')?.type, 'DECIMAL(18,9)');
   });
 });

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import * as cli from 'spillway-cli';
 import { StopSignal } from 'spillway-cli';
 import type { Ingest, IngestOptions } from '../open.ts';
@@ -50,6 +50,26 @@ export function examplesOf(...lines: readonly string[]): string {
   return cli.examplesOf('ingest', lines);
 }
 
+/** For flags that are whole numbers. */
+export function integerFrom1(text: string): number {
+  if (/^[1-9]\d{0,14}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be an integer from 1.');
+}
+
+/** A flag that is a time; its value is in microseconds since 1970. */
+export function timeOption(flags: string, about: string): Option {
+  return new Option(flags, `${about} (2026-01-31, or with a time, in UTC)`).argParser((text) => {
+    const isWritten = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?$/.test(text);
+    const isWhole = text.includes('T') && !text.endsWith('Z');
+    const ms = isWritten ? Date.parse(isWhole ? `${text}Z` : text) : Number.NaN;
+    // A day that no month has would else count as one of the next month.
+    const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text.slice(0, 10));
+    if (isDay) return BigInt(ms) * 1000n;
+    const flag = flags.split(' ')[0];
+    throw new cli.UsageError(`${flag}: must be a time like 2026-01-31, got ${text}`);
+  });
+}
+
 /** How many there are, in words. */
 export function counted(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
@@ -66,8 +86,8 @@ export function table(rows: readonly object[], none: string): string {
 function cell(value: unknown): string {
   if (typeof value === 'number') return value.toLocaleString('en-US', { maximumFractionDigits: 3 });
   if (typeof value === 'object' && value !== null) return JSON.stringify(value);
-  // A price has 18 decimals in the table, and most of them are zeros.
-  const isDecimal = typeof value === 'string' && /^-?\d+\.\d{18}$/.test(value);
+  // A price has 9 or more decimals in the table, and most of them are zeros.
+  const isDecimal = typeof value === 'string' && /^-?\d+\.\d{9,38}$/.test(value);
   return isDecimal ? value.replace(/\.?0+$/, '') : cli.cell(value);
 }
 

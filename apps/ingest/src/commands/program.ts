@@ -2,15 +2,10 @@ import type { Command } from 'commander';
 import { configCommand, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
 import { exitCodes, tableStyle } from './command-line.ts';
-import {
-  cleanCommand,
-  productsCommand,
-  queryCommand,
-  statusCommand,
-  verifyCommand,
-} from './inspect.ts';
+import { cleanCommand, productsCommand, statusCommand, verifyCommand } from './inspect.ts';
 import { gapsCommands, runCommand, transformCommand } from './run.ts';
 import { exchangeCommand, followCommand } from './serve.ts';
+import { exportCommand, filesCommand, queryCommand } from './table.ts';
 
 /** What is not just a failure: wrong use, so that nothing was begun, a lock, Ctrl-C. */
 const errorExitCodes = {
@@ -54,6 +49,8 @@ export function ingestProgram(): Command {
       verifyCommand(),
       statusCommand(),
       queryCommand(),
+      filesCommand(),
+      exportCommand(),
       gapsCommands(),
       cleanCommand(),
       exchangeCommand(),

@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
 import type { Harvester, HarvestRequest } from '../harvest/harvester.ts';
 import type { ProductOutcome, ProductPlan } from '../harvest/product.ts';
@@ -10,13 +10,14 @@ import {
   examplesOf,
   exitCodes,
   harvestedOf,
+  integerFrom1,
   openFor,
   productsOf,
   StopRequest,
   table,
+  timeOption,
   withSettings,
 } from './command-line.ts';
-import { integerFrom1 } from './inspect.ts';
 import { duration, Progress, tellWork } from './progress.ts';
 
 interface RunOptions {
@@ -73,18 +74,6 @@ export function runCommand(): Command {
       else await harvest(harvester, ingest, options, stop.signal);
     });
   return withSettings(command, shown);
-}
-
-function timeOption(flags: string, about: string): Option {
-  return new Option(flags, `${about} (2026-01-31, or with a time, in UTC)`).argParser((text) => {
-    const isWritten = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?$/.test(text);
-    const isWhole = text.includes('T') && !text.endsWith('Z');
-    const ms = isWritten ? Date.parse(isWhole ? `${text}Z` : text) : Number.NaN;
-    // A day that no month has would else count as one of the next month.
-    const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text.slice(0, 10));
-    if (isDay) return BigInt(ms) * 1000n;
-    throw new UsageError(`${flags.split(' ')[0]}: must be a time like 2026-01-31, got ${text}`);
-  });
 }
 
 function checkTimes({ since, until, fullRefresh }: RunOptions): void {

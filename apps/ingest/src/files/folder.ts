@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, renameSync, unlinkSync } from 'node:fs';
 import { type FileHandle, link, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
@@ -36,6 +36,11 @@ export interface Folder extends AsyncDisposable {
   read(path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** The file on this machine, for programs that read files only; dispose it after use. */
   hold(path: string, signal?: AbortSignal): Promise<HeldFile>;
+  /**
+   * Gives files that wait as `<path>.new` their names, and deletes others, with as little time in
+   * between as can be; either may have been done before.
+   */
+  settle(waiting: readonly string[], gone: readonly string[]): Promise<void>;
   /** All files below a directory, by path; at most a million, without temporary ones. */
   list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]>;
   /** Deletes the file; nothing happens if there is none. */
@@ -157,10 +162,35 @@ export class LocalFolder implements Folder {
     return await this.#try(path, () => readFile(file, signal === undefined ? {} : { signal }));
   }
 
+  /** A file of the table gets a second name, as its own may be deleted while it is read. */
   async hold(path: string): Promise<HeldFile> {
     const file = this.#path(path);
-    await this.#try(path, () => stat(file));
-    return { path: file, [Symbol.asyncDispose]: () => Promise.resolve() };
+    if (!path.startsWith('table/')) {
+      await this.#try(path, () => stat(file));
+      return { path: file, [Symbol.asyncDispose]: () => Promise.resolve() };
+    }
+    const own = join(this.scratch, randomUUID());
+    // Not called .parquet, so that no reader of all such files takes it for one more.
+    const linked = join(own, `${path}.held`);
+    const discard = () => rm(own, { recursive: true, force: true });
+    await this.#try(path, async () => {
+      await mkdir(dirname(linked), { recursive: true });
+      await firstOf([file, `${file}.new`, file], (name) => link(name, linked));
+    });
+    return { path: linked, [Symbol.asyncDispose]: discard };
+  }
+
+  async settle(waiting: readonly string[], gone: readonly string[]): Promise<void> {
+    await this.#try('', async () => {
+      const places = waiting.map((path) => this.#path(path));
+      const old = gone.map((path) => this.#path(path));
+      // Without an await, so that no reader finds both for longer than the calls take.
+      for (const place of places) ifThere(() => renameSync(`${place}.new`, place));
+      for (const file of old) ifThere(() => unlinkSync(file));
+      for (const folder of new Set([...places, ...old].map(dirname))) {
+        await syncFolder(folder).catch(() => {});
+      }
+    });
   }
 
   async list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]> {
@@ -239,6 +269,29 @@ export class LocalFolder implements Folder {
     } catch (error) {
       throw folderError(join(this.place, relative(this.place, resolve(this.place, path))), error);
     }
+  }
+}
+
+/** Tries one after the other where there is no such file; the last fault is told. */
+export async function firstOf<T>(
+  names: readonly string[],
+  read: (name: string) => Promise<T>,
+): Promise<T> {
+  for (const name of names.slice(0, -1)) {
+    try {
+      return await read(name);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT' && codeOf(error) !== 'FOLDER_MISSING') throw error;
+    }
+  }
+  return await read(names.at(-1) as string);
+}
+
+function ifThere(change: () => void): void {
+  try {
+    change();
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
   }
 }
 

@@ -14,6 +14,7 @@ import {
   checkFolderPath,
   type Folder,
   type FolderFile,
+  firstOf,
   folderError,
   type HeldFile,
 } from './folder.ts';
@@ -135,13 +136,28 @@ export class S3Folder implements Folder {
       await pipeline(Readable.fromWeb(answer.body as never), createWriteStream(copy));
       return true;
     };
+    const getFrom = async (name: string): Promise<void> => {
+      if (!(await this.#ask(name, get, signal))) throw this.#missing(path);
+    };
     try {
-      if (!(await this.#ask(path, get, signal))) throw this.#missing(path);
+      await firstOf(path.startsWith('table/') ? [path, `${path}.new`, path] : [path], getFrom);
       return { path: copy, [Symbol.asyncDispose]: discard };
     } catch (error) {
       await discard();
       throw folderError(copy, error);
     }
+  }
+
+  async settle(waiting: readonly string[], gone: readonly string[]): Promise<void> {
+    for (const path of waiting) {
+      const move = async (key: string): Promise<void> => {
+        if (await this.#bucket.objectExists(`${key}.new`)) {
+          await this.#bucket.moveObject(`${key}.new`, key);
+        }
+      };
+      await this.#ask(path, move);
+    }
+    for (const path of gone) await this.delete(path);
   }
 
   async list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]> {

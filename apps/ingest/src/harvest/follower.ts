@@ -33,6 +33,11 @@ export interface FollowerStats {
   readonly products: readonly ProductOutcome[];
 }
 
+/** A trade of a busy day is written three times: as it comes, with 64 others, with 64 of those. */
+const joinsFrom = 64;
+/** From one look for the first trades to the next, in milliseconds. */
+const firstMs = 500;
+
 /**
  * Keeps products up to date until it is stopped; what fails is tried again in the next round. What
  * is committed when it stops comes into the table when anybody brings that up to date.
@@ -41,7 +46,7 @@ export class Follower {
   readonly #options: FollowerOptions;
   #rounds = 0;
   #transformed: Transformed | undefined;
-  #error: string | undefined;
+  readonly #errors = new Map<string, string>();
   #tradesInTable = 0;
 
   constructor(options: FollowerOptions) {
@@ -55,15 +60,28 @@ export class Follower {
       trades: harvester.trades + filler.trades,
       requests: harvester.requests,
       transformed: this.#transformed,
-      error: this.#error,
+      error: [...this.#errors.values()].join('; ') || undefined,
       products: harvester.outcomes,
     };
   }
 
+  /** Harvests and brings the table up to date side by side: neither waits for the other. */
   async run(signal: AbortSignal): Promise<void> {
+    const { clock, transformMs = 15_000 } = this.#options;
+    const transforming = async (): Promise<void> => {
+      while (!signal.aborted) {
+        const startedAt = clock.now();
+        await this.#attempt('table', () => this.#transform(signal), signal);
+        const everyMs = this.#transformed === undefined ? firstMs : transformMs;
+        await pause(clock, everyMs - (clock.now() - startedAt), signal);
+      }
+    };
+    await Promise.all([this.#harvest(signal), transforming()]);
+  }
+
+  async #harvest(signal: AbortSignal): Promise<void> {
     const { products, harvester, filler, clock } = this.#options;
-    const { pollMs = 2_000, transformMs = 15_000, fillMs = 600_000 } = this.#options;
-    let transformedAt = -Infinity;
+    const { pollMs = 2_000, fillMs = 600_000 } = this.#options;
     let filledAt = clock.now();
     while (!signal.aborted) {
       const startedAt = clock.now();
@@ -71,36 +89,37 @@ export class Follower {
       const work = async () => {
         isBehind = (await harvester.round(products, signal)).length > 0;
         const hasGaps = harvester.outcomes.some(({ gaps }) => gaps > 0);
-        if (hasGaps && clock.now() - filledAt >= fillMs) {
-          filledAt = clock.now();
-          await filler.round(products, signal);
-        }
-        if (clock.now() - transformedAt < transformMs) return;
-        transformedAt = clock.now();
-        await this.#transform(signal);
+        if (!hasGaps || clock.now() - filledAt < fillMs) return;
+        filledAt = clock.now();
+        await filler.round(products, signal);
       };
-      await this.#attempt(work, signal);
+      await this.#attempt('harvest', work, signal);
       this.#rounds += 1;
-      const waitMs = isBehind ? 0 : pollMs - (clock.now() - startedAt);
-      if (waitMs > 0) await pause(clock, waitMs, signal);
+      await pause(clock, isBehind ? 0 : pollMs - (clock.now() - startedAt), signal);
     }
   }
 
-  async #attempt(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  async #attempt(
+    name: 'harvest' | 'table',
+    work: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
     try {
       await work();
-      this.#error = undefined;
+      this.#errors.delete(name);
     } catch (error) {
       if (signal.aborted) return;
-      this.#error = error instanceof Error ? error.message : String(error);
+      this.#errors.set(name, error instanceof Error ? error.message : String(error));
     }
   }
 
   async #transform(signal: AbortSignal): Promise<void> {
     const { transformer, onTable } = this.#options;
     const { trades } = this.stats;
-    if (this.#transformed !== undefined && trades === this.#tradesInTable) return;
-    this.#transformed = await transformer.run({ rebuild: false, waits: true }, signal);
+    const isBegun = trades > 0 || this.#rounds > 0;
+    if (!isBegun || (this.#transformed !== undefined && trades === this.#tradesInTable)) return;
+    const request = { rebuild: false, waits: true, joinsFrom };
+    this.#transformed = await transformer.run(request, signal);
     this.#tradesInTable = trades;
     await onTable?.(signal);
   }
@@ -108,6 +127,7 @@ export class Follower {
 
 /** Ends early, and without a complaint, when the signal aborts. */
 async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0) return;
   using limit = deadline(clock, ms, signal);
   await untilAborted(new Promise<never>(() => {}), limit.signal).catch(() => {});
 }

@@ -20,6 +20,8 @@ export interface TransformRequest {
   readonly rebuild: boolean;
   /** Waits for its turn if another process changes the table; else that is a failure. */
   readonly waits: boolean;
+  /** Neighbours of about the same size that are joined; 0 joins all files of a day. */
+  readonly joinsFrom?: number | undefined;
 }
 
 /** What a transform did. */
@@ -75,7 +77,7 @@ export class Transformer {
       const entries = await book.entries(of, { after, signal: limit });
       for (const some of slices(entries)) add(await table.merge(some, fence));
     }
-    if (table.manifest.version > before) await table.compact(fence);
+    if (table.manifest.version > before) await table.compact(fence, request.joinsFrom);
     return { ...sum, version: table.manifest.version };
   }
 

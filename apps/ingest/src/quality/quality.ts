@@ -76,7 +76,7 @@ export async function quality(
   nowMs: number,
   signal?: AbortSignal,
 ): Promise<Quality> {
-  await using view = await table.view({ signal });
+  await using view = await table.view(signal);
   const { engine, manifest } = view;
   const rows = async (sql: string) => await engine.rows(sql, signal);
   await engine.run(perDaySql, signal);

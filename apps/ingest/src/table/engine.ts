@@ -23,18 +23,11 @@ const interruptMs = 20;
 export class Engine implements AsyncDisposable {
   readonly connection: DuckDBConnection;
   readonly #instance: DuckDBInstance;
-  readonly #threads: number;
   readonly #spill: string;
 
-  private constructor(
-    instance: DuckDBInstance,
-    connection: DuckDBConnection,
-    threads: number,
-    spill: string,
-  ) {
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, spill: string) {
     this.#instance = instance;
     this.connection = connection;
-    this.#threads = threads;
     this.#spill = spill;
   }
 
@@ -52,36 +45,14 @@ export class Engine implements AsyncDisposable {
       enable_external_file_cache: 'false',
       autoinstall_known_extensions: 'false',
     });
-    const engine = new Engine(instance, await instance.connect(), threads, spill);
+    const engine = new Engine(instance, await instance.connect(), spill);
     // Days are those of UTC, whatever the machine's zone is.
     await engine.run("SET GLOBAL TimeZone = 'UTC'");
-    await engine.run(exactDecimal);
     return engine;
   }
 
   async run(sql: string, signal?: AbortSignal): Promise<void> {
     await this.within(signal, () => this.connection.run(sql));
-  }
-
-  /**
-   * Runs statements side by side, each on one thread. Rows keep their order then, and it takes a
-   * third of the memory, and less time, than to have all threads on one after the other (2026-11).
-   */
-  async runEach(statements: readonly string[], signal: AbortSignal): Promise<void> {
-    await this.run('SET threads = 1', signal);
-    const rest = statements.values();
-    const work = Array.from({ length: this.#threads }, async () => {
-      const connection = await this.#instance.connect();
-      try {
-        for (const sql of rest) await within(connection, signal, () => connection.run(sql));
-      } finally {
-        connection.closeSync();
-      }
-    });
-    // Also when one fails: none may go on behind the back of the caller.
-    await Promise.allSettled(work);
-    await this.run(`SET threads = ${this.#threads}`);
-    await Promise.all(work);
   }
 
   async rows(sql: string, signal?: AbortSignal): Promise<readonly Row[]> {
@@ -125,18 +96,6 @@ async function within<T>(
   }
 }
 
-/**
- * Text to DECIMAL(38,18), to the last digit or not at all: a plain cast rounds what is longer. By
- * way of 64 bits where that is exact, since the direct cast takes 5 µs a value (2026-11, 13 times
- * as long).
- */
-const exactDecimal = `CREATE MACRO exact_decimal(t) AS CASE
-  WHEN t IS NULL THEN NULL
-  WHEN regexp_full_match(t, '-?[0-9]{1,9}([.][0-9]{1,9})?')
-    THEN CAST(CAST(t AS DECIMAL(18,9)) AS DECIMAL(38,18))
-  WHEN regexp_full_match(t, '-?[0-9]{1,20}([.][0-9]{1,18})?') THEN CAST(t AS DECIMAL(38,18))
-  ELSE error('"' || t || '" is no number of up to 20 digits and 18 decimals') END`;
-
 /** A text as SQL writes it. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
@@ -154,35 +113,102 @@ export function engineError(
   return ingestError(kind, `${what}: ${cause.message.trim()}`, { cause });
 }
 
-/** The columns that are read from lines. */
+/** The type of one decimal column of a product. */
+export interface DecimalType {
+  readonly width: 18 | 38;
+  readonly scale: 9 | 12 | 18;
+}
+
+/** The types of both decimal columns of a product. */
+export interface DecimalTypes {
+  readonly price: DecimalType;
+  readonly quantity: DecimalType;
+}
+
+/**
+ * The same for every product that it fits: engines take the type of the first file that they read,
+ * and round the others to it. With 9 decimals, `price * quantity` has 18 digits before the point.
+ */
+export const usual: DecimalType = { width: 18, scale: 9 };
+export const usualTypes: DecimalTypes = { price: usual, quantity: usual };
+
+export function decimalType({ width, scale }: DecimalType): string {
+  return `DECIMAL(${width},${scale})`;
+}
+
+/** The type that holds what either holds, and numbers with so many digits. */
+export function widened(type: DecimalType, digits: number, decimals: number): DecimalType {
+  const scale = decimals <= 9 ? 9 : decimals <= 12 ? 12 : 18;
+  const isUsual = type.width === 18 && digits <= 9 && decimals <= 9;
+  return isUsual ? usual : { width: 38, scale: scale > type.scale ? scale : type.scale };
+}
+
+const usualText = "'-?[0-9]{1,9}([.][0-9]{1,9}0*)?'";
+const anyText = "'-?[0-9]{1,20}([.][0-9]{1,18}0*)?'";
+/** Begins the message about a number that takes a wider type. */
+export const isTooWide = 'a wider type is needed';
+
+/**
+ * Text to a decimal, to the last digit or not at all: a plain cast rounds what is longer. By way of
+ * 64 bits where that is exact: the direct cast takes 5 µs a value, 13 times as long (2026-11).
+ */
+function exactDecimal(column: string, type: DecimalType): string {
+  const { width, scale } = type;
+  const text = `'-?[0-9]{1,${Math.min(20, width - scale)}}([.][0-9]{1,${scale}}0*)?'`;
+  return `CASE WHEN ${column} IS NULL THEN NULL
+    WHEN regexp_full_match(${column}, ${usualText})
+      THEN CAST(CAST(${column} AS DECIMAL(18,9)) AS ${decimalType(type)})
+    WHEN regexp_full_match(${column}, ${text}) THEN CAST(${column} AS ${decimalType(type)})
+    WHEN regexp_full_match(${column}, ${anyText}) THEN error('${isTooWide}')
+    ELSE error('"' || ${column} || '" is no number of up to 20 digits and 18 decimals') END`;
+}
+
+/** The columns of the table. */
 export const columns: readonly string[] =
   'trade_id, trade_ts, price, quantity, maker_side, taker_side'.split(', ');
 
 /** Of two trades with the same id the later counts; the rest only makes the choice the same. */
 export const newest: string = 'trade_ts DESC, price DESC, quantity DESC, maker_side, taker_side';
 
-/** The columns of the table. */
-export const written: string = `trade_id, CAST(trade_id AS VARCHAR) AS trade_id_text, trade_ts,
-  price, quantity, maker_side, taker_side`;
+/** The columns as files have them; what was written with a narrower type is widened. */
+export function columnsAs({ price, quantity }: DecimalTypes): string {
+  return `trade_id, trade_ts, CAST(price AS ${decimalType(price)}) AS price,
+    CAST(quantity AS ${decimalType(quantity)}) AS quantity, maker_side, taker_side`;
+}
 
 /** What the manifest says of a file. */
 export const extent: string = `min(trade_id) AS "firstId", max(trade_id) AS "lastId",
   epoch_us(min(trade_ts)) AS "firstUs", epoch_us(max(trade_ts)) AS "lastUs"`;
 
 /**
- * Delta encodings halve the size: 3.4 bytes a trade instead of 6.9. Groups of twice the size took
- * 150 MB more to write (2026-11, made-up trades).
+ * Delta encodings make 8.3 bytes of a made-up trade, plain ones 11. Groups of twice the size took
+ * 150 MB more to write, and more room (2026-11).
  */
 const parquet = 'FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 61440';
 
+function linesAsText(paths: readonly string[], { select, options }: LineSql): string {
+  return `(SELECT ${select} FROM read_json([${paths.map(quoted).join()}], ${options},
+    compression = 'zstd', maximum_object_size = 1048576))`;
+}
+
 /** The columns of the table, from lines of an exchange. */
-export function linesSql(paths: readonly string[], { select, options }: LineSql): string {
+export function linesSql(paths: readonly string[], lines: LineSql, types: DecimalTypes): string {
   return `SELECT CAST(trade_id AS BIGINT) AS trade_id,
     make_timestamptz(epoch_us(trade_ts)) AS trade_ts,
-    exact_decimal(price) AS price, exact_decimal(quantity) AS quantity,
+    ${exactDecimal('price', types.price)} AS price,
+    ${exactDecimal('quantity', types.quantity)} AS quantity,
     CAST(maker_side AS VARCHAR) AS maker_side, CAST(taker_side AS VARCHAR) AS taker_side
-    FROM (SELECT ${select} FROM read_json([${paths.map(quoted).join()}], ${options},
-      compression = 'zstd', maximum_object_size = 1048576))`;
+    FROM ${linesAsText(paths, lines)}`;
+}
+
+/** The most digits before and after the point, of the prices and quantities in the lines. */
+export function digitsSql(paths: readonly string[], lines: LineSql): string {
+  const most = (column: string): string => {
+    const fits = `FILTER (regexp_full_match(${column}, ${anyText}))`;
+    return `max(length(split_part(ltrim(${column}, '-0'), '.', 1))) ${fits} AS ${column}_digits,
+      max(length(rtrim(split_part(${column}, '.', 2), '0'))) ${fits} AS ${column}_decimals`;
+  };
+  return `SELECT ${most('price')}, ${most('quantity')} FROM ${linesAsText(paths, lines)}`;
 }
 
 export function copySql(select: string, path: string): string {

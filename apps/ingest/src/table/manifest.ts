@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { ingestError } from '../errors.ts';
-import type { Folder, FolderFile } from '../files/folder.ts';
+import type { Folder } from '../files/folder.ts';
 import type { RawEntry } from '../files/raw-file.ts';
+import { type DecimalTypes, usualTypes } from './engine.ts';
 
 /** One Parquet file of the table: the trades of one product on one day, by ascending id. */
 export interface TableFile {
@@ -32,6 +33,8 @@ export interface MergedProduct {
   readonly read: number;
   /** Trades in the table: lines read without repeats. */
   readonly rows: number;
+  /** Of all its files: they are written anew when a number does not fit. */
+  readonly types: DecimalTypes;
 }
 
 /** One state of the table: which files make it up. Whoever has it sees just this state. */
@@ -51,39 +54,48 @@ export const emptyManifest: Manifest = { version: 0, fence: 0, products: [], fil
 
 const format = 'spillway-trades';
 /** Grows when a program of before could misread the table. */
-const formatVersion = 1;
+const formatVersion = 2;
 
-/** A line that tells what follows, with its checksum, and the manifest itself. */
+/** One JSON document, with a checksum of all but its head; docs/guides has its schema. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const body = JSON.stringify(manifest);
-  const sha256 = createHash('sha256').update(body).digest('hex');
-  return Buffer.from(`${JSON.stringify({ format, formatVersion, sha256 })}\n${body}\n`);
+  const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
+  return Buffer.from(`${JSON.stringify({ format, formatVersion, sha256, ...manifest })}\n`);
 }
 
 /** Throws `TABLE_CORRUPT` or `TABLE_FUTURE`, naming the file: it never guesses. */
 export function decodeManifest(bytes: Uint8Array, version: number, place: string): Manifest {
-  const text = Buffer.from(bytes).toString();
-  const end = text.indexOf('\n');
-  const head = parsed(text.slice(0, end === -1 ? 0 : end), place) as Record<string, unknown>;
-  if (head.format !== format) throw corrupt(place, `it is no manifest of ${format}`);
-  const known = head.formatVersion;
+  const read = parsed(Buffer.from(bytes).toString(), place);
+  const { format: found, formatVersion: known, sha256: expected, ...manifest } = read;
+  if (found !== format) throw corrupt(place, `it is no manifest of ${format}`);
   if (typeof known === 'number' && known > formatVersion) {
     const what = `${place}: its format is version ${known}, this program knows ${formatVersion}`;
     throw ingestError('TABLE_FUTURE', `${what}; nothing was changed, use a newer program`);
   }
-  const body = text.slice(end + 1, -1);
-  const sha256 = createHash('sha256').update(body).digest('hex');
-  if (known !== formatVersion || sha256 !== head.sha256) {
+  if (known === 1) {
+    const what = `${place}: its format is of an earlier program`;
+    const remedy = 'move the folder "table" away, then "ingest transform" makes it anew';
+    throw ingestError('TABLE_CORRUPT', `${what}; ${remedy} from the raw files`);
+  }
+  const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
+  if (known !== formatVersion || sha256 !== expected) {
     throw corrupt(place, 'its checksum does not fit');
   }
-  const manifest = parsed(body, place) as Manifest;
   if (manifest.version === version) return manifest;
   throw corrupt(place, `it is version ${manifest.version}, and has the name of ${version}`);
 }
 
-function parsed(text: string, place: string): unknown {
+type Encoded = Manifest & {
+  readonly format?: unknown;
+  readonly formatVersion?: unknown;
+  readonly sha256?: unknown;
+};
+
+function parsed(text: string, place: string): Encoded {
   try {
-    return JSON.parse(text) ?? {};
+    // An earlier program wrote two documents, the head first.
+    return JSON.parse(
+      /^\{"format":"spillway-trades","formatVersion":1,.*$/m.exec(text)?.[0] ?? text,
+    );
   } catch (cause) {
     throw corrupt(place, 'it is no manifest', cause);
   }
@@ -95,53 +107,69 @@ function corrupt(place: string, why: string, cause?: unknown): Error {
 }
 
 const manifestFile = /^table\/manifest\/(\d{9})\.json$/;
-/** The first number is the version of the table that the file was made for. */
-const dataFile =
-  /^table\/data\/exchange=[^/]+\/product=[^/]+\/date=[-\d]{10}\/(\d{9})-[\da-f]{16}\.parquet$/;
+/** The number is the version of the table that the file was made for. */
+const dataFile = new RegExp(
+  '^table/data/exchange=[^/]+/product=[^/]+/date=[-\\d]{10}/' +
+    '(\\d{9})-[\\da-f]{16}\\.parquet(\\.new)?$',
+);
 
 /**
- * The states of a table, one file each. A state is made by creating the file of the next version,
- * which only one can do: so the states are a chain, and whoever comes late or holds an older lease
- * is refused.
+ * The states of a table. A state is made by creating the manifest of the next version, which only
+ * one can do: so the states are a chain, and whoever comes late or holds an older lease is refused.
+ * New files wait as `.parquet.new` until then, and take their places after it, so that a reader of
+ * all `.parquet` files sees what is committed and nothing else.
  */
 export class ManifestChain {
   readonly #folder: Folder;
-  readonly #keep: number;
 
-  constructor(folder: Folder, keep: number) {
+  constructor(folder: Folder) {
     this.#folder = folder;
-    this.#keep = keep;
   }
 
-  /** The newest state, or that of a version that is kept. */
-  async load(version?: number, signal?: AbortSignal): Promise<Manifest> {
-    if (version === 0) return emptyManifest;
+  /** The newest state. */
+  async load(signal?: AbortSignal): Promise<Manifest> {
     // The one that was listed may be removed before it is read, but not many times in a row.
     for (let looks = 1; ; looks += 1) {
-      const wanted = version ?? (await this.#newest(signal));
-      if (wanted === 0) return emptyManifest;
-      const path = manifestPath(wanted);
+      const files = await this.#folder.list('table/manifest', signal);
+      const newest = Math.max(0, ...files.map(({ path }) => versionOf(path, manifestFile) ?? 0));
+      if (newest === 0) return emptyManifest;
+      const path = manifestPath(newest);
       try {
         const bytes = await this.#folder.read(path, signal);
-        return decodeManifest(bytes, wanted, `${this.#folder.place}/${path}`);
+        return decodeManifest(bytes, newest, `${this.#folder.place}/${path}`);
       } catch (error) {
-        const isGone = error instanceof Error && 'code' in error && error.code === 'FOLDER_MISSING';
-        if (!isGone || version !== undefined || looks === 5) throw error;
+        if (Object(error).code !== 'FOLDER_MISSING' || looks === 5) throw error;
       }
     }
   }
 
-  async #newest(signal?: AbortSignal): Promise<number> {
-    const files = await this.#folder.list('table/manifest', signal);
-    return Math.max(0, ...files.map(({ path }) => versionOf(path, manifestFile) ?? 0));
+  /** What lies in the table's folder beside the files of this state. */
+  async strays(state: Manifest, signal?: AbortSignal): Promise<Strays> {
+    const named = new Set(state.files.map(({ path }) => path));
+    const strays = { foreign: [] as string[], waiting: [] as string[], left: [] as string[] };
+    for (const { path } of await this.#folder.list('table', signal)) {
+      const version = versionOf(path, manifestFile) ?? versionOf(path, dataFile);
+      const isWaiting = path.endsWith('.new') && named.has(path.slice(0, -'.new'.length));
+      if (version === undefined) strays.foreign.push(path);
+      else if (isWaiting) strays.waiting.push(path.slice(0, -'.new'.length));
+      else if (named.has(path) || path === manifestPath(state.version)) continue;
+      // A newer holder of the lease may be writing files of a later version just now.
+      else if (version <= state.version) strays.left.push(path);
+    }
+    return strays;
   }
 
-  /** What lies in the table's folder, and the table has not written. */
-  async foreign(signal?: AbortSignal): Promise<readonly string[]> {
-    const files = await this.#folder.list('table', signal);
-    return files
-      .map(({ path }) => path)
-      .filter((path) => !manifestFile.test(path) && !dataFile.test(path));
+  /**
+   * Brings the folder to the state, as the process that made it may have been killed before it was
+   * done; deletes what crashes left. Rejects with `TABLE_FOREIGN` for files of others.
+   */
+  async recover(state: Manifest, signal?: AbortSignal): Promise<void> {
+    const { foreign, waiting, left } = await this.strays(state, signal);
+    if (foreign[0] !== undefined) {
+      const what = `${this.#folder.place}/${foreign[0]}: this file is not of the table`;
+      throw ingestError('TABLE_FOREIGN', `${what}; nothing was changed, move it elsewhere`);
+    }
+    await this.#folder.settle(waiting, left);
   }
 
   /** Makes it the newest state in one atomic step, or throws `TABLE_STALE`. */
@@ -153,41 +181,29 @@ export class ManifestChain {
       const what = `${place}: made under lease ${next.fence}`;
       throw ingestError('TABLE_STALE', `${what}, but ${before.fence} has been there already`);
     }
-    if (await this.#folder.create(path, encodeManifest(manifest))) return manifest;
-    const bytes = await this.#folder.read(path);
+    const bytes = encodeManifest(manifest);
+    const isMade = await this.#folder.create(path, bytes);
     // The answer to our own may have been lost on the way.
-    if (Buffer.from(encodeManifest(manifest)).equals(bytes)) return manifest;
-    throw ingestError('TABLE_STALE', `${place}: another process has changed the table meanwhile`);
+    if (!isMade && !Buffer.from(bytes).equals(await this.#folder.read(path))) {
+      throw ingestError('TABLE_STALE', `${place}: another process has changed the table meanwhile`);
+    }
+    const old = new Set(before.files.map((file) => file.path));
+    const now = new Set(manifest.files.map((file) => file.path));
+    const placed = [...now].filter((one) => !old.has(one));
+    const replaced = [...old].filter((one) => !now.has(one));
+    await this.#folder.settle(placed, [...replaced, manifestPath(before.version)]);
+    return manifest;
   }
+}
 
-  /**
-   * Deletes older manifests, and every file that none of those kept names. Files made for a later
-   * version are left alone: a newer holder of the lease may be writing them just now.
-   */
-  async prune(newest: Manifest, signal?: AbortSignal): Promise<void> {
-    const files = await this.#folder.list('table', signal);
-    const oldest = newest.version - this.#keep + 1;
-    const named = new Set(newest.files.map(({ path }) => path));
-    for (const { path } of files) {
-      const version = versionOf(path, manifestFile);
-      if (version === undefined || version < oldest || version >= newest.version) continue;
-      const kept = await this.load(version, signal);
-      for (const file of kept.files) named.add(file.path);
-    }
-    // Manifests first: one that is there must never name a file that is not.
-    for (const file of files.filter(({ path }) => manifestFile.test(path))) {
-      if ((versionOf(file.path, manifestFile) as number) < oldest) await this.#delete(file, signal);
-    }
-    for (const file of files) {
-      const version = versionOf(file.path, dataFile);
-      if (version === undefined || version > newest.version || named.has(file.path)) continue;
-      await this.#delete(file, signal);
-    }
-  }
-
-  async #delete({ path }: FolderFile, signal?: AbortSignal): Promise<void> {
-    await this.#folder.delete(path, signal);
-  }
+/** Files in the folder of the table that are not of its state. */
+export interface Strays {
+  /** Not the table's own. */
+  readonly foreign: readonly string[];
+  /** Files of the state that have yet to take their place. */
+  readonly waiting: readonly string[];
+  /** Files of earlier states, or of changes that were not made. */
+  readonly left: readonly string[];
 }
 
 /** Where a Parquet file of the table goes; its name tells the version and what is in it. */
@@ -220,6 +236,7 @@ export class TableDraft {
   /** By product. */
   readonly #files: Map<string, readonly TableFile[]>;
   readonly #products: Map<string, MergedProduct>;
+  readonly #types = new Map<string, DecimalTypes>();
   /** Days that were written, by product and date. */
   readonly written: Set<string> = new Set();
 
@@ -240,6 +257,14 @@ export class TableDraft {
 
   product(name: ProductName): MergedProduct | undefined {
     return this.#products.get(keyOf(name));
+  }
+
+  typesOf(name: ProductName): DecimalTypes {
+    return this.#types.get(keyOf(name)) ?? this.product(name)?.types ?? usualTypes;
+  }
+
+  widen(name: ProductName, types: DecimalTypes): void {
+    this.#types.set(keyOf(name), types);
   }
 
   /** Forgets all that is known of the product. */
@@ -266,6 +291,7 @@ export class TableDraft {
       mergedTo: Math.max(mergedTo, ...entries.map(({ commit }) => commit)),
       read: read + entries.reduce((sum, { trades }) => sum + trades, 0),
       rows: this.filesOf(name).reduce((sum, { rows }) => sum + rows, 0),
+      types: this.typesOf(name),
     });
   }
 

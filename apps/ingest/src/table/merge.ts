@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { rm, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
@@ -7,24 +7,27 @@ import { type Folder, type HeldFiles, hashOf, holdAll } from '../files/folder.ts
 import { dayFolder, dayOf, type RawEntry } from '../files/raw-file.ts';
 import {
   columns,
+  columnsAs,
   copySql,
+  digitsSql,
   type Engine,
   engineError,
   extent,
   isOf,
+  isTooWide,
   lateCount,
   linesSql,
   newest,
   quoted,
   type Row,
-  written,
+  widened,
 } from './engine.ts';
 import { dataPath, type ProductName, type TableDraft, type TableFile } from './manifest.ts';
-import { daysOf, dayUs, straightRuns, tradesIn } from './straight-run.ts';
 
 /** Lines that are in work at once: some 80 bytes of memory each. */
-const pieceTrades = 250_000;
+const pieceTrades = 500_000;
 
+const dayUs = 86_400_000_000;
 /** Files that are made durable together. */
 const adoptsAtOnce = 16;
 
@@ -45,78 +48,18 @@ export class Merge {
   /** All of one product and generation; the draft has none of them yet. */
   async add(name: ProductName, entries: readonly RawEntry[], lines: LineSql): Promise<void> {
     const byId = entries.toSorted((a, b) => a.firstId - b.firstId);
-    const straight = straightRuns(byId, this.#draft.filesOf(name));
-    for (const run of straight ?? [byId]) {
-      const isDone = straight !== undefined && (await this.#addStraight(name, run, lines));
-      if (!isDone) await this.#addPieces(name, run, lines);
-    }
-    this.#draft.advance(name, entries);
-  }
-
-  /**
-   * Each day straight from the lines to its file: half the work of {@link #addPieces}, and nothing
-   * is left to be joined. False, with nothing changed, if the lines are not in order, or not what
-   * the ledger says: the other way puts that right, or says what is wrong.
-   */
-  async #addStraight(
-    name: ProductName,
-    run: readonly RawEntry[],
-    lines: LineSql,
-  ): Promise<boolean> {
-    const days = daysOf(run);
-    const copies = days.map(() => this.#scratchFile());
-    let rows: readonly Row[] | undefined;
-    try {
-      await using held = await holdAll(this.#folder, run, this.#signal);
-      const pathOf = new Map(run.map((entry, at) => [entry, held.paths[at] as string]));
-      const statements = days.map(({ date, entries }, at) => {
-        const paths = entries.map((entry) => pathOf.get(entry) as string);
-        const select = `SELECT ${written} FROM (${linesSql(paths, lines)}) WHERE ${isOf(date)}`;
-        return copySql(select, copies[at] as string);
-      });
-      await this.#engine.runEach(statements, this.#signal);
-      rows = await this.#checkCopies(run, copies);
-    } catch {
-      this.#signal.throwIfAborted();
-    }
-    if (rows !== undefined) this.#draft.replace(name, [], await this.#adoptAll(name, rows));
-    for (const copy of copies) await rm(copy, { force: true });
-    return rows !== undefined;
-  }
-
-  /** What is in each; undefined unless all are as they should be. */
-  async #checkCopies(
-    run: readonly RawEntry[],
-    copies: readonly string[],
-  ): Promise<readonly Row[] | undefined> {
-    const list = `[${copies.map(quoted).join()}]`;
-    const source = `read_parquet(${list}, hive_partitioning = false, filename = true)`;
-    const [whole = {}] = await this.#rows(`SELECT ${lateCount(source)} AS late,
-      (SELECT sum(stats_null_count) FROM parquet_metadata(${list})) AS nulls`);
-    const rows = await this.#rows(`SELECT filename AS copy, count(*) AS rows, ${extent}
-      FROM ${source} GROUP BY filename ORDER BY "firstUs"`);
-    const count = rows.reduce((sum, row) => sum + Number(row.rows), 0);
-    const isRight =
-      Number(whole.late) === 0 &&
-      Number(whole.nulls ?? 1) === 0 &&
-      count === tradesIn(run) &&
-      Number(rows[0]?.firstId) === run[0]?.firstId &&
-      Number(rows.at(-1)?.lastId) === hullEnd(run);
-    return isRight ? rows : undefined;
-  }
-
-  async #addPieces(name: ProductName, entries: readonly RawEntry[], lines: LineSql): Promise<void> {
-    for (let from = 0; from < entries.length; ) {
-      const piece = pieceOf(entries.slice(from), this.#draft.filesOf(name));
+    for (let from = 0; from < byId.length; ) {
+      const piece = pieceOf(byId.slice(from), this.#draft.filesOf(name));
       await this.#addPiece(name, piece, lines);
       from += piece.length;
     }
+    this.#draft.advance(name, entries);
   }
 
   /** Makes one file of several of the same day, which are given by ascending id. */
   async join(name: ProductName, files: readonly TableFile[]): Promise<void> {
     await using held = await this.#hold(files);
-    const source = `read_parquet([${held.paths.map(quoted).join()}], hive_partitioning = false)`;
+    const source = readSql(held.paths);
     const [row = {}] = await this.#rows(`SELECT count(*) AS rows, ${lateCount(source)} AS late,
       ${extent} FROM ${source}`);
     const rows = rowsOf(files);
@@ -126,25 +69,25 @@ export class Merge {
       throw ingestError('TABLE_CORRUPT', `${what}: ${found}; the manifest has ${rows} in order`);
     }
     // Straight from file to file, since they are in order already.
-    const copy = await this.#copy(`SELECT * FROM ${source}`);
+    const copy = await this.#copy(`SELECT ${columnsAs(this.#draft.typesOf(name))} FROM ${source}`);
     this.#draft.replace(name, files, [await this.#adopt({ ...name, row: { ...row, copy } })]);
   }
 
   async #addPiece(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
-    await this.#stage(piece, lines);
+    await this.#stage(name, piece, lines);
     const [firstId, lastId] = [piece[0]?.firstId ?? 0, hullEnd(piece)];
     // Of any day: the time of a trade may be another than it was when it was first read.
     const touched = this.#draft.filesOf(name).filter((file) => {
       return file.firstId <= lastId && file.lastId >= firstId;
     });
-    await this.#addRows(touched);
+    await this.#addRows(name, touched);
     const made = await this.#writeDays(name);
     this.#draft.replace(name, touched, made);
   }
 
-  async #stage(piece: readonly RawEntry[], lines: LineSql): Promise<void> {
+  async #stage(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
     try {
-      await this.#stageAll(piece, lines);
+      await this.#stageAll(name, piece, lines);
     } catch (error) {
       this.#signal.throwIfAborted();
       if (piece.length === 1) {
@@ -152,15 +95,36 @@ export class Merge {
         throw engineError('RAW_INVALID', `${this.#folder.place}/${file}`, error);
       }
       // One by one, to find the file that it is about.
-      for (const entry of piece) await this.#stage([entry], lines);
+      for (const entry of piece) await this.#stage(name, [entry], lines);
       throw error;
     }
   }
 
-  async #stageAll(piece: readonly RawEntry[], lines: LineSql): Promise<void> {
+  async #stageAll(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
     await using held = await holdAll(this.#folder, piece, this.#signal);
-    await this.#run(`CREATE OR REPLACE TEMP TABLE stage AS ${linesSql(held.paths, lines)}`);
+    const stage = async (): Promise<void> => {
+      const select = linesSql(held.paths, lines, this.#draft.typesOf(name));
+      await this.#run(`CREATE OR REPLACE TEMP TABLE stage AS ${select}`);
+    };
+    try {
+      await stage();
+    } catch (error) {
+      if (!String(error).includes(isTooWide)) throw error;
+      await this.#widen(name, held.paths, lines);
+      await stage();
+    }
     await this.#checkStage(piece);
+  }
+
+  /** Finds types that hold the numbers of these lines; all files of the product get them. */
+  async #widen(name: ProductName, paths: readonly string[], lines: LineSql): Promise<void> {
+    const [row = {}] = await this.#rows(digitsSql(paths, lines));
+    const { price, quantity } = this.#draft.typesOf(name);
+    this.#draft.widen(name, {
+      price: widened(price, Number(row.price_digits), Number(row.price_decimals)),
+      quantity: widened(quantity, Number(row.quantity_digits), Number(row.quantity_decimals)),
+    });
+    for (const file of this.#draft.filesOf(name)) await this.join(name, [file]);
   }
 
   /** Nothing may be lost between the ledger and the table. */
@@ -170,7 +134,7 @@ export class Merge {
       `SELECT count(*) AS lines, min(trade_id) AS first, max(trade_id) AS last, ${counts}
         FROM stage`,
     );
-    const trades = tradesIn(piece);
+    const trades = piece.reduce((sum, entry) => sum + entry.trades, 0);
     if (Number(row.lines) !== trades)
       throw new Error(`${row.lines} trades, the ledger has ${trades}`);
     const empty = columns.find((column) => Number(row[column]) !== trades);
@@ -181,12 +145,11 @@ export class Merge {
     throw new Error(`${found}, the ledger has those from ${first} to ${last}`);
   }
 
-  async #addRows(files: readonly TableFile[]): Promise<void> {
+  async #addRows(name: ProductName, files: readonly TableFile[]): Promise<void> {
     if (files.length === 0) return;
     await using held = await this.#hold(files);
-    const list = held.paths.map(quoted).join();
-    await this.#run(`INSERT INTO stage SELECT ${columns.join()} FROM
-      read_parquet([${list}], hive_partitioning = false)`);
+    const select = columnsAs(this.#draft.typesOf(name));
+    await this.#run(`INSERT INTO stage SELECT ${select} FROM ${readSql(held.paths)}`);
   }
 
   /** What is staged, each trade once, as one file for each day. */
@@ -215,7 +178,7 @@ export class Merge {
   }
 
   async #copyDay(date: string): Promise<string> {
-    return await this.#copy(`SELECT ${written} FROM stage WHERE ${isOf(date)}`);
+    return await this.#copy(`SELECT ${columns.join()} FROM stage WHERE ${isOf(date)}`);
   }
 
   async #copy(sql: string): Promise<string> {
@@ -225,7 +188,7 @@ export class Merge {
   }
 
   #scratchFile(): string {
-    return join(this.#folder.scratch, `${randomUUID()}.parquet`);
+    return join(this.#folder.scratch, `${randomUUID()}.tmp`);
   }
 
   /** Some at once, because most of the time goes into waiting for the disk. */
@@ -247,7 +210,7 @@ export class Merge {
     const [firstUs, lastUs] = [Number(row.firstUs), Number(row.lastUs)];
     const date = dayOf(firstUs);
     const path = dataPath(dayFolder(exchange, product, date), this.#draft.version, sha256);
-    await this.#folder.adopt(copy, path, this.#signal);
+    await this.#folder.adopt(copy, `${path}.new`, this.#signal);
     const ids = { rows, firstId, lastId };
     return { path, exchange, product, date, ...ids, firstUs, lastUs, bytes, sha256 };
   }
@@ -285,6 +248,11 @@ function pieceOf(entries: readonly RawEntry[], files: readonly TableFile[]): rea
     return false;
   });
   return stop === -1 ? entries : entries.slice(0, stop);
+}
+
+/** Files of the table, without the columns that are in their paths. */
+function readSql(paths: readonly string[]): string {
+  return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false)`;
 }
 
 function hullEnd(piece: readonly RawEntry[]): number {

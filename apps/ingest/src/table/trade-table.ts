@@ -10,11 +10,11 @@ import {
   keyOf,
   type Manifest,
   ManifestChain,
+  type Strays,
   TableDraft,
   type TableFile,
 } from './manifest.ts';
 import { Merge } from './merge.ts';
-import { joinedRows } from './straight-run.ts';
 import { type QueryOptions, type QueryResult, runQuery, TableView } from './view.ts';
 
 export interface TradeTableOptions {
@@ -25,8 +25,6 @@ export interface TradeTableOptions {
   readonly memoryMb?: number | undefined;
   /** How many threads DuckDB may use; from 1, default 2. */
   readonly threads?: number | undefined;
-  /** How many manifests are kept for readers of older states; from 1, default 10. */
-  readonly manifestsMax?: number | undefined;
 }
 
 /** The lease under which the table is changed: a `Lease` is one. */
@@ -62,14 +60,13 @@ export class TradeTable implements AsyncDisposable {
   #manifest: Manifest = emptyManifest;
 
   private constructor(options: TradeTableOptions) {
-    const { folder, lines, memoryMb = 128, threads = 2, manifestsMax = 10 } = options;
+    const { folder, lines, memoryMb = 128, threads = 2 } = options;
     checkInteger('memoryMb', memoryMb, 64);
     checkInteger('threads', threads, 1, 64);
-    checkInteger('manifestsMax', manifestsMax, 1, 1000);
     this.folder = folder;
     this.#lines = lines;
     this.#engine = { memoryMb, threads, scratch: folder.scratch };
-    this.#chain = new ManifestChain(folder, manifestsMax);
+    this.#chain = new ManifestChain(folder);
   }
 
   /** Rejects with `TABLE_CORRUPT` or `TABLE_FUTURE` if the manifest cannot be understood. */
@@ -86,7 +83,7 @@ export class TradeTable implements AsyncDisposable {
 
   /** Looks for a newer state, which another process may have made. */
   async refresh(signal?: AbortSignal): Promise<Manifest> {
-    const found = await this.#chain.load(undefined, signal);
+    const found = await this.#chain.load(signal);
     if (found.version >= this.#manifest.version) this.#manifest = found;
     return this.#manifest;
   }
@@ -104,13 +101,17 @@ export class TradeTable implements AsyncDisposable {
     return await this.#mergeInto(entries, fence, true);
   }
 
-  /** Joins the files of each day; returns by how many files the table got smaller. */
-  async compact(fence: TableFence): Promise<number> {
+  /**
+   * Joins the files of each day, or only where `filesMin` neighbours are of about the same size, so
+   * that a trade is written again a few times and no more; returns by how many files the table got
+   * smaller.
+   */
+  async compact(fence: TableFence, filesMin = 0): Promise<number> {
     using _turn = await this.#writing.enter(fence);
     const draft = await this.#begin(fence);
     const groups = [...Map.groupBy(draft.before.files, ({ date, ...of }) => `${keyOf(of)} ${date}`)]
-      .flatMap(([, files]) => joinable(files))
-      .filter((files) => files.length > 1);
+      .flatMap(([, files]) => joinable(files, filesMin))
+      .filter((files) => files.length >= Math.max(2, filesMin));
     if (groups.length === 0) return 0;
     await this.#write(draft, fence, async (merge) => {
       for (const files of groups) await merge.join(files[0] as TableFile, files);
@@ -120,32 +121,35 @@ export class TradeTable implements AsyncDisposable {
 
   /** Reads the view `trades`; refuses whatever writes, or reaches for anything else. */
   async query(sql: string, options: QueryOptions = {}): Promise<QueryResult> {
-    const { rowsMax = 10_000, version, signal } = options;
+    const { rowsMax = 10_000, signal } = options;
     checkInteger('rowsMax', rowsMax, 1);
-    await using view = await this.view({ version, signal });
+    await using view = await this.view(signal);
     await view.lock();
     return await runQuery(view, sql, rowsMax, signal);
   }
 
-  /** One state of the table for SQL of our own: it may do anything. At most two at a time. */
-  async view(options: Omit<QueryOptions, 'rowsMax'> = {}): Promise<TableView> {
-    const { version, signal } = options;
+  /** The newest state for SQL of our own: it may do anything. At most two at a time. */
+  async view(signal?: AbortSignal): Promise<TableView> {
     const turn = await this.#reading.enter({ signal });
     try {
-      const manifest =
-        version === undefined
-          ? await this.refresh(signal)
-          : await this.#chain.load(version, signal);
-      return await TableView.open(this.folder, manifest, this.#engine, turn, signal);
+      // A change may have deleted a file between the two steps, but not many times in a row.
+      for (let looks = 1; ; looks += 1) {
+        const manifest = await this.refresh(signal);
+        try {
+          return await TableView.open(this.folder, manifest, this.#engine, turn, signal);
+        } catch (error) {
+          if (Object(error).code !== 'FOLDER_MISSING' || looks === 5) throw error;
+        }
+      }
     } catch (error) {
       turn[Symbol.dispose]();
       throw error;
     }
   }
 
-  /** Files in the table's folder that are not its own; while there are any, nothing is written. */
-  async foreignFiles(signal?: AbortSignal): Promise<readonly string[]> {
-    return await this.#chain.foreign(signal);
+  /** What lies in the table's folder beside its files. */
+  async strays(signal?: AbortSignal): Promise<Strays> {
+    return await this.#chain.strays(await this.refresh(signal), signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -201,11 +205,7 @@ export class TradeTable implements AsyncDisposable {
       const what = `${this.folder.place}/table: version ${version} was made under lease ${newest}`;
       throw ingestError('TABLE_STALE', `${what}; ${fence} is older, and changes nothing`);
     }
-    const [foreign] = await this.#chain.foreign(signal);
-    if (foreign !== undefined) {
-      const what = `${this.folder.place}/${foreign}: this file is not of the table`;
-      throw ingestError('TABLE_FOREIGN', `${what}; nothing was changed, move it elsewhere`);
-    }
+    await this.#chain.recover(this.#manifest, signal);
     return new TableDraft(this.#manifest);
   }
 
@@ -223,16 +223,29 @@ export class TradeTable implements AsyncDisposable {
     }
     signal.throwIfAborted();
     this.#manifest = await this.#chain.commit(draft.before, draft.finish(fence.fence));
-    await this.#chain.prune(this.#manifest, signal);
   }
 }
 
-/** Neighbours that make one file together. */
-function joinable(files: readonly TableFile[]): readonly (readonly TableFile[])[] {
+/** A file is not larger than those that are joined. */
+const joinedRows = 4_000_000;
+/** Files of a tier are joined to one of the next. */
+const tiers: readonly number[] = [65_536, 2_000_000];
+
+function tierOf({ rows }: TableFile): number {
+  return tiers.filter((most) => rows >= most).length;
+}
+
+/** Neighbours that make one file together; of the same tier, if the number of files matters. */
+function joinable(
+  files: readonly TableFile[],
+  filesMin: number,
+): readonly (readonly TableFile[])[] {
   const groups: TableFile[][] = [];
-  let rows = Infinity;
+  let rows = 0;
   for (const file of files) {
-    if (rows + file.rows > joinedRows) {
+    const last = groups.at(-1)?.[0];
+    const isApart = filesMin > 0 && last !== undefined && tierOf(last) !== tierOf(file);
+    if (last === undefined || isApart || rows + file.rows > joinedRows) {
       groups.push([]);
       rows = 0;
     }

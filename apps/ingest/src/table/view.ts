@@ -14,15 +14,32 @@ import { type Folder, type HeldFiles, holdAll } from '../files/folder.ts';
 import { Engine, type EngineOptions, engineError, quoted } from './engine.ts';
 import type { Manifest } from './manifest.ts';
 
-/** The trades as a query sees them, in this order. */
-const shown = `exchange, product, date, trade_id, trade_id_text, trade_ts, price, quantity,
-  maker_side, taker_side`;
-
-/** No rows, with the columns of the table. */
+/** No rows, with the columns of the files. */
 const noTrades = `SELECT '' AS exchange, '' AS product, DATE '1970-01-01' AS date,
-  0::BIGINT AS trade_id, '' AS trade_id_text, TIMESTAMPTZ '1970-01-01' AS trade_ts,
-  0::DECIMAL(38,18) AS price, 0::DECIMAL(38,18) AS quantity, '' AS maker_side, '' AS taker_side
-  WHERE false`;
+  0::BIGINT AS trade_id, TIMESTAMPTZ '1970-01-01' AS trade_ts, 0::DECIMAL(18,9) AS price,
+  0::DECIMAL(18,9) AS quantity, '' AS maker_side, '' AS taker_side WHERE false`;
+
+/** Candles, as in `FROM ohlcv('BTC-USD', '1m')`. */
+const ohlcv = `CREATE MACRO ohlcv(product_id, step) AS TABLE
+  SELECT exchange, product, time_bucket(CAST(step AS INTERVAL), trade_ts) AS start,
+    arg_min(price, trade_id) AS open, max(price) AS high, min(price) AS low,
+    arg_max(price, trade_id) AS "close", sum(quantity) AS volume, sum(notional) AS notional,
+    sum(notional) / sum(quantity) AS vwap, count(*) AS trades
+  FROM trades WHERE product = product_id GROUP BY exchange, product, start ORDER BY ALL`;
+
+/** The trades as a query sees them, in this order. */
+function tradesSql(source: string, { products }: Manifest): string {
+  const scale = (column: 'price' | 'quantity'): number =>
+    Math.max(0, ...products.map(({ types }) => types[column].scale));
+  // A product of two decimals has as many digits after the point as both together, of 38 in all.
+  const isExact = scale('price') + scale('quantity') <= 27;
+  const notional = isExact
+    ? 'price * quantity'
+    : 'CAST(price AS DOUBLE) * CAST(quantity AS DOUBLE)';
+  return `CREATE VIEW trades AS SELECT exchange, product, date, trade_id,
+    CAST(trade_id AS VARCHAR) AS trade_id_text, trade_ts, price, quantity, maker_side, taker_side,
+    ${notional} AS notional FROM ${source}`;
+}
 
 /** What one state of the table is made of, readable by SQL. */
 export class TableView implements AsyncDisposable {
@@ -56,7 +73,8 @@ export class TableView implements AsyncDisposable {
       engine = await Engine.open(options);
       const view = new TableView(engine, manifest, held, turn);
       const source = files.length === 0 ? `(${noTrades})` : view.source();
-      await engine.run(`CREATE VIEW trades AS SELECT ${shown} FROM ${source}`, signal);
+      await engine.run(tradesSql(source, manifest), signal);
+      await engine.run(ohlcv, signal);
       return view;
     } catch (error) {
       await engine?.[Symbol.asyncDispose]();
@@ -65,11 +83,13 @@ export class TableView implements AsyncDisposable {
     }
   }
 
-  /** The files as SQL names them; `extra` are further arguments of `read_parquet`. */
-  source(extra = ''): string {
-    const types = '{exchange: VARCHAR, product: VARCHAR, date: DATE}';
-    return `read_parquet([${this.paths.map(quoted).join()}],
-      hive_partitioning = true, hive_types = ${types}${extra})`;
+  /** The files as SQL names them. */
+  source(): string {
+    const types = new Set(this.manifest.products.map((one) => JSON.stringify(one.types)));
+    // Else the types of the first file would be those of all; to look at each takes longer.
+    const isMixed = types.size > 1 ? ', union_by_name = true' : '';
+    return `read_parquet([${this.paths.map(quoted).join()}], hive_partitioning = true,
+      hive_types = {exchange: VARCHAR, product: VARCHAR, date: DATE}${isMixed})`;
   }
 
   /** From now on nothing but the files of the table can be read, and nothing can be set. */
@@ -89,8 +109,6 @@ export class TableView implements AsyncDisposable {
 export interface QueryOptions {
   /** Rows after which the rest is left out; from 1, default 10,000. */
   readonly rowsMax?: number | undefined;
-  /** The version to look at, of those that are kept. @default the newest */
-  readonly version?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,0 +1,150 @@
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { dirname, extname, resolve } from 'node:path';
+import { Command } from 'commander';
+import { print, UsageError } from 'spillway-cli';
+import { quoted } from '../table/engine.ts';
+import {
+  counted,
+  examplesOf,
+  integerFrom1,
+  openFor,
+  StopRequest,
+  table,
+  timeOption,
+  withSettings,
+} from './command-line.ts';
+import { tellWork } from './progress.ts';
+
+interface QueryCommandOptions {
+  readonly rowsMax: number;
+  readonly json?: boolean;
+}
+
+/** `ingest query`: SQL on the table. */
+export function queryCommand(): Command {
+  const command = new Command('query')
+    .description('ask the table with SQL: trades, and ohlcv(product, step); nothing can be changed')
+    .argument('<sql>')
+    .option('--rows-max <number>', 'rows after which the rest is left out', integerFrom1, 1_000)
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      examplesOf(
+        'query "SELECT product, count(*) AS trades FROM trades GROUP BY product"',
+        'query --json "SELECT * FROM trades ORDER BY trade_ts DESC LIMIT 5"',
+        `query "SELECT * FROM ohlcv('BTC-USD', '1h')"`,
+      ),
+    )
+    .action(async (sql: string, { json, ...options }: QueryCommandOptions, self: Command) => {
+      using stop = new StopRequest();
+      await using ingest = await openFor(self, { signal: stop.signal });
+      const trades = await ingest.table();
+      const result = await trades.query(sql, { ...options, signal: stop.signal });
+      print(result, json, () => {
+        const rest = result.cut ? `\n(more than ${options.rowsMax} rows; see --rows-max)` : '';
+        return `${table(result.rows, '(no rows)')}${rest}`;
+      });
+    });
+  return withSettings(command, ['s3Bucket']);
+}
+
+/** `ingest files`: the Parquet files that make up the table now. */
+export function filesCommand(): Command {
+  const command = new Command('files')
+    .description('list the Parquet files of the table; nothing else is in its folder')
+    .argument('[products...]', 'default: all')
+    .option('--json', 'print JSON')
+    .addHelpText('after', examplesOf('files', 'files BTC-USD --json'))
+    .action(async (named: string[], { json }: { readonly json?: boolean }, self: Command) => {
+      await using ingest = await openFor(self);
+      const { place } = ingest.folder;
+      const { files } = (await ingest.table()).manifest;
+      const rows = files
+        .filter(({ product }) => named.length === 0 || named.includes(product))
+        .map(({ path, ...file }) => ({ ...file, path: `${place}/${path}` }));
+      const shown = rows.map(({ product, date, rows, bytes, path }) => {
+        return { product, date, trades: rows, bytes, path };
+      });
+      print(rows, json, () => table(shown, 'The table has no files yet; see ingest run.'));
+    });
+  return withSettings(command, ['s3Bucket']);
+}
+
+interface ExportOptions {
+  readonly since?: bigint;
+  readonly until?: bigint;
+  readonly force?: boolean;
+  readonly json?: boolean;
+}
+
+const formats: Readonly<Record<string, string>> = {
+  '.parquet': 'FORMAT parquet, COMPRESSION zstd',
+  '.csv': 'FORMAT csv, HEADER',
+  '.duckdb': '',
+};
+
+/** `ingest export`: the trades as one file for another program. */
+export function exportCommand(): Command {
+  const command = new Command('export')
+    .description('write trades to one file: .parquet, .csv or .duckdb, by the end of its name')
+    .argument('<file>')
+    .argument('[products...]', 'default: all')
+    .addOption(timeOption('--since <time>', 'only trades from then on'))
+    .addOption(timeOption('--until <time>', 'only trades before'))
+    .option('--force', 'replace a file that is there')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      examplesOf('export btc.csv BTC-USD --since 2026-01-01', 'export all.duckdb --force'),
+    )
+    .action(exportTrades);
+  return withSettings(command, ['s3Bucket']);
+}
+
+async function exportTrades(
+  file: string,
+  products: readonly string[],
+  { since, until, force = false, json }: ExportOptions,
+  self: Command,
+): Promise<void> {
+  const path = resolve(file);
+  const format = formats[extname(path)];
+  if (format === undefined) {
+    throw new UsageError(`${file}: must end in ${Object.keys(formats).join(', ')}`);
+  }
+  if (!force && existsSync(path)) throw new UsageError(`${path} is there; --force replaces it`);
+  using stop = new StopRequest();
+  await using ingest = await openFor(self, { signal: stop.signal });
+  await using view = await (await ingest.table()).view(stop.signal);
+  const wanted = [
+    products.length > 0 && `product IN (${products.map(quoted).join()})`,
+    since !== undefined && `epoch_us(trade_ts) >= ${since}`,
+    until !== undefined && `epoch_us(trade_ts) < ${until}`,
+  ].filter(Boolean);
+  const where = wanted.length > 0 ? `WHERE ${wanted.join(' AND ')}` : '';
+  const select = `SELECT * FROM trades ${where}`;
+  const unfinished = `${path}.${process.pid}.tmp`;
+  const statements =
+    format === ''
+      ? [
+          `ATTACH ${quoted(unfinished)} AS exported`,
+          `CREATE TABLE exported.trades AS ${select}`,
+          'DETACH exported',
+        ]
+      : [`COPY (${select}) TO ${quoted(unfinished)} (${format})`];
+  await mkdir(dirname(path), { recursive: true });
+  try {
+    using _told = tellWork(`Writing ${path} …`);
+    for (const sql of statements) await view.engine.run(sql, stop.signal);
+    await rename(unfinished, path);
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+  const [{ trades } = {}] = await view.engine.rows(
+    `SELECT count(*) AS trades FROM trades ${where}`,
+    stop.signal,
+  );
+  const done = { path, trades: Number(trades) };
+  print(done, json, () => `${counted(done.trades, 'trade')} written to ${path}.`);
+}

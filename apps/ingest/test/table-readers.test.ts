@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { Engine } from '../src/table/engine.ts';
+import { TradeTable } from '../src/table/trade-table.ts';
+import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
+
+const commits = 24;
+const perCommit = 20;
+
+describe('a reader of all Parquet files', () => {
+  it('sees every committed trade once at every moment, also while files are joined', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    await using engine = await Engine.open({ memoryMb: 64, threads: 1, scratch: folder.scratch });
+    const glob = `${folder.place}/**/*.parquet`;
+    const sql = `SELECT count(*) AS n, count(DISTINCT trade_id) AS ids
+      FROM read_parquet('${glob}')`;
+    let begun = 0;
+    let committed = 0;
+    const change = async (): Promise<void> => {
+      for (let commit = 1; commit <= commits; commit += 1) {
+        const ids = range((commit - 1) * perCommit + 1, commit * perCommit);
+        const entry = await entryOf(folder, tradesOf(ids), { commit });
+        begun = commit;
+        await table.merge([entry], fenceOf(1));
+        committed = commit;
+        if (commit % 4 === 0) await table.compact(fenceOf(1), 4);
+      }
+    };
+    let isDone = false;
+    const changing = change().finally(() => {
+      isDone = true;
+    });
+    let reads = 0;
+    let isOverlap = false;
+    try {
+      while (!isDone) {
+        const before = committed;
+        const found = before === 0 ? [{ n: 0, ids: 0 }] : await engine.rows(sql).catch(String);
+        const { n, ids } = typeof found === 'string' ? { n: -1, ids: 0 } : Object(found[0]);
+        // While files are joined, for less than a millisecond, one read may see old and new,
+        // or find a file gone that it has listed; never two reads in a row.
+        const isNow = Number(n) !== Number(ids);
+        assert.ok(!(isNow && isOverlap), `${n} rows, ${ids} trades: ${String(found)}`);
+        isOverlap = isNow;
+        if (!isNow) assert.ok(Number(ids) >= before * perCommit, `${ids} after commit ${before}`);
+        assert.ok(Number(ids) <= begun * perCommit, `${ids} when ${begun} was begun`);
+        reads += 1;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    } finally {
+      await changing;
+    }
+    assert.ok(reads > 3, `${reads} reads`);
+    const all = commits * perCommit;
+    assert.deepEqual(await engine.rows(sql), [{ n: String(all), ids: String(all) }]);
+    const there = (await folder.list('table/data')).map(({ path }) => path);
+    assert.deepEqual(
+      there,
+      table.manifest.files.map(({ path }) => path),
+    );
+  });
+
+  it('can read the manifest: one JSON document that names the files', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    await table.merge([await entryOf(folder, tradesOf([1, 2, 3]), { commit: 1 })], fenceOf(1));
+    const [{ path } = { path: '' }] = await folder.list('table/manifest');
+    const { format, files } = JSON.parse(Buffer.from(await folder.read(path)).toString());
+    assert.equal(format, 'spillway-trades');
+    assert.deepEqual(files, table.manifest.files);
+    await using engine = await Engine.open({ memoryMb: 64, threads: 1, scratch: folder.scratch });
+    const file = join(folder.place, files[0]?.path ?? '');
+    const rows = await engine.rows(`SELECT count(*) AS n FROM read_parquet('${file}')`);
+    assert.deepEqual(rows, [{ n: '3' }]);
+  });
+
+  it('is right again after a change that was killed between its steps', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    await table.merge([await entryOf(folder, tradesOf(range(1, 10)), { commit: 1 })], fenceOf(1));
+    const settle = folder.settle.bind(folder);
+    folder.settle = async (waiting, gone) => {
+      if (waiting.length > 0) throw new Error('killed');
+      await settle(waiting, gone);
+    };
+    const again = await entryOf(folder, tradesOf(range(5, 20)), { commit: 2 });
+    await assert.rejects(table.merge([again], fenceOf(1)), /killed/);
+    folder.settle = settle;
+    // Readers by the manifest see the new state, readers of the folder still the one before.
+    const next = await TradeTable.open({ folder, lines });
+    const sql = 'SELECT count(*) AS n FROM trades';
+    assert.deepEqual((await next.query(sql)).rows, [{ n: 20 }]);
+    await using engine = await Engine.open({ memoryMb: 64, threads: 1, scratch: folder.scratch });
+    const glob = `SELECT count(*) AS n FROM read_parquet('${folder.place}/**/*.parquet')`;
+    assert.deepEqual(await engine.rows(glob), [{ n: '10' }]);
+    const third = await entryOf(folder, tradesOf([21]), { commit: 3 });
+    await next.merge([third], fenceOf(2));
+    assert.deepEqual(await engine.rows(glob), [{ n: '21' }]);
+    assert.deepEqual((await next.query(sql)).rows, [{ n: 21 }]);
+  });
+});
