@@ -64,7 +64,13 @@ export {
 export { Breaker, type BreakerOptions, type BreakerStats } from './outbound/breaker.ts';
 export type { BreakerStatus } from './outbound/breaker-state.ts';
 export { Bucket, type BucketOptions, type BucketStats } from './outbound/bucket.ts';
-export { Retry, type RetryOptions, type RetryStats } from './outbound/retry.ts';
+export {
+  Outbound,
+  type OutboundOptions,
+  type OutboundStats,
+  outbound,
+} from './outbound/outbound.ts';
+export { type Retried, Retry, type RetryOptions, type RetryStats } from './outbound/retry.ts';
 export {
   RetryBudget,
   type RetryBudgetOptions,
@@ -134,6 +140,7 @@ export {
 } from './wait/batch.ts';
 export { BoundedMap, type BoundedMapOptions } from './wait/bounded-map.ts';
 export { type Every, type EveryOptions, type EveryStats, every } from './wait/every.ts';
+export { type MapOptions, map } from './wait/map.ts';
 export { SingleFlight } from './wait/single-flight.ts';
 export {
   exposition,

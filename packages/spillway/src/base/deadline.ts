@@ -5,6 +5,8 @@ import { SpillwayError } from './errors.ts';
 /** A signal with a time limit. Dispose it when the work is done, or its timer stays behind. */
 export interface Deadline extends Disposable {
   readonly signal: AbortSignal;
+  /** Aborts the signal now. */
+  readonly abort: (reason: unknown) => void;
 }
 
 /** Aborts with code `DEADLINE` after `ms`, or with the parent's reason as soon as that aborts. */
@@ -27,7 +29,7 @@ export function deadline(clock: Clock, ms: number, parent?: AbortSignal): Deadli
   if (parent?.aborted) follow();
   else parent?.addEventListener('abort', follow, { once: true });
   noteEnd(signal, clock, clock.now() + Math.min(ms, msLeft(parent)));
-  return { signal, [Symbol.dispose]: release };
+  return { signal, abort: stop, [Symbol.dispose]: release };
 }
 
 /** The end of a signal's time, on the clock that will abort it. */

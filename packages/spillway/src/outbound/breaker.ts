@@ -1,4 +1,5 @@
 import { runUntilAborted } from '../base/abort.ts';
+import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { isRefusal, SpillwayError } from '../base/errors.ts';
@@ -8,6 +9,7 @@ import {
   callback,
   type Filled,
   integer,
+  maybe,
   number,
   or,
   type Rules,
@@ -15,6 +17,7 @@ import {
 } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
+import { callHook, told } from '../base/tell.ts';
 import type { Quantiles } from '../meter/histogram.ts';
 import { Meter } from '../meter/meter.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
@@ -51,6 +54,10 @@ export interface BreakerOptions {
    * aborted ones or about refusals of our own parts, with which nothing was begun.
    */
   readonly isFailure?: ((error: unknown) => boolean) | undefined;
+  /** Told of the failure that opened it. */
+  readonly onOpen?: ((error: unknown) => void) | undefined;
+  /** Told that calls pass again. */
+  readonly onClose?: (() => void) | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
@@ -87,6 +94,8 @@ export class Breaker implements Runner {
   readonly #calls: BreakerCalls<Pass>;
   readonly #clock: Clock;
   readonly #random: Random;
+  /** The state that somebody holds it in by hand. */
+  #held: 'open' | 'closed' | undefined;
 
   constructor(options: BreakerOptions = {}) {
     const settled = settle('Breaker', options, breakerRules(options));
@@ -97,6 +106,7 @@ export class Breaker implements Runner {
     this.#calls = new BreakerCalls(settled, (pass, outcome) => {
       const ended = { ...pass, outcome };
       learnOutcome(this.#rule, this.#state, ended, this.#clock.now(), this.#random);
+      this.#calls.tell(this, this.#state);
     });
   }
 
@@ -104,34 +114,59 @@ export class Breaker implements Runner {
     return this.#calls.stats('breaker', this.#state);
   }
 
+  /**
+   * Holds it open (all calls are refused) or closed (all pass, none is judged) until the result is
+   * disposed: for maintenance, or to switch it off.
+   */
+  hold(status: 'open' | 'closed'): Disposable {
+    check(this.#held === undefined, 'Breaker.hold', 'called once at a time', this.#held);
+    this.#held = status;
+    return {
+      [Symbol.dispose]: () => {
+        this.#held = undefined;
+      },
+    };
+  }
+
   /** Calls if the breaker allows it; never waits. */
   async run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T> {
     signal?.throwIfAborted();
+    if (this.#held === 'closed') return await runUntilAborted(task, signal);
     const now = this.#clock.now();
-    const pass = admit(this.#rule, this.#state, now, this.#random);
-    if (pass === undefined) return rejectSoon(this.#calls.refusal(this.#state, now));
+    const isOpen = this.#held === 'open';
+    const pass = isOpen ? undefined : admit(this.#rule, this.#state, now, this.#random);
+    if (pass === undefined) {
+      const refusal = this.#calls.refusal(this.#state, now);
+      if (told.refused.hasSubscribers) told.refused.publish({ part: this, error: refusal });
+      return rejectSoon(refusal);
+    }
     return this.#calls.call(task, { pass, probeMsMax: this.#rule.probeMsMax, signal });
   }
 }
+
+type BreakerHooks = Pick<BreakerOptions, 'onOpen' | 'onClose'>;
 
 /** Makes the calls of a breaker, shared or of one process: judges, counts and times them. */
 export class BreakerCalls<P extends Pass> {
   readonly #clock: Clock;
   readonly #isFailure: (error: unknown) => boolean;
   readonly #ended: (pass: P, outcome: BreakerOutcome) => void;
+  readonly #hooks: BreakerHooks;
   readonly #meter: Meter;
+  #told: 'open' | 'closed' = 'closed';
   #lastError: unknown;
   #lastFailure: BreakerStats['lastFailure'];
   #refused = 0;
 
   constructor(
-    { clock, isFailure }: Filled<Pick<BreakerOptions, 'clock' | 'isFailure'>>,
+    options: Filled<Pick<BreakerOptions, 'clock' | 'isFailure'>> & BreakerHooks,
     ended: (pass: P, outcome: BreakerOutcome) => void,
   ) {
-    this.#clock = clock;
-    this.#isFailure = isFailure;
+    this.#clock = options.clock;
+    this.#isFailure = options.isFailure;
+    this.#hooks = options;
     this.#ended = ended;
-    this.#meter = new Meter(clock.now());
+    this.#meter = new Meter(this.#clock.now());
   }
 
   stats<Kind extends string>(kind: Kind, state: BreakerState): BreakerStats<Kind> {
@@ -158,6 +193,17 @@ export class BreakerCalls<P extends Pass> {
       // The end of a probe is unknown, so a caller that meets one goes by its own backoff.
       retryAfterMs: restMs > 0 ? restMs : undefined,
     });
+  }
+
+  /** Tells that the breaker has opened or closed, if it has; a failed probe is no news. */
+  tell(part: object, { status }: BreakerState): void {
+    if (status === 'half-open' || status === this.#told) return;
+    this.#told = status;
+    const error = this.#lastError;
+    const channel = status === 'open' ? told.opened : told.closed;
+    if (channel.hasSubscribers) channel.publish({ part, error });
+    if (status === 'open') callHook(this.#hooks.onOpen, error);
+    else callHook(this.#hooks.onClose);
   }
 
   async call<T>(
@@ -210,6 +256,8 @@ export function breakerRules({ cooldownMs = 10_000 }: BreakerOptions): Rules<Bre
     successesToClose: or(integer(1), 3),
     probeMsMax: or(number(1, msMax), 30_000),
     isFailure: or(callback, (error: unknown) => (statusOf(error) ?? 500) >= 500),
+    onOpen: maybe(callback),
+    onClose: maybe(callback),
     clock: or(anything, systemClock),
     random: or(anything, systemRandom),
   };

@@ -2,18 +2,25 @@ import { runUntilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline, msLeft } from '../base/deadline.ts';
 import { field, isAbort, isNetworkError, retryAfterMsOf, statusOf } from '../base/failure.ts';
-import { anything, callback, integer, maybe, number, or, settle } from '../base/options.ts';
+import { anything, callback, integer, maybe, number, oneOf, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
+import { callHook, told } from '../base/tell.ts';
 import { pause } from '../wait/wait-queue.ts';
 import type { RetryBudget } from './retry-budget.ts';
 
 export interface RetryOptions {
   /** Times that the task is begun at most; an integer from 1. @default 3 */
   readonly attemptsMax?: number | undefined;
-  /** The longest wait after the first attempt, in ms, from 0; it doubles. @default 100 */
+  /**
+   * Growth of the waits: `constant` is `backoffMs` each time, `linear` once, twice, three times that;
+   * `exponential` is a random part of a limit that doubles; `decorrelated` is random, from
+   * `backoffMs` to three times the wait before. @default 'exponential'
+   */
+  readonly backoff?: 'constant' | 'linear' | 'exponential' | 'decorrelated' | undefined;
+  /** The first wait in ms, from 0; of exponential backoff its upper limit. @default 100 */
   readonly backoffMs?: number | undefined;
-  /** The end of the doubling, in milliseconds; from `backoffMs`. @default 10_000, or `backoffMs` */
+  /** The longest wait, in milliseconds; from `backoffMs`. @default 10_000, or `backoffMs` */
   readonly backoffMsMax?: number | undefined;
   /**
    * An error that asks for a longer wait is passed on at once; so is an open breaker, once it has
@@ -32,8 +39,18 @@ export interface RetryOptions {
    * connection, and a time-out. A status of 500 and any other error are not tried again.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
+  /** Told before each wait for another attempt. */
+  readonly onRetry?: ((retried: Retried) => void) | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
+}
+
+/** A failed attempt that is followed by another. */
+export interface Retried {
+  readonly error: unknown;
+  /** The attempts that have failed, from 1. */
+  readonly attempts: number;
+  readonly waitMs: number;
 }
 
 export interface RetryStats {
@@ -47,7 +64,7 @@ export interface RetryStats {
 }
 
 /**
- * Tries again, with full jitter on top of what the error asks for. It gives up with the last error
+ * Tries again, after what the error asks for and a backoff on top. It gives up with the last error
  * as soon as no attempt is left, no budget, or no time: before its own deadline, and before that of
  * the caller, if its signal comes from a lane, a permit or `deadline`. Each attempt runs the whole
  * task, so a bucket inside it is passed each time. An open breaker inside it is waited for, and
@@ -86,19 +103,22 @@ export class Retry implements Runner {
     const { attemptsMax, retryAfterMsMax, budget, isRetryable, clock } = this.#settings;
     let attempts = 0;
     let openMs = 0;
+    let backoffMs = 0;
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#attempt(task, signal);
       } catch (error) {
         if (signal?.aborted || isAbort(error) || !isRetryable(error)) throw error;
         const askedMs = retryAfterMsOf(error) ?? 0;
-        const waitMs = askedMs + this.#backoff(tries);
+        backoffMs = this.#backoff(tries, backoffMs);
+        const waitMs = askedMs + backoffMs;
         const isOpen = field(error, 'code') === 'BREAKER_OPEN';
         if (isOpen) openMs += waitMs;
         else attempts += 1;
         if (Math.max(askedMs, openMs) > retryAfterMsMax) throw error;
         if (attempts >= attemptsMax || waitMs >= msLeft(signal)) throw error;
         if (!isOpen && budget?.tryRetry() === false) throw error;
+        this.#tell({ error, attempts, waitMs });
         await pause(clock, waitMs, signal);
         if (!isOpen) this.#retries += 1;
       }
@@ -112,9 +132,20 @@ export class Retry implements Runner {
     return await runUntilAborted(task, limit.signal);
   }
 
-  #backoff(tries: number): number {
-    const { backoffMs, backoffMsMax, random } = this.#settings;
-    return random() * Math.min(backoffMsMax, backoffMs * 2 ** (tries - 1));
+  #tell(retried: Retried): void {
+    if (told.retried.hasSubscribers) told.retried.publish({ part: this, ...retried });
+    callHook(this.#settings.onRetry, retried);
+  }
+
+  /** The wait after so many attempts; `beforeMs` is the wait before it. */
+  #backoff(tries: number, beforeMs: number): number {
+    const { backoff, backoffMs, backoffMsMax, random } = this.#settings;
+    const bounded = (ms: number) => Math.min(backoffMsMax, ms);
+    if (backoff === 'constant') return backoffMs;
+    if (backoff === 'linear') return bounded(backoffMs * tries);
+    if (backoff === 'exponential') return random() * bounded(backoffMs * 2 ** (tries - 1));
+    const rangeMs = Math.max(backoffMs, 3 * beforeMs) - backoffMs;
+    return bounded(backoffMs + random() * rangeMs);
   }
 }
 
@@ -123,6 +154,7 @@ function settings(options: RetryOptions) {
   const msMax = Number.MAX_SAFE_INTEGER;
   return settle('Retry', options, {
     attemptsMax: or(integer(1), 3),
+    backoff: or(oneOf('constant', 'linear', 'exponential', 'decorrelated'), 'exponential'),
     backoffMs: or(number(0, msMax), 100),
     backoffMsMax: or(number(backoffMs, msMax), Math.max(10_000, backoffMs)),
     retryAfterMsMax: or(number(0), 60_000),
@@ -130,6 +162,7 @@ function settings(options: RetryOptions) {
     deadlineMs: or(number(0), Infinity),
     budget: maybe(anything),
     isRetryable: or(callback, isRetryableByDefault),
+    onRetry: maybe(callback),
     clock: or(anything, systemClock),
     random: or(anything, systemRandom),
   });

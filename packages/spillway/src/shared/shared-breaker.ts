@@ -204,6 +204,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     if (this.#news.length > newsMax) this.#news.shift();
     this.#use();
     if (pass.probe || this.#state.status !== status) void this.#refresh();
+    this.#calls.tell(this, this.#state);
   };
 
   #storeNow(): number {
@@ -255,6 +256,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
       this.#aheadMs = seen.now - seen.receivedAt;
       // What happened since it was asked is not in the answer yet.
       for (const news of this.#news) this.#learn(value.state, news);
+      this.#calls.tell(this, this.#state);
       return value.pass;
     } catch {
       this.#isReachable = false;

@@ -1,0 +1,204 @@
+import { runUntilAborted } from '../base/abort.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { deadline } from '../base/deadline.ts';
+import { isRefusal } from '../base/errors.ts';
+import { field, retryAfterMsOf, statusOf } from '../base/failure.ts';
+import { anything, callback, maybe, number, or, settle } from '../base/options.ts';
+import type { Runner, RunOptions, Task } from '../base/task.ts';
+import { Breaker, type BreakerOptions } from './breaker.ts';
+import { Bucket, type BucketOptions, type SlowOptions } from './bucket.ts';
+import { Retry, type RetryOptions } from './retry.ts';
+import { type Stack, stack } from './stack.ts';
+
+/** A Bucket or a SharedBucket. */
+interface Rate extends Runner {
+  slow(options: SlowOptions): void;
+}
+
+export interface OutboundOptions<Fallback = never> {
+  /** Calls begun a second, or a bucket, which others may share. @default no limit */
+  readonly rate?: number | BucketOptions | Rate | undefined;
+  /** Gate or Lane that bounds the calls under way. @default no limit */
+  readonly lane?: Runner | undefined;
+  /** Breaker, its options, or false for none. @default a Breaker as it comes */
+  readonly breaker?: BreakerOptions | Runner | false | undefined;
+  /** Retry, its options, or false for none. @default a Retry as it comes */
+  readonly retry?: RetryOptions | Runner | false | undefined;
+  /** Milliseconds for one attempt, waiting for its turn left out; from 1. @default 10_000 */
+  readonly attemptMs?: number | undefined;
+  /** Milliseconds for a call with all its attempts and waits; from 1. @default 30_000 */
+  readonly deadlineMs?: number | undefined;
+  /**
+   * True for a result that is a failure: it is tried again if its `status` says nothing against
+   * it, and the last one is given to the caller. @default an object with a status of 429 or from 500
+   */
+  readonly isFailure?: ((result: unknown) => boolean) | undefined;
+  /** Answer in place of a failure. @default the failure */
+  readonly fallback?: ((failure: unknown) => Fallback | Promise<Fallback>) | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface OutboundStats {
+  readonly kind: 'outbound';
+  readonly calls: number;
+  /** Calls that ended with an error, a bad result or the fallback. */
+  readonly failures: number;
+  /** Stats of the parts it is made of. */
+  readonly rate: unknown;
+  readonly lane: unknown;
+  readonly breaker: unknown;
+  readonly retry: unknown;
+}
+
+/** Carries a result that is a failure past retry and breaker, which look for errors. */
+class BadResult extends Error {
+  readonly result: unknown;
+  readonly status: number | undefined;
+  readonly headers: unknown;
+  readonly retryable: boolean | undefined;
+
+  constructor(result: unknown) {
+    const status = statusOf(result);
+    super(status === undefined ? 'a result that is a failure' : `status ${status}`);
+    this.result = result;
+    this.status = status;
+    this.headers = field(result, 'headers');
+    this.retryable = status === undefined ? true : undefined;
+  }
+}
+
+/**
+ * Calls to one other side, within all that protects both: a permit of the lane is held for all
+ * attempts, each of them asks the breaker, waits for a token of the bucket, and has a time of its
+ * own. A 429 slows the bucket down, and a `Retry-After` is kept.
+ */
+export class Outbound<Fallback = never> {
+  readonly #rate: Rate | undefined;
+  readonly #lane: Runner | undefined;
+  readonly #breaker: Runner | undefined;
+  readonly #retry: Runner | undefined;
+  readonly #options: ReturnType<typeof settings<Fallback>>;
+  readonly #all: Stack;
+  readonly #once: Stack;
+  #calls = 0;
+  #failures = 0;
+
+  constructor(options: OutboundOptions<Fallback> = {}) {
+    this.#options = settings(options);
+    const { rate, breaker, retry, lane, clock } = this.#options;
+    const perSecond = typeof rate === 'number' ? { ratePerSecond: rate, queueMax: 1_000 } : rate;
+    if (perSecond !== undefined) {
+      this.#rate = 'run' in perSecond ? perSecond : new Bucket({ clock, ...perSecond });
+    }
+    if (breaker) this.#breaker = 'run' in breaker ? breaker : new Breaker({ clock, ...breaker });
+    if (retry) this.#retry = 'run' in retry ? retry : new Retry({ clock, ...retry });
+    this.#lane = lane;
+    const attempt: Runner = { run: (task, { signal } = {}) => this.#attempt(task, signal) };
+    const inner = [this.#breaker, this.#rate, attempt].filter((part) => part !== undefined);
+    const outer = lane === undefined ? [] : [lane];
+    this.#once = stack(...outer, ...inner);
+    this.#all = stack(...outer, ...(this.#retry === undefined ? [] : [this.#retry]), ...inner);
+  }
+
+  get stats(): OutboundStats {
+    const statsOf = (part: unknown) => field(part, 'stats');
+    return {
+      kind: 'outbound',
+      calls: this.#calls,
+      failures: this.#failures,
+      rate: statsOf(this.#rate),
+      lane: statsOf(this.#lane),
+      breaker: statsOf(this.#breaker),
+      retry: statsOf(this.#retry),
+    };
+  }
+
+  run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T | Fallback> {
+    return this.#call(this.#all, task, signal);
+  }
+
+  /**
+   * `fetch` within the same limits. A bad answer, such as a 503, is tried again, and given to the
+   * caller in the end; POST and PATCH are tried once, unless they have an `Idempotency-Key`.
+   */
+  readonly fetch = (
+    input: string | URL | Request,
+    init?: RequestInit,
+  ): Promise<Response | Fallback> => {
+    const request = new Request(input, init);
+    const isOnce = ['POST', 'PATCH'].includes(request.method);
+    const path = isOnce && !request.headers.has('idempotency-key') ? this.#once : this.#all;
+    let last: Response | undefined;
+    const attempt = async (signal: AbortSignal): Promise<Response> => {
+      // An unread body keeps its connection.
+      await last?.body?.cancel();
+      // The caller's signal ends the reading of the body, too, when the attempt is long over.
+      const both = AbortSignal.any([signal, request.signal]);
+      last = await fetch(request.clone(), { signal: both });
+      return last;
+    };
+    return this.#call(path, attempt, request.signal);
+  };
+
+  async #call<T>(
+    path: Stack,
+    task: Task<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T | Fallback> {
+    const { clock, deadlineMs, fallback } = this.#options;
+    signal?.throwIfAborted();
+    this.#calls += 1;
+    using limit = deadline(clock, deadlineMs, signal);
+    try {
+      return await path(task, { signal: limit.signal });
+    } catch (error) {
+      this.#failures += 1;
+      if (signal?.aborted) throw signal.reason;
+      const failure = error instanceof BadResult ? error.result : error;
+      if (fallback !== undefined) return await fallback(failure);
+      if (error instanceof BadResult) return error.result as T;
+      throw error;
+    }
+  }
+
+  async #attempt<T>(task: Task<T>, signal: AbortSignal | undefined): Promise<T> {
+    const { clock, attemptMs, isFailure } = this.#options;
+    using limit = deadline(clock, attemptMs, signal);
+    try {
+      const result = await runUntilAborted(task, limit.signal);
+      if (!isFailure(result)) return result;
+      throw new BadResult(result);
+    } catch (error) {
+      if (statusOf(error) === 429 && !isRefusal(error)) {
+        this.#rate?.slow({ retryAfterMs: retryAfterMsOf(error) });
+      }
+      throw error;
+    }
+  }
+}
+
+/** Makes an {@link Outbound}: `const exchange = outbound({ rate: 10, attemptMs: 2_000 });` */
+export function outbound<Fallback = never>(
+  options: OutboundOptions<Fallback> = {},
+): Outbound<Fallback> {
+  return new Outbound(options);
+}
+
+function settings<Fallback>(options: OutboundOptions<Fallback>) {
+  return settle('outbound', options, {
+    rate: maybe(anything),
+    lane: maybe(anything),
+    breaker: or(anything, {}),
+    retry: or(anything, {}),
+    attemptMs: or(number(1), 10_000),
+    deadlineMs: or(number(1), 30_000),
+    isFailure: or(callback, hasBadStatus),
+    fallback: maybe(callback),
+    clock: or(anything, systemClock),
+  });
+}
+
+function hasBadStatus(result: unknown): boolean {
+  const status = statusOf(result) ?? 200;
+  return status === 429 || status >= 500;
+}

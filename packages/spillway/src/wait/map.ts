@@ -1,0 +1,49 @@
+import { untilAborted } from '../base/abort.ts';
+import { systemClock } from '../base/clock.ts';
+import { deadline } from '../base/deadline.ts';
+import { anything, integer, maybe, settle } from '../base/options.ts';
+
+export interface MapOptions {
+  /** Tasks that run at once. An integer from 1. */
+  readonly limit: number;
+  /** Ends the whole; its reason is told to the caller at once. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Runs the task for each item, so many at once, and gives the results in the order of the items.
+ * The first error ends it: no other task is begun, and the signal of those under way aborts.
+ * `await map(urls, (url, signal) => fetch(url, { signal }), { limit: 8 })`
+ */
+export async function map<Item, Result>(
+  items: Iterable<Item> | AsyncIterable<Item>,
+  task: (item: Item, signal: AbortSignal, index: number) => Promise<Result>,
+  options: MapOptions,
+): Promise<Result[]> {
+  const { limit, signal } = settle('map', options, { limit: integer(1), signal: maybe(anything) });
+  signal?.throwIfAborted();
+  using end = deadline(systemClock, Infinity, signal);
+  const source = iteratorOf(items);
+  const results: Result[] = [];
+  let count = 0;
+  const work = async (): Promise<void> => {
+    for (let next = await source.next(); !next.done; next = await source.next()) {
+      end.signal.throwIfAborted();
+      const index = count;
+      count += 1;
+      results[index] = await task(next.value, end.signal, index);
+    }
+  };
+  try {
+    await untilAborted(Promise.all(Array.from({ length: limit }, work)), end.signal);
+    return results;
+  } catch (error) {
+    end.abort(error);
+    await source.return?.();
+    throw error;
+  }
+}
+
+function iteratorOf<T>(items: Iterable<T> | AsyncIterable<T>): Iterator<T> | AsyncIterator<T> {
+  return Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+}

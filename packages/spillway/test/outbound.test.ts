@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { createServer, type RequestListener } from 'node:http';
+import { describe, it, type TestContext } from 'node:test';
+import {
+  Breaker,
+  Bucket,
+  consecutiveFailures,
+  Gate,
+  outbound,
+  type Retried,
+  Retry,
+  SpillwayError,
+} from 'spillway';
+import { Listener } from 'spillway/connect';
+import { VirtualClock } from 'spillway/testing';
+
+async function serve(t: TestContext, answer: RequestListener): Promise<string> {
+  const listener = new Listener(createServer(answer));
+  await listener.start();
+  t.after(() => listener.close({ withinMs: 0 }));
+  return listener.url;
+}
+
+const quick = { backoffMs: 1, attemptsMax: 3 };
+
+describe('outbound', () => {
+  it('gives an answer, and tries a 503 again', async (t) => {
+    let asked = 0;
+    const url = await serve(t, (_req, res) => {
+      asked += 1;
+      res.writeHead(asked === 1 ? 503 : 200).end('quote');
+    });
+    const exchange = outbound({ retry: quick });
+    const answer = await exchange.fetch(url);
+    assert.deepEqual([answer.status, await answer.text(), asked], [200, 'quote', 2]);
+  });
+
+  it('gives the last bad answer to the caller, as fetch does', async (t) => {
+    const url = await serve(t, (_req, res) => res.writeHead(502).end('broken'));
+    const exchange = outbound({ retry: quick });
+    const answer = await exchange.fetch(url);
+    assert.deepEqual([answer.status, await answer.text()], [502, 'broken']);
+    assert.equal(exchange.stats.failures, 1);
+  });
+
+  it('tries a POST once, unless it has an idempotency key', async (t) => {
+    let asked = 0;
+    const url = await serve(t, (req, res) => {
+      asked += 1;
+      req.resume().once('end', () => res.writeHead(503).end());
+    });
+    const exchange = outbound({ retry: quick });
+    await exchange.fetch(url, { method: 'POST', body: '{}' });
+    assert.equal(asked, 1);
+    const headers = { 'idempotency-key': 'order-1' };
+    await exchange.fetch(url, { method: 'POST', body: '{}', headers });
+    assert.equal(asked, 4);
+  });
+
+  it('keeps Retry-After, and slows the bucket down after a 429', async () => {
+    const clock = new VirtualClock();
+    const rate = new Bucket({ ratePerSecond: 10, queueMax: 100, clock });
+    const exchange = outbound({ rate, deadlineMs: 60_000, clock });
+    const begun: number[] = [];
+    const call = exchange.run(async () => {
+      begun.push(clock.now());
+      return begun.length === 1 ? { status: 429, headers: { 'retry-after': '7' } } : 'quote';
+    });
+    await clock.advance(20_000);
+    assert.equal(await call, 'quote');
+    assert.ok((begun[1] ?? 0) - (begun[0] ?? 0) >= 7_000, begun.join());
+    assert.equal(rate.stats.slowed, 1);
+  });
+
+  it('gives each attempt a time of its own, waiting for a token left out', async () => {
+    const clock = new VirtualClock();
+    const rate = { ratePerSecond: 0.2, queueMax: 10 };
+    const exchange = outbound({ rate, attemptMs: 1_000, deadlineMs: 20_000, retry: false, clock });
+    await exchange.run(async () => 'takes the first token');
+    const waits = exchange.run(async () => 'after five seconds');
+    await clock.advance(5_000);
+    assert.equal(await waits, 'after five seconds');
+    const hangs = assert.rejects(
+      exchange.run(() => new Promise(() => {})),
+      { code: 'DEADLINE' },
+    );
+    await clock.advance(6_000);
+    await hangs;
+  });
+
+  it('ends all attempts at the deadline, and at once when the caller leaves', async () => {
+    const clock = new VirtualClock();
+    const exchange = outbound({ attemptMs: 1_000, deadlineMs: 2_500, clock });
+    const late = assert.rejects(
+      exchange.run(() => new Promise(() => {})),
+      { code: 'DEADLINE' },
+    );
+    await clock.advance(2_500);
+    await late;
+    const caller = new AbortController();
+    const left = exchange.run(() => new Promise(() => {}), { signal: caller.signal });
+    caller.abort(new Error('gone'));
+    await assert.rejects(left, { message: 'gone' });
+  });
+
+  it('opens its breaker after failures, and answers by the fallback', async () => {
+    const breaker = new Breaker({ rule: consecutiveFailures(2) });
+    const failures: unknown[] = [];
+    const fallback = (failure: unknown) => {
+      failures.push(failure);
+      return 'of yesterday';
+    };
+    const exchange = outbound({ breaker, retry: false, fallback });
+    const fails = async () => {
+      throw new Error('down');
+    };
+    for (let n = 0; n < 3; n += 1) assert.equal(await exchange.run(fails), 'of yesterday');
+    assert.equal((failures[2] as SpillwayError).code, 'BREAKER_OPEN');
+    const aborted = { signal: AbortSignal.abort(new Error('gone')) };
+    await assert.rejects(exchange.run(fails, aborted), { message: 'gone' });
+  });
+
+  it('judges results of any kind by isFailure', async () => {
+    let tries = 0;
+    const isFailure = (result: unknown) => result === 'pending';
+    const exchange = outbound({ isFailure, retry: quick });
+    const task = async () => {
+      tries += 1;
+      return tries < 3 ? 'pending' : 'done';
+    };
+    assert.equal(await exchange.run(task), 'done');
+    assert.equal(exchange.stats.failures, 0);
+  });
+
+  it('does not slow its bucket down for a refusal of a part of ours', async () => {
+    const rate = new Bucket({ ratePerSecond: 1_000, queueMax: 0 });
+    const exchange = outbound({ rate, retry: false });
+    const refused = exchange.run(async () => {
+      throw new SpillwayError('BUCKET_FULL', 'of another bucket');
+    });
+    await assert.rejects(refused, { code: 'BUCKET_FULL' });
+    assert.equal(rate.stats.ratePerSecond, 1_000);
+  });
+
+  it('holds one permit of its lane for all attempts of a call', async () => {
+    const lane = new Gate({ limit: 1, queueMax: 0 });
+    const exchange = outbound({ lane, retry: quick });
+    let tries = 0;
+    await exchange.run(async () => {
+      tries += 1;
+      assert.equal(lane.stats.inside, 1);
+      return { status: tries < 3 ? 503 : 200 };
+    });
+    assert.deepEqual([tries, lane.stats.inside], [3, 0]);
+  });
+
+  it('refuses options that it does not know', () => {
+    assert.throws(() => outbound({ retries: 5 } as object), /retries: is not an option/);
+  });
+});
+
+describe('Retry', () => {
+  async function waitsOf(backoff: 'constant' | 'linear' | 'exponential' | 'decorrelated') {
+    const clock = new VirtualClock();
+    const waits: number[] = [];
+    const retry = new Retry({
+      backoff,
+      backoffMs: 100,
+      backoffMsMax: 1_000,
+      attemptsMax: 6,
+      onRetry: ({ waitMs }) => waits.push(waitMs),
+      clock,
+      random: () => 0.5,
+    });
+    const task = async () => {
+      throw new SpillwayError('STORE_UNREACHABLE', 'not now');
+    };
+    const failed = assert.rejects(retry.run(task), { code: 'STORE_UNREACHABLE' });
+    await clock.advance(100_000);
+    await failed;
+    return waits;
+  }
+
+  it('waits by the backoff that was chosen, never longer than its maximum', async () => {
+    assert.deepEqual(await waitsOf('constant'), [100, 100, 100, 100, 100]);
+    assert.deepEqual(await waitsOf('linear'), [100, 200, 300, 400, 500]);
+    assert.deepEqual(await waitsOf('exponential'), [50, 100, 200, 400, 500]);
+    assert.deepEqual(await waitsOf('decorrelated'), [100, 200, 350, 575, 912.5]);
+  });
+
+  it('tells a hook and the diagnostics channel; a hook that throws breaks nothing', async (t) => {
+    const warnings = t.mock.method(process, 'emitWarning', () => {});
+    const seen: unknown[] = [];
+    const listen = (message: unknown) => seen.push(message);
+    subscribe('spillway:retried', listen);
+    t.after(() => unsubscribe('spillway:retried', listen));
+    const onRetry = ({ attempts }: Retried) => {
+      throw new Error(`hook ${attempts}`);
+    };
+    const retry = new Retry({ ...quick, onRetry });
+    let tries = 0;
+    await retry.run(async () => {
+      tries += 1;
+      if (tries < 3) throw new SpillwayError('STORE_UNREACHABLE', 'not now');
+    });
+    assert.equal(warnings.mock.callCount(), 2);
+    assert.deepEqual(
+      seen.map((message) => (message as Retried).attempts),
+      [1, 2],
+    );
+  });
+});
+
+describe('Breaker', () => {
+  it('tells once when it opens and when it closes', async () => {
+    const clock = new VirtualClock();
+    const told: unknown[] = [];
+    const breaker = new Breaker({
+      rule: consecutiveFailures(1),
+      successesToClose: 1,
+      onOpen: (error) => told.push((error as Error).message),
+      onClose: () => told.push('closed'),
+      clock,
+    });
+    const fail = () =>
+      breaker.run(async () => {
+        throw new Error('down');
+      });
+    await assert.rejects(fail());
+    await clock.advance(10_000);
+    await assert.rejects(fail(), { message: 'down' });
+    assert.deepEqual(told, ['down'], 'a failed probe is no news');
+    await clock.advance(60_000);
+    await breaker.run(async () => {});
+    assert.deepEqual(told, ['down', 'closed']);
+  });
+
+  it('can be held open and held closed by hand', async () => {
+    const breaker = new Breaker({ rule: consecutiveFailures(1) });
+    {
+      using _held = breaker.hold('open');
+      await assert.rejects(
+        breaker.run(async () => {}),
+        { code: 'BREAKER_OPEN' },
+      );
+    }
+    {
+      using _off = breaker.hold('closed');
+      const fail = async () => {
+        throw new Error('down');
+      };
+      await assert.rejects(breaker.run(fail), { message: 'down' });
+      await assert.rejects(breaker.run(fail), { message: 'down' });
+    }
+    assert.equal(await breaker.run(async () => 'by itself again'), 'by itself again');
+  });
+});
