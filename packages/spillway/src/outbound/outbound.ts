@@ -30,7 +30,7 @@ export interface OutboundOptions<Fallback = never> {
   readonly deadlineMs?: number | undefined;
   /**
    * True for a result that is a failure: it is tried again if its `status` says nothing against
-   * it, and the last one is given to the caller. @default an object with a status of 429 or from 500
+   * it, and the last one is given to the caller. @default has a status of 429 or from 500
    */
   readonly isFailure?: ((result: unknown) => boolean) | undefined;
   /** Answer in place of a failure. @default the failure */

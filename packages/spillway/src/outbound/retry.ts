@@ -13,7 +13,7 @@ export interface RetryOptions {
   /** Times that the task is begun at most; an integer from 1. @default 3 */
   readonly attemptsMax?: number | undefined;
   /**
-   * Growth of the waits: `constant` is `backoffMs` each time, `linear` once, twice, three times that;
+   * Growth of the waits: `constant` is `backoffMs` each time, `linear` that times the attempts;
    * `exponential` is a random part of a limit that doubles; `decorrelated` is random, from
    * `backoffMs` to three times the wait before. @default 'exponential'
    */
