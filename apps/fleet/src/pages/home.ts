@@ -20,6 +20,7 @@ import { byProgress, byUrgency } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
 import { allFinished, type FleetSample, homeFinished } from './figures.ts';
+import { hrefOf, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
 import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.ts';
@@ -63,7 +64,7 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
       const { query, person } = visit;
       const isSearch = query.mode === 'search';
       if (!isSearch && (query.user || query.text)) {
-        return goTo(visit, `/tests/finished?${searchOf({ ...query, mode: 'search' })}`);
+        return goTo(visit, hrefOf('/tests/finished', { ...query, mode: 'search' }));
       }
       const cap = searchMax[person === undefined ? 'anonymous' : 'user'];
       const found = isSearch
@@ -71,7 +72,7 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
         : await filteredRuns(context, query, visit.signal);
       const last = Math.max(1, Math.ceil(found.total / pageSize));
       if (pageIn(query) > last) {
-        return goTo(visit, `/tests/finished?${searchOf({ ...query, page: String(last) })}`);
+        return goTo(visit, hrefOf('/tests/finished', { ...query, page: String(last) }));
       }
       return finishedPage(context, query, found);
     },
@@ -102,15 +103,6 @@ function visitQuery(query: unknown): QueryTexts {
 
 function kindIn({ kind = '' }: QueryTexts): string {
   return (kinds as readonly string[]).includes(kind) ? kind : '';
-}
-
-function pageIn({ page = '1' }: QueryTexts): number {
-  return /^[1-9]\d{0,6}$/.test(page) ? Number(page) : 1;
-}
-
-function searchOf(query: QueryTexts): string {
-  const set = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
-  return String(new URLSearchParams(set));
 }
 
 function homeHead(): Html {
@@ -286,8 +278,8 @@ function finishedCard(
   const chosen = { success_only, yellow_only, ltc_only };
   const links = resultTabs.map(([name, filter]) => ({
     name,
-    href: `${path}?${searchOf({ ...rest, ...filter })}`,
-    current: searchOf(chosen) === searchOf(filter),
+    href: hrefOf(path, { ...rest, ...filter }),
+    current: hrefOf('', chosen) === hrefOf('', filter),
   }));
   const here = pageIn(query);
   const size =
@@ -297,15 +289,15 @@ function finishedCard(
     label: 'Pages of finished runs',
     words: `${decimal(first + 1)} to ${decimal(first + runs.length)} of ${decimal(total)}`,
     names: ['Newer', 'Older'],
-    ...(here > 1 && { previous: `${path}?${searchOf({ ...query, page: String(here - 1) })}` }),
+    ...(here > 1 && { previous: hrefOf(path, { ...query, page: String(here - 1) }) }),
     ...(first + runs.length < total && {
-      next: `${path}?${searchOf({ ...query, page: String(size < pageSize ? 1 : here + 1) })}`,
+      next: hrefOf(path, { ...query, page: String(size < pageSize ? 1 : here + 1) }),
     }),
   });
   const nothing = empty({
     title: 'No such run',
     text: 'A run is listed here when it has ended, with its result.',
-    actions: searchOf(query) !== '' && button({ label: 'Show all', href: path }),
+    actions: hrefOf('', query) !== '' && button({ label: 'Show all', href: path }),
   });
   const rows = html`${table({
     label: 'Finished runs',

@@ -13,9 +13,14 @@ import type { FleetLanes } from '../server/fleet-lanes.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { Users } from '../users/users.ts';
 import { accountPages } from './account.ts';
+import { calculatorPages } from './calculator.ts';
+import { eventPages } from './events.ts';
 import type { WorldFeed } from './feed.ts';
 import { Figures } from './figures.ts';
 import { homePages } from './home.ts';
+import { machinePages } from './machines.ts';
+import { netPages } from './nets.ts';
+import { peoplePages } from './people.ts';
 import { runActions } from './run-actions.ts';
 import { runPages } from './run-page.ts';
 import { submitPages } from './submit.ts';
@@ -70,6 +75,11 @@ export const fleetPages: FastifyPluginAsync<FleetPagesOptions> = async (app, opt
     runPages(scope, context);
     runActions(scope, context);
     submitPages(scope, context);
+    eventPages(scope, context);
+    peoplePages(scope, context);
+    machinePages(scope, context);
+    calculatorPages(scope, context);
+    await netPages(scope, context);
   });
 };
 

@@ -1,0 +1,206 @@
+import type { FastifyInstance } from 'fastify';
+import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { type Html, html } from 'spillway-http';
+import {
+  button,
+  card,
+  choice,
+  decimal,
+  empty,
+  field,
+  pageHead,
+  pager,
+  table,
+} from 'spillway-http/kit';
+import { patterns } from '../protocol/schema.ts';
+import type { QueryTexts } from '../read/answers.ts';
+import type { ActionRow } from '../storage/fleet-schema.ts';
+import { hrefOf, pageIn } from './listing.ts';
+import type { PageContext } from './pages.ts';
+import { runUrl } from './run-cells.ts';
+import { addPage, goTo } from './visit.ts';
+
+const pageSize = 25;
+/** Events that can be leafed through, for strangers and for users. */
+const countMax = { anonymous: 5_000, user: 50_000 } as const;
+const hidden = ['system_event', 'dead_task'];
+const names: readonly (readonly [string, string])[] = [
+  ['', 'All but routine'],
+  ['new_run', 'New run'],
+  ['approve_run', 'Approval'],
+  ['modify_run', 'Change of a run'],
+  ['stop_run', 'Stop of a run'],
+  ['delete_run', 'Deletion of a run'],
+  ['purge_run', 'Purge'],
+  ['finished_run', 'End of a run'],
+  ['failed_task', 'Failed task'],
+  ['crash_or_time', 'Crash or time loss'],
+  ['dead_task', 'Lost task'],
+  ['worker_log', 'Message of a worker'],
+  ['block_worker', 'Block of a worker'],
+  ['new_user', 'New user'],
+  ['accept_user', 'Decision on a user'],
+  ['block_user', 'Block of a user'],
+  ['modify_user', 'Change of a user'],
+  ['upload_nn', 'New net'],
+  ['new_book', 'New book'],
+  ['log_message', 'Message of the server'],
+  ['system_event', 'Start or stop of the server'],
+];
+const words = new Map(names);
+const sorts: Readonly<Record<string, keyof ActionRow>> = {
+  time: 'time',
+  event: 'action',
+  source: 'username',
+  target: 'run',
+  comment: 'message',
+};
+
+/** `/actions`: everything that was done, by whom and to what. */
+export function eventPages(app: FastifyInstance, context: PageContext): void {
+  addPage(app, context, '/actions', {
+    get: async (visit) => {
+      const { query, person, signal } = visit;
+      const cap = countMax[person === undefined ? 'anonymous' : 'user'];
+      const asked = Number(query.max_count);
+      const max = asked >= 1 ? Math.min(Math.floor(asked), cap) : cap;
+      const { rows, total } = await search(context, query, max, signal);
+      const last = Math.max(1, Math.ceil(total / pageSize));
+      if (pageIn(query) > last) {
+        return goTo(visit, hrefOf('/actions', { ...query, page: String(last) }));
+      }
+      const main = html`${pageHead({ title: 'Events' })}
+<div class="stack">${filterCard(query)}${eventCard(query, rows, { total, max })}</div>`;
+      return { title: 'Events', place: '/actions', main };
+    },
+  });
+}
+
+async function search(
+  { storage }: PageContext,
+  query: QueryTexts,
+  max: number,
+  signal: AbortSignal,
+): Promise<{ readonly rows: ActionRow[]; readonly total: number }> {
+  const { kysely } = storage.database;
+  let found = kysely.selectFrom('actions');
+  const { action, user, text, run_id, before } = query;
+  found = action ? found.where('action', '=', action) : found.where('action', 'not in', hidden);
+  if (user) found = found.where(contains('username', user));
+  if (text) {
+    const columns = ['message', 'run', 'worker', 'user', 'nn'] as const;
+    found = found.where((build) => build.or(columns.map((column) => contains(column, text))));
+  }
+  if (run_id && patterns.runId.test(run_id))
+    found = found.where('run_id', '=', run_id.toLowerCase());
+  if (before && Number.isFinite(Number(before))) found = found.where('time', '<=', Number(before));
+  const column = sorts[query.sort ?? 'time'] ?? 'time';
+  const direction = query.order === 'asc' ? 'asc' : 'desc';
+  const limited = found.select('id').limit(max).as('found');
+  const first = (pageIn(query) - 1) * pageSize;
+  const page = found.selectAll().orderBy(column, direction).orderBy('id', direction);
+  const [rows, { count }] = await Promise.all([
+    page
+      .offset(first)
+      .limit(Math.max(0, Math.min(pageSize, max - first)))
+      .execute({ signal }),
+    kysely
+      .selectFrom(limited)
+      .select(({ fn }) => fn.countAll<number | string>().as('count'))
+      .executeTakeFirstOrThrow({ signal }),
+  ]);
+  return { rows, total: Number(count) };
+}
+
+/** A column has the text somewhere, in whatever case. */
+function contains(column: keyof ActionRow, text: string): RawBuilder<SqlBool> {
+  const literal = text
+    .toLowerCase()
+    .replaceAll('\0', '')
+    .replaceAll(/[\\%_]/g, '\\$&');
+  return sql<SqlBool>`lower(${sql.ref(column)}) like ${`%${literal}%`} escape '\\'`;
+}
+
+function filterCard(query: QueryTexts): Html {
+  const text = (name: string, label: string) => field({ name, label, value: query[name] });
+  const body = html`<form class="form" action="/actions" role="search">
+${choice({ name: 'action', label: 'Event', value: query.action ?? '', choices: names })}
+${text('user', 'By whom')}${text('text', 'Words')}${text('run_id', 'Number of the run')}
+<div class="row wide">${button({ label: 'Find', look: 'main' })}
+<a href="/actions">Show all</a></div></form>`;
+  return card({ id: 'filter', title: 'Find events', body });
+}
+
+function eventCard(
+  query: QueryTexts,
+  rows: readonly ActionRow[],
+  { total, max }: { readonly total: number; readonly max: number },
+): Html {
+  const page = pageIn(query);
+  const first = (page - 1) * pageSize;
+  const href = (to: QueryTexts) => hrefOf('/actions', { ...query, page: undefined, ...to });
+  const { sort = 'time' } = query;
+  const body = table({
+    label: 'Events',
+    dense: true,
+    rows,
+    key: ({ id }) => id,
+    sorted: { by: sort, descending: query.order !== 'asc' },
+    sortHref: (by, descending) => href({ sort: by, order: descending ? 'desc' : 'asc' }),
+    columns: [
+      { name: 'Time', sort: 'time', cell: timeCell },
+      { name: 'Event', sort: 'event', cell: ({ action }) => words.get(action) ?? action },
+      { name: 'By', sort: 'source', cell: ({ username }) => personLink(username) },
+      { name: 'About', sort: 'target', cell: targetOf, fold: 'named' },
+      {
+        name: 'Comment',
+        sort: 'comment',
+        fold: 'whole',
+        cell: ({ message }) => html`<span class="comment">${message ?? ''}</span>`,
+      },
+    ],
+  });
+  const range = `${decimal(first + 1)} to ${decimal(first + rows.length)}`;
+  const pages = pager({
+    label: 'Pages of events',
+    words: `${range} of ${decimal(total)}${total >= max ? ' or more' : ''}`,
+    names: ['Newer', 'Older'],
+    ...(page > 1 && { previous: href({ page: String(page - 1) }) }),
+    ...(first + rows.length < total && { next: href({ page: String(page + 1) }) }),
+  });
+  const nothing = empty({
+    title: 'No such event',
+    text: 'Everything that people and workers do to runs, users and nets is listed here.',
+    actions: button({ label: 'Show all', href: '/actions' }),
+  });
+  return card({
+    id: 'events',
+    title: 'Events',
+    flush: true,
+    body: rows.length === 0 ? nothing : html`${body}<div class="foot">${pages}</div>`,
+  });
+}
+
+function timeCell({ time }: ActionRow): Html {
+  return html`<span class="nowrap figures">${timeText(time * 1000)}</span>`;
+}
+
+/** UNIX milliseconds as `2026-11-17 06:20:31`, in UTC. */
+export function timeText(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 19).replace('T', ' ');
+}
+
+function personLink(username: string): Html {
+  const isPerson = patterns.username.test(username);
+  return isPerson ? html`<a href="/tests/user/${username}">${username}</a>` : html`${username}`;
+}
+
+function targetOf({ run_id, run, task_id, worker, user, nn }: ActionRow): Html {
+  if (run_id !== null) {
+    const task = task_id === null ? '' : `?show_task=${task_id}`;
+    const name = task_id === null ? run : `${run} / ${task_id}`;
+    return html`<a href="${runUrl(run_id)}${task}">${name}</a>`;
+  }
+  if (worker !== null) return html`${worker}`;
+  return html`${user ?? nn ?? ''}`;
+}

@@ -1,0 +1,300 @@
+import type { FastifyInstance } from 'fastify';
+import { html } from 'spillway-http';
+import {
+  ago,
+  button,
+  card,
+  decimal,
+  facts,
+  field,
+  hiddenFields,
+  pageHead,
+  state,
+  tabs,
+  tick,
+} from 'spillway-http/kit';
+import { fleetError } from '../errors.ts';
+import { operateAs } from '../operations/operations.ts';
+import { patterns } from '../protocol/schema.ts';
+import type { QueryTexts } from '../read/answers.ts';
+import type { Task } from '../world/run.ts';
+import type { BlockedWorker } from '../world/world.ts';
+import { timeText } from './events.ts';
+import { refusalText } from './faults.ts';
+import { hrefOf, type ListColumn, listing, searchForm } from './listing.ts';
+import type { PageContext } from './pages.ts';
+import { runUrl } from './run-cells.ts';
+import { actorOf, addPage, goTo, refusalFor, type Shown, tokenField, type Visit } from './visit.ts';
+
+const recentMs = 5 * 86_400_000;
+
+/** Machines at work, and workers that are blocked. */
+export function machinePages(app: FastifyInstance, context: PageContext): void {
+  addPage(app, context, '/tests/machines', {
+    get: async ({ query, person, reply }) => {
+      reply.header('cache-control', 'private, max-age=10');
+      return machinesPage(context, query, person?.username);
+    },
+  });
+  addPage(app, context, '/workers/show', { get: async ({ query }) => blockedPage(context, query) });
+  addPage(app, context, '/workers/:name', {
+    for: 'user',
+    noStore: true,
+    get: async (visit) => refusalOf(visit) ?? workerPage(context, visit),
+    post: async (visit) => refusalOf(visit) ?? block(context, visit),
+  });
+}
+
+function machinesPage(context: PageContext, query: QueryTexts, username?: string): Shown {
+  const { primary, clock } = context;
+  const tasks = primary.isPrimary ? [...primary.world.active].filter(({ active }) => active) : [];
+  const q = (query.q ?? '').trim().toLowerCase();
+  const isMine = query.my_workers !== undefined && username !== undefined;
+  const rows = tasks.filter(({ name, run, record }) => {
+    const { worker_info: info } = record;
+    if (isMine && info.username !== username) return false;
+    const text = `${name} ${info.uname} ${info.worker_arch} ${info.compiler} ${run.args.new_tag}`;
+    return text.toLowerCase().includes(q);
+  });
+  const path = '/tests/machines';
+  const mine =
+    username !== undefined &&
+    html`${tick({ name: 'my_workers', label: 'Only mine', checked: isMine, value: '1' })}
+${button({ label: 'Show', little: true })}`;
+  const main = html`${pageHead({ title: 'Machines' })}
+${listing({
+  id: 'machines',
+  title: 'Machines at work',
+  columns: machineColumns(clock.now()),
+  rows,
+  key: ({ run, id }) => `${run.id}-${id}`,
+  path,
+  query,
+  pageSize: 500,
+  order: ['last_active', true],
+  tools: searchForm({ path, query, name: 'q', label: 'Worker, system or run', more: mine }),
+  nothing: 'A machine is listed here while it plays a task.',
+})}`;
+  return { title: 'Machines', place: path, main };
+}
+
+function machineColumns(now: number): ListColumn<Task>[] {
+  const info = ({ record }: Task) => record.worker_info;
+  const version = (numbers: readonly number[]) => numbers.join('.');
+  return [
+    {
+      name: 'Machine',
+      sort: 'machine',
+      by: ({ name }) => name,
+      cell: ({ name }) => html`<a class="nowrap" href="/workers/${name}">${name}</a>`,
+    },
+    {
+      name: 'Cores',
+      sort: 'cores',
+      numeric: true,
+      by: (task) => info(task).concurrency,
+      cell: (task) => decimal(info(task).concurrency),
+    },
+    {
+      name: 'M nodes/s',
+      sort: 'mnps',
+      numeric: true,
+      by: (task) => info(task).nps,
+      cell: (task) => decimal(info(task).nps / 1e6, 2),
+    },
+    {
+      name: 'RAM, MB',
+      sort: 'ram',
+      numeric: true,
+      fold: 'away',
+      by: (task) => info(task).max_memory,
+      cell: (task) => decimal(info(task).max_memory),
+    },
+    {
+      name: 'Architecture',
+      sort: 'arch',
+      by: (task) => info(task).worker_arch,
+      cell: (task) => html`<span class="mono small">${info(task).worker_arch}</span>`,
+    },
+    {
+      name: 'System',
+      sort: 'system',
+      by: (task) => info(task).uname,
+      cell: (task) => info(task).uname,
+    },
+    {
+      name: 'Compiler',
+      sort: 'compiler',
+      fold: 'away',
+      by: (task) => info(task).compiler,
+      cell: (task) => `${info(task).compiler} ${version(info(task).gcc_version)}`,
+    },
+    {
+      name: 'Python',
+      sort: 'python',
+      fold: 'away',
+      by: (task) => version(info(task).python_version),
+      cell: (task) => version(info(task).python_version),
+    },
+    {
+      name: 'Version',
+      sort: 'worker',
+      numeric: true,
+      fold: 'away',
+      by: (task) => info(task).version,
+      cell: (task) => `${info(task).version}${info(task).modified ? '*' : ''}`,
+    },
+    {
+      name: 'Works on',
+      sort: 'running_on',
+      by: ({ run }) => run.args.new_tag,
+      cell: ({ run, id }) =>
+        html`<a href="${runUrl(run.id)}?show_task=${id}">${run.args.new_tag}</a>`,
+    },
+    {
+      name: 'Heard of',
+      sort: 'last_active',
+      numeric: true,
+      by: ({ record }) => record.last_updated,
+      cell: ({ record }) => ago(now - record.last_updated),
+    },
+  ];
+}
+
+type BlockedRow = BlockedWorker & { readonly name: string };
+
+async function blockedWorkers({ primary, storage }: PageContext): Promise<BlockedRow[]> {
+  if (primary.isPrimary) {
+    return [...primary.world.blocked].map(([name, worker]) => ({ name, ...worker }));
+  }
+  const rows = await storage.database.kysely.selectFrom('blocked_workers').selectAll().execute();
+  return rows.map(({ worker_name: name, ...worker }) => ({ name, ...worker }));
+}
+
+async function blockedPage(context: PageContext, query: QueryTexts): Promise<Shown> {
+  const now = context.clock.now();
+  const path = '/workers/show';
+  const q = (query.q ?? '').toLowerCase();
+  const { filter = 'all-workers' } = query;
+  const rows = (await blockedWorkers(context)).filter(({ name, last_updated }) => {
+    const isRecent = now - last_updated <= recentMs;
+    if (filter === 'le-5days' && !isRecent) return false;
+    if (filter === 'gt-5days' && isRecent) return false;
+    return name.toLowerCase().includes(q);
+  });
+  const links = [
+    ['All', 'all-workers'],
+    ['Heard of in 5 days', 'le-5days'],
+    ['Silent for longer', 'gt-5days'],
+  ].map(([name = '', value = '']) => ({
+    name,
+    href: hrefOf(path, { filter: value }),
+    current: value === filter,
+  }));
+  const columns: ListColumn<BlockedRow>[] = [
+    {
+      name: 'Worker',
+      sort: 'worker',
+      by: ({ name }) => name,
+      cell: ({ name }) => html`<a href="/workers/${name}">${name}</a>`,
+    },
+    {
+      name: 'Last asked',
+      sort: 'last_changed',
+      numeric: true,
+      by: ({ last_updated }) => last_updated,
+      cell: ({ last_updated }) => timeText(last_updated),
+    },
+    { name: 'Message to its owner', cell: ({ message }) => message, fold: 'whole' },
+  ];
+  const more = hiddenFields({ filter });
+  const main = html`${pageHead({ title: 'Blocked workers', actions: tabs('Which', links) })}
+${listing({
+  id: 'blocked',
+  title: 'Blocked workers',
+  columns,
+  rows,
+  key: ({ name }) => name,
+  path,
+  query,
+  pageSize: 25,
+  order: ['last_changed', true],
+  tools: searchForm({ path, query, name: 'q', label: 'Worker', more }),
+  nothing: 'A worker that loses games on time or crashes can be blocked on its page.',
+})}`;
+  return { title: 'Blocked workers', place: path, main };
+}
+
+function nameOf({ request }: Visit): string {
+  const { name } = request.params as { name: string };
+  if (patterns.shortWorkerName.test(name) && name.length <= 100) return name;
+  throw fleetError('RECORD_UNKNOWN', `There is no worker ${name.slice(0, 100)}`);
+}
+
+/** Only the owner of a worker and approvers see its page. */
+function refusalOf(visit: Visit) {
+  return ownerOf(nameOf(visit)) === visit.person?.username
+    ? undefined
+    : refusalFor(visit, 'approver');
+}
+
+function workerPage(context: PageContext, visit: Visit): Shown {
+  const { primary, clock } = context;
+  const name = nameOf(visit);
+  const { world } = primary;
+  const blocked = world.blocked.get(name);
+  const task = world.activeTask(name);
+  const body = html`<form class="form" method="post" action="/workers/${name}">
+${tokenField(visit.reply)}<div class="wide">${field({
+    name: 'message',
+    label: 'Message to its owner',
+    value: visit.form.message ?? blocked?.message,
+    hint: 'The worker prints it when it asks for a task; at most 500 characters.',
+    rows: 4,
+  })}</div>
+<div class="wide">${tick({
+    name: 'blocked',
+    label: 'Give this worker no tasks',
+    checked: blocked !== undefined,
+  })}</div>
+<div class="row wide">${button({ label: 'Save', look: 'main', name: 'submit', value: 'Submit' })}
+</div></form>`;
+  const info = task?.record.worker_info;
+  const about = facts([
+    ['State', blocked ? state('error', 'Blocked', 'bare') : state('ok', 'Welcome', 'bare')],
+    ['Owner', html`<a href="/tests/user/${ownerOf(name)}">${ownerOf(name)}</a>`],
+    ['Last asked', blocked === undefined ? '–' : timeText(blocked.last_updated)],
+    [
+      'Works on',
+      task === undefined
+        ? 'nothing now'
+        : html`<a href="${runUrl(task.run.id)}?show_task=${task.id}">${task.run.args.new_tag}</a>`,
+    ],
+    ['Heard of', task === undefined ? '–' : ago(clock.now() - task.record.last_updated)],
+    ['System', info === undefined ? '–' : `${info.uname}, ${info.worker_arch}`],
+    ['Events', html`<a href="/actions?text=${name}">Events of this worker</a>`],
+  ]);
+  const main = html`${pageHead({
+    title: name,
+    crumbs: [{ name: 'Machines', href: '/tests/machines' }, { name }],
+  })}<div class="halves">${card({ id: 'block', title: 'Block and message', body })}
+${card({ id: 'about', title: 'About this worker', body: about })}</div>`;
+  return { title: name, place: '/tests/machines', main };
+}
+
+function ownerOf(name: string): string {
+  return name.replace(/-\d+cores-.*$/, '');
+}
+
+async function block({ operations, primary }: PageContext, visit: Visit) {
+  const name = nameOf(visit);
+  const isBlocked = visit.form.blocked !== undefined;
+  const message = (visit.form.message ?? '').slice(0, 500);
+  if (!isBlocked && !primary.world.blocked.has(name)) return goTo(visit, `/workers/${name}`);
+  const input = { name, message, blocked: isBlocked };
+  const problem = await refusalText(() =>
+    operateAs(operations, 'worker-block', input, actorOf(visit)),
+  );
+  const done = `${name} ${isBlocked ? 'gets no more tasks' : 'gets tasks again'}.`;
+  return goTo(visit, '/workers/show', problem ?? done);
+}

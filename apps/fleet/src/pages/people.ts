@@ -1,0 +1,375 @@
+import type { FastifyInstance } from 'fastify';
+import { SpillwayError } from 'spillway';
+import { type Html, html } from 'spillway-http';
+import {
+  ago,
+  button,
+  card,
+  decimal,
+  facts,
+  field,
+  hiddenFields,
+  pageHead,
+  state,
+  tabs,
+  wrongFields,
+} from 'spillway-http/kit';
+import type { Contributor, ContributorTable } from '../contributors/contributor-tables.ts';
+import { fleetError } from '../errors.ts';
+import { operateAs } from '../operations/operations.ts';
+import type { QueryTexts } from '../read/answers.ts';
+import type { User } from '../users/user.ts';
+import { passwordFault } from './account.ts';
+import { timeText } from './events.ts';
+import { type FieldErrors, faultsOf, refusalText } from './faults.ts';
+import { hrefOf, type ListColumn, listing, searchForm } from './listing.ts';
+import type { PageContext } from './pages.ts';
+import {
+  actorOf,
+  addPage,
+  goTo,
+  isApprover,
+  refusalFor,
+  type Shown,
+  tokenField,
+  type Visit,
+} from './visit.ts';
+
+const idleMs = 5 * 86_400_000;
+
+/** Contributors, profiles and the management of users. */
+export function peoplePages(app: FastifyInstance, context: PageContext): void {
+  for (const [path, which] of [
+    ['/contributors', 'contributors'],
+    ['/contributors/monthly', 'top_month'],
+  ] as const) {
+    addPage(app, context, path, { get: (visit) => contributorsPage(context, visit, which) });
+  }
+  addPage(app, context, '/user_management', {
+    for: 'approver',
+    noStore: true,
+    get: async ({ query }) => managementPage(context, query),
+  });
+  app.get('/user_management/pending_count', async (_request, reply) => {
+    await context.figures.refresh();
+    return reply.send(html`<a href="/user_management">Users (${context.figures.pendingUsers})</a>`);
+  });
+  const noStore = true;
+  addPage(app, context, '/user', {
+    for: 'user',
+    noStore,
+    get: async (visit) => profilePage(visit, visit.person as User),
+    post: (visit) => changeProfile(context, visit),
+  });
+  const userOf = async (visit: Visit) => {
+    const { name } = visit.request.params as { name: string };
+    const user = await context.users.find(name, visit.signal);
+    if (user === undefined) throw fleetError('RECORD_UNKNOWN', `There is no user ${name}`);
+    return user;
+  };
+  addPage(app, context, '/user/:name', {
+    for: 'user',
+    noStore,
+    get: async (visit) => {
+      const user = await userOf(visit);
+      if (user.username === visit.person?.username) return profilePage(visit, user);
+      return refusalFor(visit, 'approver') ?? otherPage(context, visit, user);
+    },
+    post: async (visit) => {
+      const { username } = await userOf(visit);
+      if (username === visit.person?.username) return changeProfile(context, visit);
+      return refusalFor(visit, 'approver') ?? decide(context, visit, username);
+    },
+  });
+}
+
+async function contributorsPage(
+  { contributors, clock }: PageContext,
+  { query, person, signal }: Visit,
+  which: ContributorTable,
+): Promise<Shown> {
+  const rows = (await contributors.list(which, signal)).map((one, at) => ({
+    ...one,
+    rank: at + 1,
+  }));
+  const isMonth = which === 'top_month';
+  const path = isMonth ? '/contributors/monthly' : '/contributors';
+  const name = query.findme !== undefined ? (person?.username ?? '') : (query.search ?? '');
+  const wanted = name.toLowerCase() || (query.highlight ?? '').toLowerCase();
+  const total = (of: (one: Contributor) => number) => rows.reduce((sum, one) => sum + of(one), 0);
+  const links = [
+    { name: 'All time', href: '/contributors', current: !isMonth },
+    { name: 'Last 30 days', href: '/contributors/monthly', current: isMonth },
+  ];
+  const mine = person && button({ label: 'Find me', href: `${path}?findme=1` });
+  const tools = html`${searchForm({ path, query, name: 'search', label: 'Find a person' })}${mine}`;
+  const games = decimal(total((one) => one.games));
+  const hours = decimal(total((one) => one.cpu_hours));
+  const list = listing({
+    id: 'contributors',
+    title: 'Contributors',
+    columns: contributorColumns(clock.now()),
+    rows,
+    key: ({ username }) => username,
+    path,
+    query,
+    pageSize: 100,
+    order: ['cpu_hours', true],
+    isMarked: ({ username }) => username.toLowerCase() === wanted,
+    tools,
+    nothing: 'People whose machines played games are listed here. They are counted each hour.',
+  });
+  const main = html`${pageHead({
+    title: 'Contributors',
+    about: html`<span class="quiet">${games} games in ${hours} hours of cores</span>`,
+    actions: tabs('Time', links),
+  })}${list}`;
+  return { title: 'Contributors', place: '/contributors', main };
+}
+
+function contributorColumns(now: number): ListColumn<Contributor & { readonly rank: number }>[] {
+  return [
+    { name: 'Rank', numeric: true, heads: false, cell: ({ rank }) => decimal(rank), fold: 'away' },
+    {
+      name: 'Person',
+      sort: 'username',
+      heads: true,
+      by: ({ username }) => username.toLowerCase(),
+      cell: ({ username }) => html`<a href="/tests/user/${username}">${username}</a>`,
+    },
+    {
+      name: 'Hours of cores',
+      numeric: true,
+      sort: 'cpu_hours',
+      by: ({ cpu_hours }) => cpu_hours,
+      cell: ({ cpu_hours }) => decimal(cpu_hours),
+    },
+    {
+      name: 'Games',
+      numeric: true,
+      sort: 'games',
+      by: ({ games }) => games,
+      cell: ({ games }) => decimal(games),
+    },
+    {
+      name: 'Games an hour',
+      numeric: true,
+      sort: 'games_per_hour',
+      by: ({ games_per_hour }) => games_per_hour,
+      cell: ({ games_per_hour }) => decimal(games_per_hour),
+    },
+    {
+      name: 'Runs',
+      numeric: true,
+      sort: 'tests',
+      by: ({ tests }) => tests,
+      cell: ({ tests }) => decimal(tests),
+    },
+    {
+      name: 'Last games',
+      numeric: true,
+      sort: 'last_updated',
+      by: ({ last_updated }) => last_updated,
+      cell: ({ last_updated }) => (last_updated === 0 ? '–' : ago(now - last_updated)),
+    },
+  ];
+}
+
+const groups = ['all', 'pending', 'blocked', 'idle', 'approvers'] as const;
+
+async function managementPage(context: PageContext, query: QueryTexts): Promise<Shown> {
+  const { users, contributors, clock } = context;
+  const [all, given] = await Promise.all([users.list(), contributors.list('contributors')]);
+  const seen = new Map(given.map(({ username, last_updated }) => [username, last_updated]));
+  const now = clock.now();
+  const isIdle = ({ username }: User) => now - (seen.get(username) ?? 0) > idleMs;
+  const belongs: Readonly<Record<string, (user: User) => boolean>> = {
+    all: () => true,
+    pending: ({ pending }) => pending,
+    blocked: ({ blocked }) => blocked,
+    idle: (user) => !user.pending && isIdle(user),
+    approvers: isApprover,
+  };
+  const group = query.group !== undefined && query.group in belongs ? query.group : 'pending';
+  const q = (query.q ?? '').toLowerCase();
+  const rows = all
+    .filter(belongs[group] as (user: User) => boolean)
+    .filter(({ username, email }) => `${username} ${email}`.toLowerCase().includes(q));
+  const links = groups.map((name) => ({
+    name: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
+    href: hrefOf('/user_management', { group: name }),
+    current: name === group,
+  }));
+  const path = '/user_management';
+  const more = hiddenFields({ group });
+  const main = html`${pageHead({ title: 'Users', actions: tabs('Groups of users', links) })}
+${listing({
+  id: 'users',
+  title: 'Users',
+  columns: userColumns(seen, now),
+  rows,
+  key: ({ username }) => username,
+  path,
+  query: { ...query, group },
+  pageSize: 25,
+  order: ['registered', true],
+  tools: searchForm({ path, query, name: 'q', label: 'Name or e-mail', more }),
+  nothing: group === 'pending' ? 'Nobody waits for an approval.' : 'There is no such user.',
+})}`;
+  return { title: 'Users', place: path, main };
+}
+
+function userColumns(seen: ReadonlyMap<string, number>, now: number): ListColumn<User>[] {
+  return [
+    {
+      name: 'User',
+      sort: 'username',
+      by: ({ username }) => username.toLowerCase(),
+      cell: ({ username }) => html`<a href="/user/${username}">${username}</a>`,
+    },
+    { name: 'State', cell: userState, fold: 'corner' },
+    {
+      name: 'Registered',
+      sort: 'registered',
+      numeric: true,
+      by: ({ registrationTime }) => registrationTime,
+      cell: ({ registrationTime }) => timeText(registrationTime).slice(0, 10),
+    },
+    {
+      name: 'Last games',
+      sort: 'last',
+      numeric: true,
+      by: ({ username }) => seen.get(username) ?? 0,
+      cell: ({ username }) => (seen.has(username) ? ago(now - (seen.get(username) ?? 0)) : '–'),
+    },
+    {
+      name: 'E-mail',
+      sort: 'email',
+      by: ({ email }) => email,
+      cell: ({ email }) => (email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`),
+      fold: 'whole',
+    },
+  ];
+}
+
+function userState(user: User): Html {
+  if (user.blocked) return state('error', 'Blocked', 'bare');
+  if (user.pending) return state('pending', 'Pending', 'bare');
+  return state('ok', isApprover(user) ? 'Approver' : 'Active', 'bare');
+}
+
+function aboutUser(user: User): Html {
+  return facts([
+    ['State', userState(user)],
+    ['Registered', timeText(user.registrationTime)],
+    ['Tasks at once at one address', decimal(user.machineLimit)],
+    ['Runs', html`<a href="/tests/user/${user.username}">All runs of ${user.username}</a>`],
+    ['Events', html`<a href="/actions?user=${user.username}">Events of ${user.username}</a>`],
+  ]);
+}
+
+function profilePage(visit: Visit, user: User, errors: FieldErrors = {}): Shown {
+  const { form, reply } = visit;
+  const value = (name: string, now: string) => form[name] ?? now;
+  const secret = (name: string, label: string, autocomplete: string) =>
+    field({ name, label, type: 'password', autocomplete, error: errors[name] });
+  const body = html`<form class="form" method="post" action="/user">${tokenField(reply)}
+<input type="hidden" name="user" value="${user.username}">
+${field({
+  name: 'email',
+  label: 'E-mail',
+  type: 'email',
+  value: value('email', user.email),
+  error: errors.email,
+})}
+${field({
+  name: 'tests_repo',
+  label: 'Repository of your branches',
+  value: value('tests_repo', user.testsRepo),
+  error: errors.tests_repo,
+})}
+${secret('password', 'New password, if you want one', 'new-password')}
+${secret('password2', 'The new password again', 'new-password')}
+${secret('old_password', 'Your password now', 'current-password')}
+<div class="row wide">${button({ label: 'Save', look: 'main' })}
+<span class="quiet small">Every change needs your password.</span></div></form>`;
+  const main = html`${pageHead({ title: user.username })}${wrongFields(errors)}
+<div class="halves">${card({ id: 'profile', title: 'Profile', body })}
+${card({ id: 'about', title: 'About this account', body: aboutUser(user) })}</div>`;
+  const isWrong = Object.keys(errors).length > 0;
+  return { title: user.username, main, status: isWrong ? 422 : 200 };
+}
+
+async function changeProfile(context: PageContext, visit: Visit) {
+  const { users, operations } = context;
+  const user = visit.person as User;
+  const { username } = user;
+  const { form } = visit;
+  const { password = '', password2 = '', old_password = '', email, tests_repo } = form;
+  const errors: Record<string, string> = {};
+  await users.admit({ username, password: old_password }, visit).catch((error: unknown) => {
+    if (!(error instanceof SpillwayError) || error.code !== 'ACCESS_REFUSED') throw error;
+    errors.old_password = 'This is not your password.';
+  });
+  if (password !== '') {
+    const fault = passwordFault(password, username, email ?? user.email);
+    if (fault !== undefined) errors.password = fault;
+    else if (password !== password2) errors.password2 = 'This is not the password above.';
+  }
+  if (Object.keys(errors).length > 0) return profilePage(visit, user, errors);
+  const actor = actorOf(visit);
+  try {
+    await operateAs(operations, 'user-change', { username, email, tests_repo }, actor);
+    if (password !== '')
+      await operateAs(operations, 'user-password', { username, password }, actor);
+  } catch (error) {
+    const faults = faultsOf(error);
+    if (faults === undefined) throw error;
+    return profilePage(visit, user, faults);
+  }
+  return goTo(visit, '/user', 'Your profile was changed.');
+}
+
+async function otherPage({ clock }: PageContext, visit: Visit, user: User): Promise<Shown> {
+  const { username, email } = user;
+  const ask = (name: string, value: string, label: string, danger = false) =>
+    html`<form method="post" action="/user/${username}">${tokenField(visit.reply)}
+${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</form>`;
+  const age = ago(clock.now() - user.registrationTime);
+  const actions = user.pending
+    ? [ask('pending', '0', 'Accept'), ask('pending', '1', 'Reject and remove', true)]
+    : [user.blocked ? ask('blocked', '0', 'Unblock') : ask('blocked', '1', 'Block', true)];
+  const mail = email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`;
+  const more = facts([
+    ['E-mail', mail],
+    ['Repository', user.testsRepo || '–'],
+    ['Signed up', age],
+  ]);
+  const main = html`${pageHead({
+    title: username,
+    about: userState(user),
+    actions: html`${actions}`,
+    crumbs: [{ name: 'Users', href: '/user_management' }, { name: username }],
+  })}<div class="halves">${card({ id: 'person', title: 'Person', body: more })}
+${card({ id: 'about', title: 'About this account', body: aboutUser(user) })}</div>`;
+  return { title: username, place: '/user_management', main };
+}
+
+/** Accepts, rejects, blocks or unblocks a user. */
+async function decide({ operations }: PageContext, visit: Visit, username: string) {
+  const { pending, blocked } = visit.form;
+  const actor = actorOf(visit);
+  const back = '/user_management';
+  const run = (name: string, input: object) =>
+    refusalText(() => operateAs(operations, name, { username, ...input }, actor));
+  if (pending === '0') {
+    return goTo(visit, back, (await run('user-approve', {})) ?? `${username} was accepted.`);
+  }
+  if (pending === '1') {
+    return goTo(visit, back, (await run('user-reject', {})) ?? `${username} was removed.`);
+  }
+  const isBlocked = blocked === '1';
+  const problem = await run('user-block', { blocked: isBlocked });
+  const done = `${username} is ${isBlocked ? 'blocked' : 'not blocked any more'}.`;
+  return goTo(visit, `/user/${username}`, problem ?? done);
+}

@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
+import { ask, type FleetSite, info } from './fixtures/fleet-site.ts';
+import { Visitor } from './fixtures/visitor.ts';
+
+describe('pages about people, machines and nets', () => {
+  let site: FleetSite;
+  let ada: Visitor;
+  let bob: Visitor;
+  let stranger: Visitor;
+
+  before(async () => {
+    site = await openBusyFleet();
+    stranger = new Visitor(site);
+    ada = await Visitor.loggedIn(site, 'ada', password);
+    bob = await Visitor.loggedIn(site, 'bob', password);
+  });
+
+  after(() => site[Symbol.asyncDispose]());
+
+  it('find events by kind, person, words and run', async () => {
+    const events = async (query: string) => (await stranger.get(`/actions?${query}`)).text;
+    const approvals = await events('action=approve_run');
+    assert.ok(approvals.includes('cutnode-bonus') && !approvals.includes('bob-16cores'));
+    assert.equal((await events('')).includes('fishtest.system'), false, 'routine is left out');
+    assert.ok((await events('action=system_event')).includes('fishtest.system'));
+    const byPart = await events('user=AD&text=bob-16');
+    assert.ok(byPart.includes('bob-16cores-00000f') && byPart.includes('1 to 1 of 1'));
+    assert.ok((await events('text=100%25')).includes('No such event'), 'words are literal');
+    const run = [...site.fleet.primary.world.unfinished][0];
+    assert.ok((await events(`run_id=${run?.id}`)).includes('1 to '));
+    const oldest = await events('order=asc&max_count=3');
+    assert.ok(oldest.includes('1 to 3 of 3 or more'));
+    assert.equal((await stranger.get('/actions?page=99')).status, 302);
+  });
+
+  it('rank contributors, and find one of them', async () => {
+    const all = (await bob.get('/contributors')).text;
+    const names = [...all.matchAll(/\/tests\/user\/(\w+)"/g)].map(([, name]) => name);
+    assert.deepEqual(new Set(names), new Set(['ada', 'bob', 'carol', 'tester']));
+    assert.match((await bob.get('/contributors?findme=1')).text, /class="here".*?\/user\/bob"/s);
+    const byName = (await bob.get('/contributors?sort=username&order=asc')).text;
+    assert.ok(byName.indexOf('/tests/user/ada') < byName.indexOf('/tests/user/tester'));
+    assert.equal((await bob.get('/contributors/monthly')).status, 200);
+  });
+
+  it('let users change their profile with their password, and nothing without', async () => {
+    const fields = { user: 'bob', email: 'bob@example.net', tests_repo: '', old_password: 'no' };
+    const wrong = await bob.post('/user', fields);
+    assert.equal(wrong.status, 422);
+    assert.ok(wrong.text.includes('id="old_password-error"'));
+    assert.ok(wrong.text.includes('value="bob@example.net"'));
+    const odd = { ...fields, old_password: password, tests_repo: 'ftp://x' };
+    assert.ok((await bob.post('/user', odd)).text.includes('id="tests_repo-error"'));
+    const weak = { ...fields, old_password: password, password: 'bobbobbob', password2: 'x' };
+    assert.ok((await bob.post('/user', weak)).text.includes('id="password-error"'));
+    const next = 'another good one';
+    const right = { ...fields, old_password: password, password: next, password2: next };
+    await bob.follow(await bob.post('/user', right));
+    assert.equal((await site.fleet.users.find('bob'))?.email, 'bob@example.net');
+    await Visitor.loggedIn(site, 'bob', next);
+  });
+
+  it('let approvers accept, reject and block users', async () => {
+    const pending = (await ada.get('/user_management')).text;
+    assert.ok(pending.includes('/user/dave') && !pending.includes('/user/carol"'));
+    await ada.follow(await ada.post('/user/dave', { user: 'dave', pending: '0' }));
+    assert.equal((await site.fleet.users.find('dave'))?.pending, false);
+    await ada.follow(await ada.post('/user/dave', { user: 'dave', blocked: '1' }));
+    assert.equal((await site.fleet.users.find('dave'))?.blocked, true);
+    assert.ok((await ada.get('/user_management?group=blocked')).text.includes('/user/dave'));
+    await site.fleet.users.add({ username: 'eve', password });
+    await ada.follow(await ada.post('/user/eve', { user: 'eve', pending: '1' }));
+    assert.equal(await site.fleet.users.find('eve'), undefined);
+    const log = await site.ask('actions', { username: 'ada', user: { $in: ['dave', 'eve'] } });
+    const done = log.json.map(({ message }: { message: string }) => message);
+    assert.deepEqual(done, ['rejected', 'blocked', 'accepted']);
+  });
+
+  it('list machines by any column, and those of one person', async () => {
+    const all = (await ada.get('/tests/machines?sort=cores&order=desc')).text;
+    const cores = [...all.matchAll(/data-name="Cores"><span>([\d,]+)/g)].map(([, n]) => Number(n));
+    assert.deepEqual(
+      cores,
+      cores.toSorted((a, b) => b - a),
+    );
+    assert.ok(cores.length > 50);
+    const mine = (await ada.get('/tests/machines?my_workers=1')).text;
+    assert.ok(mine.includes('/workers/ada-') && !mine.includes('/workers/carol-'));
+  });
+
+  it('block a worker with a message, which it is told, and let it work again', async () => {
+    const name = 'tester-8cores-000000';
+    const blocked = await ada.post(`/workers/${name}`, { message: 'Too slow', blocked: 'on' });
+    const { text } = await ada.follow(blocked);
+    assert.ok(text.includes(name) && text.includes('Too slow'));
+    const access = { password: 'secret', worker_info: info() };
+    const refused = (await site.ask('request_task', access)).json;
+    assert.match(refused.error, /Too slow/);
+    await ada.follow(await ada.post(`/workers/${name}`, { message: '' }));
+    assert.equal(site.fleet.primary.world.blocked.has(name), false);
+  });
+
+  it('take nets whose name fits, and list them', async () => {
+    const content = 'a net';
+    const digest = createHash('sha256').update(content).digest('hex').slice(0, 12);
+    const page = await ada.get('/upload');
+    const token = /name="csrf_token" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
+    const send = (filename: string, csrf: string) => {
+      const part = (head: string, body: string) =>
+        `--x\r\ncontent-disposition: ${head}\r\n\r\n${body}\r\n`;
+      const body =
+        part('form-data; name="csrf_token"', csrf) +
+        part(`form-data; name="network"; filename="${filename}"`, content) +
+        '--x--\r\n';
+      const cookie = [...ada.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      const headers = {
+        accept: 'text/html',
+        cookie,
+        'content-type': 'multipart/form-data; boundary=x',
+      };
+      return ask(`${site.fleet.server.url}/upload`, body, { headers });
+    };
+    assert.equal((await send(`nn-${digest}.nnue`, 'forged')).status, 403);
+    const wrong = await send('nn-000000000000.nnue', token);
+    assert.equal(wrong.status, 422);
+    assert.ok(wrong.text.includes(`should be called nn-${digest}.nnue`));
+    assert.equal((await send('net.bin', token)).status, 422);
+    const right = await send(`nn-${digest}.nnue`, token);
+    assert.deepEqual([right.status, right.headers.location], [302, '/nns']);
+    const nets = (await stranger.get('/nns?network_name=NN-')).text;
+    assert.ok(nets.includes(`nn-${digest}.nnue`));
+    assert.ok((await stranger.get('/nns?network_name=zz')).text.includes('Show all'));
+  });
+
+  it('calculate sequential tests, and name what is wrong', async () => {
+    const usual = (await stranger.get('/sprt_calc')).text;
+    assert.ok(usual.includes('Chance to pass') && usual.includes('50.0 %'));
+    const wrong = (await stranger.get('/sprt_calc?elo-0=1&elo-1=1.2&draw-ratio=2')).text;
+    assert.ok(wrong.includes('id="elo-1-error"') && wrong.includes('id="draw-ratio-error"'));
+    assert.ok((await stranger.get('/rate_limits')).text.includes('60 of 60 requests'));
+  });
+});

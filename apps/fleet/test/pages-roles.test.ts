@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
+import type { FleetSite } from './fixtures/fleet-site.ts';
+import { Visitor } from './fixtures/visitor.ts';
+
+type Role = 'anonymous' | 'user' | 'owner' | 'approver' | 'blocked';
+const roles: readonly Role[] = ['anonymous', 'user', 'owner', 'approver', 'blocked'];
+
+/** Where whoever may not come is sent. */
+const login = 'login';
+const home = '/tests';
+
+type Wanted = number | string;
+
+/** A blocked user is sent home once, and is a stranger from then on. */
+const everybody: readonly Wanted[] = [200, 200, 200, 200, home];
+const users: readonly Wanted[] = [login, 200, 200, 200, home];
+const approvers: readonly Wanted[] = [login, home, home, 200, home];
+
+describe('pages by role', () => {
+  let site: FleetSite;
+  let visitors: Readonly<Record<Role, Visitor>>;
+  let id = '';
+
+  before(async () => {
+    site = await openBusyFleet();
+    const unfinished = [...site.fleet.primary.world.unfinished];
+    id = unfinished.find(({ args }) => args.new_tag === 'razoring-depth-4')?.id ?? '';
+    await site.fleet.users.add({ username: 'mallory', password, pending: false });
+    const named = (name: string) => Visitor.loggedIn(site, name, password);
+    visitors = {
+      anonymous: new Visitor(site),
+      user: await named('carol'),
+      owner: await named('bob'),
+      approver: await named('ada'),
+      blocked: await named('mallory'),
+    };
+    await site.fleet.users.change('mallory', { blocked: true });
+  });
+
+  after(() => site[Symbol.asyncDispose]());
+
+  const outcome = (status: number, location: string | undefined): Wanted => {
+    if (status !== 302) return status;
+    return location?.startsWith('/login?next=') ? login : String(location);
+  };
+
+  it('answer GET and HEAD as the table says', async () => {
+    const table: readonly (readonly [path: string, wanted: readonly Wanted[]])[] = [
+      ['/', [home, home, home, home, home]],
+      // The home page is what a blocked user is shown.
+      ['/tests', [200, 200, 200, 200, 200]],
+      ['/tests/finished', everybody],
+      ['/tests/user/bob', everybody],
+      ['/tests/user/nobody', [404, 404, 404, 404, home]],
+      ['/tests/machines', everybody],
+      [`/tests/view/${id}`, everybody],
+      [`/tests/tasks/${id}`, everybody],
+      [`/tests/stats/${id}`, everybody],
+      [`/tests/live_elo/${id}`, everybody],
+      [`/tests/live_elo_update/${id}`, everybody],
+      ['/tests/run', users],
+      [`/tests/run?id=${id}`, users],
+      [`/tests/modify?id=${id}`, users],
+      ['/actions', everybody],
+      ['/contributors', everybody],
+      ['/contributors/monthly', everybody],
+      ['/nns', everybody],
+      ['/upload', users],
+      ['/user', users],
+      ['/user/carol', [login, 200, home, 200, home]],
+      ['/user/nobody', [login, 404, 404, 404, home]],
+      ['/user_management', approvers],
+      ['/user_management/pending_count', everybody],
+      ['/workers/show', everybody],
+      ['/workers/bob-8cores-000000', [login, home, 200, 200, home]],
+      ['/workers/nonsense', [login, 404, 404, 404, home]],
+      ['/sprt_calc', everybody],
+      ['/rate_limits', everybody],
+      ['/rate_limits/server', everybody],
+      ['/login', [200, home, home, home, home]],
+      ['/signup', [200, home, home, home, home]],
+      ['/nowhere', [404, 404, 404, 404, 404]],
+    ];
+    for (const [path, wanted] of table) {
+      for (const [at, role] of roles.entries()) {
+        if (role === 'blocked') {
+          await site.fleet.users.change('mallory', { blocked: false });
+          visitors = { ...visitors, blocked: await Visitor.loggedIn(site, 'mallory', password) };
+          await site.fleet.users.change('mallory', { blocked: true });
+        }
+        const { status, headers } = await visitors[role].get(path);
+        assert.equal(outcome(status, headers.location), wanted[at], `GET ${path} as ${role}`);
+        if (status === 200) assert.match(String(headers['content-security-policy']), /'self'/);
+      }
+      const head = await site.fleet.server.app.inject({ method: 'HEAD', url: path });
+      const got = outcome(head.statusCode, head.headers.location as string | undefined);
+      assert.equal(got, wanted[0], `HEAD ${path}`);
+      if (head.statusCode === 200) assert.equal(head.body, '');
+    }
+  });
+
+  it('answer forms as the table says, and change nothing for others', async () => {
+    const run = { 'run-id': id };
+    const missing = { 'run-id': '0'.repeat(24) };
+    const none = { '': '' };
+    const table: readonly (readonly [
+      path: string,
+      fields: Record<string, string>,
+      wanted: readonly Wanted[],
+    ])[] = [
+      ['/tests/approve', run, [login, 403, 403, `/tests/view/${id}`, home]],
+      ['/tests/pause', run, [login, 403, `/tests/view/${id}`, `/tests/view/${id}`, home]],
+      ['/tests/purge', run, [login, 403, `/tests/view/${id}`, `/tests/view/${id}`, home]],
+      ['/tests/modify', { run: id }, [login, 403, `/tests/view/${id}`, `/tests/view/${id}`, home]],
+      ['/tests/stop', missing, [login, 404, 404, 404, home]],
+      ['/tests/delete', missing, [login, 404, 404, 404, home]],
+      ['/tests/run', none, [login, 422, 422, 422, home]],
+      ['/user', none, [login, 422, 422, 422, home]],
+      ['/user/dave', { pending: '0' }, [login, home, home, '/user_management', home]],
+      [
+        '/workers/bob-8cores-000000',
+        { message: 'x', blocked: 'on' },
+        [login, home, '/workers/show', '/workers/show', home],
+      ],
+      ['/tests', none, [405, 405, 405, 405, 405]],
+      ['/actions', none, [405, 405, 405, 405, 405]],
+    ];
+    for (const [path, fields, wanted] of table) {
+      for (const [at, role] of roles.entries()) {
+        if (role === 'blocked') continue;
+        await visitors[role].get('/tests');
+        const { status, headers } = await visitors[role].post(path, fields);
+        assert.equal(outcome(status, headers.location), wanted[at], `POST ${path} as ${role}`);
+      }
+    }
+    const forged = await visitors.approver.post('/tests/stop', run, { token: false });
+    assert.equal(forged.status, 403);
+    assert.equal(site.fleet.primary.world.run(id)?.record.finished, false);
+  });
+});
