@@ -1,5 +1,5 @@
-import { checkNumber } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
+import { anything, callback, type Filled, number, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type {
   NamedRecord,
@@ -37,23 +37,17 @@ export class FaultyStore implements Store {
   /** True while the network is down: no message arrives and every call fails. */
   down = false;
   readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #process: Clock;
-  readonly #random: Random;
-  readonly #delayMsMax: number;
-  readonly #faultShare: number;
+  readonly #options: Filled<FaultyStoreOptions>;
 
   constructor(store: Store, options: FaultyStoreOptions) {
-    const { clock, process = clock, random = systemRandom } = options;
-    const { delayMsMax = 0, faultShare = 0 } = options;
-    checkNumber('delayMsMax', delayMsMax, 0, 3_600_000);
-    checkNumber('faultShare', faultShare, 0, 1);
     this.#store = store;
-    this.#clock = clock;
-    this.#process = process;
-    this.#random = random;
-    this.#delayMsMax = delayMsMax;
-    this.#faultShare = faultShare;
+    this.#options = settle('FaultyStore', options, {
+      clock: anything,
+      process: or(anything, options.clock),
+      random: or(callback, systemRandom),
+      delayMsMax: or(number(0, 3_600_000), 0),
+      faultShare: or(number(0, 1), 0),
+    });
   }
 
   read(names: readonly string[], options?: StoreCallOptions): Promise<StoreReading> {
@@ -70,12 +64,13 @@ export class FaultyStore implements Store {
 
   /** Watches the names; a notification may come late or never, as on a real network. */
   watch(names: readonly string[], changed: () => void): StoreWatch {
+    const { process, random, faultShare } = this.#options;
     let isWatching = true;
     const hear = () => {
       if (isWatching) changed();
     };
     const watch = this.#store.watch?.(names, () => {
-      if (!this.down && this.#random() >= this.#faultShare) this.#later(this.#process, hear);
+      if (!this.down && random() >= faultShare) this.#later(process, hear);
     });
     return {
       isLive: watch !== undefined,
@@ -95,24 +90,25 @@ export class FaultyStore implements Store {
 
   #send<T>(ask: () => Promise<T>, { signal }: StoreCallOptions = {}): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason);
+    const { clock, process, random, faultShare } = this.#options;
     const waiter = new Waiter<T>(signal);
-    const fault = this.#random() < this.#faultShare ? Math.floor(this.#random() * 3) : -1;
+    const fault = random() < faultShare ? Math.floor(random() * 3) : -1;
     const fail = () => waiter.refuse(new Error('the network failed'));
     const arrive = async () => {
-      if (this.down || fault === 0) return this.#later(this.#process, fail);
+      if (this.down || fault === 0) return this.#later(process, fail);
       // The answer is read first: it is the store's state at the moment of the call.
       const answer = await ask().then(
         (value) => () => waiter.grant(value),
         (error) => () => waiter.refuse(error),
       );
-      if (fault !== 2) this.#later(this.#process, fault === 1 ? fail : answer);
+      if (fault !== 2) this.#later(process, fault === 1 ? fail : answer);
     };
-    this.#later(this.#clock, () => void arrive());
+    this.#later(clock, () => void arrive());
     return waiter.promise;
   }
 
   #later(clock: Clock, callback: () => void): void {
     // Without a delay the answer comes at the same virtual time, but in a later microtask.
-    clock.after(this.#random() * this.#delayMsMax, callback);
+    clock.after(this.#options.random() * this.#options.delayMsMax, callback);
   }
 }

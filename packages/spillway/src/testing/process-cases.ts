@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../base/clock.ts';
 import { pause } from '../wait/wait-queue.ts';
-import { bucketRule, takeMs } from './process-role.ts';
+import { bucketRule, type TakeReport, takeMs } from './process-role.ts';
 
 /** A program that opens the store that is to be shared, and then calls `playProcessRole`. */
 export interface ProcessSubject {
@@ -19,38 +19,37 @@ export interface ProcessCase {
   check(subject: ProcessSubject): Promise<void>;
 }
 
-/** One process with a role; the lines that it printed, and their times of arrival. */
+interface Told {
+  readonly line: string;
+  /** Time of its arrival. */
+  readonly at: number;
+}
+
+/** One process with a role, and the lines that it printed. */
 class Player {
   readonly process: ChildProcess;
-  readonly told: { readonly line: string; readonly at: number }[] = [];
-  readonly #listeners = new Set<() => void>();
+  readonly told: Told[] = [];
+  readonly #news = new EventEmitter().setMaxListeners(0);
 
   constructor({ program, args }: ProcessSubject, role: string) {
     const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-    this.process = spawn(process.execPath, [program, ...args, role], {
-      env,
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
+    const stdio: StdioOptions = ['pipe', 'pipe', 'inherit'];
+    this.process = spawn(process.execPath, [program, ...args, role], { env, stdio });
     createInterface(this.process.stdout as NodeJS.ReadableStream).on('line', (line) => {
       this.told.push({ line, at: systemClock.now() });
-      this.#wake();
+      this.#news.emit('news');
     });
-    this.process.once('exit', () => this.#wake());
+    this.process.once('exit', () => this.#news.emit('news'));
   }
 
   /** Gives the first line from `from` on that begins with the text; earlier lines are skipped. */
-  async hears(word: string, from = 0): Promise<{ readonly line: string; readonly at: number }> {
+  async hears(word: string, from = 0): Promise<Told> {
     for (;;) {
       const found = this.told.slice(from).find(({ line }) => line.startsWith(word));
       if (found) return found;
       assert.equal(this.process.exitCode, null, `it ended before it said ${word}`);
-      await new Promise<void>((resolve) => this.#listeners.add(resolve));
+      await new Promise((resolve) => this.#news.once('news', resolve));
     }
-  }
-
-  #wake(): void {
-    for (const listener of this.#listeners) listener();
-    this.#listeners.clear();
   }
 
   say(line: string): void {
@@ -65,13 +64,15 @@ class Player {
   }
 }
 
+/** Starts the players, waits until each has said that it is ready, and ends them afterwards. */
 async function withPlayers(
   subject: ProcessSubject,
-  { role, count }: { readonly role: string; readonly count: number },
+  { role, count, ready }: { readonly role: string; readonly count: number; readonly ready: string },
   play: (players: readonly Player[]) => Promise<void>,
 ): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const players = Array.from({ length: count }, () => stack.use(new Player(subject, role)));
+  await Promise.all(players.map((player) => player.hears(ready)));
   await play(players);
 }
 
@@ -90,20 +91,15 @@ async function overtake(players: readonly Player[]): Promise<void> {
 }
 
 async function checkLease(subject: ProcessSubject): Promise<void> {
-  await withPlayers(subject, { role: 'fight', count: 8 }, async (players) => {
-    await Promise.all(players.map((player) => player.hears('guarded')));
+  await withPlayers(subject, { role: 'fight', count: 8, ready: 'guarded' }, async (players) => {
     for (let round = 0; round < 6; round += 1) await overtake(players);
     const words = players.flatMap(({ told }) => told.map(({ line }) => line.split(' ')));
-    const written = words
-      .filter(([word]) => word === 'written')
-      .map(([, fence, version]) => ({ fence: Number(fence), version: Number(version) }))
-      .sort((a, b) => a.version - b.version);
-    const fences = written.map(({ fence }) => fence);
+    const written = words.filter(([word]) => word === 'written');
     // In the order in which the store accepted them, the fencing number never goes back.
-    assert.deepEqual(
-      fences,
-      fences.toSorted((a, b) => a - b),
-    );
+    const byVersion = written.toSorted((a, b) => Number(a[2]) - Number(b[2]));
+    const fences = byVersion.map(([, fence]) => Number(fence));
+    const sorted = fences.toSorted((a, b) => a - b);
+    assert.deepEqual(fences, sorted);
     assert.ok(new Set(fences).size >= 8, `${new Set(fences).size} holders wrote`);
     const refused = words.filter(([word]) => word === 'refused').length;
     assert.ok(refused >= 1, 'a write that was overtaken was refused');
@@ -111,11 +107,10 @@ async function checkLease(subject: ProcessSubject): Promise<void> {
 }
 
 async function checkBucket(subject: ProcessSubject): Promise<void> {
-  await withPlayers(subject, { role: 'take', count: 4 }, async (players) => {
-    await Promise.all(players.map((player) => player.hears('ready')));
+  await withPlayers(subject, { role: 'take', count: 4, ready: 'ready' }, async (players) => {
     for (const player of players) player.say('go');
     const answers = await Promise.all(players.map((player) => player.hears('{')));
-    const results = answers.map(({ line }) => JSON.parse(line) as Taken);
+    const results = answers.map(({ line }) => JSON.parse(line) as TakeReport);
     const uses = results.flatMap((result) => result.uses).sort((a, b) => a - b);
     const calls = results.reduce((sum, result) => sum + result.calls, 0);
     const { ratePerSecond, burst } = bucketRule;
@@ -137,23 +132,16 @@ async function checkBucket(subject: ProcessSubject): Promise<void> {
   });
 }
 
-interface Taken {
-  readonly uses: readonly number[];
-  readonly calls: number;
-  readonly delayedMs: number;
-}
-
 /** The promised time, plus an allowance for pipes and a busy machine. */
 const withinMs = 1_250;
 
 async function checkBreaker(subject: ProcessSubject): Promise<void> {
-  await withPlayers(subject, { role: 'call', count: 4 }, async (players) => {
-    await Promise.all(players.map((player) => player.hears('passed')));
+  await withPlayers(subject, { role: 'call', count: 4, ready: 'passed' }, async (players) => {
     const [first] = players as [Player];
     const marks = players.map(({ told }) => told.length);
     first.say('down');
     const refusals = await Promise.all(players.map((each, i) => each.hears('refused', marks[i])));
-    const openedAt = (refusals[0] as { at: number }).at;
+    const openedAt = (refusals[0] as Told).at;
     for (const { at } of refusals) assert.ok(at - openedAt <= withinMs, `${at - openedAt} ms`);
     // All breakers are open by now, and the first process to call again is the only one.
     const shut = players.map(({ told }) => told.length);

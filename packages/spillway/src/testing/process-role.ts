@@ -10,10 +10,7 @@ import { pause } from '../wait/wait-queue.ts';
 
 /** Settings that all processes of a {@link processCases} case share. */
 export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMax: 99 };
-export const leaseMs = 300;
-export const cooldownMs = 1_200;
 export const takeMs = 4_000;
-export const guardedMs = 40;
 /** Milliseconds between two looks at whether this process runs when it is due. */
 const tickMs = 10;
 
@@ -39,17 +36,12 @@ type Commands = ReturnType<typeof createInterface>;
 async function fight(store: Store): Promise<void> {
   for (;;) {
     try {
-      await using lease = await Lease.acquire({
-        store,
-        name: 'fight',
-        ttlMs: leaseMs,
-        pollMs: 10,
-        deadlineMs: 10_000,
-      });
+      const terms = { name: 'fight', ttlMs: 300, pollMs: 10, deadlineMs: 10_000 };
+      await using lease = await Lease.acquire({ store, ...terms });
       for (let i = 0; i < 3 && !lease.signal.aborted; i += 1) {
         const changes = lease.guard([{ name: 'log', value: lease.fence }]);
         say(`guarded ${lease.fence}`);
-        await pause(systemClock, guardedMs);
+        await pause(systemClock, 40);
         const done = await store.commit(changes);
         say(done ? `written ${lease.fence} ${done.version}` : `refused ${lease.fence}`);
       }
@@ -59,19 +51,29 @@ async function fight(store: Store): Promise<void> {
   }
 }
 
-/** Takes tokens as fast as it can; reports the store time of each and the number of calls. */
+/** The line that a process of the role `take` prints at its end. */
+export interface TakeReport {
+  /** Store time of each token. */
+  readonly uses: readonly number[];
+  /** Calls of the store. */
+  readonly calls: number;
+  /** Time for which the machine kept the process from running. */
+  readonly delayedMs: number;
+}
+
+/** Takes tokens as fast as it can. */
 async function take(store: Store, commands: Commands): Promise<void> {
   let calls = 0;
+  const counting = <Args extends unknown[], T>(call: (...args: Args) => T) => {
+    return (...args: Args): T => {
+      calls += 1;
+      return call.apply(store, args);
+    };
+  };
   const counted: Store = {
-    read: (...args) => {
-      calls += 1;
-      return store.read(...args);
-    },
-    commit: (...args) => {
-      calls += 1;
-      return store.commit(...args);
-    },
-    list: (...args) => store.list(...args),
+    read: counting(store.read),
+    commit: counting(store.commit),
+    list: counting(store.list),
     [Symbol.asyncDispose]: async () => {},
   };
   const aheadMs = await storeAheadMs(store);
@@ -97,18 +99,15 @@ async function take(store: Store, commands: Commands): Promise<void> {
   };
   using delays = new LoopDelays();
   await Promise.all(Array.from({ length: 45 }, work));
-  say(JSON.stringify({ uses, calls, delayedMs: Math.round(delays.sumMs) }));
+  const report: TakeReport = { uses, calls, delayedMs: Math.round(delays.sumMs) };
+  say(JSON.stringify(report));
   await bucket[Symbol.asyncDispose]();
 }
 
 /** Sum of the times for which a busy machine kept this process from running when it was due. */
 class LoopDelays implements Disposable {
   sumMs = 0;
-  #timer: Disposable;
-
-  constructor() {
-    this.#timer = this.#next(systemClock.now());
-  }
+  #timer: Disposable = this.#next(systemClock.now());
 
   [Symbol.dispose](): void {
     this.#timer[Symbol.dispose]();
@@ -146,7 +145,7 @@ async function call(store: Store, commands: Commands): Promise<void> {
     store,
     name: 'api',
     rule: consecutiveFailures(3),
-    cooldownMs,
+    cooldownMs: 1_200,
     jitter: 0,
     successesToClose: 1,
     deadlineMs: 5_000,
