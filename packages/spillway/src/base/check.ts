@@ -13,13 +13,24 @@ export function check(
 
 /** The error for wrong use; `cause` is the error that revealed it, if there was one. */
 export function misuse(option: string, rule: string, actual: unknown, cause?: unknown): Error {
-  const got = inspect(actual, { depth: 0, maxStringLength: 80 });
   const why = cause instanceof Error ? ` (${cause.message})` : '';
-  const message = `${option}: must be ${rule}, got ${got}${why}`;
-  return Object.assign(
-    new AssertionError({ message, actual }),
-    cause === undefined ? {} : { cause },
-  );
+  const message = `${option}: must be ${rule}, got ${shown(actual)}${why}`;
+  const error = new AssertionError({ message, actual });
+  return cause === undefined ? error : Object.assign(error, { cause });
+}
+
+/** A value in one line, for a message; its own code may run and fail meanwhile. */
+export function shown(value: unknown): string {
+  try {
+    return inspect(value, { depth: 0, maxStringLength: 80 });
+  } catch {
+    return typeof value;
+  }
+}
+
+/** Words for numbers between the bounds, both included. */
+export function range(noun: string, min: number, max: number): string {
+  return max === Infinity ? `${noun} from ${min}` : `${noun} from ${min} to ${max}`;
 }
 
 /** Checks an integer between the bounds, both included. */
@@ -27,15 +38,10 @@ export function checkInteger(
   option: string,
   actual: number,
   min: number,
-  max: number = Number.MAX_SAFE_INTEGER,
+  max: number = Infinity,
 ): void {
-  const rule = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`;
-  check(
-    Number.isInteger(actual) && actual >= min && actual <= max,
-    option,
-    `an integer ${rule}`,
-    actual,
-  );
+  const holds = Number.isInteger(actual) && actual >= min && actual <= max;
+  if (!holds) throw misuse(option, range('an integer', min, max), actual);
 }
 
 /** Checks a number between the bounds, both included; Infinity unless there is an upper bound. */
@@ -46,10 +52,5 @@ export function checkNumber(
   max: number = Infinity,
 ): void {
   const holds = typeof actual === 'number' && actual >= min && actual <= max;
-  check(
-    holds,
-    option,
-    max === Infinity ? `a number from ${min}` : `a number from ${min} to ${max}`,
-    actual,
-  );
+  if (!holds) throw misuse(option, range('a number', min, max), actual);
 }

@@ -8,11 +8,12 @@ export interface Fault {
   readonly retryable: boolean;
 }
 
+/** Each code; a refusal is one of our own parts: nothing was begun, which blames no other side. */
 const faults = {
   BACKLOG_LEFT: { status: 500, retryable: false },
-  BREAKER_OPEN: { status: 503, retryable: true },
-  BUCKET_CLOSED: { status: 503, retryable: false },
-  BUCKET_FULL: { status: 429, retryable: true },
+  BREAKER_OPEN: { status: 503, retryable: true, isRefusal: true },
+  BUCKET_CLOSED: { status: 503, retryable: false, isRefusal: true },
+  BUCKET_FULL: { status: 429, retryable: true, isRefusal: true },
   DATABASE_BUSY: { status: 503, retryable: true },
   DATABASE_CLOSED: { status: 503, retryable: false },
   DATABASE_CONSTRAINT: { status: 409, retryable: false },
@@ -24,25 +25,25 @@ const faults = {
   DOCUMENT_CLOSED: { status: 503, retryable: false },
   DOCUMENT_CORRUPT: { status: 500, retryable: false },
   DOCUMENT_FAILED: { status: 500, retryable: false },
-  DOCUMENT_FULL: { status: 503, retryable: true },
+  DOCUMENT_FULL: { status: 503, retryable: true, isRefusal: true },
   DOCUMENT_TOO_LARGE: { status: 500, retryable: false },
-  GATE_FULL: { status: 503, retryable: true },
+  GATE_FULL: { status: 503, retryable: true, isRefusal: true },
   HARVEST_GAPS: { status: 507, retryable: false },
   HARVEST_PAGE_FAILED: { status: 502, retryable: true },
   HARVEST_REFUSED: { status: 502, retryable: false },
   HARVEST_SHORT: { status: 502, retryable: true },
   HARVEST_STALE: { status: 409, retryable: false },
-  LANE_CLOSED: { status: 503, retryable: false },
-  LANE_FULL: { status: 503, retryable: true },
-  LANE_LATE: { status: 503, retryable: true },
-  LANE_STALE: { status: 503, retryable: true },
+  LANE_CLOSED: { status: 503, retryable: false, isRefusal: true },
+  LANE_FULL: { status: 503, retryable: true, isRefusal: true },
+  LANE_LATE: { status: 503, retryable: true, isRefusal: true },
+  LANE_STALE: { status: 503, retryable: true, isRefusal: true },
   LEASE_HELD: { status: 503, retryable: true },
   LEASE_LOST: { status: 503, retryable: true },
   LOCK_FAILED: { status: 500, retryable: false },
-  LOCK_FULL: { status: 503, retryable: true },
+  LOCK_FULL: { status: 503, retryable: true, isRefusal: true },
   LOCK_LOST: { status: 503, retryable: true },
-  POOL_CLOSED: { status: 503, retryable: false },
-  POOL_FULL: { status: 503, retryable: true },
+  POOL_CLOSED: { status: 503, retryable: false, isRefusal: true },
+  POOL_FULL: { status: 503, retryable: true, isRefusal: true },
   POOL_START: { status: 500, retryable: false },
   SERVICE_CLOSE: { status: 500, retryable: false },
   SERVICE_START: { status: 500, retryable: false },
@@ -57,25 +58,10 @@ const faults = {
 /** Every code this package throws; `docs/errors.md` says what to do about each. */
 export type ErrorCode = keyof typeof faults;
 
-/** Refusals of our own parts: nothing was begun, so they say nothing about any other side. */
-const refusals: ReadonlySet<string> = new Set<ErrorCode>([
-  'BREAKER_OPEN',
-  'BUCKET_CLOSED',
-  'BUCKET_FULL',
-  'DOCUMENT_FULL',
-  'GATE_FULL',
-  'LANE_CLOSED',
-  'LANE_FULL',
-  'LANE_LATE',
-  'LANE_STALE',
-  'LOCK_FULL',
-  'POOL_CLOSED',
-  'POOL_FULL',
-]);
-
 /** True if one of our own parts refused the call, so that nothing was begun. */
 export function isRefusal(error: unknown): error is SpillwayError {
-  return error instanceof SpillwayError && refusals.has(error.code);
+  const isOurs = error instanceof SpillwayError && Object.hasOwn(faults, error.code);
+  return isOurs && 'isRefusal' in faults[error.code as ErrorCode];
 }
 
 export const errorCodes: readonly ErrorCode[] = Object.keys(faults) as ErrorCode[];
@@ -83,7 +69,7 @@ export const errorCodes: readonly ErrorCode[] = Object.keys(faults) as ErrorCode
 export interface SpillwayErrorOptions {
   /** The error that led to this one. */
   readonly cause?: unknown;
-  /** When a retry makes sense, in milliseconds from now; also sent as `Retry-After`. */
+  /** Milliseconds until a retry makes sense; also sent as `Retry-After`. */
   readonly retryAfterMs?: number | undefined;
 }
 

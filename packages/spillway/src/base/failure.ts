@@ -42,21 +42,10 @@ export function isFinal(error: unknown): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
-const networkCodes: ReadonlySet<unknown> = new Set([
-  'EAI_AGAIN',
-  'ECONNABORTED',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EPIPE',
-  'ETIMEDOUT',
-  'UND_ERR_BODY_TIMEOUT',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT',
-  'UND_ERR_SOCKET',
-]);
+const networkCodes: ReadonlySet<unknown> = new Set(
+  `EAI_AGAIN ECONNABORTED ECONNREFUSED ECONNRESET EHOSTUNREACH ENETUNREACH ENOTFOUND EPIPE ETIMEDOUT
+  UND_ERR_BODY_TIMEOUT UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_SOCKET`.split(/\s+/),
+);
 
 /** True if no answer came: no connection, or too late. `fetch` tells so in the cause. */
 export function isNetworkError(error: unknown): boolean {
@@ -69,9 +58,7 @@ export function isNetworkError(error: unknown): boolean {
 
 /** One property of a value that may be anything. */
 export function field(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null
-    ? (value as Readonly<Record<string, unknown>>)[name]
-    : undefined;
+  return typeof value === 'object' ? (value as Record<string, unknown> | null)?.[name] : undefined;
 }
 
 function header(headers: unknown, name: string): string | undefined {

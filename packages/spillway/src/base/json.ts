@@ -1,4 +1,5 @@
 import { misuse } from './check.ts';
+import { field } from './failure.ts';
 
 /** A value that JSON can hold. */
 export type Json =
@@ -14,56 +15,36 @@ export type Json =
  * Date, a class instance, `undefined` in an array. A property that is undefined is left out.
  */
 export function jsonText(value: unknown): string {
-  let text: string | undefined;
   try {
     // This comes first: it ends on a cycle, where looking at each part would not.
-    text = JSON.stringify(value);
+    const text = JSON.stringify(value);
+    checkPart(value, '');
+    return text;
   } catch (cause) {
     throw misuse('value', 'JSON', value, cause);
   }
-  const lost = findLost(value, '');
-  if (lost !== undefined || text === undefined) {
-    throw misuse('value', 'JSON', value, new Error(lost ?? `${typeof value} is not JSON`));
-  }
-  return text;
 }
 
-/** Describes the first part that JSON would change, or gives undefined. */
-function findLost(value: unknown, path: string): string | undefined {
-  switch (typeof value) {
-    case 'string':
-    case 'boolean':
-      return undefined;
-    case 'number':
-      return Number.isFinite(value) ? undefined : `${value}${at(path)} is not JSON`;
-    case 'object':
-      return value === null ? undefined : findLostIn(value, path);
-    default:
-      return `${typeof value}${at(path)} is not JSON`;
+/** Throws at the first part that JSON would change. */
+function checkPart(part: unknown, path: string): void {
+  if (part === null || typeof part === 'string' || typeof part === 'boolean') return;
+  if (typeof part === 'number' && Number.isFinite(part)) return;
+  if (Array.isArray(part)) {
+    for (let index = 0; index < part.length; index += 1)
+      checkPart(part[index], `${path}[${index}]`);
+    return;
   }
-}
-
-function findLostIn(value: object, path: string): string | undefined {
-  if (Array.isArray(value)) {
-    for (let index = 0; index < value.length; index += 1) {
-      const lost = findLost(value[index], `${path}[${index}]`);
-      if (lost !== undefined) return lost;
-    }
-    return undefined;
-  }
-  const prototype = Object.getPrototypeOf(value);
+  if (typeof part !== 'object') throw lost(typeof part === 'number' ? part : typeof part, path);
+  const prototype = Object.getPrototypeOf(part);
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
-  if (!isPlain || typeof (value as { toJSON?: unknown }).toJSON === 'function') {
-    return `an instance of ${value.constructor?.name ?? 'a class'}${at(path)} is not JSON`;
+  if (!isPlain || typeof field(part, 'toJSON') === 'function') {
+    throw lost(`an instance of ${part.constructor?.name ?? 'a class'}`, path);
   }
-  for (const [key, part] of Object.entries(value)) {
-    if (part === undefined) continue;
-    const lost = findLost(part, `${path}.${key}`);
-    if (lost !== undefined) return lost;
+  for (const [key, inner] of Object.entries(part)) {
+    if (inner !== undefined) checkPart(inner, `${path}.${key}`);
   }
-  return undefined;
 }
 
-function at(path: string): string {
-  return path === '' ? '' : ` at ${path}`;
+function lost(what: unknown, path: string): Error {
+  return new Error(`${what}${path === '' ? '' : ` at ${path}`} is not JSON`);
 }

@@ -1,5 +1,5 @@
 import { AssertionError } from 'node:assert/strict';
-import { check, misuse } from './check.ts';
+import { check, misuse, range } from './check.ts';
 
 /** The known name that is most like a misspelt one, or undefined if none is alike. */
 export function nearest(wrong: string, known: Iterable<string>): string | undefined {
@@ -94,15 +94,15 @@ export function settle<Options extends object, const R extends Rules<Options>>(
 }
 
 /** An integer between the bounds, both included. */
-export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Rule<number> {
-  const { rule, holds } = number(min, max === Number.MAX_SAFE_INTEGER ? Infinity : max);
-  const integral = rule.replace('a number', 'an integer');
-  return required(integral, (value) => Number.isSafeInteger(value) && holds(value));
+export function integer(min: number, max: number = Infinity): Rule<number> {
+  const { holds } = number(min, max);
+  const rule = range('an integer', min, max);
+  return required(rule, (value) => Number.isSafeInteger(value) && holds(value));
 }
 
 /** A number between the bounds, both included; Infinity unless there is an upper bound. */
 export function number(min: number, max: number = Infinity): Rule<number> {
-  const rule = max === Infinity ? `a number from ${min}` : `a number from ${min} to ${max}`;
+  const rule = range('a number', min, max);
   return required(rule, (value) => typeof value === 'number' && value >= min && value <= max);
 }
 

@@ -141,7 +141,6 @@ export class Meter {
     if (now - this.#previous.startedAt >= 2 * windowMs) this.#rotate(now);
   }
 
-  /** The share of those inside now in the current window. */
   #insideNowMs(now: number): number {
     return this.#inside * (now - this.#current.startedAt);
   }

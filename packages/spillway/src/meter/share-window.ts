@@ -34,13 +34,11 @@ export function windowTotals(
   now: number,
 ): { calls: number; marked: number } {
   slide(window, windowMs, now);
-  let calls = 0;
-  let marked = 0;
-  for (let at = 0; at < slots; at += 1) {
-    calls += window.calls[at] ?? 0;
-    marked += window.marked[at] ?? 0;
-  }
-  return { calls, marked };
+  return { calls: sumOf(window.calls), marked: sumOf(window.marked) };
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
 function slide(window: ShareWindow, windowMs: number, now: number): void {
