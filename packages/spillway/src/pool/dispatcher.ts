@@ -1,5 +1,5 @@
+import { onceAborted } from '../base/abort.ts';
 import { misuse } from '../base/check.ts';
-import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { type Ending, Meter, type MeterStats, type Refusal } from '../meter/meter.ts';
 import { Deadlines } from '../wait/deadlines.ts';
@@ -8,13 +8,7 @@ import type { TaskMessage } from './messages.ts';
 import type { PoolSettings } from './options.ts';
 import { TaskQueue } from './queue.ts';
 import { ResultTimer } from './results.ts';
-import {
-  checkRunOptions,
-  PoolHandler,
-  type PoolRunOptions,
-  PoolTask,
-  type TaskOwner,
-} from './task.ts';
+import { checkRunOptions, PoolHandler, type PoolRunOptions, PoolTask } from './task.ts';
 import { unpackError } from './wire-error.ts';
 import type { Worker, WorkerEvents } from './worker.ts';
 import type { Workers } from './workers.ts';
@@ -23,9 +17,8 @@ import type { Workers } from './workers.ts';
 export const plainOptions: PoolRunOptions = {};
 
 /** The tasks of a pool: they wait here, go to workers, and come back. */
-export class Dispatcher implements WorkerEvents, TaskOwner {
+export class Dispatcher implements WorkerEvents {
   readonly #settings: PoolSettings;
-  readonly #clock: Clock;
   readonly #workers: Workers;
   readonly #meter: Meter;
   readonly #queue: TaskQueue;
@@ -42,7 +35,6 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   constructor(settings: PoolSettings, workers: Workers) {
     const { clock, random } = settings;
     this.#settings = settings;
-    this.#clock = clock;
     this.#workers = workers;
     this.#limit = settings.workers * settings.concurrency;
     this.#meter = new Meter(clock.now());
@@ -51,15 +43,6 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
   }
 
-  /** Learns the names of the handlers, once the workers are warm. */
-  start(handlers: readonly string[]): void {
-    for (const [number, name] of handlers.entries()) {
-      this.#handlers.set(name, new PoolHandler(number));
-    }
-    this.#setRef(false);
-  }
-
-  /** False while no worker takes tasks. */
   get ready(): boolean {
     const { serving } = this.#workers;
     return !this.#isClosing && serving.some((worker) => worker !== undefined && !worker.isStuck);
@@ -72,7 +55,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
       limit: this.#limit,
       inside,
       waiting: this.#tasks - inside,
-      ...this.#meter.stats(this.#clock.now()),
+      ...this.#meter.stats(this.#settings.clock.now()),
     };
   }
 
@@ -91,8 +74,9 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
       throw misuse('name', `one of the module's handlers: ${names}`, name);
     }
     const index = affinity === undefined ? undefined : this.#queue.indexOf(affinity);
-    const call = { handler, input, index, arrivedAt: this.#clock.now(), chunk };
-    const task = new PoolTask(this, call, options);
+    const arrivedAt = this.#settings.clock.now();
+    const call = { handler, input, index, arrivedAt, chunk, cancel: this.#cancel };
+    const task = new PoolTask(call, options);
     this.#meter.arrive();
     if (signal?.aborted) {
       this.#meter.refuse('aborted');
@@ -110,16 +94,11 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     return task;
   }
 
-  cancel(task: PoolTask, reason: unknown): void {
-    if (!this.#withdraw(task, 'aborted')) {
-      if (task.cancelsQueued) {
-        task.ignoreSignal();
-        return;
-      }
-      this.#stop(task, reason, 'aborted');
-    }
-    task.refuse(reason);
-  }
+  readonly #cancel = (task: PoolTask, reason: unknown): void => {
+    const goesOn = task.cancelsQueued && !this.#withdraw(task, 'aborted');
+    if (goesOn) task.ignoreSignal();
+    else this.end(task, reason);
+  };
 
   /** Ends a task before its worker does, and tells the caller why. */
   end(task: PoolTask, error: unknown, refusal: Refusal = 'aborted'): void {
@@ -132,18 +111,18 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
   /** Takes no more tasks; refuses those that are left at the limit. */
   async drain(limit: AbortSignal): Promise<void> {
     this.#isClosing = true;
-    await new Promise<void>((resolve) => {
+    const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve;
-      if (this.#tasks === 0 || limit.aborted) resolve();
-      else limit.addEventListener('abort', () => resolve(), { once: true });
+      if (this.#tasks === 0) resolve();
     });
+    await Promise.race([empty, onceAborted(limit)]);
     const closed = new SpillwayError('POOL_CLOSED', 'the pool was closed before the task was done');
     for (const task of this.#unanswered()) this.end(task, closed, 'closed');
     this.#deadlines.clear();
   }
 
   readonly message = (worker: Worker, message: TaskMessage): void => {
-    const now = this.#clock.now();
+    const now = this.#settings.clock.now();
     worker.readResults((task, result, durationMs) => {
       task.handler.learn(durationMs);
       if (this.#done(task, 'ok', now, durationMs)) task.grant(result);
@@ -154,15 +133,17 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
       if (!task.isOver) task.chunk?.(message.value);
       return;
     }
-    task.handler.learn(message.durationMs);
-    if (message.type === 'result') {
-      if (this.#done(task, 'ok', now, message.durationMs)) task.grant(message.value);
-    } else if (this.#done(task, 'failed', now, message.durationMs)) {
-      task.refuse(unpackError(message.error));
-    }
+    const { error, value, durationMs } = message;
+    task.handler.learn(durationMs);
+    if (!this.#done(task, error === undefined ? 'ok' : 'failed', now, durationMs)) return;
+    if (error === undefined) task.grant(value);
+    else task.refuse(unpackError(error));
   };
 
   changed(worker: Worker): void {
+    for (const [number, name] of worker.handlers.entries()) {
+      if (!this.#handlers.has(name)) this.#handlers.set(name, new PoolHandler(number));
+    }
     if (worker.state === 'gone') this.message(worker, undefined);
     if (worker.state !== 'ready') this.#takeBack(worker);
     if (worker.state === 'gone') this.#lose(worker);
@@ -175,7 +156,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     const taken = worker.takeBackMany(worker.tasks.size, ({ transfer, index }) => {
       // Moved buffers cannot come back: a retiring worker runs such a task, a lost one loses it.
       // One that is bound may not overtake older ones: these stay with it.
-      if (transfer === undefined) return index === undefined || !runsBound;
+      if (transfer.length === 0) return index === undefined || !runsBound;
       runsBound ||= index !== undefined && worker.state === 'retiring';
       return false;
     });
@@ -209,29 +190,22 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     return true;
   }
 
-  /** Tells a task that has begun to stop. */
   #stop(task: PoolTask, reason: unknown, ending: Ending): void {
     const { worker } = task;
     if (task.isOver || worker === undefined) return;
     task.ending = ending;
     worker.abort(task, reason);
     const { killAfterMs } = this.#settings;
-    task.kill = this.#clock.after(killAfterMs, () => this.#kill(worker, task, true));
+    task.kill = this.#settings.clock.after(killAfterMs, () => {
+      const hasNeighbours = [...worker.tasks].some((other) => !other.isOver && other.hasBegun);
+      worker.retire();
+      // Tasks beside one that does not stop get as long again to end.
+      if (hasNeighbours)
+        task.kill = this.#settings.clock.after(killAfterMs, () => worker.thread.terminate());
+      else worker.thread.terminate();
+    });
   }
 
-  /** Ends the thread of a task that does not stop; its neighbours get as long again to end. */
-  #kill(worker: Worker, task: PoolTask, hasMercy: boolean): void {
-    const hasNeighbours = [...worker.tasks].some((other) => !other.isOver && other.hasBegun);
-    worker.retire();
-    if (hasMercy && hasNeighbours) {
-      const { killAfterMs } = this.#settings;
-      task.kill = this.#clock.after(killAfterMs, () => this.#kill(worker, task, false));
-    } else {
-      worker.terminate();
-    }
-  }
-
-  /** The task is no longer this pool's concern. */
   #finish(task: PoolTask): void {
     task.kill?.[Symbol.dispose]();
     this.#tasks -= 1;
@@ -295,10 +269,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
       }
     }
     if (queue.next() === undefined) steal(serving);
-    for (const worker of serving) {
-      const isSent = worker?.flush(this.#unsendable) ?? false;
-      if (isSent && worker !== undefined && worker.prefetched > 0) this.#resultTimer.start();
-    }
+    for (const worker of serving) if (worker?.flush(this.#unsendable)) this.#resultTimer.start();
     this.#workers.noticeWear();
   };
 
@@ -340,7 +311,7 @@ export class Dispatcher implements WorkerEvents, TaskOwner {
     const { error: cause } = worker;
     const message = `the task's worker ended${cause instanceof Error ? `: ${cause.message}` : ''}`;
     for (const task of worker.tasks) {
-      const isAwaited = this.#done(task, 'failed', this.#clock.now(), 0);
+      const isAwaited = this.#done(task, 'failed', this.#settings.clock.now(), 0);
       if (isAwaited) task.refuse(new SpillwayError('WORKER_LOST', message, { cause }));
     }
   }

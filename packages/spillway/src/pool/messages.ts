@@ -10,15 +10,18 @@ export interface ThreadStart {
   readonly results: SharedArrayBuffer;
   /** The option `workerData` of the pool. */
   readonly workerData: unknown;
+  /** The newest snapshot, and its version: 0 if there is none. */
+  readonly value: unknown;
+  readonly version: number;
 }
 
 /**
  * From the pool to a worker. An array is a batch of tasks, four items each: ticket, number of the
- * handler, whether it streams, input. Sent flat, since an object for each costs more to copy.
+ * handler, true if it streams, input. Sent flat, since an object for each costs more to copy.
  */
 export type ToWorker =
   | readonly unknown[]
-  | { readonly type: 'start' | 'snapshot'; readonly version: number; readonly value: unknown }
+  | { readonly type: 'snapshot'; readonly version: number; readonly value: unknown }
   | { readonly type: 'abort'; readonly ticket: number; readonly reason: WireError }
   | { readonly type: 'credit'; readonly ticket: number; readonly chunks: number }
   | { readonly type: 'close' };
@@ -31,16 +34,12 @@ export type TaskMessage =
   | undefined
   | { readonly type: 'chunk'; readonly ticket: number; readonly value: unknown }
   | {
-      readonly type: 'result';
+      readonly type: 'end';
       readonly ticket: number;
-      readonly value: unknown;
       readonly durationMs: number;
-    }
-  | {
-      readonly type: 'error';
-      readonly ticket: number;
-      readonly error: WireError;
-      readonly durationMs: number;
+      readonly value?: unknown;
+      /** Set if the task threw. */
+      readonly error?: WireError;
     };
 
 /** From a worker to the pool. */

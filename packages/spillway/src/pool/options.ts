@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import {
   anything,
   callback,
+  type Filled,
   flag,
   instance,
   integer,
@@ -20,7 +21,7 @@ import {
 import { type Random, systemRandom } from '../base/random.ts';
 import type { MeterStats } from '../meter/meter.ts';
 import { slotCount } from './slots.ts';
-import { type Threads, workerThreads } from './threads.ts';
+import { type ThreadOptions, type Threads, workerThreads } from './threads.ts';
 import { uncopyable } from './wire-error.ts';
 import type { WorkerStats } from './worker.ts';
 
@@ -97,11 +98,8 @@ export interface PoolStats extends MeterStats {
 }
 
 /** The options with nothing left out. */
-export type PoolSettings = {
-  readonly [Name in keyof PoolOptions]-?: Name extends 'env' | 'resourceLimits' | 'workerData'
-    ? PoolOptions[Name]
-    : Exclude<PoolOptions[Name], undefined>;
-};
+export type PoolSettings = Filled<Omit<PoolOptions, 'recycle' | keyof ThreadOptions>> &
+  ThreadOptions & { readonly recycle: Filled<RecycleOptions>; readonly workerData: unknown };
 
 const isUrl = (value: unknown): boolean => value instanceof URL && value.protocol === 'file:';
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
@@ -127,16 +125,16 @@ export function poolSettings(options: PoolOptions): PoolSettings {
     random: or(callback, systemRandom),
     threads: or(callback, workerThreads),
   });
-  settle('Pool: recycle', settings.recycle, {
-    ageMsMax: maybe(number(1)),
-    tasksMax: maybe(number(1)),
-    heapMbMax: maybe(number(1)),
-    intervalMs: maybe(number(0)),
+  const recycle = settle('Pool: recycle', settings.recycle, {
+    ageMsMax: or(number(1), Infinity),
+    tasksMax: or(number(1), Infinity),
+    heapMbMax: or(number(1), Infinity),
+    intervalMs: or(number(0), 1_000),
   });
   const path = fileURLToPath(settings.module);
   if (!existsSync(path)) throw new AssertionError({ message: `Pool: module: no file at ${path}` });
   const { env, workerData } = settings;
-  return { ...settings, env: env && { ...env }, workerData: copyOf(workerData) };
+  return { ...settings, recycle, env: env && { ...env }, workerData: copyOf(workerData) };
 }
 
 /** A copy that later changes by the caller cannot reach: workers that start later get the same. */

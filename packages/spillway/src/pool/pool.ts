@@ -22,7 +22,6 @@ export class Pool<Module> implements Part, AsyncDisposable {
   static async open<Module>(options: PoolOptions): Promise<Pool<Module>> {
     const pool = new Pool<Module>(poolSettings(options));
     await pool.#workers.start(pool.#dispatcher);
-    pool.#dispatcher.start(pool.#workers.handlers);
     return pool;
   }
 
@@ -83,9 +82,10 @@ export class Pool<Module> implements Part, AsyncDisposable {
     input: InputOf<Module[Name]>,
     options: PoolRunOptions = plainOptions,
   ): AsyncIterableIterator<ChunkOf<Module[Name]>> & AsyncDisposable {
-    const stream = new PoolStream<ChunkOf<Module[Name]>>(this.#dispatcher, this.#settings);
-    stream.open(name, input, options);
-    return stream;
+    const dispatcher = this.#dispatcher;
+    return new PoolStream(dispatcher, this.#settings, (chunk) =>
+      dispatcher.submit(name, input, options, chunk),
+    );
   }
 
   /**

@@ -32,9 +32,9 @@ const asleep = 1;
 class ResultMemory {
   readonly buffer: SharedArrayBuffer;
   readonly header: Int32Array;
-  readonly tags: Int32Array;
   readonly values: Float64Array;
   readonly durations: Float64Array;
+  readonly tags: Int32Array;
   /** A ring that cannot overflow, since a slot is free again only when its result was read. */
   readonly ended: Int32Array;
 
@@ -53,7 +53,6 @@ export class ResultWriter {
   readonly #memory: ResultMemory;
   readonly #wake: () => void;
   #tail = 0;
-  /** There are results that the pool has not been told of. */
   #isUntold = false;
   #wokeAt = -Infinity;
 
@@ -123,7 +122,6 @@ export class ResultReader {
 export class ResultTimer implements Disposable {
   readonly #clock: Clock;
   readonly #read: () => boolean;
-  #isOn = false;
   #waitMs = timerMsMin;
   #timer: Disposable | undefined;
 
@@ -136,21 +134,17 @@ export class ResultTimer implements Disposable {
   /** A worker was sent more than it can begin: reads soon, then less often while nothing comes. */
   start(): void {
     this.#waitMs = timerMsMin;
-    if (this.#isOn) return;
-    this.#isOn = true;
-    this.#arm();
+    this.#timer ??= this.#clock.after(timerMsMin, this.#fire);
   }
 
-  #arm(): void {
-    this.#timer = this.#clock.after(this.#waitMs, () => {
-      this.#waitMs = this.#read() ? timerMsMin : Math.min(2 * this.#waitMs, timerMsMax);
-      if (this.#isOn) this.#arm();
-    });
-  }
+  readonly #fire = (): void => {
+    this.#waitMs = this.#read() ? timerMsMin : Math.min(2 * this.#waitMs, timerMsMax);
+    // Reading the last result has ended this timer.
+    if (this.#timer !== undefined) this.#timer = this.#clock.after(this.#waitMs, this.#fire);
+  };
 
-  /** Stops reading: no task is left. */
   [Symbol.dispose](): void {
-    this.#isOn = false;
     this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
   }
 }

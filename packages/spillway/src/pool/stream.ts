@@ -1,7 +1,7 @@
 import { SpillwayError } from '../base/errors.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { PoolSettings } from './options.ts';
-import type { PoolRunOptions, PoolTask } from './task.ts';
+import type { PoolTask } from './task.ts';
 import { streamWindow } from './thread/running-task.ts';
 
 /** The chunks of one streaming task: the worker is at most a window ahead of the reader. */
@@ -19,20 +19,15 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   #idleSince = 0;
   #idleTimer: Disposable | undefined;
 
-  constructor(dispatcher: Dispatcher, settings: PoolSettings) {
+  constructor(
+    dispatcher: Dispatcher,
+    settings: PoolSettings,
+    submit: (chunk: (value: unknown) => void) => PoolTask,
+  ) {
     this.#dispatcher = dispatcher;
     this.#settings = settings;
-  }
-
-  /** Starts the task. */
-  open(name: string, input: unknown, options: PoolRunOptions): void {
-    const chunk = (value: unknown) => {
-      if (this.#chunks.push(value as T) === 1) this.#idleSince = this.#settings.clock.now();
-      this.#wake();
-      if (this.#idleTimer === undefined) this.#watchReader();
-    };
     try {
-      this.#task = this.#dispatcher.submit(name, input, options, chunk);
+      this.#task = submit(this.#take);
       this.#task.promise.then(
         () => this.#end(undefined),
         (reason) => this.#end({ reason }),
@@ -41,6 +36,12 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
       this.#end({ reason });
     }
   }
+
+  readonly #take = (value: unknown): void => {
+    if (this.#chunks.push(value as T) === 1) this.#idleSince = this.#settings.clock.now();
+    this.#wake();
+    if (this.#idleTimer === undefined) this.#watchReader();
+  };
 
   [Symbol.asyncIterator](): this {
     return this;
@@ -68,12 +69,10 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   /** Stops the task, as `break` in a `for await` does. */
   async return(): Promise<IteratorResult<T, undefined>> {
     this.#chunks.length = 0;
-    const isOpen = !this.#isOver;
+    const task = this.#isOver ? undefined : this.#task;
     this.#end(undefined);
     this.#error = undefined;
-    if (isOpen && this.#task !== undefined) {
-      this.#dispatcher.end(this.#task, new Error('the reader stopped'));
-    }
+    if (task !== undefined) this.#dispatcher.end(task, new Error('the reader stopped'));
     return { done: true, value: undefined };
   }
 

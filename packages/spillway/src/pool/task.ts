@@ -1,4 +1,5 @@
-import { check, checkInteger } from '../base/check.ts';
+import { check } from '../base/check.ts';
+import { anything, instance, integer, oneOf, type Rules } from '../base/options.ts';
 import type { RunOptions } from '../base/task.ts';
 import type { Ending } from '../meter/meter.ts';
 import { type Ordered, priorityMax } from '../wait/fair-queue.ts';
@@ -24,26 +25,24 @@ export interface PoolRunOptions extends RunOptions {
   readonly affinity?: string | undefined;
 }
 
-const optionNames: Readonly<Record<keyof PoolRunOptions, true>> = {
-  signal: true,
-  cancel: true,
-  transfer: true,
-  priority: true,
-  key: true,
-  affinity: true,
+const text = instance((value) => typeof value === 'string', 'a string');
+const rules: Rules<PoolRunOptions> = {
+  signal: anything,
+  cancel: oneOf('always', 'queued'),
+  transfer: instance(Array.isArray, 'an array of buffers'),
+  priority: integer(0, priorityMax),
+  key: text,
+  affinity: text,
 };
 
+/** Checks the options of one task; `settle` would be too slow for each. */
 export function checkRunOptions(options: PoolRunOptions): void {
-  const { cancel = 'always', transfer, priority = 0, key = '', affinity = '' } = options;
   for (const name in options) {
-    check(name in optionNames, 'options', Object.keys(optionNames).join(', '), name);
+    check(Object.hasOwn(rules, name), 'options', Object.keys(rules).join(', '), name);
+    const { rule, holds } = rules[name as keyof PoolRunOptions];
+    const value = options[name as keyof PoolRunOptions];
+    if (value !== undefined) check(holds(value), name, rule, value);
   }
-  check(cancel === 'always' || cancel === 'queued', 'cancel', "'always' or 'queued'", cancel);
-  checkInteger('priority', priority, 0, priorityMax);
-  check(typeof key === 'string', 'key', 'a string', key);
-  check(typeof affinity === 'string', 'affinity', 'a string', affinity);
-  const isList = transfer === undefined || Array.isArray(transfer);
-  check(isList, 'transfer', 'an array of buffers', transfer);
 }
 
 /** One of the module's handlers, and the time that its tasks have taken lately. */
@@ -63,10 +62,19 @@ export class PoolHandler {
   }
 }
 
-/** The part of a pool that tasks know. */
-export interface TaskOwner {
-  /** The task's signal has aborted. */
-  cancel(task: PoolTask, reason: unknown): void;
+const noBuffers: readonly ArrayBuffer[] = [];
+
+/** A call, as the dispatcher takes it. */
+export interface PoolCall {
+  readonly handler: PoolHandler;
+  readonly input: unknown;
+  /** The index of the worker that alone may run it. */
+  readonly index: number | undefined;
+  readonly arrivedAt: number;
+  /** Takes the chunks of a stream. */
+  readonly chunk: ((value: unknown) => void) | undefined;
+  /** Called when the caller's signal has aborted. */
+  readonly cancel: (task: PoolTask, reason: unknown) => void;
 }
 
 /** A task on its way through the pool. */
@@ -77,11 +85,8 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   readonly arrivedAt: number;
   readonly handler: PoolHandler;
   readonly input: unknown;
-  readonly transfer: readonly ArrayBuffer[] | undefined;
-  /** The index of the worker that alone may run it. */
+  readonly transfer: readonly ArrayBuffer[];
   readonly index: number | undefined;
-  readonly isStream: boolean;
-  /** Takes the chunks of a stream. */
   readonly chunk: ((value: unknown) => void) | undefined;
   /** The signal counts only until the task has begun. */
   readonly cancelsQueued: boolean;
@@ -92,29 +97,17 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   ending: Ending | undefined = undefined;
   /** Ends the worker if the task was told to stop and does not. */
   kill: Disposable | undefined = undefined;
-  readonly #owner: TaskOwner;
+  readonly #cancel: (task: PoolTask, reason: unknown) => void;
 
-  constructor(
-    owner: TaskOwner,
-    call: {
-      readonly handler: PoolHandler;
-      readonly input: unknown;
-      readonly index: number | undefined;
-      readonly arrivedAt: number;
-      readonly chunk: ((value: unknown) => void) | undefined;
-    },
-    options: PoolRunOptions,
-  ) {
+  constructor(call: PoolCall, options: PoolRunOptions) {
     super(options.signal);
-    this.#owner = owner;
     this.handler = call.handler;
     this.input = call.input;
     this.chunk = call.chunk;
-    this.isStream = call.chunk !== undefined;
     this.index = call.index;
     this.arrivedAt = call.arrivedAt;
-    const { transfer } = options;
-    this.transfer = transfer === undefined || transfer.length === 0 ? undefined : [...transfer];
+    this.#cancel = call.cancel;
+    this.transfer = options.transfer === undefined ? noBuffers : [...options.transfer];
     this.priority = options.priority ?? 0;
     this.key = options.key;
     this.cancelsQueued = options.cancel === 'queued';
@@ -127,15 +120,14 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
 
   /** True when another worker can take it over, as long as it has not begun. */
   get isMovable(): boolean {
-    return this.transfer === undefined && this.index === undefined;
+    return this.transfer.length === 0 && this.index === undefined;
   }
 
-  /** True when a worker has begun it. */
   get hasBegun(): boolean {
     return this.worker?.slots.hasBegun(this.ticket) ?? false;
   }
 
   override giveUp(reason: unknown): void {
-    this.#owner.cancel(this, reason);
+    this.#cancel(this, reason);
   }
 }

@@ -1,6 +1,7 @@
 import { extname } from 'node:path';
-import { type ResourceLimits, Worker } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
 import type { FromWorker, ThreadStart, ToWorker } from './messages.ts';
+import type { PoolOptions } from './options.ts';
 
 /** The receiver of a thread's messages. */
 export interface ThreadEvents {
@@ -21,10 +22,8 @@ export interface Thread {
   readonly utilisation: number;
 }
 
-export interface ThreadOptions {
-  readonly env: NodeJS.ProcessEnv | undefined;
-  readonly resourceLimits: ResourceLimits | undefined;
-}
+/** The options of a pool that its threads are made with. */
+export type ThreadOptions = Pick<PoolOptions, 'env' | 'resourceLimits'>;
 
 /** Starts a thread. Throws if the system has none to give. */
 export type Threads = (start: ThreadStart, events: ThreadEvents, options: ThreadOptions) => Thread;

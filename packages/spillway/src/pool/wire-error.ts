@@ -1,18 +1,9 @@
-import { AssertionError } from 'node:assert/strict';
-import { inspect } from 'node:util';
-import { misuse } from '../base/check.ts';
+import { misuse, shown } from '../base/check.ts';
 
 /** The longest chain of causes and errors inside errors that is sent. */
 const depthMax = 8;
 
-const errorTypes: readonly ErrorConstructor[] = [
-  EvalError,
-  RangeError,
-  ReferenceError,
-  SyntaxError,
-  TypeError,
-  URIError,
-];
+const errorTypes = [EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError];
 
 /** A thrown value in a form that can be copied: cloning an error loses its name and fields. */
 export type WireError =
@@ -41,7 +32,7 @@ function packError(thrown: unknown, isBare: boolean, depth = 0): WireError {
   if (!(thrown instanceof Error)) {
     const isSafe = !isBare || Object(thrown) !== thrown;
     if (isSafe && typeof thrown !== 'symbol') return { isError: false, value: thrown };
-    return packError(new Error(`what was thrown cannot be copied: ${textOf(thrown)}`), true);
+    return packError(new Error(`what was thrown cannot be copied: ${shown(thrown)}`), true);
   }
   const fields: Record<string, unknown> = {};
   for (const key of new Set(['name', 'stack', ...Object.keys(thrown)])) {
@@ -98,20 +89,7 @@ function read(thrown: object, key: string): unknown {
   }
 }
 
-function textOf(value: unknown): string {
-  try {
-    return inspect(value, { depth: 0, customInspect: false });
-  } catch {
-    return typeof value;
-  }
-}
-
 /** The error for a value that cannot be copied to another thread. */
 export function uncopyable(name: string, value: unknown, cause: unknown): Error {
-  try {
-    return misuse(name, 'a value that can be copied', value, cause);
-  } catch {
-    // A value whose own code runs when it is shown can fail there, too.
-    return new AssertionError({ message: `${name}: must be a value that can be copied` });
-  }
+  return misuse(name, 'a value that can be copied', value, cause);
 }

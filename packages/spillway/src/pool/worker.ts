@@ -1,4 +1,3 @@
-import type { Clock } from '../base/clock.ts';
 import { Ring } from '../wait/ring.ts';
 import { batchStep, type TaskMessage } from './messages.ts';
 import type { PoolSettings } from './options.ts';
@@ -47,9 +46,7 @@ export interface WorkerEvents {
 /** One thread of a pool, and the tasks that were sent to it. */
 export class Worker {
   readonly index: number;
-  readonly startedAt: number;
   readonly slots: TaskSlots = new TaskSlots();
-  readonly results: ResultReader = new ResultReader();
   /** The tasks sent to it, oldest first. */
   readonly tasks: Ring<PoolTask> = new Ring<PoolTask>();
   state: WorkerState = 'starting';
@@ -61,10 +58,10 @@ export class Worker {
   /** Another has its index already: nothing is lost when it ends. */
   isReplaced = false;
   readonly #settings: PoolSettings;
-  readonly #clock: Clock;
-  readonly #concurrency: number;
+  readonly thread: Thread;
+  readonly #startedAt: number;
   readonly #events: WorkerEvents;
-  readonly #thread: Thread;
+  readonly #results = new ResultReader();
   readonly #bySlot: (PoolTask | undefined)[] = new Array(slotCount).fill(undefined);
   readonly #freeSlots: number[] = Array.from({ length: slotCount }, (_, slot) => slot);
   #batch: unknown[] = [];
@@ -81,21 +78,16 @@ export class Worker {
     start: { readonly index: number; readonly version: number; readonly value: unknown },
     events: WorkerEvents,
   ) {
-    const { module, concurrency, workerData, env, resourceLimits, clock } = settings;
-    this.index = start.index;
-    this.startedAt = clock.now();
+    const { module, concurrency, workerData, clock } = settings;
+    const { index, version, value } = start;
+    const slots = this.slots.buffer;
+    const results = this.#results.buffer;
+    this.index = index;
     this.#settings = settings;
-    this.#clock = clock;
-    this.#concurrency = concurrency;
+    this.#startedAt = clock.now();
     this.#events = events;
-    this.#thread = settings.threads(
-      {
-        module: module.href,
-        concurrency,
-        slots: this.slots.buffer,
-        results: this.results.buffer,
-        workerData,
-      },
+    this.thread = settings.threads(
+      { module: module.href, concurrency, slots, results, workerData, version, value },
       {
         message: (message) => {
           if (message?.type === 'ready') this.#begin(message.handlers);
@@ -104,9 +96,8 @@ export class Worker {
         },
         exit: (error) => this.#end(error),
       },
-      { env, resourceLimits },
+      settings,
     );
-    this.#thread.post({ type: 'start', version: start.version, value: start.value }, []);
     this.#limit('setup');
   }
 
@@ -114,50 +105,45 @@ export class Worker {
     return {
       index: this.index,
       state: this.state,
-      ageMs: this.#clock.now() - this.startedAt,
+      ageMs: this.#settings.clock.now() - this.#startedAt,
       tasks: this.done,
       waiting: this.tasks.size,
-      utilisation: this.#thread.utilisation,
+      utilisation: this.thread.utilisation,
       heapBytes: this.slots.heapBytes,
       version: this.slots.version,
     };
   }
 
-  /** Tasks that have begun, or are about to. */
   get inside(): number {
-    return Math.min(this.tasks.size, this.#concurrency);
+    return Math.min(this.tasks.size, this.#settings.concurrency);
   }
 
-  /** Tasks that wait behind those. */
   get prefetched(): number {
     return this.tasks.size - this.inside;
   }
 
-  /** True when it could begin another task at once. */
   get isIdle(): boolean {
-    return this.tasks.size < this.#concurrency;
+    return this.tasks.size < this.#settings.concurrency;
   }
 
   /** True when it can begin nothing, since tasks that nobody waits for any more do not stop. */
   get isStuck(): boolean {
-    let over = 0;
-    for (const task of this.tasks) if (task.isOver) over += 1;
-    return over >= this.#concurrency;
+    return [...this.tasks].filter((task) => task.isOver).length >= this.#settings.concurrency;
   }
 
   /** True when it has tasks that no other worker may run. */
   get hasBound(): boolean {
-    for (const task of this.tasks) if (task.index !== undefined) return true;
-    return false;
+    return [...this.tasks].some((task) => task.index !== undefined);
   }
 
   /** True when it is idle, or busy with so little that the task would hardly wait. */
   hasRoom(task: PoolTask): boolean {
     const { size } = this.tasks;
+    const { concurrency } = this.#settings;
     if (this.state !== 'ready' || size >= slotCount) return false;
-    if (size < this.#concurrency) return true;
+    if (size < concurrency) return true;
     // One task may always wait here, if it can be taken back as soon as another worker is idle.
-    if (task.isMovable && size === this.#concurrency) return true;
+    if (task.isMovable && size === concurrency) return true;
     const { expectedMs = Infinity } = task.handler;
     return this.#expectedMs + expectedMs <= prefetchMsMax;
   }
@@ -173,50 +159,49 @@ export class Worker {
     this.#bySlot[slot] = task;
     this.tasks.push(task);
     this.slots.offer(task.ticket);
-    this.#batch.push(task.ticket, task.handler.number, task.isStream, task.input);
-    if (task.transfer !== undefined)
-      for (const buffer of task.transfer) this.#transfers.push(buffer);
+    this.#batch.push(task.ticket, task.handler.number, task.chunk !== undefined, task.input);
+    for (const buffer of task.transfer) this.#transfers.push(buffer);
   }
 
   /**
-   * Sends all that was assigned in one message; a task that cannot be sent is refused alone. False
-   * when there was nothing to send.
+   * Sends all that was assigned in one message; a task that cannot be sent is refused alone. True
+   * if some of it has to wait in the worker.
    */
-  flush(refused: (task: PoolTask, error: unknown) => void): boolean {
+  flush(refuse: (task: PoolTask, error: unknown) => void): boolean {
     if (this.#batch.length === 0) return false;
     const batch = this.#batch;
     const transfers = this.#transfers;
     this.#batch = [];
     this.#transfers = [];
     try {
-      this.#thread.post(batch, transfers);
+      this.thread.post(batch, transfers);
     } catch {
       for (let at = 0; at < batch.length; at += batchStep) {
         const task = this.taskOf(batch[at] as number);
-        if (task !== undefined) this.#sendAlone(task, batch.slice(at, at + batchStep), refused);
+        if (task !== undefined) this.#sendAlone(task, batch.slice(at, at + batchStep), refuse);
       }
     }
-    return true;
+    return this.prefetched > 0;
   }
 
   #sendAlone(
     task: PoolTask,
     batch: readonly unknown[],
-    refused: (task: PoolTask, error: unknown) => void,
+    refuse: (task: PoolTask, error: unknown) => void,
   ): void {
     try {
-      this.#thread.post(batch, task.transfer ?? []);
+      this.thread.post(batch, task.transfer);
     } catch (cause) {
       // Copying runs getters of the input, and those may even have cancelled the task.
       if (task.worker === this && this.takeBack(task)) {
-        refused(task, uncopyable('input', task.input, cause));
+        refuse(task, uncopyable('input', task.input, cause));
       }
     }
   }
 
-  /** Gives the results in shared memory to whoever waits for them. */
+  /** Reads the results in shared memory. */
   readResults(ended: (task: PoolTask, result: unknown, durationMs: number) => void): void {
-    this.results.read((slot, result, durationMs) => {
+    this.#results.read((slot, result, durationMs) => {
       const task = this.#bySlot[slot];
       if (task !== undefined) ended(task, result, durationMs);
     });
@@ -228,7 +213,6 @@ export class Worker {
     return task?.ticket === ticket ? task : undefined;
   }
 
-  /** Forgets a task that has ended. */
   finish(task: PoolTask): void {
     this.done += 1;
     this.#remove(task);
@@ -261,20 +245,13 @@ export class Worker {
     return taken;
   }
 
-  /** Tells a task that has begun to stop. */
   abort({ ticket }: PoolTask, reason: unknown): void {
     this.slots.abort(ticket);
-    postError(reason, (error) => this.#thread.post({ type: 'abort', ticket, reason: error }, []));
+    postError(reason, (error) => this.thread.post({ type: 'abort', ticket, reason: error }, []));
   }
 
-  /** Lets a stream give so many chunks more. */
   credit({ ticket }: PoolTask, chunks: number): void {
-    this.#thread.post({ type: 'credit', ticket, chunks }, []);
-  }
-
-  /** Sends a snapshot that all tasks sent from now on will see. */
-  publish(value: unknown, version: number): void {
-    this.#thread.post({ type: 'snapshot', version, value }, []);
+    this.thread.post({ type: 'credit', ticket, chunks }, []);
   }
 
   /** Takes no more tasks, finishes those it has begun, and ends. */
@@ -285,20 +262,10 @@ export class Worker {
     this.#closeWhenDone();
   }
 
-  /** Ends the thread at once; whatever it has begun is lost. */
-  terminate(): void {
-    this.#thread.terminate();
-  }
-
-  /** Decides whether an idle thread keeps the process alive. */
-  setRef(isHeld: boolean): void {
-    this.#thread.setRef(isHeld);
-  }
-
   #begin(handlers: readonly string[]): void {
     this.handlers = handlers;
     this.#timer?.[Symbol.dispose]();
-    this.readyAt = this.#clock.now();
+    this.readyAt = this.#settings.clock.now();
     this.state = 'ready';
     this.#events.changed(this);
   }
@@ -306,7 +273,7 @@ export class Worker {
   #closeWhenDone(): void {
     if (this.tasks.size > 0 || this.#isClosing) return;
     this.#isClosing = true;
-    this.#thread.post({ type: 'close' }, []);
+    this.thread.post({ type: 'close' }, []);
     this.#limit('teardown');
   }
 
@@ -320,9 +287,9 @@ export class Worker {
 
   #limit(step: 'setup' | 'teardown'): void {
     const { startMsMax } = this.#settings;
-    this.#timer = this.#clock.after(startMsMax, () => {
+    this.#timer = this.#settings.clock.after(startMsMax, () => {
       this.error ??= new Error(`its ${step} took more than ${startMsMax} ms`);
-      this.terminate();
+      this.thread.terminate();
     });
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
-import type { PoolSettings, RecycleOptions } from './options.ts';
+import type { PoolSettings } from './options.ts';
 import { uncopyable } from './wire-error.ts';
 import { Worker, type WorkerEvents } from './worker.ts';
 
@@ -20,13 +20,11 @@ export class Workers {
   lost = 0;
   /** The reason why the last worker was lost or could not start. */
   lastError: unknown = undefined;
-  /** The version of the newest snapshot; 0 before the first. */
   version = 0;
-  /** The names of the module's handlers, once a worker is warm. */
-  handlers: readonly string[] = [];
+  /** All workers, those that start or retire included. */
+  readonly all: Set<Worker> = new Set<Worker>();
   readonly #settings: PoolSettings;
   readonly #clock: Clock;
-  readonly #all = new Set<Worker>();
   readonly #started = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
   #snapshot: unknown = undefined;
@@ -54,17 +52,12 @@ export class Workers {
     return this.#started.promise;
   }
 
-  /** All workers, those that start or retire included. */
-  get all(): ReadonlySet<Worker> {
-    return this.#all;
-  }
-
   /** Sends a snapshot to all workers; one that cannot be copied fails, and changes nothing. */
   publish(value: unknown): number {
     const version = this.version + 1;
     try {
-      if (this.#all.size === 0) structuredClone(value);
-      for (const worker of this.#all) worker.publish(value, version);
+      if (this.all.size === 0) structuredClone(value);
+      for (const worker of this.all) worker.thread.post({ type: 'snapshot', version, value }, []);
     } catch (cause) {
       throw uncopyable('value', value, cause);
     }
@@ -76,7 +69,7 @@ export class Workers {
   /** Decides whether the threads keep the process alive. */
   setRef(isHeld: boolean): void {
     this.#isHeld = isHeld;
-    for (const worker of this.#all) worker.setRef(isHeld);
+    for (const { thread } of this.all) thread.setRef(isHeld);
     if (isHeld) this.#recycle();
     else this.#wear?.[Symbol.dispose]();
   }
@@ -84,7 +77,7 @@ export class Workers {
   /** Lets every worker finish what it has begun and end; ends those that are left at the limit. */
   async close(limit: AbortSignal): Promise<void> {
     const terminate = () => {
-      for (const worker of this.#all) worker.terminate();
+      for (const { thread } of this.all) thread.terminate();
     };
     this.#close();
     if (limit.aborted) terminate();
@@ -99,27 +92,30 @@ export class Workers {
     this.#wear?.[Symbol.dispose]();
     // One that starts is let be until it is ready: native code that a module loads meanwhile may
     // end the whole process if its thread is ended under it, as onnxruntime does.
-    for (const worker of this.#all) worker.retire();
-    if (this.#all.size === 0) this.#ended.resolve();
+    for (const worker of this.all) worker.retire();
+    if (this.all.size === 0) this.#ended.resolve();
   }
 
   /** Replaces a worker that has done its tasks or takes too much memory; age has a timer. */
   noticeWear(): void {
-    const { tasksMax, heapMbMax } = this.#settings.recycle;
-    if (tasksMax === undefined && heapMbMax === undefined) return;
     const now = this.#clock.now();
-    const { recycle } = this.#settings;
-    if (this.serving.some((worker) => worker && isWorn(worker, recycle, now))) this.#recycle();
+    if (this.serving.some((worker) => worker && this.#isWorn(worker, now))) this.#recycle();
+  }
+
+  #isWorn({ readyAt, done, slots }: Worker, now: number): boolean {
+    const { ageMsMax, tasksMax, heapMbMax } = this.#settings.recycle;
+    const isOld = now - readyAt >= ageMsMax || done >= tasksMax;
+    return isOld || slots.heapBytes > heapMbMax * 2 ** 20;
   }
 
   /** Replaces the most worn worker, if one is due and no other is being replaced. */
   #recycle(): void {
-    const { ageMsMax = Infinity, intervalMs = 1_000 } = this.#settings.recycle;
+    const { ageMsMax, intervalMs } = this.#settings.recycle;
     const now = this.#clock.now();
-    const isFull = this.#all.size === this.serving.length && !this.serving.includes(undefined);
+    const isFull = this.all.size === this.serving.length && !this.serving.includes(undefined);
     if (this.#isClosing || !(this.#isStarted && isFull) || this.#restart !== undefined) return;
     const serving = this.serving as Worker[];
-    const worn = serving.filter((worker) => isWorn(worker, this.#settings.recycle, now));
+    const worn = serving.filter((worker) => this.#isWorn(worker, now));
     const oldest = worn.toSorted((a, b) => a.readyAt - b.readyAt)[0];
     const restMs = this.#recycledAt + intervalMs - now;
     if (oldest !== undefined && restMs <= 0) {
@@ -139,8 +135,8 @@ export class Workers {
     const { message } = this.#events;
     try {
       const worker = new Worker(this.#settings, start, { message, changed });
-      this.#all.add(worker);
-      if (!this.#isHeld) worker.setRef(false);
+      this.all.add(worker);
+      if (!this.#isHeld) worker.thread.setRef(false);
     } catch (error) {
       // The system may have no memory or no thread left.
       this.#failed(error, false);
@@ -153,7 +149,7 @@ export class Workers {
     else if (isServing) this.serving[worker.index] = undefined;
     if (worker.state === 'gone') this.#gone(worker);
     this.#events.changed(worker);
-    if (worker.state === 'gone' && this.#all.size === 0 && this.#isClosing) this.#ended.resolve();
+    if (worker.state === 'gone' && this.all.size === 0 && this.#isClosing) this.#ended.resolve();
   }
 
   #ready(worker: Worker): void {
@@ -161,7 +157,6 @@ export class Workers {
       worker.retire();
       return;
     }
-    this.handlers = worker.handlers;
     const old = this.serving[worker.index];
     this.serving[worker.index] = worker;
     if (old !== undefined) {
@@ -171,13 +166,14 @@ export class Workers {
     }
     if (!(this.#isStarted || this.serving.includes(undefined))) {
       this.#isStarted = true;
+      if (!this.#settings.ref) this.setRef(false);
       this.#started.resolve();
     }
     this.#recycle();
   }
 
   #gone(worker: Worker): void {
-    this.#all.delete(worker);
+    this.all.delete(worker);
     const isAsked = worker.isReplaced || this.#isClosing;
     if (!isAsked) worker.error ??= new Error('it ended by itself');
     this.lastError = worker.error ?? this.lastError;
@@ -213,7 +209,7 @@ export class Workers {
     const waitMs = this.#failures < 2 ? 0 : backoffMs * (0.5 + random() / 2);
     this.#restart = this.#clock.after(waitMs, () => {
       this.#restart = undefined;
-      const starting = [...this.#all].filter(({ state }) => state === 'starting');
+      const starting = [...this.all].filter(({ state }) => state === 'starting');
       for (const [index, worker] of this.serving.entries()) {
         const isFilled = worker !== undefined || starting.some((other) => other.index === index);
         if (!isFilled) this.#spawn(index);
@@ -221,11 +217,4 @@ export class Workers {
       this.#recycle();
     });
   }
-}
-
-/** True when it is time to replace the worker. */
-function isWorn(worker: Worker, options: RecycleOptions, now: number): boolean {
-  const { ageMsMax = Infinity, tasksMax = Infinity, heapMbMax = Infinity } = options;
-  const isOld = now - worker.readyAt >= ageMsMax || worker.done >= tasksMax;
-  return isOld || worker.slots.heapBytes > heapMbMax * 2 ** 20;
 }

@@ -63,6 +63,7 @@ class SimulatedThread implements Thread {
   readonly #clock: Clock;
   readonly #delayMs: () => number;
   readonly #runner: TaskRunner;
+  readonly #slots: SharedArrayBuffer;
   readonly #exit: (error: unknown) => void;
   readonly #timers = new Set<Disposable>();
   #events: ThreadEvents | undefined;
@@ -78,7 +79,8 @@ class SimulatedThread implements Thread {
     this.#clock = time.clock;
     this.#delayMs = time.delayMs;
     this.#exit = exit;
-    this.#runner = new TaskRunner(start, {
+    this.#slots = start.slots;
+    this.#runner = new TaskRunner(structuredClone(start), {
       clock: time.clock,
       post: (message, transfer) => {
         const copy: FromWorker = structuredClone(message, { transfer: [...transfer] });
@@ -111,6 +113,8 @@ class SimulatedThread implements Thread {
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#timers.clear();
     this.#exit(error);
+    // Handlers that have begun go on in this simulation, but none begins in a thread that has ended.
+    new Int32Array(this.#slots).fill(-1);
   }
 
   /** Delivers after a random time, but not before what was sent earlier the same way. */

@@ -36,7 +36,6 @@ export class TaskRunner {
   #handlers: Handler[] = [];
   #teardown: unknown;
   #gaugedAt = -gaugeMs;
-  /** True while it goes through tasks without a pause. */
   #isPumping = false;
 
   constructor(start: ThreadStart, port: RunnerPort) {
@@ -46,6 +45,7 @@ export class TaskRunner {
     this.slots = new TaskSlots(start.slots);
     this.#results = new ResultWriter(start.results, () => this.post(undefined));
     this.snapshot = new Snapshot<unknown>(undefined, { release: () => this.#noteVersion() });
+    void this.#setUp(start);
   }
 
   post(message: FromWorker, transfer: readonly ArrayBuffer[] = []): void {
@@ -56,8 +56,6 @@ export class TaskRunner {
     if (!('type' in message)) {
       for (const item of message) this.#waiting.push(item);
       this.#pump();
-    } else if (message.type === 'start') {
-      void this.#setUp(message.version, message.value);
     } else if (message.type === 'snapshot') {
       this.snapshot.publish(message.value, message.version);
     } else if (message.type === 'abort') {
@@ -69,14 +67,14 @@ export class TaskRunner {
     }
   }
 
-  /** A task that did not end at once is over; the next may begin. */
   ended(task: RunningTask): void {
     this.#running.delete(task.ticket);
     this.#pump();
   }
 
   /** Tells the pool how a task ended: through shared memory if that is enough, else by message. */
-  report({ ticket, startedAt, isStream }: RunningTask, result: unknown): void {
+  report(task: RunningTask, result: unknown): void {
+    const { ticket, startedAt, isStream } = task;
     const now = this.clock.now();
     const durationMs = now - startedAt;
     if (!isStream && this.#results.write(slotOf(ticket), result, durationMs)) {
@@ -85,18 +83,15 @@ export class TaskRunner {
     }
     const { value, list } = result instanceof Transfer ? result : { value: result, list: [] };
     try {
-      this.post({ type: 'result', ticket, value, durationMs }, list);
+      this.post({ type: 'end', ticket, value, durationMs }, list);
     } catch (error) {
-      this.#reportError(ticket, uncopyable('result', value, error), durationMs);
+      this.reportError(task, uncopyable('result', value, error));
     }
   }
 
   reportError({ ticket, startedAt }: RunningTask, thrown: unknown): void {
-    this.#reportError(ticket, thrown, this.clock.now() - startedAt);
-  }
-
-  #reportError(ticket: number, thrown: unknown, durationMs: number): void {
-    postError(thrown, (error) => this.post({ type: 'error', ticket, error, durationMs }));
+    const durationMs = this.clock.now() - startedAt;
+    postError(thrown, (error) => this.post({ type: 'end', ticket, error, durationMs }));
   }
 
   chunk(ticket: number, chunk: unknown): void {
@@ -108,15 +103,13 @@ export class TaskRunner {
     }
   }
 
-  async #setUp(version: number, value: unknown): Promise<void> {
+  async #setUp({ module, version, value, workerData }: ThreadStart): Promise<void> {
     try {
       if (version > 0) this.snapshot.publish(value, version);
-      const module: Record<string, unknown> = await import(this.#start.module);
-      const { setup, teardown, ...rest } = module;
+      const { setup, teardown, ...rest }: Record<string, unknown> = await import(module);
       const handlers = Object.entries(rest).filter(([, handler]) => typeof handler === 'function');
       this.#handlers = handlers.map(([, handler]) => handler as Handler);
       this.#teardown = teardown;
-      const { workerData } = this.#start;
       if (typeof setup === 'function') {
         this.resource = await setup({ snapshot: value, version, workerData });
       }
