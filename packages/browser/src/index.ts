@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { accessSync, constants, existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -55,52 +55,35 @@ export function packagedBrowser(): FoundBrowser | undefined {
     const entry = fileURLToPath(import.meta.resolve('@sparticuz/chromium'));
     const folder = join(dirname(entry), '..', '..');
     if (!existsSync(join(folder, 'package.json'))) return undefined;
-    let prepared: Promise<BrowserProgram> | undefined;
-    return {
-      prepare: () => {
-        prepared ??= prepare(folder).catch((error) => {
-          prepared = undefined;
-          throw error;
-        });
-        return prepared;
-      },
-    };
+    return { prepare: () => prepare(folder) };
   } catch {
     return undefined;
   }
 }
 
 async function prepare(folder: string): Promise<BrowserProgram> {
-  const { default: manifest } = await import(join(folder, 'package.json'), {
-    with: { type: 'json' },
-  });
-  const name = `chromium-${manifest.version}`;
+  const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+  const name = `chromium-${version}`;
   const caches = [
     join(folder, '..', '..', '.cache'),
     join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'spillway'),
   ];
-  const unpacked = caches.map((cache) => join(cache, name)).find((place) => isUsable(place));
-  const place = unpacked ?? (await unpackInto(caches, name));
+  const places = caches.map((cache) => join(cache, name));
+  const place = places.find(isUsable) ?? (await unpackInto(places));
   const env = environment();
-  const libraries = join(place, 'al2023', 'lib');
-  const others = env.LD_LIBRARY_PATH;
-  return {
-    path: join(place, 'chromium'),
-    env: {
-      ...env,
-      FONTCONFIG_PATH: join(place, 'fonts'),
-      LD_LIBRARY_PATH: others ? `${libraries}${delimiter}${others}` : libraries,
-    },
-  };
+  const libraries = [join(place, 'al2023', 'lib'), env.LD_LIBRARY_PATH];
+  env.LD_LIBRARY_PATH = libraries.filter(Boolean).join(delimiter);
+  env.FONTCONFIG_PATH = join(place, 'fonts');
+  return { path: join(place, 'chromium'), env };
 }
 
 /** Unpacks the browser into the first of these folders that can be written to. */
-async function unpackInto(caches: readonly string[], name: string): Promise<string> {
+async function unpackInto(places: readonly string[]): Promise<string> {
   let failure: unknown;
-  for (const cache of caches) {
+  for (const place of places) {
     try {
-      await mkdir(cache, { recursive: true });
-      return await unpack(join(cache, name));
+      await mkdir(dirname(place), { recursive: true });
+      return await unpack(place);
     } catch (error) {
       failure = error;
     }
