@@ -82,7 +82,7 @@ export class SqliteFile implements Part, AsyncDisposable {
   readonly #writer: SqliteWorker;
   /** Moves the log into the file: that takes several fsyncs, too long for the writer. */
   readonly #checkpointer: SqliteWorker;
-  #checkpoint: Promise<unknown> | undefined = undefined;
+  #checkpoint: Promise<void> | undefined = undefined;
   readonly #readers: readonly SqliteWorker[];
   readonly #idle: SqliteWorker[];
   readonly #closing: Closing;
@@ -108,7 +108,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     this.#reads = new SqliteQueue(settled);
     const worker = (role: SqliteStart['role'], limits: number) => {
       const start = { path: resolve(options.path), role, busyMs: deadlineMs };
-      return new SqliteWorker({ start, callMsMax: limits * deadlineMs + startMs, clock });
+      return new SqliteWorker(start, limits * deadlineMs + startMs, clock);
     };
     // The writer waits for other processes first, and then runs statements.
     this.#writer = worker('writer', 2);
@@ -118,7 +118,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
-  /** Opens the file and returns once it can be written; `DATABASE_UNUSABLE` says why it cannot. */
+  /** Opens the file for writing; `DATABASE_UNUSABLE` says why it cannot. */
   static async open(options: SqliteFileOptions): Promise<SqliteFile> {
     const file = new SqliteFile(options);
     try {
@@ -194,12 +194,12 @@ export class SqliteFile implements Part, AsyncDisposable {
    * Finishes the waiting jobs, then closes; later jobs are refused. When the time is over, waiting
    * jobs are refused as well, and threads that are still at work are given up.
    */
-  async close(options?: CloseOptions): Promise<void> {
-    await this.#closing.close(options);
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #close(limit: AbortSignal): Promise<void> {
@@ -277,19 +277,13 @@ export class SqliteFile implements Part, AsyncDisposable {
 
   #endWriting(): void {
     this.#isWriting = false;
-    if (this.#groups % checkpointGroups === 0) this.#moveLog();
     this.#schedule();
-  }
-
-  /** Starts a checkpoint. If it fails, the writer will find out why. */
-  #moveLog(): void {
-    if (this.#closing.hasBegun) return;
-    this.#checkpoint ??= this.#checkpointer
-      .call('checkpoint')
-      .catch(() => {})
-      .finally(() => {
-        this.#checkpoint = undefined;
-      });
+    if (this.#groups % checkpointGroups > 0 || this.#closing.hasBegun) return;
+    const forget = () => {
+      this.#checkpoint = undefined;
+    };
+    // If it fails, the writer will find out why.
+    this.#checkpoint ??= this.#checkpointer.call('checkpoint').then(forget, forget);
   }
 
   #startReading(): void {

@@ -1,6 +1,5 @@
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
-import type { RunOptions } from '../base/task.ts';
 import { Deadlines } from '../wait/deadlines.ts';
 import { Ring } from '../wait/ring.ts';
 import { Waiter } from '../wait/wait-queue.ts';
@@ -12,13 +11,10 @@ export class SqliteJob<Work, T> extends Waiter<T> {
   /** True once a thread may have seen the work. */
   hasBegun = false;
 
-  constructor(
-    work: Work,
-    options: RunOptions & { readonly dueAt: number; readonly left: () => void },
-  ) {
-    super(options.signal, options.left);
+  constructor(work: Work, dueAt: number, signal: AbortSignal | undefined, left: () => void) {
+    super(signal, left);
     this.work = work;
-    this.dueAt = options.dueAt;
+    this.dueAt = dueAt;
   }
 }
 
@@ -55,9 +51,9 @@ export class SqliteQueue<Work, T> {
       throw new SpillwayError('DATABASE_BUSY', message);
     }
     const dueAt = clock.now() + deadlineMs;
-    const job = new SqliteJob<Work, T>(work, { dueAt, signal, left: this.#left });
+    const job = new SqliteJob<Work, T>(work, dueAt, signal, this.#left);
     this.#jobs.push(job);
-    this.#deadlines.watch(job.dueAt);
+    this.#deadlines.watch(dueAt);
     return job;
   }
 
@@ -70,7 +66,6 @@ export class SqliteQueue<Work, T> {
 
   refuseAll(reason: unknown): void {
     for (const job of this.#jobs) job.giveUp(reason);
-    this.#deadlines.clear();
   }
 
   readonly #left = (): void => {

@@ -7,8 +7,7 @@ import type { SqliteWorker } from './worker.ts';
 export class SqliteTransaction {
   readonly #worker: SqliteWorker;
   readonly #signal: AbortSignal | undefined;
-  #isOpen = true;
-  #isCommitting = false;
+  #state: 'open' | 'committing' | 'undone' = 'open';
 
   constructor(worker: SqliteWorker, signal: AbortSignal | undefined) {
     this.#worker = worker;
@@ -17,30 +16,28 @@ export class SqliteTransaction {
 
   /** True from the moment at which the transaction may be committed. */
   get isCommitting(): boolean {
-    return this.#isCommitting;
+    return this.#state === 'committing';
   }
 
   /** Runs one statement. One that fails changes nothing, and the transaction may go on. */
   async run(statement: SqlStatement): Promise<SqlResult> {
     this.#signal?.throwIfAborted();
-    if (!this.#isOpen) throw new Error('the transaction has ended: run() came too late');
+    if (this.#state !== 'open') throw new Error('the transaction has ended: run() came too late');
     const [outcome] = await this.#worker.call('run', [[copyStatement(statement)]]);
     return resultsOf(outcome)[0] as SqlResult;
   }
 
   /** Runs the work and commits; rolls back if the work throws or the signal aborts. */
   async perform<T>(work: (transaction: SqliteTransaction) => Promise<T>): Promise<T> {
-    const signal = this.#signal;
     await this.#call('begin');
     try {
-      signal?.throwIfAborted();
-      const value = await untilAborted(work(this), signal);
-      this.#isOpen = false;
-      this.#isCommitting = true;
+      this.#signal?.throwIfAborted();
+      const value = await untilAborted(work(this), this.#signal);
+      this.#state = 'committing';
       await this.#call('commit');
       return value;
     } catch (error) {
-      this.#isOpen = false;
+      if (this.#state === 'open') this.#state = 'undone';
       // The caller needs the first error; a thread that was lost has rolled back already.
       await this.#call('rollback').catch(() => {});
       throw error;

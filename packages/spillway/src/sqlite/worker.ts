@@ -25,13 +25,6 @@ interface Call {
   reject(error: unknown): void;
 }
 
-export interface SqliteWorkerOptions {
-  readonly start: SqliteStart;
-  /** The longest that a call may take, in milliseconds. */
-  readonly callMsMax: number;
-  readonly clock: Clock;
-}
-
 /**
  * Calls without a time limit: a statement of a transaction, which may be a long migration, ends
  * with its transaction's signal, and then the rollback behind it has a limit.
@@ -46,7 +39,9 @@ const startMsMax = 3_000;
  * `callMsMax`, is replaced by the next call. It keeps the process alive only during a call.
  */
 export class SqliteWorker {
-  readonly #options: SqliteWorkerOptions;
+  readonly #start: SqliteStart;
+  readonly #callMsMax: number;
+  readonly #clock: Clock;
   #worker: Worker | undefined = undefined;
   #calls: Call[] = [];
   readonly #deadlines: Deadlines;
@@ -54,9 +49,12 @@ export class SqliteWorker {
   #hasAnswered = false;
   #isClosed = false;
 
-  constructor(options: SqliteWorkerOptions) {
-    this.#options = options;
-    this.#deadlines = new Deadlines(options.clock, this.#expire);
+  /** `callMsMax` is the longest that a call may take, in milliseconds. */
+  constructor(start: SqliteStart, callMsMax: number, clock: Clock) {
+    this.#start = start;
+    this.#callMsMax = callMsMax;
+    this.#clock = clock;
+    this.#deadlines = new Deadlines(clock, this.#expire);
   }
 
   /** Threads that were started to replace another one. */
@@ -74,9 +72,8 @@ export class SqliteWorker {
     }
     this.#worker ??= this.#spawn();
     const { promise, resolve, reject } = Promise.withResolvers<readonly SqliteOutcome[]>();
-    const { clock, callMsMax } = this.#options;
-    const msMax = this.#hasAnswered ? callMsMax : callMsMax + startMsMax;
-    const dueAt = unlimited.has(type) ? Infinity : clock.now() + msMax;
+    const msMax = this.#callMsMax + (this.#hasAnswered ? 0 : startMsMax);
+    const dueAt = unlimited.has(type) ? Infinity : this.#clock.now() + msMax;
     this.#calls.push({ type, dueAt, resolve, reject });
     this.#deadlines.watch(dueAt);
     if (this.#calls.length === 1) this.#worker.ref();
@@ -103,7 +100,7 @@ export class SqliteWorker {
     // The build turns `.ts` imports into `.js`, but not the names in URLs.
     const entry = new URL(`./thread/host${extname(import.meta.url)}`, import.meta.url);
     // The program's own switches may be such that no thread can start with them.
-    const worker = new Worker(entry, { workerData: this.#options.start, execArgv: [] });
+    const worker = new Worker(entry, { workerData: this.#start, execArgv: [] });
     let failure: unknown;
     worker.on('message', (outcomes: PackedOutcomes) => {
       // A thread that was replaced has nobody left to answer.
@@ -130,7 +127,7 @@ export class SqliteWorker {
   readonly #expire = (now: number): number => {
     const dueAt = Math.min(...this.#calls.map((call) => call.dueAt));
     if (dueAt > now) return dueAt;
-    const message = `a statement ran for more than ${this.#options.callMsMax} ms and was given up`;
+    const message = `a statement ran for more than ${this.#callMsMax} ms and was given up`;
     this.#abandon(new SpillwayError('DEADLINE', message));
     return Infinity;
   };
