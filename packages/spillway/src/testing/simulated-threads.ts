@@ -113,7 +113,7 @@ class SimulatedThread implements Thread {
     for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#timers.clear();
     this.#exit(error);
-    // Handlers that have begun go on in this simulation, but none begins in a thread that has ended.
+    // Handlers that have begun go on here; none begins in a thread that has ended.
     new Int32Array(this.#slots).fill(-1);
   }
 
