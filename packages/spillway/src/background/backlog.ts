@@ -62,8 +62,8 @@ export interface BacklogStats {
 
 const dayMs = 86_400_000;
 
-/** Checks the options and fills in the defaults. */
 function settings<T>(options: BacklogOptions<T>) {
+  const { backoffMs = 0 } = options;
   const settled = settle('Backlog', options, {
     queueMax: integer(1),
     consume: callback,
@@ -73,10 +73,7 @@ function settings<T>(options: BacklogOptions<T>) {
     merge: or(callback, (_: T, incoming: T) => incoming),
     attemptsMax: or(integer(1), 5),
     backoffMs: or(number(0, dayMs), 100),
-    backoffMsMax: or(
-      number(options.backoffMs ?? 0, dayMs),
-      Math.max(30_000, options.backoffMs ?? 0),
-    ),
+    backoffMsMax: or(number(backoffMs, dayMs), Math.max(30_000, backoffMs)),
     onDrop: maybe(callback),
     clock: or(anything, systemClock),
     random: or(callback, systemRandom),
@@ -154,8 +151,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
   }
 
   get #size(): number {
-    const waiting = this.#waiting.size + this.#blocked.size;
-    return waiting + this.#running.size + this.#retrying.size;
+    return this.#waiting.size + this.#blocked.size + this.#running.size + this.#retrying.size;
   }
 
   /**
@@ -191,28 +187,26 @@ export class Backlog<T> implements Part, AsyncDisposable {
    * Accepts no more items and finishes those held. When the time is over it aborts those that run,
    * drops the rest, and rejects with `BACKLOG_LEFT`; every call gets the outcome of the first.
    */
-  async close(options: CloseOptions = {}): Promise<void> {
-    await this.#closing.close(options);
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #finish(limit: AbortSignal): Promise<void> {
     // If the time is over first, items are left.
     await this.idle({ signal: limit }).catch(() => {});
-    const running = this.#running.size;
-    const left = [...this.#running, ...this.#retrying, ...this.#blocked.values()];
-    this.#blocked.clear();
-    for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) left.push(entry);
-    this.#running.clear();
-    this.#retrying.clear();
-    this.#waitingByKey.clear();
-    for (const entry of left) entry.retry?.[Symbol.dispose]();
-    if (left.length === 0) return;
-    const message = `${left.length} items were left, ${running} of them running`;
+    if (this.#size === 0) return;
+    const message = `${this.#size} items were left, ${this.#running.size} of them running`;
     const error = new SpillwayError('BACKLOG_LEFT', message);
+    const left = [...this.#running, ...this.#retrying, ...this.#blocked.values()];
+    for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) left.push(entry);
+    for (const held of [this.#running, this.#retrying, this.#blocked, this.#waitingByKey]) {
+      held.clear();
+    }
+    for (const entry of left) entry.retry?.[Symbol.dispose]();
     for (const entry of left) this.#drop(entry.item, 'closed');
     this.#abort.abort(error);
     this.#wakeIdle();

@@ -17,19 +17,16 @@ const newFileMode = 0o600;
 /** Finds the file behind a path: links are followed, and the file need not exist yet. */
 export async function documentTarget(path: string): Promise<string> {
   try {
-    return await realpath(path);
-  } catch (error) {
-    if (field(error, 'code') !== 'ENOENT') throw failed(path, error);
-  }
-  try {
+    const found = await realpath(path).catch(unlessMissing);
+    if (found !== undefined) return found;
     const target = join(await realpath(dirname(path)), basename(path));
     // Writing through a link to nowhere would replace it. A file may have come into being just now.
-    const found = await lstat(target).catch(unlessMissing);
-    if (found?.isSymbolicLink() !== true) return target;
+    const isLink = (await lstat(target).catch(unlessMissing))?.isSymbolicLink() === true;
+    if (isLink) throw new Error('it is a link to a file that does not exist');
+    return target;
   } catch (error) {
     throw failed(path, error);
   }
-  throw failed(path, new Error('it is a link to a file that does not exist'));
 }
 
 /** The file of a {@link Document}: read whole, replaced whole. Writing needs the lock. */
@@ -50,26 +47,26 @@ export class DocumentFile {
   /** Gives the newest version; reads the file only if it is another one than last time. */
   async load(): Promise<DocumentVersion> {
     try {
-      return await this.#load();
+      const found = await stat(this.path, { bigint: true }).catch(unlessMissing);
+      if (found === undefined) return await this.#keep({ text: this.#initial, stats: undefined });
+      const { stats, text = '' } = this.#current ?? {};
+      // The mode and the owner may have changed even so.
+      if (stats !== undefined && isSame(found, stats)) return { text, stats: found };
+      return await this.#read();
     } catch (error) {
-      throw error instanceof SpillwayError ? error : failed(this.path, error);
+      throw failed(this.path, error);
     }
   }
 
-  async #load(): Promise<DocumentVersion> {
-    const found = await stat(this.path, { bigint: true }).catch(unlessMissing);
-    const { stats, text = '' } = this.#current ?? {};
-    if (found === undefined) return this.#keep({ text: this.#initial, stats: undefined });
-    // The mode and the owner may have changed even so.
-    if (stats !== undefined && isSame(found, stats)) return { text, stats: found };
+  async #read(): Promise<DocumentVersion> {
     const handle = await open(this.path, 'r');
     try {
-      const opened = await handle.stat({ bigint: true });
-      this.#checkSize(opened.size);
-      return await this.#keep(
-        { text: this.#decode(await handle.readFile()), stats: opened },
-        handle,
-      );
+      const stats = await handle.stat({ bigint: true });
+      if (stats.size > this.#bytesMax) {
+        const message = `${this.path} has ${stats.size} bytes, more than its ${this.#bytesMax}`;
+        throw new SpillwayError('DOCUMENT_TOO_LARGE', message);
+      }
+      return await this.#keep({ text: this.#decode(await handle.readFile()), stats }, handle);
     } catch (error) {
       await handle.close();
       throw error;
@@ -89,7 +86,7 @@ export class DocumentFile {
       const handle = await replaceFile(this.path, text, { temporary, like: former, beforeRename });
       await this.#keep({ text, stats: await handle.stat({ bigint: true }) }, handle);
     } catch (error) {
-      throw error instanceof SpillwayError ? error : failed(this.path, error);
+      throw failed(this.path, error);
     }
   }
 
@@ -122,12 +119,6 @@ export class DocumentFile {
     return version;
   }
 
-  #checkSize(size: bigint): void {
-    if (size <= this.#bytesMax) return;
-    const message = `${this.path} has ${size} bytes, more than its ${this.#bytesMax}`;
-    throw new SpillwayError('DOCUMENT_TOO_LARGE', message);
-  }
-
   #decode(bytes: Buffer): string {
     try {
       const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -148,7 +139,9 @@ function unlessMissing(error: unknown): undefined {
   if (field(error, 'code') !== 'ENOENT') throw error;
 }
 
+/** Names the file in an error of the file system; one of ours names it already. */
 function failed(path: string, cause: unknown): SpillwayError {
+  if (cause instanceof SpillwayError) return cause;
   const message = `${path}: ${String(field(cause, 'message'))}`;
   return new SpillwayError('DOCUMENT_FAILED', message, { cause });
 }

@@ -12,7 +12,7 @@ import type { RunOptions } from '../base/task.ts';
 import { Batch, type BatchEntry, type BatchGroup } from '../wait/batch.ts';
 import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
 import { DocumentFile, type DocumentVersion, documentTarget } from './document-file.ts';
-import { FileLock, type HeldLock } from './file-lock.ts';
+import { FileLock } from './file-lock.ts';
 
 export interface DocumentOptions<T> {
   /** Path of the file; links are followed. Only its owner can read a new file. */
@@ -156,12 +156,12 @@ export class Document<T> implements Part, AsyncDisposable {
   }
 
   /** Takes nothing more, and finishes what waits; when the time is over, that is refused. */
-  async close(options?: CloseOptions): Promise<void> {
-    await this.#closing.close(options);
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #close(limit: AbortSignal): Promise<void> {
@@ -212,15 +212,13 @@ export class Document<T> implements Part, AsyncDisposable {
         entry.refuse(error);
       }
     }
-    if (text !== former.text) await this.#write(text, former, held);
+    if (text !== former.text) {
+      // Once the lock is lost, another process may have written the file.
+      await this.#file.replace(text, former.stats, () => held.check());
+      this.#writes += 1;
+    }
     this.#transactions += changed.length;
     for (const { entry, value } of changed) entry.grant(value);
-  }
-
-  /** Writes the file, unless the lock was lost: then another process may have written it. */
-  async #write(text: string, { stats }: DocumentVersion, held: HeldLock): Promise<void> {
-    await this.#file.replace(text, stats, () => held.check());
-    this.#writes += 1;
   }
 
   async #loadOrSetAside(): Promise<DocumentVersion> {
@@ -247,18 +245,14 @@ export class Document<T> implements Part, AsyncDisposable {
       const given = outcome instanceof Promise ? await untilAborted(outcome, signal) : outcome;
       const value = given === undefined ? draft : given;
       const text = jsonText(value);
-      this.#checkSize(text);
-      return { text, value };
+      const bytes = Buffer.byteLength(text);
+      if (bytes <= this.#bytesMax) return { text, value };
+      const { path } = this.#file;
+      const message = `${path} would have ${bytes} bytes, more than its ${this.#bytesMax}`;
+      throw new SpillwayError('DOCUMENT_TOO_LARGE', message);
     } finally {
       frame.isRunning = false;
     }
-  }
-
-  #checkSize(text: string): void {
-    const bytes = Buffer.byteLength(text);
-    if (bytes <= this.#bytesMax) return;
-    const message = `${this.#file.path} would have ${bytes} bytes, more than its ${this.#bytesMax}`;
-    throw new SpillwayError('DOCUMENT_TOO_LARGE', message);
   }
 }
 

@@ -4,7 +4,16 @@ import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { anything, callback, integer, number, or, settle, word } from '../base/options.ts';
+import {
+  anything,
+  callback,
+  type Filled,
+  integer,
+  number,
+  or,
+  settle,
+  word,
+} from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Gate } from '../lane/gate.ts';
@@ -67,6 +76,16 @@ class SharedLock {
     this.owner = new FileLockHandle(path);
     this.next = new FileLockHandle(`${path}-next`);
   }
+
+  /** Takes the lock if it is free and no other process is next. */
+  tryLock(): boolean {
+    if (!this.next.tryLock()) return false;
+    try {
+      return this.owner.tryLock();
+    } finally {
+      this.next.unlock();
+    }
+  }
 }
 
 const sharedLocks = new Map<string, SharedLock>();
@@ -82,11 +101,7 @@ const sharedLocks = new Map<string, SharedLock>();
  * second kind on systems other than Linux, nor anything on network file systems.
  */
 export class FileLock implements Disposable {
-  readonly #path: string;
-  readonly #queueMax: number;
-  readonly #deadlineMs: number;
-  readonly #clock: Clock;
-  readonly #random: Random;
+  readonly #settings: Filled<FileLockOptions>;
   #shared: SharedLock | undefined;
   #waiting = 0;
   #closed = false;
@@ -99,11 +114,7 @@ export class FileLock implements Disposable {
       clock: or(anything, systemClock),
       random: or(callback, systemRandom),
     });
-    this.#path = resolve(settled.path);
-    this.#queueMax = settled.queueMax;
-    this.#deadlineMs = settled.deadlineMs;
-    this.#clock = settled.clock;
-    this.#random = settled.random;
+    this.#settings = { ...settled, path: resolve(settled.path) };
   }
 
   get stats(): FileLockStats {
@@ -115,15 +126,34 @@ export class FileLock implements Disposable {
   /** Waits for the lock; rejects with `LOCK_FULL`, `DEADLINE`, or the signal's reason. */
   async acquire({ signal }: RunOptions = {}): Promise<HeldLock> {
     signal?.throwIfAborted();
-    check(!this.#closed, 'lock', 'used before it is disposed', this.#path);
+    const { path, queueMax, deadlineMs, clock } = this.#settings;
+    check(!this.#closed, 'lock', 'used before it is disposed', path);
     const shared = this.#share();
     shared.users += 1;
-    try {
-      return this.#tryAcquire(shared) ?? (await this.#wait(shared, signal));
-    } catch (error) {
-      this.#leave(shared);
-      throw error;
+    using undo = new DisposableStack();
+    undo.defer(() => this.#leave(shared));
+    const place = shared.gate.tryEnter();
+    if (place !== undefined) undo.use(place);
+    if (place === undefined || !shared.tryLock()) {
+      if (this.#waiting >= queueMax) {
+        throw new SpillwayError('LOCK_FULL', `${this.#waiting} wait for ${path} already`);
+      }
+      using limit = deadline(clock, deadlineMs, signal);
+      this.#waiting += 1;
+      try {
+        if (place === undefined) undo.use(await shared.gate.enter({ signal: limit.signal }));
+        await this.#poll(shared.next, limit.signal);
+        try {
+          await this.#poll(shared.owner, limit.signal);
+        } finally {
+          shared.next.unlock();
+        }
+      } finally {
+        this.#waiting -= 1;
+      }
     }
+    const release = undo.move();
+    return new Held(shared, path, clock, () => release.dispose());
   }
 
   /** Closes the files as soon as nobody in this process holds or awaits the lock. */
@@ -135,13 +165,13 @@ export class FileLock implements Disposable {
 
   #share(): SharedLock {
     if (this.#shared !== undefined) return this.#shared;
-    let folder = dirname(this.#path);
+    let folder = dirname(this.#settings.path);
     try {
       folder = realpathSync(folder);
     } catch {
       // Opening the lock fails as well, and says why.
     }
-    const path = join(folder, '.locks', basename(this.#path));
+    const path = join(folder, '.locks', basename(this.#settings.path));
     const shared = sharedLocks.get(path) ?? new SharedLock(path);
     sharedLocks.set(path, shared);
     shared.users += 1;
@@ -157,62 +187,14 @@ export class FileLock implements Disposable {
     shared.next[Symbol.dispose]();
   }
 
-  #tryAcquire(shared: SharedLock): HeldLock | undefined {
-    const permit = shared.gate.tryEnter();
-    if (permit === undefined) return undefined;
-    try {
-      if (shared.next.tryLock()) {
-        const isOwner = shared.owner.tryLock();
-        shared.next.unlock();
-        if (isOwner) return this.#held(shared, permit);
-      }
-    } catch (error) {
-      permit[Symbol.dispose]();
-      throw error;
-    }
-    permit[Symbol.dispose]();
-    return undefined;
-  }
-
-  async #wait(shared: SharedLock, signal: AbortSignal | undefined): Promise<HeldLock> {
-    if (this.#waiting >= this.#queueMax) {
-      throw new SpillwayError('LOCK_FULL', `${this.#waiting} wait for ${this.#path} already`);
-    }
-    this.#waiting += 1;
-    using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    try {
-      const permit = await shared.gate.enter({ signal: limit.signal });
-      try {
-        await this.#poll(shared.next, limit.signal);
-        try {
-          await this.#poll(shared.owner, limit.signal);
-        } finally {
-          shared.next.unlock();
-        }
-      } catch (error) {
-        permit[Symbol.dispose]();
-        throw error;
-      }
-      return this.#held(shared, permit);
-    } finally {
-      this.#waiting -= 1;
-    }
-  }
-
   /** Looks until the lock is free, less often as time passes: nothing tells when it is. */
   async #poll(handle: FileLockHandle, signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#settings;
     for (let waitMs = 1; ; waitMs = Math.min(2 * waitMs, pollMsMax)) {
       signal.throwIfAborted();
       if (handle.tryLock()) return;
-      await pause(this.#clock, waitMs * (0.5 + this.#random() / 2), signal);
+      await pause(clock, waitMs * (0.5 + random() / 2), signal);
     }
-  }
-
-  #held(shared: SharedLock, permit: Disposable): HeldLock {
-    return new Held(shared, this.#path, this.#clock, () => {
-      permit[Symbol.dispose]();
-      this.#leave(shared);
-    });
   }
 }
 
