@@ -189,7 +189,8 @@ describe('a full refresh', () => {
     scene.market.counts['A-USD'] = 900;
     const old = { exchange: 'virtual', product: 'A-USD', generation: 1 };
     const work = scene.worker().run(none);
-    await scene.clock.advance(700);
+    // Pages are on their way, and none is committed yet.
+    await scene.clock.advance(300);
     await scene.book.swap({ ...old, generation: 2 }, () => {});
     const before = await scene.book.checkpoint(old);
     const [outcome] = await scene.run(work);
@@ -261,7 +262,8 @@ describe('a sink', () => {
     await first[Symbol.asyncDispose]();
     const second = await Lease.acquire(options);
     const idOf = Number;
-    const sink = new TradeSink({ store, folder, book, idOf, runId: 'a', clock });
+    const more = { idOf, hasDenseIds: true, runId: 'a', clock };
+    const sink = new TradeSink({ store, folder, book, ...more });
     const source = 'virtual/A-USD/1';
     sink.add(source, { exchange: 'virtual', product: 'A-USD', generation: 1, begin: 1 });
     const pages = [{ from: 1, rows: [virtualPage('A-USD', [1, 2, 3])] }];

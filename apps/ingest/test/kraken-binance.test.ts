@@ -4,6 +4,8 @@ import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
 import type { Connector, Cursor } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
+import { inOrderOfId, writeRawFile } from '../src/files/raw-file.ts';
+import { MemoryFolder } from './fixtures/memory-folder.ts';
 
 let site: StandIn;
 let krakenSite: Connector;
@@ -47,7 +49,8 @@ describe('Kraken trades', () => {
       [1688669597827737n, 1688669598280411n, 1688669602698379n],
     );
     assert.equal(Buffer.from(page?.lines ?? []).toString(), `${documented.join('\n')}\n`);
-    assert.deepEqual(answer.next, { id: 61044957, since: '1688669602698379122' });
+    const since = '1688669602698379122';
+    assert.deepEqual(answer.next, { id: 61044957, since, seen: [61044956] });
     assert.equal(answer.isEnd, false);
   });
 
@@ -56,9 +59,10 @@ describe('Kraken trades', () => {
     const since = '1688669598280411199';
     const answer = await fetchFrom({ id: 61044953, since });
     assert.deepEqual([...(answer.rows[0]?.ids ?? [])], [61044953, 61044956]);
-    const next = { id: 61044957, since };
+    const next = { id: 61044957, since: '1688669602698379122', seen: [61044956] };
+    tell(documented.slice(2), '1688669602698379123');
     assert.deepEqual(await fetchFrom(next), { rows: [], next, isEnd: true });
-    tell([], since);
+    tell([], next.since);
     assert.deepEqual(await fetchFrom(next), { rows: [], next, isEnd: true });
   });
 
@@ -66,7 +70,8 @@ describe('Kraken trades', () => {
     tell(documented, '1688669602698379123');
     const answer = await fetchFrom({ id: 1, since: '5' }, 61044954);
     assert.deepEqual([...(answer.rows[0]?.ids ?? [])], [61044952, 61044953]);
-    assert.deepEqual(answer.next, { id: 61044954, since: '5' });
+    const seen = [61044952, 61044953];
+    assert.deepEqual(answer.next, { id: 61044954, since: '5', seen });
     assert.equal(answer.isEnd, true);
     const source = krakenSite.source('XBTUSD', { to: 61044954 });
     assert.equal(source.pageAt({ id: 61044954, since: '5' }), undefined);
@@ -80,6 +85,32 @@ describe('Kraken trades', () => {
       code: 'EXCHANGE_CHANGED',
       message: /more than 1000 trades at 5500000000 ns/,
     });
+  });
+
+  it('whose ids are not in the order of time are all read, also at the end of a page', async () => {
+    const trade = (id: number, at: number) => `["1.0","1.0",${at},"b","l","",${id}]`;
+    tell([trade(1, 1), trade(4, 2)], '2000000000');
+    const first = await fetchFrom({ id: 1, since: '0', seen: [] });
+    tell([trade(4, 2), trade(2, 2), trade(3, 3), trade(5, 4)], '4000000000');
+    const second = await fetchFrom(first.next as Cursor);
+    const pages = [...first.rows, ...second.rows];
+    assert.deepEqual(
+      pages.map(({ ids }) => [...ids]),
+      [
+        [1, 4],
+        [2, 3, 5],
+      ],
+    );
+    const folder = new MemoryFolder();
+    const of = { exchange: 'kraken', product: 'X', generation: 1, fence: 1, from: 1, to: 6 };
+    const file = await writeRawFile(folder, of, inOrderOfId(pages));
+    assert.deepEqual([file?.trades, file?.firstId, file?.lastId], [5, 1, 5]);
+  });
+
+  it('of an answer that is older than the question are asked for again', async () => {
+    tell(documented.slice(0, 2), '1688669598280411200');
+    const from = { id: 61044957, since: '1688669602698379122', seen: [61044956] };
+    await assert.rejects(fetchFrom(from), { code: 'EXCHANGE_FAILED', retryable: true });
   });
 
   it('in another form are an error that names the field', async () => {
@@ -133,7 +164,7 @@ describe('Kraken', () => {
     tell(documented.slice(2), '1688669602698379123');
     assert.equal(await krakenSite.latest('XBTUSD', signal), 61044956);
     const at = await krakenSite.positionAt('XBTUSD', 1_688_669_600_000_000n, signal);
-    assert.deepEqual(at, { id: 61044956, since: '1688669599999999999' });
+    assert.deepEqual(at, { id: 61044956, since: '1688669599999999999', seen: [] });
     assert.equal(krakenSite.idOf(at), 61044956);
   });
 });

@@ -3,10 +3,12 @@ import type { TradePage } from './trade-page.ts';
 
 /** Where an exchange that is read by a cursor goes on. */
 export type Cursor = {
-  /** No trade before this id is left to be read. */
+  /** One above the highest id that was read. */
   readonly id: number;
   /** What the exchange wants to be asked with. */
   readonly since: string;
+  /** Ids that were read and come again; without it, those below `id`. */
+  readonly seen?: readonly number[];
 };
 
 /** A place in the history of a product: an id, or a cursor. */

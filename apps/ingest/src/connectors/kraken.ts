@@ -72,7 +72,7 @@ export function readKraken(bytes: Buffer): KrakenTrades {
 }
 
 const pageSize = 1000;
-const start: Cursor = { id: 1, since: '0' };
+const start: Cursor = { id: 1, since: '0', seen: [] };
 
 /** Kraken tells the side of the taker: `b` means that the order in the book was one to sell. */
 const lineSql = {
@@ -133,7 +133,7 @@ export function kraken(options: ConnectorOptions = {}): Connector {
       const first = ({ found }: KrakenTrades) => found.ids[0];
       const found = await guard((caller) => ask(product, query, caller, first), signal);
       const id = found ?? ((await connector.latest(product, signal)) ?? 0) + 1;
-      return { id, since };
+      return { id, since, seen: [] };
     },
     idOf: (position) => (position as Cursor).id,
     source(product, range, sourceName = `${name}/${product}`) {
@@ -165,19 +165,36 @@ function cursorPages(
   };
 }
 
-/** The trades that are new, and where those after them begin. */
+/**
+ * The trades that are new, and where those after them begin. Pages are by time, and ids are not
+ * always in its order: so what was had is known by the ids of the last moment, not by the highest.
+ */
 function answerOf({ found, last }: KrakenTrades, cursor: Cursor, to: number): CursorAnswer {
-  const page = buildPage(found, { from: cursor.id, to });
+  const { since, seen } = cursor;
+  const isEarlier = found.timesUs.some((us) => BigInt(us + 2) * 1000n < BigInt(since));
+  if (last < BigInt(since) || (seen !== undefined && isEarlier)) {
+    const message = `${name}: an answer up to ${last} ns to the question for trades after ${since}`;
+    throw ingestError('EXCHANGE_FAILED', message);
+  }
+  const page = buildPage(found, { from: seen === undefined ? cursor.id : 0, to, seen });
   const newest = found.ids.reduce((most, id) => Math.max(most, id), -Infinity);
   const rows = page.ids.length === 0 ? [] : [page];
   // The rest of this page is for a later harvest, which has to ask for the same page again.
-  if (newest >= to) return { rows, next: { id: to, since: cursor.since }, isEnd: true };
-  if (newest >= cursor.id) {
-    // One nanosecond back: more trades of the same moment may have had no room in this page.
-    const since = String(last > 0n ? last - 1n : 0n);
-    return { rows, next: { id: newest + 1, since }, isEnd: newest + 1 >= to };
+  if (newest >= to) {
+    const next = { id: to, since, seen: [...(seen ?? []), ...page.ids] };
+    return { rows, next, isEnd: true };
   }
-  if (found.ids.length < pageSize) return { rows: [], next: cursor, isEnd: true };
-  const message = `${name}: more than ${pageSize} trades at ${last} ns: no cursor leads past them`;
-  throw ingestError('EXCHANGE_CHANGED', message);
+  // One nanosecond back: more trades of the same moment may have had no room in this page.
+  const after = last > 0n ? last - 1n : 0n;
+  const isFurther = after > BigInt(since);
+  if (page.ids.length === 0 && !isFurther) {
+    if (found.ids.length < pageSize) return { rows, next: cursor, isEnd: true };
+    const what = `${name}: more than ${pageSize} trades at ${last} ns`;
+    throw ingestError('EXCHANGE_CHANGED', `${what}: no cursor leads past them`);
+  }
+  const lastUs = Number(last / 1000n) - 1;
+  const again = [...found.ids].filter((_, at) => (found.timesUs[at] as number) >= lastUs);
+  const id = Math.max(cursor.id, newest + 1);
+  const next = { id, since: String(after), seen: isFurther ? again : [...(seen ?? []), ...again] };
+  return { rows, next, isEnd: id >= to || (found.ids.length < pageSize && rows.length === 0) };
 }

@@ -14,12 +14,16 @@ export interface TradePage {
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
-/** The trades with `from <= id < to`, in order of id, each id once: the first that was found. */
-export function buildPage(
-  found: ScannedTrades,
-  { from, to }: { readonly from: number; readonly to: number },
-): TradePage {
-  const order = orderById(found, from, to);
+/** Which trades of an answer are wanted: `from <= id < to`, and not in `seen`. */
+export interface WantedIds {
+  readonly from: number;
+  readonly to: number;
+  readonly seen?: readonly number[] | undefined;
+}
+
+/** The trades that are wanted, in order of id, each id once: the first that was found. */
+export function buildPage(found: ScannedTrades, wanted: WantedIds): TradePage {
+  const order = orderById(found, wanted);
   const { starts, ends, bytes } = found;
   let length = order.length;
   for (const at of order) length += (ends[at] as number) - (starts[at] as number);
@@ -49,11 +53,12 @@ export function buildPage(
 }
 
 /** Places in the answer, as a page wants them. */
-function orderById({ ids }: ScannedTrades, from: number, to: number): readonly number[] {
+function orderById({ ids }: ScannedTrades, { from, to, seen = [] }: WantedIds): readonly number[] {
   const order: number[] = [];
+  const left = new Set(seen);
   for (let at = 0; at < ids.length; at += 1) {
     const id = ids[at] as number;
-    if (id >= from && id < to) order.push(at);
+    if (id >= from && id < to && !left.has(id)) order.push(at);
   }
   const idAt = (place: number): number => ids[order[place] as number] as number;
   if (order.length > 1 && idAt(0) > idAt(1)) order.reverse();

@@ -138,6 +138,30 @@ async function compress(piece: Uint8Array): Promise<Uint8Array> {
   return isSmall ? zstdCompressSync(piece, packing) : await compressOnThread(piece, packing);
 }
 
+function isAscending(pages: readonly TradePage[]): boolean {
+  return pages.every(({ ids }, at) => at === 0 || !(Number(ids[0]) <= endOf(pages[at - 1])));
+}
+
+function endOf(page: TradePage | undefined): number {
+  return page?.ids.at(-1) ?? -1;
+}
+
+/** The same trades in order of id, each once: for exchanges whose pages are by time. */
+export function inOrderOfId(pages: readonly TradePage[]): readonly TradePage[] {
+  if (isAscending(pages)) return pages;
+  const trades = pages.flatMap(({ ids, timesUs, lines }) => {
+    const texts = Buffer.from(lines).toString().split('\n');
+    return [...ids].map((id, at) => ({ id, us: timesUs[at] as bigint, line: `${texts[at]}\n` }));
+  });
+  const once = trades.sort((a, b) => a.id - b.id).filter(({ id }, at) => id !== trades[at - 1]?.id);
+  const page = {
+    ids: Float64Array.from(once, ({ id }) => id),
+    timesUs: BigInt64Array.from(once, ({ us }) => us),
+    lines: Buffer.from(once.map(({ line }) => line).join('')),
+  };
+  return [page];
+}
+
 /**
  * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until
  * the one after the next is asked for.

@@ -120,7 +120,10 @@ export class Harvester {
     this.#options = options;
     this.#request = request;
     this.#bucket = options.bucket;
-    this.#sink = new TradeSink({ store, folder, book, idOf, runId: this.runId, clock });
+    this.#sink = new TradeSink({
+      ...{ store, folder, book, idOf, runId: this.runId, clock },
+      hasDenseIds: connector.hasDenseIds,
+    });
     this.#harvest = new Harvest<TradePage, TradePosition>({
       ...{ sink: this.#sink, store, bucket: this.#bucket, breaker, mode, leaseMs, clock, random },
       ...{ batchPages, batchMsMax, windowMax, gapsMax, fillsGaps: request.fillsGaps },

@@ -12,7 +12,7 @@ import {
 import type { TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
 import type { Folder } from '../files/folder.ts';
-import { type RawFile, writeRawFile } from '../files/raw-file.ts';
+import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
 import {
   checkpointRecord,
   type ProductCheckpoint,
@@ -27,6 +27,7 @@ export interface TradeSinkOptions {
   readonly book: ProductLedger;
   /** The first id at or after a position. */
   readonly idOf: (position: TradePosition) => number;
+  readonly hasDenseIds: boolean;
   /** Noted in each checkpoint. */
   readonly runId: string;
   /** Its `now` is UNIX time in milliseconds. */
@@ -130,10 +131,13 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     { exchange, product, generation, fence }: SinkSource & { readonly fence: number },
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
-    const { folder, idOf } = this.#options;
-    const ids = { from: idOf(batch.from), to: idOf(batch.to) };
-    const range = { exchange, product, generation, fence, ...ids };
-    const pages = batch.pages.flatMap(({ rows }) => rows);
+    const { folder, idOf, hasDenseIds } = this.#options;
+    const read = batch.pages.flatMap(({ rows }) => rows);
+    const pages = hasDenseIds ? read : inOrderOfId(read);
+    // Pages by time may bring a lower id than the highest of those before.
+    const lowest = hasDenseIds ? Infinity : (pages[0]?.ids[0] ?? Infinity);
+    const from = Math.min(idOf(batch.from), lowest);
+    const range = { exchange, product, generation, fence, from, to: idOf(batch.to) };
     return pages.length === 0 ? undefined : await writeRawFile(folder, range, pages, signal);
   }
 }
