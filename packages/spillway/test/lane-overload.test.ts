@@ -45,6 +45,27 @@ describe('a lane with the numbers that came to mind', () => {
     });
   }
 
+  for (const patienceMs of [5, 60, 100, 200]) {
+    it(`refuses nobody because others leave after ${patienceMs} ms`, async () => {
+      for (const seed of [1, 2, 3]) {
+        const { good, arrived } = await play({
+          lane: (clock, random) => {
+            const written = { limit: 64, queueMax: 256, deadlineMs: 5_000 };
+            return new Lane({ name: 'calls', ...written, clock, random });
+          },
+          dependency: { places: 10, serviceMs: 40, shape: 'exponential', hearsAborts: true },
+          arrivalsPerSecond: 225,
+          patienceMs: 5_000,
+          hurried: { share: 0.25, patienceMs },
+          seed,
+          warmUpS: 5,
+          seconds: 20,
+        });
+        assert.ok(good >= 0.99 * arrived, `${good} of ${arrived} with seed ${seed}`);
+      }
+    });
+  }
+
   it('begins hardly anything that cannot end in time', async () => {
     const { begun, good } = await playLane({ limit: 50, queueMax: 50, deadlineMs: 300 }, 3);
     assert.equal(good, 0);

@@ -11,10 +11,13 @@ const sizeAtStart = 10;
 const usualWeight = 1 / 16;
 /** Usual service times below which a caller that gives up says nothing about its patience. */
 const patienceLeast = 1.5;
-/** Weights of a caller that gave up, and of one that was served, in the share of the former. */
-const impatienceRise = 1 / 8;
-const impatienceFall = 1 / 128;
-const impatienceMin = 0.1;
+/** Weight of one end in the share of begun work whose caller gave up. */
+const wasteWeight = 1 / 32;
+/** Share of it from which on patience counts, and for how many ends. */
+const wasteMost = 0.3;
+const impatientEnds = 2_000;
+/** Share of callers that are served within the time that all are known to wait. */
+const servedShare = 0.9;
 /** Factor by which the best service time is forgotten with each end. */
 const leastRise = 1.001;
 /** Share of the patience that is reckoned with. */
@@ -41,9 +44,13 @@ export class Pace {
   #leastMs = Infinity;
   #needMs = 0;
   #tryAt = -Infinity;
-  /** Age at which callers give up, and the share of those that do. */
-  #patienceMs = Infinity;
-  #impatience = 0;
+  /** Age at which half of those who give up do so, and at which most were served. */
+  #leftMs = Infinity;
+  #servedMs = 0;
+  /** Share of begun work whose caller gave up. */
+  #wasted = 0;
+  /** Ends for which patience still counts. */
+  #impatientFor = 0;
   /** Ends until the next one that is looked at. */
   #skip = 1;
   #every = 1;
@@ -73,21 +80,32 @@ export class Pace {
     return this.#needMs;
   }
 
-  /** Milliseconds after their arrival for which callers wait; Infinity unless many give up. */
+  /**
+   * Milliseconds after their arrival for which callers wait; Infinity unless most begun work is
+   * wasted on callers that give up. Some that leave early say nothing about the others: it is never
+   * less than the time in which others are served.
+   */
   get patienceMs(): number {
-    if (this.#impatience < impatienceMin) return Infinity;
-    return Math.max(this.#patienceMs * patienceShare, patienceLeast * this.#leastMs);
+    if (this.#impatientFor <= 0) return Infinity;
+    const leftMs = this.#leftMs * patienceShare;
+    return Math.max(leftMs, this.#servedMs, patienceLeast * this.#leastMs);
   }
 
-  /**
-   * Learns from a caller that gave up before its deadline. An age at which nobody could have been
-   * served says nothing, so that nobody can shut the lane by cancelling calls.
-   */
+  /** Learns from a caller that gave up at that age; too early an age says nothing. */
   giveUp(ageMs: number): void {
     if (ageMs < patienceLeast * this.#leastMs) return;
-    this.#impatience += (1 - this.#impatience) * impatienceRise;
-    const patienceMs = this.#patienceMs === Infinity ? ageMs : this.#patienceMs;
-    this.#patienceMs = patienceMs + (ageMs - patienceMs) / (ageMs < patienceMs ? 4 : 16);
+    const leftMs = this.#leftMs === Infinity ? ageMs : this.#leftMs;
+    this.#leftMs = leftMs * (ageMs < leftMs ? 0.95 : 1.05);
+  }
+
+  /** Learns from begun work whose caller was served, or gave up. */
+  #judge(isServed: boolean, ageMs: number): void {
+    if (isServed) {
+      const share = ageMs > this.#servedMs ? servedShare : servedShare - 1;
+      this.#servedMs = this.#servedMs === 0 ? ageMs : this.#servedMs * (1 + share / 8);
+    } else if (ageMs < patienceLeast * this.#leastMs) return;
+    this.#wasted += ((isServed ? 0 : 1) - this.#wasted) * wasteWeight;
+    this.#impatientFor = this.#wasted > wasteMost ? impatientEnds : this.#impatientFor - 1;
   }
 
   hasRoom(weight: number): boolean {
@@ -126,8 +144,9 @@ export class Pace {
     this.#round -= 1;
     if (this.#round === 0) this.#adjustSampling(now);
     const { outcome, isWhole, startedAt } = permit;
-    if (outcome === 'aborted') this.giveUp(now - permit.arrivedAt);
-    else this.#impatience *= 1 - impatienceFall;
+    const ageMs = now - permit.arrivedAt;
+    if (outcome === 'aborted') this.giveUp(ageMs);
+    if (outcome === 'ok' || outcome === 'aborted') this.#judge(outcome === 'ok', ageMs);
     if (outcome !== 'failed' && outcome !== 'overloaded') {
       this.#measure(now - startedAt, isWhole);
     }

@@ -4,6 +4,8 @@ const samplesMin = 16;
 const samplesMax = 24;
 /** Relative error at which a reading is good enough; noisier traffic is read for longer. */
 const errorMax = 0.1;
+/** Share of a round trip that is left out where the last samples took about the same time. */
+const evenShare = 0.3;
 /** Work that takes no time at all is not infinitely fast. */
 const latencyMsMin = 0.001;
 
@@ -29,7 +31,7 @@ export class ReadingWindow {
   #insideSum = 0;
   #late = 0;
   #skipped = 0;
-  /** The last samples took about the same time, so no quick ones come first. */
+  /** The last samples took about the same time, so few quick ones come first. */
   #isEven = false;
 
   /** Begins anew, after the size has changed. */
@@ -45,7 +47,7 @@ export class ReadingWindow {
     const { outcome, startedAt, endedAt, inside } = sample;
     if (this.#count === 0) {
       // The first to come back after a change are the quick ones, so one round trip is left out.
-      if (this.#skipped < inside && !this.#isEven) {
+      if (this.#skipped < (this.#isEven ? evenShare : 1) * inside) {
         this.#skipped += 1;
         return undefined;
       }

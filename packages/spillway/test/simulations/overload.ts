@@ -99,6 +99,8 @@ export interface Play {
   readonly arrivalsPerSecond: number;
   /** Milliseconds after which a client is gone. */
   readonly patienceMs: number;
+  /** Clients that leave sooner: their share, and after how long. They are not counted. */
+  readonly hurried?: { readonly share: number; readonly patienceMs: number } | undefined;
   readonly seed: number;
   /** Seconds that are played before anything is counted. */
   readonly warmUpS: number;
@@ -136,10 +138,13 @@ export async function play(options: Play): Promise<Played> {
   let sizes = 0;
   const visit = async (): Promise<void> => {
     const cameAt = clock.now();
-    const counts = cameAt >= fromMs;
+    const { hurried } = options;
+    const isHurried = hurried !== undefined && random() < hurried.share;
+    const counts = cameAt >= fromMs && !isHurried;
     if (counts) arrived += 1;
     const client = new AbortController();
-    using _patience = clock.after(options.patienceMs, () => client.abort());
+    const patienceMs = isHurried ? hurried.patienceMs : options.patienceMs;
+    using _patience = clock.after(patienceMs, () => client.abort());
     const task = (signal: AbortSignal) => {
       if (counts) begun += 1;
       return dependency.call(signal);
@@ -147,7 +152,7 @@ export async function play(options: Play): Promise<Played> {
     try {
       await lane.run(task, client);
       const second = Math.floor(clock.now() / 1_000);
-      if (second < seconds) goodBySecond[second] = (goodBySecond[second] ?? 0) + 1;
+      if (second < seconds && !isHurried) goodBySecond[second] = (goodBySecond[second] ?? 0) + 1;
       if (counts) latencies.push(clock.now() - cameAt);
     } catch (error) {
       const { code } = error as { code?: unknown };
