@@ -2,7 +2,7 @@ import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { type FileHandle, link, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
-import fastifyMultipart, { type MultipartFile, type MultipartValue } from '@fastify/multipart';
+import fastifyMultipart, { type MultipartFile } from '@fastify/multipart';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { fastifyPlugin } from 'fastify-plugin';
 import { SpillwayError } from 'spillway';
@@ -60,9 +60,9 @@ export async function receive(
   const declared = Number(request.headers['content-length'] ?? 0);
   if (declared > options.bytesMax) throw tooLarge(options.bytesMax);
   try {
-    const staged = await stage(body, path, options);
-    await commit([staged]);
-    return received(staged);
+    const { temporary, ...file } = await stage(body, path, options);
+    await commit([{ ...file, temporary }]);
+    return file;
   } catch (error) {
     throw diskError(error);
   }
@@ -122,7 +122,8 @@ export async function receiveForm(
       const { value: part, done } = await untilAborted(parts.next(), signal);
       if (done) break;
       if (part.type === 'field') {
-        fields.push(fieldOf(part));
+        if (part.valueTruncated) throw tooLarge(fieldBytesMax);
+        fields.push({ name: part.fieldname, value: String(part.value) });
         continue;
       }
       const file = await stageFile(part, options, left);
@@ -138,19 +139,7 @@ export async function receiveForm(
   } catch (error) {
     throw diskError(error);
   }
-  const taken = files.map((file) => {
-    const { field, filename, type } = file;
-    return { field, filename, type, ...received(file) };
-  });
-  return { fields, files: taken };
-}
-
-function fieldOf({ fieldname, value, valueTruncated }: MultipartValue): {
-  name: string;
-  value: string;
-} {
-  if (valueTruncated) throw tooLarge(fieldBytesMax);
-  return { name: fieldname, value: String(value) };
+  return { fields, files: files.map(({ temporary, ...file }) => file) };
 }
 
 async function stageFile(
@@ -183,7 +172,7 @@ async function stage(
   const handle = await open(temporary, 'wx');
   const hash = createHash('sha256');
   try {
-    const bytes = await write(body, { handle, hash, bytesMax, signal });
+    const bytes = await write(body, handle, hash, { bytesMax, signal });
     await handle.sync();
     await handle.close();
     return { path, temporary, bytes, sha256: hash.digest('hex') };
@@ -194,14 +183,9 @@ async function stage(
   }
 }
 
-interface Placed {
-  readonly path: string;
-  readonly previous: string | undefined;
-}
-
 /** Gives all files their names, or none; durable when this resolves. */
 async function commit(files: readonly Staged[]): Promise<void> {
-  const placed: Placed[] = [];
+  const placed: { readonly path: string; readonly previous: string | undefined }[] = [];
   try {
     for (const { path, temporary } of files) {
       // One rename is all or nothing by itself. For several, older files are kept to be put back.
@@ -244,17 +228,12 @@ async function remove(path: string): Promise<void> {
   await unlink(path).catch(() => {});
 }
 
-function received({ path, bytes, sha256 }: Staged): Received {
-  return { path, bytes, sha256 };
-}
-
-interface WriteOptions extends ReceiveOptions {
-  readonly handle: FileHandle;
-  readonly hash: Hash;
-}
-
-async function write(body: Readable, options: WriteOptions): Promise<number> {
-  const { handle, hash, bytesMax, signal } = options;
+async function write(
+  body: Readable,
+  handle: FileHandle,
+  hash: Hash,
+  { bytesMax, signal }: ReceiveOptions,
+): Promise<number> {
   // The iterator is never returned: that would cut the connection before the answer.
   const chunks = body.iterator();
   let bytes = 0;

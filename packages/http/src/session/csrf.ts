@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, wallClock } from 'spillway';
-import { anything, callback, flag, maybe, number, or, settle, word } from 'spillway/internal';
+import { anything, flag, maybe, number, or, settle, word } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
-import { matching, origins } from '../base/rules.ts';
+import { origins } from '../base/rules.ts';
 import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
 
 declare module 'fastify' {
@@ -24,14 +24,8 @@ export interface CsrfOptions {
   readonly keys: SigningKeys;
   /** Milliseconds a token is valid; 1 s to 7 days. @default 7_200_000 */
   readonly ageMs?: number | undefined;
-  /** Name of the cookie, before its prefix. @default 'csrf' */
-  readonly name?: string | undefined;
-  /** Header that may carry the token. @default 'x-csrf-token' */
-  readonly header?: string | undefined;
   /** Field of a parsed body that may carry the token. @default '_csrf' */
   readonly field?: string | undefined;
-  /** Session that a token is bound to. @default the id of `request.session`, if there is one */
-  readonly session?: ((request: FastifyRequest) => string | undefined) | undefined;
   /** Other origins whose pages may send changes, as `https://example.org`. @default none */
   readonly origins?: readonly string[] | undefined;
   /** True if it is sent over https only. @default true, except for plain http to this machine */
@@ -47,10 +41,7 @@ const ageMsMax = 7 * 86_400_000;
 const rules = {
   keys: anything,
   ageMs: or(number(1_000, ageMsMax), 7_200_000),
-  name: or(word, 'csrf' as string),
-  header: or(matching(/^[a-z0-9-]+$/, 'small letters, digits and -'), 'x-csrf-token' as string),
   field: or(word, '_csrf' as string),
-  session: or(callback, sessionId),
   origins: or(origins, [] as readonly string[]),
   secure: maybe(flag),
   clock: or(anything, wallClock),
@@ -58,19 +49,20 @@ const rules = {
 
 /**
  * Refuses changes that another site made a browser send. A request with a cookie needs a token:
- * signed, bound to host and session, the same in cookie and header or form. A request without any
+ * signed, bound to host and session, the same in cookie and header
+ * (`x-csrf-token`) or form. A request without any
  * cookie needs none; with a bearer token it may come from any page.
  */
 export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: CsrfOptions) => {
     const settings = settle<CsrfOptions, typeof rules>('csrf', options, rules);
-    const { ageMs, name, origins, clock, header, field, session } = settings;
+    const { ageMs, origins, clock, field } = settings;
     const signer = new Signer(options.keys);
-    const cookie = new Cookie({ name, sameSite: 'lax', secure: settings.secure });
+    const cookie = new Cookie({ name: 'csrf', sameSite: 'lax', secure: settings.secure });
     await Cookie.prepare(app);
 
     const purposeOf = (request: FastifyRequest) =>
-      JSON.stringify(['csrf', request.host, session(request) ?? '']);
+      JSON.stringify(['csrf', request.host, sessionId(request) ?? '']);
 
     /** Age of a token in milliseconds; Infinity if it was not issued for this session. */
     const ageOf = (request: FastifyRequest, token: string): number => {
@@ -107,7 +99,7 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
       // Without a cookie the browser has added nothing that its page could not have sent.
       if (!hasCookie) return;
       const held = cookie.read(request);
-      const given = headers[header] ?? fieldOf(request.body, field);
+      const given = headers['x-csrf-token'] ?? fieldOf(request.body, field);
       if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
       if (!isSame(held, given)) throw refusal('its token is not that of its cookie');
       if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');

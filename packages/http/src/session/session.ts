@@ -6,7 +6,6 @@ import {
   anything,
   check,
   flag,
-  integer,
   jsonText,
   maybe,
   number,
@@ -37,8 +36,6 @@ export interface SessionOptions {
   readonly idleMs?: number | undefined;
   /** Milliseconds a remembered one lasts, used or not; 1 s to 400 days. @default 2_592_000_000 */
   readonly rememberMs?: number | undefined;
-  /** Longest name and value of the cookie, in bytes. An integer, 256 to 4,096. @default 4_096 */
-  readonly bytesMax?: number | undefined;
   /** `SameSite` of the cookie: `lax` if links from other sites carry the session. @default 'lax' */
   readonly sameSite?: 'lax' | 'strict' | undefined;
   /** True if it is sent over https only. @default true, except for plain http to this machine */
@@ -52,6 +49,8 @@ const ageMsMax = 400 * 24 * hourMs;
 /** Share of `idleMs` after which the cookie of a session in use is written again. */
 const refreshShare = 0.1;
 const prefixLength = '__Host-='.length;
+/** Name and value of a cookie that every browser takes, in bytes. */
+const bytesMax = 4_096;
 
 const rules = {
   keys: anything,
@@ -59,7 +58,6 @@ const rules = {
   ageMs: or(number(1_000, ageMsMax), 24 * hourMs),
   idleMs: or(number(1_000, ageMsMax), 2 * hourMs),
   rememberMs: or(number(1_000, ageMsMax), 30 * 24 * hourMs),
-  bytesMax: or(integer(256, 4_096), 4_096),
   sameSite: or(oneOf<'lax' | 'strict'>('lax', 'strict'), 'lax'),
   secure: maybe(flag),
   clock: or(anything, wallClock),
@@ -69,7 +67,7 @@ const rules = {
 export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: SessionOptions) => {
     const settings = settle<SessionOptions, typeof rules>('sessions', options, rules);
-    const { name, ageMs, idleMs, rememberMs, bytesMax, clock, sameSite, secure } = settings;
+    const { name, ageMs, idleMs, rememberMs, clock, sameSite, secure } = settings;
     const nowMs = () => Math.floor(clock.now());
     const signer = new Signer(options.keys);
     const cookie = new Cookie({ name, sameSite, secure });
