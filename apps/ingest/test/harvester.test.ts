@@ -188,10 +188,18 @@ describe('a full refresh', () => {
     assert.deepEqual(await scene.book.generations('A-USD'), { current: 1, building: 2 });
     scene.market.counts['A-USD'] = 900;
     const old = { exchange: 'virtual', product: 'A-USD', generation: 1 };
-    const work = scene.worker().run(none);
-    // Pages are on their way, and none is committed yet.
-    await scene.clock.advance(300);
+    const reached = Promise.withResolvers<void>();
+    const swapped = Promise.withResolvers<void>();
+    const beforeCommit = async (changes: readonly StoreChange[]) => {
+      if (!changes.some(({ name }) => name.startsWith('checkpoint/'))) return;
+      reached.resolve();
+      await swapped.promise;
+    };
+    // Its first pages are about to be committed when the new generation takes the place.
+    const work = scene.worker({}, { beforeCommit }).run(none);
+    await scene.run(reached.promise);
     await scene.book.swap({ ...old, generation: 2 }, () => {});
+    swapped.resolve();
     const before = await scene.book.checkpoint(old);
     const [outcome] = await scene.run(work);
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 2]);

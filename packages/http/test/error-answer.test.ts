@@ -182,17 +182,17 @@ describe('errorAnswers', () => {
     await wire.closed;
   });
 
-  it('refuses a pattern that may take for ever, and long texts for all others', async () => {
+  it('tries patterns in linear time, and refuses one that cannot be', async () => {
     const schema = (pattern: string) => ({ body: { type: 'string', pattern } });
     await using server = await open((app) => {
-      app.post('/', { schema: schema('^a+$') }, async () => 'ok');
+      app.post('/', { schema: schema('^(a+)+$') }, async () => 'ok');
     });
-    assert.equal((await fetch(server.url, json('"aaa"'))).status, 200);
-    const long = await fetch(server.url, json(`"${'a'.repeat(1_001)}"`));
-    assert.equal(long.status, 422);
+    const long = 'a'.repeat(20_000);
+    assert.equal((await fetch(server.url, json(`"${long}"`))).status, 200);
+    assert.equal((await fetch(server.url, json(`"${long}!"`))).status, 422);
     const unsafe = await createServer();
-    unsafe.app.post('/', { schema: schema('^(a+)+$') }, async () => 'ok');
-    await assert.rejects(async () => await unsafe.app.ready(), /repetitions inside repetitions/);
+    unsafe.app.post('/', { schema: schema('^(a)\\1$') }, async () => 'ok');
+    await assert.rejects(async () => await unsafe.app.ready(), /pattern/);
   });
 
   it('tries each text on the pattern of its own route', async () => {
