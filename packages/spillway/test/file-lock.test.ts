@@ -82,7 +82,7 @@ describe('FileLock', () => {
     const other = otherProcess(path);
     const late = assert.rejects(lock.acquire(), { code: 'DEADLINE' });
     await clock.advance(4_999);
-    assert.equal(lock.stats.waiting, 1);
+    assert.deepEqual(lock.stats, { kind: 'file-lock', held: false, waiting: 1 });
     await clock.advance(1);
     await late;
     const waiting = lock.acquire();

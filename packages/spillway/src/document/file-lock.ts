@@ -69,8 +69,8 @@ class SharedLock {
   readonly gate: Gate = new Gate({ limit: 1, queueMax: Number.MAX_SAFE_INTEGER });
   readonly owner: FileLockHandle;
   readonly next: FileLockHandle;
+  held: Held | undefined = undefined;
   users = 0;
-  isLost = false;
 
   constructor(path: string) {
     this.owner = new FileLockHandle(path);
@@ -118,8 +118,7 @@ export class FileLock implements Disposable {
   }
 
   get stats(): FileLockStats {
-    const inside = this.#shared?.gate.stats.inside ?? 0;
-    const held = inside > 0 && this.#shared?.isLost === false;
+    const held = this.#shared?.held?.isLost === false;
     return { kind: 'file-lock', held, waiting: this.#waiting };
   }
 
@@ -204,7 +203,6 @@ class Held implements HeldLock {
   readonly #clock: Clock;
   readonly #release: () => void;
   readonly #loss = new AbortController();
-  #isReleased = false;
   #timer: Disposable | undefined = undefined;
 
   constructor(shared: SharedLock, path: string, clock: Clock, release: () => void) {
@@ -212,10 +210,15 @@ class Held implements HeldLock {
     this.#path = path;
     this.#clock = clock;
     this.#release = release;
+    shared.held = this;
+  }
+
+  get isLost(): boolean {
+    return this.#loss.signal.aborted;
   }
 
   get signal(): AbortSignal {
-    if (this.#timer === undefined && !this.#isReleased) this.#look();
+    if (this.#timer === undefined) this.#look();
     return this.#loss.signal;
   }
 
@@ -225,26 +228,25 @@ class Held implements HeldLock {
   }
 
   [Symbol.dispose](): void {
-    if (this.#isReleased) return;
-    this.#isReleased = true;
+    if (this.#shared.held !== this) return;
+    this.#shared.held = undefined;
     this.#timer?.[Symbol.dispose]();
     this.#shared.owner.unlock();
     // A lock that was lost is taken anew from the file that is there then.
-    if (this.#shared.isLost) this.#shared.owner[Symbol.dispose]();
-    this.#shared.isLost = false;
+    if (this.isLost) this.#shared.owner[Symbol.dispose]();
     this.#release();
   }
 
   #look(): void {
-    this.#find();
-    if (!this.#shared.isLost) this.#timer = this.#clock.after(lossCheckMs, () => this.#look());
+    if (this.#find()) this.#timer = this.#clock.after(lossCheckMs, () => this.#look());
   }
 
-  #find(): void {
-    if (this.#isReleased || this.#shared.isLost) return;
+  /** True if the lock is held, as far as this process can see. */
+  #find(): boolean {
+    if (this.#shared.held !== this || this.isLost) return false;
     const reason = this.#shared.owner.findLoss();
-    if (reason === undefined) return;
-    this.#shared.isLost = true;
+    if (reason === undefined) return true;
     this.#loss.abort(new SpillwayError('LOCK_LOST', `${this.#path} is locked no more: ${reason}`));
+    return false;
   }
 }
