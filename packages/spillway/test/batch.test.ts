@@ -171,6 +171,16 @@ describe('Batch', () => {
     assert.equal(batch.stats.groups, 3);
   });
 
+  it('may let nobody wait, and nobody work: both bounds begin at 0', async () => {
+    const { batch, clock } = doubling({ queueMax: 0, deadlineMs: 0 });
+    const first = assert.rejects(batch.add(1), { code: 'DEADLINE' });
+    await assert.rejects(batch.add(2), { code: 'DOCUMENT_FULL' });
+    await clock.run(first);
+    await clock.run(batch.idle());
+    assert.throws(() => doubling({ queueMax: -1 }), /queueMax: must be an integer from 0, got -1/);
+    assert.throws(() => doubling({ deadlineMs: -1 }), /deadlineMs: must be a number from 0/);
+  });
+
   it('finds a call that forgets an entry, or all', async () => {
     const forgets = new Batch({ call: async (group) => void group.take(), full });
     await assert.rejects(forgets.add(1), /Batch: call: must be a function that answers all/);

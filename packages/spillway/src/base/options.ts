@@ -3,13 +3,10 @@ import { check, misuse, range } from './check.ts';
 
 /** The known name that is most like a misspelt one, or undefined if none is alike. */
 export function nearest(wrong: string, known: Iterable<string>): string | undefined {
-  let best: { readonly name: string; readonly distance: number } | undefined;
-  for (const name of known) {
-    const distance = editDistance(plain(wrong), plain(name));
-    if (distance > Math.max(2, name.length / 3)) continue;
-    if (best === undefined || distance < best.distance) best = { name, distance };
-  }
-  return best?.name;
+  return [...known]
+    .map((name) => ({ name, distance: editDistance(plain(wrong), plain(name)) }))
+    .filter(({ name, distance }) => distance <= Math.max(2, name.length / 3))
+    .sort((a, b) => a.distance - b.distance)[0]?.name;
 }
 
 /** The end of a complaint about an unknown name: `; did you mean limit?`, or nothing. */

@@ -29,28 +29,20 @@ const numberTag = plainResults.length;
 const tail = 0;
 const asleep = 1;
 
-class ResultMemory {
-  readonly buffer: SharedArrayBuffer;
-  readonly header: Int32Array;
-  readonly values: Float64Array;
-  readonly durations: Float64Array;
-  readonly tags: Int32Array;
-  /** A ring that cannot overflow, since a slot is free again only when its result was read. */
-  readonly ended: Int32Array;
-
-  constructor(buffer: SharedArrayBuffer) {
-    this.buffer = buffer;
-    this.header = new Int32Array(buffer, 0, 2);
-    this.values = new Float64Array(buffer, 64, slotCount);
-    this.durations = new Float64Array(buffer, 64 + slotCount * 8, slotCount);
-    this.tags = new Int32Array(buffer, 64 + slotCount * 16, slotCount);
-    this.ended = new Int32Array(buffer, 64 + slotCount * 20, slotCount);
-  }
+function viewsOf(buffer: SharedArrayBuffer) {
+  return {
+    header: new Int32Array(buffer, 0, 2),
+    values: new Float64Array(buffer, 64, slotCount),
+    durations: new Float64Array(buffer, 64 + slotCount * 8, slotCount),
+    tags: new Int32Array(buffer, 64 + slotCount * 16, slotCount),
+    // A ring that cannot overflow, since a slot is free again only when its result was read.
+    ended: new Int32Array(buffer, 64 + slotCount * 20, slotCount),
+  };
 }
 
 /** The worker's side. */
 export class ResultWriter {
-  readonly #memory: ResultMemory;
+  readonly #memory: ReturnType<typeof viewsOf>;
   readonly #wake: () => void;
   #tail = 0;
   #isUntold = false;
@@ -58,7 +50,7 @@ export class ResultWriter {
 
   /** `wake` sends the pool a message that makes it read. */
   constructor(buffer: SharedArrayBuffer, wake: () => void) {
-    this.#memory = new ResultMemory(buffer);
+    this.#memory = viewsOf(buffer);
     this.#wake = wake;
   }
 
@@ -88,15 +80,12 @@ export class ResultWriter {
 
 /** The pool's side. */
 export class ResultReader {
-  readonly #memory = new ResultMemory(new SharedArrayBuffer(64 + slotCount * 24));
+  readonly buffer: SharedArrayBuffer = new SharedArrayBuffer(64 + slotCount * 24);
+  readonly #memory = viewsOf(this.buffer);
   #head = 0;
 
   constructor() {
     this.#memory.header[asleep] = 1;
-  }
-
-  get buffer(): SharedArrayBuffer {
-    return this.#memory.buffer;
   }
 
   /** Gives every result that has come, then sleeps until it is woken. */

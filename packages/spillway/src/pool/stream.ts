@@ -1,4 +1,5 @@
 import { SpillwayError } from '../base/errors.ts';
+import { WaitQueue } from '../wait/wait-queue.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { PoolSettings } from './options.ts';
 import type { PoolTask } from './task.ts';
@@ -11,7 +12,7 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   readonly #chunks: T[] = [];
   #task: PoolTask | undefined;
   /** Readers that wait for a chunk or the end; each looks again when woken. */
-  #wakes: (() => void)[] = [];
+  readonly #readers = new WaitQueue();
   #isOver = false;
   #error: { readonly reason: unknown } | undefined;
   #taken = 0;
@@ -50,11 +51,7 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   async next(): Promise<IteratorResult<T, undefined>> {
     // A reader that aborts or is late is told at once; one whose task failed reads the rest first.
     if (this.#task?.isOver) this.#chunks.length = 0;
-    while (this.#chunks.length === 0 && !this.#isOver) {
-      await new Promise<void>((resolve) => {
-        this.#wakes.push(resolve);
-      });
-    }
+    while (this.#chunks.length === 0 && !this.#isOver) await this.#readers.wait();
     if (this.#chunks.length > 0) {
       this.#idleSince = this.#settings.clock.now();
       this.#giveCredit();
@@ -89,9 +86,7 @@ export class PoolStream<T> implements AsyncIterableIterator<T> {
   }
 
   #wake(): void {
-    const wakes = this.#wakes;
-    this.#wakes = [];
-    for (const wake of wakes) wake();
+    while (this.#readers.size > 0) this.#readers.wake();
   }
 
   /** Ends a stream that its reader has forgotten: it would hold its worker for ever. */
