@@ -46,7 +46,7 @@ export interface OpenRankerOptions {
   /** Tastes in memory. From 1. @default 64 */
   readonly tastesMax?: number | undefined;
   /** How the lists of the reader page are made. */
-  readonly desks?: Omit<DesksOptions, 'store' | 'clock' | 'onFailure'> | undefined;
+  readonly desks?: Omit<DesksOptions, 'reader' | 'storage' | 'clock' | 'onFailure'> | undefined;
   /** Called when the operator asks for the end. @default stops the service */
   readonly shutdown?: (() => void) | undefined;
   /** Its `now` is UNIX time in milliseconds. @default the system's */
@@ -92,7 +92,7 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   opened.defer(() => parts.tastes.close());
   const lanes = rankerLanes(clock, rankMs);
   const refresh = new FeedRefresh({
-    ...{ store: parts.reader, fetcher, clock },
+    ...{ reader: parts.reader, feeds: storage.feeds, fetcher, clock },
     onFailure: (error) => onFailure('feeds', error),
   });
   const { keepMs = 90 * dayMs, retrainMs = 7_200_000 } = options;
@@ -153,12 +153,13 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   await server.app.register(serverRoutes, { ...parts });
   const desks = new Desks({
     ...parts.desks,
-    ...{ store: parts.reader, clock },
+    ...{ reader: parts.reader, storage: parts.storage, clock },
     onFailure: (error) => parts.onFailure('lists', error),
   });
   panel.watch('desks', desks);
   server.app.addHook('onClose', async () => desks[Symbol.dispose]());
-  const pages = { store: parts.reader, desks, fetcher, refresh, clock, lane: lanes.read };
+  const { reader, storage } = parts;
+  const pages = { reader, storage, desks, fetcher, refresh, clock, lane: lanes.read };
   await server.app.register(readerPages, pages);
   server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));
   return server;

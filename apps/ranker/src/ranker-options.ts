@@ -1,5 +1,6 @@
 import { UsageError } from 'spillway-cli';
 import { operatorSocket } from 'spillway-http';
+import { inNetworks } from './fetching/public-address.ts';
 import type { Precision } from './learn/embedding-model.ts';
 import type { OpenRankerOptions } from './open-ranker.ts';
 import type { Settings } from './setting-list.ts';
@@ -36,6 +37,10 @@ function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
   };
 }
 
+function allowed(networks: readonly string[]): (address: string) => boolean {
+  return networks.includes('all') ? () => true : inNetworks(networks);
+}
+
 /** The options that a server is opened with, from its settings. */
 export function rankerOptions(settings: Settings): OpenRankerOptions {
   const { modelFolder, modelId, workers, browser, browserSandbox: sandbox } = settings;
@@ -69,7 +74,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     fetcher: {
       browser:
         browser === 'off' ? 'off' : { path: browser === 'auto' ? undefined : browser, sandbox },
-      ...(settings.allowPrivate && { allow: () => true }),
+      allow: allowed(settings.allowPrivate),
       fetchMsMax: settings.fetchMs,
       pageMsMax: settings.pageMs,
       bytesMax: settings.pageBytes,

@@ -24,7 +24,7 @@ export interface Settings {
   readonly rankMs: number;
   readonly browser: string;
   readonly browserSandbox: boolean;
-  readonly allowPrivate: boolean;
+  readonly allowPrivate: readonly string[];
   readonly fetchMs: number;
   readonly pageMs: number;
   readonly pageBytes: number;
@@ -121,7 +121,11 @@ export const settingRules: SettingRules<Settings> = {
     'whether the browser must have its sandbox, which some containers forbid',
     true,
   ),
-  allowPrivate: flag('whether pages of this machine and its networks may be fetched', false),
+  allowPrivate: words('private networks that may be fetched, or all (default: none)', {
+    value: '<networks>',
+    rule: 'networks like 192.168.1.0/24, or all',
+    pattern: /^[0-9a-f.:]+(\/\d{1,3})?$|^all$/,
+  }),
   fetchMs: number('how long a fetch may take', { absent: 15_000, min: 100, max: 600_000 }),
   pageMs: number('how long a fetch by the browser may take', {
     absent: 45_000,

@@ -10,7 +10,7 @@ import {
   feedIntervalMsMin,
   feedTurn,
 } from '../src/reader/feed-refresh.ts';
-import type { DueFeed, FeedFetched } from '../src/reader/reader-store.ts';
+import type { DueFeed, FeedFetched } from '../src/storage/feeds.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -35,12 +35,14 @@ function scene(
     random: seededRandom(1),
     onFailure: (error) => failures.push(error),
     fetcher: { fetchFeed: async (url, options = {}) => answer(url, options) },
-    store: {
-      claimFeeds: async ({ nowMs, untilMs, limit }) => {
+    feeds: {
+      claim: async ({ nowMs, untilMs, limit }) => {
         const taken = feeds.filter(({ id }) => Number(turns.get(id)) <= nowMs).slice(0, limit);
         for (const { id } of taken) turns.set(id, untilMs);
         return taken.map((feed) => ({ ...feed, failures: failed.get(feed.id) ?? 0 }));
       },
+    },
+    reader: {
       saveFetch: async (fetched) => {
         const { feedId } = fetched;
         turns.set(feedId, fetched.nextAt);

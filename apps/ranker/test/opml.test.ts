@@ -64,3 +64,8 @@ describe('a list of feeds', () => {
     assert.deepEqual(await fetcher.parseOpml(list), feeds);
   });
 });
+
+it('takes addresses that begin with feed://', () => {
+  const [feed] = parseOpml('<opml><body><outline xmlUrl="feed://example.org/rss"/></body></opml>');
+  assert.equal(feed?.url, 'http://example.org/rss');
+});

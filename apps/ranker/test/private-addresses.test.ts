@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { LookupAddress } from 'node:dns';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
-import { isPublicAddress } from '../src/fetching/public-address.ts';
+import { inNetworks, isPublicAddress } from '../src/fetching/public-address.ts';
 import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
 
 const privateAddresses = [
@@ -149,4 +149,10 @@ describe('a page on an address that is not public', () => {
       assert.equal(await reasonOf(url), 'invalid_url', url);
     }
   });
+});
+
+it('lets in the networks that are named, and no other', () => {
+  const isAllowed = inNetworks(['192.168.1.0/24', '10.1.2.3', 'fd00::/8']);
+  const asked = ['192.168.1.77', '192.168.2.1', '10.1.2.3', '10.1.2.4', 'fd12::1', '127.0.0.1'];
+  assert.deepEqual(asked.map(isAllowed), [true, false, true, false, true, false]);
 });

@@ -212,10 +212,43 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         assert.equal((await found(words)).length, 1, words.join());
       }
       const id = articles[0]?.id as string;
-      await storage.shelves.markRead(userId, id, 6);
+      await storage.shelves.markRead(userId, [id], 6);
       await storage.ratings.record([{ userId, articleId: id, score: 10, predicted: 4, at: 7 }]);
       const [seen] = await found(['beta']);
       assert.deepEqual([seen?.isRead, seen?.vote], [true, 10]);
+    });
+
+    it('keeps read what was read, though the article went and its feed brings it again', async () => {
+      const userId = await newUser('ivan');
+      const article = storedArticle('https://slow.test/one', { isFromFeed: true });
+      await storage.shelves.add(userId, [article], 1);
+      await storage.shelves.markRead(userId, [article.id], 6);
+      await storage.articles.prune(50);
+      assert.equal(await storage.articles.find(article.id), undefined);
+      await storage.shelves.add(userId, [article], 60);
+      const [again] = await storage.shelves.list({ userId, limit: 5 });
+      assert.equal(again?.isRead, true);
+    });
+
+    it('changes an entry that its feed has otherwise now, and makes its vectors anew', async () => {
+      const userId = await newUser('jane');
+      await storage.feeds.subscribe(
+        userId,
+        [{ url: 'https://j.test/f', title: 'J', folder: '' }],
+        1,
+      );
+      const [feed] = await storage.feeds.list(userId);
+      const first = storedArticle('https://j.test/one', { isFromFeed: true, title: 'First' });
+      const fetched = { feedId: feed?.id ?? '', fetchedAt: 2, nextAt: 9, outcome: 'new' } as const;
+      const about = { title: 'J', siteUrl: undefined, etag: undefined, lastModified: undefined };
+      await storage.feeds.save({ ...fetched, ...about, articles: [first] });
+      await storage.vectors.save(first.id, smallDocument(3), 5);
+      await storage.feeds.save({ ...fetched, ...about, articles: [first] });
+      assert.ok(await storage.vectors.document(first.id, smallModel));
+      await storage.feeds.save({ ...fetched, ...about, articles: [{ ...first, title: 'Second' }] });
+      assert.equal((await storage.articles.find(first.id))?.title, 'Second');
+      assert.equal(await storage.vectors.document(first.id, smallModel), undefined);
+      assert.equal((await storage.articles.facts([first.id])).get(first.id)?.source, feed?.id);
     });
 
     it('drops old articles that nobody rated', async () => {

@@ -4,16 +4,12 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { openBrowser } from 'spillway-fixtures/browser';
-import { ReaderSite } from './fixtures/reader-site.ts';
+import { RankerSite } from './fixtures/ranker-site.ts';
 
 const contrast = readFileSync(join(import.meta.dirname, 'fixtures', 'contrast.js'), 'utf8');
 
-/** The ids of the articles in the order they are shown. */
 const idsIn = (tab: Page): Promise<string[]> =>
   tab.locator('li[data-article]').evaluateAll((items) => items.map(({ id }) => id));
-/** The id of the article that has the focus. */
-const focused = (tab: Page): Promise<string> =>
-  tab.evaluate('document.activeElement.closest("li[data-article]")?.id ?? ""');
 const says = (tab: Page, text: string): Promise<void> =>
   tab.locator('#status', { hasText: text }).waitFor();
 const counts = async (tab: Page, count: number): Promise<void> => {
@@ -23,167 +19,103 @@ const counts = async (tab: Page, count: number): Promise<void> => {
 
 describe('the reader in a browser', () => {
   let browser: Browser;
-
+  let site: RankerSite;
   before(async () => {
     browser = await openBrowser();
+    site = await RankerSite.open();
+  });
+  after(async () => {
+    await browser?.close();
+    await site[Symbol.asyncDispose]();
   });
 
-  after(() => browser?.close());
-
-  async function entered(site: ReaderSite, options: BrowserContextOptions = {}): Promise<Page> {
+  async function entered(name: string, options: BrowserContextOptions = {}) {
+    const { user, key } = await site.ranker.storage.users.add(name);
+    await site.ranker.reader.addSamples(user.id);
+    await site.ranker.embedding.idle();
     const context = await browser.newContext(options);
     const tab = await context.newPage();
     tab.on('pageerror', (error) => assert.fail(error));
     await tab.goto(`${site.url}/reader`);
-    await tab.getByLabel('API key').fill(site.store.apiKey);
+    await tab.getByLabel('API key').fill(key);
     await tab.getByRole('button', { name: 'Log in' }).click();
     await tab.waitForURL('**/reader');
-    return tab;
+    return { tab, userId: user.id };
   }
 
-  it('rates by one key, re-orders at once in every tab, and goes on with the next', async () => {
-    await using site = await ReaderSite.open();
-    const tab = await entered(site);
-    const other = await tab.context().newPage();
-    await other.goto(`${site.url}/reader?list=all`);
+  it('opens, stars, rates and takes back by keys, and goes on with the next', async () => {
+    const { tab, userId } = await entered('keys');
+    const { ratings, shelves } = site.ranker.storage;
     await tab.evaluate('window.isTheSamePage = true');
     const first = await idsIn(tab);
+    assert.equal(first.length, 9);
     for (const key of 'jjk') await tab.keyboard.press(key);
-    assert.equal(await focused(tab), first[0]);
-    await tab.keyboard.press('j');
-    const voted = String(first[1]).slice(2);
+    await tab.keyboard.press('o');
+    await tab.locator(`#article[data-open="${String(first[0]).slice(2)}"] .prose p`).waitFor();
+    assert.match(tab.url(), /open=/);
+    await tab.locator(`#${first[0]} .item.read.here`).waitFor();
+    await tab.keyboard.press('s');
+    await tab.getByRole('button', { name: 'Starred', pressed: true }).waitFor();
     await tab.keyboard.press('9');
     await says(tab, 'Rated 9: ');
     await counts(tab, 8);
-    assert.deepEqual([...site.store.votes], [[voted, 9]]);
-    const second = await idsIn(tab);
-    const left = first.filter((id) => id !== `a-${voted}`);
-    assert.deepEqual(new Set(second), new Set(left));
-    assert.notDeepEqual(second, left, 'the order has changed');
-    assert.equal(await focused(tab), second[1], 'the article now in its place');
+    assert.equal((await ratings.list(userId))[0]?.score, 9);
+    await tab.getByRole('button', { name: '9 of 10', pressed: true }).waitFor();
     assert.equal(await tab.evaluate('window.isTheSamePage'), true);
-    await other.locator(`#a-${voted} .yours`, { hasText: 'you gave 9' }).waitFor();
-    await tab.keyboard.press('0');
-    await counts(tab, 7);
-    assert.equal(site.store.votes.get(String(second[1]).slice(2)), 10);
-    await tab.keyboard.press('x');
-    await counts(tab, 6);
-    assert.equal(site.store.read.size, 1);
-    // A vote that came by another way, such as the API.
-    const [top = ''] = await idsIn(tab);
-    await site.store.vote('u1', { articleId: top.slice(2), score: 2 });
-    await counts(tab, 5);
-    await tab.context().close();
-  });
-
-  it('takes a rating back by one key, or by the button that is pressed', async () => {
-    await using site = await ReaderSite.open();
-    const tab = await entered(site);
-    for (const key of 'j7') await tab.keyboard.press(key);
-    await counts(tab, 8);
     await tab.keyboard.press('u');
     await says(tab, 'Taken back: ');
-    await tab.locator('li[data-article]').nth(8).waitFor();
-    assert.equal(site.store.votes.size, 0);
+    assert.deepEqual(await ratings.list(userId), []);
+    const [shelved] = await shelves.list({ userId, mark: 'starred', limit: 5 });
+    assert.equal(shelved?.isStarred, true);
+    await tab.keyboard.press('A');
+    await says(tab, 'All read');
+    await counts(tab, 0);
     await tab.keyboard.press('u');
-    await says(tab, 'There is no rating of this page to take back.');
-    await site.store.vote('u1', { articleId: 'a0', score: 3 });
-    await tab.goto(`${site.url}/reader?list=rated`);
-    await tab.getByRole('button', { name: '3 of 10', pressed: true }).click();
-    await tab.getByText('You have rated nothing yet').waitFor();
-    assert.equal(site.store.votes.size, 0);
-  });
-
-  it('says why in place, and gives the focus back', async () => {
-    await using site = await ReaderSite.open();
-    await site.store.vote('u1', { articleId: 'a0', score: 9 });
-    const tab = await entered(site);
-    await tab.keyboard.press('j');
-    const here = await focused(tab);
-    await tab.keyboard.press('w');
-    const dialog = tab.getByRole('dialog', { name: 'Why this score' });
-    await dialog.waitFor();
-    assert.match(await dialog.innerText(), /most similar that you rated[\s\S]*counted most/);
-    // Keys are for the dialog now.
-    await tab.keyboard.press('9');
-    await tab.keyboard.press('Escape');
-    await dialog.waitFor({ state: 'detached' });
-    assert.equal(await focused(tab), here);
-    assert.equal(site.store.votes.size, 1);
+    await says(tab, 'They are unread again');
+    await tab.locator('li[data-article]').nth(7).waitFor();
     await tab.context().close();
   });
 
-  it('says when a vote was not kept, and renews a token that is too old by itself', async () => {
-    await using site = await ReaderSite.open();
-    const tab = await entered(site);
+  it('renews a token that is too old, and says what was not kept', async () => {
+    const { tab } = await entered('token');
     await tab.keyboard.press('7');
     await says(tab, 'Choose an article first');
-    site.store.failure = new Error('no disk');
-    await tab.keyboard.press('j');
-    await tab.keyboard.press('7');
-    await says(tab, 'not done');
-    assert.equal((await idsIn(tab)).length, 9);
     await tab.evaluate("document.querySelector('#act [name=_csrf]').value = 'old'");
+    await tab.keyboard.press('j');
     await tab.keyboard.press('7');
     await says(tab, 'Rated 7: ');
     await counts(tab, 8);
+    await tab.evaluate("document.querySelector('li[data-article]').dataset.article = 'nothing'");
+    await tab.keyboard.press('j');
+    await tab.locator('li[data-article]').first().locator('a').focus();
+    await tab.keyboard.press('7');
+    await says(tab, 'Not done');
     await tab.context().close();
   });
 
-  it('mutes from an article, searches by key and reads an OPML file', async () => {
-    await using site = await ReaderSite.open();
-    const tab = await entered(site);
-    const item = tab.locator('li', { hasText: 'Red carpet' });
-    await item.getByText('Rules').click();
-    await item.getByRole('button', { name: 'Mute stagedoor.example' }).click();
-    await says(tab, 'Rule added');
-    await counts(tab, 7);
-    await tab.keyboard.press('/');
-    await tab.keyboard.type('swifts');
-    await tab.keyboard.press('Enter');
-    await tab.getByRole('heading', { name: '1 story with' }).waitFor();
-    await tab.getByRole('link', { name: 'Feeds' }).click();
-    const text = '<opml><outline xmlUrl="https://a.example/feed"/></opml>';
-    const file = { name: 'feeds.opml', mimeType: 'text/xml', buffer: Buffer.from(text) };
-    await tab.getByLabel('or choose its file').setInputFiles(file);
-    await tab.locator('#opml:valid').waitFor();
-    await tab.getByRole('button', { name: 'Import' }).click();
-    await tab.getByText('1 feed imported.').waitFor();
-    assert.equal(site.store.known[0]?.url, 'https://a.example/feed');
-    await tab.context().close();
-  });
-
-  it('rates, re-orders and searches without any script', async () => {
-    await using site = await ReaderSite.open();
-    const tab = await entered(site, { javaScriptEnabled: false });
-    const first = await tab.locator('h2').first().innerText();
-    await tab
-      .locator('li[data-article]')
-      .first()
-      .getByRole('button', { name: '1 of 10', exact: true })
-      .click();
-    await tab.getByText('You gave it 1.').waitFor();
-    assert.notEqual(await tab.locator('h2').first().innerText(), first);
-    await tab.getByRole('searchbox', { name: 'Search' }).fill('bread');
-    await tab.getByRole('button', { name: 'Search' }).click();
-    await tab.getByRole('heading', { name: '1 story with' }).waitFor();
-    await tab.getByRole('link', { name: 'Why?' }).click();
-    await tab.getByRole('heading', { name: /^Why \d/ }).waitFor();
+  it('works without any script', async () => {
+    const { tab } = await entered('plain', { javaScriptEnabled: false });
+    await tab.locator('a.item').first().click();
+    await tab.locator('.prose p').first().waitFor();
+    await tab.getByRole('button', { name: '1 of 10', exact: true }).click();
+    await tab.locator('.flash', { hasText: 'You gave it 1.' }).waitFor();
+    await tab.goto(`${site.url}/reader?q=bread`);
+    await tab.getByText('1 story found').waitFor();
     await tab.context().close();
   });
 
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`can be read and used on a phone, ${colorScheme}`, async () => {
-      await using site = await ReaderSite.open();
-      await site.store.vote('u1', { articleId: 'a0', score: 9 });
-      await site.store.vote('u1', { articleId: 'a1', score: 1 });
       const viewport = { width: 360, height: 740 };
-      const tab = await entered(site, { viewport, colorScheme });
+      const { tab, userId } = await entered(`phone-${colorScheme}`, { viewport, colorScheme });
+      const [one = '', two = '', three = ''] = (await idsIn(tab)).map((id) => id.slice(2));
+      await site.ranker.reader.vote(userId, one, 9);
+      await site.ranker.reader.vote(userId, two, 1);
       for (const path of [
         '/reader?list=all',
         '/reader/feeds',
         '/reader/rules',
-        '/reader/articles/a2/why',
+        `/reader?open=${three}#article`,
       ]) {
         await tab.goto(`${site.url}${path}`);
         const faint = await tab.evaluate(`${contrast.replace('export ', '')}; faintTexts()`);
@@ -196,16 +128,17 @@ describe('the reader in a browser', () => {
         );
         assert.equal(unnamed, 0, `${path} has fields without a label`);
       }
-      const small = await tab.goto(`${site.url}/reader?list=all`).then(() =>
-        tab.locator('.scale button').evaluateAll(
-          (buttons) =>
-            buttons.filter((button) => {
-              const { width, height } = button.getBoundingClientRect();
-              return width < 24 || height < 24;
-            }).length,
-        ),
+      assert.equal(await tab.locator('.list').isVisible(), false, 'one pane at a time');
+      const small = await tab.locator('.scale button').evaluateAll(
+        (buttons) =>
+          buttons.filter((button) => {
+            const { width, height } = button.getBoundingClientRect();
+            return width < 24 || height < 24;
+          }).length,
       );
       assert.equal(small, 0, 'buttons too small for a finger');
+      await tab.getByRole('link', { name: 'Back to the list' }).click();
+      await tab.locator('a.item').first().waitFor();
       await tab.context().close();
     });
   }

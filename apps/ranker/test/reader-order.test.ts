@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
+import type { ReaderArticle } from '../src/ranking/reader.ts';
 import {
   duplicateMsMax,
   type Groups,
@@ -8,7 +9,6 @@ import {
   isDuplicate,
 } from '../src/reader/duplicates.ts';
 import { type OrderOptions, order, type Place } from '../src/reader/order.ts';
-import type { ReaderArticle } from '../src/reader/reader-store.ts';
 import type { Verdict } from '../src/reader/rule-book.ts';
 import { atOnce, inSlices } from '../src/reader/slices.ts';
 import { articleOf, dayMs, nowMs, someArticles, vectorOf } from './fixtures/articles.ts';

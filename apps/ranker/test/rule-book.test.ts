@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { NewRule, ReaderRule } from '../src/reader/reader-store.ts';
 import { checkRule, RuleBook } from '../src/reader/rule-book.ts';
+import type { NewRule, ReaderRule } from '../src/storage/rules.ts';
 import { articleOf } from './fixtures/articles.ts';
 
 const mute = (field: NewRule['field'], value: string): NewRule => {
@@ -17,11 +17,17 @@ describe('rules', () => {
     title: 'Rocket engine tested: 3 seconds of fire',
     lead: 'The new ENGINE ran at dawn.',
     source: 'space.example.org',
+    feedId: 'f1',
+    author: 'Ada Writer',
   });
   const cases: readonly (readonly [NewRule['field'], string, boolean])[] = [
     ['source', 'example.org', true],
     ['source', 'space.example.org', true],
     ['source', 'ample.org', false],
+    ['feed', 'f1', true],
+    ['feed', 'f2', false],
+    ['author', 'ada', true],
+    ['author', 'bob', false],
     ['words', 'engine rocket', true],
     ['words', 'Dawn', true],
     ['words', 'eng', false],

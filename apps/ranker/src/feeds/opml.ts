@@ -42,7 +42,9 @@ function collect(parent: XmlValue, folders: readonly string[], feeds: Map<string
     const label = attribute(outline, 'title') || attribute(outline, 'text') || '';
     const title = label.slice(0, titleCharsMax);
     const address = attribute(outline, 'xmlUrl') ?? attribute(outline, 'xmlurl');
-    const url = address && webUrl(address.replace(/^feed:(\/\/)?(?=https?:)/, ''))?.href;
+    const url =
+      address &&
+      webUrl(address.replace(/^feed:(\/\/)?(?=https?:)/, '').replace(/^feed:/, 'http:'))?.href;
     if (url && !feeds.has(url)) {
       if (feeds.size >= feedsMax) throw opmlBroken(`more than ${feedsMax} feeds`);
       const siteUrl = webUrl(attribute(outline, 'htmlUrl') ?? '')?.href;

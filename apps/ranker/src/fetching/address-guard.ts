@@ -57,6 +57,9 @@ export class AddressGuard {
 
   #checkAddress(address: string, host: string): void {
     if (isPublicAddress(address) || this.#allow(address)) return;
-    throw new UnavailableError('private_address', `${host} is not on the public internet`);
+    throw new UnavailableError(
+      'private_address',
+      `${host} is not on the public internet; --allow-private names networks that may be fetched`,
+    );
   }
 }

@@ -26,6 +26,16 @@ const reserved = blockList(
 /** Outside of this no address of version 6 is routed between networks. */
 const routed = blockList('2000::/3');
 
+/** Whether an address is in one of these networks, such as `192.168.1.0/24`. */
+export function inNetworks(networks: readonly string[]): (address: string) => boolean {
+  const known = blockList(...networks.map((one) => (one.includes('/') ? one : wholeOf(one))));
+  return (address) => known.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+}
+
+function wholeOf(address: string): string {
+  return `${address}/${isIPv6(address) ? 128 : 32}`;
+}
+
 /** Whether an address, as a resolver gives it, belongs to the public internet. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !reserved.check(address, 'ipv4');

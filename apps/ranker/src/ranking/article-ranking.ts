@@ -62,7 +62,7 @@ export class ArticleRanking {
   /** What an article is worth to a user, by exactly one version of that user's taste. */
   async rank(userId: string, item: Item, { explain, signal }: RankOptions): Promise<Ranked> {
     const { library, tastes } = this.#options;
-    const { article, document } = await library.read(item, signal);
+    const { article, document } = await library.read(item, signal, userId);
     const scored = await this.#scorable(article, document);
     const score = await tastes.score(
       userId,
@@ -95,7 +95,7 @@ export class ArticleRanking {
     score: number,
     signal: AbortSignal,
   ): Promise<Corrected> {
-    const read = await this.#options.library.read(item, signal);
+    const read = await this.#options.library.read(item, signal, userId);
     if (!('url' in item)) await this.#options.library.keep(read, signal);
     return await this.#learn(userId, read, score, signal);
   }

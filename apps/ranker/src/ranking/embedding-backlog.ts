@@ -1,10 +1,12 @@
 import { Backlog, type BacklogStats, type Clock } from 'spillway';
+import type { StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
-import type { DocumentEmbedder } from './library.ts';
+import type { DocumentEmbedder, Library } from './library.ts';
 
 export interface EmbeddingBacklogOptions {
   readonly storage: RankerStorage;
   readonly embedder: DocumentEmbedder;
+  readonly library: Library;
   readonly clock: Clock;
   /** Told of articles that have vectors from now on. */
   readonly onEmbedded: (articleIds: readonly string[]) => Promise<void>;
@@ -17,6 +19,10 @@ export interface EmbeddingBacklogStats extends BacklogStats {
 }
 
 const pageSize = 50;
+/** A text of a feed is fetched if it has fewer characters. */
+const shortMax = 300;
+/** Articles that may wait to be fetched; more are left as they are. */
+const textsMax = 1_000;
 /** Articles that failed are remembered, so that they do not come up again and again. */
 const failedMax = 10_000;
 
@@ -28,11 +34,16 @@ export class EmbeddingBacklog implements AsyncDisposable {
   readonly #options: EmbeddingBacklogOptions;
   readonly #backlog: Backlog<'all'>;
   readonly #failed = new Set<string>();
+  readonly #texts: Backlog<string>;
   #embedded = 0;
 
   constructor(options: EmbeddingBacklogOptions) {
     this.#options = options;
     const { clock } = options;
+    this.#texts = new Backlog({
+      ...{ queueMax: textsMax, consumers: 2, attemptsMax: 1, clock, key: (id: string) => id },
+      consume: (id, signal) => this.#fetch(id, signal),
+    });
     this.#backlog = new Backlog({
       ...{ queueMax: 2, clock, key: () => 'all' },
       consume: (_all, signal) => this.#embedAll(signal),
@@ -56,6 +67,7 @@ export class EmbeddingBacklog implements AsyncDisposable {
   /** What is not done yet is found again at the next start. */
   async close(): Promise<void> {
     await this.#backlog.close({ withinMs: 0 }).catch(() => {});
+    await this.#texts.close({ withinMs: 0 }).catch(() => {});
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -76,6 +88,27 @@ export class EmbeddingBacklog implements AsyncDisposable {
     }
   }
 
+  /** An entry of a feed with little text is fetched, once, as far as the limits let it. */
+  async #isShort(article: StoredArticle, signal: AbortSignal): Promise<boolean> {
+    const { id, text, fetchedAt, unavailable, isFromFeed, url } = article;
+    const isNew = isFromFeed && fetchedAt === undefined && unavailable === undefined;
+    if (!isNew || !url.startsWith('http')) return false;
+    return text.length < shortMax || (await this.#options.storage.feeds.isFullText(id, signal));
+  }
+
+  async #fetch(id: string, signal: AbortSignal): Promise<void> {
+    const { storage, library, clock, onEmbedded } = this.#options;
+    const article = await storage.articles.find(id, signal);
+    if (article === undefined) return;
+    try {
+      const read = await library.read({ url: article.url }, signal);
+      await onEmbedded([read.article.id]);
+    } catch {
+      // It is kept that it was tried; the text of the feed is better than none.
+      if (!signal.aborted) await storage.articles.touch(id, clock.now(), signal);
+    }
+  }
+
   async #embed(id: string, signal: AbortSignal): Promise<boolean> {
     const { storage, embedder, clock } = this.#options;
     const article = await storage.articles.find(id, signal);
@@ -83,6 +116,7 @@ export class EmbeddingBacklog implements AsyncDisposable {
     try {
       const document = await embedder.embed(article, { signal });
       await storage.vectors.save(id, document, clock.now(), signal);
+      if (await this.#isShort(article, signal)) this.#texts.add(id);
       return true;
     } catch (error) {
       signal.throwIfAborted();

@@ -33,7 +33,7 @@ export interface DocumentEmbedder {
   readonly stats: unknown;
   embed(
     article: ArticleText,
-    options?: { readonly signal?: AbortSignal | undefined },
+    options?: { readonly signal?: AbortSignal | undefined; readonly key?: string | undefined },
   ): Promise<EmbeddedDocument>;
   close(): Promise<void>;
 }
@@ -82,10 +82,10 @@ export class Library {
    * The article with its vectors. One that was met before is not fetched again while it is fresh;
    * rejects with `INPUT_INVALID` or `ARTICLE_UNAVAILABLE`, and stores nothing then.
    */
-  async read(item: Item, signal: AbortSignal): Promise<ReadArticle> {
+  async read(item: Item, signal: AbortSignal, key?: string): Promise<ReadArticle> {
     if (!('url' in item)) {
       const article = articleOfText(item, this.#options.clock.now());
-      return { article, document: await this.#document(article, signal, false) };
+      return { article, document: await this.#document(article, signal, false, key) };
     }
     const url = canonicalUrl(item.url);
     // Texts and samples are known by addresses that lead nowhere.
@@ -120,12 +120,13 @@ export class Library {
     article: StoredArticle,
     signal: AbortSignal,
     isStored: boolean,
+    key?: string,
   ): Promise<EmbeddedDocument> {
     const { storage, embedder, clock } = this.#options;
     const { vectors } = storage;
     const found = await vectors.document(article.id, embedder.model, signal);
     if (found !== undefined) return found;
-    const document = await this.#options.embedder.embed(article, { signal });
+    const document = await this.#options.embedder.embed(article, { signal, key });
     if (isStored) await vectors.save(article.id, document, clock.now(), signal);
     return document;
   }

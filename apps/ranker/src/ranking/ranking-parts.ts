@@ -4,7 +4,7 @@ import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
 import { type DocumentEmbedder, Library } from './library.ts';
-import { RankerReader } from './ranker-reader.ts';
+import { Reader } from './reader.ts';
 import { Training } from './training.ts';
 import { TrainingSet } from './training-set.ts';
 import { UserTastes } from './user-tastes.ts';
@@ -24,7 +24,7 @@ export interface RankingParts {
   readonly tastes: UserTastes;
   readonly training: Training;
   readonly ranking: ArticleRanking;
-  readonly reader: RankerReader;
+  readonly reader: Reader;
   readonly trainingSet: TrainingSet;
   readonly embedding: EmbeddingBacklog;
   readonly changes: UserChanges;
@@ -40,7 +40,7 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const ranking = new ArticleRanking({ storage, library, tastes, training, clock, onChange: tell });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({
-    ...{ storage, embedder, clock },
+    ...{ storage, embedder, library, clock },
     onEmbedded: async (articleIds) => {
       for (const userId of await storage.ratings.ratersOf(articleIds)) {
         tastes.reload(userId);
@@ -50,7 +50,7 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   });
   const onArticles = () => embedding.wake();
   const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
-  const reader = new RankerReader(parts);
+  const reader = new Reader(parts);
   return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
 }
 

@@ -1,10 +1,10 @@
 import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
-import type { NewRule } from '../reader/reader-store.ts';
 import { checkRule } from '../reader/rule-book.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { type NewRule, ruleFields } from '../storage/rules.ts';
 import { sourceOf } from './library.ts';
 
 /** One line of an export. */
@@ -128,7 +128,7 @@ const rules: Readonly<
   },
   rule: ({ kind, field, value, points }) => {
     if (kind !== 'mute' && kind !== 'boost') return 'kind: mute or boost';
-    if (!['source', 'words', 'pattern'].includes(String(field))) return 'field: not known';
+    if (!ruleFields.some((known) => known === field)) return 'field: not known';
     if (typeof value !== 'string' || typeof points !== 'number') return 'value, points: missing';
     checkRule({ kind, field: field as NewRule['field'], value, points });
     return undefined;

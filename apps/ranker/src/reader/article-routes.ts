@@ -1,12 +1,10 @@
 import type { FastifyPluginAsync } from 'fastify';
+import type { Reader } from '../ranking/reader.ts';
 import type { Desks } from './desks.ts';
-import { frame } from './frame.ts';
 import { answerForm, backOf, userOf } from './reader-session.ts';
-import type { ReaderStore } from './reader-store.ts';
-import { whyView } from './why-page.ts';
 
 export interface ArticleRoutesOptions {
-  readonly store: ReaderStore;
+  readonly reader: Reader;
   readonly desks: Desks;
 }
 
@@ -25,11 +23,11 @@ interface Article {
   readonly Params: { readonly id: string };
 }
 
-type ArticleChange = ReaderStore['unvote'];
+type Work = (userId: string, articleId: string, signal: AbortSignal) => Promise<unknown>;
 
-/** Rating an article, being done with it, and asking why it has its score. */
+/** Rating an article, marking it, and being done with it or with all. */
 export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (app, options) => {
-  const { store, desks } = options;
+  const { reader, desks } = options;
 
   app.post<Article & { Body: { score: string } }>(
     '/reader/articles/:id/vote',
@@ -38,16 +36,15 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
       const { id } = userOf(request);
       const score = Number(request.body.score);
       return answerForm(reply, backOf(request.body), async () => {
-        const { signal } = request.permit;
-        await store.vote(id, { articleId: request.params.id, score }, signal);
-        // Answered when the order has changed, so that whoever reloads sees it.
+        await reader.vote(id, request.params.id, score, request.permit.signal);
+        // Answered when the order has changed, so that a page that is loaded then shows it.
         await desks.open(id).refresh();
         return `You gave it ${score}.`;
       });
     },
   );
 
-  const change = (name: string, done: string, work: ArticleChange): void => {
+  const change = (name: string, done: string, work: Work): void => {
     app.post<Article>(`/reader/articles/:id/${name}`, { schema: { params } }, (request, reply) => {
       const { id } = userOf(request);
       return answerForm(reply, backOf(request.body), async () => {
@@ -57,21 +54,51 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
       });
     });
   };
-  change('unvote', 'Your rating is taken back.', (...asked) => store.unvote(...asked));
-  change('done', 'Done with it.', (...asked) => store.markRead(...asked));
+  change('unvote', 'Your rating is taken back.', (user, id, signal) =>
+    reader.unvote(user, id, signal),
+  );
+  change('done', 'Done with it.', (user, id, signal) => {
+    desks.open(user).close(id);
+    return reader.markRead(user, [id], signal);
+  });
+  change('unread', 'It is unread again.', (user, id, signal) =>
+    reader.markUnread(user, { id }, signal),
+  );
+  for (const [name, mark, words] of [
+    ['star', 'starred', 'Starred.'],
+    ['later', 'later', 'Saved for later.'],
+  ] as const) {
+    change(name, words, (user, id, signal) => reader.mark(user, id, mark, true, signal));
+    change(`un${name}`, 'Taken off the list.', (user, id, signal) =>
+      reader.mark(user, id, mark, false, signal),
+    );
+  }
 
-  app.get<Article>('/reader/articles/:id/why', { schema: { params } }, async (request, reply) => {
-    const { id, name } = userOf(request);
-    const articleId = request.params.id;
-    const why = await store.explain(id, articleId, request.permit.signal);
-    const title = desks.find(id)?.titleOf(articleId) ?? 'This article';
-    return frame(reply, { title: 'Why', name, body: whyView(title, why) });
+  app.post<{ Body: { feed?: string } }>('/reader/read-all', (request, reply) => {
+    const { id } = userOf(request);
+    const feed = String(request.body?.feed ?? '');
+    return answerForm(reply, '/reader', async () => {
+      const ids = desks.open(id).unread(feed);
+      const at = await reader.markRead(id, ids, request.permit.signal);
+      desks.open(id).closeAll();
+      await desks.open(id).refresh();
+      reply.header('x-read-at', String(at));
+      return `${ids.length} marked as read. Press u to take it back.`;
+    });
+  });
+  app.post<{ Body: { at?: string } }>('/reader/unread-all', (request, reply) => {
+    const { id } = userOf(request);
+    return answerForm(reply, '/reader', async () => {
+      await reader.markUnread(id, { at: Number(request.body?.at) }, request.permit.signal);
+      await desks.open(id).refresh();
+      return 'They are unread again.';
+    });
   });
 
   app.post('/reader/samples', (request, reply) => {
     const { id } = userOf(request);
     return answerForm(reply, '/reader', async () => {
-      await store.addSamples(id, request.permit.signal);
+      await reader.addSamples(id, request.permit.signal);
       await desks.open(id).refresh();
       return 'Sample articles are here: rate three of them and see the order change.';
     });

@@ -1,13 +1,16 @@
 import { type Clock, deadline } from 'spillway';
+import type { Reader, ReaderAccuracy, ReaderShelf } from '../ranking/reader.ts';
+import type { ReaderFeed } from '../storage/feeds.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type Groups, groupDuplicates } from './duplicates.ts';
 import type { ListQuery } from './list-view.ts';
-import { order, type Place } from './order.ts';
-import type { ReaderAccuracy, ReaderShelf, ReaderStore } from './reader-store.ts';
+import { type Listing, order, type Place } from './order.ts';
 import { RuleBook } from './rule-book.ts';
 import { inSlices } from './slices.ts';
 
 export interface DeskOptions {
-  readonly store: ReaderStore;
+  readonly reader: Reader;
+  readonly storage: RankerStorage;
   readonly userId: string;
   /** UNIX milliseconds. */
   readonly clock: Clock;
@@ -32,6 +35,9 @@ export interface ShownList {
   readonly muted: number;
   /** Whether the user has any articles at all. */
   readonly isEmpty: boolean;
+  readonly feeds: readonly ReaderFeed[];
+  /** The number of articles of each list. */
+  readonly counts: Readonly<Record<Listing, number>>;
 }
 
 /** How many lists of one user are kept up to date. */
@@ -42,7 +48,7 @@ const freshMs = 5 * 60_000;
 const gatherMs = 250;
 const refreshMsMax = 15_000;
 
-type Wanted = Pick<ListQuery, 'listing' | 'words'>;
+type Wanted = Pick<ListQuery, 'listing' | 'words' | 'feed' | 'sorting'>;
 
 /** All that one user sees, in memory, so that a live page can be made of it at any moment. */
 export class Desk implements Disposable {
@@ -57,6 +63,9 @@ export class Desk implements Disposable {
   #next: Promise<void> | undefined;
   #timer: Disposable | undefined;
   readonly #closing = new AbortController();
+  /** Articles that were opened here: they stay on the list until it is asked for again. */
+  readonly #opened = new Set<string>();
+  #shelf: ReaderShelf | undefined;
 
   constructor(options: DeskOptions) {
     this.#options = options;
@@ -72,15 +81,29 @@ export class Desk implements Disposable {
     return this.#lists.get(nameOf(query));
   }
 
-  /** What an article of one of the lists is called. */
-  titleOf(articleId: string): string | undefined {
-    for (const { places } of this.#lists.values()) {
-      for (const { article, others } of places) {
-        const found = [article, ...others].find(({ id }) => id === articleId);
-        if (found !== undefined) return found.title;
-      }
-    }
-    return undefined;
+  /** Keeps an article on the list though it is read. */
+  open(articleId: string): void {
+    this.#opened.add(articleId);
+  }
+
+  close(articleId: string): void {
+    this.#opened.delete(articleId);
+  }
+
+  /** Tells whether any article was open. */
+  closeAll(): boolean {
+    const wasOpen = this.#opened.size > 0;
+    this.#opened.clear();
+    return wasOpen;
+  }
+
+  /** The articles of a feed, or of all, that are neither read nor rated. */
+  unread(feed: string): string[] {
+    const articles = this.#shelf?.articles ?? [];
+    const isOf = (feedId: string | undefined) => feed === '' || feed === feedId;
+    return articles
+      .filter(({ isRead, vote, feedId }) => !isRead && vote === undefined && isOf(feedId))
+      .map(({ id }) => id);
   }
 
   /** Makes sure that the list is there and not too old. */
@@ -127,24 +150,27 @@ export class Desk implements Disposable {
   }
 
   async #refresh(): Promise<void> {
-    const { store, userId, clock, articlesMax, onChange } = this.#options;
+    const { reader, storage, userId, clock, articlesMax, onChange } = this.#options;
     using time = deadline(clock, refreshMsMax, this.#closing.signal);
     const { signal } = time;
-    const [shelf, rules, accuracy] = await Promise.all([
-      store.articles(userId, articlesMax, signal),
-      store.rules(userId, signal),
-      store.accuracy(userId, signal),
+    const [shelf, rules, accuracy, feeds] = await Promise.all([
+      reader.articles(userId, { limit: articlesMax }, signal),
+      storage.rules.list(userId, signal),
+      reader.accuracy(userId, signal),
+      storage.feeds.list(userId, signal),
     ]);
     const book = new RuleBook(rules, this.#book);
     const lists = new Map<string, ShownList>();
-    const facts = { accuracy, isEmpty: shelf.articles.length === 0 };
+    const isEmpty = shelf.articles.length === 0;
+    const facts = { accuracy, isEmpty, feeds, counts: countsOf(shelf) };
+    this.#shelf = shelf;
     for (const [name, query] of [...this.#wanted]) {
-      const { words, listing } = query;
-      const found =
-        words.length === 0
-          ? shelf
-          : await store.search(userId, { words, limit: articlesMax }, signal);
-      const list = await this.#arrange(found, listing, book, words.length === 0, signal);
+      const { words, listing, feed } = query;
+      const mark = listing === 'starred' || listing === 'later' ? listing : undefined;
+      const isShelf = words.length === 0 && feed === '' && mark === undefined;
+      const narrow = { words, mark, feedId: feed === '' ? undefined : feed, limit: articlesMax };
+      const found = isShelf ? shelf : await reader.articles(userId, narrow, signal);
+      const list = await this.#arrange(found, query, book, isShelf, signal);
       lists.set(name, { ...list, ...facts });
     }
     this.#book = book;
@@ -154,18 +180,21 @@ export class Desk implements Disposable {
 
   async #arrange(
     { articles, tasteVersion }: ReaderShelf,
-    listing: Wanted['listing'],
+    { listing, sorting }: Wanted,
     book: RuleBook,
     isShelf: boolean,
     signal: AbortSignal,
-  ): Promise<Omit<ShownList, 'accuracy' | 'isEmpty'>> {
+  ): Promise<Omit<ShownList, 'accuracy' | 'isEmpty' | 'feeds' | 'counts'>> {
     const { clock, halfLifeMs, explorationShare } = this.#options;
     const groups = isShelf
       ? await this.#groupsOf(articles, signal)
       : await inSlices(groupDuplicates(articles), signal);
     const verdicts = book.verdicts(articles);
     const madeAt = clock.now();
-    const options = { nowMs: madeAt, listing, halfLifeMs, explorationShare };
+    const options = {
+      ...{ nowMs: madeAt, listing, sorting, halfLifeMs, explorationShare },
+      opened: this.#opened,
+    };
     const places = await inSlices(order(articles, groups, verdicts, options), signal);
     const muted = verdicts.values().reduce((sum, { isMuted }) => sum + Number(isMuted), 0);
     return { places, tasteVersion, madeAt, muted };
@@ -182,6 +211,17 @@ export class Desk implements Disposable {
   }
 }
 
-function nameOf({ listing, words }: Wanted): string {
-  return `${listing} ${words.join(' ')}`;
+function nameOf({ listing, words, feed, sorting }: Wanted): string {
+  return `${listing} ${sorting} ${feed} ${words.join(' ')}`;
+}
+
+function countsOf({ articles }: ReaderShelf): Record<Listing, number> {
+  const counts = { new: 0, starred: 0, later: 0, rated: 0, all: articles.length };
+  for (const { isRead, vote, isStarred, isLater } of articles) {
+    counts.new += Number(!isRead && vote === undefined);
+    counts.rated += Number(vote !== undefined);
+    counts.starred += Number(isStarred);
+    counts.later += Number(isLater);
+  }
+  return counts;
 }

@@ -1,18 +1,20 @@
 import type { Clock } from 'spillway';
 import { checkInteger, checkNumber } from 'spillway/internal';
 import type { Observable } from 'spillway-http';
+import type { Reader } from '../ranking/reader.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { Desk, type DeskOptions } from './desk.ts';
-import type { ReaderStore } from './reader-store.ts';
 
 export interface DesksOptions {
-  readonly store: ReaderStore;
+  readonly reader: Reader;
+  readonly storage: RankerStorage;
   /** UNIX milliseconds. */
   readonly clock: Clock;
   /** After this time an article counts half, in hours; from 1, 36 by default. */
   readonly halfLifeHours?: number | undefined;
   /** How much of the list is for unsure articles, from 0 to 0.5; 0.1 by default. */
   readonly explorationShare?: number | undefined;
-  /** How many of the newest articles are ordered for a user, 10 to 10,000; 1,000 by default. */
+  /** How many of the newest articles are ordered for a user, 10 to 10,000; 2,000 by default. */
   readonly articlesMax?: number | undefined;
   /** Told when lists could not be brought up to date without anybody waiting for it. */
   readonly onFailure: (error: unknown) => void;
@@ -39,13 +41,13 @@ export class Desks implements Observable, Disposable {
   #failures = 0;
 
   constructor(options: DesksOptions) {
-    const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 1_000 } = options;
-    const { store, clock, onFailure } = options;
+    const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 2_000 } = options;
+    const { reader, storage, clock, onFailure } = options;
     checkNumber('halfLifeHours', halfLifeHours, 1);
     checkNumber('explorationShare', explorationShare, 0, 0.5);
     checkInteger('articlesMax', articlesMax, 10, 10_000);
     this.#shared = {
-      ...{ store, clock, explorationShare, articlesMax },
+      ...{ reader, storage, clock, explorationShare, articlesMax },
       halfLifeMs: halfLifeHours * 3_600_000,
       onChange: () => {
         this.#version += 1;
@@ -56,7 +58,7 @@ export class Desks implements Observable, Disposable {
         onFailure(error);
       },
     };
-    this.#subscription = store.onChange((userId) => this.#desks.get(userId)?.refreshSoon());
+    this.#subscription = reader.onChange((userId) => this.#desks.get(userId)?.refreshSoon());
   }
 
   get version(): number {

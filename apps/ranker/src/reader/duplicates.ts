@@ -1,4 +1,4 @@
-import type { ReaderArticle } from './reader-store.ts';
+import type { ReaderArticle } from '../ranking/reader.ts';
 import type { Slices } from './slices.ts';
 
 /** Two articles further apart in time are never the same story. */

@@ -11,10 +11,12 @@ import {
 } from 'spillway';
 import type { Feed, FeedItem } from '../feeds/feed.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
-import type { DueFeed, FeedFetched, NewArticle, ReaderStore } from './reader-store.ts';
+import type { Reader } from '../ranking/reader.ts';
+import type { DueFeed, FeedFetched, Feeds, NewArticle } from '../storage/feeds.ts';
 
 export interface FeedRefreshOptions {
-  readonly store: Pick<ReaderStore, 'claimFeeds' | 'saveFetch'>;
+  readonly reader: Pick<Reader, 'saveFetch'>;
+  readonly feeds: Pick<Feeds, 'claim'>;
   readonly fetcher: Pick<Fetcher, 'fetchFeed'>;
   /** UNIX milliseconds. */
   readonly clock: Clock;
@@ -106,7 +108,7 @@ export class FeedRefresh implements Part {
   }
 
   async #claim(): Promise<void> {
-    const { store, clock, onFailure } = this.#options;
+    const { feeds, clock, onFailure } = this.#options;
     const { waiting, running } = this.#backlog.stats;
     const limit = feedsMax - waiting - running;
     if (limit <= 0 || this.#closing.signal.aborted) return;
@@ -114,19 +116,19 @@ export class FeedRefresh implements Part {
       using time = deadline(clock, saveMsMax, this.#closing.signal);
       const nowMs = clock.now();
       const claim = { nowMs, untilMs: nowMs + claimMs, limit };
-      for (const feed of await store.claimFeeds(claim, time.signal)) this.#backlog.add(feed);
+      for (const feed of await feeds.claim(claim, time.signal)) this.#backlog.add(feed);
     } catch (error) {
       if (!this.#closing.signal.aborted) onFailure?.(error);
     }
   }
 
   async #refresh(feed: DueFeed, stopped: AbortSignal): Promise<void> {
-    const { store, clock, onFailure } = this.#options;
+    const { reader, clock, onFailure } = this.#options;
     const signal = AbortSignal.any([stopped, this.#closing.signal]);
     try {
       const fetched = await this.#fetch(feed, signal);
       using time = deadline(clock, saveMsMax, stopped);
-      await store.saveFetch(fetched, time.signal);
+      await reader.saveFetch(fetched, time.signal);
       this.#outcomes[fetched.outcome] += 1;
     } catch (error) {
       if (!signal.aborted && !isBusy(error)) onFailure?.(error);
@@ -182,12 +184,12 @@ function articlesOf(feed: Feed, nowMs: number): NewArticle[] {
   return found.sort((one, other) => time(other) - time(one)).slice(0, articlesMax);
 }
 
-function articleOf({ url, title, text, published }: FeedItem, nowMs: number): NewArticle[] {
+function articleOf({ url, title, text, published, author }: FeedItem, nowMs: number): NewArticle[] {
   if (url === undefined) return [];
   const named = (title.trim() || text.trim() || url).slice(0, titleLengthMax);
   // One from the future would stay on top until then.
   const publishedAt = published === undefined ? undefined : Math.min(published, nowMs);
-  return [{ url, title: named, text: text.slice(0, textLengthMax), publishedAt }];
+  return [{ url, title: named, text: text.slice(0, textLengthMax), publishedAt, author }];
 }
 
 const minuteMs = 60_000;

@@ -1,63 +1,90 @@
 import type { FastifyReply } from 'fastify';
 import { type Html, type HtmlValue, html, page } from 'spillway-http';
-import { actionForm } from './article-view.ts';
+import { kitUrls } from 'spillway-http/kit';
 
 export interface FrameOptions {
   readonly title: string;
-  /** Which entry of the navigation this is; undefined for none of them. */
-  readonly place?: string | undefined;
-  /** What the search field holds. */
+  /** Text of the search field. */
   readonly search?: string | undefined;
-  /** Whom the page is for; undefined if nobody is logged in. */
+  /** The user's name; undefined if nobody is logged in. */
   readonly name?: string | undefined;
   readonly body: HtmlValue;
+  /** `panes` has three columns that scroll by themselves. @default 'page' */
+  readonly layout?: 'page' | 'panes' | undefined;
 }
 
-const places = [
-  { name: 'To read', href: '/reader' },
-  { name: 'Rated', href: '/reader?list=rated' },
-  { name: 'All', href: '/reader?list=all' },
-  { name: 'Feeds', href: '/reader/feeds' },
-  { name: 'Rules', href: '/reader/rules' },
+/** The form that all buttons of articles belong to; it stands outside of what is live. */
+export const actionForm = 'act';
+
+const keys = [
+  ['j k', 'next, previous'],
+  ['o', 'open'],
+  ['1–9 0', 'rate'],
+  ['w', 'why'],
+  ['s', 'star'],
+  ['l', 'later'],
+  ['x', 'done'],
+  ['m', 'unread'],
+  ['u', 'take back'],
+  ['v', 'original'],
+  ['shift a', 'all read'],
+  ['/', 'search'],
 ] as const;
 
 /** A page of the reader; its forms carry a token against changes by other sites. */
 export function frame(reply: FastifyReply, options: FrameOptions): Html {
-  const { title, body, name, search = '' } = options;
+  const { title, body, name, search = '', layout = 'page' } = options;
   const { request } = reply;
-  const entries = places.map(
-    (place) => html`<li><a href="${place.href}"
- aria-current="${place.name === options.place ? 'page' : undefined}">${place.name}</a></li>`,
-  );
   const token = reply.csrfToken();
+  const flashes = request.session
+    .takeFlash()
+    .map(({ kind, text }) => html`<p class="flash flash-${kind}" role="status">${text}</p>`);
   return page({
-    title: `${title} · Ranker`,
+    title: `${title} · Reader`,
     meta: { 'color-scheme': 'light dark' },
-    links: [{ rel: 'icon', href: '/reader/assets/icon.svg' }],
-    styles: ['/reader/assets/reader.css'],
-    scripts: name === undefined ? [] : ['/reader/assets/reader.js'],
-    body: html`<a class="skip" href="#main">Skip to the list</a>
-<header class="top"><a class="brand" href="/reader">Ranker</a>
-${
-  name !== undefined &&
-  html`<nav aria-label="Reader"><ul>${entries}</ul></nav>
-<form class="search" role="search" action="/reader"><label class="hidden" for="q">Search</label>
-<input id="q" name="q" type="search" value="${search}" placeholder="Search" maxlength="200">
-<button>Search</button></form>
-<form class="user" method="post" action="/reader/logout">${tokenField(token)}
-<span title="Logged in">${name}</span> <button>Log out</button></form>`
-}</header>
+    links: [
+      { rel: 'icon', href: kitUrls.icon },
+      { rel: 'manifest', href: '/reader/assets/manifest.json' },
+    ],
+    styles: [kitUrls.style, '/reader/assets/reader.css'],
+    scripts: [kitUrls.script, ...(name === undefined ? [] : ['/reader/assets/reader.js'])],
+    body: html`<div class="${layout === 'panes' ? 'app' : 'plain'}">
+<a class="skip" href="#main">Skip to the page</a>
+<header class="bar"><a class="brand" href="/reader" aria-label="Reader">
+<svg viewBox="0 0 24 24" aria-hidden="true"><path d="M2 6h5c7 0 5 11 12 11h3"/>
+<path d="M2 21h20" opacity=".35"/></svg><span>Reader</span></a>
+<div class="tools">${name !== undefined && searchForm(search)}
+<button type="button" class="button bare little long" data-theme-switch>Theme</button>
+${name !== undefined && logoutForm(name, token)}</div></header>
+<main id="main" class="${layout}" tabindex="-1">${body}</main>
+${layout === 'panes' && keysView()}</div>
 <form id="${actionForm}" method="post">${tokenField(token)}
 <input type="hidden" name="back" value="${request.url}"></form>
-<p id="status" role="status" aria-live="polite"></p>
-<main id="main" tabindex="-1">${request.session
-      .takeFlash()
-      .map(({ kind, text }) => html`<p class="flash flash-${kind}" role="status">${text}</p>`)}
-${body}</main>`,
+<div id="status" class="toasts" role="status" aria-live="polite">${flashes}</div>`,
   });
 }
 
-/** What a form needs to be believed. */
+function searchForm(search: string): Html {
+  return html`<form class="search" role="search" action="/reader">
+<label class="hidden" for="q">Search your articles</label>
+<input class="input" id="q" name="q" type="search" value="${search}" placeholder="Search ( / )"
+ maxlength="200"><button class="hidden">Search</button></form>`;
+}
+
+function logoutForm(name: string, token: string): Html {
+  return html`<form method="post" action="/reader/logout">${tokenField(token)}
+<button class="button bare little" title="Logged in as ${name}">Log out</button></form>`;
+}
+
+function keysView(): Html {
+  const shown = keys.map(
+    ([names, what]) =>
+      html`<span>${names.split(' ').map((one) => html`<kbd>${one}</kbd> `)}${what}</span>`,
+  );
+  return html`<footer class="app-foot keys">${shown}</footer>`;
+}
+
+/** The field that makes a form believed. */
 export function tokenField(token: string): Html {
   return html`<input type="hidden" name="_csrf" value="${token}">`;
 }

@@ -1,90 +1,205 @@
-import { type Html, html } from 'spillway-http';
-import { actionForm, articleView } from './article-view.ts';
+import { type Html, html, keyed } from 'spillway-http';
+import type { ReaderAccuracy, ReaderArticle } from '../ranking/reader.ts';
+import type { ReaderFeed } from '../storage/feeds.ts';
 import type { ShownList } from './desk.ts';
 import { wordsOf } from './duplicates.ts';
-import type { Listing } from './order.ts';
-import type { ReaderAccuracy } from './reader-store.ts';
+import { actionForm } from './frame.ts';
+import type { Listing, Place, Sorting } from './order.ts';
 
 /** What a user wants to see. */
 export interface ListQuery {
   readonly listing: Listing;
+  readonly sorting: Sorting;
+  /** The feed whose articles are shown; empty for all feeds. */
+  readonly feed: string;
   /** In small letters; none for all articles. */
   readonly words: readonly string[];
-  /** How many places are shown. */
+  /** The number of places that are shown. */
   readonly count: number;
 }
 
-/** How many places a page begins with and each "more" adds. */
+/** The number of places that a page begins with and each "more" adds. */
 export const pageSize = 40;
 const countMax = 400;
 const wordsMax = 8;
 const wordLengthMax = 40;
+/** Characters that people read in a minute. */
+const charactersPerMinute = 1_200;
 
-const listings: readonly string[] = ['new', 'rated', 'all'] satisfies Listing[];
+const listings: Readonly<Record<Listing, string>> = {
+  new: 'To read',
+  starred: 'Starred',
+  later: 'Later',
+  rated: 'Rated',
+  all: 'All',
+};
 
 /** What the address asks for; anything odd in it counts as left out. */
 export function listQuery(address: Readonly<Record<string, unknown>>): ListQuery {
-  const { list, q, show } = address;
+  const { list, q, show, feed, sort } = address;
   const text = typeof q === 'string' ? q : '';
   const words = wordsOf(text.slice(0, 400)).map((word) => word.slice(0, wordLengthMax));
   const wanted = Math.ceil(Number(show) / pageSize) * pageSize;
   const count = wanted >= pageSize ? Math.min(wanted, countMax) : pageSize;
-  const known = typeof list === 'string' && listings.includes(list);
-  // What is searched for may well have been rated.
-  const listing = known ? (list as Listing) : words.length > 0 ? 'all' : 'new';
-  return { listing, words: words.slice(0, wordsMax), count };
+  const isKnown = typeof list === 'string' && Object.hasOwn(listings, list);
+  // An article that is searched for may well have been rated.
+  const listing = isKnown ? (list as Listing) : words.length > 0 ? 'all' : 'new';
+  return {
+    listing,
+    sorting: sort === 'newest' ? 'newest' : 'best',
+    feed: typeof feed === 'string' && /^[\w-]{1,64}$/.test(feed) ? feed : '',
+    words: words.slice(0, wordsMax),
+    count,
+  };
 }
 
 /** The address that asks for this, the same for the same. */
-export function listAddress({ listing, words, count }: Partial<ListQuery>): string {
+export function listAddress(query: Partial<ListQuery>, open = ''): string {
+  const { listing, words, count, feed = '', sorting } = query;
   const fields = new URLSearchParams();
   if (listing !== undefined && listing !== 'new') fields.set('list', listing);
   if (words !== undefined && words.length > 0) fields.set('q', words.join(' '));
+  if (feed !== '') fields.set('feed', feed);
+  if (sorting === 'newest') fields.set('sort', 'newest');
   if (count !== undefined && count !== pageSize) fields.set('show', String(count));
+  if (open !== '') fields.set('open', open);
   return fields.size === 0 ? '/reader' : `/reader?${fields}`;
 }
 
-const keys = [
-  ['j', 'next'],
-  ['k', 'previous'],
-  ['1', 'to'],
-  ['9', 'rate,'],
-  ['0', 'is 10,'],
-  ['+', 'is 9,'],
-  ['-', 'is 2'],
-  ['o', 'open'],
-  ['w', 'why'],
-  ['x', 'done'],
-  ['u', 'take the last rating back'],
-  ['/', 'search'],
-] as const;
-
-/** The live part of the reader: the list, and how good its scores have been. */
+/** The live part of the reader: feeds with what is unread, and the list. */
 export function listView(list: ShownList, query: ListQuery): Html {
-  const { places, madeAt, muted, isEmpty } = list;
+  const { places, isEmpty } = list;
   const shown = places.slice(0, query.count);
   const left = places.length - shown.length;
   const next = listAddress({ ...query, count: query.count + pageSize });
-  return html`<h1 class="count">${countText(list, query)}</h1>
-<ol class="articles">${shown.map((place) => articleView(place, madeAt))}</ol>
+  const name = listName(list, query);
+  return html`${sidebar(list, query)}
+<section class="pane list" aria-label="${name}">
+<div class="list-head"><div><h1>${name}</h1>
+<span class="quiet small">${countText(list, query)}</span></div>
+<a class="button little narrow-only" href="/reader/feeds">Feeds</a>
+<div class="group" role="group" aria-label="Order">
+${sortLink(query, 'best', 'Best')}${sortLink(query, 'newest', 'Newest')}</div>
+${
+  query.listing === 'new' &&
+  places.length > 0 &&
+  html`<button class="button little bare all-read" form="${actionForm}" name="feed"
+ value="${query.feed}" formaction="/reader/read-all" title="Can be taken back">Mark all read
+</button>`
+}</div>
+<ol class="items">${shown.map((place) => itemView(place, query, list))}</ol>
 ${shown.length === 0 && emptyView(query, isEmpty)}
 ${left > 0 && html`<p class="next"><a href="${next}">Show more (${left} left)</a></p>`}
-<footer class="footer"><p>${accuracyText(list.accuracy)}</p>
-<p>${muted > 0 ? `${muted} kept away by your rules · ` : ''}taste version ${list.tasteVersion}</p>
-<p class="keys">Keys: ${keys.map(([key, what]) => html`<kbd>${key}</kbd> ${what} `)}</p>
-</footer>`;
+</section>`;
 }
 
 /** What stands where a list was that is not in memory any more. */
 export function goneView(): Html {
-  return html`<p class="empty">This list has rested for a while.
-<a href="/reader">Show it again</a></p>`;
+  return html`<section class="pane list"><p class="empty">This list has rested for a while.
+<a href="/reader">Show it again</a></p></section>`;
 }
 
-function countText({ places }: ShownList, { listing, words }: ListQuery): string {
+function listName({ feeds }: ShownList, { feed, listing, words }: ListQuery): string {
+  if (words.length > 0) return `“${words.join(' ')}”`;
+  const found = feeds.find(({ id }) => id === feed);
+  return found === undefined ? listings[listing] : found.title || found.url;
+}
+
+function sortLink(query: ListQuery, sorting: Sorting, name: string): Html {
+  const isPressed = query.sorting === sorting ? 'true' : undefined;
+  return html`<a class="button little" aria-current="${isPressed}"
+ href="${listAddress({ ...query, sorting })}">${name}</a>`;
+}
+
+function sidebar({ feeds, counts, accuracy, muted }: ShownList, query: ListQuery): Html {
+  const isPlain = query.feed === '' && query.words.length === 0;
+  const entries = Object.entries(listings).map(([listing, name]) => {
+    const isHere = isPlain && query.listing === listing;
+    return html`<li><a href="${listAddress({ listing: listing as Listing })}"
+ aria-current="${isHere ? 'page' : undefined}">${name}
+<span class="count">${counts[listing as Listing]}</span></a></li>`;
+  });
+  const folders = [...Map.groupBy(feeds, ({ folder }) => folder)].sort(([one], [other]) =>
+    one === '' ? 1 : other === '' ? -1 : one.localeCompare(other),
+  );
+  return html`<nav class="pane feeds" aria-label="Lists and feeds"><ul>${entries}</ul>
+${folders.map(([folder, own]) => folderView(folder || 'Feeds', own, query.feed))}
+<div class="feeds-end"><a class="button little" href="/reader/feeds">Add a feed</a>
+<a class="button little bare" href="/reader/rules">Rules</a>
+<p class="quiet tiny">${accuracyText(accuracy)}${muted > 0 && ` ${muted} kept away by your rules.`}
+</p></div></nav>`;
+}
+
+function folderView(name: string, feeds: readonly ReaderFeed[], here: string): Html {
+  const unread = feeds.reduce((sum, feed) => sum + feed.unread, 0);
+  const links = feeds.map((feed) => {
+    const isHere = feed.id === here ? 'page' : undefined;
+    return html`<li><a href="${listAddress({ feed: feed.id })}" aria-current="${isHere}">
+${feed.title || feed.url}${
+  feed.failure !== undefined &&
+  html` <span class="state" data-state="warn" title="${feed.failure}">
+<span class="hidden">the last fetch failed: ${feed.failure}</span></span>`
+}<span class="count">${feed.unread}</span></a></li>`;
+  });
+  return html`<details open><summary>${name}<span class="count">${unread}</span></summary>
+<ul>${links}</ul></details>`;
+}
+
+/** One place of the list. */
+function itemView(place: Place, query: ListQuery, { madeAt, feeds }: ShownList): Html {
+  const { article, others } = place;
+  const { id, source, publishedAt, length, isRead, vote } = article;
+  const minutes = Math.max(1, Math.round(length / charactersPerMinute));
+  const feed = feeds.find((one) => one.id === article.feedId);
+  const from = feed?.title || source || 'a text of yours';
+  const facts = [from, ageText(madeAt - publishedAt), `${minutes} min`];
+  const [way, why] = reasonOf(place);
+  return keyed(
+    id,
+    html`<li id="a-${id}" data-article="${id}"><a class="item${(isRead || vote !== undefined) && ' read'}"
+ href="${listAddress(query, id)}#article">
+${scoreView(article)}
+<span class="story"><strong>${article.title}</strong>
+<span class="from">${facts.join(' · ')}${vote !== undefined && ` · you gave ${vote}`}</span>
+<span class="why" data-way="${way}">${why}${others.length > 0 && `; ${moreText(others.length)}`}
+</span></span></a></li>`,
+  );
+}
+
+function moreText(count: number): string {
+  return count === 1 ? '1 more tells this' : `${count} more tell this`;
+}
+
+function reasonOf({ article, isExploration, boost }: Place): readonly [way: string, why: string] {
+  if (isExploration) return ['ask', 'unsure: your rating would teach most'];
+  if (boost !== 0)
+    return [boost > 0 ? 'up' : 'down', `your rules: ${boost > 0 ? '+' : ''}${boost}`];
+  const { unavailable, score } = article;
+  if (unavailable !== undefined) return ['flat', `no text: ${unavailable}`];
+  if (score === undefined) return ['flat', 'not scored yet'];
+  if (score >= 6.5) return ['up', 'like what you rate high'];
+  return score <= 4.5 ? ['down', 'like what you rate low'] : ['flat', 'nothing stands out'];
+}
+
+/** The score in its box, from pale to full. */
+export function scoreView({
+  score,
+  uncertainty,
+}: Pick<ReaderArticle, 'score' | 'uncertainty'>): Html {
+  if (score === undefined) {
+    return html`<span class="score" title="Not scored yet"><span class="hidden">Not scored yet</span>
+<span aria-hidden="true">–</span></span>`;
+  }
+  const band = Math.min(5, Math.max(1, Math.ceil((score - 2) / 1.5)));
+  return html`<span class="score" data-band="${band}" data-score="${Math.round(score)}">
+<span class="hidden">Expected score </span>${score.toFixed(1)}${
+    uncertainty !== undefined && html`<small>± ${uncertainty.toFixed(1)}</small>`
+  }</span>`;
+}
+
+function countText({ places }: ShownList, { words, sorting }: ListQuery): string {
   const count = places.length === 1 ? '1 story' : `${places.length} stories`;
-  if (words.length > 0) return `${count} with “${words.join(' ')}”`;
-  return { new: `${count} to read`, rated: `${count} rated`, all: `${count} in all` }[listing];
+  return words.length > 0 ? `${count} found` : `${count}, ${sorting} first`;
 }
 
 function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
@@ -94,7 +209,7 @@ function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
   if (isEmpty) {
     return html`<div class="empty"><p>Nothing here yet.
 <a href="/reader/feeds">Add a feed</a>, or begin with sample articles to see how it learns.</p>
-<p><button class="main" form="${actionForm}" formaction="/reader/samples">Add sample articles
+<p><button class="button main" form="${actionForm}" formaction="/reader/samples">Add sample articles
 </button></p></div>`;
   }
   if (listing === 'rated') {
@@ -104,17 +219,24 @@ function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
 at <a href="/reader?list=all">everything</a>.</p>`;
 }
 
-/** Only first ratings count: a score of what was rated before has seen the answer. */
-export function accuracyText(accuracy: ReaderAccuracy): string {
-  const { count, bias, meanAbsoluteError, auc } = accuracy;
-  if (count === 0 || bias === undefined || meanAbsoluteError === undefined) {
-    return 'Accuracy: not known before your first ratings';
+/** Only first ratings count: a score of an article that was rated before has seen the answer. */
+export function accuracyText({ count, meanAbsoluteError }: ReaderAccuracy): string {
+  if (count === 0 || meanAbsoluteError === undefined) {
+    return 'Knows nothing of your taste yet: rate three articles.';
   }
-  const first = count === 1 ? '1 first rating' : `${count} first ratings`;
-  const error = `${meanAbsoluteError.toFixed(1)} points off on average`;
-  const side = `${Math.abs(bias).toFixed(1)} too ${bias > 0 ? 'low' : 'high'}`;
-  const isEven = Math.abs(bias) < 0.05;
-  const parts = [`Accuracy over ${first}: ${error}`, isEven ? 'no bias' : side];
-  if (auc !== undefined) parts.push(`AUC ${auc.toFixed(2)}`);
-  return parts.join(', ');
+  const first = count === 1 ? '1 rating' : `${count} ratings`;
+  return `Knows your taste from ${first}. On average ${meanAbsoluteError.toFixed(1)} points off.`;
+}
+
+const minuteMs = 60_000;
+
+/** How long ago something was, for people. */
+export function ageText(ms: number): string {
+  const minutes = Math.floor(ms / minuteMs);
+  if (minutes < 1) return 'just now';
+  if (minutes < 60) return `${minutes} min ago`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${hours} h ago`;
+  const days = Math.floor(hours / 24);
+  return days === 1 ? 'yesterday' : `${days} days ago`;
 }

@@ -1,11 +1,11 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import { type Html, html } from 'spillway-http';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { frame, tokenField } from './frame.ts';
 import { isKnown, logIn } from './reader-session.ts';
-import type { ReaderStore } from './reader-store.ts';
 
 export interface LoginRoutesOptions {
-  readonly store: Pick<ReaderStore, 'userOf'>;
+  readonly storage: RankerStorage;
 }
 
 const login = {
@@ -18,7 +18,7 @@ const login = {
 } as const;
 
 /** Logging in with an API key, and out. */
-export const loginRoutes: FastifyPluginAsync<LoginRoutesOptions> = async (app, { store }) => {
+export const loginRoutes: FastifyPluginAsync<LoginRoutesOptions> = async (app, { storage }) => {
   app.get('/reader/login', (request, reply) => {
     if (isKnown(request)) return reply.redirect('/reader', 303);
     return reply.send(loginPage(reply));
@@ -29,7 +29,7 @@ export const loginRoutes: FastifyPluginAsync<LoginRoutesOptions> = async (app, {
     { schema: { body: login } },
     async (request, reply) => {
       const { key, remember } = request.body;
-      const user = await store.userOf(key.trim(), request.permit.signal);
+      const user = await storage.users.byKey(key.trim(), request.permit.signal);
       if (user === undefined) {
         const complaint = 'No user has this key.';
         return reply.code(401).send(loginPage(reply, complaint));
@@ -56,10 +56,10 @@ ${complaint}</p>`
 }
 <form method="post" action="/reader/login">${tokenField(reply.csrfToken())}
 <label for="key">API key</label>
-<input id="key" name="key" type="password" required maxlength="200" autocomplete="current-password"
+<input class="input" id="key" name="key" type="password" required maxlength="200" autocomplete="current-password"
  aria-describedby="${complaint === undefined ? undefined : 'wrong'}" autofocus>
 <label class="tick"><input type="checkbox" name="remember" value="yes" checked>
 Stay logged in for 30 days</label>
-<button class="main">Log in</button></form></section>`;
+<button class="button main">Log in</button></form></section>`;
   return frame(reply, { title: 'Log in', body });
 }

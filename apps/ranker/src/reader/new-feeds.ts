@@ -3,7 +3,7 @@ import { unavailableError } from '../errors.ts';
 import type { OpmlFeed } from '../feeds/opml.ts';
 import { webUrl } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
-import type { NewFeed } from './reader-store.ts';
+import type { NewFeed } from '../storage/feeds.ts';
 
 /** How many feeds one list may bring, and how long names may be. */
 const feedsMax = 1_000;

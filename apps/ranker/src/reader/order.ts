@@ -1,6 +1,6 @@
 import { check, checkNumber } from 'spillway/internal';
+import type { ReaderArticle } from '../ranking/reader.ts';
 import { cosineOf, type Groups } from './duplicates.ts';
-import type { ReaderArticle } from './reader-store.ts';
 import type { Verdict } from './rule-book.ts';
 import type { Slices } from './slices.ts';
 
@@ -16,13 +16,19 @@ export interface Place {
   readonly isExploration: boolean;
 }
 
-/** Which articles are listed: those that are not done with, those that are rated, or all. */
-export type Listing = 'new' | 'rated' | 'all';
+/** The articles that are listed: not done with, marked, rated, or all. */
+export type Listing = 'new' | 'starred' | 'later' | 'rated' | 'all';
+/** `best` is by value; `newest` by time alone. */
+export type Sorting = 'best' | 'newest';
 
 export interface OrderOptions {
   /** UNIX milliseconds. */
   readonly nowMs: number;
   readonly listing: Listing;
+  /** @default 'best' */
+  readonly sorting?: Sorting | undefined;
+  /** Articles that stay on the list though they are read. @default none */
+  readonly opened?: ReadonlySet<string> | undefined;
   /** After this time an article counts half, in milliseconds; from 1 h. */
   readonly halfLifeMs: number;
   /** How much of the list is for unsure articles, from 0 to 0.5. */
@@ -65,7 +71,7 @@ export function* order(
   const stories = Map.groupBy(articles, ({ id }) => groups.get(id) ?? id).values();
   const places: Scored[] = [];
   for (const story of stories) {
-    if (isListed(story, options.listing)) {
+    if (isListed(story, options)) {
       const members = story
         .filter(({ id }) => verdicts.get(id)?.isMuted !== true)
         .map((article) => placeOf(article, verdicts, halfLife, options.nowMs))
@@ -76,9 +82,15 @@ export function* order(
     }
     yield;
   }
-  const isQuiet = ({ article: { source }, score }: Scored) =>
-    score >= scoreUnknown && Number(halfLife.get(source)) >= 2 * options.halfLifeMs;
+  const isQuiet = ({ article, score }: Scored) =>
+    score >= scoreUnknown && Number(halfLife.get(originOf(article))) >= 2 * options.halfLifeMs;
+  if (options.sorting === 'newest') return places.sort(byTime);
   return yield* varied(places.sort(byValue), isQuiet, options);
+}
+
+/** The feed of an article; the host of one without. The links of an aggregator are one source. */
+function originOf({ feedId, source }: ReaderArticle): string {
+  return feedId ?? source;
 }
 
 /** A place with its score as the user's rules have it. */
@@ -92,10 +104,16 @@ function rated({ article }: Place): number {
 }
 
 /** A story is new until one of its articles is rated or read, and rated when one of them is. */
-function isListed(story: readonly ReaderArticle[], listing: Listing): boolean {
+function isListed(
+  story: readonly ReaderArticle[],
+  { listing, opened }: Pick<OrderOptions, 'listing' | 'opened'>,
+): boolean {
   if (listing === 'all') return true;
+  if (listing === 'starred') return story.some(({ isStarred }) => isStarred);
+  if (listing === 'later') return story.some(({ isLater }) => isLater);
   const isRated = story.some(({ vote }) => vote !== undefined);
-  return listing === 'rated' ? isRated : !isRated && !story.some(({ isRead }) => isRead);
+  if (listing === 'rated') return isRated;
+  return !isRated && !story.some(({ id, isRead }) => isRead && !opened?.has(id));
 }
 
 function placeOf(
@@ -107,7 +125,7 @@ function placeOf(
   const boost = verdicts.get(article.id)?.points ?? 0;
   const score = Math.max(scoreMin, (article.vote ?? article.score ?? scoreUnknown) + boost);
   const ageMs = Math.max(0, nowMs - article.publishedAt);
-  const value = score * 2 ** (-ageMs / (halfLife.get(article.source) as number));
+  const value = score * 2 ** (-ageMs / (halfLife.get(originOf(article)) as number));
   return { article, others: [], score, value, boost, isExploration: false };
 }
 
@@ -119,9 +137,17 @@ function halfLives(
   const oldest = articles.reduce((least, { publishedAt }) => Math.min(least, publishedAt), nowMs);
   const spanMs = Math.min(30 * dayMs, nowMs - oldest);
   const counts = new Map<string, number>();
-  for (const { source } of articles) counts.set(source, (counts.get(source) ?? 0) + 1);
+  for (const article of articles) {
+    const origin = originOf(article);
+    counts.set(origin, (counts.get(origin) ?? 0) + 1);
+  }
   const factor = (count: number) => Math.min(quietFactorMax, Math.max(1, spanMs / count / dayMs));
   return new Map([...counts].map(([source, count]) => [source, halfLifeMs * factor(count)]));
+}
+
+/** The newest first. */
+function byTime(one: Place, other: Place): number {
+  return other.article.publishedAt - one.article.publishedAt;
 }
 
 /** The higher value, then the newer one, then the id: so that the order is always the same. */
@@ -164,14 +190,14 @@ function unsurest(left: readonly Place[], period: number): number | undefined {
 }
 
 function best(left: readonly Place[], taken: readonly Place[]): number {
-  const sources = taken.slice(-sourceWindow).map(({ article }) => article.source);
+  const sources = taken.slice(-sourceWindow).map(({ article }) => originOf(article));
   const topics = taken.slice(-topicWindow).flatMap(({ article }) => article.vector ?? []);
   let found = 0;
   let most = -1;
   for (const [index, { article, value }] of left.entries()) {
     // Nothing counts more than its value, so none of the rest can be better.
     if (value <= most) break;
-    const same = sources.filter((source) => source === article.source).length;
+    const same = sources.filter((source) => source === originOf(article)).length;
     const counts = value * sourceFactor ** same * topicFactor(article.vector, topics);
     if (counts > most) [found, most] = [index, counts];
   }

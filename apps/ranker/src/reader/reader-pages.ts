@@ -1,8 +1,11 @@
 import { join } from 'node:path';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Lane } from 'spillway';
-import { assets, wantsPage } from 'spillway-http';
+import { assets, html, wantsPage } from 'spillway-http';
 import type { Fetcher } from '../fetching/fetcher.ts';
+import type { Reader } from '../ranking/reader.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { articlePane, closedPane, type OpenArticle } from './article-pane.ts';
 import { articleRoutes } from './article-routes.ts';
 import type { Desks } from './desks.ts';
 import type { FeedRefresh } from './feed-refresh.ts';
@@ -11,11 +14,11 @@ import { frame } from './frame.ts';
 import { goneView, listAddress, listQuery, listView } from './list-view.ts';
 import { loginRoutes } from './login.ts';
 import { isKnown, userOf } from './reader-session.ts';
-import type { ReaderStore } from './reader-store.ts';
 import { ruleRoutes } from './rule-routes.ts';
 
 export interface ReaderPagesOptions {
-  readonly store: ReaderStore;
+  readonly reader: Reader;
+  readonly storage: RankerStorage;
   readonly desks: Desks;
   readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
   readonly refresh: Pick<FeedRefresh, 'look'>;
@@ -58,8 +61,17 @@ async function needUser(request: FastifyRequest, reply: FastifyReply): Promise<u
   return undefined;
 }
 
-function addList(app: FastifyInstance, { desks }: ReaderPagesOptions): void {
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The article that the reader's page shows beside the list. */
+    openArticle: OpenArticle | undefined;
+  }
+}
+
+function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
+  const { desks } = options;
   const wanted = (request: FastifyRequest) => listQuery(Object(request.query));
+  app.decorateRequest('openArticle');
   app.livePage('/reader', {
     states: [desks],
     key: (request) => `${userOf(request).id} ${listAddress(wanted(request))}`,
@@ -70,18 +82,48 @@ function addList(app: FastifyInstance, { desks }: ReaderPagesOptions): void {
       const list = desks.find(userId)?.list(query);
       return list === undefined ? goneView() : listView(list, query);
     },
-    page: (body, request, reply) => {
-      const { listing, words } = wanted(request);
-      const place = { new: 'To read', rated: 'Rated', all: 'All' }[listing];
-      const search = words.join(' ');
-      const named =
-        words.length > 0 ? { title: `Search: ${search}`, search } : { title: place, place };
-      return frame(reply, { ...named, name: userOf(request).name, body });
+    page: (list, request, reply) => {
+      const query = wanted(request);
+      const search = query.words.join(' ');
+      const open = request.openArticle;
+      const title = open?.shelved.title ?? (search === '' ? 'To read' : `Search: ${search}`);
+      const pane = open === undefined ? closedPane() : articlePane(open, query);
+      const body = html`${list}${pane}`;
+      return frame(reply, { title, search, name: userOf(request).name, body, layout: 'panes' });
     },
     route: {
       preHandler: async (request) => {
-        await desks.open(userOf(request).id).prepare(wanted(request));
+        const { id } = userOf(request);
+        const desk = desks.open(id);
+        const { open } = Object(request.query);
+        const isChanged = typeof open !== 'string' && desk.closeAll();
+        await desk.prepare(wanted(request));
+        if (isChanged) await desk.refresh();
+        if (typeof open !== 'string' || !/^[\w-]{1,64}$/.test(open)) return;
+        request.openArticle = await openArticle(options, id, open, request.permit.signal);
       },
     },
   });
+}
+
+/** Reads an article for its page, and keeps that it was read. */
+async function openArticle(
+  { reader, storage, desks }: ReaderPagesOptions,
+  userId: string,
+  id: string,
+  signal: AbortSignal,
+): Promise<OpenArticle | undefined> {
+  const { articles } = await reader.articles(userId, { ids: [id], limit: 1 }, signal);
+  const [shelved] = articles;
+  if (shelved === undefined) return undefined;
+  const ranked = await reader.explain(userId, id, signal);
+  if (!shelved.isRead) {
+    const desk = desks.open(userId);
+    desk.open(id);
+    await reader.markRead(userId, [id], signal);
+    await desk.refresh();
+  }
+  const feeds = await storage.feeds.list(userId, signal);
+  const feedTitle = feeds.find((feed) => feed.id === shelved.feedId)?.title;
+  return { shelved, ranked, feedTitle };
 }

@@ -2,7 +2,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { sessionOf, wantsPage } from 'spillway-http';
 import { rankerError } from '../errors.ts';
-import type { ReaderUser } from './reader-store.ts';
+import type { User } from '../storage/users.ts';
+
+/** A user as a session knows them. */
+export type ReaderUser = Pick<User, 'id' | 'name'>;
 
 /** What is kept of a reader between requests. */
 interface SessionData {

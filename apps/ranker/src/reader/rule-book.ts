@@ -1,8 +1,9 @@
 import { createContext, Script } from 'node:vm';
 import { safeRegex } from 'safe-regex2';
 import { httpError } from 'spillway-http';
+import type { ReaderArticle } from '../ranking/reader.ts';
+import type { NewRule, ReaderRule } from '../storage/rules.ts';
 import { wordsOf } from './duplicates.ts';
-import type { NewRule, ReaderArticle, ReaderRule } from './reader-store.ts';
 
 /** What the rules say of an article. */
 export interface Verdict {
@@ -11,7 +12,8 @@ export interface Verdict {
   readonly points: number;
 }
 
-type Judged = Pick<ReaderArticle, 'id' | 'title' | 'lead' | 'source'>;
+type Judged = Pick<ReaderArticle, 'id' | 'title' | 'lead' | 'source'> &
+  Partial<Pick<ReaderArticle, 'feedId' | 'author'>>;
 
 /** How long a rule may be, and how much of an article a pattern is tried on, in characters. */
 export const ruleLengthMax = 200;
@@ -98,7 +100,12 @@ interface Judge {
 
 function judgeOf({ field, value }: ReaderRule): Judge {
   if (field === 'pattern') return patternJudge(value);
-  const applies = field === 'source' ? ofSource(value) : withWords(value);
+  const applies = {
+    source: ofSource(value),
+    feed: ({ feedId }: Judged) => feedId === value,
+    author: ({ author = '' }: Judged) => author.toLowerCase().includes(value.toLowerCase()),
+    words: withWords(value),
+  }[field];
   return {
     isTooSlow: false,
     matches: (articles) => articles.filter(applies).map(({ id }) => id),

@@ -1,19 +1,22 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { httpError } from 'spillway-http';
+import type { Reader } from '../ranking/reader.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { type NewRule, type RuleField, ruleFields } from '../storage/rules.ts';
 import type { Desks } from './desks.ts';
 import { frame } from './frame.ts';
 import { answerForm, backOf, userOf } from './reader-session.ts';
-import type { NewRule, ReaderStore } from './reader-store.ts';
 import { checkRule } from './rule-book.ts';
 import { rulesView, ruleText } from './rules-page.ts';
 
 export interface RuleRoutesOptions {
-  readonly store: ReaderStore;
+  readonly reader: Reader;
+  readonly storage: RankerStorage;
   readonly desks: Desks;
 }
 
 const kind = { enum: ['mute', 'boost'] } as const;
-const field = { enum: ['words', 'source', 'pattern'] } as const;
+const field = { enum: ruleFields } as const;
 const rule = {
   type: 'object',
   required: ['kind', 'field', 'value'],
@@ -34,32 +37,28 @@ interface RuleForm extends Pick<NewRule, 'kind' | 'field' | 'value'> {
   readonly points?: string | undefined;
 }
 
-/** How many rules a user may have: each is tried on every article. */
-const rulesMax = 200;
-
 /** Seeing, adding and removing rules. */
-export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (app, { store, desks }) => {
+export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (
+  app,
+  { reader, storage, desks },
+) => {
   const add = async (userId: string, given: NewRule, signal: AbortSignal): Promise<string> => {
     const wanted = checkRule(given);
-    const known = await store.rules(userId, signal);
-    if (known.length >= rulesMax) {
-      throw httpError('INPUT_INVALID', `you have ${rulesMax} rules, which is the most`);
-    }
-    await store.addRule(userId, wanted, signal);
+    await reader.addRule(userId, wanted, signal);
     await desks.open(userId).refresh();
     return `${ruleText({ ...wanted, id: '' })}: added.`;
   };
 
   app.get('/reader/rules', async (request, reply) => {
     const { id, name } = userOf(request);
-    const rules = await store.rules(id, request.permit.signal);
+    const rules = await storage.rules.list(id, request.permit.signal);
     const given = Object(request.query);
     const slow = desks.find(id)?.slowRules ?? [];
     const token = reply.csrfToken();
     const [wanted, value] = [given.field, given.value].map((text) => String(text ?? ''));
     const form = { field: wanted ?? '', value: (value ?? '').slice(0, 200) };
     const body = rulesView({ rules, slow, token, ...form });
-    return frame(reply, { title: 'Rules', place: 'Rules', name, body });
+    return frame(reply, { title: 'Rules', name, body });
   });
 
   app.post<{ Body: RuleForm }>('/reader/rules', { schema: { body: rule } }, (request, reply) => {
@@ -88,7 +87,7 @@ export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (app, { s
     (request, reply) => {
       const { id } = userOf(request);
       return answerForm(reply, '/reader/rules', async () => {
-        await store.removeRule(id, request.params.id, request.permit.signal);
+        await reader.removeRule(id, request.params.id, request.permit.signal);
         await desks.open(id).refresh();
         return 'The rule is gone.';
       });
@@ -96,10 +95,11 @@ export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (app, { s
   );
 };
 
-/** A rule about a source, as the buttons of an article say it: `[kind, "source", host, points]`. */
+/** A rule as the buttons of an article say it: `[kind, field, value, points]`. */
 function quickRule(text: string): NewRule {
-  const said = /^\["(mute|boost)","source","([^"\\]+)",(-?\d+)\]$/.exec(text);
+  const said = /^\["(mute|boost)","(source|feed|author)","([^"\\]+)",(-?\d+)\]$/.exec(text);
   if (said === null) throw httpError('INPUT_INVALID', 'not a rule about a source');
-  const [, kind, value = '', points] = said;
-  return { kind: kind as NewRule['kind'], field: 'source', value, points: Number(points) };
+  const [, kind, field, value = '', points] = said;
+  const known = { kind: kind as NewRule['kind'], field: field as RuleField };
+  return { ...known, value, points: Number(points) };
 }

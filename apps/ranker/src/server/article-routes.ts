@@ -1,14 +1,13 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { rankerError } from '../errors.ts';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { RankerReader } from '../ranking/ranker-reader.ts';
-import type { ReaderArticle } from '../reader/reader-store.ts';
+import type { Reader, ReaderArticle } from '../ranking/reader.ts';
 import { explanationAnswer, rounded } from './answers.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 import { idSchema, scoreSchema } from './request-schemas.ts';
 
 export interface ArticleRoutesOptions {
-  readonly reader: RankerReader;
+  readonly reader: Reader;
   readonly ranking: ArticleRanking;
   readonly lanes: RankerLanes;
 }
@@ -41,7 +40,7 @@ export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (ap
     { config: reading, schema: { querystring: listing } },
     async ({ rankerUser, query: { limit, search = '' }, permit: { signal } }) => {
       const words = search.toLowerCase().split(/\s+/).filter(Boolean).slice(0, wordsMax);
-      const shelf = await reader.search(rankerUser.id, { words, limit }, signal);
+      const shelf = await reader.articles(rankerUser.id, { words, limit }, signal);
       const sorted = shelf.articles.toSorted((one, other) => (other.score ?? 0) - (one.score ?? 0));
       return { version: shelf.tasteVersion, articles: sorted.map(articleAnswer) };
     },

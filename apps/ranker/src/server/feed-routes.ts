@@ -1,16 +1,18 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { formatOpml } from '../feeds/opml.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
-import type { RankerReader } from '../ranking/ranker-reader.ts';
+import type { Reader } from '../ranking/reader.ts';
 import type { FeedRefresh } from '../reader/feed-refresh.ts';
 import { findFeed, listedFeeds } from '../reader/new-feeds.ts';
-import type { NewRule } from '../reader/reader-store.ts';
 import { checkRule } from '../reader/rule-book.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import { type NewRule, ruleFields } from '../storage/rules.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 import { bodyBytesMax, idSchema, titleMax, urlSchema } from './request-schemas.ts';
 
 export interface FeedRoutesOptions {
-  readonly reader: RankerReader;
+  readonly reader: Reader;
+  readonly storage: RankerStorage;
   readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
   readonly refresh: Pick<FeedRefresh, 'look'>;
   readonly lanes: RankerLanes;
@@ -33,7 +35,7 @@ const rule = {
   required: ['kind', 'field', 'value'],
   properties: {
     kind: { enum: ['mute', 'boost'] },
-    field: { enum: ['source', 'words', 'pattern'] },
+    field: { enum: ruleFields },
     value: { type: 'string', minLength: 1, maxLength: 200 },
     points: { type: 'number', minimum: -9, maximum: 9, default: 0 },
   },
@@ -42,12 +44,12 @@ const rule = {
 
 /** What a user reads, for programs. */
 export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
-  const { reader, fetcher, refresh, lanes } = options;
+  const { reader, storage, fetcher, refresh, lanes } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
 
   app.get('/feeds', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
-    return { feeds: await reader.feeds(rankerUser.id, signal) };
+    return { feeds: await storage.feeds.list(rankerUser.id, signal) };
   });
   app.post<{ Body: { readonly url: string; readonly title: string; readonly folder: string } }>(
     '/feeds',
@@ -72,7 +74,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
   );
   app.get('/feeds/opml', { config: reading }, async ({ rankerUser, permit }, reply) => {
     reply.type('text/x-opml; charset=utf-8');
-    const feeds = await reader.feeds(rankerUser.id, permit.signal);
+    const feeds = await storage.feeds.list(rankerUser.id, permit.signal);
     const listed = feeds.map(({ folder, ...one }) => {
       return { ...one, folders: folder === '' ? [] : folder.split(' / ') };
     });
@@ -98,11 +100,11 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
 
 /** What a user mutes and boosts, for programs. */
 export const ruleRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
-  const { reader, lanes } = options;
+  const { reader, storage, lanes } = options;
   const reading = { lane: lanes.read } as const;
   const changing = { lane: lanes.corrections, csrf: false } as const;
   app.get('/rules', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
-    return { rules: await reader.rules(rankerUser.id, signal) };
+    return { rules: await storage.rules.list(rankerUser.id, signal) };
   });
   app.post<{ Body: NewRule }>(
     '/rules',
@@ -110,7 +112,7 @@ export const ruleRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
     async ({ rankerUser, body, permit: { signal } }, reply) => {
       await reader.addRule(rankerUser.id, checkRule(body), signal);
       reply.code(201);
-      return { rules: await reader.rules(rankerUser.id, signal) };
+      return { rules: await storage.rules.list(rankerUser.id, signal) };
     },
   );
   app.delete<Named>(

@@ -7,6 +7,7 @@ import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { requireKey } from './access.ts';
 import { articleRoutes } from './article-routes.ts';
 import { feedRoutes, ruleRoutes } from './feed-routes.ts';
+import { greaderRoutes } from './greader-routes.ts';
 import { rankRoutes } from './rank-routes.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 import { trainingRoutes } from './training-routes.ts';
@@ -23,6 +24,11 @@ export interface ServerRoutesOptions extends RankingParts {
 
 /** All that a user's key opens. */
 export const serverRoutes: FastifyPluginAsync<ServerRoutesOptions> = async (app, options) => {
+  await app.register(greaderRoutes, options);
+  await app.register(keyRoutes, options);
+};
+
+const keyRoutes: FastifyPluginAsync<ServerRoutesOptions> = async (app, options) => {
   requireKey(app, options.storage.users);
   const onArticles = () => options.embedding.wake();
   await app.register(async (scope) => rankRoutes(scope, options));

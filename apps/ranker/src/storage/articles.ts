@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely';
+import { type CompiledQuery, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
 
@@ -70,6 +70,21 @@ export class Articles {
         .where('id', 'in', ids.slice(at, at + namesMax))
         .execute({ signal });
       found.push(...rows.map(articleOf));
+    }
+    return found;
+  }
+
+  /** The ids that begin so; `_` stands for itself. */
+  async byPrefix(prefixes: readonly string[], signal?: AbortSignal): Promise<string[]> {
+    const found: string[] = [];
+    for (const prefix of prefixes) {
+      const pattern = `${prefix.replaceAll('_', '\\_')}%`;
+      const rows = await this.#database.kysely
+        .selectFrom('articles')
+        .select('id')
+        .where(sql<SqlBool>`id like ${pattern} escape '\\'`)
+        .execute({ signal });
+      found.push(...rows.map(({ id }) => id).filter((id) => id.startsWith(prefix)));
     }
     return found;
   }

@@ -1,15 +1,82 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
-import type {
-  DueFeed,
-  FeedClaim,
-  FeedFetched,
-  NewFeed,
-  ReaderFeed,
-} from '../reader/reader-store.ts';
-import { articleInsert, type StoredArticle } from './articles.ts';
+import { articleInsert, articleUpdates, type StoredArticle } from './articles.ts';
 import type { RankerSchema } from './ranker-schema.ts';
+
+export interface NewArticle {
+  readonly url: string;
+  readonly title: string;
+  readonly text: string;
+  readonly publishedAt: number | undefined;
+  readonly author?: string | undefined;
+}
+
+export interface NewFeed {
+  readonly url: string;
+  /** Empty if it is not known yet. */
+  readonly title: string;
+  /** Empty for none. */
+  readonly folder: string;
+}
+
+export interface ReaderFeed extends NewFeed {
+  readonly id: string;
+  readonly siteUrl: string | undefined;
+  /** When it was last fetched or found unchanged; undefined if it never was. */
+  readonly fetchedAt: number | undefined;
+  readonly nextAt: number;
+  /** What the last fetch failed by; undefined if it did not. */
+  readonly failure: string | undefined;
+  /** How many fetches have failed since one did not. */
+  readonly failures: number;
+  readonly articles: number;
+  /** The number of articles that the user has neither read nor rated. */
+  readonly unread: number;
+  /** Whether the whole text of every entry is fetched. */
+  readonly isFullText: boolean;
+}
+
+export interface FeedEdit {
+  /** Empty for the name that the feed has itself. */
+  readonly title: string;
+  readonly folder: string;
+  readonly isFullText: boolean;
+}
+
+export interface FeedClaim {
+  readonly nowMs: number;
+  readonly untilMs: number;
+  readonly limit: number;
+}
+
+export interface DueFeed {
+  readonly id: string;
+  readonly url: string;
+  readonly etag: string | undefined;
+  readonly lastModified: string | undefined;
+  readonly failures: number;
+  /** When its newest articles were published, newest first, at most 20. */
+  readonly publishedAt: readonly number[];
+}
+
+/** What came of a fetch. */
+export type FeedFetched = {
+  readonly feedId: string;
+  readonly fetchedAt: number;
+  readonly nextAt: number;
+} & (
+  | { readonly outcome: 'same' }
+  | { readonly outcome: 'failed'; readonly failure: string }
+  | {
+      readonly outcome: 'new';
+      readonly title: string;
+      readonly siteUrl: string | undefined;
+      readonly etag: string | undefined;
+      readonly lastModified: string | undefined;
+      readonly articles: readonly NewArticle[];
+    }
+);
 
 /** What came of a fetch, with its articles as they are stored. */
 export type StoredFetch =
@@ -42,18 +109,29 @@ export class Feeds {
           .whereRef('feed_articles.feed_id', '=', 'feeds.id')
           .as('articles'),
       )
+      .select(['subscriptions.title as own_title', 'subscriptions.full_text'])
+      .select(
+        sql<number>`(select cast(count(*) as integer) from feed_articles
+        where feed_articles.feed_id = feeds.id
+        and not exists (select 1 from reads where reads.user_id = ${userId}
+          and reads.article_id = feed_articles.article_id)
+        and not exists (select 1 from ratings where ratings.user_id = ${userId}
+          and ratings.article_id = feed_articles.article_id))`.as('unread'),
+      )
       .where('subscriptions.user_id', '=', userId)
       .orderBy('feeds.title')
       .orderBy('feeds.id')
       .execute({ signal });
     return rows.map((row) => ({
-      ...{ id: row.id, url: row.url, title: row.title, folder: row.folder },
+      ...{ id: row.id, url: row.url, title: row.own_title ?? row.title, folder: row.folder },
       siteUrl: row.site_url ?? undefined,
       fetchedAt: row.fetched_at ?? undefined,
       nextAt: row.next_at,
       failure: row.failure ?? undefined,
       failures: row.failures,
       articles: row.articles ?? 0,
+      unread: row.unread,
+      isFullText: row.full_text === 1,
     }));
   }
 
@@ -98,6 +176,31 @@ export class Feeds {
     return numDeletedRows > 0n;
   }
 
+  /** Changes a user's own name of a feed, its folder, and whether all of its texts are fetched. */
+  async edit(
+    userId: string,
+    id: string,
+    { title, folder, isFullText }: FeedEdit,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    const { numUpdatedRows } = await this.#database.kysely
+      .updateTable('subscriptions')
+      .set({ title: title === '' ? null : title, folder, full_text: Number(isFullText) })
+      .where('user_id', '=', userId)
+      .where('feed_id', '=', id)
+      .executeTakeFirst({ signal });
+    return numUpdatedRows > 0n;
+  }
+
+  /** Makes a feed due now. */
+  async hurry(id: string, signal?: AbortSignal): Promise<void> {
+    await this.#database.kysely
+      .updateTable('feeds')
+      .set({ next_at: 0 })
+      .where('id', '=', id)
+      .execute({ signal });
+  }
+
   /** Takes what is due and puts it off in the same statement, so that nobody else takes it. */
   async claim({ nowMs, untilMs, limit }: FeedClaim, signal?: AbortSignal): Promise<DueFeed[]> {
     const { kysely } = this.#database;
@@ -130,6 +233,18 @@ export class Feeds {
       feeds.push({ id, url, failures, etag, lastModified, publishedAt });
     }
     return feeds;
+  }
+
+  /** Whether somebody wants the whole text of every entry of a feed that has this article. */
+  async isFullText(articleId: string, signal?: AbortSignal): Promise<boolean> {
+    const row = await this.#database.kysely
+      .selectFrom('subscriptions')
+      .innerJoin('feed_articles', 'feed_articles.feed_id', 'subscriptions.feed_id')
+      .select('subscriptions.feed_id')
+      .where('feed_articles.article_id', '=', articleId)
+      .where('subscriptions.full_text', '=', 1)
+      .executeTakeFirst({ signal });
+    return row !== undefined;
   }
 
   async #times(id: string, signal?: AbortSignal): Promise<number[]> {
@@ -174,7 +289,10 @@ export class Feeds {
         .compile();
     });
     const queries = [
-      ...articles.map((article) => articleInsert(kysely, article)),
+      ...articles.flatMap((article) => [
+        ...articleUpdates(kysely, article),
+        articleInsert(kysely, article),
+      ]),
       ...links,
       update.set({ ...well, ...validators, title, site_url: siteUrl ?? null }).compile(),
     ];

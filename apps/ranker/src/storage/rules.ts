@@ -2,8 +2,25 @@ import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
-import type { NewRule, ReaderRule } from '../reader/reader-store.ts';
 import type { RankerSchema } from './ranker-schema.ts';
+
+/** What a rule looks at. */
+export const ruleFields = ['source', 'feed', 'author', 'words', 'pattern'] as const;
+export type RuleField = (typeof ruleFields)[number];
+
+/** Mutes or boosts articles. */
+export interface NewRule {
+  readonly kind: 'mute' | 'boost';
+  readonly field: RuleField;
+  /** The host, feed, author or words, or the source of a regular expression; 1 to 200 long. */
+  readonly value: string;
+  /** What a boost adds to the score, from -9 to 9; 0 for a mute. */
+  readonly points: number;
+}
+
+export interface ReaderRule extends NewRule {
+  readonly id: string;
+}
 
 /** How many rules a user may have: each is tried on every article of a list. */
 const rulesMax = 500;

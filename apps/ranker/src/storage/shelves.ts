@@ -18,6 +18,10 @@ export interface ShelvedArticle {
   readonly lead: string;
   readonly vote: number | undefined;
   readonly isRead: boolean;
+  readonly isStarred: boolean;
+  readonly isLater: boolean;
+  /** The number of characters of its text. */
+  readonly length: number;
   readonly unavailable: string | undefined;
 }
 
@@ -25,8 +29,17 @@ export interface ShelfQuery {
   readonly userId: string;
   /** Only those whose title or text has all of these, whatever their case. @default all */
   readonly words?: readonly string[] | undefined;
+  /** Only those of this feed. @default all */
+  readonly feedId?: string | undefined;
+  /** Only those with this mark. @default all */
+  readonly mark?: Mark | undefined;
+  /** Only these. @default all */
+  readonly ids?: readonly string[] | undefined;
   readonly limit: number;
 }
+
+/** A star, or a place on the list of what is read later. */
+export type Mark = 'starred' | 'later';
 
 /** How many characters of a text are shown in a list. */
 const leadMax = 500;
@@ -64,7 +77,7 @@ export class Shelves {
 
   /** The newest of a user's articles, newest first. */
   async list(
-    { userId, words = [], limit }: ShelfQuery,
+    { userId, words = [], limit, feedId, mark, ids: only }: ShelfQuery,
     signal?: AbortSignal,
   ): Promise<ShelvedArticle[]> {
     const { kysely } = this.#database;
@@ -73,6 +86,7 @@ export class Shelves {
       .select('article_id')
       .where('user_id', '=', userId)
       .union(kysely.selectFrom('ratings').select('article_id').where('user_id', '=', userId))
+      .union(kysely.selectFrom('marks').select('article_id').where('user_id', '=', userId))
       .union(
         kysely
           .selectFrom('feed_articles')
@@ -98,7 +112,17 @@ export class Shelves {
       .select(feedOf.as('feed_id'))
       .select(sql<string>`substr(articles.text, 1, ${sql.lit(leadMax)})`.as('lead'))
       .select(['ratings.score', 'reads.read_at'])
+      .select(markOf('starred', userId).as('starred'))
+      .select(markOf('later', userId).as('later'))
+      .select(sql<number>`length(articles.text)`.as('length'))
       .where('articles.id', 'in', ids);
+    if (only !== undefined) query = query.where('articles.id', 'in', only);
+    if (mark !== undefined) query = query.where(sql<SqlBool>`${markOf(mark, userId)} = 1`);
+    if (feedId !== undefined) {
+      query = query.where('articles.id', 'in', (from) =>
+        from.selectFrom('feed_articles').select('article_id').where('feed_id', '=', feedId),
+      );
+    }
     for (const word of words) query = query.where(hasWord(word));
     const rows = await query
       .orderBy(sql`coalesce(articles.published_at, articles.added_at)`, 'desc')
@@ -113,23 +137,79 @@ export class Shelves {
       addedAt: row.added_at,
       vote: row.score ?? undefined,
       isRead: row.read_at !== null,
+      isStarred: row.starred === 1,
+      isLater: row.later === 1,
+      length: row.length,
       unavailable: row.unavailable ?? undefined,
     }));
   }
 
-  /** Keeps that a user is done with an article. */
+  /** Keeps that a user has read articles; those that were read before keep their time. */
   async markRead(
     userId: string,
-    articleId: string,
+    ids: readonly string[],
     at: number,
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#database.kysely
-      .insertInto('reads')
-      .values({ user_id: userId, article_id: articleId, read_at: at })
-      .onConflict((conflict) => conflict.doNothing())
+    const queries = ids.map((id) =>
+      this.#database.kysely
+        .insertInto('reads')
+        .values({ user_id: userId, article_id: id, read_at: at })
+        .onConflict((conflict) => conflict.doNothing())
+        .compile(),
+    );
+    if (queries.length > 0) await this.#database.batch(queries, { signal });
+  }
+
+  /** Forgets that a user has read an article, or all that were read at one time. */
+  async markUnread(
+    userId: string,
+    which: { readonly id: string } | { readonly at: number },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const query = this.#database.kysely.deleteFrom('reads').where('user_id', '=', userId);
+    const only =
+      'id' in which
+        ? query.where('article_id', '=', which.id)
+        : query.where('read_at', '=', which.at);
+    await only.execute({ signal });
+  }
+
+  async mark(
+    {
+      userId,
+      id,
+      mark,
+      isSet,
+      at,
+    }: {
+      readonly userId: string;
+      readonly id: string;
+      readonly mark: Mark;
+      readonly isSet: boolean;
+      readonly at: number;
+    },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { kysely } = this.#database;
+    const row = { user_id: userId, article_id: id, kind: mark, marked_at: at };
+    if (isSet) {
+      const insert = kysely.insertInto('marks').values(row);
+      await insert.onConflict((conflict) => conflict.doNothing()).execute({ signal });
+      return;
+    }
+    await kysely
+      .deleteFrom('marks')
+      .where('user_id', '=', userId)
+      .where('article_id', '=', id)
+      .where('kind', '=', mark)
       .execute({ signal });
   }
+}
+
+function markOf(mark: Mark, userId: string) {
+  return sql<number>`(select count(*) from marks where marks.article_id = articles.id
+    and marks.user_id = ${userId} and marks.kind = ${mark})`;
 }
 
 /**

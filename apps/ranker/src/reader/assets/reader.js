@@ -1,16 +1,18 @@
-// The browser part of the reader: one-key votes, moving through the list, "why" in place. Every
-// button works without it; the list itself is changed by the live page.
+// The browser part of the reader: keys, articles that open beside the list, votes in place. Every
+// button and link works without it; the list itself is changed by the live page.
 
 const form = document.querySelector('#act');
 const status = document.querySelector('#status');
-/** Where the reader is in the list, by id and by place. */
+const listed = document.querySelector('[data-live-url]');
+/** The place of the reader in the list. */
 const here = { id: undefined, index: 0 };
+/** Takes back the last thing that was done on this page. */
+let takeBack;
+let sayTimer;
 
 const items = () => [...document.querySelectorAll('li[data-article]')];
-
-/** The last rating of this page, which can be taken back by a key. */
-let lastVote;
-let sayTimer;
+const pane = () => document.querySelector('#article');
+const openId = () => pane()?.dataset.open;
 
 function say(text, isFailure = false) {
   clearTimeout(sayTimer);
@@ -24,16 +26,16 @@ function current() {
   const list = items();
   return (
     list.find((item) => item.contains(document.activeElement)) ??
-    list.find(({ dataset }) => dataset.article === here.id)
+    list.find(({ dataset }) => dataset.article === (here.id ?? openId()))
   );
 }
 
 function moveTo(item) {
   if (item === undefined) return;
-  for (const other of items()) other.classList.toggle('here', other === item);
   here.id = item.dataset.article;
   here.index = items().indexOf(item);
-  item.focus({ preventScroll: true });
+  const link = item.querySelector('a');
+  link.focus({ preventScroll: true });
   item.scrollIntoView({ block: 'nearest' });
 }
 
@@ -43,159 +45,180 @@ function step(by) {
   moveTo(list[at === -1 ? 0 : Math.min(list.length - 1, Math.max(0, at + by))]);
 }
 
+function showOpen() {
+  for (const item of items()) {
+    const isHere = item.dataset.article === openId();
+    item.querySelector('.item').classList.toggle('here', isHere);
+  }
+}
+
+async function fetchPage(href) {
+  const answer = await fetch(href, { headers: { accept: 'text/html' } });
+  return new DOMParser().parseFromString(await answer.text(), 'text/html');
+}
+
+/** Shows an article in the third pane. */
+async function open(href, isNew = true) {
+  const found = (await fetchPage(href)).querySelector('#article');
+  if (found === null) return location.assign(href);
+  pane().replaceWith(document.adoptNode(found));
+  if (isNew) history.pushState({}, '', href);
+  // A new hash alone does not change what :target means.
+  if (location.hash === '#article') location.replace('#article');
+  here.id = openId() ?? here.id;
+  pane().scrollTop = 0;
+  showOpen();
+}
+
+/** Takes the state of the open article anew. */
+async function renew() {
+  if (openId() === undefined) return;
+  const found = (await fetchPage(location.href)).querySelector('#article');
+  if (found !== null) pane().replaceWith(document.adoptNode(found));
+}
+
 /** A page stays open longer than its token is valid: the page itself has a new one. */
 async function renewToken() {
-  const text = await (await fetch(location.href, { headers: { accept: 'text/html' } })).text();
-  const page = new DOMParser().parseFromString(text, 'text/html');
-  const fresh = page.querySelector('#act [name=_csrf]')?.value;
+  const fresh = (await fetchPage(location.href)).querySelector('#act [name=_csrf]')?.value;
   if (fresh === undefined) location.reload();
   else form.elements._csrf.value = fresh;
 }
 
-async function post(action, name, value, isRepeated = false) {
-  const body = new URLSearchParams(name === '' ? [] : [[name, value]]);
+async function post(action, fields = {}, isRepeated = false) {
   const headers = { accept: 'application/json', 'x-csrf-token': form.elements._csrf.value };
-  const answer = await fetch(action, { method: 'POST', body, headers });
-  if (answer.ok) return;
+  const answer = await fetch(action, {
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    headers,
+  });
+  if (answer.ok) return answer;
   const { error: failure = {} } = await answer.json().catch(() => ({}));
   if (failure.code === 'CSRF_REFUSED' && !isRepeated) {
     await renewToken();
-    await post(action, name, value, true);
-    return;
+    return post(action, fields, true);
   }
   throw new Error(failure.message ?? `The server answered ${answer.status}.`);
 }
 
+async function act(action, fields, done, undo) {
+  try {
+    const answer = await post(action, fields);
+    takeBack = undo?.(answer);
+    say(done);
+    await renew();
+  } catch (error) {
+    say(`Not done. ${error.message}`, true);
+  }
+}
+
+const titleOf = (id) =>
+  (document.querySelector(`#a-${id} strong`) ?? document.querySelector('#title'))?.textContent ??
+  '';
+
+function rate(id, score) {
+  if (id === undefined) return say('Choose an article first: j and k move.', true);
+  const undo = () => () => act(`/reader/articles/${id}/unvote`, {}, `Taken back: ${titleOf(id)}`);
+  const words = `Rated ${score}: ${titleOf(id)} (u takes it back)`;
+  return act(`/reader/articles/${id}/vote`, { score }, words, undo);
+}
+
 /** Does what a button says without leaving the page. */
-async function press(button) {
-  const item = button.closest('li[data-article]');
-  const title = item?.querySelector('h2')?.textContent.trim() ?? '';
-  const id = item?.dataset.article;
-  if (item) {
-    here.id = id;
-    here.index = items().indexOf(item);
-    item.classList.add('busy');
-  }
-  const isBack = button.formAction.endsWith('/unvote');
-  const rated = isBack
-    ? `Taken back: ${title}`
-    : `Rated ${button.value}: ${title} (u takes it back)`;
-  const done = { score: rated, rule: 'Rule added' }[button.name];
-  try {
-    await post(button.formAction, button.name, button.value);
-    if (button.name === 'score') lastVote = isBack ? undefined : { id, title };
-    say(done ?? `Done: ${title}`);
-    const menu = button.closest('details');
-    if (menu) menu.open = false;
-  } catch (error) {
-    say(`${title}: not done. ${error.message}`, true);
-  } finally {
-    item?.classList.remove('busy');
-  }
+function press(button) {
+  const [, id, name] = /articles\/([\w-]+)\/(\w+)$/.exec(button.formAction) ?? [];
+  if (name === 'vote') return rate(id, button.value);
+  if (button.formAction.endsWith('/read-all')) return readAll(button.value);
+  const fields = button.name === '' ? {} : { [button.name]: button.value };
+  const menu = button.closest('details.menu');
+  if (menu !== null) menu.open = false;
+  const words = button.name === 'rule' ? 'Rule added' : `Done: ${titleOf(id)}`;
+  return act(button.formAction, fields, words);
 }
 
-async function takeBack() {
-  if (lastVote === undefined) {
-    say('There is no rating of this page to take back.', true);
-    return;
-  }
-  const { id, title } = lastVote;
-  lastVote = undefined;
-  try {
-    await post(`/reader/articles/${id}/unvote`, '', '');
-    say(`Taken back: ${title}`);
-  } catch (error) {
-    say(`${title}: not taken back. ${error.message}`, true);
-  }
+function readAll(feed) {
+  const undo = (answer) => {
+    const at = answer.headers.get('x-read-at');
+    return () => act('/reader/unread-all', { at }, 'They are unread again.');
+  };
+  return act('/reader/read-all', { feed }, 'All read (u takes it back)', undo);
 }
 
-async function showWhy(link) {
-  const answer = await fetch(link.href, { headers: { accept: 'text/html' } });
-  const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
-  const card = page.querySelector('.why');
-  if (!answer.ok || card === null) {
-    location.assign(link.href);
-    return;
-  }
-  card.querySelector('.back')?.remove();
-  const dialog = document.createElement('dialog');
-  const close = document.createElement('button');
-  close.textContent = 'Close';
-  close.className = 'close';
-  close.autofocus = true;
-  close.addEventListener('click', () => dialog.close());
-  dialog.setAttribute('aria-label', 'Why this score');
-  dialog.append(card, close);
-  dialog.addEventListener('click', (event) => event.target === dialog && dialog.close());
-  dialog.addEventListener('close', () => {
-    dialog.remove();
-    link.focus({ preventScroll: true });
-  });
-  document.body.append(dialog);
-  dialog.showModal();
-}
+const chosen = () => current()?.dataset.article ?? openId();
+const pressed = (name) => pane()?.querySelector(`button[formaction$="${name}"]`);
+const mark = (name) => {
+  const button = pressed(`/${name}`) ?? pressed(`/un${name}`);
+  if (button) return press(button);
+  const id = chosen();
+  return id && act(`/reader/articles/${id}/${name}`, {}, `Done: ${titleOf(id)}`);
+};
 
 const keys = {
   j: () => step(1),
   k: () => step(-1),
-  o: () => current()?.querySelector('a.title')?.click(),
-  w: () => current()?.querySelector('a.why')?.click(),
-  x: () => current()?.querySelector('button[formaction$="/done"]')?.click(),
-  u: () => void takeBack(),
-  '+': () => vote('9'),
-  '-': () => vote('2'),
+  o: () => current()?.querySelector('a')?.click(),
+  w: () => {
+    const box = pane()?.querySelector('.why-box');
+    if (box) box.open = !box.open;
+  },
+  s: () => mark('star'),
+  l: () => mark('later'),
+  v: () => pane()?.querySelector('a.original')?.click(),
+  x: () => chosen() && act(`/reader/articles/${chosen()}/done`, {}, `Done: ${titleOf(chosen())}`),
+  m: () => chosen() && act(`/reader/articles/${chosen()}/unread`, {}, 'Unread again'),
+  u: () => {
+    if (takeBack === undefined) return say('There is nothing to take back.', true);
+    const undo = takeBack;
+    takeBack = undefined;
+    return undo();
+  },
+  A: () => document.querySelector('.all-read')?.click(),
   '/': () => document.querySelector('#q')?.focus(),
+  '?': () => document.querySelector('.keys')?.classList.toggle('shown'),
+  0: () => rate(chosen(), '10'),
 };
-for (const digit of '123456789') keys[digit] = () => vote(digit);
-keys['0'] = () => vote('10');
-
-function vote(score) {
-  const item = current();
-  if (item === undefined) say('Choose an article first: j and k move.', true);
-  else item.querySelector(`.scale button[value="${score}"]`)?.click();
-}
+for (const digit of '123456789') keys[digit] = () => rate(chosen(), digit);
 
 document.addEventListener('keydown', (event) => {
   const isTyping = event.target.closest('input, textarea, select, dialog') !== null;
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = keys[event.key];
-  const isUseful = items().length > 0 || event.key === 'u';
-  if (act === undefined || !isUseful) return;
+  const does = keys[event.key];
+  if (does === undefined || listed === null) return;
   event.preventDefault();
-  act();
+  void does();
 });
 
 document.addEventListener('click', (event) => {
   const isPlain = !(event.ctrlKey || event.metaKey || event.shiftKey);
   const button = event.target.closest('button[form=act]');
-  const link = event.target.closest('a.why');
-  if (button !== null && button.closest('li[data-article]') !== null) {
+  const link = event.target.closest('a.item');
+  if (button !== null && !button.formAction.endsWith('/samples')) {
     event.preventDefault();
     void press(button);
   } else if (link !== null && isPlain) {
     event.preventDefault();
-    void showWhy(link);
+    void open(link.href);
   }
 });
 
+window.addEventListener('popstate', () => void open(location.href, false));
+
 document.addEventListener('focusin', (event) => {
   const item = event.target.closest?.('li[data-article]');
-  if (item === null || item === undefined || item.dataset.article === here.id) return;
-  for (const other of items()) other.classList.toggle('here', other === item);
+  if (!item) return;
   here.id = item.dataset.article;
   here.index = items().indexOf(item);
 });
 
 // When the article that the reader is at leaves the list, the next one takes its place.
-const list = document.querySelector('[data-live-url]');
-if (list !== null) {
+if (listed !== null) {
+  showOpen();
   new MutationObserver(() => {
+    showOpen();
     const left = items();
     const isGone =
       here.id !== undefined && !left.some(({ dataset }) => dataset.article === here.id);
     const isFree = document.activeElement === document.body || document.activeElement === null;
     if (isGone && isFree) moveTo(left[Math.min(here.index, left.length - 1)]);
-  }).observe(list, { childList: true, subtree: true });
+  }).observe(listed, { childList: true, subtree: true });
 }
 
 // A file is read here, since a form without script can only send what is pasted.

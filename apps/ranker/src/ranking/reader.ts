@@ -1,0 +1,250 @@
+import type { Clock } from 'spillway';
+import { rankerError } from '../errors.ts';
+import { withoutBoilerplate } from '../feeds/boilerplate.ts';
+import { canonicalUrl } from '../fetching/canonical-url.ts';
+import { articleId, type StoredArticle } from '../storage/articles.ts';
+import type { FeedEdit, FeedFetched, NewArticle, NewFeed } from '../storage/feeds.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { NewRule } from '../storage/rules.ts';
+import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
+import { areaUnderCurve } from './area-under-curve.ts';
+import type { ArticleRanking, Ranked } from './article-ranking.ts';
+import { sourceOf } from './library.ts';
+import type { UserChanges } from './ranking-parts.ts';
+import { sampleArticles } from './samples.ts';
+import type { ScoredShelf, UserTastes } from './user-tastes.ts';
+
+export interface ReaderShelf {
+  /** Of the taste that all the scores are by. */
+  readonly tasteVersion: number;
+  readonly articles: readonly ReaderArticle[];
+}
+
+export interface ReaderArticle {
+  readonly id: string;
+  readonly url: string;
+  readonly title: string;
+  /** Where it comes from: the host. */
+  readonly source: string;
+  /** When it was published, or found if that is not known. */
+  readonly publishedAt: number;
+  /** The beginning of its text, at most 500 characters. */
+  readonly lead: string;
+  /** From 1 to 10; undefined while it is not known. */
+  readonly score: number | undefined;
+  /** How unsure the score is, as its expected error in points; undefined if not known. */
+  readonly uncertainty: number | undefined;
+  /** What the user gave it; undefined if nothing. */
+  readonly vote: number | undefined;
+  /** Whether the user is done with it. */
+  readonly isRead: boolean;
+  readonly isStarred: boolean;
+  readonly isLater: boolean;
+  /** The feed that brought it; undefined for an article of the user's own. */
+  readonly feedId: string | undefined;
+  readonly author: string | undefined;
+  /** The number of characters of its text. */
+  readonly length: number;
+  /** Its mean vector of length 1, by the model of all others; undefined while there is none. */
+  readonly vector: Float32Array | undefined;
+  /** Why its text cannot be had; undefined if it can. */
+  readonly unavailable: string | undefined;
+}
+
+/** Over first ratings only: a score of what was rated before has seen the answer. */
+export interface ReaderAccuracy {
+  /** How many first ratings had a score before. */
+  readonly count: number;
+  /** Mean of rating minus score; undefined without any. */
+  readonly bias: number | undefined;
+  /** Mean of the absolute difference; undefined without any. */
+  readonly meanAbsoluteError: number | undefined;
+  /** How often a liked article had a higher score than a disliked one; undefined if not known. */
+  readonly auc: number | undefined;
+}
+
+export interface ReaderOptions {
+  readonly storage: RankerStorage;
+  readonly ranking: ArticleRanking;
+  readonly tastes: UserTastes;
+  readonly changes: UserChanges;
+  readonly clock: Clock;
+  /** Called when there may be articles without vectors. */
+  readonly onArticles: () => void;
+}
+
+/** A text of a feed is taken for the whole article from so many characters on. */
+const wholeMin = 1_000;
+/** The signal of callers that never stop. */
+const never = new AbortController().signal;
+
+/** What people do with their articles, feeds and rules, on storage and ranking. */
+export class Reader {
+  readonly #options: ReaderOptions;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+  }
+
+  /** The newest articles that a query finds; all scores are by one version of the taste. */
+  async articles(
+    userId: string,
+    query: Omit<ShelfQuery, 'userId'>,
+    signal: AbortSignal = never,
+  ): Promise<ReaderShelf> {
+    const { storage, tastes } = this.#options;
+    const shelved = await storage.shelves.list({ ...query, userId }, signal);
+    const scored = await tastes.scoreShelf(userId, shelved, signal);
+    const articles = shelved.map((article) => readerArticle(article, scored));
+    return { tasteVersion: scored.version, articles };
+  }
+
+  /** An article with its text and the reasons of its score; undefined if there is none. */
+  explain(userId: string, id: string, signal: AbortSignal = never): Promise<Ranked | undefined> {
+    return this.#options.ranking.explain(userId, id, signal);
+  }
+
+  async vote(
+    userId: string,
+    id: string,
+    score: number,
+    signal: AbortSignal = never,
+  ): Promise<void> {
+    await this.#options.ranking.vote(userId, id, score, signal);
+  }
+
+  async unvote(userId: string, id: string, signal: AbortSignal = never): Promise<void> {
+    await this.#options.ranking.unvote(userId, id, signal);
+  }
+
+  /** Keeps that the user has read these articles, all at one time; gives the time. */
+  async markRead(userId: string, ids: readonly string[], signal?: AbortSignal): Promise<number> {
+    const { storage, clock, changes } = this.#options;
+    const at = clock.now();
+    await storage.shelves.markRead(userId, ids, at, signal);
+    changes.tell(userId);
+    return at;
+  }
+
+  /** Takes back that articles were read: one of them, or all that were read at one time. */
+  async markUnread(
+    userId: string,
+    which: { readonly id: string } | { readonly at: number },
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await this.#options.storage.shelves.markUnread(userId, which, signal);
+    this.#options.changes.tell(userId);
+  }
+
+  /** Sets or takes away a star, or a place on the list of what is read later. */
+  async mark(
+    userId: string,
+    id: string,
+    mark: Mark,
+    isSet: boolean,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { storage, clock, changes } = this.#options;
+    await storage.shelves.mark({ userId, id, mark, isSet, at: clock.now() }, signal);
+    changes.tell(userId);
+  }
+
+  /** Adds the articles that come with the app; known ones are left alone. */
+  async addSamples(userId: string, signal?: AbortSignal): Promise<void> {
+    const { storage, clock, changes, onArticles } = this.#options;
+    const now = clock.now();
+    await storage.shelves.add(userId, sampleArticles(now), now, signal);
+    onArticles();
+    changes.tell(userId);
+  }
+
+  async accuracy(userId: string, signal?: AbortSignal): Promise<ReaderAccuracy> {
+    const { ratings } = this.#options.storage;
+    const { count, meanDelta, meanAbsoluteDelta } = await ratings.accuracy({ userId });
+    const auc = areaUnderCurve(await ratings.predictions(userId, signal));
+    return { count, bias: meanDelta, meanAbsoluteError: meanAbsoluteDelta, auc };
+  }
+
+  async addRule(userId: string, rule: NewRule, signal?: AbortSignal): Promise<void> {
+    const { storage, clock, changes } = this.#options;
+    await storage.rules.add(userId, rule, clock.now(), signal);
+    changes.tell(userId);
+  }
+
+  async removeRule(userId: string, ruleId: string, signal?: AbortSignal): Promise<void> {
+    const isGone = await this.#options.storage.rules.remove(userId, ruleId, signal);
+    this.#done(userId, isGone, `there is no rule ${ruleId}`);
+  }
+
+  async subscribe(userId: string, feeds: readonly NewFeed[], signal?: AbortSignal): Promise<void> {
+    const { storage, clock, changes } = this.#options;
+    await storage.feeds.subscribe(userId, feeds, clock.now(), signal);
+    changes.tell(userId);
+  }
+
+  async unsubscribe(userId: string, feedId: string, signal?: AbortSignal): Promise<void> {
+    const isGone = await this.#options.storage.feeds.unsubscribe(userId, feedId, signal);
+    this.#done(userId, isGone, `there is no subscription ${feedId}`);
+  }
+
+  async editFeed(userId: string, id: string, edit: FeedEdit, signal?: AbortSignal): Promise<void> {
+    const isKnown = await this.#options.storage.feeds.edit(userId, id, edit, signal);
+    this.#done(userId, isKnown, `there is no subscription ${id}`);
+  }
+
+  /** Keeps the outcome of a fetch, and tells all who read the feed. */
+  async saveFetch(fetched: FeedFetched, signal?: AbortSignal): Promise<void> {
+    const { storage, changes, tastes, onArticles } = this.#options;
+    if (fetched.outcome === 'new') {
+      const articles = storedArticles(fetched.articles, fetched.fetchedAt);
+      await storage.feeds.save({ ...fetched, articles }, signal);
+      // Those that have changed have lost their vectors.
+      for (const { id } of articles) tastes.changed(id);
+      onArticles();
+    } else {
+      await storage.feeds.save(fetched, signal);
+    }
+    for (const userId of await storage.feeds.subscribers(fetched.feedId, signal)) {
+      changes.tell(userId);
+    }
+  }
+
+  /** Calls back when what a user sees has changed, until it is disposed. */
+  onChange(listener: (userId: string) => void): Disposable {
+    return this.#options.changes.listen(listener);
+  }
+
+  #done(userId: string, isDone: boolean, message: string): void {
+    if (!isDone) throw rankerError('RECORD_UNKNOWN', message);
+    this.#options.changes.tell(userId);
+  }
+}
+
+function readerArticle(article: ShelvedArticle, { scores, meanOf }: ScoredShelf): ReaderArticle {
+  const found = scores.get(article.id);
+  return {
+    ...article,
+    publishedAt: article.publishedAt ?? article.addedAt,
+    score: found?.score,
+    uncertainty: found?.width,
+    get vector() {
+      return meanOf(article.id);
+    },
+  };
+}
+
+/** Entries of a feed as they are stored; one whose address is none is left out. */
+function storedArticles(articles: readonly NewArticle[], now: number): StoredArticle[] {
+  const texts = withoutBoilerplate(articles.map(({ text }) => text));
+  return articles.flatMap(({ url: given, title, publishedAt, author }, at) => {
+    const url = canonicalUrl(given);
+    if (url === undefined) return [];
+    const text = texts[at] as string;
+    return {
+      ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
+      ...{ publishedAt, etag: undefined, lastModified: undefined, unavailable: undefined },
+      // A short text may be a summary: the article itself is fetched when it is asked for.
+      ...{ fetchedAt: text.length >= wholeMin ? now : undefined, addedAt: now, isFromFeed: true },
+    };
+  });
+}

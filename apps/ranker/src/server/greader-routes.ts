@@ -1,0 +1,289 @@
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { rankerError } from '../errors.ts';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import type { Reader } from '../ranking/reader.ts';
+import { findFeed } from '../reader/new-feeds.ts';
+import type { ReaderFeed } from '../storage/feeds.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { ShelvedArticle } from '../storage/shelves.ts';
+import type { User } from '../storage/users.ts';
+import type { RankerLanes } from './ranker-lanes.ts';
+
+export interface GreaderRoutesOptions {
+  readonly storage: RankerStorage;
+  readonly reader: Reader;
+  readonly fetcher: Pick<Fetcher, 'fetchFeed'>;
+  readonly lanes: RankerLanes;
+}
+
+const state = 'user/-/state/com.google/';
+const label = 'user/-/label/';
+const itemPrefix = 'tag:google.com,2005:reader/item/';
+/** The most articles that a client gets at once, and the most that a list is made of. */
+const itemsMax = 1_000;
+const listMax = 10_000;
+
+/** Parameters of a request, from its address and its body. */
+type Fields = URLSearchParams;
+
+/**
+ * The Google Reader API as clients of today speak it, below `/greader`. The name is anything, the
+ * password is the user's key; articles come newest first.
+ */
+export const greaderRoutes: FastifyPluginAsync<GreaderRoutesOptions> = async (app, options) => {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) => done(null, text));
+  const config = {
+    lane: options.lanes.read,
+    domain: 'thread',
+    csrf: false,
+    bodyTypes: 'any',
+  } as const;
+  app.route({
+    method: ['GET', 'POST'],
+    url: '/greader/accounts/ClientLogin',
+    config,
+    handler: async (request, reply) => {
+      const key = fieldsOf(request).get('Passwd') ?? '';
+      const user = await options.storage.users.byKey(key, request.permit.signal);
+      if (user === undefined)
+        return reply.code(401).type('text/plain').send('Error=BadAuthentication');
+      return reply.type('text/plain').send(`SID=${key}\nLSID=${key}\nAuth=${key}\n`);
+    },
+  });
+  const add = (path: string, work: Work) => addRoute(app, path, options, work, config);
+  add('token', async () => 'a-token-that-is-not-looked-at');
+  add('user-info', async (_fields, { user }) => {
+    return { userId: user.id, userName: user.name, userProfileId: user.id, userEmail: user.name };
+  });
+  add('tag/list', async (_fields, { feeds }) => {
+    const folders = [...new Set((await feeds()).map(({ folder }) => folder))].filter(Boolean);
+    return { tags: [{ id: `${state}starred` }, ...folders.map((one) => ({ id: label + one }))] };
+  });
+  add('subscription/list', async (_fields, { feeds }) => {
+    return { subscriptions: (await feeds()).map(subscriptionOf) };
+  });
+  add('unread-count', async (_fields, { feeds }) => {
+    const counts = (await feeds()).map(({ id, unread }) => ({ id: `feed/${id}`, count: unread }));
+    const count = counts.reduce((sum, one) => sum + one.count, 0);
+    return { max: itemsMax, unreadcounts: [{ id: `${state}reading-list`, count }, ...counts] };
+  });
+  add('stream/items/ids', async (fields, asker) => {
+    const { items, continuation } = await streamOf(fields, fields.get('s') ?? '', asker);
+    const itemRefs = items.map(({ id }) => ({ id: String(BigInt.asIntN(64, numberOf(id))) }));
+    return { itemRefs, continuation };
+  });
+  add('stream/items/contents', async (fields, asker) => {
+    const ids = await asker.idsOf(fields.getAll('i'));
+    return await contentsOf(await asker.list({ ids, limit: itemsMax }), asker);
+  });
+  add('stream/contents/*', async (fields, asker) => {
+    const { items, continuation } = await streamOf(fields, fields.get('s') ?? asker.rest, asker);
+    return { ...(await contentsOf(items, asker)), continuation };
+  });
+  add('edit-tag', async (fields, { idsOf, user, signal }) => {
+    const { reader } = options;
+    for (const id of await idsOf(fields.getAll('i'))) {
+      for (const isSet of [true, false]) {
+        const tags = fields
+          .getAll(isSet ? 'a' : 'r')
+          .map((tag) => tag.replace(/^user\/[^/]+/, 'user/-'));
+        if (tags.includes(`${state}starred`))
+          await reader.mark(user.id, id, 'starred', isSet, signal);
+        if (!tags.includes(`${state}read`)) continue;
+        if (isSet) await reader.markRead(user.id, [id], signal);
+        else await reader.markUnread(user.id, { id }, signal);
+      }
+    }
+    return 'OK';
+  });
+  add('mark-all-as-read', async (fields, asker) => {
+    const until = Number(fields.get('ts') ?? Infinity) / 1_000 || Infinity;
+    const all = await streamArticles(fields.get('s') ?? '', asker);
+    const ids = all
+      .filter(({ isRead, addedAt }) => !isRead && addedAt <= until)
+      .map(({ id }) => id);
+    await options.reader.markRead(asker.user.id, ids, asker.signal);
+    return 'OK';
+  });
+  add('subscription/edit', (fields, asker) => editSubscription(fields, asker, options));
+  add('subscription/quickadd', async (fields, { user, signal }) => {
+    const feed = await findFeed(options.fetcher, fields.get('quickadd') ?? '', signal);
+    await options.reader.subscribe(user.id, [feed], signal);
+    return { numResults: 1, query: feed.url, streamName: feed.title };
+  });
+};
+
+type Work = (fields: Fields, asker: Asker) => Promise<unknown>;
+
+/** The user of a request, and what is looked up for them. */
+interface Asker {
+  readonly user: User;
+  readonly signal: AbortSignal;
+  /** The end of the path. */
+  readonly rest: string;
+  readonly feeds: () => Promise<ReaderFeed[]>;
+  readonly list: (query: {
+    readonly ids?: readonly string[];
+    readonly feedId?: string | undefined;
+    readonly mark?: 'starred' | undefined;
+    readonly limit: number;
+  }) => Promise<ShelvedArticle[]>;
+  /** The articles of item numbers, which are decimal, or hexadecimal behind a prefix. */
+  readonly idsOf: (items: readonly string[]) => Promise<string[]>;
+  readonly textOf: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
+}
+
+function addRoute(
+  app: FastifyInstance,
+  path: string,
+  { storage }: GreaderRoutesOptions,
+  work: Work,
+  config: object,
+): void {
+  app.route({
+    method: ['GET', 'POST'],
+    url: `/greader/reader/api/0/${path}`,
+    config,
+    handler: async (request, reply) => {
+      const { signal } = request.permit;
+      const [, key = ''] =
+        /^GoogleLogin auth=(\S{1,200})$/i.exec(request.headers.authorization ?? '') ?? [];
+      const user = await storage.users.byKey(key, signal);
+      if (user === undefined)
+        throw rankerError('KEY_NEEDED', 'log in by accounts/ClientLogin first');
+      const rest = decodeURIComponent(String(Object(request.params)['*'] ?? ''));
+      const answer = await work(fieldsOf(request), {
+        ...{ user, signal, rest },
+        feeds: () => storage.feeds.list(user.id, signal),
+        list: (query) => storage.shelves.list({ userId: user.id, ...query }, signal),
+        idsOf: (items) => storage.articles.byPrefix(items.map(prefixOf), signal),
+        textOf: async (ids) => {
+          const found = await storage.articles.list(ids, signal);
+          return new Map(found.map(({ id, text }) => [id, text]));
+        },
+      });
+      return typeof answer === 'string' ? reply.type('text/plain').send(answer) : answer;
+    },
+  });
+}
+
+function fieldsOf({ url, body }: FastifyRequest): Fields {
+  const fields = new URLSearchParams(url.split('?')[1] ?? '');
+  if (typeof body !== 'string') return fields;
+  for (const [name, value] of new URLSearchParams(body)) fields.append(name, value);
+  return fields;
+}
+
+/** The number of an article for clients: the first 8 bytes of its id. */
+function numberOf(id: string): bigint {
+  return Buffer.from(id, 'base64url').readBigUInt64BE(0);
+}
+
+/** The beginning of the id that an item's number was made of. */
+function prefixOf(item: string): string {
+  const hex = item.startsWith(itemPrefix) ? item.slice(itemPrefix.length) : undefined;
+  if (!/^([0-9a-f]{1,16}|-?\d{1,20})$/i.test(hex ?? item)) {
+    throw rankerError('INPUT_INVALID', 'i: not the number of an item');
+  }
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt.asUintN(64, BigInt(hex === undefined ? item : `0x${hex}`)));
+  // Ten characters are 60 of the 64 bits.
+  return bytes.toString('base64url').slice(0, 10);
+}
+
+/** All articles of a stream, newest first. */
+async function streamArticles(stream: string, asker: Asker): Promise<ShelvedArticle[]> {
+  const name = stream.replace(/^user\/[^/]+/, 'user/-');
+  if (name.startsWith('feed/')) return asker.list({ feedId: name.slice(5), limit: listMax });
+  if (name === `${state}starred`) return asker.list({ mark: 'starred', limit: listMax });
+  const all = await asker.list({ limit: listMax });
+  if (!name.startsWith(label)) return all;
+  const inFolder = (await asker.feeds()).filter(
+    ({ folder }) => folder === name.slice(label.length),
+  );
+  const ids = new Set(inFolder.map(({ id }) => id));
+  return all.filter(({ feedId }) => feedId !== undefined && ids.has(feedId));
+}
+
+async function streamOf(fields: Fields, stream: string, asker: Asker) {
+  const count = Math.min(itemsMax, Math.max(1, Number(fields.get('n') ?? 20) || 20));
+  const from = Math.max(0, Number(fields.get('c') ?? 0) || 0);
+  const since = 1_000 * (Number(fields.get('ot') ?? 0) || 0);
+  const isUnread = fields.getAll('xt').some((tag) => tag.endsWith('/com.google/read'));
+  const found = (await streamArticles(stream, asker)).filter(
+    ({ isRead, vote, addedAt }) =>
+      addedAt >= since && !(isUnread && (isRead || vote !== undefined)),
+  );
+  if (fields.get('r') === 'o') found.reverse();
+  const hasMore = found.length > from + count;
+  const continuation = hasMore ? String(from + count) : undefined;
+  return { items: found.slice(from, from + count), continuation };
+}
+
+async function contentsOf(articles: readonly ShelvedArticle[], asker: Asker) {
+  const texts = await asker.textOf(articles.map(({ id }) => id));
+  const feeds = new Map((await asker.feeds()).map((feed) => [feed.id, feed]));
+  const items = articles.map((article) => {
+    const { id, title, url, author, isRead, isStarred, addedAt, publishedAt = addedAt } = article;
+    const feed = feeds.get(article.feedId ?? '');
+    const tags = [isRead && 'read', isStarred && 'starred', 'reading-list'].filter(Boolean);
+    return {
+      id: itemPrefix + numberOf(id).toString(16).padStart(16, '0'),
+      crawlTimeMsec: String(Math.round(addedAt)),
+      timestampUsec: String(Math.round(addedAt) * 1_000),
+      published: Math.floor(publishedAt / 1_000),
+      title,
+      author,
+      categories: [
+        ...tags.map((tag) => state + tag),
+        ...(feed?.folder ? [label + feed.folder] : []),
+      ],
+      canonical: [{ href: url }],
+      alternate: [{ href: url, type: 'text/html' }],
+      origin: { streamId: `feed/${article.feedId ?? ''}`, title: feed?.title ?? article.source },
+      summary: { direction: 'ltr', content: paragraphs(texts.get(id) ?? '') },
+    };
+  });
+  return { id: `${state}reading-list`, updated: Math.floor(Date.now() / 1_000), items };
+}
+
+function paragraphs(text: string): string {
+  const marks: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
+  const safe = text.replace(/[&<>]/g, (mark) => marks[mark] as string);
+  return safe
+    .split(/\n+/)
+    .filter(Boolean)
+    .map((one) => `<p>${one}</p>`)
+    .join('');
+}
+
+function subscriptionOf({ id, title, url, siteUrl, folder }: ReaderFeed): object {
+  const categories = folder === '' ? [] : [{ id: label + folder, label: folder }];
+  return { id: `feed/${id}`, title: title || url, categories, url, htmlUrl: siteUrl ?? url };
+}
+
+async function editSubscription(
+  fields: Fields,
+  { user, signal, feeds }: Asker,
+  { reader, fetcher }: GreaderRoutesOptions,
+): Promise<string> {
+  const id = (fields.get('s') ?? '').replace(/^feed\//, '');
+  const added = fields.get('a')?.replace(/^user\/[^/]+\/label\//, '');
+  if (fields.get('ac') === 'subscribe') {
+    const feed = await findFeed(fetcher, id, signal);
+    const title = fields.get('t') ?? feed.title;
+    await reader.subscribe(user.id, [{ ...feed, title, folder: added ?? '' }], signal);
+    return 'OK';
+  }
+  if (fields.get('ac') === 'unsubscribe') {
+    await reader.unsubscribe(user.id, id, signal);
+    return 'OK';
+  }
+  const known = (await feeds()).find((feed) => feed.id === id);
+  if (known === undefined) throw rankerError('RECORD_UNKNOWN', `there is no subscription ${id}`);
+  const folder = added ?? (fields.has('r') ? '' : known.folder);
+  const title = fields.get('t') ?? known.title;
+  await reader.editFeed(user.id, id, { title, folder, isFullText: known.isFullText }, signal);
+  return 'OK';
+}

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { NewsSite } from './fixtures/news-site.ts';
+import { RankerSite } from './fixtures/ranker-site.ts';
+
+const reading = 'user/-/state/com.google/reading-list';
+const read = 'user/-/state/com.google/read';
+const starred = 'user/-/state/com.google/starred';
+
+/** The calls of a client, in the order in which it makes them at its first sync. */
+describe('the Google Reader API', () => {
+  let site: RankerSite;
+  let news: NewsSite;
+  before(async () => {
+    site = await RankerSite.open();
+    news = await NewsSite.open();
+  });
+  after(async () => {
+    await site[Symbol.asyncDispose]();
+    await news[Symbol.asyncDispose]();
+  });
+
+  const call = async (path: string, fields?: [string, string][], auth = site.key) => {
+    const answer = await fetch(`${site.url}/greader/reader/api/0/${path}`, {
+      headers: { authorization: `GoogleLogin auth=${auth}` },
+      ...(fields && { method: 'POST', body: new URLSearchParams(fields) }),
+    });
+    const text = await answer.text();
+    // biome-ignore lint/suspicious/noExplicitAny: an answer may be anything.
+    const json: any = text.startsWith('{') ? JSON.parse(text) : undefined;
+    return { status: answer.status, text, json };
+  };
+
+  it('logs in with the key, and refuses others', async () => {
+    const login = async (Passwd: string) => {
+      const body = new URLSearchParams({ Email: 'ada', Passwd });
+      return await fetch(`${site.url}/greader/accounts/ClientLogin`, { method: 'POST', body });
+    };
+    assert.match(await (await login(site.key)).text(), new RegExp(`^Auth=${site.key}$`, 'm'));
+    assert.equal((await login('wrong')).status, 401);
+    assert.equal((await call('user-info', undefined, 'wrong')).status, 401);
+    assert.equal((await call('user-info')).json.userName, 'ada');
+  });
+
+  it('syncs feeds, articles, what is read and what is starred, both ways', async () => {
+    const stories = ['Swifts sleep on the wing', 'A reef grows again', 'Wolves in the valley'];
+    const items = stories.map(
+      (title, at) => `<item><title>${title}</title><link>${news.url}/g${at}</link>
+<pubDate>${new Date(Date.now() - at * 3_600_000).toUTCString()}</pubDate></item>`,
+    );
+    const address = news.page('/nature', (_request, response) => {
+      const text = `<rss version="2.0"><channel><title>Nature</title>${items.join('')}</channel></rss>`;
+      response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(text);
+    });
+    const added = await call('subscription/edit', [
+      ['ac', 'subscribe'],
+      ['s', `feed/${address}`],
+      ['a', 'user/-/label/Outside'],
+    ]);
+    assert.equal(added.text, 'OK');
+    const { feeds } = site.ranker.storage;
+    const [due] = await feeds.claim({ nowMs: Date.now(), untilMs: 9e15, limit: 1 });
+    const { json: list } = await call('subscription/list');
+    assert.equal(list.subscriptions[0].categories[0].label, 'Outside');
+    const feed = list.subscriptions[0].id;
+    if (due !== undefined) await feeds.hurry(due.id);
+    const ids = async (extra = '') =>
+      (await call(`stream/items/ids?s=${reading}&n=50&xt=${read}${extra}`)).json.itemRefs as {
+        id: string;
+      }[];
+    for (let round = 0; round < 400 && (await ids()).length < 3; round += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    const refs = await ids();
+    assert.equal(refs.length, 3);
+    const wanted = refs.map(({ id }): [string, string] => ['i', id]);
+    const { json: contents } = await call('stream/items/contents', wanted);
+    assert.deepEqual(
+      contents.items.map(({ title }: { title: string }) => title),
+      stories,
+    );
+    assert.equal(contents.items[0].origin.streamId, feed);
+    const [first, second] = contents.items.map(({ id }: { id: string }) => id);
+    await call('edit-tag', [
+      ['i', first],
+      ['a', read],
+      ['a', starred],
+    ]);
+    assert.equal((await ids()).length, 2);
+    const { json: stars } = await call(`stream/contents/${starred}`);
+    assert.deepEqual([stars.items.length, stars.items[0].id], [1, first]);
+    await call('edit-tag', [
+      ['i', first],
+      ['r', read],
+    ]);
+    assert.equal((await call('unread-count')).json.unreadcounts[0].count, 3);
+    await call('mark-all-as-read', [['s', feed]]);
+    assert.equal((await ids()).length, 0);
+    const { json: page } = await call(`stream/contents/${feed}?n=1`);
+    assert.equal(page.continuation, '1');
+    const next = await call(`stream/contents/${feed}?n=1&c=1`);
+    assert.equal(next.json.items[0].id, second);
+    await call('subscription/edit', [
+      ['ac', 'edit'],
+      ['s', feed],
+      ['t', 'Wild'],
+    ]);
+    assert.equal((await call('subscription/list')).json.subscriptions[0].title, 'Wild');
+    assert.equal(
+      (
+        await call('edit-tag', [
+          ['i', 'x/../y'],
+          ['a', read],
+        ])
+      ).status,
+      422,
+    );
+    await call('subscription/edit', [
+      ['ac', 'unsubscribe'],
+      ['s', feed],
+    ]);
+    assert.deepEqual((await call('subscription/list')).json.subscriptions, []);
+  });
+});
