@@ -113,7 +113,7 @@ describe('a ranker service', () => {
     await storage.shelves.add(site.userId, articles, 1);
     const visitor = new Visitor(site.url);
     await visitor.logIn(site.key);
-    assert.match(await visitor.page('/reader'), /10 stories to read/);
+    assert.match(await visitor.page('/reader'), /10 stories, best first/);
     storage.shelves.list = () => Promise.reject(new Error('no list today'));
     changes.tell(site.userId);
     const told = () => server.app.recentErrors.list().map(({ route, message }) => [route, message]);
