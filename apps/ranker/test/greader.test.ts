@@ -49,7 +49,8 @@ describe('the Google Reader API', () => {
 <pubDate>${new Date(Date.now() - at * 3_600_000).toUTCString()}</pubDate></item>`,
     );
     const address = news.page('/nature', (_request, response) => {
-      const text = `<rss version="2.0"><channel><title>Nature</title>${items.join('')}</channel></rss>`;
+      const head = '<rss version="2.0"><channel><title>Nature</title>';
+      const text = `${head}${items.join('')}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(text);
     });
     const added = await call('subscription/edit', [

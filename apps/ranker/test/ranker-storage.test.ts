@@ -218,7 +218,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.deepEqual([seen?.isRead, seen?.vote], [true, 10]);
     });
 
-    it('keeps read what was read, though the article went and its feed brings it again', async () => {
+    it('keeps read what was read, though the article went and comes again', async () => {
       const userId = await newUser('ivan');
       const article = storedArticle('https://slow.test/one', { isFromFeed: true });
       await storage.shelves.add(userId, [article], 1);

@@ -114,7 +114,8 @@ describe('the pages of the reader', () => {
 <author>Ada</author><description>Read more about this</description></item>`,
     );
     const address = news.page('/birds', (_request, response) => {
-      const feed = `<rss version="2.0"><channel><title>Birds</title>${items.join('')}</channel></rss>`;
+      const head = '<rss version="2.0"><channel><title>Birds</title>';
+      const feed = `${head}${items.join('')}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
     });
     assert.match(await visitor.submit('/reader/feeds', { url: address }), /Birds: added/);
@@ -140,7 +141,7 @@ describe('the pages of the reader', () => {
     await visitor.submit(`/reader/feeds/${feed}/remove`, {}, '/reader/feeds');
   });
 
-  it('send nobody elsewhere after a form, and make no change that another site has sent', async () => {
+  it('send nobody elsewhere after a form, and take no form of another site', async () => {
     const { visitor } = await entered('guarded');
     const id = idOf(await visitor.page('/reader'), 'Bread with three');
     for (const back of ['//evil.example', 'https://evil.example', '/readerx', '/reader\n/x', '']) {

@@ -49,7 +49,8 @@ ${ranked?.explained !== undefined && whyView(ranked, ranked.explained)}
 function marksView({ id, isStarred, isLater }: ReaderArticle): Html {
   const mark = (name: string, isSet: boolean, words: HtmlValue, key: string) =>
     html`<button class="button little" form="${actionForm}" aria-pressed="${String(isSet)}"
- formaction="/reader/articles/${id}/${isSet ? 'un' : ''}${name}">${words} <kbd>${key}</kbd></button>`;
+ formaction="/reader/articles/${id}/${isSet ? 'un' : ''}${name}">${words} <kbd>${key}</kbd>
+</button>`;
   return html`${mark('star', isStarred, isStarred ? 'Starred' : 'Star', 's')}
 ${mark('later', isLater, isLater ? 'Saved for later' : 'Later', 'l')}`;
 }
@@ -134,9 +135,12 @@ function whyView({ score }: Ranked, explained: Explained): Html {
       at += line.points;
       return lineView(line, from);
     });
-  const [low, high] = [score.score - score.width, score.score + score.width];
+  const low = score.score - score.width;
+  const high = score.score + score.width;
+  const isGuess = explained.nearest.length === 0;
   return html`<details class="why-box" open><summary><strong>Why ${score.score.toFixed(1)}?</strong>
-<span class="quiet">${explained.nearest.length === 0 ? 'You have rated nothing like it' : 'Its parts add up to the score'}</span></summary>
+<span class="quiet">${isGuess ? 'You have rated nothing like it' : 'Its parts add up to the score'}
+</span></summary>
 <ol class="sum"><li><span>What you give on average</span>${bar('base', 0, start)}
 <b class="num">${start.toFixed(1)}</b></li>${rows}
 <li class="total"><span>Expected</span><span class="quiet small">8 of 10 of your ratings would be

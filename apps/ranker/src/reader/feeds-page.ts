@@ -8,7 +8,8 @@ export function feedsView(feeds: readonly ReaderFeed[], token: string, nowMs: nu
   return html`<h1>Feeds</h1>
 <form class="row" method="post" action="/reader/feeds">${tokenField(token)}
 <label for="url">Address of a feed, or of a page that has one</label>
-<div><input class="input" id="url" name="url" type="url" required maxlength="2000" placeholder="https://">
+<div><input class="input" id="url" name="url" type="url" required maxlength="2000"
+ placeholder="https://">
 <button class="button main">Add</button></div></form>
 ${feeds.length === 0 ? html`<p class="empty">No feeds yet.</p>` : tableView(feeds, token, nowMs)}
 <h2>Move feeds</h2>

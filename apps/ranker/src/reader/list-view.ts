@@ -156,7 +156,8 @@ function itemView(place: Place, query: ListQuery, { madeAt, feeds }: ShownList):
   const [way, why] = reasonOf(place);
   return keyed(
     id,
-    html`<li id="a-${id}" data-article="${id}"><a class="item${(isRead || vote !== undefined) && ' read'}"
+    html`<li id="a-${id}" data-article="${id}"><a
+ class="item${(isRead || vote !== undefined) && ' read'}"
  href="${listAddress(query, id)}#article">
 ${scoreView(article)}
 <span class="story"><strong>${article.title}</strong>
@@ -187,8 +188,8 @@ export function scoreView({
   uncertainty,
 }: Pick<ReaderArticle, 'score' | 'uncertainty'>): Html {
   if (score === undefined) {
-    return html`<span class="score" title="Not scored yet"><span class="hidden">Not scored yet</span>
-<span aria-hidden="true">–</span></span>`;
+    return html`<span class="score" title="Not scored yet">
+<span class="hidden">Not scored yet</span><span aria-hidden="true">–</span></span>`;
   }
   const band = Math.min(5, Math.max(1, Math.ceil((score - 2) / 1.5)));
   return html`<span class="score" data-band="${band}" data-score="${Math.round(score)}">

@@ -56,7 +56,8 @@ ${complaint}</p>`
 }
 <form method="post" action="/reader/login">${tokenField(reply.csrfToken())}
 <label for="key">API key</label>
-<input class="input" id="key" name="key" type="password" required maxlength="200" autocomplete="current-password"
+<input class="input" id="key" name="key" type="password" required maxlength="200"
+ autocomplete="current-password"
  aria-describedby="${complaint === undefined ? undefined : 'wrong'}" autofocus>
 <label class="tick"><input type="checkbox" name="remember" value="yes" checked>
 Stay logged in for 30 days</label>

@@ -32,7 +32,8 @@ export function rulesView({ rules, slow, token, field, value }: RulesViewOptions
 <form class="row rule" method="post" action="/reader/rules">${tokenField(token)}
 <div><label for="kind">What to do</label> <select class="input" id="kind" name="kind">
 <option value="mute">Mute</option><option value="boost">Boost</option></select>
-<label for="field">articles</label> <select class="input" id="field" name="field">${options}</select></div>
+<label for="field">articles</label> <select class="input" id="field"
+ name="field">${options}</select></div>
 <div><label class="hidden" for="value">Words, site or pattern</label>
 <input class="input" id="value" name="value" value="${value}" required maxlength="${ruleLengthMax}"
  placeholder="Words, site or pattern">
@@ -48,7 +49,8 @@ ${
   html`<p class="failure">This pattern takes too long, so it is not applied.</p>`
 }</div>
 <form method="post" action="/reader/rules/${rule.id}/remove">${tokenField(token)}
-<button class="button little bare" aria-label="Remove: ${ruleText(rule)}">Remove</button></form></li>`,
+<button class="button little bare" aria-label="Remove: ${ruleText(rule)}">Remove</button>
+</form></li>`,
   )}</ul>`;
 }
 
