@@ -18,7 +18,7 @@ import { SettingsError } from 'spillway-cli';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { openConnector } from './connectors/open.ts';
 import type { Folder } from './files/folder.ts';
-import { Harvester, type HarvestRequest, QuotaBucket } from './harvest/harvester.ts';
+import { Harvester, type HarvestRequest, LongPause, QuotaBucket } from './harvest/harvester.ts';
 import { ProductLedger } from './harvest/ledger.ts';
 import type { Transformer } from './harvest/transformer.ts';
 import type { Settings } from './settings.ts';
@@ -50,6 +50,7 @@ export interface Ingest extends AsyncDisposable {
   readonly folder: Folder;
   readonly book: ProductLedger;
   readonly bucket: QuotaBucket;
+  readonly pause: LongPause;
   readonly breaker: SharedBreaker;
   readonly clock: Clock;
   harvester(request: HarvestRequest): Harvester;
@@ -74,20 +75,27 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const store = await openStore(settings, stack, signal);
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
-  const connector = stack.use(openConnector(settings, { guard }));
-  const shared = { store, name: `ingest/${connector.name}`, clock, random };
+  const pauseMsMax = settings.pauseSecondsMax * 1000;
+  const connector = stack.use(openConnector(settings, { guard, pauseMsMax }));
+  // By its address too, as another one has limits and troubles of its own.
+  const name = `ingest/${connector.name}/${new URL(connector.baseUrl).host}`;
+  const shared = { store, name, clock, random };
   const ratePerSecond = settings.ratePerSecond ?? connector.rate.ratePerSecond;
   const tokens = stack.use(new SharedBucket({ ...shared, ratePerSecond, queueMax: waitersMax }));
   const { cooldownMs } = options;
   const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs }));
-  const bucket = new QuotaBucket(tokens, options.maxRequests ?? Infinity);
+  const pause = new LongPause(store, name, clock, pauseMsMax);
+  await pause.load(signal);
+  stack.defer(() => pause.settled());
+  const bucket = new QuotaBucket(tokens, options.maxRequests ?? Infinity, pause);
   const guarded = guardOf({ bucket, breaker, clock, random });
   const folder = await openFolder(options, stack);
   const book = new ProductLedger(store, connector.name);
   const { leaseMs = settings.leaseSeconds * 1000 } = options;
   const common = { store, book, leaseMs, clock, random };
-  const { mode, workers, chunkConcurrency, limit } = settings;
-  const tuning = { mode, workers, chunkConcurrency, limit, batchMsMax: options.batchMsMax };
+  const { mode, workers, chunkConcurrency, limit, gapsMax } = settings;
+  const { batchMsMax } = options;
+  const tuning = { mode, workers, chunkConcurrency, limit, gapsMax, batchMsMax };
   const harvesting = { ...common, ...tuning, connector, folder, bucket, breaker };
   let table: Promise<TradeTable> | undefined;
   const held = stack.move();
@@ -96,7 +104,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
     return table;
   };
   return {
-    ...{ settings, connector, store, folder, book, bucket, breaker, clock },
+    ...{ settings, connector, store, folder, book, bucket, pause, breaker, clock },
     harvester: (request) => new Harvester(harvesting, request),
     table: theTable,
     async transformer() {

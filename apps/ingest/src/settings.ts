@@ -22,6 +22,8 @@ export interface Settings {
   readonly chunkConcurrency: number | undefined;
   readonly mode: 'prefix' | 'strict';
   readonly leaseSeconds: number;
+  readonly pauseSecondsMax: number;
+  readonly gapsMax: number;
   readonly s3Bucket: string | undefined;
   readonly s3Prefix: string;
   readonly s3Endpoint: string | undefined;
@@ -95,6 +97,12 @@ export const settingRules: SettingRules<Settings> = {
   }),
   leaseSeconds: number('how long a product stays locked after a crash', {
     ...{ absent: 60, min: 1, max: 7_200 },
+  }),
+  pauseSecondsMax: number('longest pause the exchange may ask for before a run ends', {
+    ...{ absent: 900, min: 1, max: 2_592_000 },
+  }),
+  gapsMax: number('gaps that a product may have before its harvest ends', {
+    ...{ absent: 10_000, min: 1, max: 1_000_000 },
   }),
   s3Bucket: text('keep raw files and the table in this bucket (default: in data)', {
     value: '<name>',

@@ -104,7 +104,14 @@ describe('ingest run', () => {
   it('notes gaps, which verify reports with exit code 1, and fills them', async () => {
     const here = place('gaps');
     const run = await ingest('run', 'B-USD', ...here);
-    assert.equal(run.code, 0, run.stderr);
+    assert.equal(run.code, 4, run.stderr);
+    const accepting = ['--data', join(folder, 'accepted'), ...here.slice(2)];
+    await ingest('run', 'B-USD', ...accepting);
+    assert.equal((await ingest('verify', ...accepting)).code, 1);
+    const accepted = await ingest('gaps', 'accept', 'B-USD', '--json', ...accepting);
+    assert.deepEqual(JSON.parse(accepted.stdout), [{ product: 'B-USD', accepted: 1 }]);
+    assert.equal((await ingest('verify', ...accepting)).code, 0);
+    assert.equal((await ingest('run', 'B-USD', ...accepting)).code, 0);
     const verified = await ingest('verify', ...here);
     assert.equal(verified.code, 1);
     assert.match(verified.stdout, /known-gap: B-USD: still to be filled: 3 trades, 700 to 702/);

@@ -95,7 +95,9 @@ function cell(value: unknown): string {
 export const exitCodes: typeof cli.exitCodes & {
   /** Another process holds the lock of all that was asked for. */
   readonly locked: 3;
-} = { ...cli.exitCodes, locked: 3 };
+  /** All went well, and some trades are noted as missing. */
+  readonly gaps: 4;
+} = { ...cli.exitCodes, locked: 3, gaps: 4 };
 
 /** Hears Ctrl-C and SIGTERM while it is held: the first asks to stop, a second ends at once. */
 export class StopRequest extends StopSignal {

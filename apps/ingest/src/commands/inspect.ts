@@ -26,7 +26,10 @@ export function statusCommand(): Command {
     .addHelpText('after', examplesOf('status', 'status --exchange kraken --json'))
     .action(async ({ json }: { readonly json?: boolean }, self: Command) => {
       await using ingest = await openFor(self);
-      const rows = await statusOf(ingest);
+      const { until } = ingest.pause;
+      const isPaused = until > ingest.clock.now();
+      const paused = isPaused ? { pausedUntil: new Date(until).toISOString() } : {};
+      const rows = (await statusOf(ingest)).map((row) => ({ ...row, ...paused }));
       const none = `Nothing was harvested from ${ingest.book.exchange} yet; see ingest run.`;
       print(rows, json, () => table(rows, none));
     });
@@ -58,6 +61,23 @@ async function statusOf(ingest: Ingest): Promise<readonly object[]> {
       };
     }),
   );
+}
+
+/** `ingest resume`: ends a pause that the exchange has asked for. */
+export function resumeCommand(): Command {
+  const command = new Command('resume')
+    .description('end a long pause that the exchange has asked for, for all processes')
+    .option('--json', 'print JSON')
+    .addHelpText('after', examplesOf('resume', 'resume --exchange kraken'))
+    .action(async ({ json }: { readonly json?: boolean }, self: Command) => {
+      await using ingest = await openFor(self);
+      const { until } = ingest.pause;
+      await ingest.pause.end();
+      const was = until > ingest.clock.now() ? new Date(until).toISOString() : null;
+      const text = was === null ? 'There was no pause.' : `The pause until ${was} is ended.`;
+      print({ pausedUntil: was }, json, () => text);
+    });
+  return withSettings(command, ['store', 'baseUrl']);
 }
 
 interface VerifyOptions {

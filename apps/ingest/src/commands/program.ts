@@ -2,7 +2,13 @@ import type { Command } from 'commander';
 import { configCommand, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
 import { exitCodes, tableStyle } from './command-line.ts';
-import { cleanCommand, productsCommand, statusCommand, verifyCommand } from './inspect.ts';
+import {
+  cleanCommand,
+  productsCommand,
+  resumeCommand,
+  statusCommand,
+  verifyCommand,
+} from './inspect.ts';
 import { gapsCommands, runCommand, transformCommand } from './run.ts';
 import { exchangeCommand, followCommand } from './serve.ts';
 import { exportCommand, filesCommand, queryCommand } from './table.ts';
@@ -14,6 +20,7 @@ const errorExitCodes = {
   QUERY_FAILED: exitCodes.usage,
   QUERY_REFUSED: exitCodes.usage,
   SEED_UNREADABLE: exitCodes.usage,
+  LEASE_HELD: exitCodes.locked,
   TABLE_LOCKED: exitCodes.locked,
 };
 
@@ -30,7 +37,8 @@ With a real one:
 Each setting can be a flag, a variable (INGEST_DATA) or a key of a file (port in
 <data>/ingest.json); the first of these counts. "ingest config" shows what is set and why.
 It exits with 0 if all went well, 1 if something failed or is not right, 2 if the command was
-wrong, 3 if other processes hold the lock of all that was asked for, 130 after Ctrl-C.
+wrong, 3 if other processes hold the lock of all that was asked for, 4 if trades are noted as
+missing (ingest gaps), 130 after Ctrl-C.
 `;
 
 const configExamples = ['config', 'config --exchange kraken --json'];
@@ -52,6 +60,7 @@ export function ingestProgram(): Command {
       filesCommand(),
       exportCommand(),
       gapsCommands(),
+      resumeCommand(),
       cleanCommand(),
       exchangeCommand(),
       configCommand(settingsReader, { examples: configExamples, style: tableStyle }),

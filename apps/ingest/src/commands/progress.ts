@@ -142,11 +142,11 @@ export class Progress implements Disposable {
   #summary(): string {
     const { ratePerSecond, inFlight, limit, retries, throttled } = this.#harvester.stats;
     const { bucket, breaker } = this.#ingest;
-    const { ratePerSecond: permitted, tokens } = bucket.stats;
+    const { ratePerSecond: permitted, tokens, pausedMs } = bucket.stats;
     return [
       `${round(ratePerSecond)} of ${round(permitted)} requests/s`,
       `${inFlight} of ${limit} in flight`,
-      `bucket ${round(tokens)}`,
+      pausedMs > 0 ? `paused for ${duration(pausedMs)}` : `bucket ${round(tokens)}`,
       `breaker ${breaker.stats.state}`,
       `${retries} retries, ${throttled} for 429`,
     ].join(' · ');

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { systemRandom } from 'spillway';
 import { print, UsageError } from 'spillway-cli';
 import type { Harvester, HarvestRequest } from '../harvest/harvester.ts';
 import type { ProductOutcome, ProductPlan } from '../harvest/product.ts';
@@ -169,7 +170,25 @@ export function gapsCommands(): Command {
     .option('--max-requests <number>', 'stop after so many requests', integerFrom1)
     .addHelpText('after', examplesOf('gaps fill', 'gaps fill BTC-USD'))
     .action(fillGaps);
-  for (const command of [list, fill]) {
+  const accept = new Command('accept')
+    .description('take what is missing as it is: verify tells it no more, nothing asks for it')
+    .argument('<products...>', 'whose gaps were looked at')
+    .addHelpText('after', examplesOf('gaps accept BTC-USD'))
+    .action(async (named: string[], { json }: GapsOptions, self: Command) => {
+      using stop = new StopRequest();
+      await using ingest = await openFor(self, { signal: stop.signal });
+      const { acceptGaps } = await import('../harvest/ledger.ts');
+      const { store, clock, book, settings } = ingest;
+      const options = { store, leaseMs: settings.leaseSeconds * 1000, clock, random: systemRandom };
+      const rows: { product: string; accepted: number }[] = [];
+      for (const product of harvestedOf(named, await book.products())) {
+        const { current: generation } = await book.generations(product);
+        const of = { exchange: book.exchange, product, generation };
+        rows.push({ product, accepted: await acceptGaps(of, options, stop.signal) });
+      }
+      print(rows, json, () => table(rows, 'No gaps.'));
+    });
+  for (const command of [list, fill, accept]) {
     gaps.addCommand(withSettings(command.option('--json', 'print JSON')));
   }
   return gaps;
@@ -277,7 +296,9 @@ export function exitCodeOf(outcomes: readonly ProductOutcome[]): number {
     locked: exitCodes.locked,
     interrupted: exitCodes.interrupted,
   };
-  return codes[runStatus(outcomes)];
+  const code = codes[runStatus(outcomes)];
+  const hasGaps = outcomes.some(({ gaps }) => gaps > 0);
+  return code === exitCodes.ok && hasGaps ? exitCodes.gaps : code;
 }
 
 /** One line for each product. */

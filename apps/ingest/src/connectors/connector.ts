@@ -71,6 +71,8 @@ export interface ConnectorOptions {
   readonly userAgent?: string | undefined;
   /** How long one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
   readonly requestMsMax?: number | undefined;
+  /** The longest `Retry-After` that is a matter of waiting, in ms, from 0. @default Infinity */
+  readonly pauseMsMax?: number | undefined;
   /** How long an answer may be, unpacked, in bytes, from 1. @default 64 MiB */
   readonly bytesMax?: number | undefined;
   /** How many connections are open at once; an integer from 1. @default 256 */

@@ -18,6 +18,14 @@ export interface ExchangeClientOptions extends ConnectorOptions {
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 
+/** How long a connection may take, and how often the first one is tried, in all of 5 s. */
+const connectMsMax = 4_000;
+const contactsMax = 3;
+const noConnection = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
+  ...['UND_ERR_CONNECT_TIMEOUT', 'ERR_TLS_CERT_ALTNAME_INVALID'],
+]);
+
 const unzip = promisify(gunzip);
 /** How much of a refusal is read, and how much of that is told. */
 const refusalBytesMax = 65_536;
@@ -32,6 +40,8 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #requestMsMax: number;
   readonly #bytesMax: number;
   readonly #clock: Clock;
+  #isReached = false;
+  #failedContacts = 0;
   /** Large enough for pages of trades; what is longer gets its own. */
   readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
@@ -48,7 +58,7 @@ export class ExchangeClient implements AsyncDisposable {
     this.#options = options;
     this.#path = pathname.replace(/\/+$/, '');
     // One deadline holds for all of a request, so undici's own for its parts are not needed.
-    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: requestMsMax };
+    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: connectMsMax };
     this.#pool = new Pool(origin, { connections: connectionsMax, ...timeouts });
     this.#headers = { 'user-agent': userAgent, 'accept-encoding': 'gzip', ...options.headers };
     this.#requestMsMax = requestMsMax;
@@ -68,6 +78,7 @@ export class ExchangeClient implements AsyncDisposable {
     try {
       limit.signal.throwIfAborted();
       const answer = await this.#pool.request({ ...request, signal: limit.signal });
+      this.#isReached = true;
       if (answer.statusCode !== 200) throw await this.#refusal(answer, path);
       const chunks = await this.#read(answer, this.#bytesMax);
       const coding = answer.headers['content-encoding'];
@@ -77,11 +88,26 @@ export class ExchangeClient implements AsyncDisposable {
       if (limit.signal.aborted) throw limit.signal.reason;
       if (error instanceof Error && 'retryable' in error) throw error;
       const why = error instanceof Error ? error.message : String(error);
+      if (this.#isUnreachable(error)) throw this.#unreachable(why, error);
       throw ingestError('EXCHANGE_FAILED', `${this.#options.exchange}: ${path}: ${why}`, {
         cause: error,
       });
     }
     return read(bytes);
+  }
+
+  /** Nothing was ever there: a wrong address is more likely than an exchange that will be back. */
+  #isUnreachable(error: unknown): boolean {
+    if (this.#isReached || !noConnection.has(Object(error).code)) return false;
+    this.#failedContacts += 1;
+    const isTimeout = Object(error).code === 'UND_ERR_CONNECT_TIMEOUT';
+    return isTimeout || this.#failedContacts >= contactsMax;
+  }
+
+  #unreachable(why: string, cause: unknown): Error {
+    const { exchange, baseUrl } = this.#options;
+    const message = `${exchange}: ${baseUrl} cannot be reached: ${why}; see --base-url`;
+    return ingestError('EXCHANGE_UNREACHABLE', message, { cause });
   }
 
   async #read({ body, headers }: Answer, bytesMax: number): Promise<readonly Uint8Array[]> {
@@ -131,7 +157,7 @@ export class ExchangeClient implements AsyncDisposable {
 
   /** What another status than 200 means. */
   async #refusal(answer: Answer, path: string): Promise<Error> {
-    const { exchange, isUnknown } = this.#options;
+    const { exchange, isUnknown, pauseMsMax = Infinity } = this.#options;
     const { statusCode: status, headers } = answer;
     const chunks = await this.#read(answer, refusalBytesMax).catch(() => []);
     const text = Buffer.concat(chunks)
@@ -142,7 +168,10 @@ export class ExchangeClient implements AsyncDisposable {
     const retryAfterMs = retryAfterMsIn(headers);
     // 418 is a ban by an exchange whose 429s went unheard.
     if (status === 429 || status === 418) {
-      return ingestError('EXCHANGE_LIMITED', message, { retryAfterMs });
+      const isLong = (retryAfterMs ?? 0) > pauseMsMax;
+      return ingestError(isLong ? 'EXCHANGE_PAUSED' : 'EXCHANGE_LIMITED', message, {
+        retryAfterMs,
+      });
     }
     if (status >= 500 || status === 408) {
       return ingestError('EXCHANGE_FAILED', message, { status, retryAfterMs });

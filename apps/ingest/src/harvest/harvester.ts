@@ -30,15 +30,69 @@ import { TradeSink } from './trade-sink.ts';
 /** The bucket of a process, or one that it shares with others. */
 type AnyBucket = Pick<SharedBucket, 'take' | 'slow'> & { readonly stats: BucketStats<string> };
 
+/** The pause of an exchange that has asked for a long one, for all processes and later runs. */
+export class LongPause {
+  readonly #store: Store;
+  readonly #name: string;
+  readonly #clock: Clock;
+  readonly #msMax: number;
+  #noting: Promise<unknown> = Promise.resolve();
+  /** UNIX time in milliseconds; 0 for none. */
+  until = 0;
+
+  /** Pauses up to `msMax` milliseconds are none of its matter. */
+  constructor(store: Store, name: string, clock: Clock, msMax: number) {
+    this.#store = store;
+    this.#name = `pause/${name}`;
+    this.#clock = clock;
+    this.#msMax = msMax;
+  }
+
+  /** Reads what an earlier run has noted. */
+  async load(signal?: AbortSignal): Promise<void> {
+    const { records } = await this.#store.read([this.#name], { signal });
+    this.until = Number(Object(records[0]?.value).until ?? 0);
+  }
+
+  /** Whether it is a long one; then it is noted in the store. */
+  note(ms: number): boolean {
+    if (ms <= this.#msMax) return false;
+    this.until = this.#clock.now() + ms;
+    const change = { name: this.#name, value: { until: this.until }, ttlMs: Math.ceil(ms) };
+    this.#noting = this.#store.commit([change]).catch(() => {});
+    return true;
+  }
+
+  check(): void {
+    if (this.until <= this.#clock.now()) return;
+    const until = new Date(this.until).toISOString();
+    const message = `the exchange has asked for a pause until ${until}`;
+    throw ingestError('EXCHANGE_PAUSED', `${message}; "ingest resume" ends it earlier`);
+  }
+
+  async end(): Promise<void> {
+    await this.settled();
+    this.until = 0;
+    await this.#store.commit([{ name: this.#name }]);
+  }
+
+  /** What was noted is in the store. */
+  async settled(): Promise<void> {
+    await this.#noting;
+  }
+}
+
 /** A bucket that counts what is taken, and gives no more than so many tokens in all. */
 export class QuotaBucket implements AnyBucket {
   readonly #bucket: AnyBucket;
   readonly #max: number;
+  readonly #pause: LongPause | undefined;
   taken = 0;
 
-  constructor(bucket: AnyBucket, max: number) {
+  constructor(bucket: AnyBucket, max: number, pause?: LongPause) {
     this.#bucket = bucket;
     this.#max = max;
+    this.#pause = pause;
   }
 
   get stats(): BucketStats<string> {
@@ -50,6 +104,7 @@ export class QuotaBucket implements AnyBucket {
   }
 
   async take(n = 1, options?: RunOptions): Promise<void> {
+    this.#pause?.check();
     if (this.taken + n > this.#max) {
       throw ingestError('BUDGET_SPENT', `${this.#max} requests were allowed, and made`);
     }
@@ -63,7 +118,7 @@ export class QuotaBucket implements AnyBucket {
   }
 
   slow(told?: { readonly retryAfterMs?: number | undefined }): void {
-    this.#bucket.slow(told);
+    if (!this.#pause?.note(told?.retryAfterMs ?? 0)) this.#bucket.slow(told);
   }
 }
 
@@ -84,6 +139,8 @@ export interface HarvesterOptions {
   readonly leaseMs: number;
   /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
   readonly batchMsMax?: number | undefined;
+  /** Gaps of one product, at most. @default 10,000 */
+  readonly gapsMax?: number | undefined;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
   readonly random: Random;
@@ -101,7 +158,6 @@ export interface HarvestRequest extends Wish {
 const batchPages = 100;
 /** Lines of pages that wait for an earlier one stay below about 65 MB. */
 const windowMax = 500;
-const gapsMax = 10_000;
 
 /** Brings products up to date, and tells how each fares. */
 export class Harvester {
@@ -115,7 +171,7 @@ export class Harvester {
 
   constructor(options: HarvesterOptions, request: HarvestRequest) {
     const { connector, store, folder, book, breaker, mode, clock, random } = options;
-    const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000 } = options;
+    const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax = 10_000 } = options;
     const idOf = (position: TradePosition) => connector.idOf(position);
     this.#options = options;
     this.#request = request;
@@ -258,7 +314,9 @@ export class Harvester {
     // Another process has ended a full refresh: what it made is to be continued.
     if (code === 'GENERATION_REPLACED') return true;
     if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
-    if (code === 'BUDGET_SPENT') tally.stop('max_requests');
+    const cause = Object(Object(outcome.error).cause);
+    if (cause.code === 'EXCHANGE_PAUSED') tally.fail(cause);
+    else if (code === 'BUDGET_SPENT') tally.stop('max_requests');
     else if (outcome.status === 'stopped') tally.stop('interrupted');
     else if (outcome.status === 'skipped') tally.skip();
     else if (outcome.status === 'failed') tally.fail(outcome.error);

@@ -23,10 +23,15 @@ export interface ProductCheckpoint {
   readonly trades: number;
   /** The highest id committed; 0 for none. */
   readonly highestId: number;
+  /** Gaps that somebody has looked at and accepted: nothing is there to be fetched. */
+  readonly accepted?: readonly AcceptedGap[];
   /** The run that made it, and when: ISO 8601 in UTC. */
   readonly runId: string;
   readonly updatedAt: string;
 }
+
+/** A range of positions, from one to before another. */
+export type AcceptedGap = { readonly from: TradePosition; readonly to: TradePosition };
 
 /** Grows when a program of before could misread what is stored. */
 const schemaVersion = 1;
@@ -271,6 +276,35 @@ export interface OrphansOptions {
 
 /** A disk that is busy with our own files is slow, not gone. */
 const deadlineMs = 10_000;
+
+/**
+ * Accepts the gaps of a generation: they are neither asked for again nor told as missing. It takes
+ * the lease of the product for a moment, and rejects with `LEASE_HELD` if somebody else has it.
+ * Gives how many they were.
+ */
+export async function acceptGaps(
+  of: ProductGeneration,
+  { store, leaseMs: ttlMs, clock, random }: Omit<OrphansOptions, 'folder' | 'book'>,
+  signal: AbortSignal,
+): Promise<number> {
+  const options = { store, ttlMs, deadlineMs, waits: false, clock, random, signal };
+  await using lease = await Lease.acquire({ ...options, name: `harvest/${sourceName(of)}` });
+  const name = ProductLedger.checkpointName(sourceName(of));
+  const { records } = await store.read([name], { signal: lease.signal });
+  if (records[0] === undefined) return 0;
+  const { value, version } = records[0];
+  const checkpoint = readCheckpoint(name, value);
+  const { harvest, accepted = [] } = checkpoint;
+  const gaps = harvest.gaps.map(({ from, to }) => ({ from, to }));
+  const next = {
+    ...checkpoint,
+    harvest: { ...harvest, gaps: [] },
+    accepted: [...accepted, ...gaps],
+  };
+  const change = { name, ifVersion: version, value: checkpointRecord(next) };
+  await store.commit(lease.guard([change]), { signal });
+  return gaps.length;
+}
 
 /**
  * Raw files that no line of the ledger names and none ever will: what crashes left. It takes the

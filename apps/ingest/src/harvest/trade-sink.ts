@@ -119,6 +119,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     return {
       harvest,
       begin: stored?.begin ?? of.begin,
+      ...(stored?.accepted === undefined ? {} : { accepted: stored.accepted }),
       trades: (stored?.trades ?? 0) + (file?.trades ?? 0),
       highestId: Math.max(stored?.highestId ?? 0, file?.lastId ?? 0),
       runId,

@@ -26,11 +26,12 @@ export async function expectedProducts(
       const of = { exchange, product, generation };
       const checkpoint = await book.checkpoint(of, signal);
       if (checkpoint === undefined) continue;
-      const { begin, harvest } = checkpoint;
+      const { begin, harvest, accepted: taken = [] } = checkpoint;
       const entries = await book.entries(of, { signal });
       const harvested = { from: idOf(begin), to: idOf(harvest.position) };
       const gaps = harvest.gaps.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
-      ledgers.push({ ...of, entries, harvested, gaps, hasDenseIds });
+      const accepted = taken.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
+      ledgers.push({ ...of, entries, harvested, gaps, accepted, hasDenseIds });
     }
   }
   return ledgers;
@@ -51,6 +52,8 @@ export interface ExpectedProduct extends ProductName {
   readonly harvested: IdRange;
   /** What is known to be missing. */
   readonly gaps: readonly IdRange[];
+  /** What is missing, and nobody wonders at. @default none */
+  readonly accepted?: readonly IdRange[] | undefined;
   /** Whether ids grow by one, so that one that is not there is missing. @default true */
   readonly hasDenseIds?: boolean | undefined;
 }
@@ -280,12 +283,15 @@ class Check {
   /** Notes what is missing, apart from what the ledger knows to be missing. */
   #missing(ledger: ExpectedProduct, hole: IdRange): void {
     let { from } = hole;
-    for (const gap of ledger.gaps.toSorted((a, b) => a.from - b.from)) {
+    const { gaps, accepted = [] } = ledger;
+    for (const gap of [...gaps, ...accepted].sort((a, b) => a.from - b.from)) {
       const known = { from: Math.max(from, gap.from), to: Math.min(hole.to, gap.to) };
       if (known.from >= known.to) continue;
       const before = { from, to: known.from };
       if (from < known.from) this.#gap(ledger, before);
-      this.note('known-gap', ledger, `still to be filled: ${said(known)}`, { ids: known });
+      if (!accepted.includes(gap)) {
+        this.note('known-gap', ledger, `still to be filled: ${said(known)}`, { ids: known });
+      }
       from = known.to;
     }
     if (from < hole.to) this.#gap(ledger, { from, to: hole.to });
