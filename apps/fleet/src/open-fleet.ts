@@ -143,7 +143,6 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const keys: [string] = [await sessionKey(storage)];
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
-  panel.watch('giving', lanes.giving);
   panel.watch('primary', primary);
   panel.watch('users', users);
   panel.watch('files', files);

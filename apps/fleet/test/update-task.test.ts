@@ -33,6 +33,16 @@ describe('updateTask', () => {
     assertInOrder(run);
   });
 
+  it('refuses more games than the task has, and ends it', () => {
+    const scene = new Scene();
+    const run = scene.run();
+    const task = scene.task();
+    const { reply } = scene.update(task, draws(2_000_000));
+    assert.equal(reply.task_alive, false);
+    assert.match(String(reply.error), /^2000000 games, and the task has \d+$/);
+    assert.deepEqual([run.games, task.active, run.record.finished], [0, false, false]);
+  });
+
   it('takes the same totals again as nothing new', () => {
     const scene = new Scene();
     const task = scene.task.bind(scene);

@@ -156,8 +156,11 @@ describe('the worker API, at its door', () => {
   it('lets who tries many passwords keep nobody else out, and says busy in words', async () => {
     const { users } = site.fleet;
     await users.find('tester');
+    await users.add({ username: 'owner', password: 'their own', pending: false });
     const tries = (username: string, count: number) =>
-      Array.from({ length: count }, (_, at) => users.admit({ username, password: `try ${at}` }));
+      Array.from({ length: count }, (_, at) =>
+        users.admit({ username, password: `try ${at}`, address: '127.0.0.1' }),
+      );
     // These keep the threads busy while the rest is asked.
     const strangers = Promise.allSettled(tries('stranger', 20));
     const told = Promise.allSettled(tries('tester', 10));
@@ -172,6 +175,14 @@ describe('the worker API, at its door', () => {
     assert.match(task.json.info, /too busy/);
     assert.deepEqual([beat.status, beat.text], [503, ''], 'a bad line, to a worker');
     assert.equal((await site.ask('request_version', access)).status, 200, 'who is known comes in');
+    const owner = { username: 'owner', password: 'their own' };
+    const guesses = Array.from({ length: 12 }, (_, at) =>
+      users.admit({ username: 'owner', password: `guess ${at}`, address: '10.0.0.66' }),
+    );
+    const guessed = Promise.allSettled(guesses);
+    const came = await users.admit({ ...owner, address: '10.0.0.1' });
+    assert.equal(came.username, 'owner', 'wrong passwords do not keep the owner out');
+    await guessed;
     const codes = (await told).map((one) => one.status === 'rejected' && one.reason.code);
     assert.equal(codes.filter((code) => code === 'ACCESS_REFUSED').length, 4);
     assert.equal(codes.filter((code) => code === 'LANE_FULL').length, 6);

@@ -23,7 +23,7 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
     post: async (visit) => {
       const { username = '', password = '', stay_logged_in: stay } = visit.form;
       try {
-        await users.admit({ username, password }, visit);
+        await users.admit({ username, password, address: visit.request.ip }, visit);
       } catch (error) {
         const isRefusal = error instanceof SpillwayError && error.code === 'ACCESS_REFUSED';
         if (!isRefusal) throw error;

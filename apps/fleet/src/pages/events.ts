@@ -141,7 +141,7 @@ function eventCard(
   const href = (to: QueryTexts) => hrefOf('/actions', { ...query, page: undefined, ...to });
   const { sort = 'time' } = query;
   const body = table({
-    label: 'Events',
+    label: 'Table of events',
     dense: true,
     rows,
     key: ({ id }) => id,

@@ -47,7 +47,7 @@ export function listing<Row>(options: ListingOptions<Row>): Html {
   const part = sorted.slice(first, first + size);
   const href = (changes: QueryTexts) => hrefOf(path, { ...query, page: undefined, ...changes });
   const body = table({
-    label: options.title,
+    label: `Table of ${options.title.toLowerCase()}`,
     dense: true,
     columns,
     rows: part,

@@ -305,12 +305,15 @@ async function changeProfile(context: PageContext, visit: Visit) {
   const user = visit.person as User;
   const { username } = user;
   const { form } = visit;
+  const address = visit.request.ip;
   const { password = '', password2 = '', old_password = '', email, tests_repo } = form;
   const errors: Record<string, string> = {};
-  await users.admit({ username, password: old_password }, visit).catch((error: unknown) => {
-    if (!(error instanceof SpillwayError) || error.code !== 'ACCESS_REFUSED') throw error;
-    errors.old_password = 'This is not your password.';
-  });
+  await users
+    .admit({ username, password: old_password, address }, visit)
+    .catch((error: unknown) => {
+      if (!(error instanceof SpillwayError) || error.code !== 'ACCESS_REFUSED') throw error;
+      errors.old_password = 'This is not your password.';
+    });
   if (password !== '') {
     const fault = passwordFault(password, username, email ?? user.email);
     if (fault !== undefined) errors.password = fault;

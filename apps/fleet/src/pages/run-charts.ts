@@ -139,7 +139,7 @@ function tuningCard(spsa: Spsa): Html {
     return sparkline({ values, min, max, label: `The way of ${spsa.params[at]?.name}` });
   };
   const values = table({
-    label: 'Parameters',
+    label: 'Table of parameters',
     dense: true,
     rows: spsa.params.map((param, at) => ({ ...param, at })),
     key: ({ name }) => name,

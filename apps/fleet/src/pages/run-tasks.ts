@@ -113,7 +113,7 @@ export function taskCard(run: Run, choice: TaskChoice, options: TaskTableOptions
   };
   const part = shown.slice((page - 1) * pageSize, page * pageSize);
   const body = table({
-    label: 'Tasks',
+    label: 'Table of tasks',
     dense: true,
     columns: columns(run, found, options),
     rows: part,

@@ -26,6 +26,8 @@ export interface SpsaResults {
 }
 
 export interface Access {
+  /** Where it comes from: tries of one address keep no other address out. @default unknown */
+  readonly address?: string | undefined;
   readonly username: string;
   readonly password: string;
 }

@@ -5,8 +5,6 @@ import type { Endpoint } from '../protocol/read-request.ts';
 export interface FleetLanes {
   readonly process: Lane;
   readonly workers: Readonly<Record<Endpoint | 'request_version', Lane>>;
-  /** Of those that are being given a task; nobody waits for it, and it counts whom it refuses. */
-  readonly giving: Lane;
   /** Of questions that cost little, of queries about the log, and of files. */
   readonly read: Lane;
   readonly queries: Lane;
@@ -21,8 +19,6 @@ export interface FleetLanes {
 /** Workers wait 30 s for an answer. */
 const deadlineMs = 20_000;
 const uploadMs = 300_000;
-/** How many may be given tasks at once; others are told to come back. */
-const givingMax = 5;
 
 /**
  * What keeps tasks alive and brings results in has permits that nobody else can take. After a
@@ -49,7 +45,8 @@ export function fleetLanes(clock: Clock): FleetLanes {
     process,
     workers: {
       request_version: lane('request_version', 512),
-      request_task: lane('request_task', 256),
+      // Decisions of one turn share a commit: many at once cost little more than one.
+      request_task: lane('request_task', 1_024),
       update_task: lane('update_task', 1_024, { guaranteed: 256 }),
       beat: lane('beat', 4_096, { guaranteed: 256 }),
       request_spsa: lane('request_spsa', 256, { guaranteed: 32 }),
@@ -59,13 +56,6 @@ export function fleetLanes(clock: Clock): FleetLanes {
       upload_pgn: lane('upload_pgn', 64, { guaranteed: 1, deadlineMs: uploadMs }),
       worker_log: lane('worker_log', 64),
     },
-    giving: new Lane({
-      name: 'giving',
-      limit: { fixed: givingMax },
-      queueMax: 0,
-      deadlineMs,
-      clock,
-    }),
     read: lane('read', 32, { queueMax: 256 }),
     queries: lane('queries', 4),
     downloads: lane('downloads', 256),

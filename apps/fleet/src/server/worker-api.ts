@@ -81,8 +81,6 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
   const busy = { task_waiting: false, info: busyText };
   const giveTask = async ({ user, request, http }: Asked) => {
     primary.world.find(request);
-    using permit = options.lanes.giving.tryEnter();
-    if (permit === undefined) return busy;
     const info = storedInfo(request.worker_info, http);
     const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
     const { machineLimit } = user;

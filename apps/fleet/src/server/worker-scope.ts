@@ -59,12 +59,12 @@ export class WorkerScope {
 
   /** Who asks; throws `REQUEST_REFUSED` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
-    return this.#admit(http.body, http.permit);
+    return this.#admit(http.body, http.permit, http.ip);
   }
 
   /** Who asks what, by the strict schema. */
-  async read(body: unknown, waiter: Waiter): Promise<Omit<Asked, 'http'>> {
-    const user = await this.#admit(body, waiter);
+  async read(body: unknown, waiter: Waiter, address?: string): Promise<Omit<Asked, 'http'>> {
+    const user = await this.#admit(body, waiter, address);
     return { user, request: this.#reader.read(body) };
   }
 
@@ -75,14 +75,14 @@ export class WorkerScope {
     options: WorkerRouteOptions = {},
   ): void {
     const work = async (http: FastifyRequest) => {
-      return answer({ ...(await this.read(http.body, http.permit)), http });
+      return answer({ ...(await this.read(http.body, http.permit, http.ip)), http });
     };
     this.post(name, options.busy === undefined ? work : orBusy(work, options.busy), options);
   }
 
-  #admit(body: unknown, waiter: Waiter): Promise<User> {
+  #admit(body: unknown, waiter: Waiter, address?: string): Promise<User> {
     if (body === undefined) throw notJson();
-    return this.#options.users.admit(readAccess(body), waiter);
+    return this.#options.users.admit({ ...readAccess(body), address }, waiter);
   }
 
   post(

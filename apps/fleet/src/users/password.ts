@@ -74,7 +74,7 @@ const wrongMax = 10_000;
 /** Threads of Node that may hash at once: it has four, and files need one of them too. */
 const hashesMax = Math.min(3, availableParallelism());
 const waitingMax = 1_000;
-/** Checks of one name that may be under way: who tries many passwords keeps nobody else out. */
+/** Checks of one name and address under way: who tries many passwords keeps nobody else out. */
 const perNameMax = 4;
 /** All whom nobody knows share so many. */
 const strangersMax = 64;
@@ -96,7 +96,7 @@ export class VerifiedPasswords {
   readonly #wrong = new BoundedMap<string, string>({ countMax: wrongMax });
   /** Checks under way, so that a thousand workers of one user cost one hash. */
   readonly #running = new SingleFlight<boolean>();
-  /** How many of them are of one name. */
+  /** How many of them are of one name and address. */
   readonly #ofName = new Map<string, number>();
   readonly #lane: Lane;
   #hashed = 0;
@@ -113,7 +113,7 @@ export class VerifiedPasswords {
 
   /** An unknown user, who has no hash, costs as much as a wrong password. */
   async check(
-    { username, password }: Access,
+    { username, password, address = '' }: Access,
     hash: string = impossibleHash,
     waiter?: Waiter,
   ): Promise<boolean> {
@@ -121,7 +121,7 @@ export class VerifiedPasswords {
     const digest = this.#digest(username, password);
     if (this.#hashes.get(digest) === hash) return true;
     if (this.#wrong.get(digest) === hash) return false;
-    const name = hash === impossibleHash ? '' : username;
+    const name = hash === impossibleHash ? '' : `${username} ${address}`;
     const work = () => this.#start(name, password, digest, hash);
     return this.#running.run(`${digest} ${hash}`, work, { signal: waiter?.signal });
   }

@@ -35,7 +35,7 @@ export function updateTask(world: World, task: Task, update: TaskUpdate): Decisi
   if (!task.active) return { reply: notActive(task), changes };
   const { run } = task;
   const played = gamesOf(update.stats) - task.games;
-  const error = updateFault(run, update, played);
+  const error = updateFault(task, update, played);
   if (error !== undefined) {
     world.end(task, changes);
     return { reply: { task_alive: false, error }, changes };
@@ -58,11 +58,15 @@ export function notActive(task: Task): Alive {
 }
 
 /** What makes new totals impossible to follow from the old ones. */
-function updateFault(run: Run, { stats, spsa }: TaskUpdate, played: number): string | undefined {
+function updateFault(task: Task, { stats, spsa }: TaskUpdate, played: number): string | undefined {
+  const { run, record } = task;
   const batch = run.batchGames;
   const games = gamesOf(stats);
   if (played < 0) return `${-played} games fewer than before`;
   if ((spsa?.num_games ?? 0) > 0 && played <= 0) return 'SPSA games, but no more games than before';
+  if (games > Math.ceil(record.num_games / batch) * batch) {
+    return `${games} games, and the task has ${record.num_games}`;
+  }
   if (played % 2 !== 0) return `an odd number of new games: ${played}`;
   if (run.args.sprt !== undefined && games % batch !== 0) {
     return `the number of games, ${games}, is not a multiple of ${batch}`;

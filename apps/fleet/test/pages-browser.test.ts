@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from 'spillway-fixtures/browser';
+import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
+import { stats } from './fixtures/fleet-scene.ts';
+import { type FleetSite, info } from './fixtures/fleet-site.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const sri = 'A'.repeat(64);
+const book = { total: 9, white: 9, black: 0, min_depth: 8, max_depth: 8, sri };
+
+describe('the pages in a browser', () => {
+  let site: FleetSite;
+  let browser: Browser;
+
+  before(async () => {
+    site = await openBusyFleet();
+    await site.fleet.files.books.store(new Map([['book.epd', book]]));
+    browser = await openBrowser();
+  });
+
+  after(async () => {
+    await browser.close();
+    await site[Symbol.asyncDispose]();
+  });
+
+  const open = async (username?: string, secret = password): Promise<Page> => {
+    const page = await browser.newPage({ baseURL: site.fleet.server.url });
+    page.setDefaultTimeout(20_000);
+    if (username === undefined) return page;
+    await page.goto('/login');
+    await page.fill('#username', username);
+    await page.fill('#password', secret);
+    await page.click('main button.main');
+    await page.waitForURL('**/tests');
+    return page;
+  };
+
+  /** A worker that wins, until its run has nothing left for it. */
+  const play = async (id: string): Promise<void> => {
+    const access = { password: 'secret', worker_info: info() };
+    for (const run of site.fleet.primary.world.unfinished) {
+      if (run.id !== id) run.record.approved = false;
+    }
+    for (let task = 0; task < 10; task += 1) {
+      const { json } = await site.ask('request_task', access);
+      if (json.run === undefined) return;
+      const won = stats([0, 0, 0, json.run.my_task.num_games / 2, 0]);
+      const body = { ...access, run_id: json.run._id, task_id: json.task_id, stats: won };
+      await site.ask('update_task', body);
+    }
+  };
+
+  it('lead from signing up to an accepted run, and stop another', async () => {
+    const erin = await open();
+    await erin.goto('/signup');
+    await erin.fill('#username', 'erin');
+    await erin.fill('#password', 'quiet river stones');
+    await erin.fill('#password2', 'quiet river stones');
+    await erin.fill('#email', 'erin@example.org');
+    await erin.click('main button.main');
+    await erin.getByText('erin waits for an approver').waitFor();
+
+    const ada = await open('ada');
+    await ada.goto('/user_management');
+    await ada.click('a[href="/user/erin"]');
+    await ada.click('text=Accept');
+    await ada.getByText('erin was accepted.').waitFor();
+
+    const user = await open('erin', 'quiet river stones');
+    await user.goto('/tests/run?preset=PT');
+    await user.fill('[name="test-branch"]', 'faster');
+    await user.fill('[name="test-signature"]', '1234567');
+    await user.fill('[name="base-signature"]', '7654321');
+    await user.fill('[name="resolved_new"]', '1'.repeat(40));
+    await user.fill('[name="resolved_base"]', 'oops');
+    await user.fill('[name="num-games"]', '1000');
+    await user.fill('[name="tc"]', '10+0.1');
+    await user.click('text=Submit the run');
+    await user.locator('#resolved_base-error').waitFor();
+    assert.equal(await user.inputValue('[name="test-branch"]'), 'faster', 'what was typed stays');
+    await user.fill('[name="resolved_base"]', '2'.repeat(40));
+    await user.click('text=Submit the run');
+    await user.getByText('Waits for an approver.').waitFor();
+    const id = /view\/(\w+)/.exec(user.url())?.[1] ?? '';
+
+    await ada.goto(`/tests/view/${id}`);
+    await ada.click('text=Approve…');
+    await ada.click('text=Approve the run');
+    await ada.getByText('faster is approved.').waitFor();
+
+    await play(id);
+    // The page of the submitter was open all the time, and is not loaded again.
+    await user.getByText('The change passed after 1,000 games.').waitFor();
+    await user.locator('.state[data-state="accepted"]').first().waitFor();
+
+    const other = [...site.fleet.primary.world.unfinished].find(
+      ({ args }) => args.new_tag === 'razoring-depth-4',
+    );
+    await ada.goto(`/tests/view/${other?.id}`);
+    await ada.click('text=Stop…');
+    await ada.click('text=Stop the run');
+    await ada.waitForURL('**/tests');
+    assert.equal(other?.record.finished, true);
+    for (const page of [erin, ada, user]) await page.close();
+  });
+
+  it('are accessible, and fit their window', async () => {
+    const [run] = site.fleet.primary.world.unfinished;
+    const paths = [
+      ...['/tests', '/tests/finished', '/tests/run', '/tests/machines', '/actions', '/user'],
+      ...['/contributors', '/user_management?group=all', '/nns', '/upload', '/sprt_calc'],
+      ...['/workers/show', '/rate_limits', `/tests/view/${run?.id}`, `/tests/stats/${run?.id}`],
+    ];
+    const wrong: string[] = [];
+    for (const [width, colorScheme] of [
+      [1440, 'light'],
+      [390, 'dark'],
+    ] as const) {
+      const page = await open('ada');
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      // All pages are made of the same parts: on a phone the first ones stand for them.
+      for (const path of width < 1000 ? paths.slice(0, 5).concat(paths.at(-2) ?? '') : paths) {
+        await page.goto(path);
+        const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
+        if (isWide) wrong.push(`${path} scrolls sideways at ${width}`);
+        await page.evaluate(axe);
+        const found = (await page.evaluate('axe.run().then((result) => result.violations)')) as {
+          id: string;
+          nodes: { html: string }[];
+        }[];
+        for (const { id, nodes } of found) {
+          wrong.push(`${path} at ${width}, ${colorScheme}: ${id}: ${nodes[0]?.html}`);
+        }
+      }
+      await page.close();
+    }
+    assert.deepEqual(wrong, []);
+  });
+});
