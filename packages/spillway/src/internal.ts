@@ -12,7 +12,7 @@ export {
 export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker, inDoubt } from './base/errors.ts';
-export { isNetworkError, isTimeout, retryAfterMsIn } from './base/failure.ts';
+export { isTimeout, retryAfterMsIn } from './base/failure.ts';
 export { jsonText } from './base/json.ts';
 export {
   anything,
@@ -30,13 +30,11 @@ export {
   positive,
   type Rule,
   type Rules,
-  type Settled,
   settle,
   word,
 } from './base/options.ts';
 export { Closing } from './base/part.ts';
 export {
-  type ReplaceOptions,
   renameDurably,
   replaceFile,
   syncFolder,
@@ -44,11 +42,9 @@ export {
 export { Histogram } from './meter/histogram.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';
 export {
-  type Committed,
   type Decision,
   type Sighting,
   StoreLink,
-  type Updated,
 } from './shared/store-link.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Deadlines } from './wait/deadlines.ts';
