@@ -81,7 +81,7 @@ export interface ServerOptions {
   readonly contentSecurityPolicy?: string | undefined;
   /**
    * Warnings and errors as lines of JSON on stderr, or a logger of your own; false for nothing at
-   * all. @default unexpected failures, as lines of JSON on stderr
+   * all. @default unexpected failures and changes of state, as lines of JSON on stderr
    */
   readonly log?: boolean | FastifyBaseLogger | undefined;
   /** List of recent failures for the operator. @default a new one of 200 */

@@ -4,7 +4,14 @@ import fastify, {
   type FastifyReply,
   type FastifyServerOptions,
 } from 'fastify';
-import { type Clock, type CloseOptions, deadline, type Part, systemClock } from 'spillway';
+import {
+  type Clock,
+  type CloseOptions,
+  deadline,
+  type Part,
+  systemClock,
+  wallClock,
+} from 'spillway';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
 import { readJson } from './body/json.ts';
@@ -124,7 +131,8 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   const { errors = new RecentErrors({ clock }) } = options;
   const routes = new Routes(clock, loopMsMax);
   const headers = new Headers(options.contentSecurityPolicy);
-  const operator = new Operator(options.operator ?? {}, { routes, errors, clock });
+  const tell = log === false ? undefined : (change: object) => logState(change, log);
+  const operator = new Operator(options.operator ?? {}, { routes, errors, clock, tell });
   let failures: Failures | undefined;
   const onFrameworkError = (error: unknown, reply: FastifyReply): void => {
     // No hooks run for these, such as those for an address that cannot be decoded.
@@ -183,6 +191,16 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   if (options.hub !== undefined) await app.register(options.hub.plugin);
   answerUnrouted(app);
   return new HttpServer(app, { operator, connections, options });
+}
+
+/** Writes a change of state: to the logger, or as a line of JSON to stderr. */
+function logState(change: object, log: ServerOptions['log']): void {
+  if (typeof log === 'object') {
+    log.warn(change, 'state changed');
+    return;
+  }
+  const time = new Date(wallClock.now()).toISOString();
+  process.stderr.write(`${JSON.stringify({ level: 'warn', time, ...change })}\n`);
 }
 
 function connectionsOf(

@@ -16,6 +16,7 @@ import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { listen, SocketListener, shut } from './listen.ts';
 import { ProcessStats, processMetrics } from './process.ts';
 import type { Routes } from './routes.ts';
+import { type StateChange, StateLog } from './state-log.ts';
 
 export interface OperatorOptions {
   /** The path of a Unix socket for the operator; see `operatorSocket`. @default none */
@@ -55,6 +56,8 @@ export interface OperatorSources {
   readonly routes: Routes;
   readonly errors: { list(): readonly unknown[] };
   readonly clock?: Clock | undefined;
+  /** Told of each change of state. @default nobody */
+  readonly tell?: ((change: StateChange) => void) | undefined;
 }
 
 /** A reader that took nothing for this many states of the stream is cut off. */
@@ -87,6 +90,7 @@ export class Operator {
   /** Number of the stream's state; its text is made when the first reader can take it. */
   #beat = 0;
   #event: string | undefined;
+  #log: StateLog | undefined;
   #socket: SocketListener | undefined;
   #remote: Server | undefined;
 
@@ -130,8 +134,9 @@ export class Operator {
 
   async start(): Promise<void> {
     const { socket, remote } = this.#options;
-    const { routes, clock } = this.#sources;
+    const { routes, clock, tell } = this.#sources;
     for (const lane of routes.lanes) this.#watchLane(lane);
+    if (tell) this.#log = new StateLog({ panel: this.panel, unready: () => this.unready, tell });
     await this.app.ready();
     const handler: RequestListener = (request, response) => this.app.routing(request, response);
     if (socket !== undefined) {
@@ -145,6 +150,7 @@ export class Operator {
   }
 
   async close(): Promise<void> {
+    this.#log?.[Symbol.dispose]();
     this.#streams.close();
     await this.#socket?.close();
     if (this.#remote !== undefined) await shut(this.#remote);

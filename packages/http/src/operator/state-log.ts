@@ -1,0 +1,88 @@
+import {
+  type BreakerStats,
+  type LeaseStats,
+  type Panel,
+  type PoolStats,
+  type SharedBreakerStats,
+  type SqliteFileStats,
+  systemClock,
+} from 'spillway';
+
+/** A change of state that an operator has to hear of. */
+export interface StateChange {
+  readonly part: string;
+  readonly field: string;
+  readonly from: unknown;
+  readonly to: unknown;
+}
+
+interface Watched {
+  readonly breaker: BreakerStats;
+  readonly lease: LeaseStats;
+  readonly pool: PoolStats;
+  readonly 'shared-breaker': SharedBreakerStats;
+  readonly sqlite: SqliteFileStats;
+}
+
+/** The fields whose every change is told, by the kind of the stats. */
+const fields: Readonly<Record<string, readonly string[]>> = {
+  breaker: ['state'],
+  lease: ['held'],
+  pool: ['recycled', 'lost'],
+  'shared-breaker': ['state'],
+  sqlite: ['restarts'],
+} satisfies { [Kind in keyof Watched]: readonly (keyof Watched[Kind])[] };
+
+const lookMs = 1_000;
+
+interface StateLogOptions {
+  readonly panel: Panel;
+  readonly unready: () => readonly string[];
+  readonly tell: (change: StateChange) => void;
+}
+
+/**
+ * Tells of changes of state: parts that are no longer ready or ready again, breakers, leases,
+ * workers that were replaced. It compares stats once a second, so that parts need not log.
+ */
+export class StateLog implements Disposable {
+  readonly #options: StateLogOptions;
+  #seen: ReadonlyMap<string, StateChange>;
+  #timer: Disposable | undefined;
+
+  constructor(options: StateLogOptions) {
+    this.#options = options;
+    // Parts that are still starting are no news.
+    this.#seen = this.#read([]);
+    this.#arm();
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.[Symbol.dispose]();
+  }
+
+  #arm(): void {
+    this.#timer = systemClock.after(lookMs, () => {
+      this.#arm();
+      const now = this.#read(this.#options.unready());
+      for (const [key, { part, field, to }] of now) {
+        const from = this.#seen.get(key)?.to;
+        const isNew = !this.#seen.has(key);
+        if (!isNew && String(from) !== String(to)) this.#options.tell({ part, field, from, to });
+      }
+      this.#seen = now;
+    });
+  }
+
+  #read(unready: readonly string[]): ReadonlyMap<string, StateChange> {
+    const read: StateChange[] = [
+      { part: 'service', field: 'unready', from: undefined, to: unready },
+    ];
+    for (const [part, { kind, stats }] of this.#options.panel.read()) {
+      for (const field of fields[kind] ?? []) {
+        read.push({ part, field, from: undefined, to: Object(stats)[field] });
+      }
+    }
+    return new Map(read.map((state) => [`${state.part} ${state.field}`, state]));
+  }
+}

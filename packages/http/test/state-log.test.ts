@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { Breaker, consecutiveFailures, Panel } from 'spillway';
+import { createServer } from 'spillway-http';
+
+describe('the log of a server', () => {
+  it('has one line for each change of state, and none while nothing changes', async () => {
+    const lines: Record<string, unknown>[] = [];
+    const told = new EventTarget();
+    const note = (line: Record<string, unknown>) => {
+      lines.push(line);
+      told.dispatchEvent(new Event('line'));
+    };
+    const nothing = () => {};
+    const log = {
+      level: 'warn',
+      silent: nothing,
+      trace: nothing,
+      debug: nothing,
+      info: nothing,
+      warn: note,
+      error: nothing,
+      fatal: nothing,
+      child: () => log,
+    } as never;
+    const panel = new Panel();
+    const breaker = new Breaker({ rule: consecutiveFailures(1) });
+    panel.watch('upstream', breaker);
+    let unready: string[] = [];
+    await using server = await createServer({ log, operator: { panel, ready: () => unready } });
+    await server.start();
+    await assert.rejects(breaker.run(() => Promise.reject(new TypeError('fetch failed'))));
+    await once(told, 'line');
+    assert.deepEqual(lines, [{ part: 'upstream', field: 'state', from: 'closed', to: 'open' }]);
+    unready = ['database'];
+    await once(told, 'line');
+    unready = [];
+    await once(told, 'line');
+    const [, away, back] = lines;
+    assert.deepEqual(away, { part: 'service', field: 'unready', from: [], to: ['database'] });
+    assert.deepEqual(back, { part: 'service', field: 'unready', from: ['database'], to: [] });
+    assert.equal(lines.length, 3);
+  });
+});
