@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { StandIn } from 'spillway-fixtures/stand-in';
+import { State } from 'spillway-http';
+import { type FollowView, followPage } from '../src/commands/follow-page.ts';
 import type { ProductOutcome } from '../src/harvest/product.ts';
 import { type Ingest, openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
@@ -59,5 +61,35 @@ describe('an exchange that cannot be used now', () => {
     assert.match(outcome?.reason ?? '', told);
     const tookMs = performance.now() - startedAt;
     assert.ok(tookMs < 5_000, `${tookMs} ms`);
+  });
+
+  it('is told as such on the page: a product that is not asked for is not up to date', () => {
+    const outcome = {
+      product: 'A-USD',
+      status: 'done',
+      reason: undefined,
+      code: undefined,
+    } as const;
+    const counts = { trades: 1, tradesInAll: 1, nextId: 2, toId: 2, gaps: 0, generation: 1 };
+    const products = [{ ...outcome, ...counts }];
+    const follower = {
+      rounds: 1,
+      trades: 1,
+      requests: 1,
+      transformed: undefined,
+      error: undefined,
+    };
+    const rate = { permitted: 10, tokens: 1, follower: { ...follower, products } };
+    const place = { exchange: 'coinbase', isSimulated: false, baseUrl: 'https://example.org' };
+    const shownWith = (breaker: string, pausedUntil?: string): string => {
+      const view = { ...place, ...rate, breaker, pausedUntil };
+      return String(followPage(new State<FollowView>(view)).view(undefined as never));
+    };
+    assert.match(shownWith('closed'), /up to date/);
+    assert.doesNotMatch(shownWith('open'), /up to date/);
+    assert.match(shownWith('open'), /not asked now/);
+    const paused = shownWith('closed', '2030-01-01T00:00:00.000Z');
+    assert.match(paused, /a pause until 2030-01-01T00:00:00.000Z/);
+    assert.doesNotMatch(paused, /up to date/);
   });
 });

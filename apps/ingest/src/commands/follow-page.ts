@@ -26,6 +26,8 @@ export interface FollowView {
   /** Tokens in the bucket. */
   readonly tokens: number;
   readonly breaker: string;
+  /** End of a pause that the exchange has asked for, ISO 8601; undefined for none. */
+  readonly pausedUntil: string | undefined;
 }
 
 const shapes: Readonly<Record<ProductStatus, StateName>> = {
@@ -37,9 +39,11 @@ const shapes: Readonly<Record<ProductStatus, StateName>> = {
   stopped: 'paused',
 };
 
-function stateOf({ status, reason }: ProductOutcome): Html {
-  const word = status === 'done' ? 'up to date' : status;
-  return html`${state(shapes[status], word)}
+function stateOf({ status, reason }: ProductOutcome, isHeld: boolean): Html {
+  // As long as the exchange is not asked, nobody knows whether there are newer trades.
+  const shown = status === 'done' && isHeld ? 'stopped' : status;
+  const word = status === 'done' ? (isHeld ? 'not asked now' : 'up to date') : status;
+  return html`${state(shapes[shown], word)}
 ${reason !== undefined && html`<span class="quiet small">${reason}</span>`}`;
 }
 
@@ -49,14 +53,14 @@ function progressOf({ product, nextId, toId }: ProductOutcome): Html {
   return meter({ share, label: `${product}: ${decimal(share * 100)} % is fetched` });
 }
 
-function productTable(rows: readonly ProductOutcome[]): Html {
+function productTable(rows: readonly ProductOutcome[], isHeld: boolean): Html {
   return table({
     label: 'Products',
     rows,
     key: ({ product }) => product,
     columns: [
       { name: 'Product', cell: ({ product }) => product },
-      { name: 'State', cell: stateOf, fold: 'corner' },
+      { name: 'State', cell: (one) => stateOf(one, isHeld), fold: 'corner' },
       { name: 'Trades', cell: ({ tradesInAll }) => decimal(tradesInAll), numeric: true },
       { name: 'Up to id', cell: ({ nextId }) => lastId(nextId), numeric: true, fold: 'away' },
       { name: 'Newest id', cell: ({ toId }) => lastId(toId), numeric: true, fold: 'away' },
@@ -72,6 +76,8 @@ function lastId(next: number): string {
 
 function followView(view: FollowView): Html {
   const { exchange, isSimulated, baseUrl, follower, permitted, tokens, breaker } = view;
+  const { pausedUntil } = view;
+  const isHeld = breaker !== 'closed' || pausedUntil !== undefined;
   const { products, trades, requests, transformed, error } = follower;
   const about = html`${isSimulated && tag('simulated exchange, trades are made up')}
 <span class="quiet">${baseUrl}</span>`;
@@ -79,11 +85,12 @@ function followView(view: FollowView): Html {
     id: 'products',
     title: 'Products',
     about: decimal(products.length),
-    body: productTable(products),
+    body: productTable(products, isHeld),
     flush: true,
   });
   return html`<div class="stack">${pageHead({ title: `Ingest: ${exchange}`, about })}
 ${error !== undefined && trouble(error)}
+${pausedUntil !== undefined && paused(pausedUntil)}
 ${stats([
   { name: 'Trades', value: decimal(trades), note: 'since the start' },
   { name: 'Requests', value: decimal(requests), note: 'since the start' },
@@ -96,6 +103,15 @@ ${list}</div>`;
 
 function trouble(text: string): Html {
   return notice({ verdict: 'The last round failed; it is tried again.', text, tone: 'bad' });
+}
+
+function paused(until: string): Html {
+  const verdict = `The exchange has asked for a pause until ${until}.`;
+  return notice({
+    verdict,
+    text: 'No request is made before; "ingest resume" ends it.',
+    tone: 'bad',
+  });
 }
 
 function tokensLeft(tokens: number): string {

@@ -1,6 +1,6 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { exposition, Panel, systemClock, wallClock } from 'spillway';
+import { exposition, Panel, systemClock, systemRandom, wallClock } from 'spillway';
 import { replaceFile } from 'spillway/internal';
 import { listenFault, UsageError } from 'spillway-cli';
 import {
@@ -11,6 +11,8 @@ import {
   State,
 } from 'spillway-http';
 import { Follower } from '../harvest/follower.ts';
+import { sourceName } from '../harvest/ledger.ts';
+import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { QualityWatch, qualityMetrics } from '../quality/assessment.ts';
 import { qualityPage } from '../quality/page.ts';
@@ -74,8 +76,24 @@ async function followerOf(
     filler: ingest.harvester({ ...wish, fillsGaps: true }),
     transformer: await ingest.transformer(),
     onTable: (signal) => watch.look(signal),
+    joinRaw: rawJoinerOf(ingest),
     clock,
   });
+}
+
+/** Joins the raw files that are in the table, each product from where it left off. */
+function rawJoinerOf(ingest: Ingest): (signal: AbortSignal) => Promise<void> {
+  const joinedTo = new Map<string, number>();
+  const leaseMs = ingest.settings.leaseSeconds * 1000;
+  const options = { ...ingest, leaseMs, random: systemRandom };
+  return async (signal) => {
+    const { products } = (await ingest.table()).manifest;
+    for (const of of products.filter(({ exchange }) => exchange === ingest.connector.name)) {
+      const name = sourceName(of);
+      const range = { after: joinedTo.get(name) ?? 0, upTo: of.mergedTo };
+      joinedTo.set(name, await joinRawFiles(of, range, options, signal));
+    }
+  };
 }
 
 async function serverOf(
@@ -102,6 +120,7 @@ async function serverOf(
     permitted: bucket.stats.ratePerSecond,
     tokens: bucket.stats.tokens,
     breaker: breaker.stats.state,
+    pausedUntil: ingest.pause.until > clock.now() ? isoOf(ingest.pause.until) : undefined,
   });
   const shown = new State(read());
   server.app.livePage('/', followPage(shown));
@@ -125,6 +144,10 @@ async function serverOf(
   server.app.addHook('onReady', async () => show());
   server.app.addHook('onClose', async () => timer?.[Symbol.dispose]());
   return server;
+}
+
+function isoOf(ms: number): string {
+  return new Date(ms).toISOString();
 }
 
 function remoteOf(settings: Settings): OperatorRemote | undefined {

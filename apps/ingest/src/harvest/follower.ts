@@ -17,6 +17,8 @@ export interface FollowerOptions {
   readonly transformMs?: number | undefined;
   /** From one try to fill gaps to the next, in milliseconds. @default 600,000 */
   readonly fillMs?: number | undefined;
+  /** Joins small raw files, from time to time and between two looks. @default nothing */
+  readonly joinRaw?: ((signal: AbortSignal) => Promise<void>) | undefined;
   /** Called when the table has changed. @default nothing */
   readonly onTable?: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly clock: Clock;
@@ -35,6 +37,8 @@ export interface FollowerStats {
 
 /** A trade of a busy day is written three times: as it comes, with 64 others, with 64 of those. */
 const joinsFrom = 64;
+/** From one joining of raw files to the next, in milliseconds. */
+const joinMs = 120_000;
 /** From one look for the first trades to the next, in milliseconds. */
 const firstMs = 500;
 
@@ -83,15 +87,20 @@ export class Follower {
     const { products, harvester, filler, clock } = this.#options;
     const { pollMs = 2_000, fillMs = 600_000 } = this.#options;
     let filledAt = clock.now();
+    let joinedAt = clock.now();
     while (!signal.aborted) {
       const startedAt = clock.now();
       let isBehind = false;
       const work = async () => {
         isBehind = (await harvester.round(products, signal)).length > 0;
         const hasGaps = harvester.outcomes.some(({ gaps }) => gaps > 0);
-        if (!hasGaps || clock.now() - filledAt < fillMs) return;
-        filledAt = clock.now();
-        await filler.round(products, signal);
+        if (hasGaps && clock.now() - filledAt >= fillMs) {
+          filledAt = clock.now();
+          await filler.round(products, signal);
+        }
+        if (clock.now() - joinedAt < joinMs) return;
+        joinedAt = clock.now();
+        await this.#options.joinRaw?.(signal);
       };
       await this.#attempt('harvest', work, signal);
       this.#rounds += 1;

@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+import { type Json, Lease } from 'spillway';
+import { type RawEntry, type RawFile, rawFileName } from '../files/raw-file.ts';
+import {
+  type OrphansOptions,
+  type ProductGeneration,
+  ProductLedger,
+  sourceName,
+} from './ledger.ts';
+
+/** Files from this size on are left as they are. */
+const smallBytes = 2 ** 20;
+const filesMin = 16;
+const deadlineMs = 10_000;
+
+/** Which commits of the ledger are joined: after one, up to another that is in the table. */
+export interface JoinRange {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+/**
+ * Joins small raw files, which a follower makes every few seconds, to larger ones; their bytes stay
+ * as they are. It takes the lease of the product, and does nothing if somebody else has it. Gives
+ * the commit after which there may be more to join later.
+ */
+export async function joinRawFiles(
+  of: ProductGeneration,
+  range: JoinRange,
+  options: OrphansOptions,
+  signal: AbortSignal,
+): Promise<number> {
+  const { store, book, leaseMs: ttlMs, clock, random } = options;
+  const found = await book.entries(of, { after: range.after, signal });
+  const groups = joinable(found.filter(({ commit }) => commit <= range.upTo));
+  const worth = groups.filter((group) => group.length >= filesMin);
+  if (worth.length === 0) return range.after;
+  const claim = { store, name: `harvest/${sourceName(of)}`, ttlMs, deadlineMs, waits: false };
+  try {
+    await using lease = await Lease.acquire({ ...claim, clock, random, signal });
+    for (const group of worth) await join(of, group, options, lease);
+  } catch (error) {
+    if (Object(error).code !== 'LEASE_HELD') throw error;
+    return range.after;
+  }
+  // The last group may grow.
+  return (groups.at(-1)?.[0]?.commit ?? range.after + 1) - 1;
+}
+
+async function join(
+  of: ProductGeneration,
+  group: readonly RawEntry[],
+  { store, folder }: OrphansOptions,
+  lease: Lease,
+): Promise<void> {
+  const { signal, fence } = lease;
+  const parts: Uint8Array[] = [];
+  for (const { file } of group) parts.push(await folder.read(file, signal));
+  const bytes = Buffer.concat(parts);
+  const first = group[0] as RawEntry;
+  const last = group.at(-1) as RawEntry;
+  const firstUs = Math.min(...group.map((entry) => entry.firstUs));
+  const file = rawFileName({ ...of, fence, from: first.from, to: last.to, firstUs });
+  await folder.write(file, bytes, signal);
+  const joined: RawFile = {
+    file,
+    from: first.from,
+    to: last.to,
+    trades: group.reduce((sum, { trades }) => sum + trades, 0),
+    firstId: first.firstId,
+    lastId: last.lastId,
+    firstUs,
+    lastUs: Math.max(...group.map((entry) => entry.lastUs)),
+    bytes: bytes.length,
+    sha256: createHash('sha256').update(bytes).digest('hex'),
+  };
+  const changes = group.map((entry) => {
+    const name = ProductLedger.ledgerName(sourceName(of), entry.commit);
+    return entry === last ? { name, value: joined as unknown as Json } : { name };
+  });
+  if ((await store.commit(lease.guard(changes), { signal })) === undefined) return;
+  for (const entry of group) await folder.delete(entry.file, signal);
+}
+
+/** Neighbours by commit and id that are small, and not too large together. */
+function joinable(entries: readonly RawEntry[]): readonly (readonly RawEntry[])[] {
+  const groups: RawEntry[][] = [];
+  let bytes = Infinity;
+  let lastId = Infinity;
+  for (const entry of entries) {
+    if (entry.firstId <= lastId || bytes + entry.bytes > smallBytes) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)?.push(entry);
+    bytes += entry.bytes;
+    lastId = entry.lastId;
+  }
+  return groups;
+}
