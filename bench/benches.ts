@@ -12,5 +12,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   fleet: async () => (await import('./fleet.ts')).fleet,
   ingest: async () => (await import('./ingest.ts')).ingest,
   ranker: async () => (await import('./ranker.ts')).ranker,
+  limits: async () => (await import('./limits.ts')).limits,
   overload: async () => (await import('./overload.ts')).overload,
 };

@@ -111,6 +111,21 @@ describe('Gate', () => {
     assert.equal(gate.stats.inside, 0);
   });
 
+  it('lets nobody overtake a caller that waits only for the loop to turn', async () => {
+    const gate = new Gate({ limit: 2, queueMax: 9 });
+    let first = gate.enter();
+    while (!(first instanceof Promise)) {
+      first[Symbol.dispose]();
+      first = gate.enter();
+    }
+    const second = gate.enter();
+    assert.ok(second instanceof Promise, 'there are two places, and one caller before it');
+    assert.equal(gate.tryEnter(), undefined, 'both places are those of the two that wait');
+    assert.deepEqual(gate.stats, { kind: 'gate', limit: 2, inside: 2, waiting: 0 });
+    for (const place of await Promise.all([first, second])) place[Symbol.dispose]();
+    assert.equal(gate.stats.inside, 0);
+  });
+
   it('names the option and the rule it breaks', () => {
     assert.throws(
       () => new Gate({ limit: 0, queueMax: 1 }),
