@@ -10,7 +10,7 @@ function within(size: number, least = 1): number {
 
 /** Vegas of Netflix's concurrency-limits: estimates the queue from the best latency ever seen. */
 export class Vegas implements Limit {
-  readonly sizeMax = sizeMax;
+  readonly sizeMax: number = sizeMax;
   #size = 20;
   #bestMs = Infinity;
   #untilProbe = 30 * 20;
@@ -43,7 +43,7 @@ export class Vegas implements Limit {
 
 /** Gradient2 of the same: a long average of the latency against that of windows of a second. */
 export class Gradient2 implements Limit {
-  readonly sizeMax = sizeMax;
+  readonly sizeMax: number = sizeMax;
   #size = 20;
   #longMs = 0;
   #windows = 0;
@@ -77,7 +77,7 @@ export class Gradient2 implements Limit {
 
 /** Envoy's adaptive concurrency: goes down to 3 each minute to measure the ideal latency. */
 export class Envoy implements Limit {
-  readonly sizeMax = sizeMax;
+  readonly sizeMax: number = sizeMax;
   #size = 3;
   #sizeBefore = 3;
   #idealMs: number | undefined;

@@ -44,6 +44,31 @@ describe('admission', () => {
     assert.equal(lane.stats.finished, 2);
   });
 
+  it('ends a request when its client no longer waits, by the header', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ ...roomy, clock });
+    const signals: AbortSignal[] = [];
+    const declare = ({ app }: HttpServer) =>
+      app.get('/', ({ permit }) => {
+        signals.push(permit.signal);
+        return new Promise((resolve) => permit.signal.addEventListener('abort', resolve));
+      });
+    await using server = await open({ lane, clock }, declare);
+    const ask = (timeout: string) =>
+      fetch(server.url, { headers: { 'request-timeout-ms': timeout } });
+    const answers = [ask('2000'), ask('500'), ask('soon'), ask('99999999')];
+    await until(() => signals.length === 4);
+    const aborted = () => signals.filter(({ aborted }) => aborted).length;
+    await clock.advance(500);
+    assert.equal(aborted(), 1);
+    await clock.advance(1_500);
+    assert.equal(aborted(), 2, 'two have no deadline of their own that is sooner than the lane');
+    await clock.advance(58_000);
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    assert.deepEqual(statuses, [504, 504, 504, 504]);
+    assert.equal(lane.stats.outcomes.late, 4);
+  });
+
   it('lets the next in line in when one has left', async () => {
     const lane = new Lane({ name: 'line', limit: 1, queueMax: 1, deadlineMs: 60_000 });
     const works = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];

@@ -111,6 +111,13 @@ describe('Gate', () => {
     assert.equal(gate.stats.inside, 0);
   });
 
+  it('gives each free place at once, the last one too', async () => {
+    const gate = new Gate({ limit: 2, queueMax: 0 });
+    await new Promise(setImmediate);
+    for (let count = 0; count < 2; count += 1) assert.ok(!(gate.enter() instanceof Promise));
+    assert.throws(() => gate.enter(), { code: 'GATE_FULL' });
+  });
+
   it('lets nobody overtake a caller that waits only for the loop to turn', async () => {
     const gate = new Gate({ limit: 2, queueMax: 9 });
     let first = gate.enter();

@@ -6,6 +6,9 @@ import { clientKey } from '../base/address-key.ts';
 import type { LoopWatch, RouteNumbers } from '../operator/routes.ts';
 import { isStream, refuseBody } from './unread-body.ts';
 
+/** Header by which a client says for how many milliseconds it waits for the answer. */
+const timeoutHeader = 'request-timeout-ms';
+
 /**
  * The requests of one lane in the order of their deadlines, which is that of their arrival: one
  * timer serves all of them.
@@ -15,6 +18,8 @@ export class LaneRequests implements Disposable {
   readonly clock: Clock;
   readonly watch: LoopWatch;
   readonly #open = new Set<RequestPermit>();
+  /** Those that have less time than the lane gives, in no order. */
+  readonly #hurried = new Set<RequestPermit>();
   readonly #deadlines: Deadlines;
 
   constructor(lane: Lane, clock: Clock, watch: LoopWatch) {
@@ -25,12 +30,13 @@ export class LaneRequests implements Disposable {
   }
 
   add(permit: RequestPermit): void {
-    this.#open.add(permit);
+    (permit.deadlineAt === undefined ? this.#open : this.#hurried).add(permit);
     this.#deadlines.watch(permit.dueAt);
   }
 
   delete(permit: RequestPermit): void {
     this.#open.delete(permit);
+    this.#hurried.delete(permit);
   }
 
   [Symbol.dispose](): void {
@@ -38,12 +44,21 @@ export class LaneRequests implements Disposable {
   }
 
   #expire(now: number): number {
-    for (const permit of this.#open) {
-      if (permit.dueAt > now) return permit.dueAt;
-      this.#open.delete(permit);
-      permit.expire();
+    let nextAt = Infinity;
+    for (const permit of this.#hurried) {
+      if (permit.dueAt > now) nextAt = Math.min(nextAt, permit.dueAt);
+      else this.#end(permit);
     }
-    return Infinity;
+    for (const permit of this.#open) {
+      if (permit.dueAt > now) return Math.min(nextAt, permit.dueAt);
+      this.#end(permit);
+    }
+    return nextAt;
+  }
+
+  #end(permit: RequestPermit): void {
+    this.delete(permit);
+    permit.expire();
   }
 }
 
@@ -65,6 +80,8 @@ export class LaneRequests implements Disposable {
  */
 export class RequestPermit implements Entry, Disposable {
   readonly dueAt: number;
+  /** The client's own deadline, if it sent one that is sooner than the lane's. */
+  readonly deadlineAt: number | undefined = undefined;
   readonly #requests: LaneRequests;
   readonly #reply: FastifyReply;
   readonly #numbers: RouteNumbers;
@@ -81,7 +98,9 @@ export class RequestPermit implements Entry, Disposable {
   constructor(requests: LaneRequests, reply: FastifyReply, numbers: RouteNumbers) {
     const { lane, clock } = requests;
     this.#arrivedAt = clock.now();
-    this.dueAt = this.#arrivedAt + lane.deadlineMs;
+    const leftMs = leftMsOf(reply.request.raw.headers[timeoutHeader]);
+    this.dueAt = this.#arrivedAt + Math.min(leftMs, lane.deadlineMs);
+    if (leftMs < lane.deadlineMs) this.deadlineAt = this.dueAt;
     this.#requests = requests;
     this.#reply = reply;
     this.#numbers = numbers;
@@ -191,7 +210,8 @@ export class RequestPermit implements Entry, Disposable {
     const isUnderWay = raw.headersSent || reply.sent;
     // A stream has kept its deadline when it begins to flow.
     if (isUnderWay && this.#numbers.route?.config?.domain === 'stream') return;
-    const error = new SpillwayError('DEADLINE', `not answered within ${this.lane.deadlineMs} ms`);
+    const withinMs = Math.round(this.dueAt - this.#arrivedAt);
+    const error = new SpillwayError('DEADLINE', `not answered within ${withinMs} ms`);
     this.#held.outcome = 'late';
     this.#abort(error);
     if (this.#isClosed || reply.sent) return;
@@ -287,6 +307,11 @@ export class RequestPermit implements Entry, Disposable {
     held.isWhole = this.#state === 'done' || isAnswer;
     held[Symbol.dispose]();
   }
+}
+
+/** Milliseconds that the client says it waits; Infinity if it says nothing that makes sense. */
+function leftMsOf(header: string | string[] | undefined): number {
+  return typeof header === 'string' && /^[0-9]{1,9}$/.test(header) ? Number(header) : Infinity;
 }
 
 /** Never settles: for a request whose client left while it waited. */
