@@ -18,7 +18,7 @@ export class LaneRequests implements Disposable {
   readonly clock: Clock;
   readonly watch: LoopWatch;
   readonly #open = new Set<RequestPermit>();
-  /** Those that have less time than the lane gives, in no order. */
+  /** Requests that have less time than the lane gives, in no order. */
   readonly #hurried = new Set<RequestPermit>();
   readonly #deadlines: Deadlines;
 
