@@ -1,10 +1,5 @@
 import { Lane, type LaneOptions } from 'spillway';
-import {
-  type DependencyOptions,
-  type Health,
-  type Played,
-  play,
-} from '../packages/spillway/test/simulations/overload.ts';
+import { type DependencyOptions, type Health, type Played, play } from 'spillway-fixtures/overload';
 import type { Bench, Contestant, Figure, Run } from './contest.ts';
 import { Envoy, Gradient2, Vegas } from './limits/published.ts';
 

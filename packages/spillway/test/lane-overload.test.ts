@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
-import { type Health, type Played, play } from './simulations/overload.ts';
+import { type Health, type Played, play } from 'spillway-fixtures/overload';
 
 interface Written {
   readonly limit: number;
