@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { buildSync } from 'esbuild';
 
 const usage = `usage: npm run build [-- --out <folder>]
 Makes each package that has a tsconfig.build.json ready to publish: in its own dist/,
@@ -23,37 +24,62 @@ interface Manifest {
   /** The sources are private: as they are they run in this repository only. */
   readonly private?: unknown;
   readonly scripts?: unknown;
+  readonly sideEffects?: unknown;
   readonly devDependencies?: unknown;
 }
 
 /** The Node that the published packages run on; to install the repository an older one will do. */
-const engines = { node: '>=24.12' };
-const files = ['**/*.{js,js.map,d.ts,css,svg}'];
+const engines = { node: '>=22.12' };
+const files = ['**/*.{js,d.ts,css,svg}'];
 
 /** Compiles one package and writes beside its files what npm publishes. */
 function build(folder: string, out: string): void {
   rmSync(out, { recursive: true, force: true });
   const config = join(folder, 'tsconfig.build.json');
-  execFileSync(process.execPath, [tsc, '-p', config, '--outDir', out], { stdio: 'inherit' });
-  // Files for browsers are written as they are sent, and read at run time.
+  const types = ['-p', config, '--outDir', out, '--emitDeclarationOnly'];
+  execFileSync(process.execPath, [tsc, ...types], { stdio: 'inherit' });
+  const source = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+  // One file for each entry, and one for what they share: 115 files take 89 ms to import.
+  buildSync({
+    absWorkingDir: folder,
+    entryPoints: Object.values(source.exports),
+    outdir: out,
+    outbase: 'src',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22',
+    packages: 'external',
+    chunkNames: 'shared-[hash]',
+    legalComments: 'none',
+    minifySyntax: true,
+  });
+  // Files for browsers are written as they are sent, and read at run time beside the bundle.
   for (const path of globSync('src/**/*.{js,css,svg}', { cwd: folder })) {
-    const copy = join(out, relative('src', path));
+    const copy = join(out, 'browser', basename(path));
     mkdirSync(dirname(copy), { recursive: true });
     copyFileSync(join(folder, path), copy);
   }
-  const {
-    private: isPrivate,
-    scripts,
-    devDependencies,
-    ...manifest
-  } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+  const { private: isPrivate, scripts, devDependencies, ...manifest } = source;
   const exports: Record<string, { types: string; default: string }> = {};
   for (const [name, path] of Object.entries(manifest.exports)) {
     const built = path.replace('./src/', './').replace(/\.ts$/, '');
     exports[name] = { types: `${built}.d.ts`, default: `${built}.js` };
   }
-  const types = exports['.']?.types;
-  const published = { ...manifest, types, exports, engines, files };
+  const sideEffects =
+    Array.isArray(manifest.sideEffects) &&
+    Object.values(exports)
+      .map((entry) => entry.default)
+      .filter((path) => path.endsWith('-worker.js'));
+  const published = {
+    ...manifest,
+    types: exports['.']?.types,
+    sideEffects,
+    exports,
+    engines,
+    files,
+  };
   writeFileSync(join(out, 'package.json'), `${JSON.stringify(published, null, 2)}\n`);
   for (const file of ['README.md', 'LICENSE']) {
     const source = [folder, root].map((place) => join(place, file)).find(existsSync);

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
+import { build as esbuild } from 'esbuild';
+import { build as vite } from 'vite';
 
 const root = dirname(import.meta.dirname);
+/** The oldest Node that the packages run on; there is none for every machine. */
+const oldNode = join(root, 'test', 'node22', 'node_modules', '.bin', 'node');
 const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
 /** Runs a program to its end and gives back what it printed; fails with all of that. */
@@ -90,6 +95,41 @@ async function place(project: string, folder: string, cache: string): Promise<vo
   }
 }
 
+/** Bundles a program as the guide says, by esbuild and by Vite, and runs it by itself. */
+async function bundleAndRun(project: string): Promise<void> {
+  const entries = {
+    everywhere: join(project, 'everywhere.ts'),
+    worker: join(project, 'worker.ts'),
+    'pool-worker': 'spillway/pool-worker',
+    'sqlite-worker': 'spillway/sqlite-worker',
+  };
+  const byEsbuild = join(dirname(project), 'esbuild');
+  await esbuild({
+    absWorkingDir: project,
+    entryPoints: entries,
+    outdir: byEsbuild,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+  });
+  const byVite = join(dirname(project), 'vite');
+  await vite({
+    root: project,
+    logLevel: 'warn',
+    ssr: { noExternal: true },
+    build: {
+      ssr: true,
+      outDir: byVite,
+      rollupOptions: { input: entries, output: { entryFileNames: '[name].js' } },
+    },
+  });
+  for (const folder of [byEsbuild, byVite]) {
+    await writeJson(join(folder, 'package.json'), { type: 'module' });
+    assert.match(await run(folder, process.execPath, ['everywhere.js']), /works on/, folder);
+  }
+}
+
 describe('the published packages', () => {
   it('install into an empty project, type-check and run there', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-pack-'));
@@ -125,6 +165,14 @@ describe('the published packages', () => {
     assert.match(await run(project, process.execPath, ['database.ts']), /packed database works/);
     assert.match(await run(project, process.execPath, ['server.ts']), /packed server works/);
     assert.match(await run(project, process.execPath, ['program.ts', 'config']), /port +1234/);
+    await run(project, process.execPath, ['everywhere.ts']);
+    if (existsSync(oldNode)) {
+      assert.match(await run(project, oldNode, ['everywhere.ts']), /works on v22\./);
+      for (const name of ['spillway-http', 'spillway-http/kit', 'spillway-sql', 'spillway-cli']) {
+        await run(project, oldNode, ['--input-type=module', '-e', `import '${name}';`]);
+      }
+    }
+    await bundleAndRun(project);
     const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
     const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));

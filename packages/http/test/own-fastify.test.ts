@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import type { Server } from 'node:http';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import oldest from 'fastify-oldest';
 import { Lane, Service } from 'spillway';
+import { Listener } from 'spillway/connect';
 import { admission, failures } from 'spillway-http';
 
 const versions: Readonly<Record<string, () => FastifyInstance>> = {
@@ -29,11 +31,12 @@ async function open(
   await app.register(failures);
   await app.register(admission, { lane });
   app.get('/', (request) => handler(request.permit.signal));
-  const part = { name: 'http', start: () => app.listen(), close: () => app.close() };
-  const service = new Service({ parts: [lane, part] });
+  const routes = { name: 'fastify', start: () => app.ready(), close: () => app.close() };
+  const listener = new Listener(app.server as Server);
+  const service = new Service({ parts: [lane, routes, listener] });
   await service.start();
   t.after(() => service.close());
-  return { lane, service, app, url: app.listeningOrigin };
+  return { lane, service, url: listener.url };
 }
 
 const bodyOf = async (answer: Response) => {

@@ -140,6 +140,7 @@ export {
 } from './wait/batch.ts';
 export { BoundedMap, type BoundedMapOptions } from './wait/bounded-map.ts';
 export { type Every, type EveryOptions, type EveryStats, every } from './wait/every.ts';
+export { Keyed, type KeyedOptions, type KeyedStats } from './wait/keyed.ts';
 export { type MapOptions, map } from './wait/map.ts';
 export { SingleFlight } from './wait/single-flight.ts';
 export {

@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import type {
   FastifyInstance,
   FastifyPluginAsync,
@@ -12,6 +11,7 @@ import { type Clock, systemClock } from 'spillway';
 import { anything, check, integer, maybe, or, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
+import { browserFile } from './browser-file.ts';
 import { type Html, html, Raw } from './html.ts';
 import { LiveView, type Observable, type Render } from './live-view.ts';
 
@@ -57,7 +57,7 @@ export const live: FastifyPluginAsync<LiveOptions> = fastifyPlugin(
 
 /** Serves a script that browsers must ask for again, so that versions are never mixed. */
 async function addScript(app: FastifyInstance, name: string): Promise<void> {
-  const text = await readFile(new URL(`./browser/${name}`, import.meta.url), 'utf8');
+  const text = browserFile(name);
   const etag = `"${hash('sha256', text, 'base64url').slice(0, 16)}"`;
   app.get(`/${below}/${name}`, (request, reply) => {
     void reply.headers({ etag, 'cache-control': 'no-cache' });

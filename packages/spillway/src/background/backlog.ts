@@ -261,7 +261,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
       this.#busyKeys.add(key);
     }
     const { consume } = this.#settings;
-    const work = entry.inContext(() => Promise.try(consume, entry.item, this.#abort.signal));
+    const work = entry.inContext(async () => await consume(entry.item, this.#abort.signal));
     const [outcome] = await Promise.allSettled([work]);
     // An item that close has dropped is over, however it ends.
     if (!this.#running.delete(entry)) return;

@@ -33,6 +33,7 @@ const faults = {
   HARVEST_REFUSED: { status: 502, retryable: false },
   HARVEST_SHORT: { status: 502, retryable: true },
   HARVEST_STALE: { status: 409, retryable: false },
+  KEYS_FULL: { status: 503, retryable: true, isRefusal: true },
   LANE_CLOSED: { status: 503, retryable: false, isRefusal: true },
   LANE_FULL: { status: 503, retryable: true, isRefusal: true },
   LANE_LATE: { status: 503, retryable: true, isRefusal: true },
@@ -79,7 +80,8 @@ export interface SpillwayErrorOptions {
  */
 export class SpillwayError extends Error {
   override readonly name = 'SpillwayError';
-  readonly code: string;
+  /** One of the runtime's codes, which an editor completes, or one of your own. */
+  readonly code: ErrorCode | (string & {});
   readonly status: number;
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;

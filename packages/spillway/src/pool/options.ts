@@ -131,10 +131,16 @@ export function poolSettings(options: PoolOptions): PoolSettings {
     heapMbMax: or(number(1), Infinity),
     intervalMs: or(number(0), 1_000),
   });
-  const path = fileURLToPath(settings.module);
-  if (!existsSync(path)) throw new AssertionError({ message: `Pool: module: no file at ${path}` });
+  const { module } = settings;
+  const path = fileURLToPath(module);
+  // A compiler turns the worker into `.js`, but not the name in its URL.
+  const compiled = new URL(module.href.replace(/\.([cm]?)ts$/, '.$1js'));
+  const found = [module, compiled].find((url) => existsSync(url));
+  if (found === undefined)
+    throw new AssertionError({ message: `Pool: module: no file at ${path}` });
   const { env, workerData } = settings;
-  return { ...settings, recycle, env: env && { ...env }, workerData: copyOf(workerData) };
+  const copy = { env: env && { ...env }, workerData: copyOf(workerData) };
+  return { ...settings, ...copy, module: found, recycle };
 }
 
 /** A copy that later changes by the caller cannot reach: workers that start later get the same. */

@@ -1,5 +1,5 @@
-import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { threadFile } from '../base/thread-file.ts';
 import type { FromWorker, ThreadStart, ToWorker } from './messages.ts';
 import type { PoolOptions } from './options.ts';
 
@@ -30,11 +30,9 @@ export type Threads = (start: ThreadStart, events: ThreadEvents, options: Thread
 
 /** Real threads. */
 export const workerThreads: Threads = (workerData, events, { env, resourceLimits }) => {
-  // The build turns `.ts` imports into `.js`, but not the names in URLs.
-  const entry = new URL(`./thread/entry${extname(import.meta.url)}`, import.meta.url);
   // A switch that says how to read a program from the command line keeps a thread from starting.
   const isInherited = !process.execArgv.some((name) => name.startsWith('--input-type'));
-  const worker = new Worker(entry, {
+  const worker = new Worker(threadFile('pool-worker'), {
     workerData,
     env: env ?? process.env,
     resourceLimits: resourceLimits ?? {},

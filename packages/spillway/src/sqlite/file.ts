@@ -120,6 +120,8 @@ export class SqliteFile implements Part, AsyncDisposable {
 
   /** Opens the file for writing; `DATABASE_UNUSABLE` says why it cannot. */
   static async open(options: SqliteFileOptions): Promise<SqliteFile> {
+    const isNew = Number.parseInt(process.versions.node, 10) >= 24;
+    check(isNew, 'SqliteFile: Node', '24.12 or newer, for its node:sqlite', process.version);
     const file = new SqliteFile(options);
     try {
       // The readers start when there is something to read.

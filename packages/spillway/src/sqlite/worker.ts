@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { writeSync } from 'node:fs';
-import { extname } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { untilAborted } from '../base/abort.ts';
 import type { Clock } from '../base/clock.ts';
 import { inDoubt, SpillwayError } from '../base/errors.ts';
+import { threadFile } from '../base/thread-file.ts';
 import { Deadlines } from '../wait/deadlines.ts';
 import {
   type PackedOutcomes,
@@ -97,8 +97,7 @@ export class SqliteWorker {
   #spawn(): Worker {
     this.#starts += 1;
     this.#hasAnswered = false;
-    // The build turns `.ts` imports into `.js`, but not the names in URLs.
-    const entry = new URL(`./thread/host${extname(import.meta.url)}`, import.meta.url);
+    const entry = threadFile('sqlite-worker');
     // The program's own switches may be such that no thread can start with them.
     const worker = new Worker(entry, { workerData: this.#start, execArgv: [] });
     let failure: unknown;

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { httpError } from '../../base/errors.ts';
+import { browserFile } from '../browser-file.ts';
 
 interface KitFile {
   /** Name with a hash of the content, so that clients may keep the file for good. */
@@ -17,7 +17,7 @@ interface KitFile {
 const folder = '/_kit/';
 
 function kitFile(plainName: string, type: string): KitFile {
-  const text = readFileSync(new URL(`../browser/${plainName}`, import.meta.url), 'utf8');
+  const text = browserFile(plainName);
   const digest = hash('sha256', text, 'hex').slice(0, 12);
   const name = plainName.replace('.', `.${digest}.`);
   return { name, plainName, type, etag: `"${digest}"`, text };

@@ -1,0 +1,1 @@
+import './pool/thread/entry.ts';

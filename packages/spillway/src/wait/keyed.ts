@@ -1,0 +1,86 @@
+import { type Clock, systemClock } from '../base/clock.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { field } from '../base/failure.ts';
+import { anything, callback, type Filled, integer, number, or, settle } from '../base/options.ts';
+
+export interface KeyedOptions<Part extends object> {
+  /** Makes the part of a key: `(host) => new Bucket({ ratePerSecond: 2, queueMax: 50 })`. */
+  readonly make: (key: string) => Part;
+  /** Keys that have a part at once. An integer from 1. @default 10_000 */
+  readonly keysMax?: number | undefined;
+  /** Milliseconds without use after which a part may be forgotten; from 0. @default 60_000 */
+  readonly idleMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface KeyedStats {
+  readonly kind: 'keyed';
+  readonly keys: number;
+  /** Keys that were refused, as every other one was in use. */
+  readonly refused: number;
+}
+
+/** Parts that are looked at for one that can be forgotten, before a new key is refused. */
+const looksMax = 8;
+
+/**
+ * One part for each key, made when it is first asked for: lanes of hosts, buckets of users,
+ * breakers of upstreams. Their number is bounded; the one unused for longest is closed and
+ * forgotten when it is idle. `lanes.for(host).run(task)`
+ */
+export class Keyed<Part extends object> {
+  readonly #options: Filled<KeyedOptions<Part>>;
+  /** In the order of their last use. */
+  readonly #parts = new Map<string, { readonly part: Part; usedAt: number }>();
+  #refused = 0;
+
+  constructor(options: KeyedOptions<Part>) {
+    this.#options = settle('Keyed', options, {
+      make: callback,
+      keysMax: or(integer(1), 10_000),
+      idleMs: or(number(0), 60_000),
+      clock: or(anything, systemClock),
+    });
+  }
+
+  get stats(): KeyedStats {
+    return { kind: 'keyed', keys: this.#parts.size, refused: this.#refused };
+  }
+
+  /** The part of the key; throws `KEYS_FULL` for a new key while all others are in use. */
+  for(key: string): Part {
+    const { make, clock } = this.#options;
+    const usedAt = clock.now();
+    const known = this.#parts.get(key);
+    if (known === undefined) this.#makeRoom(usedAt);
+    else this.#parts.delete(key);
+    const part = known?.part ?? make(key);
+    this.#parts.set(key, { part, usedAt });
+    return part;
+  }
+
+  #makeRoom(now: number): void {
+    const { keysMax, idleMs } = this.#options;
+    let looks = 0;
+    for (const [key, entry] of this.#parts) {
+      if (this.#parts.size < keysMax) return;
+      if (looks === looksMax || now - entry.usedAt < idleMs) break;
+      looks += 1;
+      this.#parts.delete(key);
+      // A part in use is as good as one that was asked for just now.
+      if (isBusy(entry.part)) this.#parts.set(key, { part: entry.part, usedAt: now });
+      else void (entry.part as { close?(): unknown }).close?.();
+    }
+    if (this.#parts.size < keysMax) return;
+    this.#refused += 1;
+    throw new SpillwayError('KEYS_FULL', `${keysMax} keys are in use`, { retryAfterMs: 1_000 });
+  }
+}
+
+/** True if anybody is inside or waits, or a breaker is not closed. */
+function isBusy(part: object): boolean {
+  const stats = field(part, 'stats');
+  const isUsed = Number(field(stats, 'inside') ?? 0) + Number(field(stats, 'waiting') ?? 0) > 0;
+  const isBreaker = String(field(stats, 'kind')).endsWith('breaker');
+  return isUsed || (isBreaker && field(stats, 'state') !== 'closed');
+}
