@@ -1,3 +1,4 @@
+import { dot } from './document.ts';
 import {
   type ArticleColumns,
   type Common,
@@ -45,8 +46,8 @@ export interface Model {
 /** The parts of a score besides embedding and words. */
 export const sideNames = ['source', 'neighbours', 'length', 'age'] as const;
 export const sideCount: number = sideNames.length;
-const sideStart: readonly number[] = [0.5, 0.3, 0, 0];
-const sidePenalties: readonly number[] = [60, 150, 40, 40];
+const sideStart: readonly number[] = [0.5, 0.55, 0, 0];
+const sidePenalties: readonly number[] = [60, 60, 40, 40];
 
 /** Ratings of 5.5 that a reader's mean begins with: the first rating alone says little. */
 const startRatings = 2;
@@ -56,8 +57,9 @@ const sourceRatings = 3;
 export const cautionRatings = 2;
 /** A neighbour nearer by this much has a say 2.7 times as strong. */
 const temperature = 0.1;
-/** Neighbours at this cosine, where unrelated articles begin, count as much as knowing nothing. */
-const similarityUnknown = 0.35;
+/** Neighbours nearer than unrelated articles by less than this count less than knowing nothing. */
+const similarityOver = 0.3;
+const similarityMax = 0.9;
 const dayMs = 86_400_000;
 
 /** A text's length as a feature: 0 at 400 words, 1 at 1,800. */
@@ -71,9 +73,17 @@ export function ageFeature(publishedAt: number, now: number): number {
   return (Math.log1p(Math.max(0, now - publishedAt) / dayMs) - 1) / 1.7;
 }
 
-/** The say of a neighbour at this cosine; one at `similarityUnknown` has 1. */
-export function neighbourWeight(similarity: number): number {
-  return Math.exp((similarity - similarityUnknown) / temperature);
+/**
+ * The cosine at which a neighbour counts as much as knowing nothing. In languages that the model
+ * does not know, unrelated articles are alike too: their mean tells how much.
+ */
+export function similarityUnknown({ centre }: Common): number {
+  return Math.min(similarityMax, similarityOver + dot(centre, centre));
+}
+
+/** The say of a neighbour at this cosine. */
+export function neighbourWeight(similarity: number, unknown: number): number {
+  return Math.exp((similarity - unknown) / temperature);
 }
 
 export interface FitOptions {
@@ -178,12 +188,13 @@ class Equations {
     this.#values = new Float32Array(only.length * wordsKept);
     const isIn = new Uint8Array(rows.count);
     for (const row of only) isIn[row] = 1;
+    const unknown = similarityUnknown(common);
     for (const [place, row] of only.entries()) {
       const values = this.#values.subarray(place * wordsKept, (place + 1) * wordsKept);
       wordValues(rows, row, common, values);
       const side = [
         ownSource(rows, row, weights, start, sources),
-        neighbourFeature(rows, row, start, isIn),
+        neighbourFeature(rows, row, start, isIn, unknown),
         lengthFeature(rows.lengths[row] as number),
         ageFeature(rows.publishedAt[row] as number, rows.ratedAt[row] as number),
       ];
@@ -344,14 +355,20 @@ export function sourceFeature(sum: number, weight: number): number {
   return sum / (weight + sourceRatings);
 }
 
-function neighbourFeature(rows: RatedRows, row: number, start: number, isIn: Uint8Array): number {
+function neighbourFeature(
+  rows: RatedRows,
+  row: number,
+  start: number,
+  isIn: Uint8Array,
+  unknown: number,
+): number {
   let [sum, weights, used] = [0, 1, 0];
   const from = row * neighboursKept;
   for (let at = from; at < from + neighboursKept && used < neighboursUsed; at += 1) {
     const other = rows.nearest[at] as number;
     if (other === noRow) break;
     if (isIn[other] === 0) continue;
-    const weight = neighbourWeight(rows.similarities[at] as number);
+    const weight = neighbourWeight(rows.similarities[at] as number, unknown);
     sum += weight * ((rows.scores[other] as number) - start);
     weights += weight;
     used += 1;

@@ -6,6 +6,7 @@ import {
   neighbourWeight,
   sideCount,
   sideNames,
+  similarityUnknown,
   sourceFeature,
   wordValues,
 } from './model.ts';
@@ -93,10 +94,12 @@ export class Scorer {
   readonly #state: TasteState;
   readonly #values = new Float32Array(wordsKept);
   readonly #shift: number;
+  readonly #unknown: number;
 
   constructor(state: TasteState) {
     this.#state = state;
     this.#shift = dot(state.model.topic, state.model.common.centre);
+    this.#unknown = similarityUnknown(state.model.common);
   }
 
   /** The error, in points, within which 8 of 10 ratings of such articles are. */
@@ -176,7 +179,7 @@ export class Scorer {
       if (score === undefined || Number.isNaN(score)) continue;
       const similarity = similarities[at] as number;
       this.support = Math.max(this.support, Math.min(1, similarity));
-      const weight = neighbourWeight(similarity);
+      const weight = neighbourWeight(similarity, this.#unknown);
       sum += weight * (score - model.start);
       weights += weight;
     }
@@ -226,7 +229,9 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
   const weights = [...list.nearest].flatMap((row, at) =>
     row === noRow ? [] : { row, similarity: list.similarities[at] as number },
   );
-  const total = weights.reduce((sum, { similarity }) => sum + neighbourWeight(similarity), 1);
+  const unknown = similarityUnknown(model.common);
+  const say = (similarity: number) => neighbourWeight(similarity, unknown);
+  const total = weights.reduce((sum, { similarity }) => sum + say(similarity), 1);
   const weight = model.sources[2 * source + 1] ?? 0;
   const mean = weight > 0 ? model.start + (model.sources[2 * source] as number) / weight : 0;
   const count = rows.sources.filter(
@@ -240,7 +245,7 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
     words: scorer.words(columns, 0),
     sentences: sentences.sort(byWeight).slice(0, sentencesShown),
     neighbours: weights.map(({ row, similarity }) => {
-      return { row, similarity, weight: neighbourWeight(similarity) / total };
+      return { row, similarity, weight: say(similarity) / total };
     }),
     source: [mean, count],
   };
