@@ -53,6 +53,7 @@ function machinesPage(context: PageContext, query: QueryTexts, username?: string
   const rows = tasks.filter(({ name, run, record }) => {
     const { worker_info: info } = record;
     if (isMine && info.username !== username) return false;
+    if (q === '') return true;
     const text = `${name} ${info.uname} ${info.worker_arch} ${info.compiler} ${run.args.new_tag}`;
     return text.toLowerCase().includes(q);
   });
