@@ -56,7 +56,7 @@ const format = 'spillway-trades';
 /** Grows when a program of before could misread the table. */
 const formatVersion = 2;
 
-/** One JSON document, with a checksum of all but its head; docs/guides has its schema. */
+/** One JSON document, with a checksum of all but its head; the README has its schema. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
   return Buffer.from(`${JSON.stringify({ format, formatVersion, sha256, ...manifest })}\n`);
