@@ -46,6 +46,14 @@ describe('pages by role', () => {
     return location?.startsWith('/login?next=') ? login : String(location);
   };
 
+  /** Logs the blocked user in before the block, with a page open whose form can be sent. */
+  const blockAnew = async () => {
+    await site.fleet.users.change('mallory', { blocked: false });
+    visitors = { ...visitors, blocked: await Visitor.loggedIn(site, 'mallory', password) };
+    await visitors.blocked.get('/tests');
+    await site.fleet.users.change('mallory', { blocked: true });
+  };
+
   it('answer GET and HEAD as the table says', async () => {
     const table: readonly (readonly [path: string, wanted: readonly Wanted[]])[] = [
       ['/', [home, home, home, home, home]],
@@ -85,11 +93,7 @@ describe('pages by role', () => {
     ];
     for (const [path, wanted] of table) {
       for (const [at, role] of roles.entries()) {
-        if (role === 'blocked') {
-          await site.fleet.users.change('mallory', { blocked: false });
-          visitors = { ...visitors, blocked: await Visitor.loggedIn(site, 'mallory', password) };
-          await site.fleet.users.change('mallory', { blocked: true });
-        }
+        if (role === 'blocked') await blockAnew();
         const { status, headers } = await visitors[role].get(path);
         assert.equal(outcome(status, headers.location), wanted[at], `GET ${path} as ${role}`);
         if (status === 200) assert.match(String(headers['content-security-policy']), /'self'/);
@@ -118,6 +122,8 @@ describe('pages by role', () => {
       ['/tests/delete', missing, [login, 404, 404, 404, home]],
       ['/tests/run', none, [login, 422, 422, 422, home]],
       ['/user', none, [login, 422, 422, 422, home]],
+      ['/user/mallory', { pending: '0' }, [login, home, home, '/user/mallory', home]],
+      ['/upload', none, [login, 415, 415, 415, home]],
       ['/user/dave', { pending: '0' }, [login, home, home, '/user_management', home]],
       [
         '/workers/bob-8cores-000000',
@@ -129,8 +135,8 @@ describe('pages by role', () => {
     ];
     for (const [path, fields, wanted] of table) {
       for (const [at, role] of roles.entries()) {
-        if (role === 'blocked') continue;
-        await visitors[role].get('/tests');
+        if (role === 'blocked') await blockAnew();
+        else await visitors[role].get('/tests');
         const { status, headers } = await visitors[role].post(path, fields);
         assert.equal(outcome(status, headers.location), wanted[at], `POST ${path} as ${role}`);
       }
