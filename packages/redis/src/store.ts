@@ -2,6 +2,7 @@ import {
   Batch,
   type BatchGroup,
   type Clock,
+  type Durability,
   deadline,
   type NamedRecord,
   SpillwayError,
@@ -55,6 +56,7 @@ export interface RedisStoreOptions {
 export interface RedisStoreStats {
   readonly kind: 'redis-store';
   readonly isConnected: boolean;
+  readonly durability: Durability;
   readonly waiting: number;
   /** Calls of the commit script that have ended. */
   readonly groups: number;
@@ -75,6 +77,8 @@ const versionMin = [6, 2];
  * that come while one is under way share the next call. The README says what a failover may lose.
  */
 export class RedisStore implements Store {
+  /** As the server was set when the store was opened. */
+  readonly durability: Durability;
   readonly #link: RedisLink;
   readonly #clock: Clock;
   readonly #deadlineMs: number;
@@ -89,8 +93,9 @@ export class RedisStore implements Store {
   #seen: readonly [now: string, wall: string] = ['', ''];
   #isClosed = false;
 
-  private constructor(link: RedisLink, options: Settings) {
+  private constructor(link: RedisLink, durability: Durability, options: Settings) {
     const { name, clock, deadlineMs, queueMax, replicasMin } = options;
+    this.durability = replicasMin > 0 ? 'replicas' : durability;
     this.#link = link;
     this.#clock = clock;
     this.#deadlineMs = deadlineMs;
@@ -135,8 +140,8 @@ export class RedisStore implements Store {
     let link: RedisLink | undefined;
     try {
       link = await untilAborted(connecting, limit.signal);
-      await untilAborted(examine(link), limit.signal);
-      return new RedisStore(link, settings);
+      const durability = await untilAborted(examine(link), limit.signal);
+      return new RedisStore(link, durability, settings);
     } catch (error) {
       if (link !== undefined) link.close();
       else connecting.then((late) => late.close()).catch(() => {});
@@ -146,7 +151,13 @@ export class RedisStore implements Store {
 
   get stats(): RedisStoreStats {
     const { waiting, groups } = this.#batch.stats;
-    return { kind: 'redis-store', isConnected: this.#link.isReady, waiting, groups };
+    return {
+      kind: 'redis-store',
+      isConnected: this.#link.isReady,
+      durability: this.durability,
+      waiting,
+      groups,
+    };
   }
 
   async read(names: readonly string[], { signal }: StoreCallOptions = {}): Promise<StoreReading> {
@@ -305,9 +316,12 @@ function tagOf(name: string): string {
   return `{${name}}`;
 }
 
-/** Refuses a server that is too old, a replica, or one that may throw away our records. */
-async function examine(link: RedisLink): Promise<void> {
-  const sections = ['server', 'replication', 'memory'];
+/**
+ * Refuses a server that is too old, a replica, or one that may throw away our records; gives the
+ * loss that a commit survives without replicas.
+ */
+async function examine(link: RedisLink): Promise<Durability> {
+  const sections = ['server', 'replication', 'memory', 'persistence'];
   const info = (await Promise.all(sections.map((name) => link.send(['INFO', name])))).join('');
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
   const refuse = (why: string) => {
@@ -324,4 +338,9 @@ async function examine(link: RedisLink): Promise<void> {
   if (policy.startsWith('allkeys-')) {
     refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
   }
+  if (field('aof_enabled') === '0') return 'none';
+  // Managed servers forbid CONFIG.
+  const setting = await link.send(['CONFIG', 'GET', 'appendfsync']).catch(() => '');
+  const isSynced = JSON.stringify(setting).includes('always');
+  return field('aof_enabled') === '1' && isSynced ? 'disk' : 'process';
 }

@@ -96,6 +96,25 @@ describe('opening a RedisStore', requires('redis-server'), () => {
     await assert.rejects(RedisStore.open({ client: other }), { message });
   });
 
+  it('tells what a commit survives, as the server is set', async () => {
+    await using server = await RedisServer.start({ settings: ['appendfsync always'] });
+    const told = async (replicasMin = 0) => {
+      await using store = await RedisStore.open({ url: server.url, replicasMin });
+      assert.equal(store.stats.durability, store.durability);
+      return store.durability;
+    };
+    assert.equal(await told(), 'disk');
+    assert.equal(await told(1), 'replicas');
+    await server.ask('CONFIG', 'SET', 'appendfsync', 'everysec');
+    assert.equal(await told(), 'process');
+    await server.ask('CONFIG', 'SET', 'appendfsync', 'always');
+    await server.ask('ACL', 'SETUSER', 'default', '-config');
+    assert.equal(await told(), 'process');
+    await server.ask('ACL', 'SETUSER', 'default', '+config');
+    await server.ask('CONFIG', 'SET', 'appendonly', 'no');
+    assert.equal(await told(), 'none');
+  });
+
   it('refuses options that mean nothing', async () => {
     const wrong = [{}, { url: 'redis://a', name: '{a}' }, { url: 'redis://a', nam: 'a' }];
     for (const options of wrong) {

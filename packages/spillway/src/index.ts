@@ -119,8 +119,10 @@ export {
 export {
   SqliteStore,
   type SqliteStoreOptions,
+  type SqliteStoreStats,
 } from './store/sqlite-store.ts';
 export type {
+  Durability,
   NamedRecord,
   Store,
   StoreCallOptions,

@@ -74,7 +74,8 @@ describe('MemoryStore', () => {
     assert.ok(store.stats.records < 3_000, `${store.stats.records} records are held`);
     await clock.advance(100);
     for (let at = 0; at < 400; at += 1) await store.commit([{ name: 'one', value: 1 }]);
-    assert.deepEqual(store.stats, { kind: 'store', records: 1, characters: 4 });
+    const stats = { kind: 'store', records: 1, characters: 4, durability: 'none' };
+    assert.deepEqual(store.stats, stats);
   });
 
   it('refuses a commit that goes beyond its bounds, and changes nothing by it', async () => {
@@ -157,6 +158,13 @@ describe('SqliteStore', () => {
       assert.ok(now >= (done?.now ?? Infinity) + 20, `${now}`);
       assert.equal(records[0], undefined);
     }
+  });
+
+  it('tells that a commit survives a power failure', async () => {
+    await using folder = await temporary();
+    await using store = await SqliteStore.open({ path: join(folder.path, 'store.db') });
+    assert.equal(store.durability, 'disk');
+    assert.equal(store.stats.durability, 'disk');
   });
 
   it('opens a file of an earlier version', async () => {

@@ -24,6 +24,10 @@ describe('the Store on Postgres', () => {
     return done.version;
   }
 
+  it('tells that a commit survives a power failure', () => {
+    assert.equal(store.durability, 'disk');
+  });
+
   const get = async (name: string) => (await store.read([name])).records[0];
 
   /** Lets so much time pass on the store's clock. */

@@ -6,6 +6,7 @@ import {
   checkStoreChanges,
   checkStoreList,
   checkStoreNames,
+  type Durability,
   type NamedRecord,
   type Store,
   type StoreCallOptions,
@@ -37,6 +38,7 @@ export interface MemoryStoreStats {
   readonly records: number;
   /** Characters of their names and values. */
   readonly characters: number;
+  readonly durability: Durability;
 }
 
 interface Entry {
@@ -53,6 +55,7 @@ const purgeLooksFull = 1_000;
 
 /** A store within this process: for a service of one process, and for tests. */
 export class MemoryStore implements Store {
+  readonly durability = 'none';
   readonly #clock: Clock;
   readonly #recordsMax: number;
   readonly #charactersMax: number;
@@ -83,7 +86,12 @@ export class MemoryStore implements Store {
   }
 
   get stats(): MemoryStoreStats {
-    return { kind: 'store', records: this.#entries.size, characters: this.#characters };
+    return {
+      kind: 'store',
+      records: this.#entries.size,
+      characters: this.#characters,
+      durability: this.durability,
+    };
   }
 
   async read(names: readonly string[], options: StoreCallOptions = {}): Promise<StoreReading> {

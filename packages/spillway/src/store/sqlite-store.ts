@@ -7,6 +7,7 @@ import {
   checkStoreChanges,
   checkStoreList,
   checkStoreNames,
+  type Durability,
   type NamedRecord,
   type Store,
   type StoreCallOptions,
@@ -106,8 +107,14 @@ export interface SqliteStoreOptions {
   readonly name?: string | undefined;
 }
 
+/** The stats of the file, which the store may share with others. */
+export interface SqliteStoreStats extends SqliteFileStats {
+  readonly durability: Durability;
+}
+
 /** A store in a SQLite file, for all processes of one machine. */
 export class SqliteStore implements Store, Part {
+  readonly durability = 'disk';
   readonly name: string;
   readonly #file: SqliteFile;
   readonly #ownsFile: boolean;
@@ -137,9 +144,8 @@ export class SqliteStore implements Store, Part {
     }
   }
 
-  /** The stats of the file, which the store may share with others. */
-  get stats(): SqliteFileStats {
-    return this.#file.stats;
+  get stats(): SqliteStoreStats {
+    return { ...this.#file.stats, durability: this.durability };
   }
 
   async read(names: readonly string[], options: StoreCallOptions = {}): Promise<StoreReading> {

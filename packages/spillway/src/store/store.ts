@@ -60,10 +60,19 @@ export interface StoreListOptions extends StoreCallOptions {
 }
 
 /**
+ * The loss that an acknowledged commit survives: `none` it is gone with the process that holds the
+ * records, `process` it survives the end of that process, `disk` also a power failure, `replicas`
+ * also the loss of the machine, as far as the engine promises it.
+ */
+export type Durability = 'none' | 'process' | 'disk' | 'replicas';
+
+/**
  * Atomic read-check-write over named, versioned, optionally expiring records. Many processes may
  * use one store; its clock is the only one that counts. Values that JSON would change are refused.
  */
 export interface Store extends AsyncDisposable {
+  /** The loss that an acknowledged commit survives; undefined if the store does not tell. */
+  readonly durability?: Durability | undefined;
   /** Reads up to 10,000 records as of one moment; the values are the caller's own copies. */
   read(names: readonly string[], options?: StoreCallOptions): Promise<StoreReading>;
   /** Makes all of 1 to 10,000 changes or none; undefined if a version was another one. */

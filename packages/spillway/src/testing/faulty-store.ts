@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import { anything, callback, type Filled, number, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type {
+  Durability,
   NamedRecord,
   Store,
   StoreCallOptions,
@@ -48,6 +49,10 @@ export class FaultyStore implements Store {
       delayMsMax: or(number(0, 3_600_000), 0),
       faultShare: or(number(0, 1), 0),
     });
+  }
+
+  get durability(): Durability | undefined {
+    return this.#store.durability;
   }
 
   read(names: readonly string[], options?: StoreCallOptions): Promise<StoreReading> {

@@ -39,6 +39,7 @@ interface Pending {
  * share the next one, and its write to disk.
  */
 export class PostgresStore implements Store {
+  readonly durability = 'disk';
   readonly #engine: PostgresEngine;
   readonly #watcher: PostgresWatcher;
   /** The latest store time that this process has seen, and the server's clock at that moment. */
