@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';
 import { Backlog } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
@@ -202,6 +203,17 @@ describe('Backlog with callbacks that throw', () => {
       ],
     );
     assertBalanced(backlog);
+  });
+
+  it('tells the diagnostics channel of what it drops', (t) => {
+    const told: unknown[] = [];
+    const listen = (message: unknown) => told.push(message);
+    subscribe('spillway:dropped', listen);
+    t.after(() => unsubscribe('spillway:dropped', listen));
+    const { backlog } = manual<string>({ queueMax: 1 });
+    backlog.add('a');
+    backlog.add('b');
+    assert.deepEqual(told, [{ part: backlog, item: 'b', reason: 'full', error: undefined }]);
   });
 
   it('goes on when onDrop throws', async () => {

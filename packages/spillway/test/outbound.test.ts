@@ -236,7 +236,11 @@ describe('Breaker', () => {
     assert.deepEqual(told, ['down', 'closed']);
   });
 
-  it('can be held open and held closed by hand', async () => {
+  it('can be held open and held closed by hand, and tells of what it refuses', async (t) => {
+    const told: unknown[] = [];
+    const listen = (message: unknown) => told.push(message);
+    subscribe('spillway:refused', listen);
+    t.after(() => unsubscribe('spillway:refused', listen));
     const breaker = new Breaker({ rule: consecutiveFailures(1) });
     {
       using _held = breaker.hold('open');
@@ -244,6 +248,7 @@ describe('Breaker', () => {
         breaker.run(async () => {}),
         { code: 'BREAKER_OPEN' },
       );
+      assert.equal((told[0] as { part: unknown }).part, breaker);
     }
     {
       using _off = breaker.hold('closed');

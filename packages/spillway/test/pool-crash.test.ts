@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';
 import { Pool, type PoolOptions } from 'spillway';
 import { SimulatedThreads, VirtualClock } from 'spillway/testing';
@@ -11,7 +12,11 @@ const open = (options: Partial<PoolOptions> = {}): Promise<Pool<Module>> =>
   Pool.open<Module>({ module, workers: 2, queueMax: 100, deadlineMs: 20_000, ...options });
 
 describe('a worker that ends by itself', () => {
-  it('takes only its own task with it', async () => {
+  it('takes only its own task with it, and is told', async (t) => {
+    const told: unknown[] = [];
+    const listen = (message: unknown) => told.push(message);
+    subscribe('spillway:lost', listen);
+    t.after(() => unsubscribe('spillway:lost', listen));
     await using pool = await open();
     const lost = assert.rejects(pool.run('exit', 3), {
       code: 'WORKER_LOST',
@@ -23,6 +28,7 @@ describe('a worker that ends by itself', () => {
     assert.deepEqual(await Promise.all(others), [...Array(50).keys()]);
     assert.equal(pool.stats.lost, 1);
     assert.match(String(pool.stats.lastError), /exited with code 3/);
+    assert.deepEqual(told, [{ part: pool, error: pool.stats.lastError }]);
   });
 
   it('does so also when it was the only one', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool, type PoolOptions, seededRandom } from 'spillway';
@@ -63,9 +64,14 @@ describe('recycling', () => {
     assert.equal(pool.stats.lost, 0);
   });
 
-  it('by age happens also when there is nothing to do', async () => {
+  it('by age happens also when there is nothing to do, and is told', async (t) => {
+    const told: unknown[] = [];
+    const listen = (message: unknown) => told.push(message);
+    subscribe('spillway:recycled', listen);
+    t.after(() => unsubscribe('spillway:recycled', listen));
     await using pool = await open({ recycle: { ageMsMax: 100, intervalMs: 0 } });
     await until(() => pool.stats.recycled >= 3);
+    assert.deepEqual(told, Array(pool.stats.recycled).fill({ part: pool }));
     assert.equal(pool.stats.lost, 0);
   });
 

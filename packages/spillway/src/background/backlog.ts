@@ -6,6 +6,7 @@ import { anything, callback, integer, maybe, number, or, settle, word } from '..
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
+import { told } from '../base/tell.ts';
 import { Ring, type RingMember } from '../wait/ring.ts';
 import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
 import { WaitQueue } from '../wait/wait-queue.ts';
@@ -311,6 +312,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
 
   #drop(item: T, reason: DropReason, error?: unknown): 'dropped' {
     this.#dropped[reason] += 1;
+    if (told.dropped.hasSubscribers) told.dropped.publish({ part: this, item, reason, error });
     try {
       this.#settings.onDrop?.(item, reason, error);
     } catch {

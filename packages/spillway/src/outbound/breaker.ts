@@ -136,9 +136,7 @@ export class Breaker implements Runner {
     const isOpen = this.#held === 'open';
     const pass = isOpen ? undefined : admit(this.#rule, this.#state, now, this.#random);
     if (pass === undefined) {
-      const refusal = this.#calls.refusal(this.#state, now);
-      if (told.refused.hasSubscribers) told.refused.publish({ part: this, error: refusal });
-      return rejectSoon(refusal);
+      return rejectSoon(this.#calls.refusal(this, this.#state, now));
     }
     return this.#calls.call(task, { pass, probeMsMax: this.#rule.probeMsMax, signal });
   }
@@ -185,14 +183,16 @@ export class BreakerCalls<P extends Pass> {
     };
   }
 
-  refusal(state: BreakerState, now: number): SpillwayError {
+  refusal(part: object, state: BreakerState, now: number): SpillwayError {
     this.#refused += 1;
     const restMs = state.cooldownEndsAt - now;
-    return new SpillwayError('BREAKER_OPEN', `${state.status} after repeated failures`, {
+    const error = new SpillwayError('BREAKER_OPEN', `${state.status} after repeated failures`, {
       cause: this.#lastError,
       // The end of a probe is unknown, so a caller that meets one goes by its own backoff.
       retryAfterMs: restMs > 0 ? restMs : undefined,
     });
+    if (told.refused.hasSubscribers) told.refused.publish({ part, error });
+    return error;
   }
 
   /** Tells that the breaker has opened or closed, if it has; a failed probe is no news. */

@@ -28,7 +28,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
   private constructor(settings: PoolSettings) {
     this.name = settings.name;
     this.#settings = settings;
-    this.#workers = new Workers(settings);
+    this.#workers = new Workers(this, settings);
     this.#dispatcher = new Dispatcher(settings, this.#workers);
     this.#closing = new Closing(settings.clock, async (limit) => {
       await this.#dispatcher.drain(limit);

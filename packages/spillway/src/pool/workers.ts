@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { told } from '../base/tell.ts';
 import type { PoolSettings } from './options.ts';
 import { uncopyable } from './wire-error.ts';
 import { Worker, type WorkerEvents } from './worker.ts';
@@ -23,6 +24,7 @@ export class Workers {
   version = 0;
   /** All workers, those that start or retire included. */
   readonly all: Set<Worker> = new Set<Worker>();
+  readonly #pool: object;
   readonly #settings: PoolSettings;
   readonly #clock: Clock;
   readonly #started = Promise.withResolvers<void>();
@@ -39,7 +41,9 @@ export class Workers {
   #wear: Disposable | undefined;
   #recycledAt = -Infinity;
 
-  constructor(settings: PoolSettings) {
+  /** `pool` is the part that messages on diagnostics channels name. */
+  constructor(pool: object, settings: PoolSettings) {
+    this.#pool = pool;
     this.#settings = settings;
     this.#clock = settings.clock;
     this.serving = new Array(settings.workers).fill(undefined);
@@ -163,6 +167,7 @@ export class Workers {
       this.recycled += 1;
       old.isReplaced = true;
       old.retire();
+      if (told.recycled.hasSubscribers) told.recycled.publish({ part: this.#pool });
     }
     if (!(this.#isStarted || this.serving.includes(undefined))) {
       this.#isStarted = true;
@@ -191,6 +196,7 @@ export class Workers {
   #failed(cause: unknown, wasReady: boolean): void {
     this.lastError = cause;
     this.#failures += 1;
+    if (told.lost.hasSubscribers) told.lost.publish({ part: this.#pool, error: cause });
     if (this.#isStarted) this.#restartSoon(wasReady ? crashMsMax : backoffMsMax);
     else {
       const reason = cause instanceof Error ? cause.message : String(cause);

@@ -192,7 +192,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   }
 
   #refusal(): SpillwayError {
-    return this.#calls.refusal(this.#state, this.#storeNow());
+    return this.#calls.refusal(this, this.#state, this.#storeNow());
   }
 
   /** This process knows at once; the others with the next tick, or now if it is a turn. */
