@@ -122,7 +122,7 @@ describe('pages by role', () => {
       ['/tests/delete', missing, [login, 404, 404, 404, home]],
       ['/tests/run', none, [login, 422, 422, 422, home]],
       ['/user', none, [login, 422, 422, 422, home]],
-      ['/user/mallory', { pending: '0' }, [login, home, home, '/user/mallory', home]],
+      ['/user/mallory', { pending: '0' }, [login, home, home, '/user_management', home]],
       ['/upload', none, [login, 415, 415, 415, home]],
       ['/user/dave', { pending: '0' }, [login, home, home, '/user_management', home]],
       [
