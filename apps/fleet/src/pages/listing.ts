@@ -14,7 +14,7 @@ export interface ListingOptions<Row> {
   readonly columns: readonly ListColumn<Row>[];
   readonly rows: readonly Row[];
   readonly key: (row: Row) => string | number;
-  /** Path of the page, and the parameters of its address: `sort`, `order`, `page`, `view`. */
+  /** Path of the page, and the parameters of its address: `sort`, `order`, `page`. */
   readonly path: string;
   readonly query: QueryTexts;
   readonly pageSize: number;
@@ -27,9 +27,6 @@ export interface ListingOptions<Row> {
   readonly nothing: string;
 }
 
-/** Rows of a page that shows all of them. */
-const allMax = 5_000;
-
 /** A list in memory as a card: sorted by the heads of its columns, a page at a time. */
 export function listing<Row>(options: ListingOptions<Row>): Html {
   const { columns, rows, query, path, order, isMarked } = options;
@@ -38,7 +35,7 @@ export function listing<Row>(options: ListingOptions<Row>): Html {
   const isDescending = known === undefined ? order?.[1] === true : query.order !== 'asc';
   const by = columns.find((column) => column.sort === sort)?.by;
   const sorted = by === undefined ? [...rows] : sortedBy(rows, by, isDescending);
-  const size = query.view === 'all' ? allMax : options.pageSize;
+  const size = options.pageSize;
   const last = Math.max(1, Math.ceil(sorted.length / size));
   const place = isMarked === undefined ? -1 : sorted.findIndex(isMarked);
   const wanted = place >= 0 && query.page === undefined ? Math.floor(place / size) + 1 : undefined;
@@ -85,11 +82,10 @@ function sortedBy<Row>(
   isDescending: boolean,
 ): Row[] {
   const sign = isDescending ? -1 : 1;
-  return rows.toSorted((a, b) => {
-    const left = by(a);
-    const right = by(b);
-    return sign * (left < right ? -1 : Number(left > right));
-  });
+  // Each value is read once: a list of 10,000 rows is compared 130,000 times.
+  const keyed = rows.map((row) => ({ row, value: by(row) }));
+  keyed.sort((a, b) => sign * (a.value < b.value ? -1 : Number(a.value > b.value)));
+  return keyed.map(({ row }) => row);
 }
 
 /** The number of the page in an address, from 1. */

@@ -71,7 +71,7 @@ ${listing({
   key: ({ run, id }) => `${run.id}-${id}`,
   path,
   query,
-  pageSize: 500,
+  pageSize: 100,
   order: ['last_active', true],
   tools: searchForm({ path, query, name: 'q', label: 'Worker, system or run', more: mine }),
   nothing: 'A machine is listed here while it plays a task.',
