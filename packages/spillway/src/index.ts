@@ -116,6 +116,7 @@ export {
   type MemoryStoreOptions,
   type MemoryStoreStats,
 } from './store/memory-store.ts';
+export { type OpenStoreOptions, openStore } from './store/open-store.ts';
 export {
   SqliteStore,
   type SqliteStoreOptions,

@@ -190,7 +190,7 @@ async function openPostgres(options: Filled<DatabaseOptions>): Promise<Opened> {
   const { PostgresEngine } = await import('./postgres/engine.ts');
   const { PostgresStore } = await import('./postgres/store.ts');
   const engine = new PostgresEngine(options);
-  return { kind: 'postgres', engine, openStore: (call) => PostgresStore.open(engine, call) };
+  return { kind: 'postgres', engine, openStore: (call) => PostgresStore.on(engine, call) };
 }
 
 async function openSqlite(options: Filled<DatabaseOptions>): Promise<Opened> {

@@ -8,4 +8,9 @@ export {
 export { type SqlErrorCode, sqlError, sqlErrorCodes } from './errors.ts';
 export type { DatabaseKind, Migration } from './migrate.ts';
 export type { PostgresStats } from './postgres/engine.ts';
+export {
+  PostgresStore,
+  type PostgresStoreOptions,
+  type PostgresStoreStats,
+} from './postgres/store.ts';
 export type { SqliteStats } from './sqlite-engine.ts';

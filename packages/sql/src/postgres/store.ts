@@ -1,6 +1,8 @@
 import {
   Batch,
   type BatchGroup,
+  type Durability,
+  deadline,
   type NamedRecord,
   type RunOptions,
   SpillwayError,
@@ -12,10 +14,24 @@ import {
   type StoreListOptions,
   type StoreReading,
   type StoreWatch,
+  systemClock,
 } from 'spillway';
-import { checkStoreChanges, checkStoreList, checkStoreNames, jsonText } from 'spillway/internal';
+import {
+  anything,
+  checkStoreChanges,
+  checkStoreList,
+  checkStoreNames,
+  integer,
+  jsonText,
+  maybe,
+  or,
+  positive,
+  settle,
+  word,
+} from 'spillway/internal';
+import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
-import type { PostgresEngine } from './engine.ts';
+import type { PostgresEngine, PostgresStats } from './engine.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
@@ -34,6 +50,19 @@ interface Pending {
   readonly values: readonly (string | null)[];
 }
 
+export interface PostgresStoreOptions
+  extends Pick<DatabaseOptions, 'url' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'> {
+  /** Ends the opening. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PostgresStoreStats extends PostgresStats {
+  readonly durability: Durability;
+}
+
+/** The longest time that closing may take, in milliseconds. */
+const closeMsMax = 10_000;
+
 /**
  * The Store for many machines. All commits of one process that come while a call is under way
  * share the next one, and its write to disk.
@@ -41,14 +70,16 @@ interface Pending {
 export class PostgresStore implements Store {
   readonly durability = 'disk';
   readonly #engine: PostgresEngine;
+  readonly #ownsEngine: boolean;
   readonly #watcher: PostgresWatcher;
   /** The latest store time that this process has seen, and the server's clock at that moment. */
   #seen: number | null = null;
   #seenWall: number | null = null;
   readonly #commits: Batch<Pending, StoreCommit | undefined>;
 
-  private constructor(engine: PostgresEngine) {
+  private constructor(engine: PostgresEngine, ownsEngine: boolean) {
     const { queueMax, deadlineMs, clock } = engine;
+    this.#ownsEngine = ownsEngine;
     this.#engine = engine;
     this.#watcher = new PostgresWatcher(engine);
     this.#commits = new Batch({
@@ -62,11 +93,39 @@ export class PostgresStore implements Store {
     });
   }
 
-  /** Makes the tables if they are not there; the engine stays open when the store is closed. */
-  static async open(engine: PostgresEngine, options: RunOptions): Promise<PostgresStore> {
+  /** Opens a store with connections of its own, and makes the tables if they are not there. */
+  static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
+    const { signal, ...settled } = settle('PostgresStore', options, {
+      url: word,
+      connectionsMax: or(integer(1), 10),
+      queueMax: or(integer(0), 1_000),
+      deadlineMs: or(positive(), 10_000),
+      clock: or(anything, systemClock),
+      signal: maybe(anything),
+    });
+    const { PostgresEngine } = await import('./engine.ts');
+    const engine = new PostgresEngine(settled);
+    try {
+      return await PostgresStore.on(engine, { signal, ownsEngine: true });
+    } catch (error) {
+      await closeEngine(engine);
+      throw error;
+    }
+  }
+
+  /** Opens a store on connections that others use too; they stay open unless it owns them. */
+  static async on(
+    engine: PostgresEngine,
+    { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
+  ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
     await migrate(target, storeMigrations, options);
-    return new PostgresStore(engine);
+    return new PostgresStore(engine, ownsEngine);
+  }
+
+  /** The stats of its connections, which the store may share with others. */
+  get stats(): PostgresStoreStats {
+    return { ...this.#engine.stats, durability: this.durability };
   }
 
   async read(names: readonly string[], { signal }: StoreCallOptions = {}): Promise<StoreReading> {
@@ -100,10 +159,11 @@ export class PostgresStore implements Store {
     return await this.#commits.add({ changes, values }, { signal });
   }
 
-  /** Resolves when nothing is under way; the engine stays open. */
+  /** Resolves when nothing is under way; connections of a database stay open. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#watcher.close();
     await this.#commits.idle();
+    if (this.#ownsEngine) await closeEngine(this.#engine);
   }
 
   async #select(
@@ -156,6 +216,11 @@ export class PostgresStore implements Store {
     this.#seen = row.now;
     this.#seenWall = row.wall;
   }
+}
+
+async function closeEngine(engine: PostgresEngine): Promise<void> {
+  using limit = deadline(engine.clock, closeMsMax);
+  await engine.close(limit.signal);
 }
 
 function recordOf({ value, version, expires_at }: Row): StoredRecord | undefined {
