@@ -154,7 +154,6 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     csrf: { keys, field: 'csrf_token', ageMs: dayMs },
     live: { intervalMs: liveMs },
     connectionsMax: 20_000,
-    // Workers give up for good where another instance is the primary, so be sure of it.
     primaryOnly: { primary: () => primary.decides() },
     operator: {
       ...options.operator,

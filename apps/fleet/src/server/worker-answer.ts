@@ -17,6 +17,7 @@ export function pathOf({ url }: FastifyRequest): string {
 /**
  * Failures in a worker's words. It reads `error` as an order to give up, and an answer that is no
  * JSON as a bad line: so what will pass by itself is told by an empty body, and it tries again.
+ * An instance that is not the primary answers so too: it may be the next one in a moment.
  */
 export function answerWorkers(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => {
@@ -25,14 +26,9 @@ export function answerWorkers(app: FastifyInstance): void {
     const path = pathOf(request);
     refuseBody(reply);
     reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
-    const willPass = status >= 500 && error instanceof SpillwayError && code !== 'NOT_PRIMARY';
+    const willPass = status >= 500 && error instanceof SpillwayError;
     if (willPass) return reply.type('text/plain; charset=utf-8').send('');
-    const text = texts[code] ?? message;
+    const text = code === 'UNEXPECTED' ? 'Internal Server Error' : message;
     return reply.send({ error: `${path}: ${text}`, duration: durationOf(reply) });
   });
 }
-
-const texts: Readonly<Record<string, string>> = {
-  NOT_PRIMARY: 'primary instance required',
-  UNEXPECTED: 'Internal Server Error',
-};
