@@ -108,10 +108,12 @@ describe('receiving games', () => {
   it('takes 100 MB with a few of them in memory', async () => {
     await using stack = new AsyncDisposableStack();
     const { shelf, url } = await open(stack);
-    // What is garbage already says nothing of what is held.
+    // What is garbage already says nothing of what is held. Buffers are given back by another
+    // thread after a collection; the next collection waits for it.
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const held = (): number => {
+      collect();
       collect();
       return process.memoryUsage().arrayBuffers;
     };
@@ -131,6 +133,6 @@ describe('receiving games', () => {
     assert.equal((await sent).stdout, '200');
     const stored = await shelf.find(task.run_id, task.task_id);
     assert.ok((stored?.piece.size ?? 0) > 100_000_000);
-    assert.ok(peak < 30_000_000, `${peak} bytes at once`);
+    assert.ok(peak < 10_000_000, `${peak} bytes at once`);
   });
 });
