@@ -147,6 +147,12 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   panel.watch('users', users);
   panel.watch('files', files);
   panel.watch('database', storage.database);
+  const decider = {
+    name: primary.name,
+    get ready() {
+      return primary.isPrimary;
+    },
+  };
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.readers,
@@ -158,7 +164,7 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     operator: {
       ...options.operator,
       panel,
-      ready: () => (primary.isPrimary ? [] : ['primary']),
+      ready: [storage.database, decider],
     },
   });
   const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;

@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import {
   type Clock,
+  type Part,
   type Random,
   Retry,
   SharedBreaker,
@@ -47,6 +48,8 @@ export interface Ingest extends AsyncDisposable {
   readonly settings: Settings;
   readonly connector: Connector;
   readonly store: Store;
+  /** The database of the store: without it nothing goes on. */
+  readonly database: Part;
   readonly folder: Folder;
   readonly book: ProductLedger;
   readonly bucket: QuotaBucket;
@@ -72,7 +75,7 @@ const commitMsMax = 10_000;
 export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const { settings, signal, clock = wallClock, random = systemRandom } = options;
   await using stack = new AsyncDisposableStack();
-  const store = await openStore(settings, stack, signal);
+  const { store, database } = await openStore(settings, stack, signal);
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
@@ -104,7 +107,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
     return table;
   };
   return {
-    ...{ settings, connector, store, folder, book, bucket, pause, breaker, clock },
+    ...{ settings, connector, store, database, folder, book, bucket, pause, breaker, clock },
     harvester: (request) => new Harvester(harvesting, request),
     table: theTable,
     async transformer() {
@@ -148,19 +151,19 @@ async function openStore(
   { store: url }: Settings,
   stack: AsyncDisposableStack,
   signal: AbortSignal | undefined,
-): Promise<Store> {
+): Promise<Pick<Ingest, 'store' | 'database'>> {
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   try {
     if (path === undefined) {
       const { Database } = await import('spillway-sql');
       const database = stack.use(await Database.open<unknown>({ url }));
-      return stack.use(await database.store({ signal }));
+      return { store: stack.use(await database.store({ signal })), database };
     }
     await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
     const file = stack.use(
       await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, deadlineMs: commitMsMax }),
     );
-    return stack.use(await SqliteStore.open({ file }));
+    return { store: stack.use(await SqliteStore.open({ file })), database: file };
   } catch (cause) {
     const place = path ?? new URL(url).host;
     const { message } = cause as Error;

@@ -144,7 +144,7 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, clock },
     lane: lanes.read,
-    operator: { ...parts.operator, panel },
+    operator: { ...parts.operator, panel, ready: [parts.storage.database] },
     sessions: { keys: [await sessionKey(parts.storage)] },
     live: {},
   });

@@ -45,8 +45,12 @@ describe('Document in trouble', () => {
       assert.equal(await document.read(), small);
       assert.equal(readFileSync(path, 'utf8'), JSON.stringify(small));
     }
+    assert.equal(document.ready, false);
+    assert.equal(document.stats.full, true);
+    assert.match(String(document.fault), /the disk of .*value\.json is full: ENOSPC/);
     rmSync(ballast);
     await document.transaction(() => large);
+    assert.deepEqual([document.ready, document.fault], [true, undefined]);
     assert.equal(readFileSync(path, 'utf8'), JSON.stringify(large));
     assert.ok(!readdirSync(disk).includes('value.json.tmp'));
   });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempDisposable, rm, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { SqliteFile, SqliteStore } from 'spillway';
 import { Child } from './fixtures/child.ts';
 import { countUp } from './fixtures/count-up.ts';
@@ -76,8 +77,18 @@ describe('a SQLite file', () => {
         ['DATABASE_FULL', 507, false],
       );
     }
+    assert.equal(file.ready, false);
+    assert.equal(file.stats.full, true);
+    assert.match(String(file.fault), /the disk of .*file\.db is full/);
     await rm(ballast);
+    // No write comes, as behind a balancer that sends none to what is not ready.
+    while (!file.ready) await setTimeout(50);
+    assert.deepEqual([file.fault, file.stats.full], [undefined, false]);
     await fill(1_000);
+    assert.deepEqual(
+      (await readdir(disk)).filter((name) => name.includes('trial')),
+      [],
+    );
     const { rows } = await file.read({ sql: 'SELECT number FROM page', parameters: [] });
     assert.deepEqual(
       rows.map(({ number }) => number),

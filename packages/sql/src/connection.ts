@@ -25,8 +25,10 @@ export interface SqlConnection extends DatabaseConnection {
 /** The contract of the two databases. */
 export interface Engine<Stats> {
   readonly stats: Stats;
-  /** False while the database cannot be reached. */
+  /** False while the database cannot be reached, or its disk is full. */
   readonly ready: boolean;
+  /** The reason for which it is not ready. */
+  readonly fault: string | undefined;
   acquire(options: RunOptions): Promise<SqlConnection>;
   /** Runs all of the queries as one transaction. */
   batch(queries: readonly CompiledQuery[], options: RunOptions): Promise<QueryResult<unknown>[]>;

@@ -117,9 +117,13 @@ export class Database<Schema> implements Part, AsyncDisposable {
     return this.#engine.stats;
   }
 
-  /** False while Postgres cannot be reached, and once the database is closing. */
+  /** False while Postgres is away or SQLite's disk is full, and once the database is closing. */
   get ready(): boolean {
     return this.#engine.ready && !this.#closing.hasBegun;
+  }
+
+  get fault(): string | undefined {
+    return this.#engine.fault;
   }
 
   /**

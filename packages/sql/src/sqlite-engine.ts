@@ -46,6 +46,10 @@ export class SqliteEngine implements Engine<SqliteStats> {
     return this.#file.ready;
   }
 
+  get fault(): string | undefined {
+    return this.#file.fault;
+  }
+
   async acquire({ signal }: RunOptions): Promise<SqlConnection> {
     signal?.throwIfAborted();
     const limit = deadline(this.#clock, this.#deadlineMs, signal);

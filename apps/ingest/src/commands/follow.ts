@@ -110,7 +110,8 @@ async function serverOf(
   panel.watch('breaker', breaker);
   if (exchange !== undefined) panel.watch('simulated exchange', exchange);
   const { host, port = defaultPort, data } = settings;
-  const operator = { panel, socket: operatorSocket(data), remote: remoteOf(settings) };
+  const ready = [ingest.database];
+  const operator = { panel, ready, socket: operatorSocket(data), remote: remoteOf(settings) };
   const server = await createServer({ host, port, live: {}, operator, clock });
   const read = (): FollowView => ({
     exchange: ingest.connector.name,

@@ -7,6 +7,7 @@ import {
   expositionType,
   type Lane,
   Panel,
+  type Part,
   Service,
   systemClock,
 } from 'spillway';
@@ -25,8 +26,8 @@ export interface OperatorOptions {
   readonly remote?: OperatorRemote | undefined;
   /** The parts that can be watched. @default an empty panel */
   readonly panel?: Panel | undefined;
-  /** The service that must be ready, or a function that names what is not. @default ready */
-  readonly ready?: Service | (() => readonly string[]) | undefined;
+  /** The service or parts that must be ready, or a function that names others. @default none */
+  readonly ready?: Service | readonly Part[] | (() => readonly string[]) | undefined;
   /** The configuration to show. @default empty */
   readonly config?: ShownConfig | undefined;
   /** Milliseconds from one state of the stream to the next, from 10 to 60,000. @default 1_000 */
@@ -118,10 +119,21 @@ export class Operator {
 
   /** The names of what is not ready. */
   get unready(): readonly string[] {
-    const { ready } = this.#options;
-    if (!(ready instanceof Service)) return ready?.() ?? [];
+    const { ready = [] } = this.#options;
+    if (typeof ready === 'function') return ready();
+    if (!(ready instanceof Service)) return unreadyOf(ready).map(({ name }) => name);
     // A service that stops is not ready, though its parts may still be.
     return ready.ready || ready.unready.length > 0 ? ready.unready : ['service'];
+  }
+
+  /** The reasons of those that know why they are not ready, by name. */
+  get faults(): Readonly<Record<string, string>> {
+    const { ready = [] } = this.#options;
+    if (ready instanceof Service) return ready.faults;
+    const parts = typeof ready === 'function' ? [] : unreadyOf(ready);
+    return Object.fromEntries(
+      parts.flatMap(({ name, fault }) => (fault === undefined ? [] : [[name, fault]])),
+    );
   }
 
   /** The address of the second port; undefined without one. */
@@ -136,7 +148,12 @@ export class Operator {
     const { socket, remote } = this.#options;
     const { routes, clock, tell } = this.#sources;
     for (const lane of routes.lanes) this.#watchLane(lane);
-    if (tell) this.#log = new StateLog({ panel: this.panel, unready: () => this.unready, tell });
+    if (tell) {
+      const { panel } = this;
+      const unready = () => this.unready;
+      const faults = () => this.faults;
+      this.#log = new StateLog({ panel, unready, faults, tell });
+    }
     await this.app.ready();
     const handler: RequestListener = (request, response) => this.app.routing(request, response);
     if (socket !== undefined) {
@@ -214,7 +231,10 @@ export class Operator {
     app.get('/-/ready', async (_request, reply) => {
       const { unready } = this;
       const ready = unready.length === 0;
-      return reply.code(ready ? 200 : 503).send({ ready, unready });
+      // Without reasons, the field is left out.
+      const { faults } = this;
+      const reasons = Object.keys(faults).length > 0 ? faults : undefined;
+      return reply.code(ready ? 200 : 503).send({ ready, unready, reasons });
     });
     app.get('/-/metrics', async (_request, reply) => {
       const parts = partMetrics(this.panel.read());
@@ -226,6 +246,10 @@ export class Operator {
       reply.type('text/event-stream').send(this.#openStream()),
     );
   }
+}
+
+function unreadyOf(parts: readonly Part[]): readonly Part[] {
+  return parts.filter(({ ready }) => ready === false);
 }
 
 function shownConfig({ values, shown }: ShownConfig = { values: {}, shown: [] }): object {

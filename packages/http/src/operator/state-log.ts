@@ -1,5 +1,6 @@
 import {
   type BreakerStats,
+  type DocumentStats,
   type LeaseStats,
   type Panel,
   type PoolStats,
@@ -14,10 +15,13 @@ export interface StateChange {
   readonly field: string;
   readonly from: unknown;
   readonly to: unknown;
+  /** The reasons of the parts that are not ready, as far as they know them. */
+  readonly reasons?: Readonly<Record<string, string>> | undefined;
 }
 
 interface Watched {
   readonly breaker: BreakerStats;
+  readonly document: DocumentStats;
   readonly lease: LeaseStats;
   readonly pool: PoolStats;
   readonly 'shared-breaker': SharedBreakerStats;
@@ -27,10 +31,11 @@ interface Watched {
 /** The fields whose every change is told, by the kind of the stats. */
 const fields: Readonly<Record<string, readonly string[]>> = {
   breaker: ['state'],
+  document: ['full'],
   lease: ['held'],
   pool: ['recycled', 'lost'],
   'shared-breaker': ['state'],
-  sqlite: ['restarts'],
+  sqlite: ['restarts', 'full'],
 } satisfies { [Kind in keyof Watched]: readonly (keyof Watched[Kind])[] };
 
 const lookMs = 1_000;
@@ -38,12 +43,13 @@ const lookMs = 1_000;
 interface StateLogOptions {
   readonly panel: Panel;
   readonly unready: () => readonly string[];
+  readonly faults: () => Readonly<Record<string, string>>;
   readonly tell: (change: StateChange) => void;
 }
 
 /**
- * Tells of changes of state: parts that are no longer ready or ready again, breakers, leases,
- * workers that were replaced. It compares stats once a second, so that parts need not log.
+ * Tells of changes of state: parts that are no longer ready or ready again, breakers, leases, full
+ * disks, workers that were replaced. It compares stats once a second, so that parts need not log.
  */
 export class StateLog implements Disposable {
   readonly #options: StateLogOptions;
@@ -68,7 +74,11 @@ export class StateLog implements Disposable {
       for (const [key, { part, field, to }] of now) {
         const from = this.#seen.get(key)?.to;
         const isNew = !this.#seen.has(key);
-        if (!isNew && String(from) !== String(to)) this.#options.tell({ part, field, from, to });
+        if (isNew || String(from) === String(to)) continue;
+        const change = { part, field, from, to };
+        const reasons = field === 'unready' ? this.#options.faults() : {};
+        const isKnown = Object.keys(reasons).length > 0;
+        this.#options.tell(isKnown ? { ...change, reasons } : change);
       }
       this.#seen = now;
     });

@@ -13,6 +13,8 @@ export interface Part {
   start?(options: { readonly signal: AbortSignal }): unknown;
   /** True while the part can work. @default true, once started */
   readonly ready?: boolean | undefined;
+  /** The reason for which the part is not ready, if it knows; only operators are told. */
+  readonly fault?: string | undefined;
   /** Finishes what is under way and closes the part. */
   close?(options?: CloseOptions): Promise<void>;
 }

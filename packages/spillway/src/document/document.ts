@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { untilAborted } from '../base/abort.ts';
 import { check, misuse } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { DiskSpace } from '../base/disk-space.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
 import { jsonText } from '../base/json.ts';
@@ -48,6 +49,8 @@ export interface DocumentStats {
   readonly transactions: number;
   /** Times that the file was written; each for all transactions that waited. */
   readonly writes: number;
+  /** True from a write that failed since the disk is full until one succeeds. */
+  readonly full: boolean;
 }
 
 /** Changes the draft, or gives the value that takes its place; aborted, it is left out. */
@@ -71,6 +74,7 @@ export class Document<T> implements Part, AsyncDisposable {
   readonly #setsAside: boolean;
   readonly #batch: Batch<Change<T>, T>;
   readonly #closing: Closing;
+  readonly #space: DiskSpace;
   #transactions = 0;
   #writes = 0;
   #loading: Promise<DocumentVersion> | undefined;
@@ -100,7 +104,14 @@ export class Document<T> implements Part, AsyncDisposable {
     this.#setsAside = onCorrupt === 'initial';
     this.#lock = new FileLock({ path: `${file.path}.lock`, deadlineMs: Infinity, clock, random });
     this.#batch = new Batch({
-      call: (group) => this.#group(group),
+      call: async (group) => {
+        try {
+          await this.#group(group);
+        } catch (error) {
+          this.#space.failed(error);
+          throw error;
+        }
+      },
       groupMax: 10_000,
       queueMax,
       deadlineMs,
@@ -110,17 +121,24 @@ export class Document<T> implements Part, AsyncDisposable {
       },
       clock,
     });
+    this.#space = new DiskSpace(file.path, clock);
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
+  /** False while the disk is full, and once the document is closing. */
   get ready(): boolean {
-    return !this.#closing.hasBegun;
+    return !this.#closing.hasBegun && this.fault === undefined;
+  }
+
+  get fault(): string | undefined {
+    return this.#space.fault;
   }
 
   get stats(): DocumentStats {
     const { waiting } = this.#batch.stats;
     const transactions = this.#transactions;
-    return { kind: 'document', waiting, transactions, writes: this.#writes };
+    const full = this.fault !== undefined;
+    return { kind: 'document', waiting, transactions, writes: this.#writes, full };
   }
 
   /** Gives a copy of the newest value, whichever process wrote it. */
@@ -170,6 +188,7 @@ export class Document<T> implements Part, AsyncDisposable {
     });
     await Promise.allSettled([this.#loading, this.#loadingNext]);
     await this.#file.close();
+    await this.#space.idle();
     this.#lock[Symbol.dispose]();
   }
 
@@ -216,6 +235,7 @@ export class Document<T> implements Part, AsyncDisposable {
       // Once the lock is lost, another process may have written the file.
       await this.#file.replace(text, former.stats, () => held.check());
       this.#writes += 1;
+      this.#space.succeeded();
     }
     this.#transactions += changed.length;
     for (const { entry, value } of changed) entry.grant(value);

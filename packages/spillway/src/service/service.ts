@@ -53,6 +53,11 @@ class Member {
     return this.state === 'started' && this.part.ready !== false && opened.ready !== false;
   }
 
+  get fault(): string | undefined {
+    const opened: Partial<Part> = Object(this.#opened);
+    return this.part.fault ?? opened.fault;
+  }
+
   start(signal: AbortSignal, clock: Clock): Promise<void> {
     this.#starting = this.#start(signal, clock);
     return this.#starting;
@@ -132,6 +137,14 @@ export class Service implements Part, AsyncDisposable {
   /** The names of the parts that have not started, have closed, or say that they cannot work. */
   get unready(): readonly string[] {
     return this.#members.filter(({ ready }) => !ready).map(({ part }) => part.name);
+  }
+
+  /** The reasons of the parts that are not ready, by name, as far as they know them. */
+  get faults(): Readonly<Record<string, string>> {
+    const entries = this.#members.flatMap(({ part, ready, fault }) => {
+      return ready || fault === undefined ? [] : [[part.name, fault] as const];
+    });
+    return Object.fromEntries(entries);
   }
 
   get stats(): ServiceStats {

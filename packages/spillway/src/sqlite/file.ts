@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { untilAborted } from '../base/abort.ts';
 import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { DiskSpace } from '../base/disk-space.ts';
 import { inDoubt, SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
 import { anything, instance, integer, number, or, settle, word } from '../base/options.ts';
@@ -63,6 +64,8 @@ export interface SqliteFileStats {
   readonly reads: number;
   /** Threads that were replaced since they had crashed or ran for too long. */
   readonly restarts: number;
+  /** True from a write that failed since the disk is full until one succeeds. */
+  readonly full: boolean;
 }
 
 /** A transaction known in advance, or undefined for one that asks for the writer itself. */
@@ -86,6 +89,7 @@ export class SqliteFile implements Part, AsyncDisposable {
   readonly #readers: readonly SqliteWorker[];
   readonly #idle: SqliteWorker[];
   readonly #closing: Closing;
+  readonly #space: DiskSpace;
   #isWriting = false;
   #isScheduled = false;
   readonly #drained: PromiseWithResolvers<void> = Promise.withResolvers();
@@ -115,6 +119,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     this.#checkpointer = worker('checkpointer', 2);
     this.#readers = Array.from({ length: readers }, () => worker('reader', 1));
     this.#idle = [...this.#readers];
+    this.#space = new DiskSpace(resolve(options.path), clock);
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
@@ -133,8 +138,13 @@ export class SqliteFile implements Part, AsyncDisposable {
     }
   }
 
+  /** False while the disk is full, and once the file is closing. */
   get ready(): boolean {
-    return !this.#closing.hasBegun;
+    return !this.#closing.hasBegun && this.fault === undefined;
+  }
+
+  get fault(): string | undefined {
+    return this.#space.fault;
   }
 
   get stats(): SqliteFileStats {
@@ -147,6 +157,7 @@ export class SqliteFile implements Part, AsyncDisposable {
       groups: this.#groups,
       reads: this.#answered,
       restarts: workers.reduce((sum, { restarts }) => sum + restarts, 0),
+      full: this.fault !== undefined,
     };
   }
 
@@ -215,6 +226,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     await Promise.all(others.map((worker) => worker.close(limit)));
     // The last connection to close removes the log, which only one that writes can do.
     await this.#writer.close(limit);
+    await untilAborted(this.#space.idle(), limit).catch(() => {});
   }
 
   #enqueue<Work, T>(
@@ -259,6 +271,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     void ask(this.#writer, jobs, 'group', transactions).then((outcomes) => {
       this.#groups += 1;
       this.#endWriting();
+      this.#noteSpace(outcomes);
       this.#transactions += answer(jobs, outcomes, (results) => results);
     });
   }
@@ -272,8 +285,19 @@ export class SqliteFile implements Part, AsyncDisposable {
       this.#transactions += 1;
       this.#groups += 1;
       return value;
+    } catch (error) {
+      this.#space.failed(error);
+      throw error;
     } finally {
       this.#endWriting();
+    }
+  }
+
+  #noteSpace(outcomes: readonly SqliteOutcome[]): void {
+    for (const outcome of outcomes) {
+      if ('failure' in outcome) this.#space.failed(toError(outcome.failure));
+      // One that changed nothing has needed no space.
+      else if (outcome.results.some(({ changes }) => changes > 0)) this.#space.succeeded();
     }
   }
 

@@ -196,6 +196,10 @@ export class SqliteStore implements Store, Part {
     return this.#file.ready;
   }
 
+  get fault(): string | undefined {
+    return this.#file.fault;
+  }
+
   /** Closes the file, unless the caller opened it. */
   async close(options?: CloseOptions): Promise<void> {
     if (this.#ownsFile) await this.#file.close(options);

@@ -59,7 +59,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
   /** Connections apart from the pool. */
   readonly #clients = new Set<pg.Client>();
   readonly #closing = new AbortController();
-  #isReachable = true;
+  #fault: string | undefined = undefined;
   #probing: Promise<void> | undefined = undefined;
 
   constructor(options: EngineOptions) {
@@ -112,7 +112,11 @@ export class PostgresEngine implements Engine<PostgresStats> {
 
   /** False from the first failed attempt to connect until one succeeds. */
   get ready(): boolean {
-    return this.#isReachable;
+    return this.#fault === undefined;
+  }
+
+  get fault(): string | undefined {
+    return this.#fault;
   }
 
   async acquire(options: RunOptions): Promise<PostgresSession> {
@@ -151,11 +155,13 @@ export class PostgresEngine implements Engine<PostgresStats> {
       while (!signal.aborted) {
         try {
           await (await this.connect()).end();
-          this.#isReachable = true;
+          this.#fault = undefined;
           break;
         } catch (error) {
           // A server that has no connection to spare still answers on those that are open.
-          this.#isReachable = error instanceof SpillwayError && error.code === 'DATABASE_BUSY';
+          const isBusy = error instanceof SpillwayError && error.code === 'DATABASE_BUSY';
+          const reason = `Postgres cannot be reached: ${String(Object(error).message)}`;
+          this.#fault = isBusy ? undefined : reason;
         }
         await pause(this.clock, probeMs, signal).catch(() => {});
       }
