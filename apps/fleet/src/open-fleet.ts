@@ -133,7 +133,8 @@ function operationsOf(parts: {
     noteTest: (name, test) => files.nets.noteTest(name, test),
   };
   const { books, github } = files;
-  return { ...common, books, nets, github, foreignRepos: options.foreignRepos };
+  const fetchBooks = (signal: AbortSignal) => files.refreshBooks(signal);
+  return { ...common, books, fetchBooks, nets, github, foreignRepos: options.foreignRepos };
 }
 
 async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {

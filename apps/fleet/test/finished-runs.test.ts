@@ -47,6 +47,7 @@ describe('the list of finished runs', () => {
     assert.deepEqual(await listed('page=1'), wanted.slice(0, 50));
     assert.deepEqual(await listed('page=2'), wanted.slice(50));
     assert.deepEqual((await list('page=3')).json, {});
+    assert.deepEqual(await listed('page=02'), wanted.slice(50));
     const [first] = wanted as [string];
     const run = (await list('page=1')).json[first];
     assert.deepEqual([run.finished, 'tasks' in run], [true, false]);

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { StandIn } from 'spillway-fixtures/stand-in';
+import { operate } from '../src/operations/operations.ts';
 import { commitText, netNames } from '../src/outside/commit-text.ts';
+import { FleetSite, until } from './fixtures/fleet-site.ts';
 import { commit, openGithub, other, repo, sha } from './fixtures/github-scene.ts';
+
+const entry = { total: 2, white: 1, black: 1, min_depth: 1, max_depth: 9, sri: 'A'.repeat(64) };
 
 describe('what is asked of GitHub', () => {
   it('resolves a branch with its bench, its description and its nets', async () => {
@@ -69,10 +74,24 @@ describe('what is asked of GitHub', () => {
   it('reads the list of books', async () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github } = await openGithub(stack);
-    const entry = { total: 2, white: 1, black: 1, min_depth: 1, max_depth: 9, sri: 'A'.repeat(64) };
     standIn.tellJson({ 'a.epd': entry });
     assert.deepEqual(await github.books(), new Map([['a.epd', entry]]));
     assert.deepEqual(standIn.asked, ['GET /raw/official-stockfish/books/master/books.json']);
+  });
+
+  it('is asked for books by the first command that needs one', async () => {
+    await using stack = new AsyncDisposableStack();
+    const standIn = stack.use(await StandIn.open());
+    standIn.tellJson({});
+    const github = { apiUrl: `${standIn.url}/api`, rawUrl: `${standIn.url}/raw` };
+    const { fleet } = stack.use(await FleetSite.open({ github }));
+    await until(() => standIn.asked.length > 0);
+    standIn.tellJson({ 'a.epd': entry });
+    const listed = (await operate(fleet.operations, 'book-list', {})) as { name: string }[];
+    assert.deepEqual(
+      listed.map(({ name }) => name),
+      ['a.epd'],
+    );
   });
 });
 

@@ -119,9 +119,20 @@ describe('the read API', () => {
       const { json: games } = await get(`calc_elo?W=10&D=20&L=5&${wrong}`);
       assert.equal(games.elo, json.elo, 'pairs that cannot be give way to games');
     }
-    const bad = ['', '?W=1&D=1', '?W=x&D=1&L=1', '?W=0&D=0&L=0', '?W=-1&D=1&L=1'];
+    for (const bound of ['elo0=0', 'elo1=2', 'elo0=x']) {
+      const { json: plain } = await get(`calc_elo?W=10&D=20&L=5&${bound}`);
+      assert.deepEqual(plain, json, 'one bound alone is no test');
+    }
+    const bad = [
+      '',
+      '?W=1&D=1',
+      '?W=x&D=1&L=1',
+      '?W=%2B1&D=1&L=1',
+      '?W=0&D=0&L=0',
+      '?W=-1&D=1&L=1',
+    ];
     const tooMany = `?W=${2 ** 32}&D=1&L=1`;
-    const bounds = ['elo0=0&elo1=0.4', 'elo0=0', 'elo0=0&elo1=11', 'elo0=0&elo1=2&elo_model=x'];
+    const bounds = ['elo0=0&elo1=0.4', 'elo0=0&elo1=11', 'elo0=0&elo1=2&elo_model=x'];
     for (const query of [...bad, tooMany, ...bounds.map((one) => `?W=1&D=1&L=1&${one}`)]) {
       assertFailed(await get(`calc_elo${query}`), 400, 'calc_elo');
     }

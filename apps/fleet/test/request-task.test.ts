@@ -71,6 +71,7 @@ describe('requestTask', () => {
     await scene.clock.advance(5000);
     const { reply, changes } = scene.ask();
     assert.ok('error' in reply && reply.error !== undefined);
+    assert.match(reply.error, /^Request_task: tester-8cores-000000 is blocked/);
     assert.match(reply.error, /http:\/\/fleet\.test\/workers\/tester-8cores-000000/);
     assert.match(reply.error, /\/actions\?text="tester-8cores-000000"/);
     assert.ok(reply.error.split('\n').every((line) => line.length <= 70));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { calculateElo } from '../src/statistics/elo.ts';
 import { llr } from '../src/statistics/llr.ts';
-import { rawStatistics } from '../src/statistics/run-statistics.ts';
+import { rawStatistics, resultText } from '../src/statistics/run-statistics.ts';
 import { byProgress, byUrgency, hoursLeft } from '../src/world/hand-out.ts';
 import { draws, Scene, sprtArgs, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { close, closeAll } from './fixtures/golden.ts';
@@ -41,7 +41,7 @@ describe('calculateElo', () => {
     { ...games, W: '1.5' },
     { W: '0', D: '0', L: '0' },
     { W: '4294967297', D: '0', L: '0' },
-    { ...games, elo0: '0' },
+    { ...games, W: '+1' },
     { ...games, elo0: '0', elo1: '0.4' },
     { ...games, elo0: '0', elo1: '11' },
     { ...games, elo0: '0', elo1: 'Infinity' },
@@ -92,6 +92,12 @@ describe('rawStatistics', () => {
       raw.pentanomial?.test?.llr.normalized as number,
       llr(results, { elo0: 0, elo1: 2, model: 'normalized' }),
     );
+  });
+
+  it('tell no Elo before the first game', () => {
+    const none = { wins: 0, losses: 0, draws: 0, pentanomial: [0, 0, 0, 0, 0] };
+    const { info } = resultText({ results: none, numGames: 1000 });
+    assert.equal(info[0], 'Elo: unknown before any game');
   });
 
   it('needs neither pairs nor a test', () => {

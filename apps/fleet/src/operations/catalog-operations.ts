@@ -4,7 +4,7 @@ import { type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/schema.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, text } from './fields.ts';
-import { type AnyOperation, operation } from './operation.ts';
+import { type AnyOperation, knownBooks, operation } from './operation.ts';
 
 /** A book as operators see one. */
 export interface ShownBook extends BookEntry {
@@ -34,10 +34,14 @@ export const bookOperations: Readonly<Record<string, AnyOperation>> = {
     examples: ['book list'],
     input: {},
     role: 'reader',
-    do: async ({ books }) => shownBooks(books.books),
-    say: (books) => table(books, 'No books yet; see fleet book add.'),
+    do: async (context) => shownBooks(await knownBooks(context)),
+    say: (books) => table(books, noBooks),
   }),
 };
+
+const noBooks =
+  'No books yet. A running server fetches the list of books from GitHub, if it may and can; ' +
+  'else see fleet book add.';
 
 function shownBooks(books: ReadonlyMap<string, BookEntry>): ShownBook[] {
   return [...books].map(([name, entry]) => ({ name, ...entry }));

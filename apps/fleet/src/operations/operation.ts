@@ -15,6 +15,8 @@ export interface OperationContext {
   /** UNIX milliseconds. */
   readonly clock: { now(): number };
   readonly books: Pick<BookShelf, 'books' | 'store'>;
+  /** Fetches the list of books from GitHub. @default there is none */
+  readonly fetchBooks?: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
   /** The source of commits and benches. @default none: they are given by hand */
   readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
@@ -56,6 +58,15 @@ export type AnyOperation = Operation<any, any>;
 /** Checks the types of a description against each other. */
 export function operation<F extends Fields, Out>(described: Operation<F, Out>): AnyOperation {
   return described;
+}
+
+const fetchMsMax = 5_000;
+
+/** The books that runs can use; on a server that has none yet, fetched first. */
+export async function knownBooks(context: OperationContext): Promise<BookShelf['books']> {
+  const { books, fetchBooks } = context;
+  if (books.books.size === 0) await fetchBooks?.(AbortSignal.timeout(fetchMsMax)).catch(() => {});
+  return books.books;
 }
 
 export const usernameField: Field<string> = text({

@@ -18,7 +18,13 @@ import type { Changes } from '../world/records.ts';
 import { Run } from '../world/run.ts';
 import { gamesOf, type World } from '../world/world.ts';
 import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
-import { type Actor, type AnyOperation, type OperationContext, operation } from './operation.ts';
+import {
+  type Actor,
+  type AnyOperation,
+  knownBooks,
+  type OperationContext,
+  operation,
+} from './operation.ts';
 import { changeableFields, readSubmission } from './submission.ts';
 import { checkSource, completeSubmission, submissionText } from './submission-source.ts';
 
@@ -206,7 +212,7 @@ async function submitRun(
   { username: by }: Actor,
 ): Promise<ShownRun> {
   const { username, trial, approve } = input;
-  const { users, github, books, primary, clock, foreignRepos = false } = context;
+  const { users, github, primary, clock, foreignRepos = false } = context;
   const user = await users.find(username);
   if (user === undefined) {
     const message = `must be a user, and ${username} is none; see fleet user add`;
@@ -214,7 +220,8 @@ async function submitRun(
   }
   const sent = await completeSubmission(input.run, github);
   const nets = await knownNets(context, sent);
-  const read = readSubmission(sent, { username, trial, books: books.books, nets });
+  const books = await knownBooks(context);
+  const read = readSubmission(sent, { username, trial, books, nets });
   const { registrationTime } = user;
   const checked = await checkSource(read, { github, registrationTime, foreignRepos });
   const { args, rescheduledFrom } = checked.submission;

@@ -71,9 +71,10 @@ function sample(one: SampleStatistics): Html {
   const between = ({ value, low, high }: Range, digits: number) =>
     `${decimal(value, digits)} (${decimal(low, digits)} to ${decimal(high, digits)})`;
   const { test, elo } = one;
+  const isEmpty = one.games === 0;
   return facts([
-    ['Elo', `${signed(elo.elo, 3)} ± ${decimal(elo.error95, 3)}`],
-    ['Chance to be stronger', percent(elo.los, 2)],
+    ['Elo', isEmpty ? unknown : `${signed(elo.elo, 3)} ± ${decimal(elo.error95, 3)}`],
+    ['Chance to be stronger', isEmpty ? unknown : percent(elo.los, 2)],
     ['Games', decimal(one.games)],
     ['Counts', list(one.counts, 0)],
     ['Shares', list(one.distribution, 5)],

@@ -139,7 +139,7 @@ const pagesMax = 1_000_000;
 /** Throws `REQUEST_REFUSED`. */
 export function finishedQuery(query: QueryTexts): FinishedQuery {
   const { page, timestamp } = query;
-  if (!/^[1-9]\d*$/.test(page ?? '') || Number(page) > pagesMax) {
+  if (!/^0*[1-9]\d*$/.test(page ?? '') || Number(page) > pagesMax) {
     throw fleetError('REQUEST_REFUSED', 'Please provide a page number');
   }
   if (timestamp && !/^\d{10}(\.\d+)?$/.test(timestamp)) {

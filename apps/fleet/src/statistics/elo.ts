@@ -154,7 +154,8 @@ const models: readonly string[] = ['BayesElo', 'logistic', 'normalized'] satisfi
 /** What given results say about strength; with bounds, as those of a sequential test. */
 export function calculateElo(query: EloQuery): PlainElo | SprtElo {
   const results = readResults(query);
-  if (query.elo0 === undefined && query.elo1 === undefined) {
+  // One bound alone is no test.
+  if (query.elo0 === undefined || query.elo1 === undefined) {
     const { elo, error95, los } = eloEstimate(countsOf(results));
     return { elo, ci: [elo - error95, elo + error95], LOS: los };
   }
@@ -174,7 +175,7 @@ const gameKeys = ['W', 'D', 'L'];
 /** Pairs if all five are there and can be counts, else games. */
 function readResults(query: EloQuery): Results {
   const given = (keys: readonly string[]) =>
-    keys.every((key) => isCount(Number(query[key] || NaN)));
+    keys.every((key) => isUnsigned(query[key]) && isCount(Number(query[key] || NaN)));
   const counts = (keys: readonly string[]) => keys.map((key) => readCount(query, key));
   const pentanomial = given(pairKeys) ? counts(pairKeys) : undefined;
   const games = pentanomial === undefined || given(gameKeys) ? counts(gameKeys) : [0, 0, 0];
@@ -187,8 +188,12 @@ function readResults(query: EloQuery): Results {
 
 function readCount(query: EloQuery, key: string): number {
   const number = readNumber(query, key);
-  demand(isCount(number), `${key}: must be an integer from 0`);
+  demand(isUnsigned(query[key]) && isCount(number), `${key}: must be an integer from 0`);
   return number;
+}
+
+function isUnsigned(text: string | undefined): boolean {
+  return text?.trimStart().startsWith('+') !== true;
 }
 
 function isCount(number: number): boolean {

@@ -358,6 +358,7 @@ export function fixedGamesState(results: Results): SprtState {
 }
 
 function eloLine(results: Results): string {
+  if (results.wins + results.losses + results.draws === 0) return 'Elo: unknown before any game';
   const { elo, error95, los } = eloEstimate(countsOf(results));
   const share = (100 * los).toFixed(1);
   return `Elo: ${elo.toFixed(2)} ± ${error95.toFixed(1)} (95%) LOS: ${share}%`;

@@ -329,7 +329,7 @@ const columns = 70;
 /** Tells a blocked worker's owner why, and where to read more. */
 export function blockedText(name: string, message: string, baseUrl: string): string {
   return [
-    `Worker ${name} is blocked: it gets no tasks.`,
+    `Request_task: ${name} is blocked: it gets no tasks.`,
     'The reason given is:',
     '',
     ...wrap(message),
