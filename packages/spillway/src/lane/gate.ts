@@ -1,4 +1,5 @@
 import { untilAborted } from '../base/abort.ts';
+import { checkInteger } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, type Rules, settle } from '../base/options.ts';
 import type { RunOptions, Task } from '../base/task.ts';
@@ -14,6 +15,7 @@ export interface GateOptions {
 
 export interface GateStats {
   readonly kind: 'gate';
+  /** Callers that may be inside at once; 0 while the gate is paused. */
   readonly limit: number;
   readonly inside: number;
   readonly waiting: number;
@@ -28,19 +30,23 @@ const neverAborts: AbortSignal = new AbortController().signal;
  * its own: a {@link Lane} has. `using _place = await gate.enter({ signal });`
  */
 export class Gate {
-  readonly #options: GateOptions;
+  readonly #queueMax: number;
+  #limit: number;
+  /** The limit before `pause`, while the gate is paused: `#limit` is 0 then. */
+  #pausedLimit = 0;
   readonly #queue = new WaitQueue<Disposable>();
   #inside = 0;
   /** True while grants are put off until the event loop has turned. */
   #isYielding = false;
 
   constructor(options: GateOptions) {
-    this.#options = settle('Gate', options, rules);
+    const { limit, queueMax } = settle('Gate', options, rules);
+    this.#limit = limit;
+    this.#queueMax = queueMax;
   }
 
   get stats(): GateStats {
-    const { limit } = this.#options;
-    return { kind: 'gate', limit, inside: this.#inside, waiting: this.#queue.size };
+    return { kind: 'gate', limit: this.#limit, inside: this.#inside, waiting: this.#queue.size };
   }
 
   /**
@@ -49,11 +55,10 @@ export class Gate {
    */
   enter({ signal }: RunOptions = noOptions): Disposable | Promise<Disposable> {
     if (signal?.aborted) throw signal.reason;
-    const { limit, queueMax } = this.#options;
-    const free = limit - this.#inside;
+    const free = this.#limit - this.#inside;
     if (free > 0 && this.#queue.size === 0 && mayGrant()) return this.#take();
     // Callers for whom there is a place, once the loop has turned, take no room in the queue.
-    if (this.#queue.size - free < queueMax) {
+    if (this.#queue.size - Math.max(0, free) < this.#queueMax) {
       const place = this.#queue.wait(signal);
       this.#dispatch(false);
       return place;
@@ -65,7 +70,7 @@ export class Gate {
   /** Gives a place at once, or none; nobody who waits is overtaken. */
   tryEnter(): Disposable | undefined {
     this.#dispatch(true);
-    return this.#inside < this.#options.limit ? this.#take() : undefined;
+    return this.#inside < this.#limit ? this.#take() : undefined;
   }
 
   /**
@@ -76,6 +81,29 @@ export class Gate {
     const place = await entering(this, options);
     const signal = options?.signal;
     return untilAborted(holdDuring(place, task, signal ?? neverAborts), signal);
+  }
+
+  /** Changes the limit. A larger one lets waiters in at once, a smaller one sends nobody out. */
+  resize(limit: number): void {
+    checkInteger('limit', limit, 1);
+    if (this.#pausedLimit > 0) this.#pausedLimit = limit;
+    else this.#limit = limit;
+    this.#dispatch(false);
+  }
+
+  /** Lets nobody in until `resume`; callers still wait, up to `queueMax`, and may give up. */
+  pause(): void {
+    if (this.#pausedLimit > 0) return;
+    this.#pausedLimit = this.#limit;
+    this.#limit = 0;
+  }
+
+  /** Undoes `pause`, and lets waiters in at once. */
+  resume(): void {
+    if (this.#pausedLimit === 0) return;
+    this.#limit = this.#pausedLimit;
+    this.#pausedLimit = 0;
+    this.#dispatch(false);
   }
 
   #take(): Disposable {
@@ -90,9 +118,9 @@ export class Gate {
 
   /** Passes places straight to the oldest waiters, so that no newcomer slips in between. */
   #dispatch(isForced: boolean): void {
-    while (this.#queue.size > 0 && this.#inside < this.#options.limit) {
+    while (this.#queue.size > 0 && this.#inside < this.#limit) {
       if (!(isForced || mayGrant())) {
-        if (!this.#isYielding) nextTurn(this.#resume);
+        if (!this.#isYielding) nextTurn(this.#onTurn);
         this.#isYielding = true;
         return;
       }
@@ -100,7 +128,7 @@ export class Gate {
     }
   }
 
-  readonly #resume = (): void => {
+  readonly #onTurn = (): void => {
     this.#isYielding = false;
     this.#dispatch(false);
   };

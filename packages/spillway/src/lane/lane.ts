@@ -22,10 +22,7 @@ import { type Entry, holdDuring, LanePermit, type Permit, type PermitGiver } fro
 import { type Claimant, Permits } from './permits.ts';
 import { LaneQueue } from './queue.ts';
 
-interface LaneClaimant extends Claimant {
-  readonly lane: Lane;
-}
-
+type LaneClaimant = Claimant & { readonly lane: Lane };
 const plainEntry: Entry = {};
 
 /**
@@ -44,9 +41,8 @@ export class Lane implements Part, AsyncDisposable {
   readonly #limit: Limit | undefined;
   /** Finds how much of the limit its own callers may use, unless that is fixed. */
   readonly #pace: Pace | undefined;
-  readonly #limitMax: number;
+  #limitMax: number;
   readonly #queueMax: number;
-  readonly #parent: Lane | undefined;
   readonly #root: Lane;
   readonly #permits: Permits<LaneClaimant>;
   readonly #giver: PermitGiver;
@@ -60,32 +56,25 @@ export class Lane implements Part, AsyncDisposable {
 
   constructor(options: LaneOptions) {
     const settled = settleLane(options);
-    const { parent, limit, guaranteed } = settled;
+    const { parent, limit, guaranteed, deadlineMs, codel, random } = settled;
     const above = parent === undefined ? undefined : parent.#permits;
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
     this.name = options.name;
     this.parent = parent;
     this.#clock = options.clock ?? (parent === undefined ? systemClock : parent.#clock);
-    this.deadlineMs = options.deadlineMs;
-    if (typeof limit === 'number') this.#pace = new Pace(limit, this.deadlineMs);
+    this.deadlineMs = deadlineMs;
+    if (typeof limit === 'number') this.#pace = new Pace(limit, deadlineMs);
     else if ('size' in limit) this.#limit = limit;
     this.#limitMax = limitMaxOf(limit);
     this.#queueMax = options.queueMax;
-    this.#parent = parent;
     this.#root = parent === undefined ? this : parent.#root;
     const size = this.#limit?.size ?? this.#limitMax;
     const claimant = { lane: this, nextWeight: this.#nextWeight };
     const sizes = { size, sizeMax: this.#limitMax, guaranteed, parent: above };
     this.#permits = new Permits(claimant, sizes);
     this.#meter = new Meter(this.#clock.now());
-    this.#giver = {
-      clock: this.#clock,
-      deadlineMs: this.deadlineMs,
-      leave: this.#leave,
-      abandon: this.#abandon,
-    };
-    const { codel, random } = settled;
+    this.#giver = { clock: this.#clock, deadlineMs, leave: this.#leave, abandon: this.#abandon };
     this.#queue = new LaneQueue({ clock: this.#clock, codel, random, onDue: this.#expire });
     this.#closing = new Closing(this.#clock, this.#finish);
     if (guaranteed > 0) this.#root.#refuseMisfits();
@@ -96,7 +85,7 @@ export class Lane implements Part, AsyncDisposable {
     return {
       kind: 'lane',
       name: this.name,
-      parent: this.#parent?.name,
+      parent: this.parent?.name,
       limit: Math.min(this.#permits.size, this.#pace?.size ?? Infinity),
       inside: this.#permits.inside,
       waiting: this.#queue.size,
@@ -161,6 +150,33 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   /**
+   * Changes the number that `limit` was given as. A larger one lets waiters in at once: as many as
+   * fit, or in a lane that measures up to twice as many as before. A smaller one sends nobody out.
+   */
+  resize(limit: number): void {
+    check(this.#limit === undefined, 'resize', 'of a lane whose limit is a number', this.name);
+    checkInteger('limit', limit, Math.max(1, this.#permits.promised));
+    const now = this.#clock.now();
+    this.#limitMax = limit;
+    this.#pace?.resize(limit, now);
+    this.#permits.resize(limit, limit);
+    this.#refuseMisfits();
+    this.#dispatch(now, false);
+    if (!this.#root.#isYielding) while (this.#trim(now));
+  }
+
+  /** Lets nobody in, here and in the lanes inside, until `resume`; deadlines run on. */
+  pause(): void {
+    this.#permits.setPaused(true);
+  }
+
+  /** Undoes `pause`, and lets waiters in at once. */
+  resume(): void {
+    this.#permits.setPaused(false);
+    this.#dispatch(this.#clock.now(), false);
+  }
+
+  /**
    * Lets nobody else in, here and in the lanes inside, and resolves when the last has left. At the
    * end of `withinMs` those who still wait are refused; those inside go on to their own deadline.
    */
@@ -185,8 +201,11 @@ export class Lane implements Part, AsyncDisposable {
     const { outcome, isWhole, startedAt } = permit;
     const ending = outcome === 'overloaded' ? 'failed' : outcome;
     this.#meter.finish(now, ending, isWhole ? now - startedAt : undefined);
-    for (let lane: Lane | undefined = this; lane !== undefined; lane = lane.#parent) {
-      if (lane.#limit !== undefined) lane.#learn(lane.#limit, permit, now);
+    for (let lane: Lane | undefined = this; lane !== undefined; lane = lane.parent) {
+      const limit = lane.#limit;
+      if (limit === undefined) continue;
+      limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside: lane.#permits.inside });
+      lane.#permits.resize(limit.size);
     }
     this.#permits.give(permit.weight);
     const pace = this.#pace;
@@ -194,13 +213,6 @@ export class Lane implements Part, AsyncDisposable {
     if (this.#root.#permits.waiting > 0) this.#dispatch(now, false);
     if (this.#isClosed) this.#settleClose();
   };
-
-  #learn(limit: Limit, permit: LanePermit, now: number): void {
-    const { outcome, isWhole, startedAt } = permit;
-    const { inside } = this.#permits;
-    limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
-    this.#permits.resize(limit.size);
-  }
 
   /** Counts the caller; gives the reason why it may neither enter nor wait, if there is one. */
   #arrive(entry: Entry): Refusal | undefined {
@@ -242,19 +254,9 @@ export class Lane implements Part, AsyncDisposable {
     return true;
   }
 
-  /** True unless the usual wait and the usual service time do not fit into what is left. */
   #canWait(permit: LanePermit, now: number): boolean {
-    const pace = this.#pace;
     this.#queue.arrive(now);
-    if (pace === undefined) return true;
-    if (pace.isStuck) return false;
-    const leftMs = permit.dueAt - now;
-    // A caller for whom there is room waits only for the event loop to turn.
-    if (this.#queue.size === 0 && pace.hasRoom(permit.weight)) return leftMs >= pace.needMs;
-    const restMs = Math.min(leftMs, pace.patienceMs);
-    // In a standing queue the newest is served first, whoever waits.
-    if (this.#queue.isStanding(now)) return restMs > pace.needMs;
-    return restMs > pace.endMs(this.#queue.size);
+    return this.#pace === undefined || this.#pace.canWait(permit, now, this.#queue);
   }
 
   #wait(permit: LanePermit): Promise<Permit> {
@@ -264,7 +266,6 @@ export class Lane implements Part, AsyncDisposable {
     throw signal.reason;
   }
 
-  /** Puts the caller into the queue, and lets in or sends away who may enter or has to go. */
   #join(permit: LanePermit, now: number, isForced: boolean): void {
     this.#queue.push(permit);
     this.#permits.wait(1);
@@ -301,7 +302,7 @@ export class Lane implements Part, AsyncDisposable {
     for (let next = root.#permits.next(now); next; next = root.#permits.next(now)) {
       if (!(isForced || mayGrant(now))) {
         root.#isYielding = true;
-        nextTurn(root.#resume);
+        nextTurn(root.#onTurn);
         return;
       }
       next.owner.lane.#serveNext(now);
@@ -323,7 +324,7 @@ export class Lane implements Part, AsyncDisposable {
     waiter.grant(now);
   }
 
-  readonly #resume = (): void => {
+  readonly #onTurn = (): void => {
     const now = this.#clock.now();
     this.#isYielding = false;
     this.#dispatch(now, false);
@@ -366,10 +367,9 @@ export class Lane implements Part, AsyncDisposable {
     this.#meter.refuse(reason);
     const waiting = this.#queue.size;
     const { inside } = this.#permits;
-    const size = this.#pace?.size ?? this.#permits.size;
+    const size = this.#pace?.size ?? Math.max(1, this.#permits.size);
     // Before anything has ended it is only known that all is over by the deadline.
-    const untilFree = this.#meter.retryAfterMs(waiting, size) ?? this.deadlineMs;
-    const retryAfterMs = untilFree === Infinity ? undefined : untilFree;
+    const retryAfterMs = this.#meter.retryAfterMs(waiting, size) ?? this.deadlineMs;
     return laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
   }
 

@@ -55,7 +55,7 @@ export interface LaneStats extends MeterStats {
   readonly name: string;
   /** Name of the lane that this one is inside of. */
   readonly parent: string | undefined;
-  /** Permits that may be in use at once, as found by now. */
+  /** Permits that may be in use at once, as found by now; 0 while the lane is paused. */
   readonly limit: number;
   /** Permits in use now, here and in the lanes inside this one. */
   readonly inside: number;
@@ -112,10 +112,12 @@ export function laneRefusal(
     readonly name: string;
     readonly inside: number;
     readonly waiting: number;
-    readonly retryAfterMs: number | undefined;
+    /** Infinity when it is unknown. */
+    readonly retryAfterMs: number;
   },
 ): SpillwayError {
-  const { name, inside, waiting, retryAfterMs } = lane;
+  const { name, inside, waiting } = lane;
+  const retryAfterMs = lane.retryAfterMs === Infinity ? undefined : lane.retryAfterMs;
   const message = `lane "${name}": ${reason} with ${inside} inside, ${waiting} waiting`;
   return new SpillwayError(codes[reason], message, { retryAfterMs });
 }

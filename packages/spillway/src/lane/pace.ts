@@ -1,5 +1,6 @@
 import { AdaptiveLimit } from '../limit/adaptive.ts';
 import type { LanePermit } from './permit.ts';
+import type { LaneQueue } from './queue.ts';
 
 /** Share of the usual service time that must be left of a deadline for work to be begun. */
 const needShare = 0.8;
@@ -70,6 +71,14 @@ export class Pace {
     return this.#size;
   }
 
+  /** Changes the most; where the old one was reached, up to twice as many may enter at once. */
+  resize(sizeMax: number, now: number): void {
+    const isReached = this.#size >= this.#limit.sizeMax;
+    const size = isReached ? Math.max(sizeAtStart, 2 * this.#size) : this.#size;
+    this.#limit.resize(sizeMax, size, now);
+    this.#size = this.#limit.size;
+  }
+
   /** Milliseconds that work usually takes, once some has ended. */
   get usualMs(): number | undefined {
     return this.#usualMs;
@@ -108,6 +117,18 @@ export class Pace {
     this.#impatientFor = this.#wasted > wasteMost ? impatientEnds : this.#impatientFor - 1;
   }
 
+  /** True unless the usual wait and the usual service time do not fit into what is left. */
+  canWait(permit: LanePermit, now: number, queue: LaneQueue): boolean {
+    if (this.isStuck) return false;
+    const leftMs = permit.dueAt - now;
+    // A caller for whom there is room waits only for the event loop to turn.
+    if (queue.size === 0 && this.hasRoom(permit.weight)) return leftMs >= this.#needMs;
+    const restMs = Math.min(leftMs, this.patienceMs);
+    // In a standing queue the newest is served first, whoever waits.
+    if (queue.isStanding(now)) return restMs > this.#needMs;
+    return restMs > this.#endMs(queue.size);
+  }
+
   hasRoom(weight: number): boolean {
     if (this.isStuck) return false;
     return this.#inside + weight <= this.#size || this.#inside === 0;
@@ -118,7 +139,7 @@ export class Pace {
   }
 
   /** Milliseconds after which the work of a caller behind so many others usually ends. */
-  endMs(ahead: number): number {
+  #endMs(ahead: number): number {
     return (this.#usualMs ?? 0) * (ahead / this.#size + endMargin);
   }
 

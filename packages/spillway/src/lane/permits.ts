@@ -25,7 +25,11 @@ export class Permits<Owner extends Claimant> {
   /** Its place among its parent's children. */
   #index = 0;
   #size: number;
-  readonly #sizeMax: number;
+  /** Permits that may be in use now: the size, or 0 while this node or one above is paused. */
+  #room: number;
+  #isPaused = false;
+  #isHeld = false;
+  #sizeMax: number;
   /** Permits that its parent keeps for this node: its own guarantee, or its children's sum. */
   #guaranteed: number;
   /** The guarantee it was made with. */
@@ -41,7 +45,7 @@ export class Permits<Owner extends Claimant> {
     owner: Owner,
     options: {
       readonly size: number;
-      /** The largest size it may be given by `resize`. */
+      /** The largest size that its limit may find. */
       readonly sizeMax: number;
       readonly guaranteed: number;
       readonly parent: Permits<Owner> | undefined;
@@ -50,14 +54,21 @@ export class Permits<Owner extends Claimant> {
     this.owner = owner;
     this.parent = options.parent;
     this.#size = options.size;
+    this.#room = options.size;
     this.#sizeMax = options.sizeMax;
     this.#ownGuarantee = options.guaranteed;
     this.#guaranteed = options.guaranteed;
     if (this.parent !== undefined) this.parent.#adopt(this);
   }
 
+  /** Permits that may be in use now; 0 while paused. */
   get size(): number {
-    return this.#size;
+    return this.#room;
+  }
+
+  /** Permits promised to children. */
+  get promised(): number {
+    return this.#guaranteedToChildren;
   }
 
   get inside(): number {
@@ -94,8 +105,23 @@ export class Permits<Owner extends Claimant> {
     return true;
   }
 
-  resize(size: number): void {
+  resize(size: number, sizeMax: number = this.#sizeMax): void {
     this.#size = size;
+    this.#sizeMax = sizeMax;
+    if (!this.#isHeld) this.#room = size;
+  }
+
+  /** Pauses or resumes this node and all below, but for those that are paused by themselves. */
+  setPaused(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    this.#open();
+  }
+
+  #open(): void {
+    const isHeldAbove = this.parent === undefined ? false : this.parent.#isHeld;
+    this.#isHeld = this.#isPaused || isHeldAbove;
+    this.#room = this.#isHeld ? 0 : this.#size;
+    for (const child of this.#children) child.#open();
   }
 
   /** Takes that many here and in all lanes above, if they are available and nobody waits. */
@@ -165,6 +191,7 @@ export class Permits<Owner extends Claimant> {
     this.#children.push(child);
     this.#turn = 0;
     this.#promise(child.#guaranteed);
+    child.#open();
   }
 
   /**
@@ -201,10 +228,10 @@ export class Permits<Owner extends Claimant> {
 
   #hasFree(weight: number): boolean {
     if (weight === 0) return true;
-    if (weight <= this.#size - this.#guaranteedToChildren - this.#borrowed) return true;
+    if (weight <= this.#room - this.#guaranteedToChildren - this.#borrowed) return true;
     // A limit that learns may have shrunk below its promises or below one caller's weight. Alone,
     // a caller still gets in: with nobody inside, the limit would never learn to grow again.
-    return this.#inside === 0 && this.#size < this.#sizeMax;
+    return this.#inside === 0 && !this.#isHeld && this.#size < this.#sizeMax;
   }
 
   /**

@@ -64,7 +64,7 @@ type State =
  * hardly any work ends in time the limit is stuck: its lane then only lets a few callers try.
  */
 export class AdaptiveLimit implements Limit {
-  readonly sizeMax: number;
+  #sizeMax: number;
   readonly #sizeMin: number;
   readonly #deadlineMs: number;
   readonly #window = new ReadingWindow();
@@ -92,14 +92,26 @@ export class AdaptiveLimit implements Limit {
 
   constructor(options: LimitOptions) {
     const { size, sizeMin, sizeMax, deadlineMs } = checkLimitOptions(options);
-    this.sizeMax = sizeMax;
+    this.#sizeMax = sizeMax;
     this.#sizeMin = sizeMin;
     this.#deadlineMs = deadlineMs;
     this.#size = size;
   }
 
+  get sizeMax(): number {
+    return this.#sizeMax;
+  }
+
   get size(): number {
     return Math.floor(this.#size);
+  }
+
+  /** Changes the largest size, and sets the size, as far as that allows, to look on from there. */
+  resize(sizeMax: number, size: number, now: number): void {
+    this.#sizeMax = Math.max(this.#sizeMin, sizeMax);
+    // A probe would go back to the size before it, which may be too large now.
+    if (this.#state.name === 'probing') this.#state = { name: 'steady' };
+    this.#resize(size, now);
   }
 
   observe(sample: Sample): void {
@@ -300,7 +312,7 @@ export class AdaptiveLimit implements Limit {
 
   #resize(size: number, at: number): void {
     const before = this.size;
-    this.#size = Math.min(this.sizeMax, Math.max(this.#sizeMin, size));
+    this.#size = Math.min(this.#sizeMax, Math.max(this.#sizeMin, size));
     if (this.size === before) return;
     const change = this.size / before;
     if (change > 1.25 || change < 0.75) this.#similar = 0;

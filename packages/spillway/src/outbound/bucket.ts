@@ -7,6 +7,7 @@ import {
   give,
   nextRun,
   rateAt,
+  resizeSlots,
   type SlotRun,
   type SlotState,
   slotLifeMs,
@@ -63,7 +64,8 @@ const dueMs = 0.001;
  * lets more than rate + burst through in any second.
  */
 export class Bucket extends TokenQueue {
-  readonly #rule: BucketRule;
+  #options: BucketOptions;
+  #rule: BucketRule;
   readonly #clock: Clock;
   readonly #state: SlotState;
   #slowed = 0;
@@ -72,6 +74,7 @@ export class Bucket extends TokenQueue {
     // Timers are rarely more than 20 ms late, and what accrues meanwhile must not be lost.
     const settled = settle('Bucket', options, bucketRules(options, 50, 1));
     super(settled);
+    this.#options = options;
     this.#rule = settled;
     this.#clock = settled.clock;
     const now = this.#clock.now();
@@ -104,6 +107,22 @@ export class Bucket extends TokenQueue {
     const slowing = slowSlots(this.#rule, this.#state, this.#clock.now(), retryAfterMs);
     if (slowing === 'halved') this.#slowed += 1;
     this.serve();
+  }
+
+  /**
+   * Changes the rate. What is due to the next caller comes sooner or later in proportion; a burst
+   * that was not given follows the rate.
+   */
+  resize({ ratePerSecond }: Pick<BucketOptions, 'ratePerSecond'>): void {
+    const options = { ...this.#options, ratePerSecond };
+    const settled = settle('Bucket', options, bucketRules(options, 50, 1));
+    // A caller that waits for more than the new burst would never be served.
+    const burst = Math.max(settled.burst, ...this.wants());
+    const rule = { ...settled, burst };
+    resizeSlots(this.#rule, rule, this.#state, this.#clock.now());
+    this.#options = options;
+    this.#rule = rule;
+    this.change(rule);
   }
 
   /**

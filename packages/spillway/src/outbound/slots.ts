@@ -168,6 +168,21 @@ export function rateAt(rule: BucketRule, state: SlotState, at: number): number {
   return ratePerSecond + (rule.ratePerSecond - ratePerSecond) * share;
 }
 
+/** Moves the next slot to where the new rule has it; a rate lowered by 429s never jumps up. */
+export function resizeSlots(
+  old: BucketRule,
+  rule: BucketRule,
+  state: SlotState,
+  now: number,
+): void {
+  const oldRate = rateAt(old, state, now);
+  const lowered = rule.ratePerSecond / old.ratePerSecond;
+  state.ratePerSecond = Math.min(state.ratePerSecond, state.ratePerSecond * lowered);
+  state.roundRate = Math.min(state.roundRate, state.roundRate * lowered);
+  const from = Math.max(now, state.pausedUntil);
+  state.next = from + ((state.next - from) * oldRate) / rateAt(rule, state, now);
+}
+
 /** Milliseconds until the rate is whole again. */
 export function recoveryMs({ since, recoverMs }: SlotState, now: number): number {
   return Math.max(0, since + recoverMs - now);

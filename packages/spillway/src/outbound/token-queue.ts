@@ -24,7 +24,7 @@ export interface TokenQueueOptions {
 
 /** Callers that take tokens, first come, first served, wherever the tokens come from. */
 export abstract class TokenQueue implements Runner {
-  readonly #options: TokenQueueOptions;
+  #options: TokenQueueOptions;
   readonly #takers = new Ring<Taker>();
   #timer: Disposable | undefined = undefined;
   /** Tokens that those in the queue wait for. */
@@ -92,6 +92,12 @@ export abstract class TokenQueue implements Runner {
     this.wanted += n;
     if (this.#takers.size === 1) this.#arm();
     return taker.promise;
+  }
+
+  /** Changes the burst and the rest, and serves those whom the new ones let go. */
+  protected change(options: TokenQueueOptions): void {
+    this.#options = options;
+    this.serve();
   }
 
   /** Gives the oldest their tokens, as long as there are any. */

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Bucket, Gate, GradientLimit, Lane, type LaneOptions } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
+
+type Way = Gate | Lane;
+
+/** Sends so many callers in, who stay, and gives what became of each. */
+function crowd(way: Way, count: number): string[] {
+  const fates = Array<string>(count).fill('waits');
+  for (const i of fates.keys()) {
+    void entering(way).then(
+      () => {
+        fates[i] = 'in';
+      },
+      (error) => {
+        fates[i] = error.code;
+      },
+    );
+  }
+  return fates;
+}
+
+const ticks = () => new Promise(setImmediate);
+const base = { name: 'work', queueMax: 9, deadlineMs: 1_000 };
+
+describe('changes at run time', () => {
+  const ways: Readonly<Record<string, (limit: number, queueMax: number) => Way>> = {
+    'a Gate': (limit, queueMax) => new Gate({ limit, queueMax }),
+    'a Lane': (limit, queueMax) => new Lane({ ...base, limit, queueMax }),
+    'a fixed Lane': (limit, queueMax) => new Lane({ ...base, limit: { fixed: limit }, queueMax }),
+  };
+  for (const [name, make] of Object.entries(ways)) {
+    it(`${name} that grows lets waiters in; one that shrinks sends nobody out`, async () => {
+      const way = make(1, 9);
+      const fates = crowd(way, 6);
+      await ticks();
+      assert.deepEqual([way.stats.inside, way.stats.waiting], [1, 5]);
+      way.resize(4);
+      await ticks();
+      assert.deepEqual(fates, ['in', 'in', 'in', 'in', 'waits', 'waits']);
+      way.resize(2);
+      assert.deepEqual([way.stats.limit, way.stats.inside, way.stats.waiting], [2, 4, 2]);
+      assert.equal(way.tryEnter(), undefined);
+      const more = crowd(way, 7);
+      await ticks();
+      assert.equal(more.filter((fate) => fate === 'waits').length, 7, 'the queue is as long');
+      assert.throws(() => way.resize(0), /limit: must be an integer from 1/);
+    });
+
+    it(`${name} that is paused lets nobody in, and all that fit once it is resumed`, async () => {
+      const way = make(2, 3);
+      way.pause();
+      way.pause();
+      assert.equal(way.tryEnter(), undefined);
+      const fates = crowd(way, 3);
+      await ticks();
+      assert.deepEqual(fates, ['waits', 'waits', 'waits']);
+      assert.equal(way.stats.limit, 0);
+      way.resize(3);
+      await ticks();
+      assert.deepEqual([way.stats.inside, way.stats.waiting], [0, 3], 'it stays paused');
+      way.resume();
+      await ticks();
+      assert.deepEqual(fates, ['in', 'in', 'in']);
+      assert.deepEqual([way.stats.limit, way.stats.inside], [3, 3]);
+      way.resume();
+      assert.equal(way.stats.limit, 3);
+    });
+  }
+
+  it('a paused lane keeps the deadlines of those who wait', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ ...base, limit: 2, clock });
+    lane.pause();
+    const late = assert.rejects(entering(lane), { code: 'DEADLINE' });
+    await clock.run(late);
+    assert.equal(clock.now(), 1_000);
+    lane.resume();
+    assert.ok(lane.tryEnter());
+  });
+
+  it('a paused lane pauses those inside it, also new ones and those with a guarantee', async () => {
+    const root = new Lane({ ...base, limit: { fixed: 4 } });
+    const child = (own: Partial<LaneOptions>) =>
+      new Lane({ ...base, limit: 4, parent: root, ...own });
+    const [sure, paused] = [child({ guaranteed: 2 }), child({})];
+    paused.pause();
+    root.pause();
+    const late = child({});
+    const lanes = [root, sure, paused, late];
+    assert.deepEqual(
+      lanes.map((lane) => lane.tryEnter()),
+      [undefined, undefined, undefined, undefined],
+    );
+    root.resume();
+    const entered = lanes.map((lane) => lane.tryEnter() !== undefined);
+    assert.deepEqual(entered, [true, true, false, true], 'one is paused by itself');
+    assert.throws(() => root.resize(1), /limit: must be an integer from 2/);
+  });
+
+  it('a smaller lane refuses waiters that weigh too much for it', async () => {
+    const lane = new Lane({ ...base, limit: { fixed: 4 } });
+    using _held = lane.tryEnter();
+    const heavy = assert.rejects(entering(lane, { weight: 4 }), { code: 'LANE_FULL' });
+    lane.resize(3);
+    await heavy;
+    assert.throws(() => lane.enter({ weight: 4 }), /weight: must be an integer from 1 to 3/);
+  });
+
+  it('a lane whose limit is a rule is not resized', () => {
+    const lane = new Lane({ ...base, limit: new GradientLimit({ sizeMax: 4 }) });
+    assert.throws(() => lane.resize(2), /resize: must be of a lane whose limit is a number/);
+  });
+
+  it('a bucket gives the next token sooner or later, by its new rate', async () => {
+    const clock = new VirtualClock();
+    const bucket = new Bucket({ ratePerSecond: 0.1, queueMax: 100, clock });
+    assert.ok(bucket.tryTake());
+    const grants: number[] = [];
+    const calls = Array.from({ length: 11 }, async () => {
+      await bucket.take();
+      grants.push(clock.now());
+    });
+    await clock.advance(5_000);
+    assert.deepEqual(grants, []);
+    bucket.resize({ ratePerSecond: 10 });
+    await clock.advance(100);
+    assert.equal(grants[0], 5_050, 'half of the time was over');
+    bucket.resize({ ratePerSecond: 1 });
+    await clock.run(Promise.all(calls));
+    assert.ok(Math.abs((grants.at(-1) ?? 0) - 14_600) < 1, grants.join());
+    assert.equal(bucket.stats.ratePerSecond, 1);
+    assert.throws(() => bucket.resize({ ratePerSecond: 0 }), /ratePerSecond: must be/);
+  });
+
+  it('a bucket that shrinks still serves those who wait for more than its new burst', async () => {
+    const clock = new VirtualClock();
+    const bucket = new Bucket({ ratePerSecond: 1_000, queueMax: 9, clock });
+    assert.ok(bucket.tryTake(20));
+    const call = bucket.take(15);
+    bucket.resize({ ratePerSecond: 10 });
+    await clock.run(call);
+    assert.ok(clock.now() <= 1_510, String(clock.now()));
+  });
+
+  it('a bucket slowed by 429s stays slowed when it grows', async () => {
+    const clock = new VirtualClock();
+    const bucket = new Bucket({ ratePerSecond: 100, queueMax: 9, clock });
+    assert.ok(bucket.tryTake());
+    bucket.slow({ retryAfterMs: 2_000 });
+    bucket.resize({ ratePerSecond: 1_000 });
+    assert.equal(bucket.stats.ratePerSecond, 50);
+    assert.equal(bucket.stats.pausedMs, 2_000);
+    bucket.resize({ ratePerSecond: 10 });
+    assert.ok(bucket.stats.ratePerSecond <= 5);
+  });
+});
