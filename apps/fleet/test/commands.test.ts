@@ -68,6 +68,8 @@ describe('the command line', { concurrency: 2 }, () => {
     const data = join(await temporaryFolder(stack), 'made', 'by', 'it');
     const password = ['user', 'add', 'ada', '--password-stdin', '--json'];
     const added = await fleet(password, { data, input: 'secret\nmore\n' });
+    const nobody = await fleet(['contributors'], { data });
+    assert.match(nobody.stdout, /^Nobody has played a game/, nobody.stderr);
     assert.equal(added.code, 0, added.stderr);
     assert.equal(JSON.parse(added.stdout).username, 'ada');
     assert.doesNotMatch(added.stdout + added.stderr, /secret/);

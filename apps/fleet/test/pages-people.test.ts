@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { wallClock } from 'spillway';
+import { operate } from '../src/operations/operations.ts';
 import { objectId } from '../src/storage/rows.ts';
 import { newRunRecord } from '../src/world/manage.ts';
 import { Run } from '../src/world/run.ts';
@@ -49,6 +50,15 @@ describe('pages about people, machines and nets', () => {
     const byName = (await bob.get('/contributors?sort=username&order=asc')).text;
     assert.ok(byName.indexOf('/tests/user/ada') < byName.indexOf('/tests/user/tester'));
     assert.equal((await bob.get('/contributors/monthly')).status, 200);
+    const listed = (input: object) => operate(site.fleet.operations, 'contributors', input);
+    const rows = (await listed({})) as { username: string; cpu_hours: number; games: number }[];
+    assert.deepEqual(new Set(rows.map(({ username }) => username)), new Set(names));
+    assert.deepEqual(
+      rows,
+      rows.toSorted((a, b) => b.cpu_hours - a.cpu_hours),
+    );
+    assert.ok(rows.some(({ games }) => games > 0));
+    assert.equal(((await listed({ month: true, limit: 1 })) as object[]).length, 1);
   });
 
   it('let users change their profile with their password, and nothing without', async () => {

@@ -22,6 +22,11 @@ export function operationCommands(group: string, about: string): Command {
   return parent;
 }
 
+/** The command of an operation that belongs to no group. */
+export function operationCommand(name: string): Command {
+  return commandOf(name, operations.get(name) as AnyOperation);
+}
+
 function commandOf(name: string, operation: AnyOperation): Command {
   const { about, examples, words = [] } = operation;
   const command = new Command(name.slice(name.indexOf('-') + 1)).description(about);

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { configCommand, exitCodes, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
 import { netCommands } from './net-commands.ts';
-import { operationCommands } from './operation-commands.ts';
+import { operationCommand, operationCommands } from './operation-commands.ts';
 import { seedCommand } from './seed-command.ts';
 import { serveCommand } from './serve-command.ts';
 import { exportCommand, importCommand } from './transfer-commands.ts';
@@ -33,6 +33,7 @@ export function fleetProgram(): Command {
       operationCommands('worker', 'workers that get no tasks'),
       netCommands(),
       operationCommands('book', 'openings that runs begin with'),
+      operationCommand('contributors'),
       seedCommand(),
       exportCommand(),
       importCommand(),

@@ -1,9 +1,10 @@
 import { table } from 'spillway-cli';
+import { ContributorTables } from '../contributors/contributor-tables.ts';
 import { fleetError } from '../errors.ts';
 import { type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/schema.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
-import { any, flag, text } from './fields.ts';
+import { any, flag, integerIn, text } from './fields.ts';
 import { type AnyOperation, knownBooks, operation } from './operation.ts';
 
 /** A book as operators see one. */
@@ -46,6 +47,31 @@ const noBooks =
 function shownBooks(books: ReadonlyMap<string, BookEntry>): ShownBook[] {
   return [...books].map(([name, entry]) => ({ name, ...entry }));
 }
+
+/** People whose machines played games. */
+export const contributorOperations: Readonly<Record<string, AnyOperation>> = {
+  contributors: operation({
+    about: 'show who gave how many games and hours of cores; counted each hour',
+    examples: ['contributors', 'contributors --month --limit 10 --json'],
+    input: {
+      month: flag(false, { about: 'of the last 30 days only' }),
+      limit: integerIn(1, 10_000, { about: 'how many at most (default 50)', absent: 50 }),
+    },
+    role: 'reader',
+    do: async ({ storage }, { month, limit }) => {
+      const tables = new ContributorTables(storage.database);
+      const all = await tables.list(month ? 'top_month' : 'contributors');
+      return all.slice(0, limit).map(({ username, cpu_hours, games, tests, last_updated }) => ({
+        username,
+        cpu_hours: Math.round(cpu_hours),
+        games,
+        tests,
+        last_active: last_updated === 0 ? '' : new Date(last_updated).toISOString(),
+      }));
+    },
+    say: (people) => table(people, 'Nobody has played a game that was counted yet.'),
+  }),
+};
 
 const workerName = text({
   about: 'its short name, like ada-4cores-1a2b3c4d',

@@ -3,7 +3,7 @@ import { httpError } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { approversGroup } from '../users/user.ts';
 import { systemUser } from '../world/records.ts';
-import { bookOperations, workerOperations } from './catalog-operations.ts';
+import { bookOperations, contributorOperations, workerOperations } from './catalog-operations.ts';
 import {
   demandFaultless,
   type Field,
@@ -23,7 +23,13 @@ import { userOperations } from './user-operations.ts';
 
 /** Everything that an operator can ask for, by name. */
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(
-  Object.entries({ ...userOperations, ...runOperations, ...workerOperations, ...bookOperations }),
+  Object.entries({
+    ...userOperations,
+    ...runOperations,
+    ...workerOperations,
+    ...bookOperations,
+    ...contributorOperations,
+  }),
 );
 
 const by: Field<string | undefined> = optional({
