@@ -46,6 +46,7 @@ export {
   type Sighting,
   StoreLink,
 } from './shared/store-link.ts';
+export { commitStatements } from './store/sqlite-store.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Deadlines } from './wait/deadlines.ts';
 export { nextTurn } from './wait/turn-budget.ts';

@@ -44,6 +44,12 @@ export type RunSql = (
   parameters?: readonly (string | number)[],
 ) => Promise<readonly Readonly<Record<string, unknown>>[]>;
 
+/** Runs one statement of a transaction. */
+export type RunIn = (
+  sql: string,
+  parameters: readonly unknown[],
+) => Promise<QueryResult<Readonly<Record<string, unknown>>>>;
+
 /** True if a query is known to change nothing, so that it may be repeated after a lost answer. */
 export function isSelect(query: CompiledQuery): boolean {
   if (query.query.kind !== 'SelectQueryNode') return false;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import {
-  type CompiledQuery,
+  CompiledQuery,
   Kysely,
   PostgresAdapter,
   PostgresIntrospector,
@@ -16,14 +16,17 @@ import {
   type CloseOptions,
   type Part,
   type RunOptions,
+  SpillwayError,
   SqliteFile,
   SqliteStore,
   type Store,
+  type StoreChange,
   systemClock,
 } from 'spillway';
 import {
   anything,
   Closing,
+  checkStoreChanges,
   type Filled,
   integer,
   or,
@@ -32,10 +35,10 @@ import {
   untilAborted,
   word,
 } from 'spillway/internal';
-import { type Engine, type SqlConnection, SqlDriver } from './connection.ts';
+import { type Engine, type RunIn, type SqlConnection, SqlDriver } from './connection.ts';
 import { type DatabaseKind, type Migration, migrate } from './migrate.ts';
 import type { PostgresStats } from './postgres/engine.ts';
-import { SqliteEngine, type SqliteStats } from './sqlite-engine.ts';
+import { commitInSqlite, SqliteEngine, type SqliteStats } from './sqlite-engine.ts';
 
 export interface DatabaseOptions {
   /** `sqlite:<path>` or `postgres://user:password@host:port/database`. */
@@ -73,6 +76,7 @@ interface Opened {
   readonly kind: DatabaseKind;
   readonly engine: Engine<DatabaseStats>;
   readonly openStore: (options: RunOptions) => Promise<Store>;
+  readonly commitIn: (run: RunIn, changes: readonly StoreChange[]) => Promise<boolean>;
 }
 
 /** The longest that SQLite waits for another process, in milliseconds. */
@@ -85,13 +89,14 @@ export class Database<Schema> implements Part, AsyncDisposable {
   /** Runs single queries: each is a transaction of its own, within the deadline. */
   readonly kysely: Kysely<Schema>;
   readonly #engine: Engine<DatabaseStats>;
-  readonly #openStore: (options: RunOptions) => Promise<Store>;
+  readonly #opened: Opened;
   readonly #closing: Closing;
 
-  private constructor({ kind, engine, openStore }: Opened, name: string, clock: Clock) {
+  private constructor(opened: Opened, name: string, clock: Clock) {
+    const { kind, engine } = opened;
     this.name = name;
     this.kind = kind;
-    this.#openStore = openStore;
+    this.#opened = opened;
     this.#engine = engine;
     this.#closing = new Closing(clock, (limit) => engine.close(limit));
     this.kysely = this.#handle((options) => engine.acquire(options));
@@ -162,7 +167,21 @@ export class Database<Schema> implements Part, AsyncDisposable {
 
   /** Opens a store in this database, on its connections; it is closed with the database. */
   store(options: RunOptions = {}): Promise<Store> {
-    return this.#openStore(options);
+    return this.#opened.openStore(options);
+  }
+
+  /**
+   * Commits to the store of this database inside of a transaction: with all its rows or not at all.
+   * Throws `DATABASE_BUSY` if a version was another one; the work must let that pass, so that it is
+   * undone. Call it last: other commits of the store wait from then until the transaction ends.
+   */
+  async commitIn(tx: Transaction<Schema>, changes: readonly StoreChange[]): Promise<void> {
+    if (changes.length === 0) return;
+    checkStoreChanges(changes);
+    const run: RunIn = (sql, parameters) =>
+      tx.executeQuery(CompiledQuery.raw(sql, [...parameters]));
+    if (await this.#opened.commitIn(run, changes)) return;
+    throw new SpillwayError('DATABASE_BUSY', 'a record of the store was changed by another');
   }
 
   /** Finishes what is under way; when the time is over, it is cut short and fails. */
@@ -192,9 +211,10 @@ export class Database<Schema> implements Part, AsyncDisposable {
 /** Loads `pg` as well: a process that only uses SQLite does without it. */
 async function openPostgres(options: Filled<DatabaseOptions>): Promise<Opened> {
   const { PostgresEngine } = await import('./postgres/engine.ts');
-  const { PostgresStore } = await import('./postgres/store.ts');
+  const { commitInPostgres: commitIn, PostgresStore } = await import('./postgres/store.ts');
   const engine = new PostgresEngine(options);
-  return { kind: 'postgres', engine, openStore: (call) => PostgresStore.on(engine, call) };
+  const openStore: Opened['openStore'] = (call) => PostgresStore.on(engine, call);
+  return { kind: 'postgres', engine, openStore, commitIn };
 }
 
 async function openSqlite(options: Filled<DatabaseOptions>): Promise<Opened> {
@@ -205,7 +225,8 @@ async function openSqlite(options: Filled<DatabaseOptions>): Promise<Opened> {
   const busyMs = Math.min(deadlineMs, sqliteMsMax);
   const file = await SqliteFile.open({ path, readers, queueMax, deadlineMs: busyMs, clock });
   const engine = new SqliteEngine(file, deadlineMs, clock);
-  return { kind: 'sqlite', engine, openStore: () => SqliteStore.open({ file }) };
+  const openStore: Opened['openStore'] = () => SqliteStore.open({ file });
+  return { kind: 'sqlite', engine, openStore, commitIn: commitInSqlite };
 }
 
 /** Lets many queries run at once: the engine itself puts them in order. */

@@ -16,9 +16,16 @@ import {
   type SqlResult,
   type SqlStatement,
   type SqlValue,
+  type StoreChange,
 } from 'spillway';
-import { inDoubt } from 'spillway/internal';
-import { type Engine, isSelect, type RunSql, type SqlConnection } from './connection.ts';
+import { commitStatements, inDoubt } from 'spillway/internal';
+import {
+  type Engine,
+  isSelect,
+  type RunIn,
+  type RunSql,
+  type SqlConnection,
+} from './connection.ts';
 
 export interface SqliteStats extends SqliteFileStats {
   /** Queries and transactions that run now. */
@@ -182,6 +189,21 @@ class SqliteConnection implements SqlConnection {
     const [result] = await this.#file.write([statement], options);
     return result as SqlResult;
   }
+}
+
+/** Commits to the store inside of a transaction; false if a version was another one. */
+export async function commitInSqlite(
+  run: RunIn,
+  changes: readonly StoreChange[],
+): Promise<boolean> {
+  const [check, change, purge] = commitStatements(changes);
+  const { rows } = await run(check.sql, check.parameters);
+  if (rows.length === 0) return false;
+  const { numAffectedRows } = await run(change.sql, change.parameters);
+  await run(purge.sql, purge.parameters);
+  // None are changed if another statement of the transaction came between the first two.
+  const wanted = changes.filter(({ checkOnly }) => !checkOnly).length;
+  return Number(numAffectedRows) === wanted;
 }
 
 const comments = '(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*';

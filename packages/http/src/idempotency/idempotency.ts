@@ -48,8 +48,8 @@ declare module 'fastify' {
     idempotencyClaim: IdempotencyClaim | null;
     /**
      * The changes that keep an answer under the key of this request. A handler that commits them
-     * with its own changes to the same store has done its work once, whatever crashes when; the
-     * answer it gives must be the same. None without a key.
+     * with its own changes to the same store, or by `commitIn` with the rows of its transaction,
+     * has done its work once, whatever crashes when; its answer must be the same. None without key.
      */
     keepAnswer(answer: KeptAnswer): readonly StoreChange[];
   }

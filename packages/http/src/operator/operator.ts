@@ -26,7 +26,7 @@ export interface OperatorOptions {
   readonly remote?: OperatorRemote | undefined;
   /** The parts that can be watched. @default an empty panel */
   readonly panel?: Panel | undefined;
-  /** The service or parts that must be ready, or a function that names others. @default none */
+  /** The service or parts that must be ready, or names of what is not. @default none */
   readonly ready?: Service | readonly Part[] | (() => readonly string[]) | undefined;
   /** The configuration to show. @default empty */
   readonly config?: ShownConfig | undefined;

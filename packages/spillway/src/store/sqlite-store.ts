@@ -165,17 +165,7 @@ export class SqliteStore implements Store, Part {
   ): Promise<StoreCommit | undefined> {
     options.signal?.throwIfAborted();
     checkStoreChanges(changes);
-    // Parts that are undefined are absent from the JSON, and null in SQL.
-    const wire = changes.map(({ name, ifVersion, value, ttlMs, checkOnly }) => {
-      const text = value === undefined ? undefined : jsonText(value);
-      return { name, ifVersion, text, ttlMs, checkOnly: checkOnly || undefined };
-    });
-    const text = JSON.stringify(wire);
-    const statements = [
-      { sql: checkSql, parameters: [this.#seen, this.#seenWall, text] },
-      { sql: changeSql, parameters: [text] },
-      { sql: purgeSql, parameters: [purgedMin + changes.length] },
-    ];
+    const statements = commitStatements(changes, this.#seen, this.#seenWall);
     const [checked] = await this.#file.write(statements, options);
     const row = checked?.rows[0];
     this.#see(row);
@@ -226,6 +216,25 @@ export class SqliteStore implements Store, Part {
     this.#seen = Number(row.now);
     this.#seenWall = Number(row.wall);
   }
+}
+
+/** The statements of a commit: a check that gives a row if all versions are right, and the rest. */
+export function commitStatements(
+  changes: readonly StoreChange[],
+  seen = 0,
+  seenWall: number = Number.MAX_SAFE_INTEGER,
+): readonly [check: SqlStatement, change: SqlStatement, purge: SqlStatement] {
+  // Parts that are undefined are absent from the JSON, and null in SQL.
+  const wire = changes.map(({ name, ifVersion, value, ttlMs, checkOnly }) => {
+    const text = value === undefined ? undefined : jsonText(value);
+    return { name, ifVersion, text, ttlMs, checkOnly: checkOnly || undefined };
+  });
+  const text = JSON.stringify(wire);
+  return [
+    { sql: checkSql, parameters: [seen, seenWall, text] },
+    { sql: changeSql, parameters: [text] },
+    { sql: purgeSql, parameters: [purgedMin + changes.length] },
+  ];
 }
 
 /** Adds a column, which another process that opens the file now may have added already. */

@@ -29,6 +29,7 @@ import {
   settle,
   word,
 } from 'spillway/internal';
+import type { RunIn } from '../connection.ts';
 import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
@@ -155,8 +156,7 @@ export class PostgresStore implements Store {
   ): Promise<StoreCommit | undefined> {
     signal?.throwIfAborted();
     checkStoreChanges(changes);
-    const values = changes.map(({ value }) => (value === undefined ? null : jsonText(value)));
-    return await this.#commits.add({ changes, values }, { signal });
+    return await this.#commits.add({ changes, values: textsOf(changes) }, { signal });
   }
 
   /** Resolves when nothing is under way; connections of a database stay open. */
@@ -186,20 +186,9 @@ export class PostgresStore implements Store {
     const session = await this.#engine.acquire({ signal: group.signal });
     try {
       const entries = group.take();
-      const all = entries.flatMap(({ item }) => item.changes);
-      const ends: number[] = [];
-      for (const { item } of entries) ends.push((ends.at(-1) ?? 0) + item.changes.length);
-      const columns = [
-        ends,
-        all.map(({ name }) => name),
-        all.map(({ ifVersion }) => ifVersion ?? null),
-        entries.flatMap(({ item }) => item.values),
-        all.map(({ ttlMs }) => ttlMs ?? null),
-        all.map(({ checkOnly }) => checkOnly ?? false),
-        this.#seen,
-        this.#seenWall,
-      ];
-      const { rows } = await session.query(commitSql, columns, { commits: true });
+      const commits = entries.map(({ item }) => item);
+      const values = [...columnsOf(commits), this.#seen, this.#seenWall];
+      const { rows } = await session.query(commitSql, values, { commits: true });
       for (const [at, row] of rows.entries()) {
         const { now, version } = row;
         this.#see(row);
@@ -221,6 +210,35 @@ export class PostgresStore implements Store {
 async function closeEngine(engine: PostgresEngine): Promise<void> {
   using limit = deadline(engine.clock, closeMsMax);
   await engine.close(limit.signal);
+}
+
+/** Commits to the store inside of a transaction; false if a version was another one. */
+export async function commitInPostgres(
+  run: RunIn,
+  changes: readonly StoreChange[],
+): Promise<boolean> {
+  const columns = columnsOf([{ changes, values: textsOf(changes) }]);
+  const { rows } = await run(commitSql, [...columns, null, null]);
+  return rows[0]?.version !== null;
+}
+
+function textsOf(changes: readonly StoreChange[]): Pending['values'] {
+  return changes.map(({ value }) => (value === undefined ? null : jsonText(value)));
+}
+
+/** The arguments of the function that commits: where each commit ends, and all their changes. */
+function columnsOf(commits: readonly Pending[]): readonly unknown[] {
+  const all = commits.flatMap(({ changes }) => changes);
+  const ends: number[] = [];
+  for (const { changes } of commits) ends.push((ends.at(-1) ?? 0) + changes.length);
+  return [
+    ends,
+    all.map(({ name }) => name),
+    all.map(({ ifVersion }) => ifVersion ?? null),
+    commits.flatMap(({ values }) => values),
+    all.map(({ ttlMs }) => ttlMs ?? null),
+    all.map(({ checkOnly }) => checkOnly ?? false),
+  ];
 }
 
 function recordOf({ value, version, expires_at }: Row): StoredRecord | undefined {
