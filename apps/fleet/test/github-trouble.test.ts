@@ -160,21 +160,16 @@ describe('the budget at GitHub', () => {
     'x-ratelimit-resource': 'core',
   });
 
-  it('is known from its answers, and half of it is kept for what needs it', async () => {
+  it('is known from its answers, and full again after its time', async () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github, clock } = await openGithub(stack);
     assert.equal(github.budget._uninitialized, true);
-    standIn.tellJson({ ...commit, merge_base_commit: { sha } }, limits(31, 100));
-    await github.refreshBudget();
+    standIn.tellJson(commit, limits(31, 100));
+    assert.equal((await github.commit(repo, 'any'))?.sha, sha);
     const told = { limit: 60, remaining: 29, reset: 100, used: 31 };
     assert.deepEqual(github.budget, { ...told, resource: 'core', _uninitialized: false });
-    const shas = { base: sha, head: other };
-    await assert.rejects(github.mergeBase(repo, shas), { code: 'OUTSIDE_LIMITED', status: 503 });
-    assert.equal((await github.commit(repo, 'needed'))?.sha, sha);
     await clock.advance(100_000);
     assert.equal(github.budget.remaining, 60);
-    assert.equal(await github.mergeBase(repo, shas), sha);
-    assert.equal(await github.mergeBase(repo, shas), sha, 'what is known costs nothing');
   });
 
   it('is respected when it is used up: nobody asks before its time', async () => {

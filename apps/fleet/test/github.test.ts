@@ -35,14 +35,11 @@ describe('what is asked of GitHub', () => {
   it('is asked once for what cannot change, by however many at once', async () => {
     await using stack = new AsyncDisposableStack();
     const { standIn, github } = await openGithub(stack);
-    standIn.tellJson({ merge_base_commit: { sha: other } });
-    const shas = { base: sha, head: other };
-    const all = await Promise.all(Array.from({ length: 50 }, () => github.mergeBase(repo, shas)));
-    assert.deepEqual(new Set(all), new Set([other]));
-    assert.equal(await github.mergeBase(repo, shas), other);
-    assert.deepEqual(standIn.asked, [
-      `GET /api/repos/someone/engine/compare/${sha}...${other}?per_page=1`,
-    ]);
+    standIn.tell('#define EvalFileDefaultName "nn-0123456789ab.nnue"');
+    const all = await Promise.all(Array.from({ length: 50 }, () => github.nets(repo, sha)));
+    for (const nets of all) assert.deepEqual(nets, ['nn-0123456789ab.nnue']);
+    assert.deepEqual(await github.nets(repo, sha), ['nn-0123456789ab.nnue']);
+    assert.deepEqual(standIn.asked, [`GET /raw/someone/engine/${sha}/src/evaluate.h`]);
   });
 
   it('is asked again with a validator for what may change', async () => {

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { pagination } from '../src/pagination.ts';
 import { longName, shortName, statsSchema } from '../src/protocol/read-request.ts';
 import { patterns } from '../src/protocol/schema.ts';
 import { timeControlPattern } from '../src/statistics/time-control.ts';
 import { runName } from '../src/world/run-name.ts';
-import { closeAll, golden, parts, unreadPaths } from './fixtures/golden.ts';
+import { golden, parts, unreadPaths } from './fixtures/golden.ts';
 
 const byName = (a: string, b: string) => (a < b ? -1 : 1);
 
@@ -42,16 +41,6 @@ describe('the words of the reference', () => {
       assert.deepEqual([shortName(info), longName(info)], [short, long]);
     }
     for (const { _id, new_tag, out } of golden.names.run) assert.equal(runName(_id, new_tag), out);
-  });
-
-  it('links the same pages', () => {
-    for (const { page_idx, num, page_size, out } of golden.pagination) {
-      const links = pagination({ page: page_idx, items: num, pageSize: page_size, query: '&q=1' });
-      closeAll(
-        links.map(({ label, url, state }) => [label, url, state]),
-        out,
-      );
-    }
   });
 
   it('has every key of the file in one part', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
@@ -148,13 +148,6 @@ export class BookShelf {
     const books = readBookList(JSON.parse(await readFile(path, 'utf8')));
     await this.store(books);
     return books.size;
-  }
-
-  /** Adds or replaces all books that lie in a folder; tells how many. */
-  async addFolder(folder: string): Promise<number> {
-    const names = (await readdir(folder)).filter(isBookName);
-    for (const name of names) await this.add(join(folder, name));
-    return names.length;
   }
 
   /** Durable when this resolves. */

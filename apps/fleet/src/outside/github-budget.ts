@@ -33,12 +33,6 @@ export class GithubBudget {
     return { ...state, remaining: state.limit, used: 0 };
   }
 
-  /** Milliseconds to wait for those who can do without: 0 while less than half is used. */
-  get waitMs(): number {
-    const { limit, used, reset } = this.state;
-    return 2 * used > limit ? Math.max(1, reset * 1000 - this.#clock.now()) : 0;
-  }
-
   /** To be told of the headers of each answer. */
   note(headers: Readonly<Record<string, string | readonly string[] | undefined>>): void {
     if ((headers['x-ratelimit-resource'] ?? 'core') !== 'core') return;

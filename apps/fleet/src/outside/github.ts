@@ -6,7 +6,7 @@ import { patterns } from '../protocol/schema.ts';
 import { commitText, netNames } from './commit-text.ts';
 import { GithubBudget, type GithubBudgetState } from './github-budget.ts';
 import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';
-import { type OutsideQuestion, OutsideSource } from './outside-source.ts';
+import { OutsideSource } from './outside-source.ts';
 
 export interface GithubOptions {
   /** Where the API is. @default 'https://api.github.com' */
@@ -175,29 +175,6 @@ export class Github {
     });
   }
 
-  /**
-   * Where two commits part; what is shown to people can do without it, so it is refused when more
-   * than half of the budget is used.
-   */
-  async mergeBase(
-    repo: string,
-    shas: { readonly base: string; readonly head: string },
-    signal?: AbortSignal,
-  ): Promise<string | undefined> {
-    const question: OutsideQuestion<string> = {
-      path: ['repos', ...ownerAndName(repo), 'compare', `${shas.base}...${shas.head}`],
-      query: { per_page: '1' },
-      freshMs: Infinity,
-      parse: (body) => shaOf(Object(json(body).merge_base_commit).sha),
-      signal,
-    };
-    const retryAfterMs = this.#budget.waitMs;
-    if (retryAfterMs > 0 && this.#api.known(question) === undefined) {
-      throw fleetError('OUTSIDE_LIMITED', 'half of the budget is used', { retryAfterMs });
-    }
-    return this.#api.ask(question);
-  }
-
   /** The list of books by name; undefined if the repository has none. */
   books(signal?: AbortSignal): Promise<ReadonlyMap<string, BookEntry> | undefined> {
     return this.#raw.ask({
@@ -206,12 +183,6 @@ export class Github {
       parse: (body) => readBookList(JSON.parse(String(body))),
       signal,
     });
-  }
-
-  /** Hears what is left without spending any of it. */
-  async refreshBudget(signal?: AbortSignal): Promise<GithubBudgetState> {
-    await this.#api.ask({ path: ['rate_limit'], freshMs: 0, parse: json, signal });
-    return this.budget;
   }
 }
 
