@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -128,6 +129,21 @@ describe('npm start', () => {
     await started.ended();
     assert.match(started.text, /All services have stopped/);
     await assert.rejects(fetch(`${url}/-/live`));
+  });
+
+  it('ends with the reason when a port is taken', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    try {
+      const { port } = taken.address() as AddressInfo;
+      const data = join(folder, 'taken');
+      await using started = new Started('--data', data, ...ports, '--fleet-port', String(port));
+      await started.says(new RegExp(`127\\.0\\.0\\.1:${port} is in use`));
+      await started.says(/fleet has ended by itself/);
+      assert.equal(await started.ended(), 1);
+    } finally {
+      taken.close();
+    }
   });
 
   it('says what it takes', async () => {

@@ -117,7 +117,15 @@ describe('accounts', () => {
   });
 
   it('are never led to another site', async () => {
-    for (const next of ['//example.org', 'https://example.org', '/\\example.org']) {
+    for (const next of [
+      '//example.org',
+      'https://example.org',
+      '/\\example.org',
+      '/\t/evil.example',
+      '/\t\\evil.example',
+      '/\n/evil.example',
+      '/\r\n/x',
+    ]) {
       const visitor = new Visitor(site);
       await visitor.get('/login');
       const url = `/login?next=${encodeURIComponent(next)}`;

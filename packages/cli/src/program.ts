@@ -87,6 +87,8 @@ export async function runMain(run: (words: readonly string[]) => Promise<number>
     throw error;
   });
   process.exitCode = await run(process.argv.slice(2));
+  // Whoever started it may hold a channel open, which would keep a failed start alive.
+  if (process.connected) process.disconnect();
 }
 
 export interface ConfigCommandOptions {

@@ -53,8 +53,6 @@ export class ServiceStop {
     } catch (error) {
       process.stderr.write(`${(error as Error).message}\n`);
       return exitCodes.failed;
-    } finally {
-      if (process.connected) process.disconnect();
     }
   }
 }

@@ -38,6 +38,8 @@ export interface RedisLink {
   readonly isReady: boolean;
   /** Hears a channel; `restored` is called each time when messages may have been missed. */
   subscribe(channel: string, heard: Listener, restored: () => void): RedisSubscription;
+  /** Replaces a connection that does not answer, if it is the link's own. */
+  reset(): void;
   close(): void;
 }
 
@@ -81,12 +83,22 @@ async function connect(url: string, connectMs: number): Promise<RedisLink> {
   client.on('error', () => {});
   await client.connect();
   isOpen = true;
-  return nodeRedisLink(client as ReturnType<typeof createClient>, () => client.destroy());
+  return nodeRedisLink(client as ReturnType<typeof createClient>, {
+    reset: () => {
+      if (!client.isReady) return;
+      client.destroy();
+      void client.connect().catch(() => {});
+    },
+    close: () => client.destroy(),
+  });
 }
+
+/** A client that was given is neither closed nor replaced. */
+const foreign = { reset: () => {}, close: () => {} };
 
 function nodeRedisLink(
   client: ReturnType<typeof createClient>,
-  close: () => void = () => {},
+  own: Pick<RedisLink, 'reset' | 'close'> = foreign,
 ): RedisLink {
   return {
     send: (args) => client.sendCommand(args),
@@ -112,7 +124,7 @@ function nodeRedisLink(
         [Symbol.dispose]: () => listener.destroy(),
       };
     },
-    close,
+    ...own,
   };
 }
 
@@ -135,7 +147,7 @@ function managedLink(
         },
       };
     },
-    close: () => {},
+    ...foreign,
   };
 }
 
@@ -186,6 +198,6 @@ function ioredisLink(client: IoRedisClient): RedisLink {
         [Symbol.dispose]: () => listener.disconnect(),
       };
     },
-    close: () => {},
+    ...foreign,
   };
 }

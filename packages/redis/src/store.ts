@@ -46,7 +46,7 @@ export interface RedisStoreOptions {
   readonly name?: string | undefined;
   /** The time that one call may take in all, in milliseconds, from 10. @default 5_000 */
   readonly deadlineMs?: number | undefined;
-  /** Commits that may wait for the one under way. An integer from 1. @default 10_000 */
+  /** Commits that may wait, and calls that may be under way. An integer from 1. @default 10_000 */
   readonly queueMax?: number | undefined;
   /** Replicas that must have a commit before it is acknowledged. From 0. @default 0 */
   readonly replicasMin?: number | undefined;
@@ -91,6 +91,9 @@ export class RedisStore implements Store {
   readonly #channel: string;
   /** The latest store time that this process has seen, and the server's clock at that moment. */
   #seen: readonly [now: string, wall: string] = ['', ''];
+  /** Calls that were sent and are not answered, given up or not. */
+  #inFlight = 0;
+  readonly #queueMax: number;
   #isClosed = false;
 
   private constructor(link: RedisLink, durability: Durability, options: Settings) {
@@ -100,6 +103,7 @@ export class RedisStore implements Store {
     this.#clock = clock;
     this.#deadlineMs = deadlineMs;
     this.#replicasMin = replicasMin;
+    this.#queueMax = queueMax;
     // The braces keep all keys of a store on one server of a cluster.
     const tag = tagOf(name);
     this.#keys = { state: `${tag}.state`, names: `${tag}.names`, expiries: `${tag}.expiries` };
@@ -228,15 +232,23 @@ export class RedisStore implements Store {
     const { signal } = call;
     signal?.throwIfAborted();
     this.#checkOpen();
-    using limit = deadline(this.#clock, this.#deadlineMs, signal);
-    return await untilAborted(this.#send(script, call), limit.signal);
+    return await untilAborted(this.#send(script, call), signal);
   }
 
-  /** The answer's time is noted, and replicas are waited for, on the same connection. */
+  /** Ends within the deadline, whatever the connection does; then it is replaced. */
   async #send(script: Script, { keys, args, doubt = false }: Call): Promise<Answer> {
+    if (this.#inFlight >= this.#queueMax) {
+      throw new SpillwayError('LANE_FULL', `${this.#inFlight} calls of the store are under way`);
+    }
     const words = [String(keys.length), ...keys, ...this.#seen, ...args];
+    this.#inFlight += 1;
+    const running = this.#run(script, words, doubt).finally(() => {
+      this.#inFlight -= 1;
+    });
+    using limit = deadline(this.#clock, this.#deadlineMs);
+    limit.signal.addEventListener('abort', () => this.#link.reset(), { once: true });
     try {
-      const answer = await this.#run(script, words, doubt);
+      const answer = await untilAborted(running, limit.signal, doubt ? inDoubt : undefined);
       const [now, wall, ...rows] = answer as [string, string, ...unknown[]];
       // Answers may overtake each other: an older one tells nothing new.
       if (Number(now) >= Number(this.#seen[0])) this.#seen = [now, wall];
@@ -250,7 +262,7 @@ export class RedisStore implements Store {
     const send = async (command: readonly string[]) => {
       const answer = this.#link.send(command);
       if (this.#replicasMin === 0) return await answer;
-      const wait = ['WAIT', String(this.#replicasMin), String(Math.ceil(this.#deadlineMs))];
+      const wait = ['WAIT', String(this.#replicasMin), String(Math.ceil(0.8 * this.#deadlineMs))];
       const [done, count] = await Promise.allSettled([answer, this.#link.send(wait)]);
       if (done.status === 'rejected') throw done.reason;
       if (count.status === 'fulfilled' && Number(count.value) >= this.#replicasMin) {

@@ -12,21 +12,25 @@ import { RedisStore } from 'spillway-redis';
 /** Stands between a client and the server; with `mute` the server's answers are thrown away. */
 async function openProxy(port: number, stack: AsyncDisposableStack) {
   const sockets = new Set<Socket>();
-  const proxy = { url: '', mute: false, cut: () => {} };
+  const proxy = { url: '', mute: false, cut: () => {}, freeze: () => {} };
+  let frozen: ReadonlySet<Socket> = new Set();
   const server = createServer((near) => {
     const far = connect(port, '127.0.0.1');
     for (const socket of [near, far]) {
       sockets.add(socket);
       socket.on('error', () => {}).on('close', () => [near, far].map((each) => each.destroy()));
     }
-    near.pipe(far);
-    far.on('data', (chunk) => proxy.mute || near.write(chunk));
+    near.on('data', (chunk) => frozen.has(near) || far.write(chunk));
+    far.on('data', (chunk) => proxy.mute || frozen.has(near) || near.write(chunk));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
   proxy.url = `redis://127.0.0.1:${typeof address === 'object' && address?.port}`;
   proxy.cut = () => {
     for (const socket of sockets) socket.destroy();
+  };
+  proxy.freeze = () => {
+    frozen = new Set(sockets);
   };
   stack.defer(() => {
     proxy.cut();
@@ -144,6 +148,28 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     assert.equal(await version(), done);
   });
 
+  it('replaces a connection that swallows everything, and bounds what waits on it', async () => {
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(await RedisServer.start());
+    const proxy = await openProxy(server.port, stack);
+    const store = await RedisStore.open({ url: proxy.url, deadlineMs: 400, queueMax: 10 });
+    await store.commit([{ name: 'a', value: 1 }]);
+    proxy.freeze();
+    const late = assert.rejects(store.commit([{ name: 'a', value: 2 }]), { retryable: false });
+    await new Promise(setImmediate);
+    const reads = Array.from({ length: 20 }, () => store.read(['a']));
+    const outcomes = await Promise.allSettled(reads);
+    const codes = outcomes.map((each) => each.status === 'rejected' && each.reason.code);
+    assert.ok(codes.filter((code) => code === 'LANE_FULL').length >= 10, codes.join());
+    await late;
+    while (!store.stats.isConnected) await new Promise(setImmediate);
+    assert.equal(await valueIn(store, 'a'), 1);
+    proxy.freeze();
+    const last = assert.rejects(store.commit([{ name: 'a', value: 3 }]));
+    await store[Symbol.asyncDispose]();
+    await last;
+  });
+
   it('says that nothing was done while there is no connection', async () => {
     await using server = await RedisServer.start();
     await using store = await RedisStore.open({ url: server.url });
@@ -208,6 +234,7 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     for (;;) {
       const isDone = await store.commit([{ name: 'a', value: 1 }]).catch(() => undefined);
       if (isDone !== undefined) break;
+      await new Promise(setImmediate);
     }
     assert.equal(await valueIn(store, 'a'), 1);
     using paused = replica.pause();

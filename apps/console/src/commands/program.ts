@@ -47,9 +47,8 @@ async function serve({ data, host, port: listenPort }: ServeFlags): Promise<void
     throw listenFault(error, { host, ports: { '--port': listenPort } });
   });
   process.stdout.write(`Console is ready. Open it once with:\n  ${opened.openUrl()}\n`);
-  process.stdout.write('For another browser: npx console open\n');
+  process.stdout.write(`For another browser: npx console open --data '${folder}'\n`);
   await onceAborted(stop.signal);
-  if (process.connected) process.disconnect();
 }
 
 function openCommand(): Command {

@@ -115,7 +115,7 @@ function refuse(reply: FastifyReply): FastifyReply {
     status: 401,
     code: 'UNAUTHENTICATED',
     title: 'This console needs its link',
-    text: 'Open the address that it printed; each works once. For a new one: npx console open',
+    text: 'Open the address that it printed; it works once. For a new one: npx console open',
   });
   return reply.code(401).type('text/html; charset=utf-8').send(String(page));
 }

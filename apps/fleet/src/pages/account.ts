@@ -73,7 +73,10 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
 
 /** A path of this site; the home page for anything else. */
 function localPath(next: string | undefined): string {
-  return next !== undefined && /^\/(?![/\\])/.test(next) ? next : '/tests';
+  // Parsed as browsers do, who drop tabs and take a backslash for a slash.
+  const here = 'http://here.invalid';
+  const url = next?.startsWith('/') ? URL.parse(next, here) : null;
+  return url?.origin === here ? url.pathname + url.search : '/tests';
 }
 
 export function loginPage(visit: Visit, problem?: string, status = 200): Shown {

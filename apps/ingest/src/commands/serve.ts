@@ -35,8 +35,6 @@ export function followCommand(): Command {
       const { follow } = await import('./follow.ts');
       const products = simulated && named.length === 0 ? [] : await productsOf(named, settings);
       process.exitCode = await follow({ settings, products, simulated, signal: stop.signal });
-      // Whoever started it may still hold a channel open, and all that mattered has stopped.
-      if (process.connected) process.disconnect();
     });
   return withSettings(command, shown);
 }
