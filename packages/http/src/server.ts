@@ -4,14 +4,7 @@ import fastify, {
   type FastifyReply,
   type FastifyServerOptions,
 } from 'fastify';
-import {
-  type Clock,
-  type CloseOptions,
-  deadline,
-  type Part,
-  systemClock,
-  wallClock,
-} from 'spillway';
+import { type Clock, type CloseOptions, deadline, type Part, wallClock } from 'spillway';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
 import { readJson } from './body/json.ts';
@@ -33,7 +26,7 @@ import { Connections } from './request/connections.ts';
 import { type Guard, guardHook, type Refuse } from './request/guard.ts';
 import { Headers, requestId } from './request/headers.ts';
 import { LoopGuard } from './request/loop-guard.ts';
-import { checkServerOptions, type ServerLimits, type ServerOptions } from './server-options.ts';
+import { type ServerOptions, type ServerSettings, settleServer } from './server-options.ts';
 import { refuseBlocked } from './session/blocked.ts';
 import { csrf } from './session/csrf.ts';
 import { requirePrimary } from './session/primary-only.ts';
@@ -55,7 +48,7 @@ const pluginMsMax = 60_000;
 interface HttpServerParts {
   readonly operator: Operator;
   readonly connections: Connections;
-  readonly options: ServerOptions;
+  readonly settings: ServerSettings;
 }
 
 /** A Fastify server that is a part of a service: `new Service({ parts: [store, server] })`. */
@@ -69,8 +62,8 @@ export class HttpServer implements Part, AsyncDisposable {
   readonly #listen: { readonly host: string; readonly port: number };
   readonly #clock: Clock;
 
-  constructor(app: FastifyInstance, { operator, connections, options }: HttpServerParts) {
-    const { name = 'http', host = '127.0.0.1', port = 0, clock = systemClock } = options;
+  constructor(app: FastifyInstance, { operator, connections, settings }: HttpServerParts) {
+    const { name, host, port, clock } = settings;
     this.name = name;
     this.app = app;
     this.operator = operator;
@@ -126,25 +119,22 @@ export class HttpServer implements Part, AsyncDisposable {
 
 /** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
-  const limits = checkServerOptions(options);
-  const { clock = systemClock, loopMsMax = 1, log } = options;
-  const { errors = new RecentErrors({ clock }) } = options;
-  const routes = new Routes(clock, loopMsMax);
-  const headers = new Headers(options.contentSecurityPolicy);
+  const settings = settleServer(options);
+  const { clock, log, errors = new RecentErrors({ clock }) } = settings;
+  const routes = new Routes(clock, settings.loopMsMax);
+  const headers = new Headers(settings.contentSecurityPolicy);
   const tell = log === false ? undefined : (change: object) => logState(change, log);
-  const operator = new Operator(options.operator ?? {}, { routes, errors, clock, tell });
+  const operator = new Operator(settings.operator, { routes, errors, clock, tell });
   let failures: Failures | undefined;
   const onFrameworkError = (error: unknown, reply: FastifyReply): void => {
     // No hooks run for these, such as those for an address that cannot be decoded.
     headers.set(reply);
     failures?.answer(error, reply);
   };
-  const app = fastify(
-    fastifyOptions(options, limits, onFrameworkError),
-  ) as unknown as FastifyInstance;
+  const app = fastify(fastifyOptions(settings, onFrameworkError)) as unknown as FastifyInstance;
   failures = new Failures(app, { errors, headers, routes, isLogging: log === undefined });
-  const connections = connectionsOf(app, options, limits);
-  const loop = new LoopGuard(options.loopDelayMsMax ?? 1_000);
+  const connections = connectionsOf(app, settings);
+  const loop = new LoopGuard(settings.loopDelayMsMax);
   app.addHook('onListen', async () => loop.start());
   app.addHook('onClose', async () => loop[Symbol.dispose]());
   app.setGenReqId(requestId);
@@ -166,11 +156,11 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
     answerProbe,
     connections.guard,
     loop.guard,
-    options.rate && limitRates(options.rate, app),
-    laneGuard(app, { lane: options.lane, routes, clock }),
-    bodyGuard(app, options.bodyTypes),
-    options.primaryOnly && requirePrimary(options.primaryOnly),
-    options.blockedUsers && refuseBlocked(options.blockedUsers),
+    settings.rate && limitRates(settings.rate, app),
+    laneGuard(app, { lane: settings.lane, routes, clock }),
+    bodyGuard(app, settings.bodyTypes),
+    settings.primaryOnly && requirePrimary(settings.primaryOnly),
+    settings.blockedUsers && refuseBlocked(settings.blockedUsers),
   ];
   const active = guards.filter((guard) => guard !== undefined);
   app.addHook('onRequest', guardHook(active, refuse));
@@ -184,13 +174,13 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   }
   readJson(app);
   await app.register(forms);
-  await registerKeepers(app, options);
+  await registerKeepers(app, settings);
   await app.register(pages);
   await app.register(kitAssets);
-  if (options.live !== undefined) await app.register(live, { clock, ...options.live });
-  if (options.hub !== undefined) await app.register(options.hub.plugin);
+  if (settings.live !== undefined) await app.register(live, { clock, ...settings.live });
+  if (settings.hub !== undefined) await app.register(settings.hub.plugin);
   answerUnrouted(app);
-  return new HttpServer(app, { operator, connections, options });
+  return new HttpServer(app, { operator, connections, settings });
 }
 
 /** Writes a change of state: to the logger, or as a line of JSON to stderr. */
@@ -203,15 +193,11 @@ function logState(change: object, log: ServerOptions['log']): void {
   process.stderr.write(`${JSON.stringify({ level: 'warn', time, ...change })}\n`);
 }
 
-function connectionsOf(
-  app: FastifyInstance,
-  options: ServerOptions,
-  { connectionsMax }: ServerLimits,
-): Connections {
-  const { closeMsMax, lameDuckMs, clock, trustProxy = false } = options;
+function connectionsOf(app: FastifyInstance, settings: ServerSettings): Connections {
+  const { connectionsMax, closeMsMax, lameDuckMs, clock, trustProxy } = settings;
   // Behind a proxy all clients have its address.
   const share = trustProxy === false ? Math.max(64, connectionsMax / 2) : connectionsMax;
-  const { connectionsPerAddressMax: perAddressMax = Math.floor(share) } = options;
+  const { connectionsPerAddressMax: perAddressMax = Math.floor(share) } = settings;
   app.server.maxConnections = connectionsMax;
   const limits = { perAddressMax, closeMsMax, lameDuckMs, clock };
   const connections = new Connections(app.server as Server, limits);
@@ -224,43 +210,42 @@ function connectionsOf(
 }
 
 /** The plugins that keep something of a client from one request to the next. */
-async function registerKeepers(app: FastifyInstance, options: ServerOptions): Promise<void> {
-  const { sessions: session } = options;
-  const changes = options.csrf ?? (session && { keys: session.keys, secure: session.secure });
+async function registerKeepers(app: FastifyInstance, settings: ServerSettings): Promise<void> {
+  const { sessions: session } = settings;
+  const changes = settings.csrf ?? (session && { keys: session.keys, secure: session.secure });
   if (session !== undefined) await app.register(sessions, session);
-  if (options.idempotency !== undefined) {
+  if (settings.idempotency !== undefined) {
     // By address alone, one user behind a proxy could be given the answer of another.
     const user: UserOf | undefined = session && ((request) => request.session.id);
-    await app.register(idempotency, { user, ...options.idempotency });
+    await app.register(idempotency, { user, ...settings.idempotency });
   }
   if (changes) await app.register(csrf, changes);
 }
 
 function fastifyOptions(
-  options: ServerOptions,
-  limits: ServerLimits,
+  settings: ServerSettings,
   onFrameworkError: (error: unknown, reply: FastifyReply) => void,
 ): FastifyServerOptions {
-  const { https, log = false, trustProxy = false } = options;
+  const { https, log = false, trustProxy } = settings;
   const http = {
-    headersTimeout: limits.headersMsMax,
-    requestTimeout: limits.requestMsMax,
-    connectionsCheckingInterval: Math.min(lookMs, limits.headersMsMax),
-    maxHeaderSize: limits.headerBytesMax,
+    headersTimeout: settings.headersMsMax,
+    requestTimeout: settings.requestMsMax,
+    connectionsCheckingInterval: Math.min(lookMs, settings.headersMsMax),
+    maxHeaderSize: settings.headerBytesMax,
   };
   const logged = typeof log === 'boolean' ? {} : { loggerInstance: log };
   const lines = log === true ? { logger: { level: 'warn', stream: process.stderr } } : logged;
   return {
     ...lines,
     ...(https === undefined ? { http } : { https: { ...http, ...https } }),
-    bodyLimit: limits.bodyBytesMax,
+    bodyLimit: settings.bodyBytesMax,
     clientErrorHandler: answerClientError,
-    connectionTimeout: limits.silentMsMax,
+    connectionTimeout: settings.silentMsMax,
     forceCloseConnections: 'idle',
     frameworkErrors: (error, _request, reply) => onFrameworkError(error, reply),
-    keepAliveTimeout: limits.keepAliveMs,
+    keepAliveTimeout: settings.keepAliveMs,
     pluginTimeout: pluginMsMax,
-    requestTimeout: limits.requestMsMax,
+    requestTimeout: settings.requestMsMax,
     return503OnClosing: false,
     schemaController: { compilersFactory: { buildValidator } },
     trustProxy: trustProxyOf(trustProxy),

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { check } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { Guard } from '../request/guard.ts';
 import { hasBody } from '../request/unread-body.ts';
@@ -21,7 +20,6 @@ const commonTypes: readonly string[] = [
 
 /** Refuses a body that is declared too large (413) or of a wrong type (415) before it is read. */
 export function bodyGuard(app: FastifyInstance, types: readonly string[] = commonTypes): Guard {
-  check(Array.isArray(types), 'bodyTypes', 'an array of media types', types);
   app.server.on('checkContinue', (request, response) => {
     askWhenRead(request, response);
     app.routing(request, response);

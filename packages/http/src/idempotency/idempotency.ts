@@ -11,9 +11,9 @@ import {
   type StoreChange,
 } from 'spillway';
 import {
-  anything,
   callback,
   checkInteger,
+  clockRule,
   flag,
   integer,
   maybe,
@@ -21,6 +21,7 @@ import {
   oneOf,
   or,
   settle,
+  storeRule,
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
@@ -117,11 +118,11 @@ const rules = {
   runMsMax: or(number(100, dayMs), 60_000),
   whenLost: or(oneOf<'again' | 'refuse'>('again', 'refuse'), 'again'),
   answerBytesMax: or(integer(0, 2 ** 24), 65_536),
-  store: maybe(anything),
+  store: maybe(storeRule),
   name: or(matching(/^[\x20-\x7e]{1,64}$/, '1 to 64 characters of ASCII'), 'http' as string),
-  deadlineMs: maybe(anything),
-  clock: maybe(anything),
-  random: maybe(anything),
+  deadlineMs: maybe(number(10, Number.MAX_SAFE_INTEGER)),
+  clock: maybe(clockRule),
+  random: maybe(callback),
 };
 
 /**

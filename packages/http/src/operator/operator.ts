@@ -11,9 +11,23 @@ import {
   Service,
   systemClock,
 } from 'spillway';
-import { check, checkInteger, checkNumber, partMetrics, plain } from 'spillway/internal';
+import {
+  having,
+  instance,
+  integer,
+  maybe,
+  nested,
+  number,
+  or,
+  partMetrics,
+  plain,
+  type Settled,
+  settle,
+  word,
+} from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
+import { matching } from '../base/rules.ts';
 import { listen, SocketListener, shut } from './listen.ts';
 import { ProcessStats, processMetrics } from './process.ts';
 import type { Routes } from './routes.ts';
@@ -64,6 +78,24 @@ export interface OperatorSources {
 /** A reader that took nothing for this many states of the stream is cut off. */
 const missedMax = 60;
 
+const readiness = instance((value) => {
+  return typeof value === 'function' || value instanceof Service || Array.isArray(value);
+}, 'a Service, a list of parts or a function');
+const rules = {
+  socket: maybe(word),
+  remote: maybe(nested),
+  panel: maybe(having('a Panel', 'watch', 'read')),
+  ready: or(readiness, [] as NonNullable<OperatorOptions['ready']>),
+  config: maybe(nested),
+  streamMs: or(number(10, 60_000), 1_000),
+  streamsMax: or(integer(0, 1_000), 16),
+};
+const remoteRules = {
+  host: or(word, '127.0.0.1' as string),
+  port: integer(0, 65_535),
+  token: matching(/^.{16,1024}$/s, 'a word of 16 to 1024 characters'),
+};
+
 const endpoints = {
   live: 'the server answers',
   ready: 'the server can take work, or which parts cannot',
@@ -83,7 +115,8 @@ export class Operator {
   /** Fastify instance to which a service adds endpoints of its own, until the server starts. */
   readonly app: FastifyInstance;
   readonly panel: Panel;
-  readonly #options: OperatorOptions;
+  readonly #options: Settled<OperatorOptions, typeof rules>;
+  readonly #remoteOptions: Settled<OperatorRemote, typeof remoteRules> | undefined;
   readonly #sources: OperatorSources;
   readonly #process: ProcessStats;
   readonly #streams: NewestStreams;
@@ -97,13 +130,11 @@ export class Operator {
 
   constructor(options: OperatorOptions, sources: OperatorSources) {
     const { clock = systemClock } = sources;
-    const { panel = new Panel(), remote, streamMs = 1_000, streamsMax = 16 } = options;
-    checkNumber('streamMs', streamMs, 10, 60_000);
-    checkInteger('streamsMax', streamsMax, 0, 1_000);
-    const { length = 16 } = remote?.token ?? '1234567890123456';
-    check(length >= 16 && length <= 1024, 'token', 'a word of 16 to 1024 characters', length);
+    const settings = settle<OperatorOptions, typeof rules>('operator', options, rules);
+    const { panel = new Panel(), remote, streamMs, streamsMax } = settings;
     this.panel = panel;
-    this.#options = options;
+    this.#options = settings;
+    this.#remoteOptions = remote && settle('operator.remote', remote, remoteRules);
     this.#sources = sources;
     this.#process = new ProcessStats(clock);
     this.#streamsMax = streamsMax;
@@ -119,7 +150,7 @@ export class Operator {
 
   /** The names of what is not ready. */
   get unready(): readonly string[] {
-    const { ready = [] } = this.#options;
+    const { ready } = this.#options;
     if (typeof ready === 'function') return ready();
     if (!(ready instanceof Service)) return unreadyOf(ready).map(({ name }) => name);
     // A service that stops is not ready, though its parts may still be.
@@ -128,7 +159,7 @@ export class Operator {
 
   /** The reasons of those that know why they are not ready, by name. */
   get faults(): Readonly<Record<string, string>> {
-    const { ready = [] } = this.#options;
+    const { ready } = this.#options;
     if (ready instanceof Service) return ready.faults;
     const parts = typeof ready === 'function' ? [] : unreadyOf(ready);
     return Object.fromEntries(
@@ -145,7 +176,8 @@ export class Operator {
   }
 
   async start(): Promise<void> {
-    const { socket, remote } = this.#options;
+    const { socket } = this.#options;
+    const remote = this.#remoteOptions;
     const { routes, clock, tell } = this.#sources;
     for (const lane of routes.lanes) this.#watchLane(lane);
     if (tell) {
@@ -161,7 +193,7 @@ export class Operator {
       await this.#socket.start();
     }
     if (remote !== undefined) {
-      const { host = '127.0.0.1', port, token } = remote;
+      const { host, port, token } = remote;
       this.#remote = await listen(withToken(handler, token), { host, port });
     }
   }

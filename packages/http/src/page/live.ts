@@ -8,7 +8,7 @@ import type {
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, systemClock } from 'spillway';
-import { anything, check, integer, maybe, or, settle } from 'spillway/internal';
+import { check, clockRule, integer, maybe, or, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { browserFile } from './browser-file.ts';
@@ -154,7 +154,7 @@ const rules = {
   lengthMax: or(integer(0), 32_000_000),
   intervalMs: or(integer(0), 50),
   keepAliveMs: or(integer(1_000, 20_000), 15_000),
-  clock: or(anything, systemClock),
+  clock: or(clockRule, systemClock),
 };
 
 /** All views of an instance and the browsers that listen to them, within bounds. */

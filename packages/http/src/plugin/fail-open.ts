@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { type Clock, deadline, systemClock } from 'spillway';
-import { anything, integer, or, settle, untilAborted } from 'spillway/internal';
+import { clockRule, integer, or, settle, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 
 export interface FailOpenOptions {
@@ -9,7 +9,7 @@ export interface FailOpenOptions {
   readonly clock?: Clock | undefined;
 }
 
-const rules = { deadlineMs: or(integer(1), 5_000), clock: or(anything, systemClock) };
+const rules = { deadlineMs: or(integer(1), 5_000), clock: or(clockRule, systemClock) };
 
 type Plugin = (app: FastifyInstance, options: never, done: never) => unknown;
 

@@ -5,10 +5,16 @@ import type {
   FastifyReply,
   FastifyRequest,
 } from 'fastify';
+import { callback, instance, maybe, or, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type Guard, guardPlugin } from '../request/guard.ts';
 import { rateKey, routeName, routeOf, type UserOf } from './key.ts';
-import { type RateDecision, RateLimiter, type RateLimiterOptions } from './limiter.ts';
+import {
+  limiterRules,
+  type RateDecision,
+  RateLimiter,
+  type RateLimiterOptions,
+} from './limiter.ts';
 import { type NamedRule, namedRule, type RateRule } from './rule.ts';
 
 declare module 'fastify' {
@@ -23,7 +29,10 @@ declare module 'fastify' {
 }
 
 export interface RateGuardOptions extends RateLimiterOptions {
-  /** Limits on every request, whatever its route. @default 120 a minute for each client */
+  /**
+   * Limits on every request, whatever its route; an empty list leaves it to the routes.
+   * @default 120 a minute for each client
+   */
   readonly limits?: readonly RateRule[] | undefined;
   /**
    * Gives the proven user of a request; undefined if there is none, which is counted by address.
@@ -34,6 +43,11 @@ export interface RateGuardOptions extends RateLimiterOptions {
 }
 
 const defaultLimits: readonly RateRule[] = [{ limit: 120, windowMs: 60_000 }];
+const rules = {
+  ...limiterRules,
+  limits: or(instance(Array.isArray, 'a list of limits'), defaultLimits),
+  user: maybe(callback),
+};
 
 /**
  * Answers 429 over a limit, before the request takes a permit of its lane. Every answer carries the
@@ -41,7 +55,8 @@ const defaultLimits: readonly RateRule[] = [{ limit: 120, windowMs: 60_000 }];
  * draft-ietf-httpapi-ratelimit-headers-06, of the limit that has the least left.
  */
 export function limitRates(options: RateGuardOptions, app: FastifyInstance): Guard {
-  const { limits = defaultLimits, user, ...rest } = options;
+  const settings = settle<RateGuardOptions, typeof rules>('rate', options, rules);
+  const { limits, user, ...rest } = settings;
   const limiter = new RateLimiter(rest);
   const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
   const forRoute = new Map<string, readonly NamedRule[]>();

@@ -1,5 +1,17 @@
 import { type Clock, type Random, type Store, systemClock } from 'spillway';
-import { check, checkInteger } from 'spillway/internal';
+import {
+  callback,
+  clockRule,
+  integer,
+  type MaybeRule,
+  maybe,
+  number,
+  or,
+  type Rules,
+  settle,
+  storeRule,
+} from 'spillway/internal';
+import { matching } from '../base/rules.ts';
 import type { NamedRule } from './rule.ts';
 import { SharedRate } from './shared.ts';
 import { type RateEntry, RateTable } from './table.ts';
@@ -43,6 +55,20 @@ export interface RateDecision extends RateVerdict {
 /** A decision that comes at once where no store has to be asked. */
 type Charged = RateDecision | undefined | Promise<RateDecision | undefined>;
 
+/** The rules of the options of a limiter. */
+export const limiterRules: Rules<RateLimiterOptions> & {
+  readonly store: MaybeRule<Store>;
+  readonly deadlineMs: MaybeRule<number>;
+  readonly random: MaybeRule<Random>;
+} = {
+  keysMax: or(integer(1, 10_000_000), 100_000),
+  store: maybe(storeRule),
+  name: or(matching(/^[\x20-\x7e]{1,64}$/, '1 to 64 characters of ASCII'), 'http' as string),
+  deadlineMs: maybe(number(10, Number.MAX_SAFE_INTEGER)),
+  clock: or(clockRule, systemClock),
+  random: maybe(callback),
+};
+
 /** Counts requests against rules, in this process or in a shared store. */
 export class RateLimiter {
   readonly #clock: Clock;
@@ -50,10 +76,12 @@ export class RateLimiter {
   readonly #shared: SharedRate | undefined;
 
   constructor(options: RateLimiterOptions = {}) {
-    const { keysMax = 100_000, name = 'http', clock = systemClock, store } = options;
-    checkInteger('keysMax', keysMax, 1, 10_000_000);
-    check(/^[\x20-\x7e]{1,64}$/.test(name), 'name', '1 to 64 characters of ASCII', name);
-    const { deadlineMs, random } = options;
+    const settings = settle<RateLimiterOptions, typeof limiterRules>(
+      'RateLimiter',
+      options,
+      limiterRules,
+    );
+    const { keysMax, name, clock, store, deadlineMs, random } = settings;
     this.#clock = clock;
     this.#table = new RateTable(keysMax);
     this.#shared = store && new SharedRate({ store, name, clock, deadlineMs, random }, takeHere);

@@ -1,4 +1,4 @@
-import { check, checkInteger, checkNumber } from 'spillway/internal';
+import { instance, integer, maybe, number, oneOf, settle } from 'spillway/internal';
 import { type RateKeyPart, shortKey } from './key.ts';
 
 /**
@@ -34,15 +34,22 @@ export interface NamedRule {
   readonly window: SlidingWindow;
 }
 
+const parts = oneOf('client', 'address', 'route');
+const rules = {
+  limit: integer(1, 1e9),
+  windowMs: number(10, 31 * dayMs),
+  by: maybe(
+    instance(
+      (value) => Array.isArray(value) && value.every(parts.holds),
+      "a list of 'client', 'address' and 'route'",
+    ),
+  ),
+  whenDown: maybe(oneOf('open', 'closed')),
+};
+
 /** Checks the rule and makes it ready for use. */
 export function namedRule(name: string, rule: RateRule): NamedRule {
-  const { limit, windowMs, by = [], whenDown = 'closed' } = rule;
-  checkInteger('limit', limit, 1, 1e9);
-  checkNumber('windowMs', windowMs, 10, 31 * dayMs);
-  const isBy =
-    Array.isArray(by) && by.every((part) => ['client', 'address', 'route'].includes(part));
-  check(isBy, 'by', "a list of 'client', 'address' and 'route'", by);
-  check(whenDown === 'open' || whenDown === 'closed', 'whenDown', "'open' or 'closed'", whenDown);
+  const { limit, windowMs } = settle<RateRule, typeof rules>('rate limit', rule, rules);
   return { name: shortKey(name), rule, window: new SlidingWindow(limit, windowMs) };
 }
 

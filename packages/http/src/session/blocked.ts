@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type Clock, deadline, systemClock } from 'spillway';
-import { anything, callback, maybe, number, or, settle, untilAborted } from 'spillway/internal';
+import { callback, clockRule, maybe, number, or, settle, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { matching } from '../base/rules.ts';
 import { type Guard, guardPlugin } from '../request/guard.ts';
@@ -22,7 +22,7 @@ const rules = {
   isBlocked: callback,
   redirectTo: maybe(matching(/^\/(?![/\\])/, 'a path that begins with one /')),
   deadlineMs: or(number(1, 3_600_000), 5_000),
-  clock: or(anything, systemClock),
+  clock: or(clockRule, systemClock),
 };
 
 /** Turns away blocked users. If `isBlocked` fails, nobody gets in. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, wallClock } from 'spillway';
-import { anything, flag, maybe, number, or, settle, word } from 'spillway/internal';
+import { anything, clockRule, flag, maybe, number, or, settle, word } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { origins } from '../base/rules.ts';
 import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
@@ -44,7 +44,7 @@ const rules = {
   field: or(word, '_csrf' as string),
   origins: or(origins, [] as readonly string[]),
   secure: maybe(flag),
-  clock: or(anything, wallClock),
+  clock: or(clockRule, wallClock),
 };
 
 /**

@@ -5,6 +5,7 @@ import { type Clock, type Json, wallClock } from 'spillway';
 import {
   anything,
   check,
+  clockRule,
   flag,
   jsonText,
   maybe,
@@ -60,7 +61,7 @@ const rules = {
   rememberMs: or(number(1_000, ageMsMax), 30 * 24 * hourMs),
   sameSite: or(oneOf<'lax' | 'strict'>('lax', 'strict'), 'lax'),
   secure: maybe(flag),
-  clock: or(anything, wallClock),
+  clock: or(clockRule, wallClock),
 };
 
 /** Keeps sessions in signed cookies: no store; any instance reads them, none can revoke one. */

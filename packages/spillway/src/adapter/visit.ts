@@ -1,5 +1,5 @@
 import { untilAborted } from '../base/abort.ts';
-import { callback, type Filled, instance, or, settle } from '../base/options.ts';
+import { callback, type Filled, laneRule, or, settle } from '../base/options.ts';
 import type { Task } from '../base/task.ts';
 import type { Lane } from '../lane/lane.ts';
 import { holdDuring, outcomeOf, type Permit } from '../lane/permit.ts';
@@ -30,7 +30,7 @@ export function settleAdmission<Request extends object>(
   options: AdmissionOptions<Request>,
 ): Filled<AdmissionOptions<Request>> {
   return settle('admission', options, {
-    lane: instance((value) => typeof Object(value).enter === 'function', 'a Lane'),
+    lane: laneRule,
     keyOf: or(callback, (_request: Request): string | undefined => undefined),
   });
 }

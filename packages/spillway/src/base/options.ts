@@ -129,6 +129,21 @@ export function instance(test: (value: unknown) => boolean, rule: string): Rule<
   return required(rule, test);
 }
 
+/** An object that has these methods; `rule` completes "must be": `a Clock`. */
+export function having(rule: string, ...methods: readonly string[]): Rule<never> {
+  return required(rule, (value) => {
+    return methods.every((method) => typeof Object(value)[method] === 'function');
+  });
+}
+
+/** Options of a part of their own, which checks what is in them. */
+export const nested: Rule<never> = required('an object', (value) => {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+});
+export const clockRule: Rule<never> = having('a Clock, with now() and after()', 'now', 'after');
+export const laneRule: Rule<never> = having('a Lane', 'enter', 'run');
+export const storeRule: Rule<never> = having('a Store, with read() and commit()', 'read', 'commit');
+
 /** The rule, with a default for an absent option. */
 export function or<T>(rule: Rule<never>, absent: T): Rule<T>;
 export function or<T>(rule: Rule<T>, absent: NoInfer<T>): Rule<T>;
