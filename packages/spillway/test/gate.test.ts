@@ -5,6 +5,18 @@ import { explore } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
 
 describe('Gate', () => {
+  it('refuses a signal that is none before it gives a place', async () => {
+    const gate = new Gate({ limit: 1, queueMax: 1 });
+    const entry = { signal: new AbortController() as unknown as AbortSignal };
+    const message = /^signal: must be an AbortSignal, got AbortController/;
+    assert.throws(() => gate.enter(entry), { message });
+    await assert.rejects(
+      gate.run(async () => 'ran', entry),
+      { message },
+    );
+    assert.deepEqual([gate.stats.inside, gate.stats.waiting], [0, 0]);
+  });
+
   it('lets in as many as its limit, and the rest in the order they came', async () => {
     const gate = new Gate({ limit: 2, queueMax: 9 });
     const seen: number[] = [];

@@ -37,4 +37,42 @@ describe('the way into a lane', () => {
     assert.equal(lane.tryEnter({ signal }), undefined);
     assert.deepEqual([lane.stats.inside, lane.stats.refused.aborted], [0, 2]);
   });
+
+  it('refuses a deadline or a signal that is none before it takes a permit', async () => {
+    const lane = new Lane({ name: 'x', limit: { fixed: 2 }, queueMax: 1, deadlineMs: 1_000 });
+    const ran = async () => 'ran';
+    const wrong: readonly [object, RegExp][] = [
+      [{ deadlineAt: Number.NaN }, /^deadlineAt: must be a number that is not NaN, got NaN/],
+      [{ deadlineAt: '9' }, /^deadlineAt: must be a number that is not NaN, got '9'/],
+      [{ signal: new AbortController() }, /^signal: must be an AbortSignal, got AbortController/],
+      [{ signal: null }, /^signal: must be an AbortSignal, got null/],
+    ];
+    for (const [entry, message] of wrong) {
+      await assert.rejects(lane.run(ran, entry), { name: 'AssertionError', message });
+      assert.throws(() => lane.enter(entry), { message });
+      assert.throws(() => lane.tryEnter(entry), { message });
+      assert.deepEqual([lane.stats.inside, lane.stats.waiting], [0, 0]);
+    }
+    assert.equal(await lane.run(ran, { deadlineAt: Infinity, signal: undefined }), 'ran');
+  });
+
+  it('gives the permit or the place in the queue back if a signal cannot be made', async () => {
+    const lane = new Lane({ name: 'x', limit: { fixed: 1 }, queueMax: 1, deadlineMs: 1_000 });
+    const ran = async () => 'ran';
+    const makers = [
+      () => ({}) as AbortSignal,
+      () => {
+        throw new Error('signal: must be made');
+      },
+    ];
+    for (const makeSignal of makers) {
+      await assert.rejects(lane.run(ran, { makeSignal }), /signal: must be/);
+      const permit = await lane.enter();
+      assert.throws(() => lane.enter({ makeSignal }), /signal: must be/);
+      assert.deepEqual([lane.stats.inside, lane.stats.waiting], [1, 0]);
+      permit[Symbol.dispose]();
+      assert.equal(lane.stats.inside, 0);
+    }
+    assert.equal(await lane.run(ran), 'ran');
+  });
 });

@@ -2,7 +2,7 @@ import { untilAborted } from '../base/abort.ts';
 import { callback, type Filled, laneRule, or, settle } from '../base/options.ts';
 import type { Task } from '../base/task.ts';
 import type { Lane } from '../lane/lane.ts';
-import { holdDuring, outcomeOf, type Permit } from '../lane/permit.ts';
+import { holdDuring, outcomeOf, type Permit, signalFor } from '../lane/permit.ts';
 
 export interface AdmissionOptions<Request extends object> {
   /** The lane that the requests go through. */
@@ -44,7 +44,7 @@ export function handleWithin<T extends { readonly status: number }>(
   request: object,
   handler: Task<T>,
 ): Promise<T> {
-  const { signal } = permit;
+  const signal = signalFor(permit);
   signals.set(request, signal);
   const handled = holdDuring(
     permit,

@@ -33,6 +33,12 @@ export function range(noun: string, min: number, max: number): string {
   return max === Infinity ? `${noun} from ${min}` : `${noun} from ${min} to ${max}`;
 }
 
+/** Checks a caller's signal: what is none never aborts, and breaks what waits for it. */
+export function checkSignal(signal: AbortSignal | undefined): void {
+  if (signal === undefined || signal instanceof AbortSignal) return;
+  throw misuse('signal', 'an AbortSignal', signal);
+}
+
 /** Checks an integer between the bounds, both included. */
 export function checkInteger(
   option: string,

@@ -1,5 +1,5 @@
 import { untilAborted } from '../base/abort.ts';
-import { checkInteger } from '../base/check.ts';
+import { checkInteger, checkSignal } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, type Rules, settle } from '../base/options.ts';
 import type { RunOptions, Task } from '../base/task.ts';
@@ -54,6 +54,7 @@ export class Gate {
    * A refusal at the door (`GATE_FULL`, or a signal that has aborted) is thrown.
    */
   enter({ signal }: RunOptions = noOptions): Disposable | Promise<Disposable> {
+    checkSignal(signal);
     if (signal?.aborted) throw signal.reason;
     const free = this.#limit - this.#inside;
     if (free > 0 && this.#queue.size === 0 && mayGrant()) return this.#take();

@@ -6,7 +6,6 @@ import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
 import type { Limit } from '../limit/limit.ts';
 import { Meter, type Refusal } from '../meter/meter.ts';
-import { priorityMax } from '../wait/fair-queue.ts';
 import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
 import { entering } from '../wait/wait-queue.ts';
 import {
@@ -18,7 +17,15 @@ import {
   settleLane,
 } from './options.ts';
 import { Pace } from './pace.ts';
-import { type Entry, holdDuring, LanePermit, type Permit, type PermitGiver } from './permit.ts';
+import {
+  checkEntry,
+  type Entry,
+  holdDuring,
+  LanePermit,
+  type Permit,
+  type PermitGiver,
+  signalFor,
+} from './permit.ts';
 import { type Claimant, Permits } from './permits.ts';
 import { LaneQueue } from './queue.ts';
 
@@ -113,7 +120,7 @@ export class Lane implements Part, AsyncDisposable {
     }
     if (!this.#canWait(permit, now)) throw this.#refusal('late');
     this.#join(permit, now, false);
-    if (permit.ring !== undefined) return this.#wait(permit);
+    if (permit.ring !== undefined) return permit.wait();
     if (permit.refusal !== undefined) throw permit.refusal;
     return permit;
   }
@@ -145,7 +152,7 @@ export class Lane implements Part, AsyncDisposable {
    */
   async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
     const permit = await entering(this, entry);
-    const { signal } = permit;
+    const signal = signalFor(permit);
     return untilAborted(holdDuring(permit, task, signal), signal);
   }
 
@@ -220,9 +227,7 @@ export class Lane implements Part, AsyncDisposable {
       this.#meter.arrive();
       return this.#isClosed ? 'closed' : undefined;
     }
-    const { weight = 1, priority = 0 } = entry;
-    checkInteger('weight', weight, 1, this.#limitMax);
-    checkInteger('priority', priority, 0, priorityMax);
+    const weight = checkEntry(entry, this.#limitMax);
     this.#meter.arrive();
     if (this.#isClosed) return 'closed';
     if (entry.signal?.aborted) return 'aborted';
@@ -257,13 +262,6 @@ export class Lane implements Part, AsyncDisposable {
   #canWait(permit: LanePermit, now: number): boolean {
     this.#queue.arrive(now);
     return this.#pace === undefined || this.#pace.canWait(permit, now, this.#queue);
-  }
-
-  #wait(permit: LanePermit): Promise<Permit> {
-    const signal = permit.callerSignal;
-    if (!signal?.aborted) return permit.wait();
-    this.#abandon(permit);
-    throw signal.reason;
   }
 
   #join(permit: LanePermit, now: number, isForced: boolean): void {

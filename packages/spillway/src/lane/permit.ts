@@ -1,9 +1,10 @@
+import { check, checkInteger, checkSignal } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { type Deadline, deadline } from '../base/deadline.ts';
 import { isTimeout, statusOf } from '../base/failure.ts';
 import type { Task } from '../base/task.ts';
 import type { Outcome } from '../limit/limit.ts';
-import type { Ordered } from '../wait/fair-queue.ts';
+import { type Ordered, priorityMax } from '../wait/fair-queue.ts';
 import type { Ring, RingMember } from '../wait/ring.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
 
@@ -27,6 +28,17 @@ export interface Entry {
   readonly priority?: number | undefined;
   /** Owner of the work (a tenant, a user); keys are served in turn. @default one for all */
   readonly key?: string | undefined;
+}
+
+/** Checks what a caller says of itself, before anything is taken for it; gives its weight. */
+export function checkEntry(entry: Entry, weightMax: number): number {
+  const { weight = 1, priority = 0, deadlineAt = Infinity } = entry;
+  checkInteger('weight', weight, 1, weightMax);
+  checkInteger('priority', priority, 0, priorityMax);
+  const isMoment = typeof deadlineAt === 'number' && !Number.isNaN(deadlineAt);
+  check(isMoment, 'deadlineAt', 'a number that is not NaN', deadlineAt);
+  checkSignal(entry.signal);
+  return weight;
 }
 
 /** The right to be inside a lane. Disposing it passes the place on; doing so twice is harmless. */
@@ -104,7 +116,11 @@ export class LanePermit implements Permit, Ordered, RingMember {
   /** The caller's own signal, made now if it has to be. */
   get callerSignal(): AbortSignal | undefined {
     if (this.entry.makeSignal === undefined) return this.entry.signal;
-    this.#caller ??= this.entry.makeSignal();
+    if (this.#caller === undefined) {
+      const made = this.entry.makeSignal();
+      checkSignal(made);
+      this.#caller = made;
+    }
     return this.#caller;
   }
 
@@ -120,9 +136,19 @@ export class LanePermit implements Permit, Ordered, RingMember {
     return this.#deadline.signal;
   }
 
-  /** Waits in the queue: the promise of its turn. Called in the turn in which it arrived. */
+  /**
+   * Waits in the queue: the promise of its turn. Called in the turn in which it arrived. It leaves
+   * the queue and throws if its signal has aborted or cannot be made.
+   */
   wait(): Promise<Permit> {
-    this.callerSignal?.addEventListener('abort', this);
+    try {
+      const caller = this.callerSignal;
+      caller?.throwIfAborted();
+      caller?.addEventListener('abort', this);
+    } catch (reason) {
+      this.#giver?.abandon(this);
+      throw reason;
+    }
     return new Promise<Permit>((resolve) => {
       this.#resolve = resolve;
     });
@@ -156,6 +182,16 @@ export class LanePermit implements Permit, Ordered, RingMember {
     this.#giver = undefined;
     this.#deadline?.[Symbol.dispose]();
     giver.leave(this);
+  }
+}
+
+/** Gives the permit's signal; a permit whose signal cannot be made is given back. */
+export function signalFor(permit: Permit): AbortSignal {
+  try {
+    return permit.signal;
+  } catch (error) {
+    permit[Symbol.dispose]();
+    throw error;
   }
 }
 
