@@ -31,6 +31,10 @@ import { type Changes, systemUser } from './world/records.ts';
 export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'> {
   /** `sqlite:<path>` or `postgres://…`. */
   readonly database: string;
+  /** Connections of this process to Postgres at most. @default 10 */
+  readonly databaseConnections?: number | undefined;
+  /** Time for which it says that it is not ready before it closes, in ms. @default 0 */
+  readonly lameDuckMs?: number | undefined;
   /** Holds games, nets and books. @default the database's path with `-files` */
   readonly folder?: string | undefined;
   /** @default '127.0.0.1' */
@@ -80,7 +84,8 @@ export interface FleetService {
 export async function openFleet(options: OpenFleetOptions): Promise<FleetService> {
   const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
   // The database is real in virtual time too: its deadlines are not the fleet's.
-  const database = await Database.open<FleetSchema>({ url: options.database });
+  const { database: url, databaseConnections: connectionsMax } = options;
+  const database = await Database.open<FleetSchema>({ url, connectionsMax });
   try {
     const storage = new FleetStorage(database);
     await storage.migrate();
@@ -138,7 +143,7 @@ function operationsOf(parts: {
 }
 
 async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
-  const { host, port, trustProxy, log, baseUrl } = options;
+  const { host, port, trustProxy, log, baseUrl, lameDuckMs } = options;
   const { primary, users, storage, lanes, files, errors, clock } = parts;
   const { bookSri = (book) => files.books.sri(book) } = options;
   const keys: [string] = [await sessionKey(storage)];
@@ -155,7 +160,7 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     },
   };
   const server = await createServer({
-    ...{ host, port, trustProxy, log, errors, clock },
+    ...{ host, port, trustProxy, log, errors, lameDuckMs, clock },
     lane: lanes.readers,
     sessions: { keys, name: 'fishtest_session', rememberMs: 400 * dayMs, ageMs: 30 * dayMs },
     csrf: { keys, field: 'csrf_token', ageMs: dayMs },

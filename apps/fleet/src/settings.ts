@@ -14,6 +14,7 @@ import {
 export interface Settings {
   readonly data: string;
   readonly database: string;
+  readonly databaseConnections: number;
   readonly host: string;
   readonly port: number;
   readonly publicUrl: string | undefined;
@@ -50,6 +51,9 @@ const settingRules: SettingRules<Settings> = {
     absent: '',
     absentIn: (data) => `sqlite:${join(data, 'fleet.db')}`,
     hides: 'password',
+  }),
+  databaseConnections: number('connections of a process to Postgres at most', {
+    ...{ absent: 10, min: 1, max: 1_000 },
   }),
   host: text('address to listen at (default 127.0.0.1)', {
     ...{ value: '<address>', rule: 'an address or a name', pattern: /^[\w.:-]+$/ },

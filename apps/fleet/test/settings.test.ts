@@ -27,6 +27,7 @@ function dataWith(file: unknown): string {
 
 const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, string, unknown]>> = {
   database: ['sqlite:a.db', 'sqlite:b.db', 'postgres://c/d'],
+  databaseConnections: ['7', '8', 9],
   host: ['127.0.0.2', '127.0.0.3', '127.0.0.4'],
   port: ['1', '2', 3],
   publicUrl: ['http://a.org', 'http://b.org', 'http://c.org'],
@@ -43,7 +44,7 @@ const values: Readonly<Record<Exclude<SettingName, 'data'>, readonly [string, st
 };
 
 const meant = (name: string, value: unknown) => {
-  if (name === 'port' || name === 'operatorPort') return Number(value);
+  if (['port', 'operatorPort', 'databaseConnections'].includes(name)) return Number(value);
   if (name === 'log' || name === 'github' || name === 'foreignRepos')
     return String(value) === 'true';
   return name === 'trustProxy' ? String(value).split(',') : value;
@@ -79,6 +80,7 @@ describe('settings', () => {
     assert.deepEqual(settings, {
       data: '/d',
       database: 'sqlite:/d/fleet.db',
+      databaseConnections: 10,
       host: '127.0.0.1',
       port: 6543,
       publicUrl: undefined,

@@ -148,7 +148,7 @@ async function openFolder(
 }
 
 async function openStore(
-  { store: url }: Settings,
+  { store: url, storeConnections: connectionsMax }: Settings,
   stack: AsyncDisposableStack,
   signal: AbortSignal | undefined,
 ): Promise<Pick<Ingest, 'store' | 'database'>> {
@@ -156,7 +156,7 @@ async function openStore(
   try {
     if (path === undefined) {
       const { Database } = await import('spillway-sql');
-      const database = stack.use(await Database.open<unknown>({ url }));
+      const database = stack.use(await Database.open<unknown>({ url, connectionsMax }));
       return { store: stack.use(await database.store({ signal })), database };
     }
     await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });

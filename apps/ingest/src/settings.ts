@@ -13,6 +13,7 @@ import {
 export interface Settings {
   readonly data: string;
   readonly store: string;
+  readonly storeConnections: number;
   readonly exchange: ExchangeName;
   readonly baseUrl: string | undefined;
   readonly ratePerSecond: number | undefined;
@@ -70,6 +71,9 @@ export const settingRules: SettingRules<Settings> = {
       hides: 'password',
     },
   ),
+  storeConnections: number('connections of a process to Postgres at most', {
+    ...{ absent: 10, min: 1, max: 1_000 },
+  }),
   exchange: choice('coinbase, kraken, binance or simulated (default coinbase)', {
     ...{ value: '<name>', words: exchangeNames, absent: 'coinbase' },
   }),

@@ -20,6 +20,10 @@ import { RankerStorage } from './storage/ranker-storage.ts';
 export interface OpenRankerOptions {
   /** `sqlite:<path>` or `postgres://…`. */
   readonly database: string;
+  /** Connections of this process to Postgres at most. @default 10 */
+  readonly databaseConnections?: number | undefined;
+  /** Time for which it says that it is not ready before it closes, in ms. @default 0 */
+  readonly lameDuckMs?: number | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
   /** @default a free one */
@@ -74,7 +78,8 @@ const dayMs = 86_400_000;
 export async function openRanker(options: OpenRankerOptions): Promise<RankerService> {
   const { clock = wallClock, rankMs = 30_000 } = options;
   await using opened = new AsyncDisposableStack();
-  const database = opened.use(await Database.open<RankerSchema>({ url: options.database }));
+  const { database: url, databaseConnections: connectionsMax } = options;
+  const database = opened.use(await Database.open<RankerSchema>({ url, connectionsMax }));
   const storage = new RankerStorage({ database, clock });
   await storage.migrate();
   const fetcher = opened.use(await Fetcher.open(options.fetcher));
@@ -134,7 +139,7 @@ type ServerParts = OpenRankerOptions &
   };
 
 async function openServer(parts: ServerParts): Promise<HttpServer> {
-  const { host, port, trustProxy, log, errors, clock, lanes } = parts;
+  const { host, port, trustProxy, log, errors, lameDuckMs, clock, lanes } = parts;
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
   const { embedder, fetcher, tastes, training, embedding, library, refresh } = parts;
@@ -142,7 +147,7 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   for (const [name, part] of Object.entries(watched)) panel.watch(name, part);
   panel.watch('database', parts.storage.database);
   const server = await createServer({
-    ...{ host, port, trustProxy, log, errors, clock },
+    ...{ host, port, trustProxy, log, errors, lameDuckMs, clock },
     lane: lanes.read,
     operator: { ...parts.operator, panel, ready: [parts.storage.database] },
     sessions: { keys: [await sessionKey(parts.storage)] },

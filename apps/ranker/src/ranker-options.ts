@@ -8,6 +8,7 @@ import type { Settings } from './setting-list.ts';
 /** The settings whose values operators see; of all others they see whether they are set. */
 const shown: readonly (keyof Settings)[] = [
   'data',
+  'databaseConnections',
   'host',
   'port',
   'compat',
@@ -25,6 +26,9 @@ const shown: readonly (keyof Settings)[] = [
   'tastesMax',
   'articlesMax',
 ];
+
+/** The time in which a proxy notices that the server is about to close, in milliseconds. */
+const lameDuckMs = 2_000;
 
 function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
   const { data, host, operatorPort: port, operatorToken: token } = settings;
@@ -48,9 +52,11 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
   const model = { id: modelId || modelFolder, precision, folder: modelFolder };
   return {
     ...{ database: settings.database, host: settings.host, port: settings.port },
+    databaseConnections: settings.databaseConnections,
     compatPort: settings.compat ? settings.compatPort : undefined,
     operator: operatorOf(settings),
     trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
+    lameDuckMs: settings.trustProxy.length > 0 ? lameDuckMs : 0,
     log: settings.log || undefined,
     rankMs: settings.rankMs,
     freshMs: settings.freshMs,

@@ -5,6 +5,7 @@ import { flag, number, type SettingRules, text, words } from 'spillway-cli';
 export interface Settings {
   readonly data: string;
   readonly database: string;
+  readonly databaseConnections: number;
   readonly host: string;
   readonly port: number;
   readonly compat: boolean;
@@ -54,6 +55,9 @@ export const settingRules: SettingRules<Settings> = {
     pattern: /^sqlite:.|^postgres(ql)?:\/\/./,
     absentIn: (data) => `sqlite:${join(data, 'ranker.db')}`,
     hides: 'password',
+  }),
+  databaseConnections: number('connections of a process to Postgres at most', {
+    ...{ absent: 10, min: 1, max: 1_000 },
   }),
   host: text('address to listen at (default 127.0.0.1)', {
     absent: '127.0.0.1',

@@ -12,6 +12,9 @@ import { randomPassword } from './read-password.ts';
 
 const firstUser = 'admin';
 
+/** The time in which a proxy notices that the server is about to close, in milliseconds. */
+const lameDuckMs = 2_000;
+
 /** Serves until it is told to stop; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
@@ -20,11 +23,13 @@ export async function serve(settings: Settings): Promise<number> {
   await makeDatabaseFolder(settings.database);
   const fleet = await openFleet({
     database: settings.database,
+    databaseConnections: settings.databaseConnections,
     folder: settings.data,
     host: settings.host,
     port: settings.port,
     baseUrl: settings.publicUrl,
     trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
+    lameDuckMs: settings.trustProxy.length > 0 ? lameDuckMs : 0,
     log: settings.log || undefined,
     netsUrl: settings.netsUrl,
     github: githubOf(settings),

@@ -12,6 +12,7 @@ const shown = [
   'baseUrl',
   'ratePerSecond',
   'store',
+  'storeConnections',
   's3Bucket',
   'host',
   'port',
