@@ -45,8 +45,8 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly baseUrl?: string | undefined;
   /** Whether all accounts may test what is no fork of the official engine. @default false */
   readonly foreignRepos?: boolean | undefined;
-  /** Where operators reach the server. @default nowhere */
-  readonly operator?: Pick<OperatorOptions, 'socket' | 'remote'> | undefined;
+  /** Where operators reach the server, and the configuration they see. @default nowhere */
+  readonly operator?: Pick<OperatorOptions, 'socket' | 'remote' | 'config'> | undefined;
   /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** How long a primary that crashed keeps others from it, on Postgres, in ms. @default 5,000 */

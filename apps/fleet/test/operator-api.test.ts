@@ -241,6 +241,13 @@ describe('the operator of a running server', () => {
     assert.equal(await ask(other.url, token), 404);
   });
 
+  it('sees the settings, but neither the address of the database nor tokens', async () => {
+    const { text } = await askOperator({ socket: site.socket, path: '/-/config' });
+    const { host, database, databaseConnections, githubToken } = JSON.parse(text);
+    assert.deepEqual([host, database, databaseConnections], ['127.0.0.1', '(set)', 10]);
+    assert.equal(githubToken, null);
+  });
+
   it('sends JSON, and changes things by POST only', async () => {
     const path = '/-/fleet/user-list';
     assert.equal((await askOperator({ socket: site.socket, path })).status, 404);

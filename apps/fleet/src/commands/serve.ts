@@ -12,6 +12,20 @@ import { randomPassword } from './read-password.ts';
 
 const firstUser = 'admin';
 
+/** The settings whose values operators see; of all others they see whether they are set. */
+const shown: readonly (keyof Settings)[] = [
+  'data',
+  'databaseConnections',
+  'host',
+  'port',
+  'publicUrl',
+  'operatorPort',
+  'trustProxy',
+  'github',
+  'foreignRepos',
+  'log',
+];
+
 /** The time in which a proxy notices that the server is about to close, in milliseconds. */
 const lameDuckMs = 2_000;
 
@@ -35,7 +49,11 @@ export async function serve(settings: Settings): Promise<number> {
     github: githubOf(settings),
     foreignRepos: settings.foreignRepos,
     proxy: process.env,
-    operator: { socket: operatorSocket(settings.data), remote: remoteOf(settings) },
+    operator: {
+      socket: operatorSocket(settings.data),
+      remote: remoteOf(settings),
+      config: { values: { ...settings }, shown },
+    },
     leaseMs,
   });
   const { service, server, operations: context } = fleet;
