@@ -69,4 +69,45 @@ describe('map', () => {
     caller.abort(new Error('gone'));
     await assert.rejects(endless, { message: 'gone' });
   });
+
+  it('tells an abort and an error at once, though its source still waits', async () => {
+    const never = new Promise<void>(() => {});
+    async function* items() {
+      yield 1;
+      await never;
+    }
+    const caller = new AbortController();
+    const { signal } = caller;
+    const aborted = map(items(), async (item) => item, { limit: 2, signal });
+    setImmediate(() => caller.abort(new Error('gone')));
+    await assert.rejects(within(aborted), { message: 'gone' });
+    const failed = map(items(), () => Promise.reject(new Error('first')), { limit: 2 });
+    await assert.rejects(within(failed), { message: 'first' });
+  });
+
+  it('tells the first error, not that of a source that fails to close', async () => {
+    const items = {
+      [Symbol.iterator]: () => ({
+        next: () => ({ value: 1, done: false }),
+        return() {
+          throw new Error('cannot close');
+        },
+      }),
+    };
+    const failed = map(items, () => Promise.reject(new Error('first')), { limit: 1 });
+    await assert.rejects(failed, { message: 'first' });
+  });
+
+  it('takes the characters of a string', async () => {
+    assert.deepEqual(await map('abc', async (letter) => letter, { limit: 2 }), ['a', 'b', 'c']);
+  });
 });
+
+/** Fails instead of hanging, if the promise does not settle in time. */
+function within<T>(promise: Promise<T>): Promise<T> {
+  const late = AbortSignal.timeout(5_000);
+  const end = new Promise<never>((_resolve, reject) => {
+    late.addEventListener('abort', () => reject(late.reason));
+  });
+  return Promise.race([promise, end]);
+}

@@ -39,11 +39,22 @@ export async function map<Item, Result>(
     return results;
   } catch (error) {
     end.abort(error);
-    await source.return?.();
+    void closeQuietly(source);
     throw error;
   }
 }
 
 function iteratorOf<T>(items: Iterable<T> | AsyncIterable<T>): Iterator<T> | AsyncIterator<T> {
-  return Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  // A string is iterable, but no object that `in` could look into.
+  const isAsync = typeof items === 'object' && Symbol.asyncIterator in items;
+  return isAsync ? items[Symbol.asyncIterator]() : (items as Iterable<T>)[Symbol.iterator]();
+}
+
+/** Closes the source without waiting: a generator closes only when its current wait has ended. */
+async function closeQuietly(source: Iterator<unknown> | AsyncIterator<unknown>): Promise<void> {
+  try {
+    await source.return?.();
+  } catch {
+    // The caller has been told of the first error, which ended the whole.
+  }
 }
