@@ -107,6 +107,12 @@ export {
   type SharedBucketOptions,
   type SharedBucketStats,
 } from './shared/shared-bucket.ts';
+export {
+  SharedGate,
+  type SharedGateOptions,
+  type SharedGateStats,
+  type SharedPermit,
+} from './shared/shared-gate.ts';
 export type { SharedOptions } from './shared/store-link.ts';
 export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite/file.ts';
 export type { SqlResult, SqlStatement, SqlValue } from './sqlite/message.ts';

@@ -10,6 +10,7 @@ import type { PoolStats } from '../pool/options.ts';
 import type { LeaseStats } from '../shared/lease.ts';
 import type { SharedBreakerStats } from '../shared/shared-breaker.ts';
 import type { SharedBucketStats } from '../shared/shared-bucket.ts';
+import type { SharedGateStats } from '../shared/shared-gate.ts';
 import type { SqliteFileStats } from '../sqlite/file.ts';
 import { exposition, type MetricFamily, type MetricSample } from './exposition.ts';
 import type { Panel, Reading } from './panel.ts';
@@ -28,6 +29,7 @@ interface Counting {
   readonly 'retry-budget': RetryBudgetStats;
   readonly 'shared-breaker': SharedBreakerStats;
   readonly 'shared-bucket': SharedBucketStats;
+  readonly 'shared-gate': SharedGateStats;
   readonly sqlite: SqliteFileStats;
 }
 
@@ -45,6 +47,7 @@ const counters: Readonly<Record<string, readonly string[]>> = {
   'retry-budget': ['requests', 'retries', 'refused'],
   'shared-breaker': ['failures', 'opened', 'refused'],
   'shared-bucket': ['taken', 'refused', 'slowed', 'trips'],
+  'shared-gate': ['trips', 'refused', 'lost'],
   sqlite: ['transactions', 'groups', 'reads', 'restarts'],
 } satisfies { [Kind in keyof Counting]: readonly (keyof Counting[Kind])[] };
 

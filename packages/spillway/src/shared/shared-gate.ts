@@ -1,0 +1,441 @@
+import { runUntilAborted, untilAborted } from '../base/abort.ts';
+import { msLeft, noteEnd } from '../base/deadline.ts';
+import { SpillwayError } from '../base/errors.ts';
+import { integer, number, or, settle } from '../base/options.ts';
+import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import type { Runner, RunOptions, Task } from '../base/task.ts';
+import type { StoreWatch } from '../store/store.ts';
+import { entering, WaitQueue } from '../wait/wait-queue.ts';
+import { decideGate, gateRecord, partyRecord } from './gate-record.ts';
+import { type SharedOptions, type Sighting, StoreLink, sharedRules } from './store-link.ts';
+
+export interface SharedGateOptions extends SharedOptions {
+  /** Callers inside at once, of all processes together. An integer from 1. */
+  readonly limit: number;
+  /** Callers of this process that may wait outside; one more is refused. An integer from 0. */
+  readonly queueMax: number;
+  /** Time after which the permits of a crashed process are free, in ms; from 30. @default 10_000 */
+  readonly ttlMs?: number | undefined;
+  /**
+   * Milliseconds between two looks at a gate that is full, from 1, and for which a permit is kept
+   * here for the next caller. A store that tells of changes is asked more rarely. @default 100
+   */
+  readonly pollMs?: number | undefined;
+}
+
+export interface SharedGateStats {
+  readonly kind: 'shared-gate';
+  readonly name: string;
+  readonly limit: number;
+  /** Callers of this process that are inside. */
+  readonly inside: number;
+  readonly waiting: number;
+  /** Permits that this process has claimed of all. */
+  readonly held: number;
+  /** Times the store was asked. */
+  readonly trips: number;
+  readonly refused: number;
+  /** Times at which this process lost its permits, since it could not renew them. */
+  readonly lost: number;
+  readonly reachable: boolean;
+}
+
+/** A permit of a {@link SharedGate}; disposing it passes it on. */
+export interface SharedPermit extends Disposable {
+  /** Aborts with `GATE_LOST` before another process can have the permit. */
+  readonly signal: AbortSignal;
+}
+
+/** The share of its life by which it is given up early: clocks and timers are not exact. */
+const margin = 0.1;
+/** Waiters ask so many times more rarely of a store that tells of changes. */
+const watchedPolls = 20;
+const noOptions: RunOptions = {};
+
+/** The claims of this process, until they are lost. */
+class Membership {
+  readonly id: string;
+  readonly end: AbortController = new AbortController();
+  inside = 0;
+  /** Permits that are surely claimed; lower from the moment at which some are given back. */
+  held = 0;
+  share = 0;
+  /** Demand that the store has been told. */
+  demand = 0;
+  isJoined = false;
+  /** True while a commit may be under way whose answer has not come. */
+  isUnsure = false;
+  /** Local time until which the claims hold, and at which they were last confirmed. */
+  until = Infinity;
+  renewedAt = -Infinity;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+}
+
+/**
+ * A gate for all processes together. Each claims as many permits as its callers need, in one visit
+ * to the store, and passes them on among its own callers; what others need more goes back. Permits
+ * of a process that crashed are free after `ttlMs`. Without the store nobody new gets in.
+ */
+export class SharedGate implements Part, Runner, AsyncDisposable {
+  readonly name: string;
+  readonly #limit: number;
+  readonly #queueMax: number;
+  readonly #ttlMs: number;
+  readonly #pollMs: number;
+  readonly #link: StoreLink;
+  readonly #queue = new WaitQueue<SharedPermit>();
+  readonly #closing: Closing;
+  #member: Membership;
+  #others: readonly string[] = [];
+  #watch: StoreWatch | undefined;
+  #timer: Disposable | undefined;
+  #visiting: Promise<void> | undefined;
+  #dueAt = Infinity;
+  #expiry: Disposable | undefined;
+  /** True if the store told of a change that the visit under way may not have seen. */
+  #hasChanged = false;
+  /** Permits that `tryEnter` found missing. */
+  #wishes = 0;
+  #isClosed = false;
+  #idleSince = -Infinity;
+  #idled: (() => void) | undefined;
+  #trips = 0;
+  #refused = 0;
+  #lost = 0;
+  #isReachable = true;
+
+  constructor(options: SharedGateOptions) {
+    const settled = settle('SharedGate', options, {
+      ...sharedRules,
+      limit: integer(1),
+      queueMax: integer(0),
+      ttlMs: or(number(30, 2 ** 31), 10_000),
+      pollMs: or(number(1, 60_000), 100),
+    });
+    this.name = settled.name;
+    this.#limit = settled.limit;
+    this.#queueMax = settled.queueMax;
+    this.#ttlMs = settled.ttlMs;
+    this.#pollMs = settled.pollMs;
+    // A visit that is not answered must leave time for another before the claims are lost.
+    const deadlineMs = Math.min(settled.deadlineMs, settled.ttlMs / 3);
+    this.#link = new StoreLink({ ...options, deadlineMs });
+    this.#member = new Membership(this.#link.newId());
+    this.#closing = new Closing(this.#link.clock, (limit) => this.#close(limit));
+  }
+
+  get stats(): SharedGateStats {
+    const { inside, held } = this.#member;
+    return {
+      kind: 'shared-gate',
+      name: this.name,
+      limit: this.#limit,
+      inside,
+      waiting: this.#queue.size,
+      held,
+      trips: this.#trips,
+      refused: this.#refused,
+      lost: this.#lost,
+      reachable: this.#isReachable,
+    };
+  }
+
+  /** True while the store answers, until `close`. */
+  get ready(): boolean {
+    return this.#isReachable && !this.#closing.hasBegun;
+  }
+
+  /**
+   * Gives a permit: at once if this process has one to spare, or by a promise that rejects with the
+   * signal's reason. A refusal at the door (`GATE_FULL`, `GATE_CLOSED`) is thrown.
+   */
+  enter({ signal }: RunOptions = noOptions): SharedPermit | Promise<SharedPermit> {
+    if (signal?.aborted) throw signal.reason;
+    const permit = this.#enterNow();
+    if (permit !== undefined) return permit;
+    if (this.#queue.size >= this.#queueMax) {
+      this.#refused += 1;
+      const message = `${this.name}: ${this.#queue.size} waiting: the gate is full`;
+      throw new SpillwayError('GATE_FULL', message);
+    }
+    const isFirst = this.#queue.size === 0;
+    const waiting = this.#queue.wait(signal);
+    // Those behind the first wait for the look that it is waiting for.
+    if (isFirst) this.#lookSoon();
+    return waiting;
+  }
+
+  /** Gives a permit that this process has to spare, or none; then it claims one for later. */
+  tryEnter(): SharedPermit | undefined {
+    const permit = this.#enterNow();
+    if (permit === undefined && this.#queue.size === 0) {
+      this.#wishes = 1;
+      this.#lookSoon();
+    }
+    return permit;
+  }
+
+  #enterNow(): SharedPermit | undefined {
+    if (this.#closing.hasBegun) throw closed(this.name);
+    this.#checkLife();
+    return this.#queue.size === 0 && this.#hasFree() ? this.#take() : undefined;
+  }
+
+  /**
+   * Runs the task inside, with a signal that aborts when the permit is lost, or with the caller's.
+   * The permit is held until the task has really ended.
+   */
+  async run<T>(task: Task<T>, { signal }: RunOptions = noOptions): Promise<T> {
+    const permit = await entering(this, { signal });
+    let both = permit.signal;
+    if (signal !== undefined) {
+      const { clock } = this.#link;
+      both = AbortSignal.any([signal, permit.signal]);
+      noteEnd(both, clock, clock.now() + msLeft(signal));
+    }
+    return await runUntilAborted(async (limit) => {
+      using _permit = permit;
+      return await task(limit);
+    }, both);
+  }
+
+  /** Refuses all who wait, lets those inside finish, and gives the permits back. */
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
+    // From here on it counts as closed: `hasBegun` is true once this has returned.
+    await undefined;
+    this.#queue.refuseAll(closed(this.name));
+    try {
+      if (this.#member.inside > 0) {
+        const idle = new Promise<void>((resolve) => {
+          this.#idled = resolve;
+        });
+        await untilAborted(idle, limit);
+      }
+      this.#isClosed = true;
+      await untilAborted(this.#visiting ?? Promise.resolve(), limit);
+      this.#idleSince = -Infinity;
+      this.#wishes = 0;
+      if (this.#member.isJoined || this.#member.isUnsure) await untilAborted(this.#look(), limit);
+    } finally {
+      // Permits of tasks that go on are not renewed any more, and lost in the end.
+      this.#isClosed = true;
+      this.#disarm();
+      if (this.#member.inside === 0) this.#expiry?.[Symbol.dispose]();
+      this.#watch?.[Symbol.dispose]();
+    }
+  }
+
+  #hasFree(): boolean {
+    const { inside, held, share } = this.#member;
+    return inside < Math.min(held, share);
+  }
+
+  #take(): SharedPermit {
+    const member = this.#member;
+    member.inside += 1;
+    let isHeld = true;
+    return {
+      signal: member.end.signal,
+      [Symbol.dispose]: () => {
+        if (isHeld) this.#leave(member);
+        isHeld = false;
+      },
+    };
+  }
+
+  #leave(member: Membership): void {
+    member.inside -= 1;
+    if (member !== this.#member) return;
+    this.#idleSince = this.#link.clock.now();
+    this.#dispatch();
+    if (member.inside === 0) this.#idled?.();
+    if (this.#isClosed && member.inside === 0) this.#expiry?.[Symbol.dispose]();
+    if (member.inside < member.held) this.#arm();
+  }
+
+  /** Passes permits straight to the oldest waiters. */
+  #dispatch(): void {
+    this.#checkLife();
+    while (this.#queue.size > 0 && this.#hasFree()) this.#queue.wake(this.#take());
+  }
+
+  /** A process that was stopped may come here before its timers do. */
+  #checkLife(): void {
+    if (this.#link.clock.now() >= this.#member.until) this.#lose();
+  }
+
+  #lose(): void {
+    const before = this.#member;
+    this.#expiry?.[Symbol.dispose]();
+    this.#member = new Membership(this.#link.newId());
+    this.#lost += before.held > 0 ? 1 : 0;
+    before.end.abort(new SpillwayError('GATE_LOST', `${this.name}: not renewed in time`));
+    this.#idled?.();
+    if (this.#queue.size > 0) this.#lookSoon();
+  }
+
+  #lookSoon(): void {
+    if (this.#visiting === undefined && !this.#isClosed) void this.#look();
+  }
+
+  /** Visits the store, one visit at a time; never rejects. */
+  #look(): Promise<void> {
+    this.#visiting ??= this.#visit().finally(() => {
+      this.#visiting = undefined;
+      this.#dispatch();
+      if (this.#isClosed) return;
+      this.#disarm();
+      const { held, demand } = this.#member;
+      // Callers came meanwhile, and there may be permits for them.
+      const isBehind = held === demand && demand < Math.min(this.#limit, this.#needed());
+      const looksAgain = isBehind || (this.#hasChanged && this.#queue.size > 0);
+      if (looksAgain && this.#isReachable) void this.#look();
+      else this.#arm();
+    });
+    return this.#visiting;
+  }
+
+  async #visit(): Promise<void> {
+    const member = this.#member;
+    const known = this.#others;
+    const names = [gateRecord(this.name), ...[member.id, ...known].map(this.#recordOf)];
+    this.#trips += 1;
+    this.#hasChanged = false;
+    try {
+      const decide = (seen: Sighting) => this.#decide(member, known, seen);
+      const { value, done } = await this.#link.update(names, decide);
+      this.#isReachable = true;
+      if (member !== this.#member) return;
+      if (value.isLost) return this.#lose();
+      member.held = value.held;
+      member.demand = value.demand;
+      member.share = value.share;
+      // Who has all it needs need not know who has crashed.
+      this.#others = value.held < value.demand ? value.others : [];
+      if (this.#wishes > 0) this.#idleSince = this.#link.clock.now();
+      this.#wishes = 0;
+      if (done !== undefined) this.#confirm(member, value.isMember, done.sentAt);
+    } catch (error) {
+      this.#isReachable = false;
+      this.#queue.refuseAll(error);
+    }
+  }
+
+  /** The claims were confirmed by what was sent at that time. */
+  #confirm(member: Membership, isJoined: boolean, sentAt: number): void {
+    member.isUnsure = false;
+    member.isJoined = isJoined;
+    member.renewedAt = sentAt;
+    member.until = isJoined ? sentAt + this.#ttlMs * (1 - margin) : Infinity;
+    this.#expiry?.[Symbol.dispose]();
+    if (!isJoined) return;
+    const { clock } = this.#link;
+    this.#expiry = clock.after(Math.max(0, member.until - clock.now()), () => this.#lose());
+  }
+
+  readonly #recordOf = (id: string): string => partyRecord(this.name, id);
+
+  #decide(member: Membership, known: readonly string[], seen: Sighting) {
+    const { id, inside, isJoined, isUnsure } = member;
+    const decision = decideGate(
+      {
+        name: this.name,
+        id,
+        limit: this.#limit,
+        ttlMs: this.#ttlMs,
+        inside,
+        demand: this.#demand(member),
+        isMember: isJoined,
+        renews: isUnsure || seen.sentAt >= member.renewedAt + this.#ttlMs / 3,
+        known,
+      },
+      seen,
+    );
+    // What is about to be given back is not used any more.
+    member.held = Math.min(member.held, decision.value.held);
+    if (decision.changes !== undefined) member.isUnsure = true;
+    return decision;
+  }
+
+  /** The permits that callers use or wait for, and those kept for the next for a moment. */
+  #demand({ inside, held }: Membership): number {
+    const needed = inside + this.#queue.size + this.#wishes;
+    const isKept = this.#link.clock.now() < this.#idleSince + this.#pollMs;
+    return isKept ? Math.max(held, needed) : needed;
+  }
+
+  #needed(): number {
+    return this.#member.inside + this.#queue.size;
+  }
+
+  /** Sets the time of the next visit, if there is any need for one, unless it is set earlier. */
+  #arm(): void {
+    const { isJoined, isUnsure } = this.#member;
+    if (this.#isClosed || this.#visiting !== undefined) return;
+    if (!(isJoined || isUnsure || this.#queue.size > 0)) {
+      this.#watch?.[Symbol.dispose]();
+      this.#watch = undefined;
+      return;
+    }
+    if (this.#queue.size > 0) {
+      this.#watch ??= this.#link.watch([gateRecord(this.name)], this.#change);
+    }
+    const { clock } = this.#link;
+    const now = clock.now();
+    const ms = this.#msUntilVisit(now);
+    if (now + ms >= this.#dueAt) return;
+    this.#disarm();
+    this.#dueAt = now + ms;
+    this.#timer = clock.after(ms, () => {
+      this.#disarm();
+      if (this.#isDue()) this.#lookSoon();
+      else this.#arm();
+    });
+  }
+
+  #disarm(): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+    this.#dueAt = Infinity;
+  }
+
+  #msUntilVisit(now: number): number {
+    const { inside, held, share, demand, renewedAt } = this.#member;
+    if (!this.#isReachable) return this.#link.jitter(Math.min(this.#pollMs, this.#ttlMs / 12));
+    // Others need what is idle here.
+    if (inside < held && held > share) return 0;
+    const renewMs = Math.max(0, renewedAt + this.#ttlMs / 3 - now);
+    const pollMs = this.#watch?.isLive ? watchedPolls * this.#pollMs : this.#pollMs;
+    if (this.#queue.size > 0) return Math.min(renewMs, this.#link.jitter(pollMs));
+    return demand > this.#needed() ? Math.min(renewMs, this.#pollMs) : renewMs;
+  }
+
+  /** False if permits that are idle were used since the timer was set, and are kept. */
+  #isDue(): boolean {
+    const { demand, renewedAt, isUnsure } = this.#member;
+    if (this.#queue.size > 0 || isUnsure || !this.#isReachable) return true;
+    const isOld = this.#link.clock.now() >= renewedAt + this.#ttlMs / 3;
+    const { inside, held, share } = this.#member;
+    return isOld || demand > this.#demand(this.#member) || (inside < held && held > share);
+  }
+
+  readonly #change = (): void => {
+    this.#hasChanged = true;
+    if (this.#queue.size > 0) this.#lookSoon();
+  };
+}
+
+function closed(name: string): SpillwayError {
+  return new SpillwayError('GATE_CLOSED', `${name}: the gate is closed`);
+}
