@@ -3,19 +3,27 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { MemoryStore, SharedGate, type SharedPermit, SqliteStore, stack } from 'spillway';
+import {
+  MemoryStore,
+  SharedGate,
+  type SharedPermit,
+  SqliteStore,
+  seededRandom,
+  stack,
+} from 'spillway';
 import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
 import { play, seeds } from './simulations/play.ts';
 
 /** Gates of several simulated processes on one store. */
 function scene({ limit, count = 2, queueMax = 99 }: { limit: number } & Record<string, number>) {
   const clock = new VirtualClock();
+  const random = seededRandom(1);
   const shared = new MemoryStore({ clock });
   const processes = Array.from({ length: count }, () => {
     const process = new SimulatedProcess(clock);
-    const store = new FaultyStore(shared, { clock, process, delayMsMax: 2 });
+    const store = new FaultyStore(shared, { clock, process, random, delayMsMax: 2 });
     const terms = { name: 'gpu', limit, queueMax, ttlMs: 1_000, pollMs: 50 };
-    return { process, store, gate: new SharedGate({ store, clock: process, ...terms }) };
+    return { process, store, gate: new SharedGate({ store, clock: process, random, ...terms }) };
   });
   const gates = processes.map(({ gate }) => gate);
   return { clock, shared, processes, gates };
