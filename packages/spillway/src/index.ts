@@ -96,6 +96,7 @@ export {
   type ServiceState,
   type ServiceStats,
 } from './service/service.ts';
+export type { SharedGateStats, SharedPermit } from './shared/gate-record.ts';
 export { fenced, Lease, type LeaseOptions, type LeaseStats } from './shared/lease.ts';
 export {
   SharedBreaker,
@@ -107,12 +108,7 @@ export {
   type SharedBucketOptions,
   type SharedBucketStats,
 } from './shared/shared-bucket.ts';
-export {
-  SharedGate,
-  type SharedGateOptions,
-  type SharedGateStats,
-  type SharedPermit,
-} from './shared/shared-gate.ts';
+export { SharedGate, type SharedGateOptions } from './shared/shared-gate.ts';
 export type { SharedOptions } from './shared/store-link.ts';
 export { SqliteFile, type SqliteFileOptions, type SqliteFileStats } from './sqlite/file.ts';
 export type { SqlResult, SqlStatement, SqlValue } from './sqlite/message.ts';

@@ -2,6 +2,29 @@ import type { Json } from '../base/json.ts';
 import type { StoreChange } from '../store/store.ts';
 import type { Decision, Sighting } from './store-link.ts';
 
+export interface SharedGateStats {
+  readonly kind: 'shared-gate';
+  readonly name: string;
+  readonly limit: number;
+  /** Callers of this process that are inside. */
+  readonly inside: number;
+  readonly waiting: number;
+  /** Permits that this process has claimed of all. */
+  readonly held: number;
+  /** Times the store was asked. */
+  readonly trips: number;
+  readonly refused: number;
+  /** Times at which this process lost its permits, since it could not renew them. */
+  readonly lost: number;
+  readonly reachable: boolean;
+}
+
+/** A permit of a SharedGate; disposing it passes it on. */
+export interface SharedPermit extends Disposable {
+  /** Aborts with `GATE_LOST` before another process can have the permit. */
+  readonly signal: AbortSignal;
+}
+
 /** One process in the record of a shared gate. */
 interface Party {
   /** Permits that it has claimed. */
@@ -10,6 +33,28 @@ interface Party {
   readonly demand: number;
   /** Store time at which it last got a permit, or came. */
   readonly since: number;
+}
+
+/** The claims of this process, until they are lost. */
+export class Membership {
+  readonly id: string;
+  readonly end: AbortController = new AbortController();
+  inside = 0;
+  /** Permits that are surely claimed; lower from the moment at which some are given back. */
+  held = 0;
+  share = 0;
+  /** Demand that the store has been told. */
+  demand = 0;
+  isJoined = false;
+  /** True while a commit may be under way whose answer has not come. */
+  isUnsure = false;
+  /** Local time until which the claims hold, and at which they were last confirmed. */
+  until = Infinity;
+  renewedAt = -Infinity;
+
+  constructor(id: string) {
+    this.id = id;
+  }
 }
 
 /** The state of this process, as a visit needs it. */

@@ -6,7 +6,14 @@ import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import type { StoreWatch } from '../store/store.ts';
 import { entering, WaitQueue } from '../wait/wait-queue.ts';
-import { decideGate, gateRecord, partyRecord } from './gate-record.ts';
+import {
+  decideGate,
+  gateRecord,
+  Membership,
+  partyRecord,
+  type SharedGateStats,
+  type SharedPermit,
+} from './gate-record.ts';
 import { type SharedOptions, type Sighting, StoreLink, sharedRules } from './store-link.ts';
 
 export interface SharedGateOptions extends SharedOptions {
@@ -23,56 +30,11 @@ export interface SharedGateOptions extends SharedOptions {
   readonly pollMs?: number | undefined;
 }
 
-export interface SharedGateStats {
-  readonly kind: 'shared-gate';
-  readonly name: string;
-  readonly limit: number;
-  /** Callers of this process that are inside. */
-  readonly inside: number;
-  readonly waiting: number;
-  /** Permits that this process has claimed of all. */
-  readonly held: number;
-  /** Times the store was asked. */
-  readonly trips: number;
-  readonly refused: number;
-  /** Times at which this process lost its permits, since it could not renew them. */
-  readonly lost: number;
-  readonly reachable: boolean;
-}
-
-/** A permit of a {@link SharedGate}; disposing it passes it on. */
-export interface SharedPermit extends Disposable {
-  /** Aborts with `GATE_LOST` before another process can have the permit. */
-  readonly signal: AbortSignal;
-}
-
 /** The share of its life by which it is given up early: clocks and timers are not exact. */
 const margin = 0.1;
 /** Waiters ask so many times more rarely of a store that tells of changes. */
 const watchedPolls = 20;
 const noOptions: RunOptions = {};
-
-/** The claims of this process, until they are lost. */
-class Membership {
-  readonly id: string;
-  readonly end: AbortController = new AbortController();
-  inside = 0;
-  /** Permits that are surely claimed; lower from the moment at which some are given back. */
-  held = 0;
-  share = 0;
-  /** Demand that the store has been told. */
-  demand = 0;
-  isJoined = false;
-  /** True while a commit may be under way whose answer has not come. */
-  isUnsure = false;
-  /** Local time until which the claims hold, and at which they were last confirmed. */
-  until = Infinity;
-  renewedAt = -Infinity;
-
-  constructor(id: string) {
-    this.id = id;
-  }
-}
 
 /**
  * A gate for all processes together. Each claims as many permits as its callers need, in one visit
