@@ -49,8 +49,8 @@ export class Membership {
   /** True while a commit may be under way whose answer has not come. */
   isUnsure = false;
   /** Local time until which the claims hold, and at which they were last confirmed. */
-  until = Infinity;
-  renewedAt = -Infinity;
+  until: number = Infinity;
+  renewedAt: number = -Infinity;
 
   constructor(id: string) {
     this.id = id;

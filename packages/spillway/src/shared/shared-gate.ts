@@ -34,7 +34,6 @@ export interface SharedGateOptions extends SharedOptions {
 const margin = 0.1;
 /** Waiters ask so many times more rarely of a store that tells of changes. */
 const watchedPolls = 20;
-const noOptions: RunOptions = {};
 
 /**
  * A gate for all processes together. Each claims as many permits as its callers need, in one visit
@@ -114,7 +113,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
    * Gives a permit: at once if this process has one to spare, or by a promise that rejects with the
    * signal's reason. A refusal at the door (`GATE_FULL`, `GATE_CLOSED`) is thrown.
    */
-  enter({ signal }: RunOptions = noOptions): SharedPermit | Promise<SharedPermit> {
+  enter({ signal }: RunOptions = {}): SharedPermit | Promise<SharedPermit> {
     if (signal?.aborted) throw signal.reason;
     const permit = this.#enterNow();
     if (permit !== undefined) return permit;
@@ -150,7 +149,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
    * Runs the task inside, with a signal that aborts when the permit is lost, or with the caller's.
    * The permit is held until the task has really ended.
    */
-  async run<T>(task: Task<T>, { signal }: RunOptions = noOptions): Promise<T> {
+  async run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T> {
     const permit = await entering(this, { signal });
     let both = permit.signal;
     if (signal !== undefined) {
@@ -271,7 +270,8 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
   async #visit(): Promise<void> {
     const member = this.#member;
     const known = this.#others;
-    const names = [gateRecord(this.name), ...[member.id, ...known].map(this.#recordOf)];
+    const ownRecord = (id: string) => partyRecord(this.name, id);
+    const names = [gateRecord(this.name), ...[member.id, ...known].map(ownRecord)];
     this.#trips += 1;
     this.#hasChanged = false;
     try {
@@ -305,8 +305,6 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     const { clock } = this.#link;
     this.#expiry = clock.after(Math.max(0, member.until - clock.now()), () => this.#lose());
   }
-
-  readonly #recordOf = (id: string): string => partyRecord(this.name, id);
 
   #decide(member: Membership, known: readonly string[], seen: Sighting) {
     const { id, inside, isJoined, isUnsure } = member;
@@ -385,10 +383,9 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
 
   /** False if permits that are idle were used since the timer was set, and are kept. */
   #isDue(): boolean {
-    const { demand, renewedAt, isUnsure } = this.#member;
+    const { inside, held, share, demand, renewedAt, isUnsure } = this.#member;
     if (this.#queue.size > 0 || isUnsure || !this.#isReachable) return true;
     const isOld = this.#link.clock.now() >= renewedAt + this.#ttlMs / 3;
-    const { inside, held, share } = this.#member;
     return isOld || demand > this.#demand(this.#member) || (inside < held && held > share);
   }
 
