@@ -66,6 +66,31 @@ describe('a lane with the numbers that came to mind', () => {
     });
   }
 
+  for (const { places, serviceMs, deadlineMs, load, floor } of [
+    { places: 1, serviceMs: 200, deadlineMs: 800, load: 1.5, floor: 0.65 },
+    { places: 2, serviceMs: 300, deadlineMs: 500, load: 4, floor: 0.35 },
+  ]) {
+    it(`finds the size of a small slow service: ${places} x ${serviceMs} ms`, async () => {
+      const capacity = (places / serviceMs) * 1_000;
+      for (const seed of [1, 2, 3]) {
+        const { good } = await play({
+          lane: (clock, random) => {
+            const written = { limit: 50, queueMax: 50, deadlineMs };
+            return new Lane({ name: 'calls', ...written, clock, random });
+          },
+          dependency: { places, serviceMs, shape: 'constant' },
+          arrivalsPerSecond: capacity * load,
+          patienceMs: 5_000,
+          seed,
+          warmUpS: 30,
+          seconds: 60,
+        });
+        const share = good / 60 / capacity;
+        assert.ok(share >= floor, `${share} of what it can do, with seed ${seed}`);
+      }
+    });
+  }
+
   it('begins hardly anything that cannot end in time', async () => {
     const { begun, good } = await playLane({ limit: 50, queueMax: 50, deadlineMs: 300 }, 3);
     assert.equal(good, 0);

@@ -58,6 +58,7 @@ type State =
  * The baseline is measured by a probe: shrink to 0.7, look only at work begun since, and if the
  * latency fell with the size there was a queue downstream; if it did not, this is the time that the
  * work itself takes. Readings are short, so the tolerance follows from how much they differ.
+ * While half of the work or more ends too late the size shrinks, whatever the latency says.
  *
  * Work that was cut short gives a lower bound: it counts with the time it took if that is more than
  * usual, and says nothing otherwise, so that nobody can shrink the limit by cancelling calls. When
@@ -173,6 +174,12 @@ export class AdaptiveLimit implements Limit {
 
   #decideBy(now: Step, at: number): void {
     const state = this.#state;
+    // Latency without a baseline, or with one that was measured in a queue, does not show it.
+    if (now.lateShare >= wasteLeast && this.#size > this.#sizeMin) {
+      this.#state = { name: 'steady' };
+      this.#resize(Math.min(this.#size, now.inside) * probeShare, at);
+      return;
+    }
     if (state.name === 'probing') {
       this.#follow(state.first, state.last, now, at);
       return;
