@@ -22,6 +22,7 @@ import {
   checkStoreChanges,
   checkStoreList,
   checkStoreNames,
+  clockRule,
   inDoubt,
   integer,
   jsonText,
@@ -129,7 +130,7 @@ export class RedisStore implements Store {
       deadlineMs: or(number(10, 2 ** 31 - 1), 5_000),
       queueMax: or(integer(1), 10_000),
       replicasMin: or(integer(0), 0),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     const { url, client, name, deadlineMs, clock } = settings;
     check((url === undefined) !== (client === undefined), 'url', 'given, or else client', url);

@@ -212,6 +212,39 @@ describe('admission', () => {
     assert.throws(() => signalOf({}), /has not been through an admission/);
   });
 
+  it('refuses what is no lane and no handler', () => {
+    const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 100 });
+    const wraps = [admitted, fetching.admitted] as ((...given: unknown[]) => unknown)[];
+    for (const wrap of wraps) {
+      assert.throws(() => wrap(undefined, () => {}), /admitted: lane: must be/);
+      assert.throws(() => wrap(lane, undefined), /admitted: handler: must be a function/);
+    }
+    assert.throws(() => new Listener(undefined as never), /Listener: server: must be a Server/);
+  });
+
+  it('answers 500 when an Express handler rejects with something that is no error', async (t) => {
+    const log = quiet(t);
+    const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 5_000 });
+    const thrown = [null, undefined, 'route', 'router', '', 0];
+    const app = express();
+    for (const [at, value] of thrown.entries()) {
+      app.get(
+        `/${at}`,
+        admitted(lane, () => Promise.reject(value)),
+      );
+    }
+    app.use(failures);
+    const listener = new Listener(createServer(app));
+    await listener.start();
+    t.after(() => listener.close({ withinMs: 0 }));
+    for (const at of thrown.keys()) {
+      const answer = await fetch(`${listener.url}/${at}`);
+      assert.equal(answer.status, 500);
+      assert.equal((await bodyOf(answer)).error.code, 'UNEXPECTED');
+    }
+    assert.equal(log.mock.callCount(), thrown.length);
+  });
+
   it('cuts an answer that has begun when its deadline passes', async (t) => {
     const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 50 });
     const server = createServer(

@@ -24,9 +24,9 @@ import {
   systemClock,
 } from 'spillway';
 import {
-  anything,
   Closing,
   checkStoreChanges,
+  clockRule,
   type Filled,
   integer,
   or,
@@ -111,7 +111,7 @@ export class Database<Schema> implements Part, AsyncDisposable {
       queueMax: or(integer(0), 1_000),
       deadlineMs: or(positive(), 10_000),
       readers: or(integer(1, 64), 2),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     const isPostgres = /^postgres(ql)?:\/\//.test(settled.url);
     const opened = isPostgres ? await openPostgres(settled) : await openSqlite(settled);

@@ -9,7 +9,17 @@ import {
   type Store,
   systemClock,
 } from 'spillway';
-import { anything, check, integer, jsonText, or, settle, word } from 'spillway/internal';
+import {
+  anything,
+  check,
+  clockRule,
+  integer,
+  jsonText,
+  or,
+  settle,
+  storeRule,
+  word,
+} from 'spillway/internal';
 
 /** A value that is read-only in depth. */
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
@@ -42,11 +52,11 @@ interface SignalOptions {
 }
 
 const rules = {
-  store: anything,
+  store: storeRule,
   name: word,
   initial: anything,
   pollMs: or(integer(10), 250),
-  clock: or(anything, systemClock),
+  clock: or(clockRule, systemClock),
 };
 
 const listenersMax = 10_000;

@@ -1,11 +1,12 @@
 import type { FastifyRequest } from 'fastify';
 import { type Clock, systemClock } from 'spillway';
 import {
-  anything,
   callback,
+  clockRule,
   type Filled,
   integer,
   maybe,
+  nested,
   oneOf,
   or,
   positive,
@@ -91,9 +92,9 @@ const rules = {
   broadcastsMax: or(integer(1), 1_000),
   idleMs: or(integer(1), 30_000),
   closeMsMax: or(integer(1), 5_000),
-  channel: maybe(anything),
+  channel: maybe(nested),
   onLost: maybe(callback),
-  clock: or(anything, systemClock),
+  clock: or(clockRule, systemClock),
 };
 
 /** Checks the options and fills in the defaults. */

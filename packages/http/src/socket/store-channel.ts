@@ -11,7 +11,16 @@ import {
   systemClock,
   systemRandom,
 } from 'spillway';
-import { anything, check, integer, or, pause, settle } from 'spillway/internal';
+import {
+  callback,
+  check,
+  clockRule,
+  integer,
+  or,
+  pause,
+  settle,
+  storeRule,
+} from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import type { Channel, ChannelListener } from './channel.ts';
 
@@ -61,13 +70,13 @@ interface Head {
 }
 
 const rules = {
-  store: anything,
+  store: storeRule,
   pollMs: or(integer(1), 50),
   bytesMax: or(integer(1), 1_048_576),
   queueMax: or(integer(1), 1_000),
   deadlineMs: or(integer(1), 5_000),
-  clock: or(anything, systemClock),
-  random: or(anything, systemRandom),
+  clock: or(clockRule, systemClock),
+  random: or(callback, systemRandom),
 };
 
 /** Messages of a topic that are kept: a reader further behind has lost the oldest. */

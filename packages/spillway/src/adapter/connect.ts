@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isTimeout } from '../base/failure.ts';
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
-import { failureBody, failureOf, failureType } from './failure.ts';
+import { failureBody, failureOf, failureType, textOf } from './failure.ts';
 import {
   type AdmissionOptions,
+  checkAdmitted,
   clientGone,
   handleWithin,
   settleAdmission,
@@ -39,6 +40,7 @@ export function admitted<Req extends IncomingMessage, Res extends ServerResponse
   lane: Lane,
   handler: (req: Req, res: Res, signal: AbortSignal) => unknown,
 ): (req: Req, res: Res, next?: Next) => void {
+  checkAdmitted(lane, handler);
   return (req, res, next = (error) => failures(error, req, res)) => {
     const handle = (): unknown => handler(req, res, signalOf(req));
     admit(lane, undefined, { req, res, refuse: next, late: next, handle });
@@ -76,8 +78,14 @@ function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
     // An answer that has begun cannot become another one.
     if (res.headersSent) res.destroy();
     else if (isTimeout(error)) exchange.late(error);
-    else refuse(error);
+    else refuse(asError(error));
   });
+}
+
+/** Express goes on to the next route for null, undefined, 0, '' and 'route'. */
+function asError(thrown: unknown): unknown {
+  if (typeof thrown === 'object' && thrown !== null) return thrown;
+  return new Error(textOf(thrown), { cause: thrown });
 }
 
 /**

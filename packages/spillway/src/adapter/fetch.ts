@@ -1,7 +1,13 @@
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
 import { failureBody, failureOf, failureType } from './failure.ts';
-import { type AdmissionOptions, clientGone, handleWithin, settleAdmission } from './visit.ts';
+import {
+  type AdmissionOptions,
+  checkAdmitted,
+  clientGone,
+  handleWithin,
+  settleAdmission,
+} from './visit.ts';
 
 /** The part of Hono's context that an admission needs. */
 interface Context {
@@ -33,6 +39,7 @@ export function admitted<Rest extends readonly unknown[]>(
   lane: Lane,
   handler: (request: Request, signal: AbortSignal, ...rest: Rest) => Response | Promise<Response>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
+  checkAdmitted(lane, handler);
   const admit = admitter({ lane });
   return (request, ...rest) =>
     admit(request, async (signal) => await handler(request, signal, ...rest));

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { onceAborted } from '../base/abort.ts';
+import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { anything, integer, or, settle, word } from '../base/options.ts';
+import { clockRule, integer, or, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { nextTurn } from '../wait/turn-budget.ts';
 
@@ -35,8 +36,9 @@ export class Listener implements Part, AsyncDisposable {
       name: or(word, 'http'),
       host: or(word, '127.0.0.1'),
       port: or(integer(0, 65_535), 0),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
+    check(typeof Object(server).listen === 'function', 'Listener: server', 'a Server', server);
     this.name = name;
     this.#server = server;
     this.#host = host;

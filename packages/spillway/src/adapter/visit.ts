@@ -35,6 +35,12 @@ export function settleAdmission<Request extends object>(
   });
 }
 
+/** Checks the arguments of `admitted`. */
+export function checkAdmitted(lane: unknown, handler: unknown): void {
+  const rules = { lane: laneRule, handler: callback };
+  settle<{ lane: unknown; handler: unknown }, typeof rules>('admitted', { lane, handler }, rules);
+}
+
 /**
  * Runs the handler of an admitted request. The caller hears of the deadline at once; the permit is
  * held until the handler has ended, with its answer's status as the outcome.

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { anything, callback, integer, maybe, number, or, settle, word } from '../base/options.ts';
+import { callback, clockRule, integer, maybe, number, or, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
@@ -64,7 +64,7 @@ export interface BacklogStats {
 const dayMs = 86_400_000;
 
 function settings<T>(options: BacklogOptions<T>) {
-  const { backoffMs = 0 } = options;
+  const { backoffMs = 0 }: BacklogOptions<T> = Object(options);
   const settled = settle('Backlog', options, {
     queueMax: integer(1),
     consume: callback,
@@ -76,7 +76,7 @@ function settings<T>(options: BacklogOptions<T>) {
     backoffMs: or(number(0, dayMs), 100),
     backoffMsMax: or(number(backoffMs, dayMs), Math.max(30_000, backoffMs)),
     onDrop: maybe(callback),
-    clock: or(anything, systemClock),
+    clock: or(clockRule, systemClock),
     random: or(callback, systemRandom),
   });
   const isKeyed = options.key !== undefined || options.merge === undefined;

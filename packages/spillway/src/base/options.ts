@@ -141,6 +141,7 @@ export const nested: Rule<never> = required('an object', (value) => {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 });
 export const clockRule: Rule<never> = having('a Clock, with now() and after()', 'now', 'after');
+export const runnerRule: Rule<never> = having('a runner, with run()', 'run');
 export const laneRule: Rule<never> = having('a Lane', 'enter', 'run');
 export const storeRule: Rule<never> = having('a Store, with read() and commit()', 'read', 'commit');
 

@@ -6,7 +6,17 @@ import { DiskSpace } from '../base/disk-space.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
 import { jsonText } from '../base/json.ts';
-import { anything, callback, integer, number, oneOf, or, settle, word } from '../base/options.ts';
+import {
+  anything,
+  callback,
+  clockRule,
+  integer,
+  number,
+  oneOf,
+  or,
+  settle,
+  word,
+} from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { RunOptions } from '../base/task.ts';
@@ -286,7 +296,7 @@ function settings<T>(options: DocumentOptions<T>) {
     bytesMax: or(integer(1), 262_144),
     queueMax: or(integer(0), 10_000),
     deadlineMs: or(number(0), 10_000),
-    clock: or(anything, systemClock),
+    clock: or(clockRule, systemClock),
     random: or(callback, systemRandom),
   });
 }

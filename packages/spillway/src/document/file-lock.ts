@@ -5,8 +5,8 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import {
-  anything,
   callback,
+  clockRule,
   type Filled,
   integer,
   number,
@@ -111,7 +111,7 @@ export class FileLock implements Disposable {
       path: word,
       queueMax: or(integer(0), 10_000),
       deadlineMs: or(number(0), 10_000),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
       random: or(callback, systemRandom),
     });
     this.#settings = { ...settled, path: resolve(settled.path) };

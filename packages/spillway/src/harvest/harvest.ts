@@ -5,16 +5,19 @@ import { deadline } from '../base/deadline.ts';
 import { field, retryAfterMsOf, statusOf } from '../base/failure.ts';
 import type { Json } from '../base/json.ts';
 import {
-  anything,
+  callback,
+  clockRule,
   type Filled,
   flag,
-  instance,
+  having,
   integer,
   maybe,
   number,
   oneOf,
   or,
+  runnerRule,
   settle,
+  storeRule,
 } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions } from '../base/task.ts';
@@ -87,13 +90,13 @@ export interface HarvestOptions<Row, Position extends Json = number> {
 export type Settings = Filled<Omit<HarvestOptions<unknown, Json>, 'bucket' | 'breaker'>>;
 
 function settingsOf(options: HarvestOptions<unknown, Json>): Settings {
-  const { inFlightMax = 1_000, windowMax = 1_000, backoffMs = 500 } = options;
-  const commits = (value: unknown) => typeof field(value, 'commit') === 'function';
+  const given: HarvestOptions<unknown, Json> = Object(options);
+  const { inFlightMax = 1_000, windowMax = 1_000, backoffMs = 500 } = given;
   return settle('Harvest', options, {
-    sink: instance(commits, 'a HarvestSink'),
-    store: instance(commits, 'a Store'),
-    bucket: maybe(anything),
-    breaker: maybe(anything),
+    sink: having('a HarvestSink, with commit()', 'commit'),
+    store: storeRule,
+    bucket: maybe(runnerRule),
+    breaker: maybe(runnerRule),
     mode: or(oneOf('prefix', 'strict'), 'prefix'),
     fillsGaps: or(flag, false),
     sourcesMax: or(integer(1), 64),
@@ -108,8 +111,8 @@ function settingsOf(options: HarvestOptions<unknown, Json>): Settings {
     attemptMsMax: or(number(1), 30_000),
     gapsMax: or(integer(0), 1_000),
     leaseMs: or(number(30, 2 ** 31), 60_000),
-    clock: or(anything, systemClock),
-    random: or(anything, systemRandom),
+    clock: or(clockRule, systemClock),
+    random: or(callback, systemRandom),
   });
 }
 

@@ -1,11 +1,13 @@
 import type { Clock } from '../base/clock.ts';
 import { type ErrorCode, SpillwayError } from '../base/errors.ts';
 import {
-  anything,
   callback,
+  clockRule,
   instance,
   integer,
+  laneRule,
   maybe,
+  nested,
   or,
   positive,
   type Rules,
@@ -76,10 +78,10 @@ const rules = {
   limit: instance(isLimit, 'an integer from 1, { fixed: such a number }, or a Limit'),
   queueMax: integer(0),
   deadlineMs: positive(),
-  parent: maybe(instance((value) => typeof Object(value).enter === 'function', 'a Lane')),
+  parent: maybe(laneRule),
   guaranteed: or(integer(0), 0),
-  codel: maybe(anything),
-  clock: maybe(anything),
+  codel: maybe(nested),
+  clock: maybe(clockRule),
   random: or(callback, systemRandom),
 } satisfies Rules<LaneOptions>;
 

@@ -5,9 +5,10 @@ import { deadline } from '../base/deadline.ts';
 import { isRefusal, SpillwayError } from '../base/errors.ts';
 import { isAbort, isTimeout, statusOf } from '../base/failure.ts';
 import {
-  anything,
   callback,
+  clockRule,
   type Filled,
+  having,
   integer,
   maybe,
   number,
@@ -245,10 +246,14 @@ export class BreakerCalls<P extends Pass> {
 }
 
 /** The rules of the options that all breakers have. */
-export function breakerRules({ cooldownMs = 10_000 }: BreakerOptions): Rules<BreakerOptions> {
+export function breakerRules(options: BreakerOptions): Rules<BreakerOptions> {
+  const { cooldownMs = 10_000 }: BreakerOptions = Object(options);
   const msMax = Number.MAX_SAFE_INTEGER;
   return {
-    rule: or(anything, consecutiveFailures(5)),
+    rule: or(
+      having('a rule, with start() and breaks()', 'start', 'breaks'),
+      consecutiveFailures(5),
+    ),
     cooldownMs: or(number(0, msMax), 10_000),
     cooldownGrowth: or(number(1, msMax), 2),
     cooldownMsMax: or(number(cooldownMs, msMax), Math.max(120_000, cooldownMs)),
@@ -258,7 +263,7 @@ export function breakerRules({ cooldownMs = 10_000 }: BreakerOptions): Rules<Bre
     isFailure: or(callback, (error: unknown) => (statusOf(error) ?? 500) >= 500),
     onOpen: maybe(callback),
     onClose: maybe(callback),
-    clock: or(anything, systemClock),
-    random: or(anything, systemRandom),
+    clock: or(clockRule, systemClock),
+    random: or(callback, systemRandom),
   };
 }

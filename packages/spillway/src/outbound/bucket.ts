@@ -1,6 +1,6 @@
 import { checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { anything, integer, number, or, positive, type Rules, settle } from '../base/options.ts';
+import { clockRule, integer, number, or, positive, type Rules, settle } from '../base/options.ts';
 import {
   type BucketRule,
   freshSlots,
@@ -159,10 +159,11 @@ function lastOf({ at, stepMs, n }: SlotRun): number {
 
 /** The rules of all buckets; by default a burst is what accrues in a second over `perSecond`. */
 export function bucketRules(
-  { ratePerSecond }: Pick<BucketOptions, 'ratePerSecond'>,
+  options: Pick<BucketOptions, 'ratePerSecond'>,
   perSecond: number,
   burstMin: number,
 ): Rules<BucketOptions> {
+  const { ratePerSecond }: Pick<BucketOptions, 'ratePerSecond'> = Object(options);
   return {
     // The first one: the others are made from it.
     ratePerSecond: positive(100_000),
@@ -170,6 +171,6 @@ export function bucketRules(
     queueMax: integer(0),
     recoverMs: or(number(1, Number.MAX_SAFE_INTEGER), 5_000),
     roundMs: or(number(0, Number.MAX_SAFE_INTEGER), 1_000),
-    clock: or(anything, systemClock),
+    clock: or(clockRule, systemClock),
   };
 }

@@ -3,7 +3,19 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { isRefusal } from '../base/errors.ts';
 import { field, retryAfterMsOf, statusOf } from '../base/failure.ts';
-import { anything, callback, maybe, number, or, settle } from '../base/options.ts';
+import {
+  callback,
+  clockRule,
+  instance,
+  maybe,
+  nested,
+  number,
+  or,
+  positive,
+  type Rule,
+  runnerRule,
+  settle,
+} from '../base/options.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { Breaker, type BreakerOptions } from './breaker.ts';
 import { Bucket, type BucketOptions, type SlowOptions } from './bucket.ts';
@@ -184,17 +196,27 @@ export function outbound<Fallback = never>(
   return new Outbound(options);
 }
 
+const rateRule = instance((value) => {
+  return positive(100_000).holds(value) || nested.holds(value);
+}, 'a number above 0, up to 100000, a bucket or the options of one');
+
+/** A part, its options, or false for none. */
+function switchable(part: string): Rule<never> {
+  const rule = `${part}, the options of one, or false`;
+  return instance((value) => value === false || nested.holds(value), rule);
+}
+
 function settings<Fallback>(options: OutboundOptions<Fallback>) {
   return settle('outbound', options, {
-    rate: maybe(anything),
-    lane: maybe(anything),
-    breaker: or(anything, {}),
-    retry: or(anything, {}),
+    rate: maybe(rateRule),
+    lane: maybe(runnerRule),
+    breaker: or(switchable('a Breaker'), {}),
+    retry: or(switchable('a Retry'), {}),
     attemptMs: or(number(1), 10_000),
     deadlineMs: or(number(1), 30_000),
     isFailure: or(callback, hasBadStatus),
     fallback: maybe(callback),
-    clock: or(anything, systemClock),
+    clock: or(clockRule, systemClock),
   });
 }
 

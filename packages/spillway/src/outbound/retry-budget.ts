@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../base/clock.ts';
-import { anything, type Filled, integer, number, or, settle } from '../base/options.ts';
+import { clockRule, type Filled, integer, number, or, settle } from '../base/options.ts';
 
 export interface RetryBudgetOptions {
   /** Retries that each request pays for; from 0 to 1. @default 0.1 */
@@ -38,7 +38,7 @@ export class RetryBudget {
       share: or(number(0, 1), 0.1),
       freePerSecond: or(number(0, Number.MAX_SAFE_INTEGER), 1),
       burst: or(integer(1), 10),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     this.#tokens = this.#settings.burst;
     this.#at = this.#settings.clock.now();

@@ -2,7 +2,17 @@ import { runUntilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline, msLeft } from '../base/deadline.ts';
 import { field, isAbort, isNetworkError, retryAfterMsOf, statusOf } from '../base/failure.ts';
-import { anything, callback, integer, maybe, number, oneOf, or, settle } from '../base/options.ts';
+import {
+  callback,
+  clockRule,
+  having,
+  integer,
+  maybe,
+  number,
+  oneOf,
+  or,
+  settle,
+} from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { callHook, told } from '../base/tell.ts';
@@ -150,7 +160,7 @@ export class Retry implements Runner {
 }
 
 function settings(options: RetryOptions) {
-  const { backoffMs = 100 } = options;
+  const { backoffMs = 100 }: RetryOptions = Object(options);
   const msMax = Number.MAX_SAFE_INTEGER;
   return settle('Retry', options, {
     attemptsMax: or(integer(1), 3),
@@ -160,11 +170,11 @@ function settings(options: RetryOptions) {
     retryAfterMsMax: or(number(0), 60_000),
     attemptMsMax: or(number(1), Infinity),
     deadlineMs: or(number(0), Infinity),
-    budget: maybe(anything),
+    budget: maybe(having('a RetryBudget', 'request', 'tryRetry')),
     isRetryable: or(callback, isRetryableByDefault),
     onRetry: maybe(callback),
-    clock: or(anything, systemClock),
-    random: or(anything, systemRandom),
+    clock: or(clockRule, systemClock),
+    random: or(callback, systemRandom),
   });
 }
 

@@ -1,3 +1,5 @@
+import { check } from '../base/check.ts';
+import { runnerRule } from '../base/options.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 
 /** A function that runs a task through all runners of a stack. */
@@ -14,6 +16,9 @@ export type Stack = <T>(task: Task<T>, options?: RunOptions) => Promise<T>;
  * after its last attempt.
  */
 export function stack(...runners: readonly Runner[]): Stack {
+  for (const runner of runners) {
+    check(runnerRule.holds(runner), 'stack: runner', runnerRule.rule, runner);
+  }
   return (task, options) => {
     let run = task;
     for (const runner of runners.slice(1).toReversed()) {

@@ -4,7 +4,7 @@ import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { anything, instance, number, or, settle, word } from '../base/options.ts';
+import { clockRule, instance, number, or, settle, word } from '../base/options.ts';
 import type { CloseOptions, Part } from '../base/part.ts';
 import { nextTurn } from '../wait/turn-budget.ts';
 import { StopSignal } from './stop-signal.ts';
@@ -115,7 +115,7 @@ export class Service implements Part, AsyncDisposable {
       name: or(word, 'service'),
       // Docker kills a container 10 s after it asked it to stop.
       closeMsMax: or(number(0), 8_000),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     const names = parts.map((part) => part.name);
     const named = names.every((each) => typeof each === 'string' && each !== '');

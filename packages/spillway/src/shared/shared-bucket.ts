@@ -50,7 +50,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   #slowed = 0;
 
   constructor(options: SharedBucketOptions) {
-    const burstMin = Math.max(1, Math.ceil(options.ratePerSecond / 50));
+    const burstMin = Math.max(1, Math.ceil(Object(options).ratePerSecond / 50));
     const rules = { ...bucketRules(options, 10, burstMin), ...sharedRules };
     const settled = settle('SharedBucket', options, rules);
     super(settled);

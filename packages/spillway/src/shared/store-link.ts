@@ -2,7 +2,16 @@ import { untilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { anything, number, or, type Rules, settle, word } from '../base/options.ts';
+import {
+  callback,
+  clockRule,
+  number,
+  or,
+  type Rules,
+  settle,
+  storeRule,
+  word,
+} from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Store, StoreChange, StoreCommit, StoredRecord, StoreWatch } from '../store/store.ts';
 import { pause } from '../wait/wait-queue.ts';
@@ -20,11 +29,11 @@ export interface SharedOptions {
 
 /** The rules of the options that all have who share something by a store. */
 export const sharedRules: Rules<SharedOptions> = {
-  store: anything,
+  store: storeRule,
   name: word,
   deadlineMs: or(number(10, Number.MAX_SAFE_INTEGER), 1_000),
-  clock: or(anything, systemClock),
-  random: or(anything, systemRandom),
+  clock: or(clockRule, systemClock),
+  random: or(callback, systemRandom),
 };
 
 /** The store's answer, with the local times between which it was true. */

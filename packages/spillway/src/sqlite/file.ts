@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { inDoubt, SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
-import { anything, instance, integer, number, or, settle, word } from '../base/options.ts';
+import { clockRule, instance, integer, number, or, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { RunOptions } from '../base/task.ts';
 import { nextTurn } from '../wait/turn-budget.ts';
@@ -104,7 +104,7 @@ export class SqliteFile implements Part, AsyncDisposable {
       readers: or(integer(1, 64), 2),
       queueMax: or(integer(1), 10_000),
       deadlineMs: or(number(0, 2 ** 31 - 1), 5_000),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     const { deadlineMs, clock, readers } = settled;
     this.name = settled.name;

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { jsonText } from '../base/json.ts';
-import { anything, integer, oneOf, or, settle } from '../base/options.ts';
+import { clockRule, integer, oneOf, or, settle } from '../base/options.ts';
 import {
   checkStoreChanges,
   checkStoreList,
@@ -75,7 +75,7 @@ export class MemoryStore implements Store {
       recordsMax: or(integer(1), 1_000_000),
       charactersMax: or(integer(1), 2 ** 28),
       whenFull: or(oneOf('refuse', 'forget'), 'refuse'),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     this.#recordsMax = recordsMax;
     this.#charactersMax = charactersMax;

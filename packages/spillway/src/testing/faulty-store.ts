@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts';
-import { anything, callback, type Filled, number, or, settle } from '../base/options.ts';
+import { callback, clockRule, type Filled, number, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type {
   Durability,
@@ -43,8 +43,8 @@ export class FaultyStore implements Store {
   constructor(store: Store, options: FaultyStoreOptions) {
     this.#store = store;
     this.#options = settle('FaultyStore', options, {
-      clock: anything,
-      process: or(anything, options.clock),
+      clock: clockRule,
+      process: or(clockRule, options.clock),
       random: or(callback, systemRandom),
       delayMsMax: or(number(0, 3_600_000), 0),
       faultShare: or(number(0, 1), 0),

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { misuse } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { inDoubt, SpillwayError } from '../base/errors.ts';
-import { anything, callback, type Filled, integer, number, or, settle } from '../base/options.ts';
+import { callback, clockRule, type Filled, integer, number, or, settle } from '../base/options.ts';
 import type { RunOptions } from '../base/task.ts';
 import { Deadlines } from './deadlines.ts';
 import { Ring } from './ring.ts';
@@ -101,7 +101,7 @@ export class Batch<Item, Result> {
       queueMax: or(integer(0), 10_000),
       deadlineMs: or(number(0), 10_000),
       full: callback,
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
     this.#deadlines = new Deadlines(this.#options.clock, this.#expire);
   }

@@ -24,7 +24,7 @@ export class BoundedMap<K, V> {
     this.#options = settle('BoundedMap', options, {
       countMax: integer(1),
       bytesMax: or(integer(1), Infinity),
-      bytesOf: options.bytesMax === undefined ? or(callback, () => 0) : callback,
+      bytesOf: Object(options).bytesMax === undefined ? or(callback, () => 0) : callback,
       first: or(oneOf('oldest', 'least recently used'), 'least recently used'),
     });
   }

@@ -1,6 +1,6 @@
 import { onceAborted, untilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { anything, callback, flag, or, positive, settle, word } from '../base/options.ts';
+import { callback, clockRule, flag, or, positive, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
 import { pause } from './wait-queue.ts';
@@ -42,7 +42,7 @@ export function every(options: EveryOptions): Every {
     run: callback,
     atStart: or(flag, false),
     onError: or(callback, () => {}),
-    clock: or(anything, systemClock),
+    clock: or(clockRule, systemClock),
   });
   const stats = { kind: 'every' as const, runs: 0, failures: 0, isRunning: false };
   const stop = new AbortController();

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { field } from '../base/failure.ts';
-import { anything, callback, type Filled, integer, number, or, settle } from '../base/options.ts';
+import { callback, clockRule, type Filled, integer, number, or, settle } from '../base/options.ts';
 
 export interface KeyedOptions<Part extends object> {
   /** Makes the part of a key: `(host) => new Bucket({ ratePerSecond: 2, queueMax: 50 })`. */
@@ -39,7 +39,7 @@ export class Keyed<Part extends object> {
       make: callback,
       keysMax: or(integer(1), 10_000),
       idleMs: or(number(0), 60_000),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
     });
   }
 

@@ -21,6 +21,7 @@ import {
   checkStoreChanges,
   checkStoreList,
   checkStoreNames,
+  clockRule,
   integer,
   jsonText,
   maybe,
@@ -101,7 +102,7 @@ export class PostgresStore implements Store {
       connectionsMax: or(integer(1), 10),
       queueMax: or(integer(0), 1_000),
       deadlineMs: or(positive(), 10_000),
-      clock: or(anything, systemClock),
+      clock: or(clockRule, systemClock),
       signal: maybe(anything),
     });
     const { PostgresEngine } = await import('./engine.ts');
