@@ -95,7 +95,7 @@ function settingsOf(options: HarvestOptions<unknown, Json>): Settings {
   return settle('Harvest', options, {
     sink: having('a HarvestSink, with commit()', 'commit'),
     store: storeRule,
-    bucket: maybe(runnerRule),
+    bucket: maybe(having('a bucket, with take() and slow()', 'take', 'slow')),
     breaker: maybe(runnerRule),
     mode: or(oneOf('prefix', 'strict'), 'prefix'),
     fillsGaps: or(flag, false),
