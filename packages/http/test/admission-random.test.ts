@@ -85,7 +85,7 @@ describe('admission, whatever clients and handlers do', () => {
   for (const seed of [1, 2, 3]) {
     it(`has no place taken when all is over (seed ${seed})`, async () => {
       const random = seededRandom(seed);
-      const lane = new Lane({ name: 'storm', limit: 4, queueMax: 4, deadlineMs: 30 });
+      const lane = new Lane({ name: 'storm', limit: { fixed: 4 }, queueMax: 4, deadlineMs: 30 });
       await using server = await createServer({ lane });
       declare(server.app, random);
       await server.start();

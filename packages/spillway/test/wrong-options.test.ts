@@ -33,7 +33,11 @@ const wrong: readonly (readonly [string, unknown, string])[] = [
   ['Harvest', undefined, 'Harvest: options: must be an object, got undefined'],
   ['Harvest', { sink: 5, store }, 'Harvest: sink: must be a HarvestSink, with commit(), got 5'],
   ['Harvest', { sink: store, store: 5 }, 'Harvest: store: must be a Store'],
-  ['Harvest', { sink: store, store, bucket: 5 }, 'Harvest: bucket: must be a runner, with run()'],
+  [
+    'Harvest',
+    { sink: store, store, bucket: 5 },
+    'Harvest: bucket: must be a bucket, with take() and slow()',
+  ],
   ['Outbound', { rate: '10' }, 'outbound: rate: must be a number above 0, up to 100000, a bucket'],
   ['Outbound', { rate: null }, 'outbound: rate: must be a number above 0'],
   ['Outbound', { rate: true }, 'outbound: rate: must be a number above 0'],
