@@ -8,7 +8,7 @@ const callers = 45;
 /** The first second is left out of the share: a full bucket makes it richer than the others. */
 const settleMs = 1_000;
 
-/** What may start at once after a rest: a hundredth of a second's worth, or one. */
+/** Burst after a rest: a hundredth of a second's worth, or one. */
 export function burstOf(ratePerSecond: number): number {
   return Math.max(1, ratePerSecond / 100);
 }
@@ -43,7 +43,7 @@ const runs = Object.entries(rateOf).map(([name, ratePerSecond]): Run => {
   };
 });
 
-/** Whether a limiter gives all of the rate it was told to, and never more. */
+/** Measures the share of its rate that a limiter gives, and whether it ever gives more. */
 export const bucket: Bench = {
   contenders: {
     'spillway Bucket': async () => contestant((await import('./bucket/ours.ts')).open),
@@ -67,7 +67,7 @@ function contestant(open: (ratePerSecond: number) => Take): Contestant {
   };
 }
 
-/** When each start was let through, in milliseconds from the beginning. */
+/** Time of each start, in milliseconds from the beginning. */
 async function startsOf(take: Take, ms: number): Promise<number[]> {
   const starts: number[] = [];
   const startedAt = performance.now();

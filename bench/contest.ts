@@ -1,6 +1,6 @@
 import { Corner } from './corner.ts';
 
-/** What a figure must reach. */
+/** The value that a figure must reach. */
 export interface Target {
   /** Against which contender; without one, against the best of the peers. */
   readonly peer?: string | undefined;
@@ -22,9 +22,9 @@ export interface Run {
   readonly figures: readonly Figure[];
   /** All contenders at the same time: for runs that mostly wait. */
   readonly together?: boolean;
-  /** How often each contender does it, one after the other. */
+  /** Rounds of each contender, one after the other. */
   readonly rounds: number;
-  /** Which of the rounds counts: the best where noise can only add. @default 'median' */
+  /** The round that counts: the best where noise can only add. @default 'median' */
   readonly counts?: 'median' | 'best';
 }
 
@@ -47,7 +47,7 @@ export interface Row {
   readonly name: string;
   readonly ours: number;
   readonly peer: number;
-  /** How many times better ours is; below 1 it is worse. */
+  /** Ours as a multiple of the peer; below 1 it is worse. */
   readonly ratio: number;
   readonly unit: string;
   readonly peerName: string;
@@ -60,7 +60,7 @@ export interface Row {
 
 export type Range = readonly [least: number, most: number];
 
-/** What the rounds of one contender gave for one figure. */
+/** The rounds of one contender for one figure. */
 interface Reading {
   readonly value: number;
   readonly range: Range;

@@ -9,11 +9,11 @@ export interface Value {
   readonly padding: string;
 }
 
-/** What is measured: each resolves when it is done, for good. */
+/** The operations that are measured; each resolves when it is durable. */
 export interface Subject extends AsyncDisposable {
   /** One more; the file holds it when this resolves. */
   increment(): Promise<void>;
-  /** What the file holds. */
+  /** Content of the file. */
   count(): Promise<number>;
   /** Takes the lock between processes and gives it back. */
   lock(): Promise<void>;

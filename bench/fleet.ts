@@ -38,7 +38,7 @@ const perCore = 'requests a second of one core';
 const rate = 'requests a second';
 
 /**
- * What each request takes the server, durable results included, with more and more active tasks;
+ * Measures each request at the server, durable results included, with more and more active tasks;
  * and how many it answers for a second of processor time, of all its threads together.
  */
 export const fleet: Bench = {
@@ -117,7 +117,7 @@ async function paced(workers: Workers, ms: number): Promise<Record<string, numbe
   return result;
 }
 
-/** How many were answered. */
+/** Number of calls that were answered. */
 async function flatOut(workers: Workers, ms: number): Promise<number> {
   const until = performance.now() + ms;
   let count = 0;

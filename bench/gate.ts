@@ -22,7 +22,7 @@ function run(name: string, targets: Figure['targets']): Run {
   return { name, rounds: 5, counts: 'best', figures: [{ ...cost, targets }] };
 }
 
-/** How much a pass through a limiter costs, on top of the work itself (an empty async function). */
+/** Measures the cost of a pass through a limiter, beside an empty async function. */
 export const gate: Bench = {
   contenders: {
     'spillway Lane': async () => contestant((await import('./gate/ours.ts')).lane),

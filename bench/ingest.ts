@@ -46,7 +46,7 @@ const paced = Object.keys(latencyMsOf).map((name): Run => {
   };
 });
 
-/** How much of a permitted rate is used without tuning, and what goes through without one. */
+/** Measures the share of a permitted rate that is used, and the throughput without a rate. */
 export const ingest: Bench = {
   contenders: {
     'spillway ingest run': async () => contestant((await import('./ingest/ours.ts')).ours),

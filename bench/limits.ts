@@ -32,7 +32,7 @@ const figures: readonly Figure[] = [
   { name: recovery, unit: 's', better: 'less', targets: [] },
 ];
 
-/** How well limits that learn find the size of simulated services, on the virtual clock. */
+/** Compares limits that learn on simulated services, on the virtual clock. */
 export const limits: Bench = {
   contenders: {
     'spillway Lane': () => contestant(() => ({ limit: 200, queueMax: 100 })),

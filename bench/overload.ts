@@ -7,7 +7,7 @@ import { load, type Outcome } from './overload/load.ts';
 import { capacityOf, cpuMs, type ServerSettings } from './overload/settings.ts';
 import { spin } from './pool/tasks.ts';
 
-/** What is sent, as a multiple of what the route can do; the first is what is normal. */
+/** Loads, as multiples of the capacity of the route; the first is the normal one. */
 const loads = [0.8, 1, 2, 5, 10] as const;
 const most = 10;
 
@@ -37,8 +37,8 @@ function run(name: string): Run {
 }
 
 /**
- * What a server still does when more is asked of it than it can do, by a handler that computes and
- * by one that calls something which breaks down itself when asked too much.
+ * Measures the good answers of a server that is asked for more than it can do, by a handler that
+ * computes and by one that calls something which breaks down itself when asked too much.
  */
 export const overload: Bench = {
   contenders: {
@@ -99,7 +99,7 @@ async function calm(port: number, path: string): Promise<void> {
   client.close();
 }
 
-/** How often to spin for so long, by the quickest of many short tries: others were disturbed. */
+/** Turns of `spin` for a time, by the quickest of many short tries: others were disturbed. */
 function iterationsFor(ms: number): number {
   const tried = 100_000;
   let quickestMs = Infinity;

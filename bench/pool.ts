@@ -1,6 +1,6 @@
 import { atMost, type Bench, type Contestant, median, type Run, times } from './contest.ts';
 
-/** What every pool can do with the same four tasks, on two workers. */
+/** The same four tasks for every pool, on two workers. */
 export interface PoolContender {
   noop(): Promise<unknown>;
   /** Gives an object back, copied both ways. */
@@ -17,7 +17,7 @@ const latency = { name: 'p50', unit: 'us', better: 'less' } as const;
 const loopTime = { name: 'loop time per task', unit: 'us', better: 'less' } as const;
 const noSlower = [times(1)];
 
-/** What one caller does again and again; it gives its next call what it got from the last. */
+/** Work of one caller, repeated; each call gets the result of the one before. */
 type Caller = (pool: PoolContender) => () => Promise<unknown>;
 
 interface Load {
@@ -99,7 +99,7 @@ const runs: readonly Run[] = [
   { name: '1 ms of CPU, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
 ].map((run) => ({ ...run, rounds: 5 }));
 
-/** How many tasks two worker threads are handed, and what that costs the event loop. */
+/** Measures the tasks that two worker threads get, and their cost on the event loop. */
 export const pool: Bench = {
   contenders: {
     'spillway Pool': async () => contestant(await (await import('./pool/ours.ts')).open()),

@@ -35,7 +35,7 @@ const visible = 'correction to visible effect';
 const listed = '10,000 stored articles ranked again';
 
 /**
- * What a text of 600 words costs, from the request to the score, each a new one: against the same
+ * Measures the cost of a new text of 600 words, from the request to the score, against the same
  * model on the event loop and in piscina, which only embed.
  */
 export const ranker: Bench = {

@@ -27,7 +27,7 @@ const runs = ['SQLite', 'Postgres'].map((name): Run => {
   };
 });
 
-/** What a token costs that is taken from a bucket in a store. */
+/** Measures the cost of a token from a bucket in a store. */
 export const sharedBucket: Bench = {
   contenders: {
     'spillway SharedBucket': async () =>
@@ -85,7 +85,7 @@ function counted(store: Store, count: () => void): Store {
   };
 }
 
-/** How many were taken in that time. */
+/** Number of tokens taken in that time. */
 async function keepBusy(takes: readonly Take[], ms: number): Promise<number> {
   const endsAt = performance.now() + ms;
   let done = 0;

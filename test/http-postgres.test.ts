@@ -7,7 +7,7 @@ import { Database } from 'spillway-sql';
 
 describe('what instances share on Postgres', () => {
   const stack = new AsyncDisposableStack();
-  /** Those of two instances. */
+  /** The servers of two instances. */
   const stores: Store[] = [];
 
   before(async () => {

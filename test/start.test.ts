@@ -53,7 +53,7 @@ class Started implements AsyncDisposable {
     }
   }
 
-  /** What a supervisor does: npm alone is told. */
+  /** Ends npm alone, as a supervisor does. */
   terminate(): void {
     this.#child.kill('SIGTERM');
   }

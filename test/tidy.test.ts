@@ -7,11 +7,11 @@ import { errorCodes } from 'spillway/internal';
 import { httpError, httpErrorCodes } from 'spillway-http';
 import { sqlError, sqlErrorCodes } from 'spillway-sql';
 
-/** What one file must keep to. */
+/** A rule that each file must keep. */
 interface Rule {
   readonly name: string;
   readonly applies: RegExp;
-  /** What is wrong with the file, or undefined. */
+  /** The part of the file that breaks the rule, or undefined. */
   readonly complaint: (text: string, path: string) => string | undefined;
   /** A path and a text that break the rule: a rule that finds nothing there is itself broken. */
   readonly broken: readonly [path: string, text: string];

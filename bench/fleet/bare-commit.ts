@@ -7,7 +7,7 @@ import { median } from '../contest.ts';
 /** Milliseconds between two: about as often as the server commits. */
 const pauseMs = 8;
 
-/** What nothing durable can do without: SQLite on its own, one row of a task, one fsync. */
+/** The least that anything durable needs: SQLite alone, one row of a task, one fsync. */
 export async function contestant(run: string, quick: boolean): Promise<Record<string, number>> {
   if (run.startsWith('as many')) return {};
   await using folder = await mkdtempDisposable(join(tmpdir(), 'fleet-bench-'));

@@ -1,7 +1,7 @@
 import { seededRandom } from 'spillway';
 import type { Connections } from './connections.ts';
 
-/** What of a worker's task the server tells the bench. */
+/** Fields of a worker's task that the server tells the bench. */
 export interface SeededTask {
   readonly run_id: string;
   readonly task_id: number;

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 
 let insideMs = 0;
 
-/** What nothing that measures service times can do without: a permit, and the time twice. */
+/** The least that any limiter with service times needs: a permit, and the time twice. */
 class Permit implements Disposable {
   readonly #startedAt = performance.now();
 

@@ -8,7 +8,7 @@ export const program: string = join(
   ...['..', '..', 'apps', 'ingest', 'bin', 'ingest.js'],
 );
 
-/** What the exchange has counted. */
+/** Counts of the exchange. */
 export interface Counted {
   readonly requests: number;
   readonly refused: number;

@@ -20,7 +20,7 @@ interface Trade {
   readonly time: string;
 }
 
-/** What one writes in an afternoon: fetch, p-limit, JSON.parse, a Parquet writer; no checkpoint. */
+/** An afternoon's work: fetch, p-limit, JSON.parse, a Parquet writer; no checkpoint. */
 export const straightforward: Pipeline = {
   async begin(url, ratePerSecond): Promise<Harvesting> {
     const folder = await mkdtempDisposable(join(tmpdir(), 'ingest-bench-'));

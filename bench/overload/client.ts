@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-/** How a request ended: its status, or 0 when the client gave up or could not connect. */
+/** End of a request: its status, or 0 when the client gave up or could not connect. */
 export interface Ended {
   readonly status: number;
   readonly ms: number;

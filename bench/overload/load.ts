@@ -5,16 +5,16 @@ import { patienceMs } from './settings.ts';
 const beatEveryMs = 20;
 const connectionsMax = 1_000;
 
-/** What came of a stretch of load. */
+/** Outcome of a stretch of load. */
 export interface Outcome {
   /** Answers in time, per second. */
   readonly goodput: number;
-  /** How long those took who were let in; who gave up took all of its patience. */
+  /** Times of requests that were let in; one that gave up took all of its patience. */
   readonly admittedMs: number;
-  /** How long it took to learn that there will be no answer: refused, failed or given up. */
+  /** Times until it was known that no answer comes: refused, failed or given up. */
   readonly refusedMs: number;
   readonly beatMs: number;
-  /** How late the generator sent: when it is late itself, nothing else counts. */
+  /** Lateness of the generator: when it is late itself, nothing else counts. */
   readonly lateMs: number;
 }
 

@@ -9,17 +9,17 @@ export const cpuMs = 10;
 /** The dependency serves so many at once, each in so long, before it gets slower. */
 export const dependencyPlaces = 8;
 export const dependencyMs = 80;
-/** How long a client waits for its answer; what comes later is of no use. */
+/** Patience of a client, in milliseconds; a later answer is of no use. */
 export const patienceMs = 500;
 
-/** What each route can do at most, in requests per second. */
+/** Capacity of each route, in requests per second. */
 export const capacityOf: Readonly<Record<string, number>> = {
   cpu: (workers * 1_000) / cpuMs,
   dependency: (dependencyPlaces * 1_000) / dependencyMs,
 };
 
-/** What a server is told when it starts. */
+/** Settings that a server is started with. */
 export interface ServerSettings {
-  /** How often `spin` turns for one request to the CPU-heavy route. */
+  /** Turns of `spin` for one request to the CPU-heavy route. */
   readonly iterations: number;
 }

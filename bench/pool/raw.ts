@@ -12,7 +12,7 @@ export interface Reply {
   readonly value: unknown;
 }
 
-/** What the platform can do: one message per worker and tick with all that is due, nothing else. */
+/** The platform alone: one message per worker and tick with all that is due. */
 class RawWorker {
   readonly #worker = new Worker(new URL('./raw-worker.ts', import.meta.url));
   readonly #waiting = new Map<number, (value: never) => void>();

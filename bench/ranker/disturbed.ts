@@ -1,10 +1,10 @@
 import type { Served, Usage } from './served.ts';
 
-/** What the same requests took with nothing beside them, and with something. */
+/** Times of the same requests with nothing beside them, and with something. */
 export interface Compared {
-  /** How many times the idle p95. */
+  /** The p95 as a multiple of the idle one. */
   readonly times: number;
-  /** How much of the other thing there was while they were answered. */
+  /** Amount of the other work that was done while they were answered. */
   readonly meanwhile: number;
 }
 

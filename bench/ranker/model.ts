@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 const root = join(import.meta.dirname, '..', '..');
 const place = 'apps/ranker/model';
 
-/** What the ranker's own workers embed with: the same model, the same way. */
+/** The model that the ranker's own workers embed with, used in the same way. */
 interface EmbedderWorker {
   setup(): Promise<unknown>;
   begin(

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Texts } from './texts.ts';
 
-/** What a stretch of requests came to; times in milliseconds. */
+/** The outcome of a stretch of requests; times in milliseconds. */
 export interface Stretch {
   readonly taken: readonly number[];
   readonly p50: number;
@@ -17,7 +17,7 @@ export interface Usage {
   readonly recycled: number;
   readonly training: {
     readonly isRunning: boolean;
-    /** What the thread that trains has used so far. */
+    /** CPU time of the thread that trains, so far. */
     readonly cpuMs: number;
   };
 }

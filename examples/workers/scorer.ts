@@ -1,12 +1,12 @@
 import type { WorkerContext } from 'spillway';
 
-/** What all workers read: replaced whole by `publish`. */
+/** The snapshot that all workers read; `publish` replaces it whole. */
 export interface Model {
   readonly name: string;
   readonly weight: number;
 }
 
-/** What each worker has for itself. */
+/** Resources of one worker. */
 interface Parser {
   texts: number;
 }

@@ -6,7 +6,7 @@ import type { LaneMinute, ServiceWatch } from './service-watch.ts';
 export interface Advice {
   readonly service: string;
   readonly lane: string | undefined;
-  /** How bad it is: the share of calls that are refused, 1 for a service that is silent. */
+  /** Share of calls that are refused; 1 for a service that is silent. */
   readonly weight: number;
   readonly title: string;
   readonly text: string;

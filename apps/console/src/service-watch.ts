@@ -34,7 +34,7 @@ export interface ServiceReading {
   readonly routes: readonly RouteReading[];
 }
 
-/** How a lane did in the last minute. */
+/** Counts of a lane in the last minute. */
 export interface LaneMinute {
   readonly arrived: number;
   readonly refused: number;
@@ -65,7 +65,7 @@ export class ServiceWatch {
   readonly serviceMs: Map<string, History> = new Map();
   reading: ServiceReading | undefined;
   errors: readonly ErrorReading[] = [];
-  /** Why it does not answer; undefined while it does. */
+  /** Reason of its silence; undefined while it answers. */
   silence: string | undefined;
   readonly #socket: string;
   readonly #log: EventLog;

@@ -97,7 +97,7 @@ function answersOf(answers: Readonly<Record<string, number>>): string {
   return all.length > 0 ? all.join(', ') : '–';
 }
 
-/** What is too small, too slow or broken, in plain words. */
+/** Page of the advisor: parts that are too small, too slow or broken. */
 export function advisorView({ services }: View, chosen: string): Html {
   const advice = advise(services).filter(({ service }) => chosen === '' || service === chosen);
   if (advice.length === 0) {
