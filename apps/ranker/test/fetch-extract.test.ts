@@ -5,7 +5,7 @@ import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Site, sentence, story } from './fetch-scene.ts';
 import { sitePages } from './site-pages.ts';
 
-/** What is said, as all runs of four words within a paragraph. */
+/** All runs of four words within a paragraph. */
 function runs(paragraphs: readonly string[]): Set<string> {
   const words = paragraphs.map((one) => one.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
   const fours = words.map((all) => all.slice(3).map((_, at) => all.slice(at, at + 4).join(' ')));

@@ -16,11 +16,11 @@ describe('a page behind TLS', () => {
   const stack = new AsyncDisposableStack();
   let fetcher: Fetcher;
   let port = 0;
-  /** What reached the server: the name that was asked for, and the path. */
+  /** Requests that reached the server: the name that was asked for, and the path. */
   const asked: string[] = [];
-  /** Which names were looked up. */
+  /** Names that were looked up. */
   const lookups: string[] = [];
-  /** Where a name leads, if not to this machine. */
+  /** The addresses of names that do not lead to this machine. */
   const elsewhere = new Map<string, string>();
 
   const serve = async (certificate: Certificate): Promise<number> => {

@@ -11,7 +11,7 @@ export interface Site extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly pages: Map<string, Reply>;
-  /** What was asked for, in order: `path`, or `Host path` where the host is another name. */
+  /** Requests in order: `path`, or `Host path` where the host is another name. */
   readonly asked: string[];
 }
 

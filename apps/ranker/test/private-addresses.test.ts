@@ -39,7 +39,7 @@ describe('an address', () => {
 describe('a page on an address that is not public', () => {
   let site: Site;
   let fetcher: Fetcher;
-  /** Whatever names the tests make up. */
+  /** The names that the tests make up. */
   const names = new Map<string, () => LookupAddress[]>();
 
   before(async () => {

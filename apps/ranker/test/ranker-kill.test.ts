@@ -23,7 +23,7 @@ interface Chain {
   readonly random: Random;
 }
 
-/** What clients were told; a score is different each time, so that it names the correction. */
+/** Answers that clients got; a score is different each time, so that it names the correction. */
 class Told {
   sent = 0;
   readonly acknowledged: Set<number> = new Set();

@@ -28,7 +28,7 @@ describe('a ranker with its real model, while it trains and replaces workers', (
   it('answers every request, each by one version that was published', async () => {
     const { training, embedder } = site.ranker;
     const recycled = (): number => (embedder.stats as { pool: { recycled: number } }).pool.recycled;
-    /** What each text got by each version: by one version it can only get one score. */
+    /** The score of each text by each version: by one version it can only get one score. */
     const said = new Map<string, number>();
     const versions = new Set<number>();
     let [answers, trainings] = [0, 0];

@@ -5,7 +5,7 @@ export interface SitePage {
   readonly page: string;
   readonly title: string;
   readonly paragraphs: readonly string[];
-  /** Where less is known to be reached. @default 0.9 */
+  /** The least precision, where less than usual is known to be reached. @default 0.9 */
   readonly precisionMin?: number;
 }
 

@@ -1,6 +1,6 @@
 import { UsageError } from 'spillway-cli';
 
-/** What a server said. */
+/** The error body of a server. */
 interface Failure {
   readonly error?: { readonly code?: string; readonly message?: string };
 }

@@ -6,7 +6,7 @@ import { rankerOptions } from '../ranker-options.ts';
 import type { Settings } from '../setting-list.ts';
 
 const firstUser = 'reader';
-/** How long the first start waits until the samples can be scored. */
+/** The longest wait of the first start until the samples can be scored. */
 const samplesMs = 20_000;
 
 /** Serves until it is told to stop; gives the exit code. */

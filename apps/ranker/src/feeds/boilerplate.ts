@@ -23,7 +23,7 @@ export function withoutBoilerplate(texts: readonly string[]): string[] {
   });
 }
 
-/** What is left of a sentence without what differs from entry to entry: addresses and numbers. */
+/** Replaces the parts of a sentence that differ from entry to entry: addresses and numbers. */
 function keyOf(sentence: string): string {
   return sentence
     .toLowerCase()

@@ -2,9 +2,9 @@ import type { Unavailable, Validators } from '../fetching/unavailable.ts';
 
 /** One entry of a feed. */
 export interface FeedItem {
-  /** What the feed calls it; the same as long as it is the same entry. */
+  /** The feed's own id; the same as long as it is the same entry. */
   readonly id: string;
-  /** Where it is, absolute, as the feed has it; undefined for an entry without a page. */
+  /** The address, absolute, as the feed has it; undefined for an entry without a page. */
   readonly url: string | undefined;
   /** Plain text. */
   readonly title: string;
@@ -17,7 +17,7 @@ export interface FeedItem {
 
 /** A feed of any format. */
 export interface Feed {
-  /** Where it was found, after redirects, and the page that named it if a page was asked for. */
+  /** The address after redirects, and after the page that named it if a page was asked for. */
   readonly url: string;
   readonly title: string;
   /** The page it belongs to, absolute. */
@@ -27,7 +27,7 @@ export interface Feed {
   readonly items: readonly FeedItem[];
 }
 
-/** What came of asking for a feed; `unchanged` only if validators were sent. */
+/** The outcome of a request for a feed; `unchanged` only if validators were sent. */
 export type FeedAnswer =
   | { readonly kind: 'feed'; readonly feed: Feed; readonly validators: Validators }
   | { readonly kind: 'unchanged'; readonly validators: Validators }

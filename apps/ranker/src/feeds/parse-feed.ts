@@ -30,7 +30,7 @@ export interface RawItem {
 export interface RawFeed {
   readonly title: FeedText;
   readonly siteUrl: string | undefined;
-  /** What relative addresses start from, if the feed says so. */
+  /** The base of relative addresses, if the feed names one. */
   readonly base: string | undefined;
   readonly language: string | undefined;
   readonly items: readonly RawItem[];

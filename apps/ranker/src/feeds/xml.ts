@@ -58,7 +58,7 @@ export function attribute(value: XmlValue, name: string): string | undefined {
   return typeof found === 'string' ? decodeEntities(found).trim() : undefined;
 }
 
-/** What an element has inside, as it is written. */
+/** The content of an element, as it is written. */
 export function inside(value: XmlValue): string {
   const text = typeof value === 'string' ? value : element(value)?.['#text'];
   return typeof text === 'string' ? text : '';

@@ -4,7 +4,7 @@ import { isPublicAddress } from './public-address.ts';
 import { UnavailableError } from './unavailable.ts';
 
 export interface AddressGuardOptions {
-  /** Whether an address that is not public may be reached all the same. @default none may */
+  /** Lets an address that is not public be reached all the same. @default none may */
   readonly allow?: ((address: string) => boolean) | undefined;
   /** Finds the addresses of a name. @default the system's resolver */
   readonly resolve?: ((name: string) => Promise<readonly LookupAddress[]>) | undefined;

@@ -1,6 +1,6 @@
 import type { Unavailable, Validators } from './unavailable.ts';
 
-/** How the text was found: in the page, in its structured data, or after its scripts had run. */
+/** The place of the text: in the page, in its structured data, or after its scripts had run. */
 export type ArticleSource = 'static' | 'structured' | 'browser';
 
 /** The main text of a page, and what the page says about itself. */
@@ -8,7 +8,7 @@ export interface Article {
   readonly title: string;
   /** Plain text; paragraphs are parted by an empty line. */
   readonly text: string;
-  /** What it is called wherever it is linked from; see `canonicalUrl`. */
+  /** The same address wherever it is linked from; see `canonicalUrl`. */
   readonly url: string;
   /** The host it is from, without `www.`. */
   readonly source: string;
@@ -21,7 +21,7 @@ export interface Article {
   readonly validators: Validators;
 }
 
-/** What came of asking for an article; `unchanged` only if validators were sent. */
+/** The outcome of a request for an article; `unchanged` only if validators were sent. */
 export type ArticleAnswer =
   | { readonly kind: 'article'; readonly article: Article }
   | { readonly kind: 'unchanged'; readonly validators: Validators }

@@ -12,15 +12,15 @@ export interface BrowserSessionOptions {
   readonly guard: AddressGuard;
 }
 
-/** What is not needed to read. */
+/** Types of resources that are not needed to read. */
 const blocked = /^(image|font|media|texttrack|manifest|ping|eventsource)$/;
 const startMsMax = 15_000;
-/** How often the text is looked at, in milliseconds. */
+/** The interval of looking at the text, in milliseconds. */
 const pollMs = 250;
 const pollsMax = 60;
 /** A text of some length that stays the same for so many looks is complete. */
 const stillPolls = 3;
-/** So many if there is hardly any: it may still be loading. */
+/** The same for a text of hardly any length: it may still be loading. */
 const emptyPolls = 12;
 const someChars = 250;
 

@@ -33,7 +33,7 @@ export interface BrowserStats {
   /** Browsers that were started. */
   readonly started: number;
   readonly isRunning: boolean;
-  /** Why the last one could not be started. */
+  /** The error of the last start that failed. */
   readonly lastError: unknown;
 }
 

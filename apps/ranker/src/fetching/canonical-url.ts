@@ -52,7 +52,7 @@ function ampTarget(url: URL): URL | undefined {
   return webUrl(`${secure ? 'https' : 'http'}://${rest}${url.search}`);
 }
 
-/** What a page calls itself, if it may: only its own site's pages, and not all of it. */
+/** The address that a page claims, if it may: only its own site's pages, and not all of it. */
 export function claimedUrl(claim: string, page: string): string | undefined {
   const claimed = webUrl(claim, page);
   const actual = new URL(page);

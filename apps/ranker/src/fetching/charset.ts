@@ -1,6 +1,6 @@
-/** Where declarations are looked for, in bytes; twice what the standard asks. */
+/** Bytes that declarations are looked for in; twice what the standard asks. */
 const headBytes = 2_048;
-/** How much of a document is looked at to guess, in bytes. */
+/** Bytes of a document that are looked at to guess. */
 const sampleBytes = 131_072;
 /** Above this share of unreadable characters a declaration is not believed. */
 const brokenShareMax = 0.1;
@@ -72,7 +72,7 @@ function brokenShare(text: string): number {
   return broken / (broken + other);
 }
 
-/** What is left when nobody says the truth: the script that most of it makes sense in. */
+/** Guesses an encoding without declarations: the script that most of the bytes make sense in. */
 function likelyEncoding(bytes: Uint8Array): string {
   const sample = bytes.subarray(0, sampleBytes);
   const runs =

@@ -1,7 +1,7 @@
 import { decodeEntities } from './entities.ts';
 import { htmlPieces, isBlock, tidyText } from './html-scan.ts';
 
-/** What is never part of a story. */
+/** Elements that are never part of a story. */
 const furniture = /^(nav|aside|footer|form|button|select|noscript|dialog|menu)$/;
 /** A block of fewer characters is a label or a caption. */
 const blockCharsMin = 80;

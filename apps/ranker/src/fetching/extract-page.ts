@@ -4,7 +4,7 @@ import { denseText } from './dense-text.ts';
 import { tidyText } from './html-scan.ts';
 import { pageFacts } from './page-facts.ts';
 
-/** What a page has to read, and what stands in the way of it. */
+/** The readable part of a page, and the obstacles to reading it. */
 export interface Extraction {
   readonly title: string;
   readonly text: string;
@@ -17,9 +17,9 @@ export interface Extraction {
   readonly how: Exclude<ArticleSource, 'browser'>;
   /** False if the page says that only subscribers may read all of it. */
   readonly isFree: boolean;
-  /** Whether the page says that it is nothing without scripts. */
+  /** True if the page says that it is nothing without scripts. */
   readonly needsScripts: boolean;
-  /** Whether it only asks if its reader is human. */
+  /** True if it only asks whether its reader is human. */
   readonly isChallenge: boolean;
 }
 
@@ -28,7 +28,7 @@ const depthMax = 500;
 const elementsMax = 60_000;
 /** With less than this the next way is tried, in characters. */
 const enoughChars = 250;
-/** So much of the text of a page is taken, in characters. */
+/** Characters taken of the text of a page. */
 const textCharsMax = 400_000;
 const titleCharsMax = 500;
 

@@ -23,11 +23,11 @@ export interface FetcherOptions extends AddressGuardOptions {
   readonly browser?: 'auto' | 'off' | FetcherBrowser | undefined;
   /** Threads that read pages and feeds. An integer from 1. @default 2 */
   readonly workers?: number | undefined;
-  /** How often one host may be asked. */
+  /** Limits on requests to one host. */
   readonly politeness?: Omit<PolitenessOptions, 'clock'> | undefined;
-  /** How long a fetch without browser may take, in milliseconds, from 1. @default 15000 */
+  /** The time limit of a fetch without browser, in milliseconds, from 1. @default 15000 */
   readonly fetchMsMax?: number | undefined;
-  /** How long a page may take in the browser, in milliseconds, from 1. @default 45000 */
+  /** The time limit of a page in the browser, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;
   /** The longest page or feed, in bytes, from 1. @default 5 MiB */
   readonly bytesMax?: number | undefined;
@@ -37,7 +37,7 @@ export interface FetcherOptions extends AddressGuardOptions {
 }
 
 export interface FetchOptions {
-  /** What an earlier answer came with. @default none */
+  /** The validators of an earlier answer. @default none */
   readonly validators?: Validators | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -61,7 +61,7 @@ interface FetcherParts {
 
 /** A page that says it needs scripts is believed if it has fewer characters than this. */
 const scriptedChars = 500;
-/** What a subscriber's page shows to others is shorter than this. */
+/** Characters above which the text of a page for subscribers is more than its teaser. */
 const teaserChars = 1_000;
 
 /**
@@ -262,7 +262,7 @@ function isText(type: string): void {
   throw new UnavailableError('not_feed', `it is ${type}`);
 }
 
-/** What ends a fetch with a reason is an answer too. */
+/** Turns an error that names a reason into an answer. */
 async function answered<T>(task: () => Promise<T>): Promise<T | UnavailableError['answer']> {
   try {
     return await task();

@@ -48,7 +48,7 @@ export function* htmlPieces(html: string): Generator<HtmlPiece> {
   }
 }
 
-/** Where a comment or a declaration ends; one character on if it is a bare bracket. */
+/** The end of a comment or a declaration; one character on if it is a bare bracket. */
 function markupEnd(html: string, at: number): number {
   if (html.startsWith('<!--', at)) return after(html, '-->', at + 4);
   return /[!?/]/.test(html[at + 1] ?? '') ? after(html, '>', at + 2) : at + 1;
@@ -59,7 +59,7 @@ function after(html: string, mark: string, from: number): number {
   return found === -1 ? html.length : found + mark.length;
 }
 
-/** Where the closing bracket is; brackets in quotes do not count. */
+/** The place of the closing bracket; brackets in quotes do not count. */
 function tagEnd(html: string, from: number): number {
   let quote = '';
   for (let at = from; at < html.length; at += 1) {
@@ -78,7 +78,7 @@ function closingTag(html: string, name: string, from: number): number {
   return pattern.exec(html)?.index ?? html.length;
 }
 
-/** What a tag says, by names in small letters. */
+/** The attributes of a tag, by names in small letters. */
 export function attributes(inside: string): ReadonlyMap<string, string> {
   const found = inside.matchAll(/([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g);
   return new Map(

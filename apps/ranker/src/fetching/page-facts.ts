@@ -3,7 +3,7 @@ import { decodeEntities } from './entities.ts';
 import { attributes, htmlPieces, tidyText } from './html-scan.ts';
 import { type StructuredData, structuredData } from './structured-data.ts';
 
-/** What a page says about itself outside of its text. */
+/** A page's metadata, which is not in its text. */
 export interface PageFacts {
   readonly title: string;
   /** The texts of its larger headings, the first few. */
@@ -17,9 +17,9 @@ export interface PageFacts {
   /** The feeds it names, as they are written there. */
   readonly feeds: readonly string[];
   readonly structured: StructuredData | undefined;
-  /** Whether it says that it is nothing without scripts. */
+  /** True if it says that it is nothing without scripts. */
   readonly needsScripts: boolean;
-  /** How deep its elements nest. */
+  /** The depth of its deepest element. */
   readonly depth: number;
 }
 

@@ -7,9 +7,9 @@ export interface PolitenessOptions {
   readonly ratePerSecond?: number | undefined;
   /** Requests to one host that may start together. An integer from 1. @default 4 */
   readonly burst?: number | undefined;
-  /** How many may wait for one host. An integer from 0. @default 16 */
+  /** The number of requests that may wait for one host. An integer from 0. @default 16 */
   readonly queueMax?: number | undefined;
-  /** How many hosts are remembered; more than can be waited for at once. @default 2000 */
+  /** The number of hosts remembered; more than can be waited for at once. @default 2000 */
   readonly hostsMax?: number | undefined;
   readonly clock?: Clock | undefined;
 }

@@ -1,6 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
-/** What IANA has set aside, and what clouds answer on from inside. */
+/** Networks that IANA has set aside, and those that clouds answer on from inside. */
 const reserved = blockList(
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -26,7 +26,7 @@ const reserved = blockList(
 /** Outside of this no address of version 6 is routed between networks. */
 const routed = blockList('2000::/3');
 
-/** Whether an address is in one of these networks, such as `192.168.1.0/24`. */
+/** Makes a test for addresses in any of these networks, such as `192.168.1.0/24`. */
 export function inNetworks(networks: readonly string[]): (address: string) => boolean {
   const known = blockList(...networks.map((one) => (one.includes('/') ? one : wholeOf(one))));
   return (address) => known.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
@@ -36,7 +36,7 @@ function wholeOf(address: string): string {
   return `${address}/${isIPv6(address) ? 128 : 32}`;
 }
 
-/** Whether an address, as a resolver gives it, belongs to the public internet. */
+/** True for an address of the public internet, as a resolver gives it. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !reserved.check(address, 'ipv4');
   if (!isIPv6(address) || address.includes('%')) return false;

@@ -3,7 +3,7 @@ import { PassThrough, pipeline, type Readable, type Transform } from 'node:strea
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { UnavailableError } from './unavailable.ts';
 
-/** What `readBody` can undo. */
+/** The encodings that `readBody` can undo. */
 export const acceptedEncodings = 'gzip, deflate, br';
 
 const decoders: Readonly<Record<string, () => Transform>> = {

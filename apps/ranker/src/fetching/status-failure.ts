@@ -17,7 +17,7 @@ const reasons: Readonly<Record<number, UnavailableReason>> = {
   451: 'blocked',
 };
 
-/** Why an answer with that status is of no use; undefined if it may be of use. */
+/** The reason why an answer with that status is of no use; undefined if it may be of use. */
 export function statusFailure(
   status: number,
   headers: IncomingHttpHeaders,
@@ -40,7 +40,7 @@ export function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
   return askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMsMax);
 }
 
-/** What a broken connection, name or certificate means. */
+/** The failure for a broken connection, name or certificate. */
 export function wireFailure(error: unknown): UnavailableError {
   const { code = '', message = String(error) } = Object(error);
   if (/^(Z_|ERR_.*BROTLI|ERR__ERROR)/.test(code)) {

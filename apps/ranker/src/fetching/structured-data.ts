@@ -1,6 +1,6 @@
 import { tidyText } from './html-scan.ts';
 
-/** What a page says of its article for machines, as schema.org has it. */
+/** The article's schema.org data. */
 export interface StructuredData {
   readonly title: string | undefined;
   readonly text: string | undefined;

@@ -18,14 +18,14 @@ export const unavailableReasons = [
 
 export type UnavailableReason = (typeof unavailableReasons)[number];
 
-/** Why there is nothing to read, for programs and in words. */
+/** A reason why there is nothing to read, for programs and in words. */
 export interface Unavailable {
   readonly kind: 'unavailable';
   readonly reason: UnavailableReason;
   readonly detail: string;
 }
 
-/** What a server gave to ask later whether anything has changed; both as they were sent. */
+/** The server's validators for asking later if anything has changed; both as they were sent. */
 export interface Validators {
   readonly etag?: string | undefined;
   readonly lastModified?: string | undefined;
@@ -35,7 +35,7 @@ export interface Validators {
 export class UnavailableError extends Error {
   override readonly name = 'UnavailableError';
   readonly reason: UnavailableReason;
-  /** Whether another try within the same fetch makes sense. */
+  /** True if another try within the same fetch makes sense. */
   readonly retryable: boolean;
 
   constructor(reason: UnavailableReason, detail: string, retryable = false) {

@@ -26,7 +26,7 @@ export interface WebOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** What is asked for. */
+/** A GET request. */
 export interface WebQuestion {
   readonly url: URL;
   /** The `Accept` header. */
@@ -38,7 +38,7 @@ export interface WebQuestion {
 }
 
 export interface WebAnswer {
-  /** Where it was in the end. */
+  /** The address after redirects. */
   readonly url: string;
   /** The `Content-Type` header; empty without one. */
   readonly type: string;

@@ -59,7 +59,7 @@ export class ArticleTable {
     return this.#sources;
   }
 
-  /** What all articles have in common; made anew when a quarter of them has changed. */
+  /** The statistics of all articles; made anew when a quarter of them has changed. */
   get common(): Common {
     const { count } = this.#counts;
     const isOld = Math.abs(count - (this.#common?.count ?? 0)) > (this.#common?.count ?? 0) / 4;

@@ -155,14 +155,14 @@ function decide(
   return { choice: isSame ? undefined : { topic, words, slope, width }, errors };
 }
 
-/** What a prediction is off by, with so much left of its distance to the reader's mean. */
+/** The error of a prediction whose distance to the reader's mean is multiplied by `slope`. */
 function off(rows: RatedRows, { says, starts }: Unseen, slope: number, row: number): number {
   const start = starts[row] as number;
   const score = clampScore(start + slope * ((says[row] as number) - start));
   return score - (rows.scores[row] as number);
 }
 
-/** How much of the distance to the reader's mean is true, with caution. */
+/** The regression slope of ratings on predictions, both around the mean, shrunk towards 1. */
 function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Unseen): number {
   let [both, own] = [0, 0];
   for (const row of only) {

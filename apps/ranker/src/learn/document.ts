@@ -36,7 +36,7 @@ export interface Article {
   readonly id: string;
   /** The feed that brought it; its host where no feed did. */
   readonly source: string;
-  /** When it was published, if known. */
+  /** The time of publication, if known. */
   readonly publishedAt: number | undefined;
   readonly document: EmbeddedDocument;
 }
@@ -71,7 +71,7 @@ export function emptyDocument(model: ModelName): EmbeddedDocument {
   return { model, length: 0, sentences, mean: zero, title: zero, words: noWords };
 }
 
-/** Whether the vectors of the two can be compared. */
+/** True if vectors of the two models can be compared. */
 export function isSameModel(one: ModelName, other: ModelName): boolean {
   const { id, precision, dimension } = one;
   return id === other.id && precision === other.precision && dimension === other.dimension;

@@ -17,9 +17,9 @@ export interface EmbedderOptions {
   readonly model?: EmbeddingModel | undefined;
   /** Threads, each with its own model. From 1. @default one less than there are cores, at most 4 */
   readonly workers?: number | undefined;
-  /** How many articles may be inside at once; one more is refused. From 1. @default 64 */
+  /** The number of articles inside at once; one more is refused. From 1. @default 64 */
   readonly articlesMax?: number | undefined;
-  /** How many sentences of an article are embedded. From 1 to 400. @default 16 */
+  /** The number of sentences embedded of an article. From 1 to 400. @default 16 */
   readonly sentencesMax?: number | undefined;
   /** Milliseconds that an article may take. @default 30000 */
   readonly deadlineMs?: number | undefined;

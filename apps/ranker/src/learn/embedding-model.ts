@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { check } from 'spillway/internal';
 
-/** How weights are stored, and the file that a model's folder keeps them in. */
+/** The formats of stored weights, and the file of each in a model's folder. */
 const weightFiles = {
   fp16: 'onnx/model_fp16.onnx',
   fp32: 'onnx/model.onnx',

@@ -4,11 +4,11 @@ import { type Common, neighboursUsed, type RatedRows, ratedOnly, rowMean } from 
 import { emptyNeighbours, findNearest, Scorer } from './scorer.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
-/** How good one way of scoring is, on articles rated after all that it learned from. */
+/** The quality of one way of scoring, on articles rated after all that it learned from. */
 export interface Quality {
   /** The chance that an article liked more than most stands above one liked less. */
   readonly auc: number;
-  /** How good the ten at the top are, from 0 to 1. */
+  /** The normalised discounted gain of the ten at the top, from 0 to 1. */
   readonly ndcg10: number;
   /** The correlation of ranks, from -1 to 1. */
   readonly spearman: number;
@@ -32,7 +32,7 @@ export interface Evaluation {
   readonly logistic: Quality;
   /** The scores that readers would see. */
   readonly served: Quality;
-  /** How much the truth changes with the score: 1 is right, less means too sure. */
+  /** Points that the rating changes by for one point of score: 1 is right, less is too sure. */
   readonly slope: number;
   /** The share of ratings within what was told: 0.8 is right. */
   readonly coverage: number;

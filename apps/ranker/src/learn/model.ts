@@ -11,13 +11,13 @@ import {
 import { scoreUnknown } from './score.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
-/** What training chooses for a reader; a rating changes a taste at once, without it. */
+/** The parameters that training chooses for a reader; a rating changes a taste without them. */
 export interface Choice {
   /** The penalty on the weights of the embedding; `Infinity` leaves it out. */
   readonly topic: number;
   /** The penalty on the weights of n-grams; `Infinity` leaves them out. */
   readonly words: number;
-  /** What is left of the distance to the reader's mean. @default less while ratings are few */
+  /** The factor on the distance to the reader's mean. @default less while ratings are few */
   readonly slope?: number | undefined;
   /** The error, in points, within which 8 of 10 ratings are, where nothing alike is rated. */
   readonly width: number;
@@ -31,15 +31,15 @@ export interface Model {
   readonly start: number;
   readonly common: Common;
   readonly choice: Choice;
-  /** What each number of an article's vector is worth. */
+  /** The weight of each number of an article's vector. */
   readonly topic: Float32Array;
-  /** What each bucket of n-grams is worth. */
+  /** The weight of each bucket of n-grams. */
   readonly words: Float32Array;
-  /** What each of {@link sideNames} is worth. */
+  /** The weight of each of {@link sideNames}. */
   readonly side: Float32Array;
   /** For each source the sum of its weighted scores above the start, then the sum of weights. */
   readonly sources: Float32Array;
-  /** What is left of the distance to the start. */
+  /** The factor on the distance to the start. */
   readonly slope: number;
 }
 
@@ -236,7 +236,7 @@ class Equations {
     return solution;
   }
 
-  /** What these weights say of each row. */
+  /** The product of these weights with each row. */
   #times(weights: Float64Array): Float64Array {
     const { dimension, keys, means } = this.#rows;
     const { centre } = this.#common;
@@ -336,7 +336,7 @@ export function wordValues(
   for (let at = 0; at < wordsKept; at += 1) into[at] = (into[at] as number) * factor;
 }
 
-/** What a source's other ratings say of a row, which must not see its own score. */
+/** The source feature of a row, without the row's own score. */
 function ownSource(
   rows: RatedRows,
   row: number,

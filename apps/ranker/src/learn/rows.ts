@@ -7,7 +7,7 @@ export interface ArticleColumns {
   readonly means: Float32Array;
   /** The buckets of each article's n-grams, {@link wordsKept} places a row. */
   readonly keys: Uint16Array;
-  /** How often each n-gram occurs; 0 in places that are not used. */
+  /** The occurrences of each n-gram; 0 in places that are not used. */
   readonly counts: Uint8Array;
   /** The numbers of words. */
   readonly lengths: Float32Array;
@@ -80,7 +80,7 @@ export function numberOf(sources: Map<string, number>, source: string): number {
   return number;
 }
 
-/** Which fold an article belongs to: always the same one. */
+/** The fold that an article belongs to: always the same one. */
 export function foldOf(id: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < id.length; at += 1) {
@@ -201,7 +201,7 @@ export function insertNeighbour(
   similarities[at] = similarity;
 }
 
-/** What all articles have in common, which says nothing of any of them. */
+/** Statistics of all articles, which say nothing of any of them. */
 export interface Common {
   /** The mean of all vectors. */
   readonly centre: Float32Array;
@@ -237,7 +237,7 @@ export class CommonCounts {
     }
   }
 
-  /** What is known now; later counts do not change it. */
+  /** A copy of the statistics; later counts do not change it. */
   snapshot(): Common {
     const { count } = this;
     const centre = new Float32Array(new SharedArrayBuffer(4 * this.#sum.length));
@@ -248,7 +248,7 @@ export class CommonCounts {
   }
 }
 
-/** What a reader's own ratings have in common, for who has seen no other articles. */
+/** The statistics of a reader's own ratings, where no other articles have been seen. */
 export function commonOf(rows: RatedRows): Common {
   const counts = new CommonCounts(rows.dimension);
   for (let row = 0; row < rows.count; row += 1) counts.add(rows, row);

@@ -5,7 +5,7 @@ export const scoreMin = 1;
 export const scoreMax = 10;
 export const scoreUnknown = 5.5;
 
-/** Where points of a score come from, in the order in which they are added up. */
+/** The sources of a score's points, in the order in which they are added up. */
 export type Reason =
   | 'start'
   | 'topic'
@@ -26,7 +26,7 @@ export interface Neighbour {
   readonly weight: number;
 }
 
-/** Why a score is what it is. */
+/** The reasons for a score. */
 export interface Explanation {
   /** The nearest rated articles, nearest first. */
   readonly neighbours: readonly Neighbour[];
@@ -40,7 +40,7 @@ export interface Explanation {
   readonly contributions: readonly { readonly reason: Reason; readonly points: number }[];
 }
 
-/** What an article is worth to its reader. */
+/** A reader's predicted score for an article. */
 export interface Score {
   /** From 1 to 10. */
   readonly score: number;

@@ -166,7 +166,7 @@ export class Scorer {
     return sum;
   }
 
-  /** How far above the reader's mean the nearest are, with caution. */
+  /** The mean of the nearest scores above the reader's mean, with caution. */
   #neighbours({ nearest, similarities }: Neighbours, from: number): number {
     const { rows, model } = this.#state;
     let [sum, weights] = [0, 1];

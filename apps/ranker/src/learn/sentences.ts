@@ -2,7 +2,7 @@
 export const sentencesMax = 400;
 /** Sentences are looked for in so many characters from the start: 400 long ones. */
 const charactersMax = 200_000;
-/** What has fewer words says little by itself and is read with what follows. */
+/** Sentences of fewer words say little by themselves and are read with the next one. */
 const wordsMin = 3;
 
 const segmenter = new Intl.Segmenter('en', { granularity: 'sentence' });
@@ -13,7 +13,7 @@ const titles = 'Mrs?|Ms|Drs?|Prof|Gen|Sen|Rep|Gov|Capt|Lt|Sgt|St|Jr|Sr|vs|No|Inc
 const initials = '\\p{Lu}|(?:\\p{L}\\.)+\\p{L}';
 const abbreviation = new RegExp(`(?:^|[\\s("'])(?:${initials}|${titles})\\.$`, 'u');
 
-/** How many words there are; of scripts without spaces each character counts. */
+/** Counts words; in scripts without spaces each character counts. */
 export function countWords(text: string): number {
   let count = 0;
   word.lastIndex = 0;

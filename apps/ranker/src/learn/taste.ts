@@ -77,7 +77,7 @@ export class Taste {
     return this.#isBusy;
   }
 
-  /** Whether it should be loaded anew: numbers run out, or too many rows are not in use. */
+  /** True if it should be loaded anew: numbers run out, or too many rows are not in use. */
   get isWorn(): boolean {
     const { versionMax, ratedMax } = this.#options;
     return this.#current.version > versionMax - 50 || this.#ids.length > 1.5 * ratedMax + 100;

@@ -16,7 +16,7 @@ import { emptyNeighbours } from './scorer.ts';
 import { scoreOf, Taste, type TasteChange, type TasteVersion } from './taste.ts';
 import type { NearLists } from './thread/scorer.ts';
 
-/** What is stored of a reader's taste. */
+/** The stored part of a reader's taste. */
 export interface StoredTaste {
   /** All ratings, oldest first. */
   readonly rated: readonly RatedArticle[];
@@ -64,8 +64,8 @@ type Module = typeof import('./thread/scorer.ts');
 const rankSize = 1_000;
 
 /**
- * What each reader likes, and scores by it, on a pool. A rating is in every score asked for after
- * its promise has resolved; a score is made by one version and names it.
+ * The tastes of all readers, and scores by them, on a pool. A rating is in every score asked for
+ * after its promise has resolved; a score is made by one version and names it.
  */
 export class Tastes implements AsyncDisposable {
   readonly model: ModelName;
@@ -130,7 +130,7 @@ export class Tastes implements AsyncDisposable {
     if (this.#loading.has(user)) this.#stale.add(user);
   }
 
-  /** What the article is worth to the reader, and why; with its text, by sentence too. */
+  /** Scores an article for the reader, with reasons; with its text, by sentence too. */
   async score(
     user: string,
     article: Article & { readonly text?: ArticleText | undefined },

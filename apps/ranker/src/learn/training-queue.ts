@@ -37,9 +37,9 @@ export interface TrainingQueueOptions {
   readonly record: (record: TrainingRecord, choice?: Choice) => Promise<void> | void;
   /** Milliseconds since 1970, for the records. */
   readonly clock: Clock;
-  /** How many readers may wait; one more is dropped. From 1. @default 1000 */
+  /** The number of readers that may wait; one more is dropped. From 1. @default 1000 */
   readonly waitingMax?: number | undefined;
-  /** How long a training may take, in milliseconds. @default 3600000 */
+  /** The longest duration of a training, in milliseconds. @default 3600000 */
   readonly trainingMsMax?: number | undefined;
 }
 

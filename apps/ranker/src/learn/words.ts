@@ -2,7 +2,7 @@
 export interface Words {
   /** The buckets that the text's n-grams fall into, each once. */
   readonly keys: Uint16Array;
-  /** How often each occurs, from 1 to 255; those of the title count three times. */
+  /** The occurrences of each, from 1 to 255; those in the title count three times. */
   readonly counts: Uint8Array;
 }
 

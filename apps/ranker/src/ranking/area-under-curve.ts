@@ -1,4 +1,4 @@
-/** What was predicted of an article, and what its reader then gave it. */
+/** The predicted score of an article, and its reader's rating. */
 export interface Prediction {
   readonly predicted: number;
   readonly score: number;
@@ -6,7 +6,7 @@ export interface Prediction {
 
 const [liked, disliked] = [8, 3];
 
-/** How often a liked article had a higher score than a disliked one; ties count half. */
+/** The share of pairs with the liked article above the disliked one; ties count half. */
 export function areaUnderCurve(predictions: readonly Prediction[]): number | undefined {
   const judged = predictions
     .filter(({ score }) => score >= liked || score <= disliked)

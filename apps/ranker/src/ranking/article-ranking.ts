@@ -22,7 +22,7 @@ export interface ArticleRankingOptions {
 }
 
 export interface RankOptions {
-  /** Whether to say why. @default false */
+  /** Adds the reasons for the score. @default false */
   readonly explain?: boolean | undefined;
   readonly signal: AbortSignal;
 }
@@ -34,7 +34,7 @@ export interface Ranked {
   readonly explained: Explained | undefined;
 }
 
-/** Why a score is what it is, in words and addresses. */
+/** The reasons for a score, in words and addresses. */
 export interface Explained
   extends Omit<Explanation, 'neighbours' | 'sentences' | 'source' | 'words'> {
   readonly nearest: readonly (Neighbour & { readonly url: string; readonly title: string })[];
@@ -43,7 +43,7 @@ export interface Explained
   readonly source: { readonly host: string; readonly score: number; readonly ratings: number };
 }
 
-/** What became of a judgement. */
+/** The result of a correction. */
 export interface Corrected {
   readonly article: StoredArticle;
   readonly predicted: number;
@@ -59,7 +59,7 @@ export class ArticleRanking {
     this.#options = options;
   }
 
-  /** What an article is worth to a user, by exactly one version of that user's taste. */
+  /** Scores an article for a user, by exactly one version of that user's taste. */
   async rank(userId: string, item: Item, { explain, signal }: RankOptions): Promise<Ranked> {
     const { library, tastes } = this.#options;
     const { article, document } = await library.read(item, signal, userId);

@@ -64,7 +64,7 @@ export class EmbeddingBacklog implements AsyncDisposable {
     return this.#backlog.idle({ signal });
   }
 
-  /** What is not done yet is found again at the next start. */
+  /** Drops the articles that wait: the next start finds them again. */
   async close(): Promise<void> {
     await this.#backlog.close({ withinMs: 0 }).catch(() => {});
     await this.#texts.close({ withinMs: 0 }).catch(() => {});

@@ -8,16 +8,16 @@ export interface HousekeepingOptions {
   readonly training: Training;
   readonly embedding: EmbeddingBacklog;
   readonly clock: Clock;
-  /** How long unrated articles are kept, in milliseconds. */
+  /** The time that unrated articles are kept, in milliseconds. */
   readonly keepMs: number;
-  /** How often changed tastes are trained intensively, in milliseconds. */
+  /** The interval of intensive training of changed tastes, in milliseconds. */
   readonly retrainMs: number;
   readonly onFailure: (job: string, error: unknown) => void;
 }
 
 const hourMs = 3_600_000;
 
-/** What is done from time to time: old articles go, and tastes that changed are trained. */
+/** Periodic work: deletes old articles, and trains the tastes that changed. */
 export class Housekeeping implements Part {
   readonly name = 'housekeeping';
   readonly #options: HousekeepingOptions;

@@ -8,7 +8,7 @@ import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 
-/** What is to be scored: an address, or a text that somebody has already. */
+/** An article to score: an address, or a text that the caller has already. */
 export type Item = { readonly url: string } | BareText;
 
 export interface BareText {
@@ -43,13 +43,13 @@ export interface LibraryOptions {
   readonly fetcher: Pick<Fetcher, 'fetchArticle'>;
   readonly embedder: DocumentEmbedder;
   readonly clock: Clock;
-  /** How long a fetched text is good for, in milliseconds. @default a day */
+  /** The time until a fetched text is fetched again, in milliseconds. @default a day */
   readonly freshMs?: number | undefined;
   /** Told of an article whose vectors are others from now on. */
   readonly onSaved?: ((articleId: string) => void) | undefined;
 }
 
-/** How long fetching and embedding one article may take. */
+/** The time limit of fetching and embedding one article. */
 const readMsMax = 90_000;
 
 /** An article and what it is like. */
@@ -62,7 +62,7 @@ export interface ReadArticle {
 export class Library {
   readonly #options: LibraryOptions;
   readonly #freshMs: number;
-  /** What is being read now, by the id of its address; bounded by those who wait for it. */
+  /** Reads under way, by the id of the address; bounded by the callers that wait for them. */
   readonly #reading = new Map<string, Promise<ReadArticle>>();
 
   constructor(options: LibraryOptions) {
@@ -182,7 +182,7 @@ export class Library {
   }
 }
 
-/** What is to be fetched. */
+/** An article to fetch. */
 interface Wanted {
   /** Of the address as it was asked for. */
   readonly id: string;

@@ -24,19 +24,19 @@ export interface ReaderArticle {
   readonly id: string;
   readonly url: string;
   readonly title: string;
-  /** Where it comes from: the host. */
+  /** The host that it comes from. */
   readonly source: string;
-  /** When it was published, or found if that is not known. */
+  /** The time of publication, or of finding it if that is not known. */
   readonly publishedAt: number;
   /** The beginning of its text, at most 500 characters. */
   readonly lead: string;
   /** From 1 to 10; undefined while it is not known. */
   readonly score: number | undefined;
-  /** How unsure the score is, as its expected error in points; undefined if not known. */
+  /** The expected error of the score in points; undefined if not known. */
   readonly uncertainty: number | undefined;
-  /** What the user gave it; undefined if nothing. */
+  /** The user's rating; undefined if there is none. */
   readonly vote: number | undefined;
-  /** Whether the user is done with it. */
+  /** True if the user is done with it. */
   readonly isRead: boolean;
   readonly isStarred: boolean;
   readonly isLater: boolean;
@@ -47,19 +47,19 @@ export interface ReaderArticle {
   readonly length: number;
   /** Its mean vector of length 1, by the model of all others; undefined while there is none. */
   readonly vector: Float32Array | undefined;
-  /** Why its text cannot be had; undefined if it can. */
+  /** The reason why its text cannot be had; undefined if it can. */
   readonly unavailable: string | undefined;
 }
 
 /** Over first ratings only: a score of what was rated before has seen the answer. */
 export interface ReaderAccuracy {
-  /** How many first ratings had a score before. */
+  /** The number of first ratings that had a score before. */
   readonly count: number;
   /** Mean of rating minus score; undefined without any. */
   readonly bias: number | undefined;
   /** Mean of the absolute difference; undefined without any. */
   readonly meanAbsoluteError: number | undefined;
-  /** How often a liked article had a higher score than a disliked one; undefined if not known. */
+  /** The share of pairs with the liked article above the disliked one; undefined if not known. */
   readonly auc: number | undefined;
 }
 
@@ -78,7 +78,7 @@ const wholeMin = 1_000;
 /** The signal of callers that never stop. */
 const never = new AbortController().signal;
 
-/** What people do with their articles, feeds and rules, on storage and ranking. */
+/** A user's actions on articles, feeds and rules, on storage and ranking. */
 export class Reader {
   readonly #options: ReaderOptions;
 

@@ -19,11 +19,11 @@ export interface TrainingSetOptions {
 export interface RatedItem {
   readonly url: string;
   readonly score: number;
-  /** When it was rated; now if absent. */
+  /** The time of the rating; now if absent. */
   readonly ratedAt?: number | undefined;
 }
 
-/** How many texts are fetched at once, and how many in one request. */
+/** The number of texts fetched at once, and in one request. */
 const fetchesMax = 4;
 const batchMax = 10_000;
 

@@ -28,7 +28,7 @@ export class Training implements AsyncDisposable {
   /** Of the training that runs. */
   #number: number | undefined;
 
-  /** What was cut off by the end of the last process is asked for again. */
+  /** Asks again for trainings that were cut off by the end of the last process. */
   static async open(options: TrainingOptions): Promise<Training> {
     const { storage, tastes } = options;
     const training: { current?: Training } = {};
@@ -73,7 +73,7 @@ export class Training implements AsyncDisposable {
     return running?.user === userId ? running : undefined;
   }
 
-  /** How good each model is on the newest ratings, of which it has not learned. */
+  /** Measures each model on the newest ratings, of which it has not learned. */
   async evaluate(userId: string, signal: AbortSignal): Promise<Evaluation> {
     const evaluation = await this.#queue.evaluate(userId, undefined, signal);
     const { trained = 0, tested = 0 } = evaluation ?? {};
@@ -87,7 +87,7 @@ export class Training implements AsyncDisposable {
     return this.#queue.idle(signal);
   }
 
-  /** What runs is cancelled: its ratings are stored, and it can be done again. */
+  /** Cancels the running training: its ratings are stored, and it can be done again. */
   close(): Promise<void> {
     return this.#queue.close();
   }

@@ -8,7 +8,7 @@ export interface UserStatsOptions {
   readonly userId: string;
   readonly model: ModelName;
   readonly now: number;
-  /** Whether predictions of what was rated before count, though they have seen the answer. */
+  /** Counts predictions of articles rated before too, though they have seen the answer. */
   readonly countsRepeated: boolean;
 }
 
@@ -28,13 +28,13 @@ export interface TrainingAnswer {
   readonly status: string;
 }
 
-/** What is told of a user's ratings and of what was learned from them. */
+/** Numbers about a user's ratings, predictions and trainings. */
 export interface StatsAnswer {
   readonly last_training: TrainingAnswer | null;
   readonly [number: string]: unknown;
 }
 
-/** How many ratings a user has given, how good predictions were, and what was trained. */
+/** Counts a user's ratings, measures the predictions and tells the last training. */
 export async function userStats(options: UserStatsOptions): Promise<StatsAnswer> {
   const { storage, userId, model, now, countsRepeated } = options;
   const { ratings, trainings, vectors } = storage;

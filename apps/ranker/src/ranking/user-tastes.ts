@@ -98,7 +98,7 @@ export class UserTastes {
     this.tastes.forget(userId);
   }
 
-  /** What a list is worth to a user, by one version. */
+  /** Scores a list for a user, by one version. */
   async scoreShelf(
     userId: string,
     articles: readonly Pick<ShelvedArticle, 'id' | 'feedId' | 'source' | 'publishedAt'>[],

@@ -16,7 +16,7 @@ const scores = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] as const;
 /** Paragraphs that are shown; longer articles are read where they are. */
 const paragraphsMax = 400;
 
-/** What stands in the third pane while nothing is open. */
+/** The third pane while nothing is open. */
 export function closedPane(): Html {
   return html`<article class="pane article" id="article"><div class="sheet">
 <p class="quiet">Choose an article: its text opens here.</p></div></article>`;

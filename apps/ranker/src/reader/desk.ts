@@ -16,7 +16,7 @@ export interface DeskOptions {
   readonly clock: Clock;
   readonly halfLifeMs: number;
   readonly explorationShare: number;
-  /** How many articles are ordered, newest first. */
+  /** The number of articles that are ordered, newest first. */
   readonly articlesMax: number;
   /** Told after the lists have changed. */
   readonly onChange: () => void;
@@ -31,16 +31,16 @@ export interface ShownList {
   readonly accuracy: ReaderAccuracy;
   /** UNIX milliseconds; ages are as of then. */
   readonly madeAt: number;
-  /** How many articles the rules keep away. */
+  /** The number of articles that rules keep away. */
   readonly muted: number;
-  /** Whether the user has any articles at all. */
+  /** True if the user has no articles at all. */
   readonly isEmpty: boolean;
   readonly feeds: readonly ReaderFeed[];
   /** The number of articles of each list. */
   readonly counts: Readonly<Record<Listing, number>>;
 }
 
-/** How many lists of one user are kept up to date. */
+/** The number of one user's lists that are kept up to date. */
 const listsMax = 6;
 /** Older lists are made anew when they are asked for, since their articles have aged. */
 const freshMs = 5 * 60_000;

@@ -12,15 +12,15 @@ export interface DesksOptions {
   readonly clock: Clock;
   /** After this time an article counts half, in hours; from 1, 36 by default. */
   readonly halfLifeHours?: number | undefined;
-  /** How much of the list is for unsure articles, from 0 to 0.5; 0.1 by default. */
+  /** The share of the list for unsure articles, from 0 to 0.5; 0.1 by default. */
   readonly explorationShare?: number | undefined;
-  /** How many of the newest articles are ordered for a user, 10 to 10,000; 2,000 by default. */
+  /** The number of newest articles ordered for a user, 10 to 10,000; 2,000 by default. */
   readonly articlesMax?: number | undefined;
   /** Told when lists could not be brought up to date without anybody waiting for it. */
   readonly onFailure: (error: unknown) => void;
 }
 
-/** How many users' lists are kept in memory. */
+/** The number of users whose lists are kept in memory. */
 const desksMax = 32;
 
 export interface DesksStats {

@@ -12,7 +12,7 @@ const alike: readonly { readonly dice: number; readonly cosine: number }[] = [
   { dice: 0.35, cosine: 0.88 },
 ];
 
-/** Which group each article is in, by its id: the id of the group's oldest article. */
+/** The group of each article, by its id: the id of the group's oldest article. */
 export type Groups = ReadonlyMap<string, string>;
 
 interface Head {
@@ -29,7 +29,7 @@ export function cosineOf(one: Float32Array, other: Float32Array): number {
   return sum;
 }
 
-/** Whether two articles tell the same story: titles and texts alike, at most three days apart. */
+/** True if two articles tell the same story: titles and texts alike, at most three days apart. */
 export function isDuplicate(one: Compared, other: Compared): boolean {
   return isAlike(one, bigramsOf(one.title), other, bigramsOf(other.title));
 }
@@ -77,7 +77,7 @@ export function wordsOf(text: string): string[] {
   );
 }
 
-/** How much of a title is looked at. */
+/** Characters of a title that are looked at. */
 const titleLengthMax = 300;
 
 /** All pairs of neighbouring characters of a title as numbers, sorted. */
@@ -92,7 +92,7 @@ export function bigramsOf(title: string): Bigrams {
   return Uint32Array.from({ length: text.length - 1 }, pair).sort();
 }
 
-/** How alike two titles are, from 0 to 1: the share of bigrams that both have. */
+/** The likeness of two titles, from 0 to 1: the share of bigrams that both have. */
 export function diceOf(one: Bigrams, other: Bigrams): number {
   let common = 0;
   for (let left = 0, right = 0; left < one.length && right < other.length; ) {
@@ -122,7 +122,7 @@ export class TitleIndex<T> {
     }
   }
 
-  /** Those that share most words come first, then those added first. */
+  /** Finds items by shared words: most words first, then those added first. */
   near(title: string): T[] {
     const shared = new Map<T, number>();
     for (const word of keysOf(title)) {
@@ -134,7 +134,7 @@ export class TitleIndex<T> {
   }
 }
 
-/** What a title is found by; languages without spaces are found by pairs of characters. */
+/** The index keys of a title; pairs of characters in languages without spaces. */
 function keysOf(title: string): Set<string> {
   const keys = new Set<string>();
   for (const word of wordsOf(title.slice(0, titleLengthMax))) {

@@ -30,17 +30,17 @@ export interface FeedRefreshStats extends BacklogStats {
   readonly outcomes: Readonly<Record<FeedFetched['outcome'], number>>;
 }
 
-/** How often due feeds are looked for, in milliseconds, up to a fifth earlier or later. */
+/** The interval of looking for due feeds, in milliseconds, up to a fifth earlier or later. */
 const lookMs = 30_000;
 const lookJitter = 0.2;
-/** How many feeds are fetched at once, and how many are taken on. */
+/** The number of feeds fetched at once, and of those taken on. */
 const fetchesMax = 4;
 const feedsMax = 64;
 const fetchMsMax = 60_000;
 const saveMsMax = 30_000;
-/** When a feed comes back whose turn was lost by a crash, in milliseconds. */
+/** The wait after which a feed comes back whose turn was lost by a crash, in milliseconds. */
 const claimMs = 10 * 60_000;
-/** What is taken of one answer. */
+/** Limits on one answer. */
 const articlesMax = 100;
 const textLengthMax = 100_000;
 const titleLengthMax = 300;
@@ -177,7 +177,7 @@ function isBusy(error: unknown): boolean {
   return error instanceof SpillwayError && (error.status === 503 || error.status === 429);
 }
 
-/** What a feed has that can be read, newest first. */
+/** The readable articles of a feed, newest first. */
 function articlesOf(feed: Feed, nowMs: number): NewArticle[] {
   const found = feed.items.flatMap((item) => articleOf(item, nowMs));
   const time = ({ publishedAt }: NewArticle) => publishedAt ?? nowMs;
@@ -198,7 +198,7 @@ const hourMs = 60 * minuteMs;
 /** No feed is fetched more often, nor less often, in milliseconds. */
 export const feedIntervalMsMin: number = 15 * minuteMs;
 export const feedIntervalMsMax: number = 12 * hourMs;
-/** What a feed gets of which nothing is known yet. */
+/** The interval of a feed of which nothing is known yet. */
 const intervalMsUnknown = hourMs;
 /** The wait after the first failure, doubled for each further one up to a day. */
 const failureMsMin = 10 * minuteMs;
@@ -209,14 +209,14 @@ const jitter = 0.1;
 export interface FeedHistory {
   /** UNIX milliseconds. */
   readonly nowMs: number;
-  /** When its newest articles were published, in any order. */
+  /** The times of its newest articles, in any order. */
   readonly publishedAt: readonly number[];
-  /** How many fetches have failed since one did not, the last one included. */
+  /** The number of fetches that have failed since one did not, the last one included. */
   readonly failures: number;
   readonly random: Random;
 }
 
-/** When a feed is to be fetched again: twice between two posts; later each time that it fails. */
+/** The time of a feed's next fetch: twice between two posts; later each time that it fails. */
 export function feedTurn({ nowMs, publishedAt, failures, random }: FeedHistory): number {
   const waitMs =
     failures > 0

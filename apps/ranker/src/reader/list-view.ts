@@ -6,7 +6,7 @@ import { wordsOf } from './duplicates.ts';
 import { actionForm } from './frame.ts';
 import type { Listing, Place, Sorting } from './order.ts';
 
-/** What a user wants to see. */
+/** A user's choice of list, order, feed and words. */
 export interface ListQuery {
   readonly listing: Listing;
   readonly sorting: Sorting;
@@ -34,7 +34,7 @@ const listings: Readonly<Record<Listing, string>> = {
   all: 'All',
 };
 
-/** What the address asks for; anything odd in it counts as left out. */
+/** Reads a query from the address; anything odd in it counts as left out. */
 export function listQuery(address: Readonly<Record<string, unknown>>): ListQuery {
   const { list, q, show, feed, sort } = address;
   const text = typeof q === 'string' ? q : '';
@@ -93,7 +93,7 @@ ${left > 0 && html`<p class="next"><a href="${next}">Show more (${left} left)</a
 </section>`;
 }
 
-/** What stands where a list was that is not in memory any more. */
+/** The text in place of a list that is not in memory any more. */
 export function goneView(): Html {
   return html`<section class="pane list"><p class="empty">This list has rested for a while.
 <a href="/reader">Show it again</a></p></section>`;
@@ -231,7 +231,7 @@ export function accuracyText({ count, meanAbsoluteError }: ReaderAccuracy): stri
 
 const minuteMs = 60_000;
 
-/** How long ago something was, for people. */
+/** A duration in words, such as `5 min ago`. */
 export function ageText(ms: number): string {
   const minutes = Math.floor(ms / minuteMs);
   if (minutes < 1) return 'just now';

@@ -5,7 +5,7 @@ import { webUrl } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { NewFeed } from '../storage/feeds.ts';
 
-/** How many feeds one list may bring, and how long names may be. */
+/** The number of feeds that one list may bring, and the longest name. */
 const feedsMax = 1_000;
 const nameLengthMax = 200;
 

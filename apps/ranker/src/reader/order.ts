@@ -8,11 +8,11 @@ import type { Slices } from './slices.ts';
 export interface Place {
   readonly article: ReaderArticle;
   readonly others: readonly ReaderArticle[];
-  /** What it is ordered by: the score with boosts, less with age. */
+  /** The key of the order: the score with boosts, less with age. */
   readonly value: number;
   /** The points that rules have added. */
   readonly boost: number;
-  /** Whether it is here to learn from, because its score is unsure. */
+  /** True if it is here to learn from, because its score is unsure. */
   readonly isExploration: boolean;
 }
 
@@ -31,11 +31,11 @@ export interface OrderOptions {
   readonly opened?: ReadonlySet<string> | undefined;
   /** After this time an article counts half, in milliseconds; from 1 h. */
   readonly halfLifeMs: number;
-  /** How much of the list is for unsure articles, from 0 to 0.5. */
+  /** The share of the list for unsure articles, from 0 to 0.5. */
   readonly explorationShare: number;
 }
 
-/** What counts for an article without a score. */
+/** The score of an article that has none. */
 const scoreUnknown = 5.5;
 const scoreMin = 0.1;
 /** The expected error of an article of which nothing is known, in points. */
@@ -49,7 +49,7 @@ const quietTurn = 2;
 /** So far back the list looks for what was just shown. */
 const sourceWindow = 8;
 const topicWindow = 4;
-/** What is left of a value for each article of the same source just before. */
+/** The factor on a value for each article of the same source just before. */
 const sourceFactor = 0.82;
 /** Topics less alike than this do not matter; of the same topic half of the value is left. */
 const topicAlike = 0.55;
@@ -98,7 +98,7 @@ interface Scored extends Place {
   readonly score: number;
 }
 
-/** What the user has rated stands for its story: that is the one they know. */
+/** Sorts the rated article of a story first: that is the one the user knows. */
 function rated({ article }: Place): number {
   return Number(article.vote !== undefined);
 }
@@ -129,7 +129,7 @@ function placeOf(
   return { article, others: [], score, value, boost, isExploration: false };
 }
 
-/** Who posts once a week is worth waiting for: its articles stay until about the next one. */
+/** Half-lives by source: articles of one that posts rarely stay until about its next one. */
 function halfLives(
   articles: readonly ReaderArticle[],
   { nowMs, halfLifeMs }: OrderOptions,

@@ -7,17 +7,17 @@ import type { User } from '../storage/users.ts';
 /** A user as a session knows them. */
 export type ReaderUser = Pick<User, 'id' | 'name'>;
 
-/** What is kept of a reader between requests. */
+/** The session's data between requests. */
 interface SessionData {
   readonly user: ReaderUser;
 }
 
-/** Whether somebody has logged in. */
+/** True if somebody has logged in. */
 export function isKnown(request: FastifyRequest): boolean {
   return sessionOf<SessionData>(request).get('user') !== undefined;
 }
 
-/** Who has logged in; throws `KEY_NEEDED` if nobody has. */
+/** The user who has logged in; throws `KEY_NEEDED` if nobody has. */
 export function userOf(request: FastifyRequest): ReaderUser {
   const user = sessionOf<SessionData>(request).get('user');
   if (user === undefined) throw rankerError('KEY_NEEDED', 'log in with your API key first');

@@ -5,20 +5,20 @@ import type { ReaderArticle } from '../ranking/reader.ts';
 import type { NewRule, ReaderRule } from '../storage/rules.ts';
 import { wordsOf } from './duplicates.ts';
 
-/** What the rules say of an article. */
+/** The effect of all rules on an article. */
 export interface Verdict {
   readonly isMuted: boolean;
-  /** What all boosts together add to its score. */
+  /** The sum of all boosts. */
   readonly points: number;
 }
 
 type Judged = Pick<ReaderArticle, 'id' | 'title' | 'lead' | 'source'> &
   Partial<Pick<ReaderArticle, 'feedId' | 'author'>>;
 
-/** How long a rule may be, and how much of an article a pattern is tried on, in characters. */
+/** The longest rule, and the part of an article that a pattern is tried on, in characters. */
 export const ruleLengthMax = 200;
 const textLengthMax = 800;
-/** How long one pattern may take for all new articles together, in milliseconds. */
+/** The time of one pattern for all new articles together, in milliseconds. */
 const patternMsMax = 40;
 /** One that took longer so often is given up: once may be the machine's fault. */
 const overrunsMax = 2;
@@ -74,7 +74,7 @@ export class RuleBook {
     return this.#judges.flatMap(({ rule, judge }) => (judge.isTooSlow ? [rule.id] : []));
   }
 
-  /** What the rules say of each article that any of them applies to. */
+  /** The verdict on each article that any rule applies to. */
   verdicts(articles: readonly Judged[]): ReadonlyMap<string, Verdict> {
     const found = new Map<string, Verdict>();
     for (const { rule, judge } of this.#judges) {

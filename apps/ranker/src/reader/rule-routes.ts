@@ -32,7 +32,7 @@ const params = {
   properties: { id: { type: 'string', pattern: '^[\\w-]{1,64}$' } },
 } as const;
 
-/** Which of a user's rules is meant, or what a new one says. */
+/** The form of a new rule. */
 interface RuleForm extends Pick<NewRule, 'kind' | 'field' | 'value'> {
   readonly points?: string | undefined;
 }

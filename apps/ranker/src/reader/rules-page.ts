@@ -5,10 +5,10 @@ import { ruleLengthMax } from './rule-book.ts';
 
 export interface RulesViewOptions {
   readonly rules: readonly ReaderRule[];
-  /** Those whose pattern takes too long. */
+  /** The ids of rules whose pattern takes too long. */
   readonly slow: readonly string[];
   readonly token: string;
-  /** What the form begins with. */
+  /** The first values of the form. */
   readonly field: string;
   readonly value: string;
 }

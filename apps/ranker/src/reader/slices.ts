@@ -4,7 +4,7 @@ import { nextTurn } from 'spillway/internal';
 /** Work that can be put down at each `yield` and taken up again later. */
 export type Slices<T> = Generator<void, T>;
 
-/** How long the event loop is held at a stretch, in milliseconds. */
+/** The longest stretch for which the event loop is held, in milliseconds. */
 const sliceMsMax = 1;
 
 /** Does all of the work at once. */

@@ -4,7 +4,7 @@ import type { User, Users } from '../storage/users.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Whose key came with the request; in routes that ask for one. */
+    /** The owner of the request's key; in routes that ask for one. */
     rankerUser: User;
   }
 }

@@ -3,7 +3,7 @@ import type { Explained, Ranked } from '../ranking/article-ranking.ts';
 import type { Item } from '../ranking/library.ts';
 import type { ItemBody } from './request-schemas.ts';
 
-/** What a request is about; throws if it does not say so, or says two things. */
+/** The article that a request is about; throws if it names none or two. */
 export function itemOf({ url, text, title }: ItemBody): Item {
   if (url !== undefined && text === undefined) return { url };
   if (text !== undefined && url === undefined) return { text, title };

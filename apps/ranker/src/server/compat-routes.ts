@@ -19,7 +19,7 @@ export interface CompatRoutesOptions {
   readonly trainingSet: TrainingSet;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
-  /** Whose taste it is: the old service had one reader only. */
+  /** The user whose taste it is: the old service had one reader only. */
   readonly userId: () => Promise<string>;
 }
 

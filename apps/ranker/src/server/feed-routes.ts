@@ -42,7 +42,7 @@ const rule = {
   additionalProperties: false,
 };
 
-/** What a user reads, for programs. */
+/** A user's feeds and articles, for programs. */
 export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
   const { reader, storage, fetcher, refresh, lanes } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
@@ -98,7 +98,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
   });
 };
 
-/** What a user mutes and boosts, for programs. */
+/** A user's mutes and boosts, for programs. */
 export const ruleRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
   const { reader, storage, lanes } = options;
   const reading = { lane: lanes.read } as const;

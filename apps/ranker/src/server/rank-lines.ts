@@ -10,12 +10,12 @@ export interface RankBatch {
   readonly userId: string;
   readonly items: readonly Item[];
   readonly clock: Clock;
-  /** How long each may take, in milliseconds. */
+  /** The time limit of each article, in milliseconds. */
   readonly rankMs: number;
   readonly signal: AbortSignal;
 }
 
-/** How many articles of a batch are worked on before their lines are wanted. */
+/** The number of articles of a batch that are worked on before their lines are wanted. */
 const aheadMax = 8;
 
 /** A line of JSON for each article, in order; what fails is told in its line. */

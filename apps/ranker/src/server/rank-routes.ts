@@ -13,7 +13,7 @@ export interface RankRoutesOptions {
   readonly ranking: ArticleRanking;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
-  /** How long each article of a batch may take, in milliseconds. */
+  /** The time limit of each article of a batch, in milliseconds. */
   readonly rankMs: number;
 }
 

@@ -38,14 +38,14 @@ export const ratedItemSchema: ObjectSchema = {
   properties: { ...itemSchema.properties, score: scoreSchema },
 };
 
-/** What the body of a request for one article may say of it. */
+/** The body of a request about one article. */
 export interface ItemBody {
   readonly url?: string;
   readonly text?: string;
   readonly title?: string;
 }
 
-/** What a path names. */
+/** The id in a path. */
 export const idSchema: ValueSchema = {
   type: 'object',
   properties: { id: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' } },

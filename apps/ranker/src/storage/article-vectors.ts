@@ -5,7 +5,7 @@ import type { SentenceRow, VectorRow } from './ranker-schema.ts';
 /** The vectors of a whole article, without those of its sentences. */
 export type VectorSummary = Pick<EmbeddedDocument, 'length' | 'mean' | 'title' | 'words'>;
 
-/** What is stored is not what was written, or is of another shape than it says. */
+/** Stored vectors that are not as they were written, or not of the shape they say. */
 export class VectorsCorruptError extends Error {
   override readonly name = 'VectorsCorruptError';
 }

@@ -16,22 +16,22 @@ export interface StoredArticle {
   /** The host it comes from; empty for a bare text. */
   readonly source: string;
   readonly publishedAt: number | undefined;
-  /** When its text was last fetched or found unchanged. */
+  /** The time of the last fetch, whether its text had changed or not. */
   readonly fetchedAt: number | undefined;
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
-  /** Why there is no text. */
+  /** The reason why there is no text. */
   readonly unavailable: string | undefined;
   readonly addedAt: number;
   readonly author?: string | undefined;
-  /** Whether title and text are as a feed has them: they change with it. */
+  /** True if title and text are as a feed has them: they change with it. */
   readonly isFromFeed?: boolean | undefined;
 }
 
 /** Facts that scores need besides vectors; the source is the feed, or the host without one. */
 export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
 
-/** How many names go into one query. */
+/** The number of names in one query. */
 export const namesMax = 500;
 
 /** The id of the article at a canonical URL. */
@@ -60,7 +60,7 @@ export class Articles {
     return row === undefined ? undefined : articleOf(row);
   }
 
-  /** Those that there are, in whatever order. */
+  /** Finds articles, in no particular order; those that are not stored are left out. */
   async list(ids: readonly string[], signal?: AbortSignal): Promise<StoredArticle[]> {
     const found: StoredArticle[] = [];
     for (let at = 0; at < ids.length; at += namesMax) {
@@ -89,7 +89,7 @@ export class Articles {
     return found;
   }
 
-  /** What scores need to know of these articles besides their vectors. */
+  /** The facts of these articles that scores need besides their vectors. */
   async facts(ids: readonly string[], signal?: AbortSignal): Promise<Map<string, ArticleFacts>> {
     const found = new Map<string, ArticleFacts>();
     for (let at = 0; at < ids.length; at += namesMax) {

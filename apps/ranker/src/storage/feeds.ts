@@ -23,17 +23,17 @@ export interface NewFeed {
 export interface ReaderFeed extends NewFeed {
   readonly id: string;
   readonly siteUrl: string | undefined;
-  /** When it was last fetched or found unchanged; undefined if it never was. */
+  /** The time of the last fetch, whether it had changed or not; undefined if it never was. */
   readonly fetchedAt: number | undefined;
   readonly nextAt: number;
-  /** What the last fetch failed by; undefined if it did not. */
+  /** The error of the last fetch; undefined if it did not fail. */
   readonly failure: string | undefined;
-  /** How many fetches have failed since one did not. */
+  /** The number of fetches that have failed since one did not. */
   readonly failures: number;
   readonly articles: number;
   /** The number of articles that the user has neither read nor rated. */
   readonly unread: number;
-  /** Whether the whole text of every entry is fetched. */
+  /** True if the whole text of every entry is fetched. */
   readonly isFullText: boolean;
 }
 
@@ -56,11 +56,11 @@ export interface DueFeed {
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
   readonly failures: number;
-  /** When its newest articles were published, newest first, at most 20. */
+  /** The times of its newest articles, newest first, at most 20. */
   readonly publishedAt: readonly number[];
 }
 
-/** What came of a fetch. */
+/** The outcome of a fetch. */
 export type FeedFetched = {
   readonly feedId: string;
   readonly fetchedAt: number;
@@ -78,14 +78,14 @@ export type FeedFetched = {
     }
 );
 
-/** What came of a fetch, with its articles as they are stored. */
+/** The outcome of a fetch, with its articles as they are stored. */
 export type StoredFetch =
   | Exclude<FeedFetched, { readonly outcome: 'new' }>
   | (Omit<Extract<FeedFetched, { readonly outcome: 'new' }>, 'articles'> & {
       readonly articles: readonly StoredArticle[];
     });
 
-/** How many times of articles a feed's next turn is guessed from. */
+/** The number of articles whose times give a feed's next turn. */
 const timesMax = 20;
 
 /** Feeds, who reads them, and which articles came by them. */
@@ -235,7 +235,7 @@ export class Feeds {
     return feeds;
   }
 
-  /** Whether somebody wants the whole text of every entry of a feed that has this article. */
+  /** True if somebody wants the whole text of every entry of a feed that has this article. */
   async isFullText(articleId: string, signal?: AbortSignal): Promise<boolean> {
     const row = await this.#database.kysely
       .selectFrom('subscriptions')
@@ -299,7 +299,7 @@ export class Feeds {
     await this.#database.batch(queries, { signal });
   }
 
-  /** Whoever reads the feed. */
+  /** The ids of the users who read the feed. */
   async subscribers(id: string, signal?: AbortSignal): Promise<string[]> {
     const rows = await this.#database.kysely
       .selectFrom('subscriptions')

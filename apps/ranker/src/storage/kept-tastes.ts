@@ -4,7 +4,7 @@ import type { Choice } from '../learn/model.ts';
 import { checksumOf, modelText } from './article-vectors.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
-/** What training has found for each user, and which numbers their tastes may have. */
+/** The trained choices of each user, and the numbers set aside for versions of their tastes. */
 export class KeptTastes {
   readonly #database: Database<RankerSchema>;
 

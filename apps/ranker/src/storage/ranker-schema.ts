@@ -38,11 +38,11 @@ export interface ArticleRow {
   /** The host it comes from; empty for a bare text. */
   readonly source: string;
   readonly published_at: number | null;
-  /** When its text was last fetched or found unchanged; null if it never was. */
+  /** The time of the last fetch, whether its text had changed or not; null if it never was. */
   readonly fetched_at: number | null;
   readonly etag: string | null;
   readonly last_modified: string | null;
-  /** Why there is no text; null if there is or if nobody has asked for it yet. */
+  /** The reason why there is no text; null if there is one or nobody has asked for it yet. */
   readonly unavailable: string | null;
   readonly added_at: number;
   readonly author: string | null;
@@ -79,7 +79,7 @@ export interface SentenceRow {
   readonly data: Uint8Array;
 }
 
-/** What a user thinks of an article now. */
+/** A user's last judgement of an article. */
 export interface RatingRow {
   readonly user_id: string;
   readonly article_id: string;
@@ -93,19 +93,19 @@ export interface CorrectionRow {
   readonly user_id: string;
   readonly article_id: string;
   readonly score: number;
-  /** What the ranker said before it knew; null if it could say nothing. */
+  /** The score before the rating was known; null if there was none. */
   readonly predicted: number | null;
-  /** Whether the user had not rated the article before: only then is the prediction honest. */
+  /** 1 if the user had not rated the article before: only then is the prediction honest. */
   readonly is_first: number;
   readonly created_at: number;
 }
 
-/** What a user's training came to, so that a restart goes on from there. */
+/** The result of a user's training, so that a restart goes on from there. */
 export interface TasteRow {
   readonly user_id: string;
   /** No version of the taste has a greater number yet. */
   readonly reserved: number;
-  /** What made it comparable; empty if nothing was trained. */
+  /** The embedding model whose vectors it was trained on; empty if nothing was trained. */
   readonly model: string;
   readonly data: Uint8Array;
   readonly checksum: string;
@@ -137,7 +137,7 @@ export interface FeedRow {
   readonly etag: string | null;
   readonly last_modified: string | null;
   readonly fetched_at: number | null;
-  /** When it is to be asked again. */
+  /** The time of its next fetch. */
   readonly next_at: number;
   readonly failure: string | null;
   readonly failures: number;
@@ -189,10 +189,10 @@ export interface RuleRow {
   readonly user_id: string;
   /** `mute` or `boost`. */
   readonly kind: string;
-  /** What is looked at: `source`, `words` or `pattern`. */
+  /** The part of an article that is compared: `source`, `feed`, `author`, `words` or `pattern`. */
   readonly field: string;
   readonly value: string;
-  /** What a boost adds to the score; 0 for a mute. */
+  /** Points that a boost adds to the score; 0 for a mute. */
   readonly points: number;
   readonly created_at: number;
 }

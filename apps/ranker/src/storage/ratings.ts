@@ -8,12 +8,12 @@ export interface Correction {
   readonly articleId: string;
   /** From 1 to 10. */
   readonly score: number;
-  /** What the ranker said before it knew; undefined if it could say nothing. */
+  /** The score before the rating was known; undefined if there was none. */
   readonly predicted: number | undefined;
   readonly at: number;
 }
 
-/** What a user thinks of an article now. */
+/** A user's last judgement of an article. */
 export interface Rating {
   readonly articleId: string;
   readonly score: number;
@@ -28,7 +28,7 @@ export interface RatedUrl {
   readonly ratedAt: number;
 }
 
-/** How good predictions were; delta is corrected minus predicted. */
+/** The accuracy of predictions; delta is corrected minus predicted. */
 export interface Accuracy {
   readonly count: number;
   /** The bias; undefined if nothing was predicted. */
@@ -45,10 +45,10 @@ export interface AccuracyFilter {
   readonly firstOnly?: boolean | undefined;
 }
 
-/** How many predictions accuracy is measured by at most. */
+/** The largest number of predictions that accuracy is measured by. */
 const predictionsMax = 10_000;
 
-/** What users think of articles: each judgement as it was given, and the last one of each. */
+/** The users' judgements of articles: each as it was given, and the last one of each. */
 export class Ratings {
   readonly #database: Database<RankerSchema>;
 
@@ -199,7 +199,7 @@ export class Ratings {
     return rows.map(({ predicted, score }) => ({ predicted: predicted as number, score }));
   }
 
-  /** Whose ratings any of these articles has. */
+  /** The ids of users who have rated any of these articles. */
   async ratersOf(articleIds: readonly string[], signal?: AbortSignal): Promise<string[]> {
     const rows = await this.#database.kysely
       .selectFrom('ratings')
@@ -229,7 +229,7 @@ export class Ratings {
   }
 }
 
-/** Whether the user had not rated the article before. */
+/** Tells that the user had not rated the article before. */
 export interface RatedFirst {
   readonly isFirst: boolean;
 }

@@ -4,7 +4,7 @@ import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
-/** What a rule looks at. */
+/** The parts of an article that a rule may look at. */
 export const ruleFields = ['source', 'feed', 'author', 'words', 'pattern'] as const;
 export type RuleField = (typeof ruleFields)[number];
 
@@ -14,7 +14,7 @@ export interface NewRule {
   readonly field: RuleField;
   /** The host, feed, author or words, or the source of a regular expression; 1 to 200 long. */
   readonly value: string;
-  /** What a boost adds to the score, from -9 to 9; 0 for a mute. */
+  /** Points that a boost adds to the score, from -9 to 9; 0 for a mute. */
   readonly points: number;
 }
 
@@ -22,10 +22,10 @@ export interface ReaderRule extends NewRule {
   readonly id: string;
 }
 
-/** How many rules a user may have: each is tried on every article of a list. */
+/** The number of rules of a user: each is tried on every article of a list. */
 const rulesMax = 500;
 
-/** What users mute and boost. */
+/** The users' mutes and boosts. */
 export class Rules {
   readonly #database: Database<RankerSchema>;
 

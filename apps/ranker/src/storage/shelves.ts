@@ -41,13 +41,13 @@ export interface ShelfQuery {
 /** A star, or a place on the list of what is read later. */
 export type Mark = 'starred' | 'later';
 
-/** How many characters of a text are shown in a list. */
+/** Characters of a text that are shown in a list. */
 const leadMax = 500;
 const feedOf = sql<string | null>`(select min(feed_id) from feed_articles
   where feed_articles.article_id = articles.id)`;
 const isAscii = /^[ -~]*$/;
 
-/** Which articles each user has: by their feeds, or of their own. */
+/** The articles of each user: by their feeds, or of their own. */
 export class Shelves {
   readonly #database: Database<RankerSchema>;
 

@@ -10,10 +10,10 @@ export interface KeptTraining extends Omit<TrainingRecord, 'progress' | 'status'
   readonly status: TrainingRecord['status'] | 'interrupted';
 }
 
-/** How many trainings of a user are kept; older ones go. */
+/** The number of trainings kept of a user; older ones go. */
 const keptMax = 200;
 
-/** What was trained when, and what came of it. */
+/** The log of trainings and their results. */
 export class Trainings {
   readonly #database: Database<RankerSchema>;
 

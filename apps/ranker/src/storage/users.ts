@@ -16,11 +16,11 @@ export interface UsersOptions {
   readonly clock: Clock;
 }
 
-/** How many keys are remembered, so that not each request asks the database. */
+/** The number of keys remembered, so that not each request asks the database. */
 const knownMax = 1_000;
 const namePattern = /^[\w.@-]{1,64}$/;
 
-/** Who may ask, and by which key. Only the hash of a key is kept. */
+/** Users and their keys. Only the hash of a key is kept. */
 export class Users {
   readonly #database: Database<RankerSchema>;
   readonly #clock: Clock;
@@ -64,7 +64,7 @@ export class Users {
     return key;
   }
 
-  /** Whose key it is. Looked up by its hash, so the time it takes tells nothing about keys. */
+  /** The owner of a key. Looked up by its hash, so the time it takes tells nothing about keys. */
   async byKey(key: string, signal?: AbortSignal): Promise<User | undefined> {
     const hash = hashOf(key);
     const known = this.#known.get(hash);

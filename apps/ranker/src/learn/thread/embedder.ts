@@ -8,7 +8,7 @@ import { weightFile } from '../embedding-model.ts';
 import { countWords, sentencesOf } from '../sentences.ts';
 import { type Words, wordsOf } from '../words.ts';
 
-/** What follows in a longer sentence is not read: cost grows with tokens, meaning hardly. */
+/** Tokens read of a sentence: cost grows with every token, meaning hardly. */
 const tokensMax = 128;
 
 interface Model {
@@ -59,7 +59,7 @@ export async function teardown({ session }: Model): Promise<void> {
   await session.release();
 }
 
-/** How many numbers a vector of this model has. */
+/** The length of this model's vectors. */
 export async function dimension(_: undefined, { resource }: Context): Promise<number> {
   return (await vectorOf(resource, 'size')).length;
 }
