@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { glob } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type Clock, every, systemClock } from 'spillway';
-import { createServer, type HttpServer, operatorSocket, State } from 'spillway-http';
+import { createServer, operatorSocket, State } from 'spillway-http';
 import { EventLog } from './events.ts';
 import { addPages } from './pages/pages.ts';
 import { ServiceWatch } from './service-watch.ts';
@@ -29,29 +29,10 @@ const servicesMax = 50;
 /** Looks from one search for new services to the next. */
 const searchEvery = 5;
 
-/** A console that runs: its page, and a way to give somebody entry. */
-export class Console implements AsyncDisposable {
-  readonly #server: HttpServer;
-  readonly #stop: () => Promise<void>;
-  readonly #tokens: Set<string>;
-
-  constructor(server: HttpServer, tokens: Set<string>, stop: () => Promise<void>) {
-    this.#server = server;
-    this.#tokens = tokens;
-    this.#stop = stop;
-  }
-
-  /** A new address that opens the console once, for whoever has it. */
-  openUrl(): string {
-    const token = randomBytes(24).toString('base64url');
-    this.#tokens.add(token);
-    return `${this.#server.url}/?token=${token}`;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stop();
-    await this.#server.close();
-  }
+/** A console that runs. */
+export interface Console extends AsyncDisposable {
+  /** Makes a new address that opens the console once, for whoever has it. */
+  openUrl(): string;
 }
 
 /** Starts the console on all services that have their data below one folder. */
@@ -76,20 +57,23 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     events,
   });
   addPages(server.app, { shown, view, tokens });
-  operatorLink(server, tokens);
+  const openUrl = () => {
+    const token = randomBytes(24).toString('base64url');
+    tokens.add(token);
+    return `${server.url}/?token=${token}`;
+  };
+  // For the user of this machine, by `console open`.
+  server.operator.app.post('/-/open', () => ({ url: openUrl() }));
   const looking = every({ name: 'look', periodMs: lookMs, run: look, atStart: true, clock });
   await server.start({ signal: new AbortController().signal });
   looking.start();
-  return new Console(server, tokens, () => looking.close());
-}
-
-/** Lets the command of the machine's user make a new link. */
-function operatorLink(server: HttpServer, tokens: Set<string>): void {
-  server.operator.app.post('/-/open', () => {
-    const token = randomBytes(24).toString('base64url');
-    tokens.add(token);
-    return { url: `${server.url}/?token=${token}` };
-  });
+  return {
+    openUrl,
+    async [Symbol.asyncDispose]() {
+      await looking.close();
+      await server.close();
+    },
+  };
 }
 
 export interface FindOptions {
