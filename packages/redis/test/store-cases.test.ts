@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createCluster } from '@redis/client';
 import { Redis } from 'ioredis';
@@ -69,12 +70,13 @@ describe('RedisStore on a cluster', requires('redis-server'), () => {
   let client: RedisClient;
 
   before(async () => {
-    const settings = ['cluster-enabled yes', 'cluster-node-timeout 2000'];
+    const settings = ['cluster-enabled yes', 'cluster-node-timeout 30000'];
     servers = await Promise.all([1, 2, 3].map(() => RedisServer.start({ settings })));
     for (const server of servers) resources.use(server);
     const addresses = servers.map(({ port }) => `127.0.0.1:${port}`);
     const words = ['--cluster', 'create', ...addresses, '--cluster-yes'];
     await promisify(execFile)('redis-cli', words, { timeout: 60_000 });
+    await Promise.all(servers.map(clusterIsUp));
     const rootNodes = servers.map(({ url }) => ({ url }));
     const cluster = createCluster({ rootNodes, defaults: { disableOfflineQueue: true } });
     await cluster.connect();
@@ -98,6 +100,16 @@ describe('RedisStore on a cluster', requires('redis-server'), () => {
     });
   }
 });
+
+/** Nodes agree on their slots before each of them takes commands, by up to some seconds. */
+async function clusterIsUp({ port }: RedisServer): Promise<void> {
+  for (;;) {
+    const words = ['-p', String(port), 'cluster', 'info'];
+    const { stdout } = await promisify(execFile)('redis-cli', words, { timeout: 60_000 });
+    if (stdout.includes('cluster_state:ok')) return;
+    await setTimeout(50);
+  }
+}
 
 interface Sender {
   sendCommand(key: string, isReadonly: boolean, args: readonly string[]): Promise<unknown>;
