@@ -41,15 +41,15 @@ export interface OpenFleetOptions extends Pick<FleetFilesOptions, 'github' | 'ne
   readonly host?: string | undefined;
   /** @default a free one */
   readonly port?: number | undefined;
-  /** Where people reach the server, without a slash at the end. @default as it is asked */
+  /** Address of the server for people, without a slash at the end. @default as it is asked */
   readonly baseUrl?: string | undefined;
-  /** Whether all accounts may test what is no fork of the official engine. @default false */
+  /** True if all accounts may test engines that are no fork of the official one. @default false */
   readonly foreignRepos?: boolean | undefined;
-  /** Where operators reach the server, and the configuration they see. @default nowhere */
+  /** Access for operators, and the configuration they see. @default none */
   readonly operator?: Pick<OperatorOptions, 'socket' | 'remote' | 'config'> | undefined;
-  /** Whose `X-Forwarded-*` headers are believed, as Fastify has it. @default nobody's */
+  /** Proxies whose `X-Forwarded-*` headers are believed, as in Fastify. @default none */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
-  /** How long a primary that crashed keeps others from it, on Postgres, in ms. @default 5,000 */
+  /** Lease of the primary on Postgres, which outlives a crash, in milliseconds. @default 5,000 */
   readonly leaseMs?: number | undefined;
   /** The checksum of a book. @default as the list of books says */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;

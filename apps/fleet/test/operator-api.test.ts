@@ -33,7 +33,7 @@ const ask = async (name: string, input: unknown) => {
   return status === 200 ? value : `${status} ${error?.code}: ${error?.message}`;
 };
 
-/** What a worker that asks for a task is told. */
+/** Status of the answer to a worker that asks for the version. */
 async function version(username: string, password: string): Promise<number> {
   const response = await fetch(`${site.url}/api/request_version`, {
     method: 'POST',

@@ -7,7 +7,7 @@ import { Visitor } from './fixtures/visitor.ts';
 type Role = 'anonymous' | 'user' | 'owner' | 'approver' | 'blocked';
 const roles: readonly Role[] = ['anonymous', 'user', 'owner', 'approver', 'blocked'];
 
-/** Where whoever may not come is sent. */
+/** Pages to which visitors without the right are sent. */
 const login = 'login';
 const home = '/tests';
 

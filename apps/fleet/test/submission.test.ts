@@ -30,7 +30,7 @@ const tuning = {
 
 const read = (input: unknown, more = {}) => readSubmission(input, { ...context, ...more });
 
-/** Which fields are complained about. */
+/** Faults of a submission, by field. */
 function faultsOf(input: unknown, more = {}): readonly { field: string; message: string }[] {
   try {
     read(input, more);

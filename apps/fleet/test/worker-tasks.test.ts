@@ -24,7 +24,7 @@ describe('the worker API, from a task to its end', () => {
 
   after(() => site[Symbol.asyncDispose]());
 
-  /** What was answered with 200, without the time it took. */
+  /** Asserts that the status is 200, and gives the answer without its duration. */
   function said({ status, json }: Answer): unknown {
     assert.equal(status, 200, JSON.stringify(json));
     const { duration, ...rest } = json;

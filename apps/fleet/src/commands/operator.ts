@@ -20,7 +20,7 @@ export interface Operator extends AsyncDisposable {
   call(name: string, input: object): Promise<unknown>;
 }
 
-/** How long a server that crashed keeps the right to decide; a new claim waits that out. */
+/** Lease of a server that crashed, in milliseconds: a new claim waits until it has run out. */
 export const leaseMs = 5_000;
 const answerMsMax = 30_000;
 /** A server that has not answered by then is gone, or not well. */

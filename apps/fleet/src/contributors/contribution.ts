@@ -2,13 +2,13 @@ import { gameDuration } from '../statistics/time-control.ts';
 import type { RunArgs, TaskRecord } from '../world/records.ts';
 import { gamesOf } from '../world/world.ts';
 
-/** What one user has given. */
+/** Work that one user has given. */
 export interface Contribution {
   cpu_hours: number;
   games: number;
   /** Runs that the user submitted. */
   tests: number;
-  /** When a task of the user last changed, in UNIX milliseconds; 0 if there was none. */
+  /** Time at which a task of the user last changed, in UNIX milliseconds; 0 if there was none. */
   last_updated: number;
 }
 

@@ -6,10 +6,10 @@ import { taskRecord, Upsert } from '../storage/rows.ts';
 import type { RunArgs, RunRecord } from '../world/records.ts';
 import { type Contribution, Contributions } from './contribution.ts';
 
-/** What a user gave, as it is listed. */
+/** A user's contribution, as it is listed. */
 export interface Contributor extends Contribution {
   readonly username: string;
-  /** What the user's active workers play now. */
+  /** Games per hour that the user's active workers play now. */
   readonly games_per_hour: number;
   /** Empty, or the address of a repository. */
   readonly tests_repo: string;
@@ -26,7 +26,7 @@ export interface CountedRun {
   readonly bad_tasks: number;
   /** Null if it was never counted. */
   readonly counted: string | null;
-  /** Whether it is finished, and not counted as it is now. */
+  /** True if it is finished, and its counted sums are missing or out of date. */
   readonly isStale: boolean;
 }
 
@@ -91,7 +91,7 @@ export class ContributorTables {
     });
   }
 
-  /** What a stored run's tasks say, read a few at a time. */
+  /** Sums up a stored run's tasks by user, read a few at a time. */
   async contributionsOf(runId: string): Promise<Contributions> {
     const { kysely } = this.#database;
     const run = await kysely
@@ -117,7 +117,7 @@ export class ContributorTables {
     }
   }
 
-  /** What was counted of finished runs that began after then; the next after an id. */
+  /** One page of the counted sums of finished runs that began after `since`, by run id. */
   async countedSince(since: number, after: string): Promise<{ run_id: string; counted: string }[]> {
     return await this.#database.kysely
       .selectFrom('deltas')
@@ -187,7 +187,7 @@ export class ContributorTables {
   }
 }
 
-/** What was counted of a run, by user. */
+/** Parses the counted sums of a run, by user. */
 export function countedOf(counted: string | null): [string, Contribution][] {
   return counted === null ? [] : (JSON.parse(counted) as [string, Contribution][]);
 }

@@ -29,9 +29,10 @@ const monthMs = 30 * 24 * 60 * 60 * 1000;
 const turnMax = 1_000;
 
 /**
- * What users gave: every finished run is counted once, in one transaction with the note of what was
- * counted of it; if its games change afterwards, by a purge or a second life, the difference is. So
- * a crash loses nothing and counts nothing twice. Each hour the primary looks for what is new.
+ * Totals of what users gave. Each finished run is counted once, in one transaction with the note of
+ * what was counted of it; if its games change afterwards, by a purge or a second life, the
+ * difference is counted. So a crash loses nothing and counts nothing twice. Each hour the primary
+ * looks for new runs.
  */
 export class Contributors implements Part {
   readonly name = 'contributors';
@@ -94,7 +95,7 @@ export class Contributors implements Part {
     if (!this.#stopped) await this.#tables.setMonth(fence, month, rates);
   }
 
-  /** What finished runs of the last 30 days gave, but for those that live again. */
+  /** Contributions to finished runs of the last 30 days, except to runs that live again. */
   async #finishedMonth(): Promise<Contributions> {
     const { clock, primary } = this.#options;
     const month = new Contributions();

@@ -11,7 +11,7 @@ import type { FleetSchema } from '../storage/fleet-schema.ts';
 export interface BookEntry {
   /** Openings in all. */
   readonly total: number;
-  /** Those with white to move. */
+  /** Positions with white to move. */
   readonly white: number;
   readonly black: number;
   readonly min_depth: number | null;
@@ -131,7 +131,7 @@ export class BookShelf {
     return this.#books;
   }
 
-  /** What a worker compares its copy with; undefined for a book that nobody knows. */
+  /** Checksum that a worker compares its copy with; undefined for an unknown book. */
   sri(name: string): string | undefined {
     return this.#books.get(name)?.sri;
   }

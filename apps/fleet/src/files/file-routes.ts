@@ -10,9 +10,9 @@ import type { PgnShelf } from './pgns.ts';
 export interface FileRoutesOptions {
   readonly pgns: PgnShelf;
   readonly nets: NetShelf;
-  /** Whether a net is here, or could be brought here. @default whether it is here */
+  /** True if a net is here, or could be brought here. @default true if it is here */
   readonly obtainNet?: FleetFiles['obtainNet'] | undefined;
-  /** Where this server, or one with its nets, is reached. @default as the request says */
+  /** Address of this server, or of one with its nets. @default as the request says */
   readonly baseUrl?: string | undefined;
   readonly lane: Lane;
 }

@@ -28,11 +28,11 @@ export interface FleetFilesOptions {
   readonly database: Database<FleetSchema>;
   /** Holds the folders `pgns`, `nets` and `books`; made if it is not there. */
   readonly folder: string;
-  /** What of GitHub is used. @default nothing: all it knows is given by hand */
+  /** Access to GitHub. @default none: all that it knows is given by hand */
   readonly github?: Omit<GithubOptions, 'dispatcher' | 'clock'> | undefined;
-  /** Where nets that are not here can be fetched by name. @default nowhere */
+  /** Address from which missing nets are fetched by name. @default none */
   readonly netsUrl?: string | undefined;
-  /** Where `HTTP_PROXY` and the like are. @default nowhere: calls go directly */
+  /** Variables with `HTTP_PROXY` and the like. @default none: calls go directly */
   readonly proxy?: ProxyVariables | undefined;
   /** Told of what failed in the background; it is done again at its time. */
   readonly onFailure: (job: string, error: unknown) => void;
@@ -40,7 +40,7 @@ export interface FleetFilesOptions {
   readonly clock: Clock;
 }
 
-/** How often books that other processes stored are taken up, and GitHub is asked for new ones. */
+/** Intervals of the jobs: reload stored books, ask GitHub for new ones, prune old games. */
 const reloadMs = 60_000;
 const refreshMs = 900_000;
 const pruneMs = 3_600_000;
@@ -63,7 +63,7 @@ export class FleetFiles implements Part {
   readonly #budget: GithubBudget;
   /** Nets that are on their way here; bounded by what the host's lane lets wait. */
   readonly #coming = new SingleFlight<boolean>();
-  /** When nets were last looked for in vain. */
+  /** Times at which nets were last looked for in vain. */
   readonly #missing = new BoundedMap<string, number>({ countMax: missingMax, first: 'oldest' });
   readonly #jobs: Every[] = [];
 
@@ -86,7 +86,7 @@ export class FleetFiles implements Part {
     return { books: this.books.books.size, github: this.github?.stats };
   }
 
-  /** What GitHub still grants; without GitHub, what it would. */
+  /** Calls that GitHub still grants; without GitHub, those that it would grant. */
   get budget(): GithubBudgetState {
     return this.github?.budget ?? this.#budget.state;
   }
@@ -132,7 +132,7 @@ export class FleetFiles implements Part {
     });
   }
 
-  /** Whether a net is here, or could be brought here; many who ask wait for one call. */
+  /** True if a net is here, or could be brought here; concurrent callers share one call. */
   async obtainNet(name: string, signal?: AbortSignal): Promise<boolean> {
     if (await this.nets.has(name, signal)) return true;
     if (this.#netHost === undefined || !patterns.netName.test(name)) return false;

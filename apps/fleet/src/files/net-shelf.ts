@@ -13,7 +13,7 @@ import { systemUser } from '../world/records.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 
 export interface NetShelfOptions {
-  /** Where the nets lie; files may also be put there by hand. Made if it is not there. */
+  /** Folder of the nets; files may also be put there by hand. Made if it is not there. */
   readonly folder: string;
   readonly database: Database<FleetSchema>;
   /** The longest net that is taken, in bytes. @default 200,000,000 */
@@ -28,7 +28,7 @@ export interface Net {
   readonly sha256: string;
 }
 
-/** How many nets are remembered as checked. */
+/** Nets that are remembered as checked. */
 const checkedMax = 10_000;
 
 /** A version of a file with its digest. */
@@ -41,7 +41,7 @@ interface CheckedNet {
 export class NetShelf {
   readonly #options: NetShelfOptions;
   readonly #bytesMax: number;
-  /** Which version of a file had which digest; the oldest is forgotten first. */
+  /** Checked versions of files, with their digests; the least recently used is forgotten first. */
   readonly #checked = new BoundedMap<string, CheckedNet>({ countMax: checkedMax });
   readonly #running = new SingleFlight<string>();
   readonly #lane: Lane;
@@ -90,7 +90,7 @@ export class NetShelf {
     return net;
   }
 
-  /** Whether the net is here and is what its name says. */
+  /** True if the net is here and its content matches its name. */
   async has(name: string, signal?: AbortSignal): Promise<boolean> {
     return (await this.find(name, signal)) !== undefined;
   }

@@ -17,7 +17,7 @@ import { DraftFile, sweepDrafts } from './draft-file.ts';
 import { UploadBody } from './upload-body.ts';
 
 export interface PgnShelfOptions {
-  /** Where the games lie; made if it is not there. */
+  /** Folder of the games; made if it is not there. */
   readonly folder: string;
   readonly database: Database<FleetSchema>;
   /** UNIX milliseconds. */
@@ -190,8 +190,8 @@ export interface GzipCheckOptions {
 }
 
 /**
- * Whether a file is whole gzip from its first byte to its last, so that it can stand between
- * others; throws `REQUEST_REFUSED` or `REQUEST_TOO_LARGE`. Nothing of what comes out of it is kept.
+ * Checks that a file is whole gzip from its first byte to its last, so that it can stand between
+ * others; throws `REQUEST_REFUSED` or `REQUEST_TOO_LARGE`. The unpacked text is not kept.
  */
 export async function checkGzip(path: string, options: GzipCheckOptions): Promise<void> {
   const { bytes, textBytesMax, signal } = options;

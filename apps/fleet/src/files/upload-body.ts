@@ -30,7 +30,7 @@ export class UploadBody {
   #hasGames = false;
   readonly #games = new Base64Pieces();
 
-  /** Why the games cannot be used, if they cannot. */
+  /** Reason for which the games cannot be used; undefined if they can. */
   get gamesFault(): string | undefined {
     return this.#hasGames ? this.#games.fault : undefined;
   }
@@ -44,7 +44,7 @@ export class UploadBody {
     return found;
   }
 
-  /** What the body holds besides the games; throws `REQUEST_REFUSED` if it is not JSON. */
+  /** Gives the rest of the body, without the games; throws `REQUEST_REFUSED` if it is not JSON. */
   end(): unknown {
     if (this.#hasGames) this.#games.end();
     try {

@@ -20,7 +20,7 @@ export interface OperationContext {
   readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
   /** The source of commits and benches. @default none: they are given by hand */
   readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
-  /** Whether all accounts may test what is no fork of the official engine. @default false */
+  /** True if all accounts may test engines that are no fork of the official one. @default false */
   readonly foreignRepos?: boolean | undefined;
 }
 

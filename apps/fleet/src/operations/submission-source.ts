@@ -7,17 +7,17 @@ import { demandFaultless, type FieldFault, InputError } from './fields.ts';
 import { officialRepo, type Submission } from './submission.ts';
 
 export interface CheckSourceOptions {
-  /** Where repositories and benches are looked up. @default nowhere: nothing is checked */
+  /** Looks up repositories and benches. @default none: nothing is checked */
   readonly github?: Pick<Github, 'repository' | 'latestBench'> | undefined;
-  /** When the submitter registered, in UNIX milliseconds. */
+  /** Time at which the submitter registered, in UNIX milliseconds. */
   readonly registrationTime: number;
-  /** Whether newer accounts, too, may test what is no fork of the official engine. */
+  /** True if newer accounts, too, may test engines that are no fork of the official one. */
   readonly foreignRepos: boolean;
 }
 
 export interface CheckedSource {
   readonly submission: Submission;
-  /** What people should know, though it is no fault. */
+  /** Remarks for the submitter that are no faults. */
   readonly warnings: readonly string[];
 }
 
@@ -166,7 +166,7 @@ function preset({ tc, threads, hash, throughput, bounds }: Kind): Preset {
 
 const longBaseSeconds = 40;
 
-/** What the event log says of a new run: `SPRT<0.00,2.00> TC:10+0.1 Book:b.epd Threads:1 …` */
+/** Describes a new run in the event log: `SPRT<0.00,2.00> TC:10+0.1 Book:b.epd Threads:1 …` */
 export function submissionText(args: RunArgs): string {
   const { tc, new_tc, book, threads, base_options, new_options } = args;
   const isLong = Number.parseFloat(tc) >= longBaseSeconds;

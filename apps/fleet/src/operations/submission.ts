@@ -36,7 +36,7 @@ export interface SubmissionContext {
   readonly books: ReadonlyMap<string, unknown> | ReadonlySet<string>;
   /** The nets that workers can get here. */
   readonly nets: ReadonlySet<string>;
-  /** Whether any even number of games will do, as for trying out a worker. @default false */
+  /** True if any even number of games will do, as for trying out a worker. @default false */
   readonly trial?: boolean | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** What a commit's message says: its bench, and the rest as a description. */
+/** Content of a commit's message: its bench, and the rest as a description. */
 export interface CommitText {
   /** The last `Bench: <6 to 8 digits>`; undefined if there is none. */
   readonly signature: string | undefined;

@@ -1,10 +1,10 @@
 import type { Clock } from 'spillway';
 
-/** What GitHub still grants, as it says it itself. */
+/** Calls that GitHub still grants, as its answers tell. */
 export interface GithubBudgetState {
   readonly limit: number;
   readonly remaining: number;
-  /** When it is full again, in UNIX seconds. */
+  /** Time at which it is full again, in UNIX seconds. */
   readonly reset: number;
   readonly used: number;
   readonly resource: 'core';
@@ -12,7 +12,7 @@ export interface GithubBudgetState {
   readonly _uninitialized: boolean;
 }
 
-/** What GitHub grants without a token, until it says more. */
+/** Budget that GitHub grants without a token, assumed until its first answer. */
 const unheard = { limit: 60, remaining: 60, used: 0, resource: 'core' } as const;
 
 /** Knows from each answer how many calls are left. */

@@ -9,15 +9,15 @@ import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';
 import { OutsideSource } from './outside-source.ts';
 
 export interface GithubOptions {
-  /** Where the API is. @default 'https://api.github.com' */
+  /** Address of the API. @default 'https://api.github.com' */
   readonly apiUrl?: string | undefined;
-  /** Where files are. @default 'https://raw.githubusercontent.com' */
+  /** Address of files. @default 'https://raw.githubusercontent.com' */
   readonly rawUrl?: string | undefined;
   /** The repository of the books, as `owner/name`. @default 'official-stockfish/books' */
   readonly booksRepo?: string | undefined;
   /** Grants a larger budget. @default none */
   readonly token?: string | undefined;
-  /** How long one attempt may take, in milliseconds, from 1. @default 3000 */
+  /** Longest time for one attempt, in milliseconds, from 1. @default 3000 */
   readonly attemptMsMax?: number | undefined;
   readonly dispatcher: Dispatcher;
   /** Its `now` is UNIX time in milliseconds. */
@@ -57,7 +57,7 @@ const sha = /^[0-9a-f]{40}$/;
 const repositoryFreshMs = 600_000;
 const benchFreshMs = 60_000;
 
-/** What the fleet asks GitHub. All of it can be given by hand instead. */
+/** Client for the fleet's questions to GitHub. All answers can be given by hand instead. */
 export class Github {
   readonly #budget: GithubBudget;
   readonly #apiHost: OutsideHost;
@@ -101,7 +101,7 @@ export class Github {
     return { budget: this.budget, api, raw, cache: this.#api.stats };
   }
 
-  /** What `/api/rate_limit` tells. */
+  /** Answer to `/api/rate_limit`. */
   get budget(): GithubBudgetState {
     return this.#budget.state;
   }

@@ -21,15 +21,15 @@ import { type Dispatcher, request } from 'undici';
 import { fleetError } from '../errors.ts';
 
 export interface OutsideHostOptions {
-  /** What it is called in errors and numbers. */
+  /** Name of the host in errors and statistics. */
   readonly name: string;
-  /** Where all its addresses begin, as in `https://api.github.com`; nothing else is ever asked. */
+  /** Start of all its addresses, as in `https://api.github.com`; nothing else is ever asked. */
   readonly url: string;
   /** Sent with every call. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** How calls get there: proxies are its matter. */
+  /** Carries the calls, through proxies where there are any. */
   readonly dispatcher: Dispatcher;
-  /** How long one attempt may take, in milliseconds, from 1. @default 3000 */
+  /** Longest time for one attempt, in milliseconds, from 1. @default 3000 */
   readonly attemptMsMax?: number | undefined;
   /** Calls that may start each second, above 0. @default 10 */
   readonly ratePerSecond?: number | undefined;
@@ -52,7 +52,7 @@ export type OutsideAnswer = Pick<Dispatcher.ResponseData, 'statusCode' | 'header
 export type ReadAnswer<T> = (answer: OutsideAnswer, signal: AbortSignal) => Promise<T>;
 
 const redirectsMax = 3;
-/** How many calls may be under way, and how many may wait. */
+/** Calls that may be under way, and calls that may wait. */
 const callsMax = 4;
 const queueMax = 64;
 const attemptsMax = 2;

@@ -7,10 +7,10 @@ import { readBytes } from './read-bytes.ts';
 /** An answer from outside, with what it takes to ask whether it is still true. */
 interface CachedAnswer {
   readonly value: unknown;
-  /** How much room it takes, in bytes, about. */
+  /** Approximate size in memory, in bytes. */
   readonly bytes: number;
   readonly etag: string | undefined;
-  /** When it was last known to be true. */
+  /** Time at which it was last known to be true. */
   readonly checkedAt: number;
 }
 
@@ -30,7 +30,7 @@ export interface OutsideSourceOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** What a host knows, asked for no more often than needed; undefined for what it does not have. */
+/** Cache of a host's answers, asked for no more often than needed; undefined for a 404. */
 export class OutsideSource {
   readonly #options: OutsideSourceOptions;
   readonly #clock: Clock;

@@ -14,7 +14,7 @@ export function faultsOf(error: unknown): FieldErrors | undefined {
   return isRefusal ? { '': sentence(error.message) } : undefined;
 }
 
-/** Why it was refused, in words for people; undefined if it was done. Throws other failures. */
+/** Runs the work. Gives its refusal in words for people, if there is one; throws other failures. */
 export async function refusalText(work: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await work();

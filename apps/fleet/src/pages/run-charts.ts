@@ -158,7 +158,7 @@ function tuningCard(spsa: Spsa): Html {
   return card({ id: 'chart', title: 'Parameters', about, body: html`${chart}${values}` });
 }
 
-/** How far a parameter is from its start, in percent of its range. */
+/** Distance of a parameter from its start, in percent of its range. */
 function shift(param: Spsa['params'][number], value: number = param.theta): number {
   return ((value - param.start) / Math.max(param.max - param.min, 1e-9)) * 100;
 }

@@ -75,7 +75,7 @@ export function actorOf({ person, isApprover: approves }: Visit): Actor {
 }
 
 export interface PageRouteOptions {
-  /** Who may come: others are asked to log in, or told that they may not. @default 'all' */
+  /** Visitors that are let in; others are asked to log in, or refused. @default 'all' */
   readonly for?: 'all' | 'user' | 'approver' | undefined;
   /** True if browsers must not keep the page. @default false */
   readonly noStore?: boolean | undefined;

@@ -45,7 +45,7 @@ export class Primary implements Part {
   /** Once it is the primary for the first time, or failed to be. */
   readonly #first = Promise.withResolvers<void>();
   #term: Term | undefined;
-  /** Whether another instance has been the primary for so long that it must be alive. */
+  /** True if another instance has been the primary for so long that it must be alive. */
   #isSecond = false;
   #serving: Promise<void> | undefined;
   #isSettling = false;
@@ -55,7 +55,7 @@ export class Primary implements Part {
     this.#first.promise.catch(() => {});
   }
 
-  /** Whether this instance decides. */
+  /** True if this instance decides. */
   get isPrimary(): boolean {
     return this.#term?.claim.held === true;
   }
@@ -187,7 +187,10 @@ export class Primary implements Part {
   }
 }
 
-/** What a bug leaves half changed in memory is dropped, and loaded again as it was stored. */
+/**
+ * Decides. After a bug, which may leave the world half changed, closes the writer, so that the
+ * world is loaded again as it was stored.
+ */
 function decided<Reply>(
   work: (world: World) => Decision<Reply>,
   world: World,

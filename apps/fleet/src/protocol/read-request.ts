@@ -26,13 +26,13 @@ export interface SpsaResults {
 }
 
 export interface Access {
-  /** Where it comes from: tries of one address keep no other address out. @default unknown */
+  /** Address of the request: attempts from one address keep no other out. @default unknown */
   readonly address?: string | undefined;
   readonly username: string;
   readonly password: string;
 }
 
-/** What any worker's request may hold. */
+/** Fields that any worker's request may hold. */
 export interface WorkerRequest {
   readonly password: string;
   readonly worker_info: WorkerInfo;
@@ -74,7 +74,7 @@ export const requirements: {
   worker_log: [],
 };
 
-/** Who asks; throws `REQUEST_REFUSED`. */
+/** Reads the user and password of a request; throws `REQUEST_REFUSED`. */
 export function readAccess(body: unknown): Access {
   demand(accessSchema, body);
   const { password, worker_info } = body as WorkerRequest;
@@ -145,7 +145,7 @@ function counted<Counts extends object>(counts: Counts): Counts {
 const count = integer(0);
 const version = list(count, 3);
 
-/** Who asks, whatever else the request holds: all that is looked at before the password is. */
+/** Rule for user and password alone: nothing else is looked at before the password is. */
 export const accessSchema: Rule = object({
   required: {
     password: text,
@@ -229,7 +229,7 @@ export function requestSchema(legacyUsernames: ReadonlySet<string> = new Set()):
   });
 }
 
-/** What a worker says about itself with every request. */
+/** Description that a worker sends of itself with every request. */
 export interface WorkerInfo {
   readonly uname: string;
   readonly architecture: readonly string[];

@@ -8,9 +8,9 @@ export interface ObjectRuleOptions {
   readonly required: Fields;
   /** None if absent. */
   readonly optional?: Fields | undefined;
-  /** Whether keys without a rule are let through; false if absent. */
+  /** True if keys without a rule are let through; false if absent. */
   readonly open?: boolean | undefined;
-  /** What must hold among the keys, once each is right. */
+  /** Rule over all keys together, applied once each is right. */
   readonly together?: Rule | undefined;
 }
 
@@ -88,7 +88,7 @@ export function wrong(value: unknown, name: string, complaint: string): string {
   return `${name} (value:${cut(shown(value))}) ${complaint}`;
 }
 
-/** What is nested too deep to be written is not worth showing. */
+/** Writes a value as JSON, or `...` if it is nested too deep for that. */
 function shown(value: unknown): string {
   try {
     return JSON.stringify(value) ?? 'undefined';
@@ -143,7 +143,7 @@ export const patterns: Readonly<Record<PatternName, RegExp>> = {
   username: /^[A-Za-z0-9]{2,}$/,
 };
 
-/** What a worker may say its processor is, if it knows; else it says `unknown`. */
+/** Processors that a worker may name; one that does not know its own says `unknown`. */
 export const architectures: readonly string[] = [
   'apple-silicon',
   'armv7',

@@ -3,7 +3,7 @@ import { nextTurn } from 'spillway/internal';
 import { refuseBody } from 'spillway-http';
 import { durationOf, pathOf } from '../server/worker-answer.ts';
 
-/** What describes the answer that was to be, and not the failure. */
+/** Headers that describe the intended answer, and not the failure. */
 const headersOfAnswer = [
   'cache-control',
   'content-disposition',
@@ -71,7 +71,7 @@ export function refuseOtherMethods(
   for (const url of urls) app.route({ method, url, config, onRequest: refuse, handler: refuse });
 }
 
-/** What is not there at all: 404, before any body is read. */
+/** Answers 404 to unknown paths, before any body is read. */
 export function answerUnknownPaths(app: FastifyInstance): void {
   const answer = async (_request: FastifyRequest, reply: FastifyReply) => {
     refuseBody(reply);

@@ -26,7 +26,7 @@ import {
 
 export interface ReadRoutesOptions {
   readonly source: RunSource;
-  /** What GitHub still grants the server. */
+  /** Calls that GitHub still grants the server. */
   readonly budget: () => GithubBudgetState;
   readonly lanes: Pick<FleetLanes, 'read' | 'queries'>;
 }
@@ -44,7 +44,7 @@ const getUrls = [
 ];
 const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
 
-/** What anybody may ask about runs, in the forms that scripts know. */
+/** Routes of the public read API about runs, in the forms that scripts know. */
 export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, options) => {
   const { source, lanes } = options;
   const lane = lanes.read;

@@ -79,7 +79,7 @@ export class StoredRuns implements RunSource {
     return records(await rows.execute({ signal }));
   }
 
-  /** How many finished runs there are for a query, on all its pages. */
+  /** Number of finished runs for a query, on all its pages. */
   async countFinished(query: FinishedQuery, signal?: AbortSignal): Promise<number> {
     const row = await this.#finished(query)
       .select(({ fn }) => fn.countAll<number | string>().as('count'))
@@ -116,7 +116,7 @@ function records(rows: readonly Pick<RunRow, 'record'>[]): Iterable<RunRecord> {
   return rows.values().map(({ record }) => JSON.parse(record) as RunRecord);
 }
 
-/** Which finished runs are asked for; those that were deleted never are. */
+/** Query for finished runs; deleted ones are never found. */
 export interface FinishedQuery {
   /** Counted from 0. */
   readonly page: number;
@@ -158,7 +158,7 @@ export function finishedQuery(query: QueryTexts): FinishedQuery {
   };
 }
 
-/** Where the read API finds runs and their log; ids are in small letters. */
+/** Source of runs and their log for the read API; ids are in small letters. */
 export interface RunSource {
   unfinished(signal?: AbortSignal): Promise<Iterable<RunRecord>>;
   run(id: string, signal?: AbortSignal): Promise<RunRecord | undefined>;
@@ -166,7 +166,7 @@ export interface RunSource {
   badTask(id: string, number: number, signal?: AbortSignal): Promise<BadTaskRecord | undefined>;
   /** One page, the newest first. */
   finished(query: FinishedQuery, signal?: AbortSignal): Promise<Iterable<RunRecord>>;
-  /** What fits a query like those of MongoDB, the newest first; throws for what it cannot do. */
+  /** Entries for a query in MongoDB's form, newest first; throws if the query is not supported. */
   actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]>;
 }
 

@@ -21,9 +21,9 @@ const deadlineMs = 20_000;
 const uploadMs = 300_000;
 
 /**
- * What keeps tasks alive and brings results in has permits that nobody else can take. After a
- * start, beats of 10,000 workers wait inside until their users' passwords are checked: so many fit
- * in that those of users who are known by then need not wait behind them.
+ * Makes the lanes. Requests that keep tasks alive and bring results in have permits that nobody
+ * else can take. After a start, beats of 10,000 workers wait inside until their users' passwords
+ * are checked: the limit is so high that beats of users known by then need not wait behind them.
  */
 export function fleetLanes(clock: Clock): FleetLanes {
   const process = new Lane({

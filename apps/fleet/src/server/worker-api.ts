@@ -25,7 +25,7 @@ export interface WorkerApiOptions extends WorkerScopeOptions {
   readonly primary: Primary;
   readonly storage: FleetStorage;
   readonly pgns: PgnShelf;
-  /** Where people reach this server. @default as the worker reached it */
+  /** Address of this server for people. @default as the worker reached it */
   readonly baseUrl?: string | undefined;
   /** The checksum of a book, without which workers cannot play from it. @default none known */
   readonly bookSri?: ((book: string) => string | undefined) | undefined;
@@ -120,7 +120,7 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
   await app.register(uploadPgn, options);
 };
 
-/** What the worker says about itself, and what the server sees of it. */
+/** Joins the worker's description of itself with the server's view of it. */
 function storedInfo(info: WorkerInfo, { ip, headers }: FastifyRequest): StoredWorkerInfo {
   const [country] = [headers['x-country-code']].flat();
   const isKnown = country !== undefined && country !== '' && country !== 'ZZ';

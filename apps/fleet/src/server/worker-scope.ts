@@ -21,7 +21,7 @@ export interface WorkerScopeOptions {
   readonly legacyUsernames?: ReadonlySet<string> | undefined;
 }
 
-/** What an endpoint is asked, by whom. */
+/** A request to an endpoint, with its user. */
 export interface Asked {
   readonly user: User;
   readonly request: WorkerRequest;
@@ -31,9 +31,9 @@ export interface Asked {
 export interface WorkerRouteOptions {
   /** The longest body, in bytes. @default 1 MiB */
   readonly bodyLimit?: number | undefined;
-  /** Whether every instance answers, not the primary alone. @default false */
+  /** True if every instance answers, not the primary alone. @default false */
   readonly anywhere?: boolean | undefined;
-  /** What is answered, with 200, while more passwords wait to be checked than may. @default 503 */
+  /** Answer, with 200, while the queue of password checks is full. @default 503 */
   readonly busy?: object | undefined;
 }
 
@@ -57,12 +57,12 @@ export class WorkerScope {
     });
   }
 
-  /** Who asks; throws `REQUEST_REFUSED` or `ACCESS_REFUSED`. */
+  /** Authenticates the user; throws `REQUEST_REFUSED` or `ACCESS_REFUSED`. */
   admit(http: FastifyRequest): Promise<User> {
     return this.#admit(http.body, http.permit, http.ip);
   }
 
-  /** Who asks what, by the strict schema. */
+  /** Authenticates the user, then reads the request by the strict schema. */
   async read(body: unknown, waiter: Waiter, address?: string): Promise<Omit<Asked, 'http'>> {
     const user = await this.#admit(body, waiter, address);
     return { user, request: this.#reader.read(body) };

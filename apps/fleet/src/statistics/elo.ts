@@ -100,7 +100,7 @@ export function bayesEloChances(bayesElo: number, drawElo: number): GameChances 
   return { win, draw: 1 - win - loss, loss };
 }
 
-/** How drawish games were, as the model's second parameter. */
+/** Draw tendency of the games, as the model's second parameter. */
 export function drawEloOf({ wins, losses, draws }: Omit<Results, 'pentanomial'>): number {
   const [loss, , win] = observed([losses, draws, wins]).probabilities as [number, number, number];
   return drawElo(win, loss);
@@ -151,7 +151,7 @@ export interface PlainElo {
 const gamesMax = 2 ** 32;
 const models: readonly string[] = ['BayesElo', 'logistic', 'normalized'] satisfies EloModel[];
 
-/** What given results say about strength; with bounds, as those of a sequential test. */
+/** Estimates strength from given results; with bounds, as those of a sequential test. */
 export function calculateElo(query: EloQuery): PlainElo | SprtElo {
   const results = readResults(query);
   // One bound alone is no test.

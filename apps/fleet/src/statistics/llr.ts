@@ -1,7 +1,7 @@
 import { bayesEloToElo, drawEloOf, eloPerDeviation, scoreOf } from './elo.ts';
 import { normalCdf, root } from './special-functions.ts';
 
-/** How often each result came, from worst to best: loss, draw, win, or the five of a pair. */
+/** Frequency of each result, from worst to best: loss, draw, win, or the five of a pair. */
 export type Counts = readonly number[];
 
 /** Results of games from the new engine's side; the pentanomial counts pairs, if there is one. */
@@ -194,7 +194,7 @@ function image(weight: number, z: number): number {
   return -density * (1 / z - 1 / z ** 3);
 }
 
-/** What the bounds of a sequential test are measured in. */
+/** Unit of the bounds of a sequential test. */
 export type EloModel = 'BayesElo' | 'logistic' | 'normalized';
 
 /** The two hypotheses of a sequential test: the Elo difference is `elo0`, or it is `elo1`. */

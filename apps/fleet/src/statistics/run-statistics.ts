@@ -68,9 +68,9 @@ export interface RawStatistics {
   readonly bounds?: Bounds;
   readonly trinomial: SampleStatistics;
   readonly pentanomial?: SampleStatistics;
-  /** How much less pairs vary than single games would. */
+  /** Variance of pairs in proportion to that of single games. */
   readonly varianceRatio?: number;
-  /** How uneven openings are, in Elo (root mean square). */
+  /** Unevenness of openings, in Elo (root mean square). */
   readonly rmsBias?: number;
 }
 
@@ -125,7 +125,7 @@ function sampleStatistics(
   };
 }
 
-/** What skewness and kurtosis take from the variance of a t-value per game. */
+/** Correction for skewness and kurtosis to the variance of a t-value per game. */
 function tSkew(t: number, { skewness, excessKurtosis }: Moments, each: number): number {
   const own = t * Math.sqrt(each);
   return (own * skewness - (own ** 2 * (excessKurtosis + 2)) / 4) / each;
@@ -189,7 +189,7 @@ function range(value: number, error: number): Range {
   return { value, low: value - error, high: value + error };
 }
 
-/** What one worker's pairs are told apart by. */
+/** Pairs of one worker, by its key. */
 export interface WorkerPairs {
   readonly key: string;
   readonly pentanomial: Counts;
@@ -203,7 +203,7 @@ export interface Residuals {
   /** A residual above it comes from one of the workers with a chance of 5 % (1 %). */
   readonly z95: number;
   readonly z99: number;
-  /** How far each worker is off, in standard deviations; workers with few games are left out. */
+  /** Deviation of each worker, in standard deviations; workers with few games are left out. */
   readonly byKey: ReadonlyMap<string, number>;
 }
 
@@ -244,7 +244,7 @@ export function residuals(tasks: Iterable<WorkerPairs>): Residuals {
   };
 }
 
-/** What a residual looks like in the list of tasks; an unknown one is as bad as any. */
+/** Colour of a residual in the list of tasks; an unknown one is as bad as any. */
 export function residualColor(residual: number, { z95, z99 }: Residuals): ResidualColor {
   if (Math.abs(residual) < z95) return 'green';
   return Math.abs(residual) < z99 ? 'yellow' : 'red';
@@ -311,7 +311,7 @@ function total(row: Row): number {
   return row[1] + row[2] + row[3];
 }
 
-/** What the results of a run look like to people. */
+/** Results of a run as people see them. */
 export interface ResultText {
   /** Background colour, or the empty string. */
   readonly style: string;
@@ -330,7 +330,7 @@ type ShownSprt = Pick<
   'state' | 'elo_model' | 'llr' | 'lower_bound' | 'upper_bound' | 'elo0' | 'elo1'
 >;
 
-/** What stands around the bounds of a sequential test, by its model. */
+/** Brackets around the bounds of a sequential test, by its model. */
 export const brackets = { BayesElo: '[]', logistic: '{}', normalized: '<>' } as const;
 
 export function resultText({ results, numGames, sprt, spsa }: ResultTextInput): ResultText {
@@ -350,7 +350,7 @@ export function resultText({ results, numGames, sprt, spsa }: ResultTextInput): 
   return { style: background(state, results, sprt), info };
 }
 
-/** What a fixed number of games says at 95 %. */
+/** Verdict on a fixed number of games at 95 %. */
 export function fixedGamesState(results: Results): SprtState {
   const { los } = eloEstimate(countsOf(results));
   if (los < 0.05) return 'rejected';

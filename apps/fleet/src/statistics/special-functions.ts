@@ -69,7 +69,7 @@ export function chiSquareTail(value: number, degrees: number): number {
   return Math.min(1, total);
 }
 
-/** Where a continuous function crosses zero between two points where its signs differ (Brent). */
+/** Finds the root of a continuous function between two points of different sign (Brent). */
 export function root(f: (x: number) => number, low: number, high: number): number {
   let [a, b] = [low, high];
   let [fa, fb] = [f(a), f(b)];

@@ -15,7 +15,7 @@ import {
 } from './llr.ts';
 import { root } from './special-functions.ts';
 
-/** How far the ratio jumped past its former extremes: what a bound is overshot by on average. */
+/** Jumps of the ratio past its former extremes; a bound is overshot by about as much. */
 export interface Overshoot {
   last_update: number;
   skipped_updates: number;
@@ -147,7 +147,7 @@ export interface SprtEloOptions extends Hypotheses {
   readonly beta?: number | undefined;
 }
 
-/** What a sequential test says about strength; Elo is logistic, whatever the bounds are in. */
+/** Estimate of strength by a sequential test; Elo is logistic, whatever the bounds are in. */
 export interface SprtElo {
   readonly a: number;
   readonly b: number;
@@ -194,7 +194,7 @@ export function sprtElo(results: Results, options: SprtEloOptions): SprtElo {
   };
 }
 
-/** Where the chance, which falls with Elo, has this value; looks ever farther from the bounds. */
+/** Finds the Elo for a chance, which falls with Elo; searches ever farther from the bounds. */
 function eloWhere(
   chance: (elo: number) => number,
   value: number,
@@ -217,11 +217,11 @@ export interface SprtCalculatorOptions {
   readonly elo1: number;
   /** Share of drawn games, from 0 to 1. */
   readonly drawRatio: number;
-  /** How uneven openings are, in Elo (root mean square). */
+  /** Unevenness of openings, in Elo (root mean square). */
   readonly rmsBias: number;
 }
 
-/** What a sequential test would do with a change of some strength. */
+/** Forecast of a sequential test for a change of a given strength. */
 export interface SprtForecast {
   readonly passChance: number;
   readonly games: number;

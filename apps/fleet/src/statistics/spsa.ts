@@ -40,9 +40,9 @@ export interface SpsaOptions {
   readonly numGames: number;
   /** A as a share of the iterations; 0.1 if absent. */
   readonly ratioA?: number | undefined;
-  /** How fast steps shrink; 0.602 if absent. */
+  /** Exponent by which steps shrink; 0.602 if absent. */
   readonly alpha?: number | undefined;
-  /** How fast trials narrow; 0.101 if absent. */
+  /** Exponent by which trials narrow; 0.101 if absent. */
   readonly gamma?: number | undefined;
 }
 
@@ -62,7 +62,7 @@ export function newSpsa({
   return { algorithm: 'classic', ...common };
 }
 
-/** How a parameter is tried, and how far results move it. */
+/** Size of a parameter's trials (`c`), and gain with which results move it (`R`). */
 export interface SpsaStep {
   readonly c: number;
   readonly R: number;
@@ -79,7 +79,7 @@ export function spsaStep(
   return { c, R: param.a / (A + k) ** alpha / c ** 2 };
 }
 
-/** What a worker is to play: the new engine one way from theta, the base the other. */
+/** Parameters for a worker's games: the new engine one way from theta, the base the other. */
 export interface SpsaTrial {
   readonly w_params: readonly {
     readonly name: string;
@@ -185,7 +185,7 @@ export function unpackFlips(bytes: ArrayLike<number>, count: number): Flip[] {
   });
 }
 
-/** What a worker sends back to show which flips its games were played with. */
+/** Checksum that a worker sends back to show which flips its games were played with. */
 export function flipsSignature(bytes: Uint8Array): number {
   return crc32(bytes);
 }

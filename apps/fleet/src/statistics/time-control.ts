@@ -6,7 +6,7 @@ export const timeControlPattern: RegExp = /^([1-9]\d*\/)?\d+(\.\d+)?(\+\d+(\.\d+
 const movesPerGame = 68;
 const secondsPerClockSecond = 1.84;
 
-/** How many seconds a game takes on average; `mm:ss` is a base time as well. */
+/** Average duration of a game, in seconds; `mm:ss` is a base time as well. */
 export function gameDuration(timeControl: string): number {
   const [clock = '', increment = '0'] = timeControl.split('+');
   const [first = '', second] = clock.split('/');
@@ -30,7 +30,7 @@ function seconds(text: string): number {
   return text.split(':').reduce((total, part) => total * 60 + +part, 0);
 }
 
-/** What the rest of a run depends on. */
+/** Facts that determine the remaining time of a run. */
 export interface RestOfRun {
   readonly timeControl: string;
   readonly threads: number;

@@ -12,9 +12,9 @@ import { runRow, taskRow, Upsert } from './rows.ts';
 
 export interface ChangeWriterOptions {
   readonly database: Database<FleetSchema>;
-  /** Whose records are written, as they are when the writing begins. */
+  /** World whose records are written, as they are when the writing begins. */
   readonly fleet: World;
-  /** What makes the writes of an instance void once another has become the primary. */
+  /** Fencing number: writes are void once another primary has written with a higher one. */
   readonly fence: number;
   readonly clock: Clock;
 }
@@ -29,7 +29,7 @@ export interface ChangeWriterStats {
   readonly waiting: number;
 }
 
-/** When what could not be written is tried again, in milliseconds. */
+/** Delay before a failed write is tried again, in milliseconds. */
 const retryMs = 1_000;
 /** Tasks that are written out in one turn of the event loop: about a millisecond's worth. */
 const turnMax = 256;
@@ -50,7 +50,7 @@ export class ChangeWriter {
   readonly #actions: Upsert<ActionRow>;
   readonly #blocked: Upsert<BlockedWorkerRow>;
   readonly #fence: CompiledQuery;
-  /** How long the history of a tuning was when it was last written. */
+  /** Length of each tuning's history when it was last written. */
   readonly #historyLengths = new WeakMap<Run, number>();
   #pending = new Pending();
   #writing: Promise<void> | undefined;
@@ -227,7 +227,7 @@ function historyLengths(runs: Iterable<Run>): [Run, number][] {
   return [...runs].map((run) => [run, run.args.spsa?.param_history?.length ?? 0]);
 }
 
-/** Why trying again would not help, if so. */
+/** Error to give up with, if trying again would not help. */
 function hopeless(cause: unknown): SpillwayError | undefined {
   if (!(cause instanceof SpillwayError)) {
     return new SpillwayError('DATABASE_LOST', 'the database does not take a change', { cause });

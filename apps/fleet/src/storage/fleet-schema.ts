@@ -102,19 +102,19 @@ export interface BookRow {
   readonly entry: string;
 }
 
-/** What of a finished run was counted for its contributors. */
+/** Counted contributions to a finished run. */
 export interface DeltaRow {
   readonly run_id: string;
   readonly start_time: number;
   /** The run's, when it was counted. */
   readonly last_updated: number;
-  /** How many bad tasks it had then. */
+  /** Number of bad tasks at that time. */
   readonly bad_tasks: number;
   /** JSON of contributions by user. */
   readonly counted: string;
 }
 
-/** What a user gave; `record` is JSON of the rest. */
+/** Contribution of a user; `record` is JSON of the rest. */
 export interface ContributorRow {
   readonly username: string;
   readonly cpu_hours: number;

@@ -24,7 +24,7 @@ export class FleetStorage {
     return this.database.migrate(fleetMigrations, { signal });
   }
 
-  /** What the fleet goes on from: all unfinished runs with their tasks, and blocked workers. */
+  /** Loads all unfinished runs with their tasks, and blocked workers. */
   async load(): Promise<StoredWorld> {
     const { kysely } = this.database;
     const rows = await kysely
@@ -93,7 +93,7 @@ export class FleetStorage {
     await this.database.kysely.insertInto('actions').values(actionRow(entry)).execute();
   }
 
-  /** What a user's workers have given so far, if it was ever counted. */
+  /** CPU hours of a user's workers so far; undefined if they were never counted. */
   async cpuHours(username: string): Promise<number | undefined> {
     const row = await this.database.kysely
       .selectFrom('contributors')

@@ -3,7 +3,7 @@ import type { Run, Task } from '../world/run.ts';
 import { actionRow } from './actions-log.ts';
 import type { ActionRow } from './fleet-schema.ts';
 
-/** What is to be written by one transaction. */
+/** Records that the next transaction writes. */
 export class Pending {
   readonly runs: Set<Run> = new Set();
   readonly tasks: Set<Task> = new Set();

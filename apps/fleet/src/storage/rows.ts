@@ -58,11 +58,11 @@ export function badTaskRecord({ record }: TaskRow): BadTaskRecord {
   return { ...bad, residual: bad.residual ?? Infinity };
 }
 
-/** How rows of one table are written. */
+/** Table that is written, and its columns. */
 export interface UpsertOptions {
   readonly kind: DatabaseKind;
   readonly table: string;
-  /** Those that make a row what it is. */
+  /** Columns of the primary key. */
   readonly keys: readonly string[];
   readonly columns: readonly string[];
 }

@@ -24,7 +24,7 @@ export interface ExportOptions {
   readonly database: string;
   /** The folder that holds games, nets and books. */
   readonly data: string;
-  /** Whether files are written too. */
+  /** True if files are written too. */
   readonly files: boolean;
 }
 

@@ -25,9 +25,9 @@ export interface ImportOptions {
   readonly database: string;
   /** The folder that will hold games, nets and books. */
   readonly data: string;
-  /** What `exportFleet` has written. */
+  /** Output of `exportFleet`. */
   readonly source: AsyncIterable<Uint8Array>;
-  /** Whether what is there may be thrown away. */
+  /** True if the present content may be thrown away. */
   readonly replace: boolean;
 }
 

@@ -6,7 +6,7 @@ export interface ExportHeader {
   readonly version: number;
   /** The number of the last migration: what the tables look like. */
   readonly schema: number;
-  /** When it was written, as an ISO date. */
+  /** Time of writing, as an ISO date. */
   readonly time: string;
 }
 
@@ -19,7 +19,7 @@ export interface ExportRow {
 /** A piece of a file below the data folder; pieces follow each other. */
 export interface ExportPiece {
   readonly file: string;
-  /** How many bytes of it come before. */
+  /** Offset of these bytes in the file. */
   readonly at: number;
   readonly base64: string;
 }
@@ -50,7 +50,7 @@ export function isOwnTable(table: string): boolean {
   return !/^(spillway|sqlite)_/.test(table) && table !== 'primary_instance';
 }
 
-/** Where a server can be reached is no more true elsewhere. */
+/** False for the address of a server, which is not true elsewhere. */
 export function isOwnRow(table: string, row: Readonly<Record<string, unknown>>): boolean {
   return !(table === 'documents' && row.name === 'server_address');
 }

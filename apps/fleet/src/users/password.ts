@@ -32,7 +32,7 @@ export async function hashPassword(password: string): Promise<string> {
   return ['scrypt', ...numbers, salt.toString('base64'), key.toString('base64')].join('$');
 }
 
-/** Whether a hash was made of this password; false for what is no hash. */
+/** True if a hash was made of this password; false for a text that is no hash. */
 export async function matchesPassword(password: string, hash: string): Promise<boolean> {
   const [kind, N, r, p, salt = '', wanted = ''] = hash.split('$');
   if (kind !== 'scrypt') return false;
@@ -59,7 +59,7 @@ function derive(password: string, salt: Buffer, options: ScryptOptions): Promise
   });
 }
 
-/** Whoever may have to wait, and no longer than its signal says. */
+/** A caller that may have to wait, and no longer than its signal says. */
 export interface Waiter {
   readonly signal: AbortSignal;
 }
@@ -78,7 +78,7 @@ const waitingMax = 1_000;
 const perNameMax = 4;
 /** All whom nobody knows share so many. */
 const strangersMax = 64;
-/** Who waits has a deadline of its own; the check goes on, and is done when it asks again. */
+/** Callers have deadlines of their own; a check goes on, and is done when they ask again. */
 const deadlineMs = 300_000;
 /** A longer one is wrong without a look. */
 const passwordMax = 1_024;
@@ -96,7 +96,7 @@ export class VerifiedPasswords {
   readonly #wrong = new BoundedMap<string, string>({ countMax: wrongMax });
   /** Checks under way, so that a thousand workers of one user cost one hash. */
   readonly #running = new SingleFlight<boolean>();
-  /** How many of them are of one name and address. */
+  /** Number of checks under way by name and address. */
   readonly #ofName = new Map<string, number>();
   readonly #lane: Lane;
   #hashed = 0;

@@ -12,11 +12,11 @@ export interface User {
   readonly groups: readonly string[];
   /** Empty, or the address of a repository. */
   readonly testsRepo: string;
-  /** How many tasks at once at one address. */
+  /** Tasks that the user may have at once at one address. */
   readonly machineLimit: number;
 }
 
-/** Whose members approve runs and users. */
+/** Group of the users that approve runs and users. */
 export const approversGroup = 'group:approvers';
 
 export function userOf(row: UserRow): User {

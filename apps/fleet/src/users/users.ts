@@ -19,7 +19,7 @@ export interface NewUser {
   readonly password: string;
   /** @default '' */
   readonly email?: string | undefined;
-  /** Whether an approver must accept the user first. @default true */
+  /** True if an approver must accept the user first. @default true */
   readonly pending?: boolean | undefined;
   /** @default none */
   readonly groups?: readonly string[] | undefined;
@@ -41,7 +41,7 @@ export interface UserLog {
   readonly message: string;
 }
 
-/** How long a user's row is believed: other instances and the command line change it too. */
+/** Age up to which a user's row is believed: other instances and the command line change it too. */
 const freshMs = 2_000;
 const cachedMax = 20_000;
 const passwordMax = 72;
@@ -68,8 +68,8 @@ export class Users {
   }
 
   /**
-   * Who asks, if that user may work; throws `ACCESS_REFUSED` in the worker's words. The signal is
-   * asked for only by who must wait: one costs more than all the rest.
+   * Authenticates a user that may work; throws `ACCESS_REFUSED` in the worker's words. The waiter's
+   * signal is read only if there is something to wait for: making one costs more than all the rest.
    */
   async admit(access: Access, waiter?: Waiter): Promise<User> {
     const user =

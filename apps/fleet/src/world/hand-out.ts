@@ -17,9 +17,9 @@ import type { Stats, World } from './world.ts';
 
 export interface TaskRequest {
   readonly info: StoredWorkerInfo;
-  /** How many tasks the user may have at one address. */
+  /** Tasks that the user may have at one address. */
   readonly machineLimit: number;
-  /** Where people reach this server, without a slash at the end. */
+  /** Address of this server for people, without a slash at the end. */
   readonly baseUrl: string;
 }
 
@@ -149,7 +149,7 @@ function comesBefore(a: Need, b: Need): boolean {
   return a.load < b.load;
 }
 
-/** Whether a worker may and can play games of this run now. */
+/** True if a worker may and can play games of this run now. */
 export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>): boolean {
   const { args, record } = run;
   const { concurrency } = info;
@@ -201,11 +201,11 @@ function compare(a: readonly number[], b: readonly number[]): number {
   return at < 0 ? 0 : (a[at] as number) - (b[at] as number);
 }
 
-/** Which workers a run lets in by their processor. */
+/** Processors of the workers that a run lets in. */
 export interface ArchFilter {
   /** Undefined lets all in. */
   readonly accepted: ReadonlySet<string> | undefined;
-  /** Why the filter could not be used, if so: then it lets in whom it was not tried on. */
+  /** Reason for which the filter failed, if it did: then it lets in those it was not tried on. */
   readonly problem?: string;
 }
 
@@ -268,7 +268,7 @@ export interface MemoryNeedOptions {
   readonly threads: number;
 }
 
-/** What a worker must have to play a run's games, in MiB. */
+/** Memory that a worker needs to play a run's games, in MiB. */
 export function memoryNeed({ hashMiB, concurrency, threads }: MemoryNeedOptions): number {
   const games = Math.floor(concurrency / threads);
   return hashMiB * games + 444 + 2 * games * (151 + 31 * threads);
@@ -280,7 +280,7 @@ export function hashSize(options: string): number {
 }
 
 export interface InternalThroughputOptions {
-  /** What the submitter asked for: 100 is usual. */
+  /** Throughput that the submitter asked for: 100 is usual. */
   readonly throughput: number;
   readonly timeControl: string;
   readonly threads: number;

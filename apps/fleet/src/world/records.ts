@@ -31,7 +31,7 @@ export interface Decision<Reply> {
   readonly changes: Changes;
 }
 
-/** What a run tests and how, as workers get it. */
+/** Subject and conditions of a run, as workers get them. */
 export interface RunArgs {
   readonly base_tag: string;
   readonly new_tag: string;
@@ -159,7 +159,7 @@ function resume(world: World, task: Task, now: number, changes: Changes): void {
   if (older !== undefined) world.end(older, changes);
 }
 
-/** What a run's record says about its tasks. */
+/** Sums over its tasks in a run's record. */
 export type Sums = Pick<
   RunRecord,
   'results' | 'workers' | 'cores' | 'committed_games' | 'total_games'
@@ -187,7 +187,7 @@ export function recount(run: Run): Sums {
   return sums;
 }
 
-/** Which sums of the record are not what the tasks give; empty in a run that is in order. */
+/** Lists the sums of the record that differ from those of the tasks; empty if all are right. */
 export function wrongSums(run: Run): string[] {
   return Object.entries(recount(run)).flatMap(([key, sum]) => {
     const kept = run.record[key as keyof Sums];
@@ -222,7 +222,7 @@ export interface Action {
   readonly message?: string;
 }
 
-/** Who acts when nobody asked for it. */
+/** User that stands in the log for the server's own actions. */
 export const systemUser = 'fishtest.system';
 
 const messageMax = 5120;
@@ -251,13 +251,13 @@ export function runAction(
   return aboutRun(action, run, username, now, message);
 }
 
-/** What went wrong in the server itself. */
+/** Log entry for a fault of the server itself. */
 export function logMessage(now: number, message: string): Action {
   const username = systemUser;
   return { time: now / 1000, action: 'log_message', username, message: cut(message) };
 }
 
-/** What a worker wants people to read. */
+/** Log entry with a worker's message to people. */
 export function workerLog(
   info: Parameters<typeof longName>[0],
   now: number,

@@ -16,19 +16,19 @@ export type RunStatus = 'failed' | 'finished' | 'active' | 'paused' | 'pending';
 /** One test with its tasks; keeps its own sums true, and knows nothing of other runs. */
 export class Run {
   readonly record: RunRecord;
-  /** What it is called in the log. */
+  /** Name in the log. */
   readonly name: string;
   readonly tasks: Task[] = [];
   readonly badTasks: BadTaskRecord[];
   /** Short names of workers that had a task of this run. */
   readonly seenBy: Set<string> = new Set();
-  /** How often it has been ended: what was noted of an earlier life is no longer true. */
+  /** Number of times it has ended: notes of an earlier life are no longer true. */
   life = 0;
   readonly totals: WorkerTotals = new WorkerTotals();
   readonly archFilter: ArchFilter;
   /** Of both engines together, in MiB. */
   readonly hashMiB: number;
-  /** When a finished run was last asked for, in UNIX milliseconds. */
+  /** Time at which a finished run was last asked for, in UNIX milliseconds. */
   usedAt = 0;
   readonly #gameSeconds: number;
   #activeTasks = new Set<Task>();
@@ -66,7 +66,7 @@ export class Run {
     return this.#activeTasks;
   }
 
-  /** How many of its active tasks are at this address. */
+  /** Number of its active tasks at this address. */
   connections(address: string): number {
     return this.#connections.get(address) ?? 0;
   }
@@ -93,7 +93,7 @@ export class Run {
     return 2 * (this.args.sprt?.batch_size ?? 1);
   }
 
-  /** Whether its results suffice. */
+  /** True if its results suffice. */
   get decided(): boolean {
     const state = this.args.sprt?.state ?? '';
     return state !== '' || this.games >= this.args.num_games;
@@ -114,7 +114,7 @@ export class Run {
     return ((this.#gameNps / referenceNps) * 60) / this.#gameSeconds;
   }
 
-  /** How many games of this run a task's worker plays in an hour. */
+  /** Games of this run that a task's worker plays in an hour. */
   gamesPerHourOf({ record }: Task): number {
     const { nps, concurrency } = record.worker_info;
     const atOnce = Math.floor(concurrency / this.args.threads);
@@ -295,7 +295,7 @@ function strength(run: Run): { elo: number; low: number; high: number; los: numb
   return { elo, low: ci[0], high: ci[1], los: LOS };
 }
 
-/** How a run ended: green passed, yellow failed although it won more games than it lost. */
+/** Outcome of a run: green passed, yellow failed although it won more games than it lost. */
 export interface Colours {
   readonly is_green: boolean;
   readonly is_yellow: boolean;

@@ -22,7 +22,7 @@ export interface TaskUpdate {
   readonly spsa?: SpsaResults | undefined;
 }
 
-/** Whether the worker shall go on; `error` makes it give the task up. */
+/** Answer that tells the worker to go on or not; `error` makes it give the task up. */
 export interface Alive {
   readonly task_alive: boolean;
   readonly info?: string;
@@ -51,13 +51,13 @@ export function updateTask(world: World, task: Task, update: TaskUpdate): Decisi
   return { reply: { task_alive: task.active }, changes };
 }
 
-/** What is told about a task that has ended, whoever ended it. */
+/** Answer about a task that has ended, whoever ended it. */
 export function notActive(task: Task): Alive {
   const info = `Task ${task.run.id}/${task.id} is not active`;
   return { task_alive: false, info };
 }
 
-/** What makes new totals impossible to follow from the old ones. */
+/** Explains why new totals cannot follow from the old ones; undefined if they can. */
 function updateFault(task: Task, { stats, spsa }: TaskUpdate, played: number): string | undefined {
   const { run, record } = task;
   const batch = run.batchGames;
@@ -118,7 +118,7 @@ function finish(world: World, run: Run, changes: Changes): void {
 /** CPU hours that a user's workers must have given before their word can stop a run. */
 const trustedHours = 1000;
 
-/** What a worker is told, or the error to answer with after the changes are stored. */
+/** Answer to a worker, or the error to answer with after the changes are stored. */
 export interface StopReply {
   readonly refused?: SpillwayError;
 }
@@ -173,10 +173,10 @@ export function endRun(world: World, run: Run, changes: Changes): void {
   world.place(run);
 }
 
-/** When a run ends by itself, only what is surely bad goes. */
+/** Limits for a run that ends by itself: only workers that are surely bad are purged. */
 export const autoPurgeLimits: BadWorkerLimits = { p: 0.001, residual: 7 };
 
-/** When a person asks for it. */
+/** Limits for a purge that a person asks for. */
 export const manualPurgeLimits: BadWorkerLimits = { p: 0.01, residual: 4.5 };
 
 const ageMsMax = 30 * 24 * 60 * 60 * 1000;

@@ -9,11 +9,11 @@ export interface WorldOptions {
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Pick<Clock, 'now'>;
   readonly random: Random;
-  /** How many finished runs stay in memory: an integer from 1; 1000 if absent. */
+  /** Finished runs that stay in memory: an integer from 1; 1000 if absent. */
   readonly finishedMax?: number | undefined;
 }
 
-/** How a request names a task. */
+/** Reference to a task in a request. */
 export interface Named {
   readonly run_id?: string;
   readonly task_id?: number;
@@ -24,12 +24,12 @@ const idleMsMax = 300_000;
 /** Tasks and workers of ended runs that are dealt with in one turn: a millisecond's worth. */
 const settleMax = 256;
 
-/** What an ended run leaves behind. */
+/** Tasks and workers of an ended run that are still to be dealt with. */
 interface Leaving {
   readonly run: Run;
   readonly tasks: Set<Task>;
   readonly names: Iterator<string>;
-  /** When it ended. */
+  /** Time at which it ended. */
   readonly at: number;
 }
 
@@ -102,7 +102,7 @@ export class World {
     return sum;
   }
 
-  /** Whether tasks of ended runs are still to be closed. */
+  /** True if tasks of ended runs are still to be closed. */
   get isUnsettled(): boolean {
     return this.#leaving.length > 0;
   }
@@ -332,7 +332,7 @@ export function addDifference(sum: Stats, after: Readonly<Stats>, before: Readon
   }
 }
 
-/** Whether so much went wrong that the games should not count. */
+/** True if so much went wrong that the games should not count. */
 export function crashOrTime(stats: Stats): boolean {
   const games = gamesOf(stats);
   return stats.crashes > 3 || (games > 20 && stats.time_losses / games > 0.1);
