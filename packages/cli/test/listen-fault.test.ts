@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { listenFault, makeDatabaseFolder } from 'spillway-cli';
 
-/** What a real server says about such an address. */
+/** The error of a real server that listens at such an address. */
 async function refusal(host: string, port: number): Promise<unknown> {
   const [error] = await once(createServer().listen(port, host), 'error').catch((cause) => [cause]);
   return error;

@@ -40,7 +40,7 @@ const backlog = 4_096;
 /** Interval of the checks for connections that are too slow, in milliseconds. */
 const lookMs = 1_000;
 /**
- * How long a plugin may take to load, or hooks to close, in milliseconds: Fastify's 10 s are not
+ * The time that a plugin may take to load, or hooks to close, in ms: Fastify's 10 s are not
  * enough to close ten thousand sockets on a busy machine, and then nothing would be closed.
  */
 const pluginMsMax = 60_000;

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { Panel, Service, SqliteFile, SqliteStore } from 'spillway';
+import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
 import { createServer } from 'spillway-http';
 import { ask } from './ask.ts';
-import { cannotMount, mountSmallDisk } from './fixtures/mount.ts';
 
 describe('a server whose disk is full', () => {
   it('is not ready, tells operators why, and is ready again by itself', async (test) => {

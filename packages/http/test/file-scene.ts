@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type FastifyInstance, fastify } from 'fastify';
 import { assets, download, fileDownload } from 'spillway-http';
 
-/** What a raw request was answered. */
+/** The answer to a raw request. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;

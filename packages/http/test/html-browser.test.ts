@@ -4,7 +4,7 @@ import { openBrowser } from 'spillway-fixtures/browser';
 import { html, page } from 'spillway-http';
 import { Choices } from './fixtures/random-view.ts';
 
-/** What HTML cannot say is said by the replacement character. */
+/** Puts the replacement character where HTML cannot express a character. */
 function sayable(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\ufffd');
 }

@@ -14,7 +14,7 @@ const careful = {
   'x-frame-options': 'DENY',
 };
 
-/** What decides whether the guards that ask somebody let a request pass. */
+/** The answers that guards get when they ask whether a request may pass. */
 class Scene {
   readonly clock = new VirtualClock();
   readonly lane: Lane = new Lane({ name: 'l', limit: 1, queueMax: 0, deadlineMs: 10_000 });

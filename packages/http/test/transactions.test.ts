@@ -12,7 +12,7 @@ interface Count {
   count: number;
 }
 
-/** So many requests by so many callers, each of which adds one in a durable transaction. */
+/** Sends requests by some callers, each of which adds one in a durable transaction. */
 async function stress(requests: number, callers: number, lane: Lane): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'spillway-http-'));
   await using stack = new AsyncDisposableStack();

@@ -8,14 +8,14 @@ import { describe, it } from 'node:test';
 import { type FastifyInstance, fastify } from 'fastify';
 import { deadline } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
+import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
 import { type ReceiveFormOptions, receive, receiveForm, uploads } from 'spillway-http';
-import { cannotMount, mountSmallDisk } from './fixtures/mount.ts';
 
 /** A server that takes uploads into a folder of its own. */
 class Scene implements AsyncDisposable {
   readonly app: FastifyInstance = fastify();
   readonly folder: string;
-  /** What the last call of `receive` failed with. */
+  /** The error of the last call of `receive`. */
   failure: Promise<unknown> | undefined;
   readonly clock: VirtualClock = new VirtualClock();
   readonly #resources: AsyncDisposableStack;

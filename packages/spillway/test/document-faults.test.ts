@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Document, SpillwayError } from 'spillway';
-import { cannotMount, mount, mountSmallDisk } from './fixtures/mount.ts';
+import { cannotMount, mount, mountSmallDisk } from 'spillway-fixtures/mount';
 
 const temporary = () => mkdtempDisposableSync(join(tmpdir(), 'spillway-faults-'));
 

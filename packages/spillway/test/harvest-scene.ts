@@ -16,9 +16,9 @@ import {
 import { VirtualClock } from 'spillway/testing';
 
 export interface ServerOptions {
-  /** How long an answer takes. */
+  /** The time that an answer takes, in ms. */
   readonly latencyMs?: () => number;
-  /** Which share of the answers is a 503. */
+  /** The share of answers that are a 503, from 0 to 1. */
   readonly errorShare?: number;
   /** More than this in any second are answered with a 429. */
   readonly ratePerSecond?: number;
@@ -31,7 +31,7 @@ export class SimulatedServer {
   readonly #clock: VirtualClock;
   readonly #random: Random;
   readonly #options: ServerOptions;
-  /** When each request came. */
+  /** The arrival time of each request. */
   readonly arrivals: number[] = [];
   readonly asked: Map<number, number> = new Map();
   throttled = 0;

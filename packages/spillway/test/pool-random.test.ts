@@ -153,7 +153,7 @@ class Scenario {
     }
   }
 
-  /** What must hold at any time. */
+  /** Asserts the invariants that hold at any time. */
   check(): void {
     const { limit, inside, waiting, arrived, started, refused, workers } = this.pool.stats;
     const turnedAway = Object.values(refused).reduce((sum, count) => sum + count, 0);

@@ -4,7 +4,7 @@ import { inspect } from 'node:util';
 import { Breaker, Bucket, Gate, Lane, Pool } from 'spillway';
 import { entering } from './fixtures/entering.ts';
 
-/** What Node would note as unhandled: a promise that is rejected before anybody can listen. */
+/** Tells a promise that is rejected before anybody can listen: Node notes it as unhandled. */
 function isRejectedAtOnce(promise: Promise<unknown>): boolean {
   return inspect(promise).includes('<rejected>');
 }

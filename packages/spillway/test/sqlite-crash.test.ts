@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { SqliteFile, SqliteStore } from 'spillway';
+import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
 import { Child } from './fixtures/child.ts';
 import { countUp } from './fixtures/count-up.ts';
-import { cannotMount, mountSmallDisk } from './fixtures/mount.ts';
 
 const temporary = () => mkdtempDisposable(join(tmpdir(), 'spillway-crash-'));
 

@@ -40,7 +40,7 @@ const schema = [
   insert('taken'),
 ];
 
-/** What another connection finds: only what is committed. */
+/** Rows that another connection finds: only the committed ones. */
 function found(path: string): unknown[] {
   using database = new DatabaseSync(path, { readOnly: true });
   return database

@@ -8,7 +8,7 @@ export interface CookieOptions {
   readonly name: string;
   readonly sameSite: 'lax' | 'strict';
   /**
-   * Whether browsers send it over https only. @default true, except for plain http to this machine
+   * Browsers send it over https only. @default true, except for plain http to this machine
    * (localhost, 127.0.0.1, [::1]), as in development
    */
   readonly secure: boolean | undefined;

@@ -40,7 +40,7 @@ export class LaneQueue {
   /** Milliseconds that must be left of a waiter's deadline. */
   #needMs = 0;
   #patienceMs = Infinity;
-  /** When the queue was last empty. */
+  /** The time at which the queue was last empty. */
   #emptyAt = 0;
   /** Callers that came, and that were let in, since then. */
   #came = 0;

@@ -22,7 +22,7 @@ class World {
   readonly random: Random;
   readonly failures: unknown[] = [];
   readonly upAt: number;
-  /** Those who probe, while their time for it lasts. */
+  /** Processes that probe, while their time for it lasts. */
   readonly probing = new Set<SimulatedProcess>();
   openedAt = Infinity;
   isOver = false;

@@ -60,7 +60,7 @@ function source(
   });
 }
 
-/** What is used of the rate, with nothing tuned. Until `slowAt` the latency is 50 ms. */
+/** Measures the used share of the rate, with nothing tuned. Until `slowAt` the latency is 50 ms. */
 async function use(
   seed: number,
   meanMs: number,

@@ -68,7 +68,7 @@ interface World {
 }
 
 const leaseMs = 5_000;
-/** So many attempts never fail by chance: nothing may be missing at the end. */
+/** Attempts enough that none fails by chance: nothing may be missing at the end. */
 const patient = { attemptsMax: 40, backoffMs: 50, backoffMsMax: 400 };
 
 /** One process from its start until it has ended or died. */

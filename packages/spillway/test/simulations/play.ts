@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-/** How many seeds each simulation plays; more with `SPILLWAY_SEEDS`, one with `SPILLWAY_SEED`. */
+/** Seeds that each simulation plays; more with `SPILLWAY_SEEDS`, one with `SPILLWAY_SEED`. */
 export const seeds: number = Number(process.env.SPILLWAY_SEEDS ?? 2_000);
 
 /**

@@ -96,7 +96,7 @@ function setText(hole, end, text) {
   node.replaceData(head, before.length - head - tail, text.slice(head, text.length - tail));
 }
 
-/** Which places of a list of numbers make its longest increasing run: these items can stay. */
+/** Places of a list of numbers that make its longest increasing run: these items can stay. */
 function increasing(numbers) {
   const lastOf = [];
   const previous = [];
