@@ -60,6 +60,20 @@ describe('every', () => {
     await part.close();
   });
 
+  it('goes on when its hook throws', async (t) => {
+    const clock = new VirtualClock();
+    const warned = t.mock.method(process, 'emitWarning', () => {});
+    const onError = () => {
+      throw new Error('hook');
+    };
+    const fail = () => Promise.reject(new Error('run'));
+    const part = every({ name, periodMs: 10, clock, onError, run: fail });
+    part.start();
+    await clock.advance(25);
+    assert.deepEqual([part.stats.failures, warned.mock.callCount()], [2, 2]);
+    await part.close();
+  });
+
   it('waits for the run under way on closing, and aborts it when the time is over', async () => {
     const clock = new VirtualClock();
     const short = every({ name, periodMs: 10, clock, run: () => pause(clock, 50) });

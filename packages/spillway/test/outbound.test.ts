@@ -36,6 +36,10 @@ describe('outbound', () => {
     assert.deepEqual([answer.status, await answer.text(), asked], [200, 'quote', 2]);
   });
 
+  it('rejects an address that is none, as fetch does', async () => {
+    await assert.rejects(outbound().fetch('no address'), /Failed to parse URL/);
+  });
+
   it('gives the last bad answer to the caller, as fetch does', async (t) => {
     const url = await serve(t, (_req, res) => res.writeHead(502).end('broken'));
     const exchange = outbound({ retry: quick });

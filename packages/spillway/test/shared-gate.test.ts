@@ -151,6 +151,26 @@ describe('SharedGate', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('keeps no permit of a caller who left when its turn came', async () => {
+    const { clock, gates } = scene({ limit: 1, count: 1 });
+    const [gate] = gates as [SharedGate];
+    const first = gate.enter();
+    await clock.advance(50);
+    const control = new AbortController();
+    const gone = assert.rejects(
+      gate.run(async () => assert.fail('ran'), control),
+      /left/,
+    );
+    await clock.advance(50);
+    (await first)[Symbol.dispose]();
+    control.abort(new Error('left'));
+    await gone;
+    assert.equal(gate.stats.inside, 0);
+    const closed = gate.close();
+    await clock.advance(200);
+    await closed;
+  });
+
   it('refuses those who wait when the store cannot be reached', async () => {
     const { clock, processes } = scene({ limit: 1 });
     const [a] = processes as [(typeof processes)[0]];

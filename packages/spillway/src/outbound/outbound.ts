@@ -131,9 +131,10 @@ export class Outbound<Fallback = never> {
 
   /**
    * `fetch` within the same limits. A bad answer, such as a 503, is tried again, and given to the
-   * caller in the end; POST and PATCH are tried once, unless they have an `Idempotency-Key`.
+   * caller in the end; POST and PATCH are tried once, unless they have an `Idempotency-Key`. The
+   * body is read when the attempt is over: only the caller's own signal bounds that.
    */
-  readonly fetch = (
+  readonly fetch = async (
     input: string | URL | Request,
     init?: RequestInit,
   ): Promise<Response | Fallback> => {
@@ -149,7 +150,7 @@ export class Outbound<Fallback = never> {
       last = await fetch(request.clone(), { signal: both });
       return last;
     };
-    return this.#call(path, attempt, request.signal);
+    return await this.#call(path, attempt, request.signal);
   };
 
   async #call<T>(

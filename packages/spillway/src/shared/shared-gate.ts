@@ -1,4 +1,4 @@
-import { runUntilAborted, untilAborted } from '../base/abort.ts';
+import { untilAborted } from '../base/abort.ts';
 import { msLeft, noteEnd } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, number, or, settle } from '../base/options.ts';
@@ -157,10 +157,12 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
       both = AbortSignal.any([signal, permit.signal]);
       noteEnd(both, clock, clock.now() + msLeft(signal));
     }
-    return await runUntilAborted(async (limit) => {
+    const held = async () => {
       using _permit = permit;
-      return await task(limit);
-    }, both);
+      both.throwIfAborted();
+      return await task(both);
+    };
+    return await untilAborted(held(), both);
   }
 
   /** Refuses all who wait, lets those inside finish, and gives the permits back. */

@@ -1,8 +1,9 @@
 import { onceAborted, untilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { callback, clockRule, flag, or, positive, settle, word } from '../base/options.ts';
+import { callback, clockRule, flag, maybe, or, positive, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
+import { callHook } from '../base/tell.ts';
 import { pause } from './wait-queue.ts';
 
 export interface EveryOptions {
@@ -41,7 +42,7 @@ export function every(options: EveryOptions): Every {
     periodMs: positive(),
     run: callback,
     atStart: or(flag, false),
-    onError: or(callback, () => {}),
+    onError: maybe(callback),
     clock: or(clockRule, systemClock),
   });
   const stats = { kind: 'every' as const, runs: 0, failures: 0, isRunning: false };
@@ -57,7 +58,7 @@ export function every(options: EveryOptions): Every {
         stats.runs += 1;
       } catch (error) {
         stats.failures += 1;
-        onError(error);
+        callHook(onError, error);
       }
       stats.isRunning = false;
       await pause(clock, periodMs, stop.signal).catch(() => {});
