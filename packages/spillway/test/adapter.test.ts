@@ -222,6 +222,41 @@ describe('admission', () => {
     assert.throws(() => new Listener(undefined as never), /Listener: server: must be a Server/);
   });
 
+  it('lets nobody in whose client went during an earlier Express handler', async (t) => {
+    const lane = new Lane({ name: 'quotes', limit: { fixed: 1 }, queueMax: 0, deadlineMs: 5_000 });
+    const gone = Promise.withResolvers<void>();
+    const app = express();
+    app.use((_req, res, next) => {
+      res.once('close', () => {
+        setImmediate(() => {
+          next();
+          gone.resolve();
+        });
+      });
+    });
+    app.use(admission({ lane }));
+    app.get('/', (_req, res) => res.send('fine'));
+    const listener = new Listener(createServer(app));
+    await listener.start();
+    t.after(() => listener.close({ withinMs: 0 }));
+    const control = new AbortController();
+    const asked = get(listener.url, { signal: control.signal });
+    asked.on('error', () => {});
+    asked.once('socket', (socket) =>
+      socket.once('connect', () => sleep(20).then(() => control.abort())),
+    );
+    await gone.promise;
+    assert.equal(lane.stats.inside, 0);
+  });
+
+  it('lets nobody in who left before a Request came', async () => {
+    const lane = new Lane({ name: 'quotes', limit: { fixed: 1 }, queueMax: 0, deadlineMs: 5_000 });
+    const answer = fetching.admitted(lane, () => assert.fail('ran'));
+    const signal = AbortSignal.abort();
+    await answer(new Request('http://localhost/', { signal }));
+    assert.deepEqual([lane.stats.inside, lane.stats.outcomes.failed], [0, 0]);
+  });
+
   it('answers 500 when an Express handler rejects with something that is no error', async (t) => {
     const log = quiet(t);
     const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 5_000 });

@@ -59,6 +59,8 @@ interface Exchange {
 
 function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
   const { res, refuse } = exchange;
+  // The client went while a handler before this one was at work: its end is not told again.
+  if (res.closed) return;
   const client = new AbortController();
   const closed = Promise.withResolvers<void>();
   res.once('close', () => {

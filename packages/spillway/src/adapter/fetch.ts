@@ -1,3 +1,4 @@
+import { onceAborted } from '../base/abort.ts';
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
 import { failureBody, failureOf, failureType } from './failure.ts';
@@ -62,8 +63,9 @@ function admitter(options: AdmissionOptions<Request>) {
   ): Promise<Response> => {
     const client = new AbortController();
     // Servers give reasons of their own, and some no errors at all.
-    request.signal.addEventListener('abort', () => client.abort(clientGone));
+    void onceAborted(request.signal).then(() => client.abort(clientGone));
     try {
+      if (request.signal.aborted) throw clientGone;
       const permit = await entering(lane, { signal: client.signal, key: keyOf(request) });
       return await handleWithin(permit, request, handler);
     } catch (error) {

@@ -180,10 +180,9 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     this.#queue.refuseAll(closed(this.name));
     try {
       if (this.#member.inside > 0) {
-        const idle = new Promise<void>((resolve) => {
-          this.#idled = resolve;
-        });
-        await untilAborted(idle, limit);
+        const idle = Promise.withResolvers<void>();
+        this.#idled = idle.resolve;
+        await untilAborted(idle.promise, limit);
       }
       this.#isClosed = true;
       await untilAborted(this.#visiting ?? Promise.resolve(), limit);
@@ -353,13 +352,12 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     if (this.#queue.size > 0) {
       this.#watch ??= this.#link.watch([gateRecord(this.name)], this.#change);
     }
-    const { clock } = this.#link;
-    const now = clock.now();
+    const now = this.#link.clock.now();
     const ms = this.#msUntilVisit(now);
     if (now + ms >= this.#dueAt) return;
     this.#disarm();
     this.#dueAt = now + ms;
-    this.#timer = clock.after(ms, () => {
+    this.#timer = this.#link.clock.after(ms, () => {
       this.#disarm();
       if (this.#isDue()) this.#lookSoon();
       else this.#arm();
