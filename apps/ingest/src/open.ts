@@ -27,14 +27,14 @@ import type { TradeTable } from './table/trade-table.ts';
 
 export interface IngestOptions {
   readonly settings: Settings;
-  /** Where the keys of a bucket are: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION. */
+  /** Variables with the keys of a bucket: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal | undefined;
   /** Requests to the exchange, in all. @default any number */
   readonly maxRequests?: number | undefined;
-  /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
+  /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
   readonly batchMsMax?: number | undefined;
-  /** How long a lock outlives its process, in milliseconds. @default as it is set */
+  /** Time by which a lock outlives its process, in ms. @default as it is set */
   readonly leaseMs?: number | undefined;
   /** The first pause of the breaker, in milliseconds. @default 10,000 */
   readonly cooldownMs?: number | undefined;
@@ -62,7 +62,7 @@ export interface Ingest extends AsyncDisposable {
   transformer(): Promise<Transformer>;
 }
 
-/** How often a request that no harvest makes is tried. */
+/** Attempts of a request that no harvest makes. */
 const attemptsMax = 10;
 /** Waits for the tokens of one process; a harvest has one waiter, plans one for each product. */
 const waitersMax = 10_000;
@@ -181,7 +181,7 @@ interface Guards {
   readonly random: Random;
 }
 
-/** What no harvest asks passes the same breaker and takes the same tokens. */
+/** Sends requests of no harvest through the same breaker and bucket. */
 function guardOf({ bucket, breaker, clock, random }: Guards): Guard {
   const retry = new Retry({ attemptsMax, backoffMs: 500, clock, random });
   return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {

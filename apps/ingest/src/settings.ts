@@ -154,5 +154,5 @@ export function shownSettings(settings: Settings): Record<SettingName, unknown> 
   return settingsReader.shown(settings);
 }
 
-/** Where `ingest exchange` listens, and where it is looked for, unless that is set otherwise. */
+/** Port at which `ingest exchange` listens and is looked for, unless that is set otherwise. */
 export const simulatedPort = 7071;

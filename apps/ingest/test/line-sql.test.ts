@@ -30,7 +30,7 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What the table gets of these lines, everything as text. */
+/** Rows that the table gets of these lines, everything as text. */
 async function table({ lineSql }: Connector, lines: Uint8Array): Promise<unknown[][]> {
   const file = join(folder, 'lines.jsonl');
   await writeFile(file, lines);

@@ -15,7 +15,7 @@ const products = ['A-USD', 'B-USD'];
 const none = new AbortController().signal;
 const wish = { fullRefresh: false, fillsGaps: false, sinceUs: undefined, untilUs: undefined };
 
-/** What the table must have, by what was committed: raw lines, and those that are new to it. */
+/** Rows that the table must have, by what was committed: raw lines, and new ones. */
 class Books {
   readonly #ingest: Ingest;
   /** By product: lines that the table has read, and of which generation. */

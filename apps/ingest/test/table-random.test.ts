@@ -21,7 +21,7 @@ const products = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const allSql = `SELECT product, trade_id, rtrim(price::VARCHAR, '0') AS price,
   epoch_us(trade_ts) AS us FROM trades ORDER BY product, trade_id`;
 
-/** What the table must hold: each trade once, at its latest time. */
+/** Rows that the table must hold: each trade once, at its latest time. */
 class Model {
   readonly #trades = new Map<string, Trade & { readonly product: string }>();
   readonly entries: RawEntry[] = [];

@@ -70,7 +70,7 @@ export function timeOption(flags: string, about: string): Option {
   });
 }
 
-/** How many there are, in words. */
+/** Number and noun in words. */
 export function counted(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
@@ -91,7 +91,7 @@ function cell(value: unknown): string {
   return isDecimal ? value.replace(/\.?0+$/, '') : cli.cell(value);
 }
 
-/** What a command ends with; people and schedulers read it. */
+/** Exit codes of the commands, for people and schedulers. */
 export const exitCodes: typeof cli.exitCodes & {
   /** Another process holds the lock of all that was asked for. */
   readonly locked: 3;

@@ -193,7 +193,7 @@ export async function startSimulation(
   return Object.assign(exchange, { products: ids });
 }
 
-/** When its first trade was: a quarter of a day before it was first started. */
+/** Time of its first trade: a quarter of a day before it was first started. */
 async function beginning(data: string): Promise<number> {
   const path = join(data, 'simulation.json');
   try {

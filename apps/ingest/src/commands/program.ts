@@ -13,7 +13,7 @@ import { gapsCommands, runCommand, transformCommand } from './run.ts';
 import { exchangeCommand, followCommand } from './serve.ts';
 import { exportCommand, filesCommand, queryCommand } from './table.ts';
 
-/** What is not just a failure: wrong use, so that nothing was begun, a lock, Ctrl-C. */
+/** Exit codes of errors that are more than a failure: wrong use, a lock, Ctrl-C. */
 const errorExitCodes = {
   AbortError: exitCodes.interrupted,
   PRODUCT_BEGUN_LATER: exitCodes.usage,

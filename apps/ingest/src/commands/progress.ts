@@ -4,7 +4,7 @@ import { sourceName } from '../harvest/ledger.ts';
 import type { ProductOutcome } from '../harvest/product.ts';
 import type { Ingest } from '../open.ts';
 
-/** Where progress goes: a terminal shows it live, anything else gets a line now and then. */
+/** Output for progress: a terminal shows it live, anything else gets a line now and then. */
 export interface ProgressStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -59,7 +59,7 @@ export class Progress implements Disposable {
     if (this.#shown > 0) this.#draw([]);
   }
 
-  /** Whoever asked to stop has been told so below what is shown: the next lines come after it. */
+  /** Moves on below the words about the stop, so that the next lines come after them. */
   readonly #leave = (): void => {
     this.#shown = 0;
   };
@@ -109,7 +109,7 @@ export class Progress implements Disposable {
     return rest > 0 ? [...rows, `… and ${rest} more, further on`] : rows;
   }
 
-  /** What has come is shown before it is committed: a commit takes many pages together. */
+  /** Counts what has come before it is committed: a commit takes many pages together. */
   #fetchedTo({ product, generation, nextId, toId }: ProductOutcome): number {
     const { connector, settings } = this.#ingest;
     const name = sourceName({ exchange: connector.name, product, generation });

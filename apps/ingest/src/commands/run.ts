@@ -279,7 +279,7 @@ export function transformedText({ files, read, added, partitions, version }: Tra
 
 export type RunStatus = 'ok' | 'partial_failure' | 'failed' | 'locked' | 'interrupted';
 
-/** How a run ended, all products together. */
+/** Result of a run, all products together. */
 export function runStatus(outcomes: readonly ProductOutcome[]): RunStatus {
   const has = (...statuses: readonly string[]) =>
     outcomes.some(({ status }) => statuses.includes(status));

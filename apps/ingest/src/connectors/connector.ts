@@ -1,11 +1,11 @@
 import type { Clock, HarvestSource, Task } from 'spillway';
 import type { TradePage } from './trade-page.ts';
 
-/** Where an exchange that is read by a cursor goes on. */
+/** Position in an exchange that is read by a cursor. */
 export type Cursor = {
   /** One above the highest id that was read. */
   readonly id: number;
-  /** What the exchange wants to be asked with. */
+  /** Value with which the exchange is asked. */
   readonly since: string;
   /** Ids that were read and come again; without it, those below `id`. */
   readonly seen?: readonly number[];
@@ -16,15 +16,15 @@ export type TradePosition = number | Cursor;
 
 /** The part of a history that is wanted. */
 export interface TradeRange {
-  /** Where it begins. @default the connector's `start` */
+  /** Beginning of the range. @default the connector's `start` */
   readonly from?: TradePosition | undefined;
   /** One above the last id. */
   readonly to: number;
 }
 
-/** How DuckDB reads the lines of a {@link TradePage}. */
+/** SQL by which DuckDB reads the lines of a {@link TradePage}. */
 export interface LineSql {
-  /** What `read_json` is told besides the files: `format`, `records` and `columns`. */
+  /** Options of `read_json` besides the files: `format`, `records` and `columns`. */
   readonly options: string;
   /**
    * The select list: trade_id, trade_ts, price, quantity, maker_side, taker_side. Price and
@@ -33,26 +33,26 @@ export interface LineSql {
   readonly select: string;
 }
 
-/** What one exchange is asked, and how. */
+/** One exchange: its questions and its answers. */
 export interface Connector extends AsyncDisposable {
   /** Part of file names and of the table: `coinbase`. */
   readonly name: string;
-  /** Where the API is, without a slash at its end. */
+  /** Address of the API, without a slash at its end. */
   readonly baseUrl: string;
   /** Trades in one answer, at most. */
   readonly pageSize: number;
-  /** What the exchange permits: to be kept by all who ask it from one address. */
+  /** Rate that the exchange permits to all who ask it from one address. */
   readonly rate: { readonly ratePerSecond: number; readonly burst: number };
-  /** Where the history of each product begins. */
+  /** Position at which the history of each product begins. */
   readonly start: TradePosition;
-  /** Whether ids grow by one, so that an id that is not there is a trade that is missing. */
+  /** Ids grow by one, so that an id that is not there is a trade that is missing. */
   readonly hasDenseIds: boolean;
   readonly lineSql: LineSql;
   /** All products, sorted. */
   products(signal: AbortSignal): Promise<readonly string[]>;
   /** The newest id; undefined when there is no trade yet. */
   latest(product: string, signal: AbortSignal): Promise<number | undefined>;
-  /** Where the first trade at that time or later is; at the end if all are earlier. */
+  /** Finds the first trade at that time or later; the end if all are earlier. */
   positionAt(product: string, timeUs: bigint, signal: AbortSignal): Promise<TradePosition>;
   /** The id of the first trade at or after a position. */
   idOf(position: TradePosition): number;
@@ -65,17 +65,17 @@ export interface Connector extends AsyncDisposable {
 }
 
 export interface ConnectorOptions {
-  /** Where the API is. @default that of the exchange */
+  /** Address of the API. @default that of the exchange */
   readonly baseUrl?: string | undefined;
   /** Sent with every request. @default `spillway-ingest` and its version */
   readonly userAgent?: string | undefined;
-  /** How long one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
+  /** Time that one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
   readonly requestMsMax?: number | undefined;
   /** The longest `Retry-After` that is a matter of waiting, in ms, from 0. @default Infinity */
   readonly pauseMsMax?: number | undefined;
-  /** How long an answer may be, unpacked, in bytes, from 1. @default 64 MiB */
+  /** Length of an answer at most, unpacked, in bytes, from 1. @default 64 MiB */
   readonly bytesMax?: number | undefined;
-  /** How many connections are open at once; an integer from 1. @default 256 */
+  /** Connections that are open at once, at most; an integer from 1. @default 256 */
   readonly connectionsMax?: number | undefined;
   /**
    * Runs each request that no `Harvest` runs (products, latest, positionAt): the place for the same

@@ -12,13 +12,13 @@ export interface ExchangeClientOptions extends ConnectorOptions {
   readonly baseUrl: string;
   /** Sent with every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Whether a refusal means that there is no such product. */
+  /** True if a refusal means that there is no such product. */
   readonly isUnknown: (status: number, text: string) => boolean;
 }
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 
-/** How long a connection may take, and how often the first one is tried, in all of 5 s. */
+/** Time for a connection, and attempts at the first one, within 5 s in all. */
 const connectMsMax = 4_000;
 const contactsMax = 3;
 const noConnection = new Set([
@@ -27,7 +27,7 @@ const noConnection = new Set([
 ]);
 
 const unzip = promisify(gunzip);
-/** How much of a refusal is read, and how much of that is told. */
+/** Bytes of a refusal that are read, and characters of it that are told. */
 const refusalBytesMax = 65_536;
 const refusalTextMax = 200;
 
@@ -67,9 +67,9 @@ export class ExchangeClient implements AsyncDisposable {
   }
 
   /**
-   * What `read` makes of the answer, unpacked. The bytes are good during the call only: answers
-   * take turns in one buffer, unless they are packed or long. With one for each, collecting
-   * garbage took a quarter of all processor time (2026-11).
+   * Asks, and gives what `read` makes of the answer, unpacked. The bytes are good during the call
+   * only: answers take turns in one buffer, unless they are packed or long. With one for each,
+   * collecting garbage took a quarter of all processor time (2026-11).
    */
   async get<T>(path: string, signal: AbortSignal, read: (bytes: Buffer) => T): Promise<T> {
     using limit = deadline(this.#clock, this.#requestMsMax, signal);
@@ -155,7 +155,7 @@ export class ExchangeClient implements AsyncDisposable {
     }
   }
 
-  /** What another status than 200 means. */
+  /** Error for another status than 200. */
   async #refusal(answer: Answer, path: string): Promise<Error> {
     const { exchange, isUnknown, pauseMsMax = Infinity } = this.#options;
     const { statusCode: status, headers } = answer;

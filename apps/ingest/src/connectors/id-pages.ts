@@ -49,7 +49,7 @@ function missingIds(ids: Float64Array, range: IdRange): readonly IdRange[] {
   return missing;
 }
 
-/** What a look at the history near an id has shown. */
+/** Trades near an id, and the range that they show to be complete. */
 export interface Sighting {
   readonly trades: TradePage;
   /** Between these ids there are no trades but those. */

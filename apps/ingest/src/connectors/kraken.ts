@@ -21,7 +21,7 @@ const scanner = new TradeScanner(name, [
   { key: 6, kind: 'id' },
 ]);
 
-/** What Kraken answers: the trades, and what to ask with for those after them. */
+/** Answer of Kraken: the trades, and the cursor that asks for those after them. */
 export interface KrakenTrades {
   readonly found: ScannedTrades;
   /** Nanoseconds since 1970. */

@@ -14,7 +14,7 @@ export interface TradePage {
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
-/** Which trades of an answer are wanted: `from <= id < to`, and not in `seen`. */
+/** Trades of an answer that are wanted: `from <= id < to`, and not in `seen`. */
 export interface WantedIds {
   readonly from: number;
   readonly to: number;

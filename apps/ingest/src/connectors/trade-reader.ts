@@ -1,5 +1,5 @@
 /**
- * What a field of a trade holds: an id; a decimal in quotes; a time as ISO text, as whole milli- or
+ * Content of a field of a trade: an id; a decimal in quotes; a time as ISO text, as whole milli- or
  * microseconds, or as seconds with a fraction; a side, in a word or its first letter; yes or no.
  */
 export type FieldKind =
@@ -12,7 +12,7 @@ export type FieldKind =
   | 'letter'
   | 'boolean';
 
-/** How each kind must be written, as an error says it. */
+/** Rule for each kind, in the words of an error. */
 export const fieldRules: Readonly<Record<FieldKind, string>> = {
   id: 'a whole number from 0 to 2^53 - 1',
   decimal: 'a decimal in quotes with at most 20 digits before and 18 after the point',
@@ -30,7 +30,7 @@ const dot = 0x2e;
 const minus = 0x2d;
 const digit0 = 0x30;
 const digit9 = 0x39;
-/** How long `"2020-03-20T00:22:` is. */
+/** Length of `"2020-03-20T00:22:`. */
 const minuteLength = 18;
 const powers: readonly number[] = Array.from({ length: 10 }, (_, n) => 10 ** n);
 /** Below it a whole number of time means milliseconds: as such it is the year 5138. */
@@ -52,7 +52,7 @@ export class TradeReader {
   at: number;
   /** The last number or time that was read; a time in microseconds. */
   value = 0;
-  /** Where the last ISO time stands, and the minute it names. */
+  /** Place of the last ISO time, and the minute it names. */
   #minuteAt = -1;
   #minuteUs = 0;
 
@@ -177,7 +177,7 @@ export class TradeReader {
     return this.#isNumberOver();
   }
 
-  /** Whether no more of a number follows. */
+  /** True if no more of a number follows. */
   #isNumberOver(): boolean {
     const byte = this.bytes[this.at];
     return byte !== dot && byte !== 0x65 && byte !== 0x45;

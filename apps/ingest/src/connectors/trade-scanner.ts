@@ -9,11 +9,11 @@ export type TradeFormat = readonly { readonly key: string | number; readonly kin
 export interface ScannedTrades {
   readonly ids: Float64Array;
   readonly timesUs: Float64Array;
-  /** Where each is written: from a start up to, but not including, an end. */
+  /** Bytes of each: from a start up to, but not including, an end. */
   readonly starts: Float64Array;
   readonly ends: Float64Array;
   readonly bytes: Buffer;
-  /** Where the list ends in the answer. */
+  /** End of the list in the answer. */
   readonly end: number;
 }
 
@@ -163,7 +163,7 @@ export function fieldChanged(exchange: string, name: string, rule: string, value
   return ingestError('EXCHANGE_CHANGED', `${exchange}: ${name}: must be ${rule}, got ${got}`);
 }
 
-/** What is noted of trades, in arrays that serve one answer after the other. */
+/** Columns of the trades of an answer, in arrays that serve one answer after the other. */
 class TradeColumns {
   count = 0;
   #ids = new Float64Array(1024);

@@ -19,13 +19,13 @@ export interface HeldFile extends AsyncDisposable {
 }
 
 /**
- * Where raw files and tables live: a directory or a bucket. All paths are relative to it. Whatever
- * is written is there whole and durable when the call resolves, or not there at all. It rejects
- * with a `SpillwayError` that names the file: `FOLDER_FULL`, `FOLDER_READ_ONLY`, `FOLDER_MISSING`,
+ * Storage of raw files and tables: a directory or a bucket. All paths are relative to it. A file
+ * is there whole and durable when the call resolves, or not there at all. It rejects with a
+ * `SpillwayError` that names the file: `FOLDER_FULL`, `FOLDER_READ_ONLY`, `FOLDER_MISSING`,
  * `FOLDER_UNREACHABLE` or `FOLDER_FAILED`.
  */
 export interface Folder extends AsyncDisposable {
-  /** How it is called in messages: its path, or its address. */
+  /** Name in messages: its path, or its address. */
   readonly place: string;
   /** Replaces the file, or makes it. */
   write(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
@@ -305,7 +305,7 @@ const faults: Readonly<Record<string, Parameters<typeof ingestError>[0]>> = {
   EROFS: 'FOLDER_READ_ONLY',
 };
 
-/** What the file system said, with the name of the file and a code to match on. */
+/** Error of the file system, with the name of the file and a code to match on. */
 export function folderError(path: string, error: unknown): unknown {
   const code = codeOf(error);
   const isSystem = error instanceof Error && 'syscall' in error;

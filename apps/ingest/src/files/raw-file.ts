@@ -6,14 +6,14 @@ import type { TradePage } from '../connectors/trade-page.ts';
 import { ingestError } from '../errors.ts';
 import type { Folder, FolderFile } from './folder.ts';
 
-/** What the ledger keeps about one raw file. */
+/** Entry of the ledger about one raw file. */
 export interface RawFile {
   /** Its path in the folder. */
   readonly file: string;
   /** The range of ids that was asked for, from `from` to before `to`. */
   readonly from: number;
   readonly to: number;
-  /** How many lines it has, at least 1. */
+  /** Number of its lines, at least 1. */
   readonly trades: number;
   readonly firstId: number;
   readonly lastId: number;
@@ -37,8 +37,8 @@ export interface RawEntry extends RawFile {
 }
 
 /**
- * What names a raw file. A retry under the same lease meets its own file; whoever has slept through
- * its lease meets nobody's.
+ * Parts of the name of a raw file. A retry under the same lease meets its own file; whoever has
+ * slept through its lease meets nobody's.
  */
 export interface RawRange {
   readonly exchange: string;
@@ -92,7 +92,7 @@ export async function rawFilesOf(
 const compressOnThread = promisify(zstdCompress);
 /** Some 500 trades: 0.15 ms, which is less than the way to a thread and back. */
 const smallBytes = 2 ** 16;
-/** What is compressed by itself: as small in the end as all at once, and it needs less memory. */
+/** Bytes compressed by themselves: as small in the end as all at once, with less memory. */
 const pieceBytes = 2 ** 20;
 /** Level 1 makes 17.7 bytes of a trade in 0.28 µs, level 3 made 19.9 in 0.73 (2026-11). */
 const packing = {
@@ -186,7 +186,7 @@ function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
   if (used > 0) yield piece.subarray(0, used);
 }
 
-/** What the pages hold, counted while they pass. */
+/** Counts what the pages hold while they pass. */
 class Extent {
   trades = 0;
   firstId = -1;

@@ -28,9 +28,9 @@ export interface S3FolderOptions {
   readonly region?: string | undefined;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** How long one request may take, in milliseconds; from 1, default 60,000. */
+  /** Time that one request may take, in ms; from 1. @default 60,000 */
   readonly requestMsMax?: number | undefined;
-  /** Where copies and files on their way lie. @default the directory for temporary files */
+  /** Directory for copies and unfinished files. @default the directory for temporary files */
   readonly scratchParent?: string | undefined;
 }
 

@@ -28,9 +28,9 @@ export interface FollowerStats {
   readonly rounds: number;
   readonly trades: number;
   readonly requests: number;
-  /** What the table got last; undefined before the first time. */
+  /** Last change of the table; undefined before the first. */
   readonly transformed: Transformed | undefined;
-  /** What went wrong last, until it goes well again. */
+  /** Last failure, until it goes well again. */
   readonly error: string | undefined;
   readonly products: readonly ProductOutcome[];
 }

@@ -54,7 +54,7 @@ export class LongPause {
     this.until = Number(Object(records[0]?.value).until ?? 0);
   }
 
-  /** Whether it is a long one; then it is noted in the store. */
+  /** Notes a long pause in the store; false if it is not a long one. */
   note(ms: number): boolean {
     if (ms <= this.#msMax) return false;
     this.until = this.#clock.now() + ms;
@@ -76,7 +76,7 @@ export class LongPause {
     await this.#store.commit([{ name: this.#name }]);
   }
 
-  /** What was noted is in the store. */
+  /** Resolves when all that was noted is in the store. */
   async settled(): Promise<void> {
     await this.#noting;
   }
@@ -137,7 +137,7 @@ export interface HarvesterOptions {
   /** Trades in a request, where pages are cut by id. @default as many as it gives */
   readonly limit?: number | undefined;
   readonly leaseMs: number;
-  /** How long a page waits for a fuller batch, in milliseconds. @default 5,000 */
+  /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
   readonly batchMsMax?: number | undefined;
   /** Gaps of one product, at most. @default 10,000 */
   readonly gapsMax?: number | undefined;
@@ -189,7 +189,7 @@ export class Harvester {
     for (const product of request.products) this.#tallies.set(product, new ProductTally(product));
   }
 
-  /** What `Harvest` tells of the round that is under way. */
+  /** Figures of `Harvest` for the round that is under way. */
   get stats(): HarvestStats<TradePosition> {
     return this.#harvest.stats;
   }
@@ -203,7 +203,7 @@ export class Harvester {
     return this.#sink.trades;
   }
 
-  /** How each product stands, in the order they were asked for. */
+  /** Progress of each product, in the order they were asked for. */
   get outcomes(): readonly ProductOutcome[] {
     const { connector } = this.#options;
     return [...this.#tallies.values()].map((tally) => {
@@ -215,7 +215,7 @@ export class Harvester {
     });
   }
 
-  /** What would be fetched; nothing is locked or taken down. */
+  /** Plans what would be fetched; nothing is locked or written. */
   async plan(signal: AbortSignal): Promise<readonly ProductPlan[]> {
     const plans = await Promise.all(
       this.#request.products.map((product) => this.#plan(product, true, signal)),
@@ -301,7 +301,7 @@ export class Harvester {
     return { ...connector.source(plan.product, range, plan.name), pageAt: () => undefined };
   }
 
-  /** Whether the product is to be looked at again. */
+  /** True if the product is to be looked at again. */
   async #settle(
     plan: ProductPlan,
     outcome: HarvestOutcome<TradePosition>,
@@ -349,7 +349,7 @@ export class Harvester {
   }
 }
 
-/** What is there is replaced by no less. */
+/** Refuses to replace a history by a shorter one. */
 function compareRefresh(
   plan: ProductPlan,
   built: ProductCheckpoint,

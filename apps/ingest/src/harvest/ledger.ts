@@ -14,10 +14,10 @@ import { ingestError } from '../errors.ts';
 import type { Folder, FolderFile } from '../files/folder.ts';
 import { type RawEntry, type RawFile, rawFilesOf } from '../files/raw-file.ts';
 
-/** How far one generation of a product has been harvested, as it is stored. */
+/** Progress of one generation of a product, as it is stored. */
 export interface ProductCheckpoint {
   readonly harvest: HarvestCheckpoint<TradePosition>;
-  /** Where it began when there was nothing yet. */
+  /** Position at which it began when there was nothing yet. */
   readonly begin: TradePosition;
   /** Trades committed so far. */
   readonly trades: number;
@@ -42,7 +42,7 @@ export function checkpointRecord(checkpoint: ProductCheckpoint): Json {
   return { ...body, checksum: checksumOf(body) };
 }
 
-/** What a record holds; rejects what is damaged, or of a newer program, and never guesses. */
+/** Reads a record; rejects one that is damaged or of a newer program, and never guesses. */
 export function readCheckpoint(name: string, record: Json): ProductCheckpoint {
   const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
   const { checksum, ...body } = (isObject ? record : {}) as { readonly [key: string]: Json };
@@ -75,7 +75,7 @@ function canonical(value: Json): string {
   });
 }
 
-/** Which generation of a product counts, and which one a full refresh is making. */
+/** Generation of a product that counts, and the one that a full refresh is making. */
 export interface Generations {
   readonly current: number;
   readonly building: number | undefined;

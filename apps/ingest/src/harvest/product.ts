@@ -9,7 +9,7 @@ import {
   sourceName,
 } from './ledger.ts';
 
-/** What is wanted of every product. */
+/** Part of every product that is wanted. */
 export interface Wish {
   /** Makes each product anew, beside what is there; the swap comes at the end. */
   readonly fullRefresh: boolean;
@@ -19,7 +19,7 @@ export interface Wish {
   readonly untilUs: bigint | undefined;
 }
 
-/** What is to be fetched of one product now. */
+/** Work to be done for one product now. */
 export interface ProductPlan extends ProductGeneration {
   readonly name: string;
   readonly begin: TradePosition;
@@ -46,7 +46,7 @@ export interface PlanOptions {
   readonly isDry: boolean;
 }
 
-/** Where the product stands and what it lacks, as of now. */
+/** Finds where the product stands and what it lacks. */
 export async function planProduct(
   product: string,
   { connector, book, wish, pagesMax = Infinity, isDry }: PlanOptions,
@@ -122,11 +122,11 @@ function checkBegin(product: string, wanted: number, begun: number): void {
 
 export type ProductStatus = 'waiting' | 'running' | 'done' | 'failed' | 'skipped' | 'stopped';
 
-/** How a product stands, or ended. */
+/** Progress of a product, or its end. */
 export interface ProductOutcome {
   readonly product: string;
   readonly status: ProductStatus;
-  /** Why it failed, was stopped or was skipped. */
+  /** Reason for which it failed, was stopped or was skipped. */
   readonly reason: string | undefined;
   /** Its code, for a failure that has one. */
   readonly code: string | undefined;
@@ -180,7 +180,7 @@ export class ProductTally {
     });
   }
 
-  /** Whether a failure that will pass by itself is worth another round. */
+  /** True if a failure that will pass by itself is worth another round. */
   tryAgain(): boolean {
     this.#again += 1;
     return this.#again <= againMax;

@@ -13,7 +13,7 @@ const smallBytes = 2 ** 20;
 const filesMin = 16;
 const deadlineMs = 10_000;
 
-/** Which commits of the ledger are joined: after one, up to another that is in the table. */
+/** Commits of the ledger to join: after one, up to another that is in the table. */
 export interface JoinRange {
   readonly after: number;
   readonly upTo: number;

@@ -34,7 +34,7 @@ export interface TradeSinkOptions {
   readonly clock: Clock;
 }
 
-/** What the sink has to know of a source beside its name. */
+/** Facts about a source that its name does not tell. */
 export interface SinkSource extends ProductGeneration {
   readonly begin: TradePosition;
 }

@@ -24,7 +24,7 @@ export interface TransformRequest {
   readonly joinsFrom?: number | undefined;
 }
 
-/** What a transform did. */
+/** Result of a transform. */
 export interface Transformed {
   readonly products: number;
   /** Raw files that were read, and lines in them. */
@@ -37,7 +37,7 @@ export interface Transformed {
   readonly version: number;
 }
 
-/** So many raw files are merged in one go: what a crash costs, and how often readers see news. */
+/** Raw files merged in one go: the cost of a crash, and how often readers see news. */
 const filesMax = 200;
 /** A disk that is busy with our own files is slow, not gone. */
 const deadlineMs = 10_000;

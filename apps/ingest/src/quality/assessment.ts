@@ -8,16 +8,16 @@ export interface QualityCheck {
   readonly passed: boolean;
   /** The data must not be used while it fails. */
   readonly isGate: boolean;
-  /** What was found, in words. */
+  /** Finding in words. */
   readonly found: string;
 }
 
-/** What the numbers mean. */
+/** Judgement of the figures. */
 export interface Assessment {
   /** From 0 to 100. */
   readonly score: number;
   readonly checks: readonly QualityCheck[];
-  /** Whether every gate is passed. */
+  /** True if every gate is passed. */
   readonly passed: boolean;
 }
 

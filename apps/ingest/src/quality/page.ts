@@ -3,7 +3,7 @@ import { ageText } from './assessment.ts';
 import type { DayQuality, ProductQuality, Quality } from './quality.ts';
 import type { Verification } from './verify.ts';
 
-/** So many products are drawn, the worst first; the table has all of them. */
+/** Products that are drawn, the worst first; the table has all of them. */
 const drawnMax = 20;
 const columnsMax = 120;
 /** Issues that the page lists. */
@@ -185,7 +185,7 @@ export interface Bar {
   readonly value: number;
   /** The value in words, as it is shown. */
   readonly text: string;
-  /** How it is coloured; the colours are those of the page. */
+  /** Colour, one of those of the page. */
   readonly tone: 'plain' | 'good' | 'attention' | 'warning' | 'critical';
 }
 
@@ -193,7 +193,7 @@ export interface PlotOptions {
   /** Unique on the page, for the title to be found by. */
   readonly id: string;
   readonly title: string;
-  /** What somebody who cannot see the plot should know of it. */
+  /** Text for somebody who cannot see the plot. */
   readonly description: string;
 }
 
@@ -263,7 +263,7 @@ function figure(height: number, content: readonly Html[], options: PlotOptions):
   </svg>`;
 }
 
-/** How the report looks: dark where the reader's machine is dark, plain on paper. */
+/** Style of the report: dark where the reader's machine is dark, plain on paper. */
 export const qualityStyle = `
 :root { color-scheme: light dark; --ground: #ffffff; --text: #1b2430; --muted: #566273;
   --rule: #d9dfe7; --track: #eef1f5; --plain: #2f6fb3; --good: #1f7a4d; --attention: #8a6d00;

@@ -3,13 +3,13 @@ import { keyOf, type ProductName } from '../table/manifest.ts';
 import type { TradeTable } from '../table/trade-table.ts';
 import { type Assessment, assess } from './assessment.ts';
 
-/** How old the newest trade of a product is: under 1 h, 3 h, 24 h, or more. */
+/** Age of the newest trade of a product: under 1 h, 3 h, 24 h, or more. */
 export type Freshness = 'fresh' | 'recent' | 'aging' | 'stale';
 
-/** How a product is doing: the worst of its age and its completeness. */
+/** Health of a product: the worse of its age and its completeness. */
 export type Health = 'good' | 'attention' | 'warning' | 'critical';
 
-/** What the table tells of one product. */
+/** Figures of one product in the table. */
 export interface ProductQuality extends ProductName {
   readonly trades: number;
   readonly firstId: number;
@@ -52,7 +52,7 @@ export interface DayQuality {
   readonly volume: number;
 }
 
-/** How good the data is, as of one moment. */
+/** Quality of the data at one moment. */
 export interface Quality extends Assessment {
   /** ISO 8601 in UTC. */
   readonly at: string;

@@ -10,7 +10,7 @@ import { keyOf, type MergedProduct, type ProductName, type TableFile } from '../
 import type { TradeTable } from '../table/trade-table.ts';
 import type { TableView } from '../table/view.ts';
 
-/** What the store says of every product of every exchange: a table holds them all. */
+/** Reads the ledgers of every product of every exchange: a table holds them all. */
 export async function expectedProducts(
   { store }: Pick<Ingest, 'store'>,
   signal: AbortSignal,
@@ -43,22 +43,22 @@ export interface IdRange {
   readonly to: number;
 }
 
-/** What the checkpoint and the ledger say of one product: what the table must hold. */
+/** Checkpoint and ledger of one product: the table must hold what they say. */
 export interface ExpectedProduct extends ProductName {
   readonly generation: number;
   /** All raw files of the generation, by commit. */
   readonly entries: readonly RawEntry[];
   /** The ids that were harvested: all of them are in the raw files, or in `gaps`. */
   readonly harvested: IdRange;
-  /** What is known to be missing. */
+  /** Ids that are known to be missing. */
   readonly gaps: readonly IdRange[];
-  /** What is missing, and nobody wonders at. @default none */
+  /** Ids that are accepted as missing. @default none */
   readonly accepted?: readonly IdRange[] | undefined;
-  /** Whether ids grow by one, so that one that is not there is missing. @default true */
+  /** Ids grow by one, so that one that is not there is missing. @default true */
   readonly hasDenseIds?: boolean | undefined;
 }
 
-/** What may be wrong. A gap is known if the ledger has it. */
+/** Kinds of faults. A gap is known if the ledger has it. */
 export type Flaw =
   | 'count'
   | 'duplicate'
@@ -135,7 +135,7 @@ class Check {
   readonly #table: TradeTable;
   readonly #view: TableView;
   readonly #signal: AbortSignal | undefined;
-  /** Where each file of the manifest is on this machine. */
+  /** Paths of the files of the manifest on this machine. */
   readonly #local: ReadonlyMap<string, string>;
 
   constructor(table: TradeTable, view: TableView, signal: AbortSignal | undefined) {
@@ -214,7 +214,7 @@ class Check {
     this.note('count', file, `${message}, not ${file.rows} as the manifest has`, where);
   }
 
-  /** Whether the table has all of the ledger, so that its ids can be compared. */
+  /** True if the table has all of the ledger, so that its ids can be compared. */
   #merged(ledger: ExpectedProduct, merged: MergedProduct | undefined): boolean {
     const { generation, entries } = ledger;
     const isOther = merged !== undefined && merged.generation !== generation;

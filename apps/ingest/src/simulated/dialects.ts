@@ -214,7 +214,7 @@ interface IdQuery {
   /** The lowest id, and one above the highest. */
   readonly from: number;
   readonly end: number;
-  /** How many are wanted; a page has at most 1,000. */
+  /** Number that is wanted; a page has at most 1,000. */
   readonly count: number;
 }
 

@@ -14,7 +14,7 @@ import {
 } from './dialects.ts';
 import { SimulatedProduct, type SimulatedProductOptions, type SimulatedTrade } from './product.ts';
 
-/** What goes wrong with a request, if anything does. */
+/** Fault of a request, if it has one. */
 export type Trouble = 'error' | 'hang' | 'reset' | 'truncated' | 'garbled';
 
 export interface ExchangeTrouble {
@@ -35,7 +35,7 @@ export interface ExchangeTrouble {
 export interface ExchangeLatency {
   /** Milliseconds, on average; from 0. */
   readonly meanMs: number;
-  /** How long the tail is: 0 for none; with 1, one answer in 100 takes 6 means. @default 1 */
+  /** Length of the tail: 0 for none; with 1, one answer in 100 takes 6 means. @default 1 */
   readonly sigma?: number | undefined;
 }
 
@@ -54,7 +54,7 @@ export function checkedTrouble(trouble: ExchangeTrouble): ExchangeTrouble {
   return trouble;
 }
 
-/** What happens to the request of that number. */
+/** Fault of the request of that number. */
 export function troubleOf(
   trouble: ExchangeTrouble,
   request: number,
@@ -70,7 +70,7 @@ export function troubleOf(
   return undefined;
 }
 
-/** How long an answer takes: log-normal. */
+/** Time that an answer takes: log-normal. */
 export function latencyMs({ meanMs, sigma = 1 }: ExchangeLatency, random: Random): number {
   const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   return meanMs * Math.exp(sigma * normal - (sigma * sigma) / 2);
@@ -79,7 +79,7 @@ export function latencyMs({ meanMs, sigma = 1 }: ExchangeLatency, random: Random
 export interface ExchangeRate {
   /** Requests that are let through each second; above 0. */
   readonly ratePerSecond: number;
-  /** How many of them may come at once; an integer from 1. */
+  /** Requests that may come at once; an integer from 1. */
   readonly burst: number;
 }
 
@@ -87,7 +87,7 @@ export interface ExchangeRate {
 export interface Overrun {
   /** Milliseconds since the exchange was opened. */
   readonly atMs: number;
-  /** How many came in the second before, itself counted. */
+  /** Requests in the second before, itself counted. */
   readonly inSecond: number;
 }
 
@@ -144,13 +144,13 @@ export interface ExchangeOptions {
   readonly seed?: number | undefined;
   /** Requests above it are answered 429. @default no limit */
   readonly rate?: ExchangeRate | undefined;
-  /** How long answers take. @default no time */
+  /** Time that answers take. @default no time */
   readonly latency?: ExchangeLatency | undefined;
-  /** What goes wrong. @default nothing */
+  /** Faults. @default none */
   readonly trouble?: ExchangeTrouble | undefined;
   /** Packs answers for those who accept gzip. @default false */
   readonly compresses?: boolean | undefined;
-  /** Where it listens. @default '127.0.0.1' */
+  /** Address at which it listens. @default '127.0.0.1' */
   readonly host?: string | undefined;
   /** The port; 0 for any that is free. @default 0 */
   readonly port?: number | undefined;
@@ -166,7 +166,7 @@ export interface ExchangeStats {
   readonly overruns: readonly Overrun[];
   /** The most requests that came within any second. */
   readonly mostInSecond: number;
-  /** How often each trouble was made. */
+  /** Count of each kind of fault. */
   readonly troubles: Readonly<Record<Trouble, number>>;
   /** Requests that wait for their answer, those that hang included. */
   readonly open: number;

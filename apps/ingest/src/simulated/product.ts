@@ -9,7 +9,7 @@ export interface SimulatedProductOptions {
   readonly firstId?: number | undefined;
   /** Trades are the same for the same seed and id; an integer. @default 1 */
   readonly seed?: number | undefined;
-  /** When the first trade was, in microseconds since 1970; from 0. @default 2024 began */
+  /** Time of the first trade, in microseconds since 1970; from 0. @default the start of 2024 */
   readonly startUs?: number | undefined;
   /** Microseconds between trades, on average; an integer from 1. @default 250,000 */
   readonly stepUs?: number | undefined;
@@ -19,7 +19,7 @@ export interface SimulatedProductOptions {
   readonly gapShare?: number | undefined;
   /** Ids that are not there either, until {@link SimulatedProduct.heal}. @default none */
   readonly gaps?: readonly { readonly from: number; readonly to: number }[] | undefined;
-  /** How many times slower its answers come; from 0. @default 1 */
+  /** Factor by which its answers are slower; from 0. @default 1 */
   readonly slowness?: number | undefined;
   /** Prices are written as numbers from this id on: an API that has changed. @default never */
   readonly numericFrom?: number | undefined;
@@ -84,7 +84,7 @@ export class SimulatedProduct {
     return this.firstId + this.#trades + Math.floor((ms / 1000) * this.#growthPerSecond);
   }
 
-  /** Whether that id was given to a trade, if it is not above the newest. */
+  /** True if that id was given to a trade, provided that it is not above the newest. */
   has(id: number): boolean {
     if (id < this.firstId) return false;
     if (this.#gapBelow > 0 && this.#hash(id, 2) < this.#gapBelow) return false;

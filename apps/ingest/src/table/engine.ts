@@ -7,10 +7,10 @@ import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
 
 export interface EngineOptions {
-  /** How much it may hold in memory before it uses the disk, in MB. */
+  /** Memory that it may hold before it uses the disk, in MB. */
   readonly memoryMb: number;
   readonly threads: number;
-  /** Where it puts what does not fit into memory. */
+  /** Directory for what does not fit into memory. */
   readonly scratch: string;
 }
 
@@ -101,7 +101,7 @@ export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** What DuckDB said; a full disk is told apart. */
+/** Error of DuckDB; a full disk is told apart. */
 export function engineError(
   code: 'RAW_INVALID' | 'TABLE_FAILED' | 'QUERY_FAILED',
   what: string,
@@ -176,7 +176,7 @@ export function columnsAs({ price, quantity }: DecimalTypes): string {
     CAST(quantity AS ${decimalType(quantity)}) AS quantity, maker_side, taker_side`;
 }
 
-/** What the manifest says of a file. */
+/** Columns of a file that the manifest keeps. */
 export const extent: string = `min(trade_id) AS "firstId", max(trade_id) AS "lastId",
   epoch_us(min(trade_ts)) AS "firstUs", epoch_us(max(trade_ts)) AS "lastUs"`;
 
@@ -221,7 +221,7 @@ export function isOf(date: string): string {
   return `trade_ts >= ${day} AND trade_ts < ${day} + INTERVAL 1 DAY`;
 }
 
-/** How many rows do not have a higher id than the one before them. */
+/** Counts rows that do not have a higher id than the one before them. */
 export function lateCount(source: string): string {
   return `(SELECT count(*) FROM
     (SELECT trade_id <= lag(trade_id) OVER () AS late FROM ${source}) WHERE late)`;

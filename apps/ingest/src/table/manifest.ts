@@ -22,7 +22,7 @@ export interface TableFile {
   readonly sha256: string;
 }
 
-/** How far the ledger of a product is in the table. */
+/** Part of the ledger of a product that is in the table. */
 export interface MergedProduct {
   readonly exchange: string;
   readonly product: string;
@@ -143,7 +143,7 @@ export class ManifestChain {
     }
   }
 
-  /** What lies in the table's folder beside the files of this state. */
+  /** Lists what lies in the table's folder beside the files of this state. */
   async strays(state: Manifest, signal?: AbortSignal): Promise<Strays> {
     const named = new Set(state.files.map(({ path }) => path));
     const strays = { foreign: [] as string[], waiting: [] as string[], left: [] as string[] };
@@ -206,7 +206,7 @@ export interface Strays {
   readonly left: readonly string[];
 }
 
-/** Where a Parquet file of the table goes; its name tells the version and what is in it. */
+/** Path of a Parquet file of the table; its name tells the version and a hash of its bytes. */
 export function dataPath(dayFolder: string, version: number, sha256: string): string {
   return `table/data/${dayFolder}/${padded(version)}-${sha256.slice(0, 16)}.parquet`;
 }
@@ -246,7 +246,7 @@ export class TableDraft {
     this.#products = new Map(before.products.map((one) => [keyOf(one), one]));
   }
 
-  /** What the files that are made now belong to. */
+  /** Version of the state that the new files belong to. */
   get version(): number {
     return this.before.version + 1;
   }

@@ -41,7 +41,7 @@ function tradesSql(source: string, { products }: Manifest): string {
     ${notional} AS notional FROM ${source}`;
 }
 
-/** What one state of the table is made of, readable by SQL. */
+/** One state of the table, readable by SQL. */
 export class TableView implements AsyncDisposable {
   readonly engine: Engine;
   /** The files of the manifest on this machine, in its order. */
@@ -112,7 +112,7 @@ export interface QueryOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a query gave: decimals, and whole numbers beyond 2^53, are text to the last digit. */
+/** Rows of a query: decimals, and whole numbers beyond 2^53, are text to the last digit. */
 export interface QueryResult {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   readonly rows: readonly Readonly<Record<string, Json>>[];
