@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { startFauxqs } from 'fauxqs';
@@ -127,6 +127,8 @@ describe('the safety of a TradeTable', () => {
     folder.adopt = () =>
       Promise.reject(Object.assign(new Error('no room'), { code: 'FOLDER_FULL' }));
     await assert.rejects(table.merge([next], fenceOf(5)), { code: 'FOLDER_FULL' });
+    // The merge that failed leaves no room taken.
+    assert.deepEqual(await readdir(folder.scratch), []);
     folder.adopt = adopt;
     assert.equal((await table.merge([next], fenceOf(5))).added, 1);
     const named = table.manifest.files.map(({ path }) => path).sort();

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { deadline, fenced, Lease, type LeaseOptions, MemoryStore, type Store } from 'spillway';
+import {
+  deadline,
+  fenced,
+  Lease,
+  type LeaseOptions,
+  MemoryStore,
+  SpillwayError,
+  type Store,
+} from 'spillway';
 import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
 
 const ttlMs = 300;
@@ -48,6 +56,19 @@ describe('Lease', () => {
     await next[Symbol.asyncDispose]();
     assert.deepEqual(await store.list('lease/', { max: 9 }), []);
     assert.equal(clock.pending, 0);
+  });
+
+  it('tells of a full disk at once, without waiting for the store to recover', async () => {
+    const { clock, options } = world();
+    class FullStore extends MemoryStore {
+      override commit(): Promise<never> {
+        return Promise.reject(new SpillwayError('DATABASE_FULL', 'no space is left'));
+      }
+    }
+    await using store = new FullStore({ clock });
+    const acquiring = Lease.acquire({ ...options, store, deadlineMs: 30_000 });
+    await assert.rejects(clock.run(acquiring), { code: 'DATABASE_FULL' });
+    assert.equal(clock.now(), 0);
   });
 
   it('serves all who wait, one after the other, and lets one leave', async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { stat } from 'node:fs/promises';
+import { mkdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
@@ -32,17 +32,24 @@ const dayUs = 86_400_000_000;
 const adoptsAtOnce = 16;
 
 /** Brings raw files into a draft, piece by piece, so that memory does not grow with the history. */
-export class Merge {
+export class Merge implements AsyncDisposable {
   readonly #engine: Engine;
   readonly #folder: Folder;
   readonly #draft: TableDraft;
   readonly #signal: AbortSignal;
+  readonly #scratch: string;
 
   constructor(engine: Engine, folder: Folder, draft: TableDraft, signal: AbortSignal) {
     this.#engine = engine;
     this.#folder = folder;
     this.#draft = draft;
     this.#signal = signal;
+    this.#scratch = join(folder.scratch, `merge-${randomUUID()}`);
+  }
+
+  /** Deletes the files of a merge that failed: the disk may be full because of them. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#scratch, { recursive: true, force: true }).catch(() => {});
   }
 
   /** All of one product and generation; the draft has none of them yet. */
@@ -152,7 +159,7 @@ export class Merge {
     await this.#run(`INSERT INTO stage SELECT ${select} FROM ${readSql(held.paths)}`);
   }
 
-  /** What is staged, each trade once, as one file for each day. */
+  /** Writes what is staged, each trade once, as one file for each day. */
   async #writeDays(name: ProductName): Promise<readonly TableFile[]> {
     // Mostly the lines come as they should be; to see that is far cheaper than to sort them.
     const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage')} AS late`);
@@ -182,13 +189,10 @@ export class Merge {
   }
 
   async #copy(sql: string): Promise<string> {
-    const path = this.#scratchFile();
+    await mkdir(this.#scratch, { recursive: true });
+    const path = join(this.#scratch, `${randomUUID()}.tmp`);
     await this.#run(copySql(sql, path));
     return path;
-  }
-
-  #scratchFile(): string {
-    return join(this.#folder.scratch, `${randomUUID()}.tmp`);
   }
 
   /** Some at once, because most of the time goes into waiting for the disk. */

@@ -19,11 +19,11 @@ import { type QueryOptions, type QueryResult, runQuery, TableView } from './view
 
 export interface TradeTableOptions {
   readonly folder: Folder;
-  /** How the raw lines of each exchange are read, by its name. */
+  /** SQL for the raw lines of each exchange, by its name. */
   readonly lines: Readonly<Record<string, LineSql>>;
-  /** How much DuckDB may hold in memory before it uses the disk, in MB; from 64, default 128. */
+  /** Memory that DuckDB may hold before it uses the disk, in MB; from 64. @default 128 */
   readonly memoryMb?: number | undefined;
-  /** How many threads DuckDB may use; from 1, default 2. */
+  /** Threads of DuckDB; from 1. @default 2 */
   readonly threads?: number | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface Merged {
   readonly files: number;
   /** Lines read from them. */
   readonly read: number;
-  /** How many trades more the table has than before. */
+  /** Trades that the table has more than before. */
   readonly added: number;
   /** Days of products that were written. */
   readonly partitions: number;
@@ -147,7 +147,7 @@ export class TradeTable implements AsyncDisposable {
     }
   }
 
-  /** What lies in the table's folder beside its files. */
+  /** Lists what lies in the table's folder beside its files. */
   async strays(signal?: AbortSignal): Promise<Strays> {
     return await this.#chain.strays(await this.refresh(signal), signal);
   }
@@ -183,7 +183,7 @@ export class TradeTable implements AsyncDisposable {
     return { version, files: all.length, read, added, partitions: draft.written.size };
   }
 
-  /** Which entries of one product are to be read; what they replace is dropped from the draft. */
+  /** Entries of one product that are to be read; what they replace is dropped from the draft. */
   #news(draft: TableDraft, entries: readonly RawEntry[], anew: boolean): readonly RawEntry[] {
     const name = entries[0] as RawEntry;
     check(name.exchange in this.#lines, 'lines', `given for ${name.exchange}`, this.#lines);
@@ -217,7 +217,8 @@ export class TradeTable implements AsyncDisposable {
     const { signal } = fence;
     await using engine = await Engine.open(this.#engine);
     try {
-      await work(new Merge(engine, this.folder, draft, signal));
+      await using merge = new Merge(engine, this.folder, draft, signal);
+      await work(merge);
     } catch (error) {
       throw engineError('TABLE_FAILED', `${this.folder.place}/table`, error);
     }

@@ -62,6 +62,8 @@ export interface Updated<T> {
   readonly done: Committed | undefined;
 }
 
+const fullCodes: ReadonlySet<unknown> = new Set(['STORE_FULL', 'DATABASE_FULL']);
+
 /** One party's way to a store that may fail, be slow, or do what was asked and not say so. */
 export class StoreLink {
   readonly #store: Store;
@@ -129,7 +131,7 @@ export class StoreLink {
     const note = (error: unknown): undefined => {
       signal?.throwIfAborted();
       // There is no more room a moment later.
-      if (Object(error).code === 'STORE_FULL') throw error;
+      if (fullCodes.has(Object(error).code)) throw error;
       if (fault === undefined || !limit.signal.aborted) fault = error;
     };
     for (let attempt = 0; ; attempt += 1) {
