@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { SpillwayError } from 'spillway';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { Database, type DatabaseOptions } from 'spillway-sql';
+import { Database, type DatabaseOptions, PostgresStore } from 'spillway-sql';
 import { PostgresProxy } from './postgres-proxy.ts';
 
 interface Schema {
@@ -275,5 +275,15 @@ describe('Postgres in trouble', () => {
         () => true,
       )
     );
+  });
+
+  it('closes a watched store whose server no longer answers', async () => {
+    await using proxy = await PostgresProxy.start(server.url);
+    const store = await PostgresStore.open({ url: proxy.url });
+    using watch = store.watch(['a'], () => {});
+    while (!watch.isLive) await server.ask('select pg_sleep(0.01)');
+    proxy.fallSilent();
+    await store[Symbol.asyncDispose]();
+    assert.equal(store.stats.connections, 0);
   });
 });

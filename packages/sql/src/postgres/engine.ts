@@ -12,7 +12,7 @@ import { type Filled, pause, untilAborted } from 'spillway/internal';
 import type { Engine, RunSql } from '../connection.ts';
 import type { DatabaseOptions } from '../database.ts';
 import { databaseError } from './fault.ts';
-import { PostgresSession } from './session.ts';
+import { graceMs, PostgresSession } from './session.ts';
 
 type EngineOptions = Filled<
   Pick<DatabaseOptions, 'url' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'>
@@ -154,7 +154,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     const probe = async () => {
       while (!signal.aborted) {
         try {
-          await (await this.connect()).end();
+          await this.end(await this.connect());
           this.#fault = undefined;
           break;
         } catch (error) {
@@ -177,7 +177,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     return client;
   }
 
-  /** Opens a connection apart from the pool; the caller ends it. */
+  /** Opens a connection apart from the pool; `end` ends it. */
   async connect(): Promise<pg.Client> {
     const client = this.#newClient();
     client.once('end', () => this.#clients.delete(client));
@@ -188,6 +188,12 @@ export class PostgresEngine implements Engine<PostgresStats> {
     } catch (error) {
       throw databaseError(error, { lost: true, doubt: false });
     }
+  }
+
+  /** Ends such a connection; it is cut if the server does not answer. */
+  async end(client: pg.Client): Promise<void> {
+    using _cut = this.clock.after(graceMs, () => client.connection.stream.destroy());
+    await client.end().catch(() => {});
   }
 
   async batch(
@@ -228,7 +234,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
       signal?.throwIfAborted();
       throw databaseError(error, { lost: isLoss(error), doubt });
     } finally {
-      await client.end().catch(() => {});
+      await this.end(client);
     }
   }
 
@@ -238,7 +244,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     await this.#lane.close({ withinMs: Infinity, signal: limit });
     for (const session of this.#sessions) session.cut();
     await this.#pool.end();
-    await Promise.all([...this.#clients].map((client) => client.end()));
+    await Promise.all([...this.#clients].map((client) => this.end(client)));
   }
 }
 

@@ -10,8 +10,8 @@ import { inDoubt, untilAborted } from 'spillway/internal';
 import { isSelect, type SqlConnection } from '../connection.ts';
 import { databaseError } from './fault.ts';
 
-/** The time that a cancelled query may take to end before its connection is cut, in ms. */
-const graceMs = 1_000;
+/** The time that a query or connection may take to end before the connection is cut, in ms. */
+export const graceMs = 1_000;
 
 export interface SessionOptions {
   readonly permit: Permit;

@@ -81,6 +81,10 @@ export class PostgresWatcher {
     }
   }
 
+  async #listenToAll(): Promise<void> {
+    for (const channel of this.#channels.keys()) await this.#listenTo(channel);
+  }
+
   readonly #hear = ({ channel }: pg.Notification): void => this.#tell(channel);
 
   #tell(channel: string): void {
@@ -96,13 +100,14 @@ export class PostgresWatcher {
         try {
           client.on('notification', this.#hear);
           this.#client = client;
-          for (const channel of this.#channels.keys()) await this.#listenTo(channel);
+          // Not awaited: a server that never answers is found below, and then these fail.
+          void this.#listenToAll();
           await this.#untilBroken(client);
         } finally {
           this.#client = undefined;
           this.#heard.clear();
           client.off('notification', this.#hear);
-          await client.end().catch(() => {});
+          await this.#engine.end(client);
         }
       } catch {
         // Tried again for as long as the store is open; meanwhile watchers look by themselves.
