@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -20,7 +21,8 @@ const root = dirname(import.meta.dirname);
 const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
 interface Manifest {
-  readonly exports: Readonly<Record<string, string>>;
+  readonly exports?: Readonly<Record<string, string>>;
+  readonly bin?: Readonly<Record<string, string>>;
   /** The sources are private: as they are they run in this repository only. */
   readonly private?: unknown;
   readonly scripts?: unknown;
@@ -30,7 +32,12 @@ interface Manifest {
 
 /** The Node that the published packages run on; to install the repository an older one will do. */
 const engines = { node: '>=22.12' };
-const files = ['**/*.{js,d.ts,css,svg}'];
+const files = ['**/*.{js,d.ts,css,svg}', 'template'];
+
+/** The path in the published package of a source file, without its ending. */
+function builtPath(path: string): string {
+  return path.replace('./src/', './').replace(/\.ts$/, '');
+}
 
 /** Compiles one package and writes beside its files what npm publishes. */
 function build(folder: string, out: string): void {
@@ -39,10 +46,11 @@ function build(folder: string, out: string): void {
   const types = ['-p', config, '--outDir', out, '--emitDeclarationOnly'];
   execFileSync(process.execPath, [tsc, ...types], { stdio: 'inherit' });
   const source = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+  const { exports: entries = {}, bin: programs = {} } = source;
   // One file for each entry, and one for what they share: 115 files take 89 ms to import.
   buildSync({
     absWorkingDir: folder,
-    entryPoints: Object.values(source.exports),
+    entryPoints: [...Object.values(entries), ...Object.values(programs)],
     outdir: out,
     outbase: 'src',
     bundle: true,
@@ -61,12 +69,16 @@ function build(folder: string, out: string): void {
     mkdirSync(dirname(copy), { recursive: true });
     copyFileSync(join(folder, path), copy);
   }
+  const template = join(folder, 'template');
+  if (existsSync(template)) cpSync(template, join(out, 'template'), { recursive: true });
   const { private: isPrivate, scripts, devDependencies, ...manifest } = source;
   const exports: Record<string, { types: string; default: string }> = {};
-  for (const [name, path] of Object.entries(manifest.exports)) {
-    const built = path.replace('./src/', './').replace(/\.ts$/, '');
+  for (const [name, path] of Object.entries(entries)) {
+    const built = builtPath(path);
     exports[name] = { types: `${built}.d.ts`, default: `${built}.js` };
   }
+  const bin: Record<string, string> = {};
+  for (const [name, path] of Object.entries(programs)) bin[name] = `${builtPath(path)}.js`;
   const sideEffects =
     Array.isArray(manifest.sideEffects) &&
     Object.values(exports)
@@ -76,7 +88,8 @@ function build(folder: string, out: string): void {
     ...manifest,
     types: exports['.']?.types,
     sideEffects,
-    exports,
+    exports: source.exports && exports,
+    bin: source.bin && bin,
     engines,
     files,
   };

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { build as esbuild } from 'esbuild';
+import { Listener } from 'spillway/connect';
 import { build as vite } from 'vite';
 
 const root = dirname(import.meta.dirname);
@@ -13,10 +16,11 @@ const root = dirname(import.meta.dirname);
 const oldNode = join(root, 'test', 'node22', 'node_modules', '.bin', 'node');
 const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
+// Node's own switches, such as the ones of a test runner, must not reach a child.
+const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+
 /** Runs a program to its end and gives back what it printed; fails with all of that. */
 function run(cwd: string, program: string, args: readonly string[]): Promise<string> {
-  // Node's own switches, such as the ones of a test runner, must not reach the child.
-  const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
   const options = { cwd, env, timeout: 200_000, killSignal: 'SIGKILL' } as const;
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   execFile(program, args, options, (error, stdout, stderr) => {
@@ -60,10 +64,14 @@ async function pack(folder: string, cache: string): Promise<string> {
     await run(folder, 'npm', ['pack', '--json', '--offline', cache]),
   );
   const names = files.map((file: { path: string }) => file.path);
-  assert.ok(names.includes('LICENSE') && names.includes('index.d.ts'), names.join());
-  assert.ok(!names.some((name: string) => /(?<!\.d)\.ts$/.test(name)), names.join());
   const manifest = await readJson<Record<string, unknown>>(join(folder, 'package.json'));
-  const told = ['description', 'keywords', 'license', 'types', 'engines', 'files', 'sideEffects'];
+  const told = ['description', 'keywords', 'license', 'engines', 'files', 'sideEffects'];
+  if (!('bin' in manifest)) {
+    told.push('types');
+    assert.ok(names.includes('index.d.ts'), names.join());
+    assert.ok(!names.some((name: string) => /(?<!\.d)\.ts$/.test(name)), names.join());
+  }
+  assert.ok(names.includes('LICENSE'), names.join());
   assert.deepEqual(
     told.filter((field) => !(field in manifest)),
     [],
@@ -130,25 +138,32 @@ async function bundleAndRun(project: string): Promise<void> {
   }
 }
 
+const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--install-links'];
+
 describe('the published packages', () => {
+  let folder = '';
+  let cache = '';
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'spillway-pack-'));
+    cache = `--cache=${join(folder, 'npm-cache')}`;
+    await run(root, process.execPath, ['scripts/build.ts', '--out', folder]);
+  });
+  after(() => rm(folder, { recursive: true }));
+
   it('install into an empty project, type-check and run there', async () => {
-    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-pack-'));
-    const project = join(folder.path, 'project');
-    const cache = `--cache=${join(folder.path, 'npm-cache')}`;
-    await run(root, process.execPath, ['scripts/build.ts', '--out', folder.path]);
-    const others = await dependenciesOf(await readJson(join(folder.path, 'sql', 'package.json')));
+    const project = join(folder, 'project');
+    const others = await dependenciesOf(await readJson(join(folder, 'sql', 'package.json')));
     const dependencies = {
-      spillway: await pack(join(folder.path, 'spillway'), cache),
-      'spillway-sql': await pack(join(folder.path, 'sql'), cache),
+      spillway: await pack(join(folder, 'spillway'), cache),
+      'spillway-sql': await pack(join(folder, 'sql'), cache),
       ...others,
     };
 
     await cp(join(root, 'test', 'consumer'), project, { recursive: true });
     await writeJson(join(project, 'package.json'), { private: true, type: 'module', dependencies });
-    const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--install-links'];
     await run(project, 'npm', ['install', ...flags, cache]);
-    await place(project, join(folder.path, 'http'), cache);
-    await place(project, join(folder.path, 'cli'), cache);
+    await place(project, join(folder, 'http'), cache);
+    await place(project, join(folder, 'cli'), cache);
     await writeJson(join(project, 'tsconfig.json'), {
       compilerOptions: {
         module: 'nodenext',
@@ -176,5 +191,38 @@ describe('the published packages', () => {
     const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
     const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));
+  });
+
+  it('make a service that is tested and started as it is made', async () => {
+    const creator = await pack(join(folder, 'create'), cache);
+    const npx = ['exec', '--yes', '--offline', cache, `--package=${creator}`, '--'];
+    const told = await run(folder, 'npm', [...npx, 'create-spillway', 'my-quotes']);
+    assert.match(told, /cd my-quotes\n {2}npm install\n/);
+    const project = join(folder, 'my-quotes');
+    assert.equal(await readFile(join(project, '.gitignore'), 'utf8'), 'node_modules\n');
+    const path = join(project, 'package.json');
+    // There is no registry here: what it depends on comes from this repository.
+    const { devDependencies, ...manifest } = await readJson<Record<string, unknown>>(path);
+    assert.equal(manifest.name, 'my-quotes');
+    const dependencies = { spillway: await pack(join(folder, 'spillway'), cache) };
+    await writeJson(path, { ...manifest, dependencies });
+    await run(project, 'npm', ['install', ...flags, cache]);
+    const typeRoots = join(root, 'node_modules', '@types');
+    await run(project, process.execPath, [tsc, '--typeRoots', typeRoots]);
+    assert.match(await run(project, 'npm', ['test']), /^# fail 0|^ℹ fail 0/m);
+
+    await using upstream = new Listener(createServer((_req, res) => res.end('four and 20 words')));
+    await upstream.start();
+    const child = spawn(process.execPath, ['src/main.ts'], {
+      cwd: project,
+      env: { ...env, PORT: '0', UPSTREAM: upstream.url },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const exited = once(child, 'exit');
+    const [line] = await once(child.stdout, 'data');
+    const url = /http:\S+/.exec(String(line))?.[0];
+    assert.deepEqual(await (await fetch(`${url}/words/any`)).json(), { words: 4 });
+    child.kill('SIGTERM');
+    assert.deepEqual(await exited, [0, null]);
   });
 });

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempDisposableSync, readdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { describe, it } from 'node:test';
+
+const program = resolve(import.meta.dirname, '../src/create.ts');
+
+function create(cwd: string, ...words: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...words], {
+    cwd,
+    encoding: 'utf8',
+  });
+  return { status, stdout, stderr };
+}
+
+describe('npm create spillway', () => {
+  it('makes a service in a new folder or an empty one, and says how to go on', () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
+    mkdirSync(join(home.path, 'here'));
+    const { status, stdout } = create(home.path, 'there');
+    assert.equal(status, 0);
+    assert.match(stdout, /Made there\. Next:\n\n {2}cd there\n {2}npm install\n/);
+    assert.equal(create(join(home.path, 'here'), '.').status, 0);
+    const files = (name: string) => readdirSync(join(home.path, name)).sort();
+    assert.deepEqual(files('here'), files('there'));
+  });
+
+  it('refuses a folder in which something is, and changes nothing there', () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
+    const full = join(home.path, 'full');
+    mkdirSync(full);
+    writeFileSync(join(full, 'notes.txt'), 'mine');
+    writeFileSync(join(home.path, 'file'), 'mine');
+    for (const name of ['full', 'file']) {
+      const { status, stderr } = create(home.path, name);
+      assert.equal(status, 2);
+      assert.match(stderr, /create-spillway: \S+ is there already, and is not an empty folder/);
+    }
+    assert.deepEqual(readdirSync(full), ['notes.txt']);
+  });
+
+  it('refuses a name that no package may have', () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
+    for (const name of ['My Service', '.hidden', 'x'.repeat(101)]) {
+      const { status, stderr } = create(home.path, name);
+      assert.equal(status, 2);
+      assert.match(stderr, /is no name for a package: small letters, digits/);
+    }
+    assert.deepEqual(readdirSync(home.path), []);
+  });
+
+  it('asks for exactly one folder', () => {
+    for (const words of [[], ['a', 'b'], ['--force']]) {
+      const { status, stderr } = create(tmpdir(), ...words);
+      assert.equal(status, 2);
+      assert.match(stderr, /name one folder\n\nusage: npm create spillway <folder>/);
+    }
+    assert.match(create(tmpdir(), '--help').stdout, /^usage: npm create spillway/);
+  });
+});
