@@ -4,6 +4,7 @@ import type { Unavailable, UnavailableReason } from './fetching/unavailable.ts';
 
 const faults = {
   ARTICLE_UNAVAILABLE: { status: 502, retryable: false },
+  DATABASE_TAKEN: { status: 503, retryable: true },
   INPUT_INVALID: { status: 422, retryable: false },
   KEY_NEEDED: { status: 401, retryable: false },
   NAME_INVALID: { status: 422, retryable: false },

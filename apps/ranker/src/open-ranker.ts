@@ -14,6 +14,7 @@ import { compatRoutes } from './server/compat-routes.ts';
 import { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
 import { serverRoutes } from './server/server-routes.ts';
 import { userRoutes } from './server/user-routes.ts';
+import { OnlyRanker } from './storage/only-ranker.ts';
 import type { RankerSchema } from './storage/ranker-schema.ts';
 import { RankerStorage } from './storage/ranker-storage.ts';
 
@@ -22,6 +23,11 @@ export interface OpenRankerOptions {
   readonly database: string;
   /** Connections of this process to Postgres at most. @default 10 */
   readonly databaseConnections?: number | undefined;
+  /**
+   * The longest wait for another ranker on the database, in ms: one that crashed holds a Postgres
+   * for up to 15 s. @default 3_000, on Postgres 18_000
+   */
+  readonly claimMs?: number | undefined;
   /** Time for which it says that it is not ready before it closes, in ms. @default 0 */
   readonly lameDuckMs?: number | undefined;
   /** @default '127.0.0.1' */
@@ -76,10 +82,13 @@ const dayMs = 86_400_000;
  * the service is started; stopping that closes all of it.
  */
 export async function openRanker(options: OpenRankerOptions): Promise<RankerService> {
-  const { clock = wallClock, rankMs = 30_000 } = options;
+  const { clock = wallClock, rankMs = 30_000, claimMs } = options;
   await using opened = new AsyncDisposableStack();
   const { database: url, databaseConnections: connectionsMax } = options;
   const database = opened.use(await Database.open<RankerSchema>({ url, connectionsMax }));
+  let reloadTastes = () => {};
+  const onRegained = () => reloadTastes();
+  const only = opened.use(await OnlyRanker.claim({ database, url, claimMs, onRegained }));
   const storage = new RankerStorage({ database, clock });
   await storage.migrate();
   const fetcher = opened.use(await Fetcher.open(options.fetcher));
@@ -93,6 +102,7 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   const { freshMs, tastesMax } = options;
   const world = { storage, fetcher, embedder, clock, onFailure };
   const parts = await rankingParts({ ...world, freshMs, tastesMax });
+  reloadTastes = () => parts.tastes.reloadAll();
   opened.defer(() => parts.training.close());
   opened.defer(() => parts.tastes.close());
   const lanes = rankerLanes(clock, rankMs);
@@ -104,11 +114,12 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   const housekeeping = new Housekeeping({ ...world, ...parts, keepMs, retrainMs });
   const stop = () => void service.close().catch(() => {});
   const { shutdown = stop } = options;
-  const all = { ...options, ...world, ...parts, lanes, errors, refresh, rankMs, shutdown };
+  const all = { ...options, ...world, ...parts, lanes, errors, refresh, rankMs, shutdown, only };
   const server = await openServer(all);
   const compat = await openCompat(all);
   const closing: Part[] = [
     database,
+    only,
     { name: 'fetcher', close: () => fetcher.close() },
     { name: 'embedder', close: () => embedder.close() },
     { name: 'tastes', close: () => parts.tastes.close() },
@@ -131,6 +142,7 @@ type ServerParts = OpenRankerOptions &
   RankingParts &
   Pick<RankerService, 'storage' | 'fetcher' | 'embedder' | 'lanes'> & {
     readonly errors: RecentErrors;
+    readonly only: OnlyRanker;
     readonly refresh: FeedRefresh;
     readonly onFailure: (job: string, error: unknown) => void;
     readonly rankMs: number;
@@ -149,12 +161,13 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, lameDuckMs, clock },
     lane: lanes.read,
-    operator: { ...parts.operator, panel, ready: [parts.storage.database] },
+    operator: { ...parts.operator, panel, ready: [parts.storage.database, parts.only] },
     sessions: { keys: [await sessionKey(parts.storage)] },
     live: {},
   });
   const { shutdown } = parts;
   await server.operator.app.register(userRoutes, { users: parts.storage.users, shutdown });
+  server.app.addHook('onRequest', async () => parts.only.check());
   await server.app.register(serverRoutes, { ...parts });
   const desks = new Desks({
     ...parts.desks,
@@ -172,7 +185,7 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
 
 /** Nobody needs a key there: it listens to this machine alone unless it is told otherwise. */
 async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
-  const { compatPort: port, host, log, errors, clock, lanes, storage } = parts;
+  const { compatPort: port, host, log, errors, clock, lanes, storage, only } = parts;
   if (port === undefined) return undefined;
   const server = await createServer({
     ...{ name: 'compat', host, port, log, errors, clock, lane: lanes.read },
@@ -182,6 +195,7 @@ async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
     if (oldest !== undefined) return oldest.id;
     return (await storage.users.add('reader')).user.id;
   };
+  server.app.addHook('onRequest', async () => only.check());
   await server.app.register(compatRoutes, { ...parts, userId });
   return server;
 }

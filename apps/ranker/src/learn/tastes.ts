@@ -78,6 +78,8 @@ export class Tastes implements AsyncDisposable {
   readonly #loading = new SingleFlight<Taste>();
   /** Tastes that were forgotten while they were loaded. */
   readonly #stale = new Set<string>();
+  /** The number of times that all were forgotten. */
+  #epoch = 0;
 
   static async open(options: TastesOptions): Promise<Tastes> {
     const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;
@@ -128,6 +130,12 @@ export class Tastes implements AsyncDisposable {
   forget(user: string): void {
     this.#tastes.delete(user);
     if (this.#loading.has(user)) this.#stale.add(user);
+  }
+
+  /** Lets go of all tastes. */
+  forgetAll(): void {
+    this.#tastes.clear();
+    this.#epoch += 1;
   }
 
   /** Scores an article for the reader, with reasons; with its text, by sentence too. */
@@ -224,10 +232,12 @@ export class Tastes implements AsyncDisposable {
   async #load(user: string): Promise<Taste> {
     const { tastesMax = 64 } = this.#options;
     let taste: Taste;
+    let epoch: number;
     do {
       this.#stale.delete(user);
+      epoch = this.#epoch;
       taste = await this.#read(user);
-    } while (this.#stale.has(user));
+    } while (this.#stale.has(user) || epoch !== this.#epoch);
     this.#tastes.set(user, taste);
     if (this.#tastes.size > tastesMax) {
       const [idle] = [...this.#tastes].find(([, { isBusy }]) => !isBusy) ?? [];

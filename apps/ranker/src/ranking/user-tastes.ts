@@ -98,6 +98,11 @@ export class UserTastes {
     this.tastes.forget(userId);
   }
 
+  /** The same for the tastes of all users. */
+  reloadAll(): void {
+    this.tastes.forgetAll();
+  }
+
   /** Scores a list for a user, by one version. */
   async scoreShelf(
     userId: string,

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { postgresUrl } from 'spillway-fixtures/postgres';
+import { RankerSite } from './fixtures/ranker-site.ts';
+import { temporaryFolder } from './fixtures/stored-ranker.ts';
+
+const text = 'The compiler keeps the database in one file.';
+
+for (const kind of ['sqlite', 'postgres'] as const) {
+  describe(`the only ranker on a ${kind} database`, () => {
+    const stack = new AsyncDisposableStack();
+    let database = '';
+
+    before(async () => {
+      const folder = await temporaryFolder(stack);
+      const isFile = kind === 'sqlite';
+      database = isFile ? `sqlite:${join(folder, 'ranker.db')}` : await postgresUrl(stack);
+    });
+
+    after(() => stack.disposeAsync());
+
+    it('refuses a second ranker while it runs, and makes way when it has closed', async () => {
+      {
+        await using first = await RankerSite.open({ database });
+        await assert.rejects(RankerSite.open({ database, claimMs: 100 }), {
+          code: 'DATABASE_TAKEN',
+          message: /another ranker uses this database: stop that one/,
+        });
+        assert.equal((await first.ask('/articles')).status, 200, 'the first one goes on');
+      }
+      await using next = await RankerSite.open({ database });
+      assert.equal((await next.ask('/articles')).status, 200);
+    });
+
+    it('reads all tastes anew when it had lost its claim', {
+      skip: kind === 'sqlite',
+    }, async () => {
+      await using site = await RankerSite.open({ database });
+      const { storage } = site.ranker;
+      const rated = await site.ask('/correct_rank', { body: { text, score: 9 } });
+      const { id } = rated.json;
+      const of = { userId: site.userId, articleId: id };
+      await storage.ratings.record([{ ...of, score: 2, predicted: undefined, at: Date.now() }]);
+      const rank = async () => await site.ask('/rank', { body: { text } });
+      assert.equal((await rank()).json.rank, 9, 'a taste is kept in memory');
+      await using store = await storage.database.store();
+      const lease = 'lease/ranker';
+      await store.commit([{ name: lease }, { name: `${lease}/fence`, value: 'another ranker' }]);
+      let last = await rank();
+      while (last.json.rank === 9 || last.status === 503) last = await rank();
+      assert.equal(last.json.rank, 2);
+    });
+  });
+}
