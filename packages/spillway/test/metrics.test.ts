@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Breaker, Bucket, Lane, metrics, Panel } from 'spillway';
+import { Breaker, Bucket, Lane, metrics, Panel, Retry } from 'spillway';
 
 describe('metrics', () => {
   it('writes the numbers of all parts for Prometheus, without any framework', async () => {
@@ -17,5 +17,22 @@ describe('metrics', () => {
     assert.ok(
       lines.includes('spillway_breaker_state{breaker="exchange breaker",state="closed"} 1'),
     );
+  });
+
+  it('counts what only grows, and gives every part a label that Prometheus takes', async () => {
+    const panel = new Panel();
+    const retry = new Retry();
+    panel.watch('calls', retry);
+    panel.watch('odd', { stats: { kind: '3d', size: 1 } });
+    panel.watch('empty', { stats: { kind: '', size: 2 } });
+    panel.watch('hub', { stats: { kind: 'hub', open: 3, refused: { full: 4 } } });
+    await retry.run(async () => {});
+    const lines = metrics(panel).split('\n');
+    assert.ok(lines.includes('# TYPE spillway_retry_calls_total counter'), lines.join('\n'));
+    assert.ok(lines.includes('spillway_retry_calls_total{retry="calls"} 1'));
+    assert.ok(lines.includes('spillway_part_size{part="odd"} 1'));
+    assert.ok(lines.includes('spillway_part_size{part="empty"} 2'));
+    assert.ok(lines.includes('spillway_hub_open{hub="hub"} 3'));
+    assert.ok(lines.includes('spillway_hub_refused_total{hub="hub",reason="full"} 4'));
   });
 });

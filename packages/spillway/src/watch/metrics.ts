@@ -5,6 +5,8 @@ import type { LaneStats } from '../lane/options.ts';
 import type { GradientLimitStats } from '../limit/gradient.ts';
 import type { BreakerStats } from '../outbound/breaker.ts';
 import type { BucketStats } from '../outbound/bucket.ts';
+import type { OutboundStats } from '../outbound/outbound.ts';
+import type { RetryStats } from '../outbound/retry.ts';
 import type { RetryBudgetStats } from '../outbound/retry-budget.ts';
 import type { PoolStats } from '../pool/options.ts';
 import type { SharedGateStats } from '../shared/gate-record.ts';
@@ -12,6 +14,8 @@ import type { LeaseStats } from '../shared/lease.ts';
 import type { SharedBreakerStats } from '../shared/shared-breaker.ts';
 import type { SharedBucketStats } from '../shared/shared-bucket.ts';
 import type { SqliteFileStats } from '../sqlite/file.ts';
+import type { EveryStats } from '../wait/every.ts';
+import type { KeyedStats } from '../wait/keyed.ts';
 import { exposition, type MetricFamily, type MetricSample } from './exposition.ts';
 import type { Panel, Reading } from './panel.ts';
 
@@ -21,11 +25,15 @@ interface Counting {
   readonly breaker: BreakerStats;
   readonly bucket: BucketStats;
   readonly document: DocumentStats;
+  readonly every: EveryStats;
   readonly harvest: HarvestStats<unknown>;
+  readonly keyed: KeyedStats;
   readonly lane: LaneStats;
   readonly lease: LeaseStats;
   readonly limit: GradientLimitStats;
+  readonly outbound: OutboundStats;
   readonly pool: PoolStats;
+  readonly retry: RetryStats;
   readonly 'retry-budget': RetryBudgetStats;
   readonly 'shared-breaker': SharedBreakerStats;
   readonly 'shared-bucket': SharedBucketStats;
@@ -39,17 +47,27 @@ const counters: Readonly<Record<string, readonly string[]>> = {
   breaker: ['failures', 'opened', 'refused'],
   bucket: ['taken', 'refused', 'slowed'],
   document: ['transactions', 'writes'],
+  every: ['runs', 'failures'],
   harvest: ['retries', 'throttled', 'gaps'],
+  keyed: ['refused'],
   lane: ['arrived', 'started', 'finished', 'refused'],
   lease: ['renewed', 'failed'],
   limit: ['cuts', 'probes'],
+  outbound: ['calls', 'failures'],
   pool: ['arrived', 'started', 'finished', 'refused', 'recycled', 'lost'],
+  retry: ['calls', 'retries', 'failures'],
   'retry-budget': ['requests', 'retries', 'refused'],
   'shared-breaker': ['failures', 'opened', 'refused'],
   'shared-bucket': ['taken', 'refused', 'slowed', 'trips'],
   'shared-gate': ['trips', 'refused', 'lost'],
   sqlite: ['transactions', 'groups', 'reads', 'restarts'],
 } satisfies { [Kind in keyof Counting]: readonly (keyof Counting[Kind])[] };
+
+/** The same for parts of the sibling packages, which are not known here. */
+const siblingCounters: typeof counters = {
+  hub: ['messagesIn', 'messagesOut', 'dropped', 'refused', 'closed'],
+  'redis-store': ['groups'],
+};
 
 type Labels = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
@@ -100,13 +118,14 @@ function addPart(families: MetricFamily[], part: Part, names: Set<string>): void
   let unique = name;
   for (let nth = 2; names.has(`${kind} ${parent} ${unique}`); nth += 1) unique = `${name}#${nth}`;
   names.add(`${kind} ${parent} ${unique}`);
-  const named = kind === 'other' ? 'part' : snake(kind);
+  // A label must begin with a letter, or Prometheus refuses all of the text.
+  const named = kind === 'other' || !/^[a-z]/i.test(kind) ? 'part' : snake(kind);
   const labels = { [named]: unique, ...(parent !== undefined && { parent }) };
   for (const [field, value] of Object.entries(stats)) {
     addField(families, `spillway_${named}_`, field, {
       value,
       labels,
-      isCounter: counters[kind]?.includes(field) ?? false,
+      isCounter: (counters[kind] ?? siblingCounters[kind])?.includes(field) ?? false,
     });
   }
 }

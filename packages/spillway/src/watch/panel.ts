@@ -23,7 +23,7 @@ export class Panel {
   watch(name: string, part: Watched): Disposable {
     check(typeof name === 'string' && name !== '', 'name', 'a word', name);
     check(!this.#parts.has(name), 'name', 'one that no other part has', name);
-    check(typeof part === 'object' && 'stats' in part, 'part', 'something with stats', part);
+    check(Object(part) === part && 'stats' in part, 'part', 'something with stats', part);
     check(this.#parts.size < partsMax, 'part', `one of at most ${partsMax}`, name);
     this.#parts.set(name, part);
     return {
