@@ -3,7 +3,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer as createTcpServer } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -94,6 +94,18 @@ describe('the operator’s port', () => {
     for (const path of [...secrets, 'live', 'ready']) {
       assert.equal(await status({ host: 'localhost' }, path), 403, path);
     }
+  });
+
+  it('leaves nothing open when the port is taken', async () => {
+    await using stack = new AsyncDisposableStack();
+    const socket = operatorSocket(await temporaryFolder(stack));
+    const taken = createTcpServer().listen(0, '127.0.0.1');
+    stack.defer(() => void taken.close());
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo;
+    await using server = await createServer({ operator: { socket, remote: { port, token } } });
+    await assert.rejects(server.start(), { code: 'EADDRINUSE' });
+    await assert.rejects(askOperator({ socket, path: '/-/live' }), { code: 'ENOENT' });
   });
 
   it('refuses to begin with a token that can be guessed', async () => {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import { Breaker, consecutiveFailures, Panel } from 'spillway';
-import { createServer } from 'spillway-http';
+import { VirtualClock } from 'spillway/testing';
+import { createServer, Operator, Routes } from 'spillway-http';
 
 describe('the log of a server', () => {
   it('has one line for each change of state, and none while nothing changes', async () => {
@@ -41,5 +42,32 @@ describe('the log of a server', () => {
     assert.deepEqual(away, { part: 'service', field: 'unready', from: [], to: ['database'] });
     assert.deepEqual(back, { part: 'service', field: 'unready', from: ['database'], to: [] });
     assert.equal(lines.length, 3);
+  });
+
+  it('goes on when a function for readiness throws, and warns', async () => {
+    const clock = new VirtualClock();
+    let ready = (): string[] => [];
+    const told: unknown[] = [];
+    const operator = new Operator(
+      { ready: () => ready() },
+      {
+        routes: new Routes(clock, 10),
+        errors: { list: () => [] },
+        clock,
+        tell: (change) => told.push(change),
+      },
+    );
+    await operator.start();
+    const warned = once(process, 'warning');
+    ready = () => {
+      throw new TypeError('no such part');
+    };
+    await clock.advance(1_000);
+    assert.deepEqual((await warned).map(String), ['TypeError: no such part']);
+    ready = () => ['database'];
+    await clock.advance(1_000);
+    assert.deepEqual(told, [{ part: 'service', field: 'unready', from: [], to: ['database'] }]);
+    await operator.close();
+    assert.equal(clock.pending, 0);
   });
 });

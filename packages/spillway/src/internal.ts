@@ -41,6 +41,7 @@ export {
   word,
 } from './base/options.ts';
 export { Closing } from './base/part.ts';
+export { callHook } from './base/tell.ts';
 export {
   renameDurably,
   replaceFile,

@@ -176,15 +176,24 @@ export class Operator {
   }
 
   async start(): Promise<void> {
+    try {
+      await this.#start();
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+  }
+
+  async #start(): Promise<void> {
     const { socket } = this.#options;
     const remote = this.#remoteOptions;
-    const { routes, clock, tell } = this.#sources;
+    const { routes, clock = systemClock, tell } = this.#sources;
     for (const lane of routes.lanes) this.#watchLane(lane);
     if (tell) {
       const { panel } = this;
       const unready = () => this.unready;
       const faults = () => this.faults;
-      this.#log = new StateLog({ panel, unready, faults, tell });
+      this.#log = new StateLog({ panel, unready, faults, tell, clock });
     }
     await this.app.ready();
     const handler: RequestListener = (request, response) => this.app.routing(request, response);

@@ -1,13 +1,14 @@
-import {
-  type BreakerStats,
-  type DocumentStats,
-  type LeaseStats,
-  type Panel,
-  type PoolStats,
-  type SharedBreakerStats,
-  type SqliteFileStats,
-  systemClock,
+import type {
+  BreakerStats,
+  Clock,
+  DocumentStats,
+  LeaseStats,
+  Panel,
+  PoolStats,
+  SharedBreakerStats,
+  SqliteFileStats,
 } from 'spillway';
+import { callHook } from 'spillway/internal';
 
 /** A change of state that an operator has to hear of. */
 export interface StateChange {
@@ -45,6 +46,7 @@ interface StateLogOptions {
   readonly unready: () => readonly string[];
   readonly faults: () => Readonly<Record<string, string>>;
   readonly tell: (change: StateChange) => void;
+  readonly clock: Clock;
 }
 
 /**
@@ -68,20 +70,24 @@ export class StateLog implements Disposable {
   }
 
   #arm(): void {
-    this.#timer = systemClock.after(lookMs, () => {
+    this.#timer = this.#options.clock.after(lookMs, () => {
       this.#arm();
-      const now = this.#read(this.#options.unready());
-      for (const [key, { part, field, to }] of now) {
-        const from = this.#seen.get(key)?.to;
-        const isNew = !this.#seen.has(key);
-        if (isNew || String(from) === String(to)) continue;
-        const change = { part, field, from, to };
-        const reasons = field === 'unready' ? this.#options.faults() : {};
-        const isKnown = Object.keys(reasons).length > 0;
-        this.#options.tell(isKnown ? { ...change, reasons } : change);
-      }
-      this.#seen = now;
+      callHook(() => this.#look());
     });
+  }
+
+  #look(): void {
+    const before = this.#seen;
+    this.#seen = this.#read(this.#options.unready());
+    for (const [key, { part, field, to }] of this.#seen) {
+      const from = before.get(key)?.to;
+      const isNew = !before.has(key);
+      if (isNew || String(from) === String(to)) continue;
+      const change = { part, field, from, to };
+      const reasons = field === 'unready' ? this.#options.faults() : {};
+      const isKnown = Object.keys(reasons).length > 0;
+      this.#options.tell(isKnown ? { ...change, reasons } : change);
+    }
   }
 
   #read(unready: readonly string[]): ReadonlyMap<string, StateChange> {
