@@ -148,6 +148,10 @@ if (positionals.length !== 1) {
 const file = resolve(positionals[0] ?? '');
 const text = readFileSync(file, 'utf8');
 const tests = values.tests ? globSync(values.tests, { cwd: root }) : testsOf(file, text);
+if (tests.length === 0) {
+  console.error('No test file is named so.');
+  process.exit(2);
+}
 const folder = mkdtempSync(join(tmpdir(), 'spillway-mutants-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 const place = join(folder, basename(file));

@@ -30,6 +30,7 @@ export interface CloseOptions {
 export class Closing {
   readonly #clock: Clock;
   readonly #finish: (limit: AbortSignal) => Promise<void>;
+  #hasBegun = false;
   #outcome: Promise<void> | undefined = undefined;
 
   constructor(clock: Clock, finish: (limit: AbortSignal) => Promise<void>) {
@@ -37,12 +38,14 @@ export class Closing {
     this.#finish = finish;
   }
 
+  /** True from the first call of `close`, also within `finish`. */
   get hasBegun(): boolean {
-    return this.#outcome !== undefined;
+    return this.#hasBegun;
   }
 
   async close({ withinMs = 10_000, signal }: CloseOptions = {}): Promise<void> {
     checkNumber('withinMs', withinMs, 0);
+    this.#hasBegun = true;
     this.#outcome ??= this.#run(withinMs, signal);
     await this.#outcome;
   }

@@ -152,8 +152,6 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   }
 
   async #close(limit: AbortSignal): Promise<void> {
-    // From here on it counts as closed: `hasBegun` is true once this has returned.
-    await undefined;
     this.#tick?.[Symbol.dispose]();
     if (this.#news.length > 0) await untilAborted(this.#visit(false), limit);
   }

@@ -108,8 +108,6 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   }
 
   async #close(limit: AbortSignal): Promise<void> {
-    // From here on it counts as closed: `hasBegun` is true once this has returned.
-    await undefined;
     this.refuseAll(closed());
     await untilAborted(this.#reserving ?? Promise.resolve(), limit);
   }

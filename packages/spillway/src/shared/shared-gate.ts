@@ -175,8 +175,6 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
   }
 
   async #close(limit: AbortSignal): Promise<void> {
-    // From here on it counts as closed: `hasBegun` is true once this has returned.
-    await undefined;
     this.#queue.refuseAll(closed(this.name));
     try {
       if (this.#member.inside > 0) {

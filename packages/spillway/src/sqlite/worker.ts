@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { writeSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -85,7 +84,7 @@ export class SqliteWorker {
   async close(limit: AbortSignal): Promise<void> {
     const worker = this.#worker;
     if (worker !== undefined) {
-      const exit = once(worker, 'exit');
+      const exit = new Promise((resolve) => worker.once('exit', resolve));
       const closed = this.call('close').then(() => exit);
       // A thread that has crashed meanwhile is closed as well.
       await untilAborted(closed, limit).catch(() => {});
