@@ -2,7 +2,8 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
-import { makeDatabaseFolder, UsageError } from 'spillway-cli';
+import { makeDatabaseFolder, print, UsageError } from 'spillway-cli';
+import type { ImportedCollection } from '../transfer/import-fishtest.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
 /** `fleet export`: everything as lines of JSON. */
@@ -29,30 +30,72 @@ export function exportCommand(): Command {
   return withSettings(command);
 }
 
-/** `fleet import`: everything from lines of JSON. */
+interface ImportFlags {
+  readonly replace?: boolean;
+  readonly fishtest?: string;
+  readonly json?: boolean;
+}
+
+/** `fleet import`: everything from lines of JSON, or from a fishtest server. */
 export function importCommand(): Command {
   const command = new Command('import')
-    .description('read what fleet export has written, into an empty database; all or nothing')
+    .description('read what fleet export has written, or what a fishtest server had')
     .argument('[file]', 'where from; standard input if it is left out')
     .option('--replace', 'throw away what the database holds')
+    .option('--fishtest <folder>', 'read runs.json, users.json … as mongoexport prints them')
+    .option('--json', 'with --fishtest: print JSON')
     .addHelpText(
       'after',
       examplesOf(
         'import fleet.jsonl',
         'import fleet.jsonl --database postgres://fleet@localhost/fleet',
+        'import --fishtest dump',
       ),
     )
-    .action(async (file: string | undefined, options: { replace?: boolean }, self: Command) => {
+    .action(async (file: string | undefined, options: ImportFlags, self: Command) => {
+      const { database, data } = settingsOf(self);
+      const { fishtest, replace = false } = options;
+      if (fishtest !== undefined) {
+        if (file !== undefined || replace) {
+          throw new UsageError('--fishtest: takes neither a file nor --replace');
+        }
+        await importFrom(fishtest, database, options.json);
+        return;
+      }
       if (file === undefined && process.stdin.isTTY) {
         throw new UsageError('file: is required where standard input is a terminal');
       }
-      const { database, data } = settingsOf(self);
       const { importFleet } = await import('../transfer/import-fleet.ts');
       await makeDatabaseFolder(database);
       const source = file === undefined ? process.stdin : createReadStream(file);
-      const { replace = false } = options;
       const { rows, files } = await importFleet({ database, data, source, replace });
       process.stderr.write(`Read ${rows} rows and ${files} files.\n`);
     });
   return withSettings(command);
+}
+
+async function importFrom(folder: string, database: string, json?: boolean): Promise<void> {
+  const { importFishtest } = await import('../transfer/import-fishtest.ts');
+  await makeDatabaseFolder(database);
+  const done = await importFishtest({
+    database,
+    folder,
+    onProgress: ({ collection, documents, share }) => {
+      const percent = Math.round(100 * share);
+      process.stderr.write(`${collection}: ${documents} documents, ${percent} % of the file\n`);
+    },
+  });
+  print(done, json, () => done.map(importedText).join('\n'));
+}
+
+function importedText(one: ImportedCollection): string {
+  const count = one.refused.reduce((sum, { count: more }) => sum + more, 0);
+  const { collection, documents, taken, kept } = one;
+  return [
+    `${collection}: ${documents} read, ${taken} taken, ${kept} here already, ${count} refused`,
+    ...one.refused.map(({ reason, count: times, examples }) => {
+      return `  refused ${times}: ${reason}; ${examples.join(', ')}`;
+    }),
+    ...Object.entries(one.leftOut).map(([path, times]) => `  left out of ${times}: ${path}`),
+  ].join('\n');
 }

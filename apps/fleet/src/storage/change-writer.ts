@@ -63,14 +63,10 @@ export class ChangeWriter {
   constructor(options: ChangeWriterOptions) {
     this.#options = options;
     const { kind } = options.database;
-    const plain = [
-      ...['id', 'username', 'start_time', 'last_updated', 'tc_base', 'finished', 'deleted'],
-      ...['is_green', 'is_yellow', 'record'],
-    ];
     const runs = { kind, table: 'runs', keys: ['id'] };
     const ofRun = { kind, keys: ['run_id', 'id'], columns: ['run_id', 'id', 'record'] };
-    this.#runs = new Upsert({ ...runs, columns: plain });
-    this.#histories = new Upsert({ ...runs, columns: [...plain, 'param_history'] });
+    this.#runs = new Upsert({ ...runs, columns: plainRunColumns });
+    this.#histories = new Upsert({ ...runs, columns: [...plainRunColumns, 'param_history'] });
     this.#tasks = new Upsert({ ...ofRun, table: 'tasks' });
     this.#badTasks = new Upsert({ ...ofRun, table: 'bad_tasks' });
     this.#actions = new Upsert({ kind, table: 'actions', keys: ['id'], columns: actionColumns });
@@ -218,7 +214,13 @@ export class ChangeWriter {
   }
 }
 
-const actionColumns: readonly (keyof ActionRow)[] = [
+/** Columns of a run that are written with each change of it. */
+export const plainRunColumns: readonly Exclude<keyof RunRow, 'param_history'>[] = [
+  ...(['id', 'username', 'start_time', 'last_updated', 'tc_base', 'finished'] as const),
+  ...(['deleted', 'is_green', 'is_yellow', 'record'] as const),
+];
+
+export const actionColumns: readonly (keyof ActionRow)[] = [
   ...(['id', 'time', 'action', 'username', 'run_id', 'run', 'task_id', 'worker'] as const),
   ...(['message', 'user', 'nn'] as const),
 ];

@@ -13,7 +13,7 @@ import type { Run, Task } from '../world/run.ts';
 import type { RunRow, TaskRow } from './fleet-schema.ts';
 
 /** A run as a row, but for the history of a tuning. */
-export function runRow({ record }: Run): Omit<RunRow, 'param_history'> {
+export function runRow({ record }: Pick<Run, 'record'>): Omit<RunRow, 'param_history'> {
   const { args } = record;
   const spsa = args.spsa === undefined ? undefined : { ...args.spsa, param_history: undefined };
   return {

@@ -70,8 +70,8 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
   }
 }
 
-/** Makes us the only one, as a server would be. */
-async function claimed(storage: FleetStorage, database: string): Promise<Claim> {
+/** Makes this process the only one on the database, as a server would be. */
+export async function claimed(storage: FleetStorage, database: string): Promise<Claim> {
   const lockPath = primaryLockPath(database);
   const options = { storage, clock: wallClock, random: systemRandom, leaseMs, lockPath };
   using limit = deadline(wallClock, lockPath === undefined ? 1.5 * leaseMs : lockMsMax);

@@ -1,0 +1,215 @@
+import { patterns } from '../protocol/schema.ts';
+import { actionColumns, plainRunColumns } from '../storage/change-writer.ts';
+import type { ActionRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
+import { runRow } from '../storage/rows.ts';
+import { impossibleHash } from '../users/password.ts';
+import { objectId, readRun } from './fishtest-records.ts';
+import {
+  DocumentFault,
+  decimal,
+  document,
+  matching,
+  optional,
+  readShape,
+  required,
+  type Shape,
+  text,
+  texts,
+  truth,
+  whole,
+} from './shape.ts';
+
+/** A document of fishtest as rows of our tables. */
+export interface Entry {
+  readonly key: string;
+  /** Time of its last change, in UNIX milliseconds; 0 if one that is here stays as it is. */
+  readonly updated: number;
+  /** Rows by table; the first table is the one that has the key. */
+  readonly rows: Readonly<Record<string, readonly object[]>>;
+}
+
+/** A collection of fishtest, and where its documents go. */
+export interface Collection {
+  /** Name in fishtest; its file is `<name>.json`. */
+  readonly name: string;
+  /** Table of the documents, and its key. */
+  readonly table: 'users' | 'nns' | 'blocked_workers' | 'actions' | 'runs';
+  readonly key: string;
+  /** Columns by table. */
+  readonly columns: Readonly<Record<string, readonly string[]>>;
+  /** Reads a document; throws {@link DocumentFault}. */
+  readonly read: (value: unknown, onLeftOut: (path: string) => void) => Entry;
+}
+
+const name = matching(/^.{1,200}$/s, 'a name');
+
+const userShape: Shape = {
+  ...required(name, 'username'),
+  ...optional(decimal, 0, 'registration_time'),
+  ...optional(truth, false, 'pending', 'blocked'),
+  ...optional(text, '', 'email', 'tests_repo'),
+  ...optional(texts, [], 'groups'),
+  ...optional(whole(0), 16, 'machine_limit'),
+};
+
+/** Passwords stay behind: they are of another kind, and a link makes a new one. */
+const users: Collection = {
+  name: 'users',
+  table: 'users',
+  key: 'username',
+  columns: {
+    users: [
+      ...['username', 'password_hash', 'registration_time', 'pending', 'blocked', 'email'],
+      ...['groups', 'tests_repo', 'machine_limit'],
+    ],
+  },
+  read: (value, onLeftOut) => {
+    const user = readShape<Omit<UserRow, 'groups' | 'password_hash'> & { groups: string[] }>(
+      userShape,
+      value,
+      '',
+      leavingOut(['_id', 'password'], onLeftOut),
+    );
+    const row: UserRow = {
+      ...user,
+      password_hash: impossibleHash,
+      pending: Number(user.pending),
+      blocked: Number(user.blocked),
+      groups: JSON.stringify(user.groups),
+    };
+    return { key: user.username, updated: 0, rows: { users: [row] } };
+  },
+};
+
+const testShape: Shape = { ...required(decimal, 'date'), ...required(objectId, 'id') };
+
+const netShape: Shape = {
+  ...required(matching(patterns.netName, 'the name of a net'), 'name'),
+  ...required(name, 'user'),
+  ...optional(whole(0), 0, 'downloads'),
+  ...optional(truth, false, 'is_master'),
+  ...optional(document, undefined, 'first_test', 'last_test'),
+};
+
+const nns: Collection = {
+  name: 'nns',
+  table: 'nns',
+  key: 'name',
+  columns: {
+    nns: [
+      ...['name', 'user', 'downloads', 'is_master', 'first_date', 'first_id', 'last_date'],
+      ...['last_id'],
+    ],
+  },
+  read: (value, onLeftOut) => {
+    const { first_test, last_test, ...net } = readShape<
+      Pick<NetRow, 'name' | 'user' | 'downloads' | 'is_master'> & Record<string, unknown>
+    >(netShape, value, '', leavingOut(['_id'], onLeftOut));
+    const test = (found: unknown, path: string) => {
+      if (found === undefined) return { date: null, id: null };
+      return readShape<{ date: number; id: string }>(testShape, found, path, onLeftOut);
+    };
+    const first = test(first_test, 'first_test.');
+    const last = test(last_test, 'last_test.');
+    const row: NetRow = {
+      ...net,
+      is_master: Number(net.is_master),
+      first_date: first.date,
+      first_id: first.id,
+      last_date: last.date,
+      last_id: last.id,
+    };
+    return { key: row.name, updated: 0, rows: { nns: [row] } };
+  },
+};
+
+const workerShape: Shape = {
+  ...required(name, 'worker_name'),
+  ...required(truth, 'blocked'),
+  ...optional(text, '', 'message'),
+  ...optional(decimal, 0, 'last_updated'),
+};
+
+const workers: Collection = {
+  name: 'workers',
+  table: 'blocked_workers',
+  key: 'worker_name',
+  columns: { blocked_workers: ['worker_name', 'message', 'last_updated'] },
+  read: (value, onLeftOut) => {
+    const { blocked, ...worker } = readShape<{
+      readonly worker_name: string;
+      readonly blocked: boolean;
+      readonly message: string;
+      readonly last_updated: number;
+    }>(workerShape, value, '', leavingOut(['_id'], onLeftOut));
+    if (!blocked) throw new DocumentFault('it is not blocked, and only blocked ones are kept');
+    return { key: worker.worker_name, updated: 0, rows: { blocked_workers: [worker] } };
+  },
+};
+
+const actionShape: Shape = {
+  ...required(objectId, '_id'),
+  ...required(decimal, 'time'),
+  ...required(name, 'action', 'username'),
+  ...optional(text, null, 'run', 'worker', 'message', 'user', 'nn'),
+  ...optional(objectId, null, 'run_id'),
+  ...optional(whole(0), null, 'task_id'),
+};
+
+const actions: Collection = {
+  name: 'actions',
+  table: 'actions',
+  key: 'id',
+  columns: { actions: actionColumns },
+  read: (value, onLeftOut) => {
+    const { _id, ...action } = readShape<Omit<ActionRow, 'id'> & { _id: string }>(
+      actionShape,
+      value,
+      '',
+      onLeftOut,
+    );
+    return { key: _id, updated: 0, rows: { actions: [{ ...action, id: _id }] } };
+  },
+};
+
+const runs: Collection = {
+  name: 'runs',
+  table: 'runs',
+  key: 'id',
+  columns: {
+    runs: [...plainRunColumns, 'param_history'],
+    tasks: ['run_id', 'id', 'record'],
+    bad_tasks: ['run_id', 'id', 'record'],
+  },
+  read: (value, onLeftOut) => {
+    const { record, tasks, badTasks } = readRun(value, onLeftOut);
+    const { _id: run_id, last_updated, args } = record;
+    const history = args.spsa?.param_history;
+    const param_history = history === undefined ? null : JSON.stringify(history);
+    const rows = (records: readonly object[]) =>
+      records.map((one, id) => ({ run_id, id, record: JSON.stringify(one) }));
+    const run = runRow({ record });
+    return {
+      key: run_id,
+      updated: last_updated,
+      rows: {
+        runs: [{ ...run, param_history }],
+        tasks: rows(tasks),
+        bad_tasks: rows(badTasks),
+      },
+    };
+  },
+};
+
+/** Collections in the order in which they are read. */
+export const collections: readonly Collection[] = [users, nns, workers, actions, runs];
+
+/** Fields that nobody misses are not told of. */
+function leavingOut(
+  names: readonly string[],
+  onLeftOut: (path: string) => void,
+): (path: string) => void {
+  return (path) => {
+    if (!names.includes(path)) onLeftOut(path);
+  };
+}

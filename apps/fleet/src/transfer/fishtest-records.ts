@@ -1,0 +1,223 @@
+import type { StoredWorkerInfo } from '../protocol/read-request.ts';
+import type { Sprt } from '../statistics/sprt.ts';
+import type { Spsa } from '../statistics/spsa.ts';
+import { timeControlPattern } from '../statistics/time-control.ts';
+import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from '../world/records.ts';
+import type { Stats } from '../world/world.ts';
+import {
+  DocumentFault,
+  decimal,
+  document,
+  type Kind,
+  list,
+  matching,
+  oneOf,
+  optional,
+  readShape,
+  required,
+  type Shape,
+  text,
+  texts,
+  truth,
+  whole,
+} from './shape.ts';
+
+/** A run of fishtest with its tasks, in the form in which they are stored here. */
+export interface FishtestRun {
+  readonly record: RunRecord;
+  readonly tasks: readonly TaskRecord[];
+  readonly badTasks: readonly BadTaskRecord[];
+}
+
+export const objectId: Kind = matching(/^[0-9a-f]{24}$/, 'an object id');
+const timeControl = matching(timeControlPattern, 'a time control');
+const count = whole(0);
+const anything = { name: 'anything', holds: () => true };
+
+const runShape: Shape = {
+  ...required(objectId, '_id'),
+  ...required(decimal, 'start_time', 'last_updated'),
+  ...required(document, 'args', 'results'),
+  ...required(truth, 'finished'),
+  ...optional(list, [], 'tasks', 'bad_tasks'),
+  ...optional(count, 0, 'failures', 'workers', 'cores', 'committed_games', 'total_games'),
+  ...optional(decimal, 0, 'nps', 'games_per_minute'),
+  ...optional(count, 24, 'version'),
+  ...optional(decimal, undefined, 'tc_base'),
+  ...optional(truth, false, 'approved', 'deleted', 'failed', 'is_green', 'is_yellow'),
+  ...optional(text, '', 'approver'),
+  ...optional(objectId, undefined, 'rescheduled_from'),
+};
+
+const argsShape: Shape = {
+  ...required(text, 'base_tag', 'new_tag', 'resolved_base', 'resolved_new', 'username', 'book'),
+  ...required(timeControl, 'tc'),
+  ...required(whole(1), 'num_games', 'threads'),
+  ...optional(text, '', 'msg_base', 'msg_new', 'info', 'base_options', 'new_options'),
+  ...optional(text, '', 'base_signature', 'new_signature', 'tests_repo'),
+  ...optional(texts, [], 'base_nets', 'new_nets'),
+  ...optional(timeControl, undefined, 'new_tc'),
+  ...optional(text, '8', 'book_depth'),
+  ...optional(text, undefined, 'master_repo', 'arch_filter', 'compiler'),
+  ...optional(truth, false, 'auto_purge'),
+  ...optional(truth, true, 'adjudication'),
+  ...optional(decimal, 100, 'throughput', 'itp'),
+  ...optional(decimal, 0, 'priority'),
+  ...optional(document, undefined, 'sprt', 'spsa'),
+};
+
+const sprtShape: Shape = {
+  ...required(decimal, 'elo0', 'elo1', 'llr'),
+  ...optional(decimal, 0.05, 'alpha', 'beta'),
+  ...optional(oneOf('BayesElo', 'logistic', 'normalized'), undefined, 'elo_model'),
+  ...optional(oneOf('', 'accepted', 'rejected'), '', 'state'),
+  ...optional(whole(1), 1, 'batch_size'),
+  ...optional(decimal, -Math.log(19), 'lower_bound'),
+  ...optional(decimal, Math.log(19), 'upper_bound'),
+  ...optional(document, undefined, 'overshoot'),
+  ...optional(decimal, undefined, 'lost_samples', 'illegal_update'),
+};
+
+const overshootShape: Shape = required(
+  decimal,
+  ...['last_update', 'skipped_updates', 'ref0', 'm0', 'sq0', 'ref1', 'm1', 'sq1'],
+);
+
+const spsaShape: Shape = {
+  ...required(decimal, 'A', 'alpha', 'gamma', 'iter', 'num_iter'),
+  ...required(list, 'params'),
+  ...optional(text, '', 'raw_params'),
+  ...optional(oneOf('classic'), undefined, 'algorithm'),
+  ...optional(list, undefined, 'param_history'),
+};
+
+const paramShape: Shape = {
+  ...required(text, 'name'),
+  ...required(decimal, 'start', 'min', 'max', 'c_end', 'r_end', 'c', 'a_end', 'a', 'theta'),
+};
+
+const sampleShape: Shape = required(decimal, 'theta', 'R', 'c');
+
+const statsShape: Shape = {
+  ...required(count, 'wins', 'losses', 'draws'),
+  ...optional(count, 0, 'crashes', 'time_losses'),
+  ...required(
+    {
+      name: 'a list of five counts',
+      holds: (value) => Array.isArray(value) && value.length === 5 && value.every(count.holds),
+    },
+    'pentanomial',
+  ),
+};
+
+const taskShape: Shape = {
+  ...required(count, 'num_games'),
+  ...required(document, 'stats', 'worker_info'),
+  ...required(decimal, 'last_updated'),
+  ...optional(truth, false, 'active'),
+  ...optional(count, 0, 'start'),
+  ...optional(truth, undefined, 'bad'),
+  ...optional(document, undefined, 'spsa_params'),
+};
+
+const badTaskShape: Shape = {
+  ...taskShape,
+  ...required(count, 'task_id'),
+  ...optional(anything, undefined, 'residual'),
+  ...optional(oneOf('green', 'yellow', 'red'), 'red', 'residual_color'),
+};
+
+const flipsShape: Shape = { ...required(count, 'iter'), ...required(list, 'packed_flips') };
+
+/** Descriptions of old workers lack what was not asked then. */
+const workerShape: Shape = {
+  ...required(text, 'username', 'unique_key'),
+  ...required(whole(1), 'concurrency'),
+  ...optional(text, '?', 'uname', 'compiler', 'ARCH'),
+  ...optional(text, 'unknown', 'worker_arch'),
+  ...optional(texts, ['?', '?'], 'architecture'),
+  ...optional(count, 0, 'max_memory', 'version'),
+  ...optional(whole(1), 1, 'min_threads'),
+  ...optional(list, [0, 0, 0], 'python_version', 'gcc_version'),
+  ...optional(truth, false, 'modified', 'near_github_api_limit'),
+  ...optional(decimal, 0, 'nps'),
+  ...optional(text, '?.?.?.?', 'remote_addr'),
+  ...optional(text, '?', 'country_code'),
+};
+
+/** Reads a run; throws {@link DocumentFault}, and tells which fields have no place here. */
+export function readRun(value: unknown, onLeftOut: (path: string) => void): FishtestRun {
+  const read = <Result>(shape: Shape, part: unknown, path: string) =>
+    readShape<Result>(shape, part, path, onLeftOut);
+  const task = (shape: Shape, part: unknown, path: string) => readTask(shape, part, path, read);
+  const { tasks, bad_tasks, ...run } = read<RawRun>(runShape, value, '');
+  const args = readArgs(run.args, read);
+  const results = read<Stats>(statsShape, run.results, 'results.');
+  const tc_base = run.tc_base ?? Number.parseFloat(args.tc.replace(/^\d+\//, ''));
+  const badTasks = bad_tasks.map((one) => {
+    const bad = task(badTaskShape, one, 'bad_tasks.') as BadTaskRecord;
+    return { ...bad, bad: true as const, residual: Number(bad.residual ?? Infinity) };
+  });
+  return {
+    record: { ...run, tc_base, args, results },
+    tasks: tasks.map((one) => task(taskShape, one, 'tasks.')),
+    badTasks,
+  };
+}
+
+interface RawRun extends Omit<RunRecord, 'tc_base'> {
+  readonly tc_base?: number;
+  readonly tasks: readonly unknown[];
+  readonly bad_tasks: readonly unknown[];
+}
+
+type Reader = <Result>(shape: Shape, part: unknown, path: string) => Result;
+
+function readArgs(value: unknown, read: Reader): RunArgs {
+  const args = read<RunArgs>(argsShape, value, 'args.');
+  const sprt = args.sprt && readSprt(args.sprt, read);
+  const spsa = args.spsa && readSpsa(args.spsa, read);
+  if (sprt !== undefined && spsa !== undefined) throw new DocumentFault('args has sprt and spsa');
+  return {
+    ...args,
+    new_tc: args.new_tc ?? args.tc,
+    ...(sprt !== undefined && { sprt }),
+    ...(spsa !== undefined && { spsa }),
+  };
+}
+
+function readSprt(value: unknown, read: Reader): Sprt {
+  const sprt = read<Sprt>(sprtShape, value, 'args.sprt.');
+  if (sprt.overshoot === undefined) return sprt;
+  return { ...sprt, overshoot: read(overshootShape, sprt.overshoot, 'args.sprt.overshoot.') };
+}
+
+function readSpsa(value: unknown, read: Reader): Spsa {
+  const { param_history, ...spsa } = read<Spsa>(spsaShape, value, 'args.spsa.');
+  const params = spsa.params.map((one) => {
+    return read<Spsa['params'][number]>(paramShape, one, 'args.spsa.params.');
+  });
+  if (param_history === undefined) return { ...spsa, params };
+  const path = 'args.spsa.param_history.';
+  const history = param_history.map((samples) => {
+    if (!Array.isArray(samples)) throw new DocumentFault(`${path} is not a list of lists`);
+    return samples.map((one) => read<(typeof samples)[number]>(sampleShape, one, path));
+  });
+  return { ...spsa, params, param_history: history };
+}
+
+function readTask(shape: Shape, value: unknown, path: string, read: Reader): TaskRecord {
+  const task = read<TaskRecord>(shape, value, path);
+  const stats = read<Stats>(statsShape, task.stats, `${path}stats.`);
+  const worker_info = read<StoredWorkerInfo>(workerShape, task.worker_info, `${path}worker_info.`);
+  const { spsa_params, bad, ...rest } = task;
+  return {
+    ...rest,
+    stats,
+    worker_info,
+    ...(bad && { bad }),
+    ...(spsa_params && {
+      spsa_params: read(flipsShape, spsa_params, `${path}spsa_params.`),
+    }),
+  };
+}

@@ -1,0 +1,290 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createGunzip } from 'node:zlib';
+import { CompiledQuery } from 'kysely';
+import { wallClock } from 'spillway';
+import { Database } from 'spillway-sql';
+import { patterns } from '../protocol/schema.ts';
+import { fenceQuery } from '../storage/change-writer.ts';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
+import { FleetStorage } from '../storage/fleet-storage.ts';
+import { Upsert } from '../storage/rows.ts';
+import { byteLines } from './byte-lines.ts';
+import { extendedJson } from './extended-json.ts';
+import { type Collection, collections, type Entry } from './fishtest-collections.ts';
+import { claimed } from './import-fleet.ts';
+import { DocumentFault } from './shape.ts';
+
+export interface ImportFishtestOptions {
+  /** As for `Database.open`. */
+  readonly database: string;
+  /** Holds `runs.json`, `users.json`, `actions.json`, `nns.json` and `workers.json`. */
+  readonly folder: string;
+  /** Told about once a second how far it is. */
+  readonly onProgress: (progress: ImportProgress) => void;
+}
+
+export interface ImportProgress {
+  readonly collection: string;
+  readonly documents: number;
+  /** Share of the file that was read, from 0 to 1. */
+  readonly share: number;
+}
+
+/** Number of documents with the same fault, and the first of them. */
+export interface Refusal {
+  readonly reason: string;
+  count: number;
+  readonly examples: string[];
+}
+
+/** Result of one file. */
+export interface ImportedCollection {
+  readonly collection: string;
+  documents: number;
+  /** New, or newer than what was here. */
+  taken: number;
+  /** The same, or older than what was here. */
+  kept: number;
+  readonly refused: Refusal[];
+  /** Fields that have no place here, with the number of documents that had them. */
+  readonly leftOut: Record<string, number>;
+}
+
+const batchRows = 2_000;
+const batchBytes = 4 * 1_048_576;
+const progressMs = 1_000;
+const examplesMax = 3;
+/** Different reasons that are told apart; the same for fields. */
+const reasonsMax = 100;
+/** Names that one question asks for. */
+const askedMax = 500;
+
+/**
+ * Reads what `mongoexport` printed of a fishtest server, batch by batch, each in one transaction.
+ * What is here already stays, except runs that have changed since; so it can be repeated, also
+ * after it was cut short. No server may run meanwhile.
+ */
+export async function importFishtest(
+  options: ImportFishtestOptions,
+): Promise<ImportedCollection[]> {
+  const files: [Collection, FoundFile][] = [];
+  for (const collection of collections) {
+    const file = await fileOf(options.folder, collection.name);
+    if (file !== undefined) files.push([collection, file]);
+  }
+  if (files.length === 0) {
+    const names = collections.map(({ name }) => `${name}.json`).join(', ');
+    throw new Error(`${options.folder}: has none of ${names}`);
+  }
+  const url = options.database;
+  await using database = await Database.open<FleetSchema>({ url, deadlineMs: Infinity });
+  const storage = new FleetStorage(database);
+  await storage.migrate();
+  await using mine = await claimed(storage, url);
+  const done: ImportedCollection[] = [];
+  for (const [collection, file] of files) {
+    const writer = new CollectionWriter(collection, database, mine.fence);
+    done.push(await readCollection(collection, file, writer, mine.signal, options.onProgress));
+    if (collection.table === 'users') await keepOldNames(storage, writer.oldNames);
+  }
+  return done;
+}
+
+interface FoundFile {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+async function fileOf(folder: string, name: string): Promise<FoundFile | undefined> {
+  for (const end of ['.json', '.json.gz']) {
+    const path = join(folder, `${name}${end}`);
+    const found = await stat(path).catch(() => undefined);
+    if (found?.isFile()) return { path, bytes: found.size };
+  }
+  return undefined;
+}
+
+async function readCollection(
+  collection: Collection,
+  file: FoundFile,
+  writer: CollectionWriter,
+  signal: AbortSignal,
+  onProgress: ImportFishtestOptions['onProgress'],
+): Promise<ImportedCollection> {
+  const result: ImportedCollection = {
+    collection: collection.name,
+    documents: 0,
+    taken: 0,
+    kept: 0,
+    refused: [],
+    leftOut: {},
+  };
+  const raw = createReadStream(file.path, { highWaterMark: 262_144 });
+  const source = file.path.endsWith('.gz') ? raw.pipe(createGunzip()) : raw;
+  raw.on('error', (error) => source.destroy(error));
+  let toldAt = wallClock.now();
+  for await (const line of byteLines(source)) {
+    if (line.length === 0) continue;
+    result.documents += 1;
+    const entry = readEntry(collection, line, result);
+    if (entry !== undefined) await writer.add(entry, line.length, result);
+    signal.throwIfAborted();
+    const now = wallClock.now();
+    if (now - toldAt < progressMs) continue;
+    toldAt = now;
+    const { documents } = result;
+    onProgress({ collection: collection.name, documents, share: raw.bytesRead / file.bytes });
+  }
+  await writer.flush(result);
+  return result;
+}
+
+/** A document as rows; undefined, with an entry in the result, if it cannot be taken. */
+function readEntry(
+  collection: Collection,
+  line: Uint8Array,
+  result: ImportedCollection,
+): Entry | undefined {
+  const { leftOut } = result;
+  const seen = new Set<string>();
+  const onLeftOut = (path: string) => {
+    if (seen.has(path)) return;
+    seen.add(path);
+    const isKnown = path in leftOut || Object.keys(leftOut).length < reasonsMax;
+    const name = isKnown ? path : 'others';
+    leftOut[name] = (leftOut[name] ?? 0) + 1;
+  };
+  let id: unknown;
+  try {
+    const value = extendedJson(Buffer.from(line).toString());
+    id = Object(value)._id;
+    return collection.read(value, onLeftOut);
+  } catch (error) {
+    if (error instanceof DocumentFault) refuse(result, error.message, id);
+    else if (error instanceof SyntaxError) refuse(result, notJson(line, result.documents), id);
+    else throw error;
+    return undefined;
+  }
+}
+
+function notJson(line: Uint8Array, number: number): string {
+  const isList = number === 1 && line[0] === 0x5b;
+  return isList ? 'it is one list: export without --jsonArray' : 'the line is not JSON';
+}
+
+function refuse({ refused, documents }: ImportedCollection, reason: string, id: unknown): void {
+  let same = refused.find((one) => one.reason === reason);
+  if (same === undefined) {
+    const isRoom = refused.length < reasonsMax;
+    same = { reason: isRoom ? reason : 'other reasons', count: 0, examples: [] };
+    if (isRoom || !refused.some((one) => one.reason === same?.reason)) refused.push(same);
+    else same = refused.at(-1) as Refusal;
+  }
+  same.count += 1;
+  if (same.examples.length >= examplesMax) return;
+  same.examples.push(id === undefined ? `line ${documents}` : `line ${documents} (${String(id)})`);
+}
+
+/** Writes the rows of one collection. While a batch is written, the next one is read. */
+class CollectionWriter {
+  readonly #collection: Collection;
+  readonly #database: Database<FleetSchema>;
+  readonly #fence: number;
+  readonly #upserts: readonly (readonly [string, Upsert<object>])[];
+  /** By key: a statement may not have the same row twice. */
+  #batch = new Map<string, Entry>();
+  #rows = 0;
+  #bytes = 0;
+  #writing: Promise<void> = Promise.resolve();
+  /** Users whose names are older than the rule for names. */
+  readonly oldNames: Set<string> = new Set();
+
+  constructor(collection: Collection, database: Database<FleetSchema>, fence: number) {
+    this.#collection = collection;
+    this.#database = database;
+    this.#fence = fence;
+    const { kind } = database;
+    const keys = { tasks: ['run_id', 'id'], bad_tasks: ['run_id', 'id'] };
+    this.#upserts = Object.entries(collection.columns).map(([table, columns]) => {
+      const key = keys[table as keyof typeof keys] ?? [collection.key];
+      return [table, new Upsert<object>({ kind, table, keys: key, columns })];
+    });
+  }
+
+  async add(entry: Entry, bytes: number, result: ImportedCollection): Promise<void> {
+    if (this.#batch.has(entry.key)) await this.flush(result);
+    this.#batch.set(entry.key, entry);
+    if (this.#collection.table === 'users' && !patterns.username.test(entry.key)) {
+      this.oldNames.add(entry.key);
+    }
+    for (const rows of Object.values(entry.rows)) this.#rows += rows.length;
+    this.#bytes += bytes;
+    if (this.#rows >= batchRows || this.#bytes >= batchBytes) await this.#send(result);
+  }
+
+  /** Resolves when all is durable. */
+  async flush(result: ImportedCollection): Promise<void> {
+    await this.#send(result);
+    await this.#writing;
+  }
+
+  async #send(result: ImportedCollection): Promise<void> {
+    await this.#writing;
+    const entries = [...this.#batch.values()];
+    this.#batch = new Map();
+    this.#rows = 0;
+    this.#bytes = 0;
+    this.#writing = this.#write(entries, result);
+    // It is waited for with the next batch.
+    this.#writing.catch(() => {});
+  }
+
+  async #write(entries: readonly Entry[], result: ImportedCollection): Promise<void> {
+    if (entries.length === 0) return;
+    const known = await this.#known(entries);
+    const taken = entries.filter(({ key, updated }) => (known.get(key) ?? -1) < updated);
+    result.kept += entries.length - taken.length;
+    if (taken.length === 0) return;
+    const database = this.#database;
+    const replaced = taken.filter(({ key }) => known.has(key)).map(({ key }) => key);
+    const queries = [fenceQuery({ database, fence: this.#fence })];
+    for (const key of replaced) {
+      for (const table of ['tasks', 'bad_tasks'] as const) {
+        queries.push(database.kysely.deleteFrom(table).where('run_id', '=', key).compile());
+      }
+    }
+    for (const [table, upsert] of this.#upserts) {
+      queries.push(...upsert.queries(taken.flatMap(({ rows }) => rows[table] ?? [])));
+    }
+    await database.batch(queries);
+    result.taken += taken.length;
+  }
+
+  /** Times of the last change of entries that are here; 0 where only runs have one. */
+  async #known(entries: readonly Entry[]): Promise<Map<string, number>> {
+    const { table, key } = this.#collection;
+    const updated = table === 'runs' ? 'last_updated' : '0';
+    const known = new Map<string, number>();
+    for (let at = 0; at < entries.length; at += askedMax) {
+      const keys = entries.slice(at, at + askedMax).map((entry) => entry.key);
+      const place = (index: number) => (this.#database.kind === 'postgres' ? `$${index + 1}` : '?');
+      const places = keys.map((_, index) => place(index)).join(', ');
+      const sql = `select "${key}" as key, ${updated} as updated from ${table} where "${key}" in`;
+      const query = CompiledQuery.raw(`${sql} (${places})`, keys);
+      const { rows } = await this.#database.kysely.executeQuery(query);
+      for (const row of rows as { key: string; updated: number }[]) {
+        known.set(row.key, Number(row.updated));
+      }
+    }
+    return known;
+  }
+}
+
+/** Workers of users with an old name are let in by this list. */
+async function keepOldNames(storage: FleetStorage, names: ReadonlySet<string>): Promise<void> {
+  if (names.size === 0) return;
+  const before = ((await storage.document('legacy_usernames')) ?? []) as string[];
+  await storage.setDocument('legacy_usernames', [...new Set([...before, ...names])]);
+}
