@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   type Clock,
   Panel,
@@ -139,14 +138,15 @@ function operationsOf(parts: {
   };
   const { books, github } = files;
   const fetchBooks = (signal: AbortSignal) => files.refreshBooks(signal);
-  return { ...common, books, fetchBooks, nets, github, foreignRepos: options.foreignRepos };
+  const { foreignRepos, baseUrl } = options;
+  return { ...common, books, fetchBooks, nets, github, foreignRepos, baseUrl };
 }
 
 async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
   const { host, port, trustProxy, log, baseUrl, lameDuckMs } = options;
   const { primary, users, storage, lanes, files, errors, clock } = parts;
   const { bookSri = (book) => files.books.sri(book) } = options;
-  const keys: [string] = [await sessionKey(storage)];
+  const keys: [string] = [await storage.secretKey()];
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
   panel.watch('primary', primary);
@@ -185,12 +185,6 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
   const shelves = { pgns, nets, obtainNet };
   await server.app.register(fileRoutes, { ...shelves, baseUrl, lane: lanes.downloads });
   return server;
-}
-
-/** The key that signs sessions: the same after a restart, and on all instances. */
-async function sessionKey(storage: FleetStorage): Promise<string> {
-  const key = randomBytes(32).toString('base64url');
-  return (await storage.firstDocument('session_key', key)) as string;
 }
 
 function folderOf(database: string): string {

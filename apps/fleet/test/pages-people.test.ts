@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { wallClock } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 import { operate } from '../src/operations/operations.ts';
 import { objectId } from '../src/storage/rows.ts';
 import { newRunRecord } from '../src/world/manage.ts';
@@ -92,6 +93,65 @@ describe('pages about people, machines and nets', () => {
     const log = await site.ask('actions', { username: 'ada', user: { $in: ['dave', 'eve'] } });
     const done = log.json.map(({ message }: { message: string }) => message);
     assert.deepEqual(done, ['rejected', 'blocked', 'accepted']);
+  });
+
+  it('let approvers make a link with which a user chooses a password once', async () => {
+    await site.fleet.users.add({ username: 'hal', password: 'forgotten one', pending: false });
+    const shown = await ada.post('/user/hal', { user: 'hal', link: '1' });
+    const link = /<pre id="password-link"[^>]*>([^<]+)</.exec(shown.text)?.[1] ?? '';
+    const { origin, pathname } = new URL(link);
+    assert.equal(origin, site.fleet.server.url);
+    const hal = new Visitor(site);
+    const page = await hal.get(pathname);
+    assert.equal(page.status, 200);
+    assert.equal(page.headers['cache-control'], 'no-store');
+    const next = 'entirely new one';
+    const send = (password: string, password2: string) =>
+      hal.post(pathname, { password, password2 });
+    assert.ok((await send('short', 'short')).text.includes('id="password-error"'));
+    assert.ok((await send(next, 'other')).text.includes('id="password2-error"'));
+    assert.equal((await stranger.get(pathname.replace('/hal/', '/bob/'))).status, 404);
+    assert.equal((await stranger.get(`${pathname}x`)).status, 404);
+    assert.equal((await stranger.post(pathname, {}, { token: false })).status, 403);
+    await hal.follow(await send(next, next));
+    assert.equal((await send(next, next)).status, 404, 'it works once');
+    await Visitor.loggedIn(site, 'hal', next);
+    const refused = await bob.post('/user/hal', { user: 'hal', link: '1' });
+    assert.equal(refused.headers.location, '/tests', 'only approvers make links');
+    const log = await site.ask('actions', { user: 'hal' });
+    const done = log.json.map((one: { username: string; message: string }) => [
+      one.username,
+      one.message,
+    ]);
+    assert.deepEqual(done, [
+      ['hal', 'password changed'],
+      ['ada', 'password link made'],
+    ]);
+  });
+
+  it('refuse a link that is too old', async () => {
+    await using stack = new AsyncDisposableStack();
+    const clock = new VirtualClock();
+    const aged = stack.use(await FleetSite.open({ clock }));
+    const made = await operate(aged.fleet.operations, 'user-link', { username: 'tester' });
+    const { link } = made as { link: string };
+    const visitor = new Visitor(aged);
+    assert.equal((await visitor.get(link)).status, 200);
+    await clock.advance(7 * 86_400_000);
+    assert.equal((await visitor.get(link)).status, 404);
+  });
+
+  it('refuse a name that differs from another in capitals only', async () => {
+    await stranger.get('/signup');
+    const fields = { password, password2: password, email: 'a@example.org', tests_repo: '' };
+    const taken = await stranger.post('/signup', { ...fields, username: 'ADA' });
+    assert.equal(taken.status, 422);
+    assert.ok(taken.text.includes('This name is taken'));
+    const both = ['newcomer', 'NewComer'].map((username) =>
+      site.fleet.users.add({ username, password }),
+    );
+    const [first, second] = await Promise.allSettled(both);
+    assert.deepEqual([first?.status, second?.status].sort(), ['fulfilled', 'rejected']);
   });
 
   it('list machines by any column, and those of one person', async () => {

@@ -2,7 +2,6 @@ import type { BookShelf } from '../files/books.ts';
 import type { NetShelf } from '../files/net-shelf.ts';
 import type { Github } from '../outside/github.ts';
 import type { Primary } from '../primary/primary.ts';
-import { patterns } from '../protocol/schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { Users } from '../users/users.ts';
 import { type Field, type Fields, type InputOf, text } from './fields.ts';
@@ -22,6 +21,8 @@ export interface OperationContext {
   readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
   /** True if all accounts may test engines that are no fork of the official one. @default false */
   readonly foreignRepos?: boolean | undefined;
+  /** Address of the server for people, without a slash at the end. @default unknown */
+  readonly baseUrl?: string | undefined;
 }
 
 /** The user, or the system, that asks for an operation. */
@@ -69,8 +70,9 @@ export async function knownBooks(context: OperationContext): Promise<BookShelf['
   return books.books;
 }
 
-export const usernameField: Field<string> = text({
+/** An account that is there; its name may be older than the rule for names. */
+export const accountField: Field<string> = text({
   about: 'the name of an account',
-  rule: '2 to 64 letters and digits, without any others',
-  holds: (value) => patterns.username.test(value) && value.length <= 64,
+  rule: '1 to 200 characters',
+  holds: (value) => value.length >= 1 && value.length <= 200,
 });

@@ -12,12 +12,7 @@ import {
   optional,
   readFields,
 } from './fields.ts';
-import {
-  type Actor,
-  type AnyOperation,
-  type OperationContext,
-  usernameField,
-} from './operation.ts';
+import { type Actor, type AnyOperation, accountField, type OperationContext } from './operation.ts';
 import { runOperations } from './run-operations.ts';
 import { userOperations } from './user-operations.ts';
 
@@ -33,7 +28,7 @@ export const operations: ReadonlyMap<string, AnyOperation> = new Map(
 );
 
 const by: Field<string | undefined> = optional({
-  ...usernameField,
+  ...accountField,
   about: 'the approver who does it (default: the system)',
   flag: '--by <name>',
 });

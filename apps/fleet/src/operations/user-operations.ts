@@ -1,9 +1,12 @@
+import type { SpillwayError } from 'spillway';
 import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
+import { impossibleHash } from '../users/password.ts';
+import { linkMs, passwordLink } from '../users/password-link.ts';
 import { approversGroup, type User } from '../users/user.ts';
 import { flag, integerIn, optional, secret, text } from './fields.ts';
-import { type AnyOperation, operation, usernameField } from './operation.ts';
+import { type AnyOperation, accountField, operation } from './operation.ts';
 
 /** A user as operators see one. */
 export interface ShownUser {
@@ -14,7 +17,15 @@ export interface ShownUser {
   readonly email: string;
   readonly tests_repo: string;
   readonly registered: string;
+  /** False for an account that was imported and has not chosen a password yet. */
+  readonly has_password: boolean;
 }
+
+const newName = text({
+  about: 'the name of an account',
+  rule: '2 to 64 letters and digits, without any others',
+  holds: (value) => patterns.username.test(value) && value.length <= 64,
+});
 
 const password = secret({
   rule: 'a password of 1 to 72 characters',
@@ -41,7 +52,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     examples: ['user add alice', 'user add ci --password-random --json'],
     words: ['username'],
     input: {
-      username: usernameField,
+      username: newName,
       password,
       approver: flag(false, { about: 'may approve runs and users' }),
       pending: flag(false, { about: 'must be approved first' }),
@@ -74,7 +85,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'accept an account that waits for it',
     examples: ['user approve alice'],
     words: ['username'],
-    input: { username: usernameField },
+    input: { username: accountField },
     role: 'approver',
     do: async ({ users }, { username }, { username: by }) => {
       const log = { by, action: 'accept_user', message: 'accepted' } as const;
@@ -88,7 +99,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     examples: ['user block mallory', 'user block mallory --undo'],
     words: ['username'],
     input: {
-      username: usernameField,
+      username: accountField,
       blocked: flag(true, { about: 'let it in again', flag: '--undo' }),
     },
     role: 'approver',
@@ -105,7 +116,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'set how many tasks at once an account may have at one address',
     examples: ['user limit alice 64'],
     words: ['username', 'machines'],
-    input: { username: usernameField, machines: integerIn(0, 10_000) },
+    input: { username: accountField, machines: integerIn(0, 10_000) },
     role: 'approver',
     do: async ({ users }, { username, machines: machineLimit }, { username: by }) => {
       const message = `machine limit changed to ${machineLimit}`;
@@ -120,7 +131,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'give an account a new password',
     examples: ['user password alice', 'user password alice --password-stdin < secret'],
     words: ['username'],
-    input: { username: usernameField, password },
+    input: { username: accountField, password },
     role: 'approver',
     ownerOf: (_context, { username }) => username,
     do: async ({ users }, { username, password: text }, { username: by }) =>
@@ -128,11 +139,33 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     say: ({ username }) => `${username} has a new password.`,
   }),
 
+  'user-link': operation({
+    about: 'make a link with which the owner of an account chooses a new password, once',
+    examples: ['user link alice', 'user link alice --json'],
+    words: ['username'],
+    input: { username: accountField },
+    role: 'approver',
+    do: async ({ users, storage, clock, baseUrl = '' }, { username }, { username: by }) => {
+      const user = await users.find(username);
+      if (user === undefined) throw unknownUser(username);
+      const now = clock.now();
+      const about = { action: 'modify_user', message: 'password link made' } as const;
+      await storage.log({ time: now / 1000, username: by, user: username, ...about });
+      const expiresAt = Math.floor(now + linkMs);
+      const path = passwordLink(await storage.secretKey(), user, expiresAt);
+      return { username, link: `${baseUrl}${path}`, expires: new Date(expiresAt).toISOString() };
+    },
+    say: ({ username, link, expires }) => {
+      const address = link.startsWith('/') ? ' (below the address of the server)' : '';
+      return `${username} chooses a new password at${address}:\n${link}\nIt ends at ${expires}.`;
+    },
+  }),
+
   'user-change': operation({
     about: 'change the address or the repository of an account',
     examples: ['user change alice --email alice@example.org'],
     words: ['username'],
-    input: { username: usernameField, email: optional(email), tests_repo: optional(testsRepo) },
+    input: { username: accountField, email: optional(email), tests_repo: optional(testsRepo) },
     role: 'approver',
     ownerOf: (_context, { username }) => username,
     do: async ({ users }, { username, ...to }, { username: by }) => {
@@ -150,7 +183,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'remove an account that waits for approval',
     examples: ['user reject mallory'],
     words: ['username'],
-    input: { username: usernameField },
+    input: { username: accountField },
     role: 'approver',
     do: async ({ users }, { username }, { username: by }) => {
       const user = await users.find(username);
@@ -165,7 +198,11 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
 
 function changed(username: string, user: User | undefined): ShownUser {
   if (user !== undefined) return shown(user);
-  throw fleetError('RECORD_UNKNOWN', `there is no user ${username}; see fleet user list`);
+  throw unknownUser(username);
+}
+
+function unknownUser(username: string): SpillwayError {
+  return fleetError('RECORD_UNKNOWN', `there is no user ${username}; see fleet user list`);
 }
 
 function shown(user: User): ShownUser {
@@ -178,5 +215,6 @@ function shown(user: User): ShownUser {
     email: user.email,
     tests_repo: user.testsRepo,
     registered: new Date(user.registrationTime).toISOString(),
+    has_password: user.passwordHash !== impossibleHash,
   };
 }

@@ -1,9 +1,22 @@
 import type { FastifyInstance } from 'fastify';
 import { Bucket, SpillwayError } from 'spillway';
 import { type Html, html, httpError, sessionOf } from 'spillway-http';
-import { button, card, field, notice, pageHead, tick, wrongFields } from 'spillway-http/kit';
+import {
+  button,
+  card,
+  field,
+  hiddenFields,
+  notice,
+  pageHead,
+  tick,
+  wrongFields,
+} from 'spillway-http/kit';
+import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
 import type { QueryTexts } from '../read/answers.ts';
+import { isPasswordLink } from '../users/password-link.ts';
+import type { User } from '../users/user.ts';
+import type { FieldErrors } from './faults.ts';
 import type { PageContext } from './pages.ts';
 import { addPage, goTo, type PageSession, type Shown, tokenField, type Visit } from './visit.ts';
 
@@ -48,6 +61,8 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
     },
   });
 
+  passwordPages(app, context);
+
   addPage(app, context, '/signup', {
     noStore,
     get: async (visit) => (visit.person ? goTo(visit, '/tests') : signUpPage(visit)),
@@ -68,6 +83,53 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
       }
       return goTo(visit, '/login', `${username} waits for an approver. You can log in after that.`);
     },
+  });
+}
+
+/** Choosing a new password by a link that an approver has sent. */
+function passwordPages(app: FastifyInstance, context: PageContext): void {
+  const { users, storage, clock } = context;
+  const userOf = async ({ request, signal }: Visit): Promise<User> => {
+    const { name, token } = request.params as { name: string; token: string };
+    const user = await users.find(name, signal);
+    const key = await storage.secretKey();
+    if (user !== undefined && isPasswordLink(key, user, token, clock.now())) return user;
+    const text = 'This link is not valid any more. Ask an approver for a new one.';
+    throw fleetError('RECORD_UNKNOWN', text);
+  };
+  addPage(app, context, '/password/:name/:token', {
+    noStore: true,
+    get: async (visit) => newPasswordPage(visit, await userOf(visit)),
+    post: async (visit) => {
+      const user = await userOf(visit);
+      const { password = '', password2 = '' } = visit.form;
+      const errors = passwordErrors(password, password2, user.username, user.email);
+      if (Object.keys(errors).length > 0) return newPasswordPage(visit, user, errors);
+      await users.setPassword(user.username, password, user.username);
+      return goTo(visit, '/login', 'Your new password is set. Log in with it.');
+    },
+  });
+}
+
+function newPasswordPage(visit: Visit, { username }: User, errors: FieldErrors = {}): Shown {
+  const body = html`<form class="form" method="post" action="">${tokenField(visit.reply)}
+${hiddenFields({ username })}
+${newSecret('password', 'New password', errors, passwordHint)}
+${newSecret('password2', 'The same password again', errors)}
+<div class="row">${button({ label: 'Set the password', look: 'main' })}
+<span class="quiet small">Your workers need it too.</span></div></form>`;
+  const title = `A password for ${username}`;
+  const main = html`<div class="narrow">${pageHead({ title })}${wrongFields(errors)}
+${card({ id: 'account', title: 'Your account', body })}</div>`;
+  return { title, status: Object.keys(errors).length > 0 ? 422 : 200, main };
+}
+
+const passwordHint = `At least ${passwordMin} characters, and not your name.`;
+
+function newSecret(name: string, label: string, errors: FieldErrors, hint?: string): Html {
+  return field({
+    ...{ name, label, hint, error: errors[name] },
+    ...({ type: 'password', autocomplete: 'new-password', required: true } as const),
   });
 }
 
@@ -111,19 +173,14 @@ function narrow(title: string, body: Html, problem?: string): Html {
 ${card({ id: 'account', title: 'Your account', body })}</div>`;
 }
 
-function signUpPage(visit: Visit, errors: Readonly<Record<string, string>> = {}): Shown {
+function signUpPage(visit: Visit, errors: FieldErrors = {}): Shown {
   const { reply, form } = visit;
   const text = (name: string, label: string, more: object = {}) =>
     field({ name, label, value: form[name], error: errors[name], ...more });
-  const secret = (name: string, label: string, hint?: string) =>
-    field({
-      ...{ name, label, hint, error: errors[name] },
-      ...({ type: 'password', autocomplete: 'new-password', required: true } as const),
-    });
   const body = html`<form class="form" method="post" action="/signup">${tokenField(reply)}
 ${text('username', 'User name', { hint: 'Letters and digits.', required: true })}
-${secret('password', 'Password', `At least ${passwordMin} characters, and not your name.`)}
-${secret('password2', 'The same password again')}
+${newSecret('password', 'Password', errors, passwordHint)}
+${newSecret('password2', 'The same password again', errors)}
 ${text('email', 'E-mail', { hint: 'Approvers see it, nobody else does.', type: 'email' })}
 ${text('tests_repo', 'Repository of your branches', {
   hint: 'Such as https://github.com/you/Stockfish. You can set it later.',
@@ -137,11 +194,7 @@ ${card({ id: 'account', title: 'A new account', body })}</div>`;
 }
 
 /** Reasons for which a password will not do; undefined if it will. */
-export function passwordFault(
-  password: string,
-  username: string,
-  email: string,
-): string | undefined {
+function passwordFault(password: string, username: string, email: string): string | undefined {
   if (password.length < passwordMin) return `Use at least ${passwordMin} characters.`;
   if (password.length > passwordMax) return `Use at most ${passwordMax} characters.`;
   const plain = password.toLowerCase();
@@ -152,15 +205,25 @@ export function passwordFault(
   return new Set(plain).size < 5 ? 'Use more different characters.' : undefined;
 }
 
+/** Faults of a new password that was typed twice, by field. */
+export function passwordErrors(
+  password: string,
+  again: string,
+  username: string,
+  email: string,
+): Record<string, string> {
+  const fault = passwordFault(password, username, email);
+  if (fault !== undefined) return { password: fault };
+  return password === again ? {} : { password2: 'This is not the password above.' };
+}
+
 function signUpErrors(form: QueryTexts): Record<string, string> {
   const { username = '', password = '', password2 = '', email = '', tests_repo = '' } = form;
   const errors: Record<string, string> = {};
   if (!patterns.username.test(username) || username.length > 64) {
     errors.username = 'Use 2 to 64 letters and digits.';
   }
-  const fault = passwordFault(password, username, email);
-  if (fault !== undefined) errors.password = fault;
-  else if (password !== password2) errors.password2 = 'This is not the password above.';
+  Object.assign(errors, passwordErrors(password, password2, username, email));
   if (!/^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(email) || email.length > 200) {
     errors.email = 'Use an address like you@example.org.';
   }

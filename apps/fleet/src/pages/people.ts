@@ -5,6 +5,7 @@ import {
   ago,
   button,
   card,
+  copyable,
   decimal,
   facts,
   field,
@@ -18,8 +19,9 @@ import type { Contributor, ContributorTable } from '../contributors/contributor-
 import { fleetError } from '../errors.ts';
 import { operateAs } from '../operations/operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
+import { impossibleHash } from '../users/password.ts';
 import type { User } from '../users/user.ts';
-import { passwordFault } from './account.ts';
+import { passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
 import { type FieldErrors, faultsOf, refusalText } from './faults.ts';
 import { hrefOf, type ListColumn, listing, searchForm } from './listing.ts';
@@ -76,9 +78,9 @@ export function peoplePages(app: FastifyInstance, context: PageContext): void {
       return refusalFor(visit, 'approver') ?? otherPage(context, visit, user);
     },
     post: async (visit) => {
-      const { username } = await userOf(visit);
-      if (username === visit.person?.username) return changeProfile(context, visit);
-      return refusalFor(visit, 'approver') ?? decide(context, visit, username);
+      const user = await userOf(visit);
+      if (user.username === visit.person?.username) return changeProfile(context, visit);
+      return refusalFor(visit, 'approver') ?? decide(context, visit, user);
     },
   });
 }
@@ -175,7 +177,7 @@ function contributorColumns(now: number): ListColumn<Contributor & { readonly ra
   ];
 }
 
-const groups = ['all', 'pending', 'blocked', 'idle', 'approvers'] as const;
+const groups = ['all', 'pending', 'blocked', 'idle', 'approvers', 'passwordless'] as const;
 
 async function managementPage(context: PageContext, query: QueryTexts): Promise<Shown> {
   const { users, contributors, clock } = context;
@@ -189,6 +191,7 @@ async function managementPage(context: PageContext, query: QueryTexts): Promise<
     blocked: ({ blocked }) => blocked,
     idle: (user) => !user.pending && isIdle(user),
     approvers: isApprover,
+    passwordless: ({ passwordHash }) => passwordHash === impossibleHash,
   };
   const group = query.group !== undefined && query.group in belongs ? query.group : 'pending';
   const q = (query.q ?? '').toLowerCase();
@@ -315,9 +318,8 @@ async function changeProfile(context: PageContext, visit: Visit) {
       errors.old_password = 'This is not your password.';
     });
   if (password !== '') {
-    const fault = passwordFault(password, username, email ?? user.email);
-    if (fault !== undefined) errors.password = fault;
-    else if (password !== password2) errors.password2 = 'This is not the password above.';
+    const wrong = passwordErrors(password, password2, username, email ?? user.email);
+    Object.assign(errors, wrong);
   }
   if (Object.keys(errors).length > 0) return profilePage(visit, user, errors);
   const actor = actorOf(visit);
@@ -333,7 +335,12 @@ async function changeProfile(context: PageContext, visit: Visit) {
   return goTo(visit, '/user', 'Your profile was changed.');
 }
 
-async function otherPage({ clock }: PageContext, visit: Visit, user: User): Promise<Shown> {
+async function otherPage(
+  { clock }: PageContext,
+  visit: Visit,
+  user: User,
+  link?: PasswordLink,
+): Promise<Shown> {
   const { username, email } = user;
   const ask = (name: string, value: string, label: string, danger = false) =>
     html`<form method="post" action="/user/${username}">${tokenField(visit.reply)}
@@ -342,6 +349,7 @@ ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</
   const actions = user.pending
     ? [ask('pending', '0', 'Accept'), ask('pending', '1', 'Reject and remove', true)]
     : [user.blocked ? ask('blocked', '0', 'Unblock') : ask('blocked', '1', 'Block', true)];
+  actions.push(ask('link', '1', 'Make a link for a new password'));
   const mail = email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`;
   const more = facts([
     ['E-mail', mail],
@@ -353,14 +361,40 @@ ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</
     about: userState(user),
     actions: html`${actions}`,
     crumbs: [{ name: 'Users', href: '/user_management' }, { name: username }],
-  })}<div class="halves">${card({ id: 'person', title: 'Person', body: more })}
+  })}${link && linkCard(link, user)}<div class="halves">${card({ id: 'person', title: 'Person', body: more })}
 ${card({ id: 'about', title: 'About this account', body: aboutUser(user) })}</div>`;
   return { title: username, place: '/user_management', main };
 }
 
-/** Accepts, rejects, blocks or unblocks a user. */
-async function decide({ operations }: PageContext, visit: Visit, username: string) {
+interface PasswordLink {
+  readonly link: string;
+  readonly expires: string;
+}
+
+function linkCard({ link, expires }: PasswordLink, { username, email }: User): Html {
+  const letter = new URLSearchParams({
+    subject: `Your account ${username}`,
+    body: `Choose a new password here, until ${expires.slice(0, 10)}:\n${link}\n`,
+  });
+  const href = `mailto:${email}?${letter.toString().replaceAll('+', '%20')}`;
+  const send = email !== '' && button({ label: 'Write a letter with it', href });
+  const body = html`<p>Send this link to ${username}. It works once, until ${expires.slice(0, 10)},
+and is shown only now.</p>${copyable('password-link', link)}<div class="row">${send}</div>`;
+  return card({ id: 'link', title: 'A link for a new password', body });
+}
+
+/** Accepts, rejects, blocks or unblocks a user, or makes a link for a new password. */
+async function decide(context: PageContext, visit: Visit, user: User) {
+  const { operations } = context;
+  const { username } = user;
   const { pending, blocked } = visit.form;
+  if (visit.form.link === '1') {
+    const { request } = visit;
+    const made = await operateAs(operations, 'user-link', { username }, actorOf(visit));
+    const { link, expires } = made as PasswordLink;
+    const base = link.startsWith('/') ? `${request.protocol}://${request.host}` : '';
+    return otherPage(context, visit, user, { link: `${base}${link}`, expires });
+  }
   const actor = actorOf(visit);
   const back = '/user_management';
   const run = (name: string, input: object) =>

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { StoredWorld, TaskRecord } from '../world/records.ts';
@@ -113,14 +114,15 @@ export class FleetStorage {
     return row === undefined ? undefined : JSON.parse(row.value);
   }
 
-  /** The JSON value under a name, which becomes this one if there is none yet. */
-  async firstDocument(name: string, document: unknown): Promise<unknown> {
+  /** The key that signs sessions and links: the same after a restart, and on all instances. */
+  async secretKey(): Promise<string> {
+    const name = 'session_key';
     await this.database.kysely
       .insertInto('documents')
-      .values({ name, value: JSON.stringify(document) })
+      .values({ name, value: JSON.stringify(randomBytes(32).toString('base64url')) })
       .onConflict((conflict) => conflict.column('name').doNothing())
       .execute();
-    return this.document(name);
+    return (await this.document(name)) as string;
   }
 
   async setDocument(name: string, document: unknown): Promise<void> {

@@ -1,5 +1,5 @@
 import type { CompiledQuery } from 'kysely';
-import { BoundedMap, type Clock, SpillwayError } from 'spillway';
+import { BoundedMap, type Clock, Gate } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
@@ -51,6 +51,8 @@ export class Users {
   readonly #database: Database<FleetSchema>;
   readonly #clock: Clock;
   readonly #verified: VerifiedPasswords;
+  /** One at a time, so that of two equal names the second one is refused. */
+  readonly #adding = new Gate({ limit: 1, queueMax: 1_000 });
   readonly #looking = new Map<string, Promise<User | undefined>>();
   readonly #seen = new BoundedMap<string, { readonly user: User; readonly at: number }>({
     countMax: cachedMax,
@@ -127,14 +129,26 @@ export class Users {
       testsRepo: options.testsRepo ?? '',
       machineLimit: options.machineLimit ?? 16,
     };
-    const insertion = this.#database.kysely.insertInto('users').values(userRow(user)).compile();
-    const log = by && this.#entry(user.username, { by, action: 'new_user', message: 'added' });
-    await this.#database.batch(log ? [insertion, log] : [insertion]).catch((error: unknown) => {
-      if (!(error instanceof SpillwayError) || error.code !== 'DATABASE_CONSTRAINT') throw error;
-      throw fleetError('USER_EXISTS', `There is a user ${user.username} already`);
-    });
+    await this.#adding.run(() => this.#insert(user, by));
     this.#forget(user.username);
     return user;
+  }
+
+  /** A name that differs from another in capitals only would be taken for it by people. */
+  async #insert(user: User, by: string | undefined): Promise<void> {
+    const { username } = user;
+    const { kysely } = this.#database;
+    const same = await kysely
+      .selectFrom('users')
+      .select('username')
+      .where(({ fn }) => fn<string>('lower', ['username']), '=', username.toLowerCase())
+      .executeTakeFirst();
+    if (same !== undefined) {
+      throw fleetError('USER_EXISTS', `There is a user ${same.username} already`);
+    }
+    const insertion = kysely.insertInto('users').values(userRow(user)).compile();
+    const log = by && this.#entry(username, { by, action: 'new_user', message: 'added' });
+    await this.#database.batch(log ? [insertion, log] : [insertion]);
   }
 
   /** Changes a user, with an entry in the log; gives the user, or undefined if there is none. */
