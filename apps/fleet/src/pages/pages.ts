@@ -14,6 +14,7 @@ import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { Users } from '../users/users.ts';
 import { accountPages } from './account.ts';
 import { calculatorPages } from './calculator.ts';
+import { contributorPages } from './contributors.ts';
 import { eventPages } from './events.ts';
 import type { WorldFeed } from './feed.ts';
 import { Figures } from './figures.ts';
@@ -76,6 +77,7 @@ export const fleetPages: FastifyPluginAsync<FleetPagesOptions> = async (app, opt
     runActions(scope, context);
     submitPages(scope, context);
     eventPages(scope, context);
+    contributorPages(scope, context);
     peoplePages(scope, context);
     machinePages(scope, context);
     calculatorPages(scope, context);

@@ -2,8 +2,8 @@ import { withoutNul } from '../storage/actions-log.ts';
 
 /**
  * Parses a line of MongoDB's extended JSON, relaxed, canonical or of version 1: object ids become
- * texts, dates UNIX milliseconds, numbers numbers, and bytes lists of numbers. Texts lose characters
- * that Postgres does not take.
+ * texts, dates UNIX milliseconds, numbers numbers, and bytes lists of numbers. Texts lose
+ * characters that Postgres does not take.
  */
 export function extendedJson(text: string): unknown {
   return plain(JSON.parse(text));
