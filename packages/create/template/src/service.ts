@@ -25,7 +25,8 @@ export async function openService({ host, port, upstream }: ServiceSettings): Pr
     deadlineMs: 2_000,
   });
   const fetchPage: FetchPage = async (name, signal) => {
-    const answer = await fetch(new URL(name, upstream), { signal });
+    // The dot keeps a name such as //other.example/ from choosing another site.
+    const answer = await fetch(new URL(`./${name}`, upstream), { signal });
     return { status: answer.status, text: await answer.text() };
   };
   const count = (text: string, options: { readonly signal: AbortSignal }) =>
@@ -37,7 +38,7 @@ export async function openService({ host, port, upstream }: ServiceSettings): Pr
   panel.watch('pool', pool);
 
   const countWords: Handler = admitted(words.lane, async (req, res, signal) => {
-    const name = decodeURIComponent(pathOf(req).slice('/words/'.length));
+    const name = pathOf(req).slice('/words/'.length);
     answer(res, 200, { words: await words.of(name, signal) });
   });
   const server = createServer((req, res) => {

@@ -23,8 +23,10 @@ describe('the service', () => {
     const missing = await fetch(`${listener.url}/words/dam`);
     assert.equal(missing.status, 404);
     assert.match(await missing.text(), /NO_PAGE/);
+    const elsewhere = await fetch(`${listener.url}/words///127.0.0.1:1/river`);
+    assert.equal(elsewhere.status, 404, 'no other site is asked');
     assert.equal((await fetch(`${listener.url}/ready`)).status, 200);
     const numbers = await (await fetch(`${listener.url}/metrics`)).text();
-    assert.match(numbers, /spillway_lane_finished_total\{lane="words"\} 2/);
+    assert.match(numbers, /spillway_lane_finished_total\{lane="words"\} 3/);
   });
 });
