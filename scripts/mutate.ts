@@ -114,7 +114,8 @@ function runTests(file: string, place: string, tests: readonly string[], msMax: 
   const hook = pathToFileURL(join(import.meta.dirname, 'mutant-hook.ts')).href;
   const env = { ...process.env, MUTANT_FILE: file, MUTANT_TEXT: place };
   const options = `${process.env.NODE_OPTIONS ?? ''} --import=${hook}`;
-  const child = spawn(process.execPath, ['--test', '--test-force-exit', ...tests], {
+  const how = ['--test', '--test-force-exit', '--test-isolation=none'];
+  const child = spawn(process.execPath, [...how, ...tests], {
     cwd: root,
     env: { ...env, NODE_OPTIONS: options },
     stdio: 'ignore',
@@ -174,7 +175,7 @@ for (const mutant of chosen) {
     break;
   }
   writeFileSync(place, mutant.text);
-  const outcome = await runTests(file, place, tests, 10_000 + 4 * usualMs);
+  const outcome = await runTests(file, place, tests, 5_000 + 4 * usualMs);
   counts[outcome] += 1;
   if (outcome !== 'survived') continue;
   console.log(`survived ${relative(root, file)}:${mutant.line}`);
