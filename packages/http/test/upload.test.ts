@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  mkdir,
+  mkdtempDisposable,
+  readdir,
+  readFile,
+  writeFile,
+} from 'node:fs/promises';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -101,6 +109,23 @@ describe('an upload', () => {
       assert.deepEqual(await readFile(join(scene.folder, 'file')), bytes);
       assert.deepEqual(await readdir(scene.folder), ['file']);
     }
+  });
+
+  it('stays in place when its folder cannot be written to the disk', async () => {
+    await using scene = await Scene.open();
+    await writeFile(join(scene.folder, 'file'), 'old');
+    // A folder that may be written to, but not be opened.
+    const nobody = 65_534;
+    const isRoot = process.getuid?.() === 0;
+    if (isRoot) await chown(scene.folder, nobody, nobody);
+    await chmod(scene.folder, 0o300);
+    if (isRoot) process.seteuid?.(nobody);
+    const answer = await scene.app.inject({ method: 'PUT', url: '/raw', payload: 'new' });
+    if (isRoot) process.seteuid?.(0);
+    await chmod(scene.folder, 0o700);
+    assert.equal(answer.statusCode, 500);
+    assert.equal(await readFile(join(scene.folder, 'file'), 'utf8'), 'new');
+    assert.deepEqual(await readdir(scene.folder), ['file']);
   });
 
   it('that says it is too long is refused before a byte is read', async () => {

@@ -200,7 +200,8 @@ async function commit(files: readonly Staged[]): Promise<void> {
     }
     for (const folder of new Set(files.map(({ path }) => dirname(path)))) await syncFolder(folder);
   } catch (error) {
-    for (const { path, previous } of placed.reverse()) {
+    // A single file has replaced the older one, of which nothing is left to put back.
+    for (const { path, previous } of files.length > 1 ? placed.reverse() : []) {
       await (previous === undefined ? remove(path) : rename(previous, path).catch(() => {}));
     }
     await Promise.all(files.map(({ temporary }) => remove(temporary)));
