@@ -133,6 +133,15 @@ describe('Batch', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('gives each its own time, counted from when it came', async () => {
+    const { batch, clock } = doubling({ deadlineMs: 15, groupMax: 1 });
+    const endsAt = (item: number) => batch.add(item).then(String, () => `late at ${clock.now()}`);
+    const first = [endsAt(1), endsAt(2), endsAt(3)];
+    await clock.advance(8);
+    const all = Promise.all([...first, endsAt(4)]);
+    assert.deepEqual(await clock.run(all), ['2', 'late at 15', 'late at 15', 'late at 23']);
+  });
+
   it('tells a call that nobody waits any more, and calls anew for those who come', async () => {
     const clock = new VirtualClock();
     let calls = 0;

@@ -50,8 +50,10 @@ describe('Retry', () => {
     const clock = new VirtualClock();
     const last = answer({ status: 503 });
     const task = failing(clock, [busy, busy, last, busy]);
-    await assert.rejects(clock.run(retry(task, { clock })), (error) => error === last);
+    const patient = new Retry({ clock });
+    await assert.rejects(clock.run(patient.run(task)), (error) => error === last);
     assert.equal(clock.pending, 0);
+    assert.deepEqual(patient.stats, { kind: 'retry', calls: 1, retries: 2, failures: 1 });
   });
 
   it('waits for as long as the error asks, and its own time on top', async () => {
