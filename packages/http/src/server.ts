@@ -5,6 +5,7 @@ import fastify, {
   type FastifyServerOptions,
 } from 'fastify';
 import { type Clock, type CloseOptions, deadline, type Part, wallClock } from 'spillway';
+import { tracing } from 'spillway/internal';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
 import { readJson } from './body/json.ts';
@@ -85,6 +86,7 @@ export class HttpServer implements Part, AsyncDisposable {
   async start({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     signal?.throwIfAborted();
     await this.app.ready();
+    tracing.tracer?.listen(this.app.server as Server);
     await this.operator.start();
     try {
       await this.app.listen({ ...this.#listen, backlog });

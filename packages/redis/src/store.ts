@@ -30,6 +30,7 @@ import {
   number,
   or,
   settle,
+  tracedCommit,
   untilAborted,
   word,
 } from 'spillway/internal';
@@ -198,7 +199,8 @@ export class RedisStore implements Store {
     checkStoreChanges(changes);
     this.#checkOpen();
     const values = changes.map(({ value }) => (value === undefined ? '' : jsonText(value)));
-    return await this.#batch.add({ changes, values }, { signal });
+    const add = () => this.#batch.add({ changes, values }, { signal });
+    return await tracedCommit('redis', changes.length, add);
   }
 
   /** Resolves when nothing is under way; a client that was given stays open. */

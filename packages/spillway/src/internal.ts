@@ -42,6 +42,7 @@ export {
 } from './base/options.ts';
 export { Closing } from './base/part.ts';
 export { callHook } from './base/tell.ts';
+export { tracedCommit, tracing } from './base/trace.ts';
 export {
   renameDurably,
   replaceFile,

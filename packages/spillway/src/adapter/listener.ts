@@ -6,6 +6,7 @@ import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { clockRule, integer, or, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import { tracing } from '../base/trace.ts';
 import { nextTurn } from '../wait/turn-budget.ts';
 
 export interface ListenOptions {
@@ -69,6 +70,7 @@ export class Listener implements Part, AsyncDisposable {
   }
 
   async start(): Promise<void> {
+    tracing.tracer?.listen(this.#server);
     const listening = once(this.#server, 'listening');
     this.#server.listen(this.#port, this.#host);
     await listening;

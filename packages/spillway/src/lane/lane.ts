@@ -81,7 +81,8 @@ export class Lane implements Part, AsyncDisposable {
     const sizes = { size, sizeMax: this.#limitMax, guaranteed, parent: above };
     this.#permits = new Permits(claimant, sizes);
     this.#meter = new Meter(this.#clock.now());
-    this.#giver = { clock: this.#clock, deadlineMs, leave: this.#leave, abandon: this.#abandon };
+    const ways = { leave: this.#leave, abandon: this.#abandon };
+    this.#giver = { name: this.name, clock: this.#clock, deadlineMs, ...ways };
     this.#queue = new LaneQueue({ clock: this.#clock, codel, random, onDue: this.#expire });
     this.#closing = new Closing(this.#clock, this.#finish);
     if (guaranteed > 0) this.#root.#refuseMisfits();

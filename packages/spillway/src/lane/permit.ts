@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import { type Deadline, deadline } from '../base/deadline.ts';
 import { isTimeout, statusOf } from '../base/failure.ts';
 import type { Task } from '../base/task.ts';
+import { tracing } from '../base/trace.ts';
 import type { Outcome } from '../limit/limit.ts';
 import { type Ordered, priorityMax } from '../wait/fair-queue.ts';
 import type { Ring, RingMember } from '../wait/ring.ts';
@@ -62,6 +63,7 @@ export interface Permit extends Disposable {
 
 /** The part of a lane that its permits call. */
 export interface PermitGiver {
+  readonly name: string;
   readonly clock: Clock;
   readonly deadlineMs: number;
   /** Takes the permit back. */
@@ -149,9 +151,12 @@ export class LanePermit implements Permit, Ordered, RingMember {
       this.#giver?.abandon(this);
       throw reason;
     }
-    return new Promise<Permit>((resolve) => {
+    const turn = new Promise<Permit>((resolve) => {
       this.#resolve = resolve;
     });
+    if (tracing.tracer === undefined) return turn;
+    const attributes = { 'spillway.lane.name': this.#giver?.name ?? '' };
+    return tracing.tracer.span({ name: 'lane.wait', attributes }, () => turn);
   }
 
   /** Lets the caller in. The queue has been left before. */

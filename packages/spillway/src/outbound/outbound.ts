@@ -17,6 +17,7 @@ import {
   settle,
 } from '../base/options.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
+import { type Traced, tracing } from '../base/trace.ts';
 import { Breaker, type BreakerOptions } from './breaker.ts';
 import { Bucket, type BucketOptions, type SlowOptions } from './bucket.ts';
 import { Retry, type RetryOptions } from './retry.ts';
@@ -61,6 +62,8 @@ export interface OutboundStats {
   readonly breaker: unknown;
   readonly retry: unknown;
 }
+
+const callTraits: Traced = { name: 'outbound.call', attributes: {} };
 
 /** Carries a result that is a failure past retry and breaker, which look for errors. */
 class BadResult extends Error {
@@ -142,12 +145,17 @@ export class Outbound<Fallback = never> {
     const isOnce = ['POST', 'PATCH'].includes(request.method);
     const path = isOnce && !request.headers.has('idempotency-key') ? this.#once : this.#all;
     let last: Response | undefined;
+    let attempts = 0;
     const attempt = async (signal: AbortSignal): Promise<Response> => {
       // An unread body keeps its connection.
       await last?.body?.cancel();
       // The caller's signal ends the reading of the body, too, when the attempt is long over.
       const both = AbortSignal.any([signal, request.signal]);
-      last = await fetch(request.clone(), { signal: both });
+      const send = (sent: Request): Promise<Response> => fetch(sent, { signal: both });
+      const { tracer } = tracing;
+      const copy = request.clone();
+      last = await (tracer === undefined ? send(copy) : tracer.send(copy, attempts, send));
+      attempts += 1;
       return last;
     };
     return await this.#call(path, attempt, request.signal);
@@ -163,7 +171,9 @@ export class Outbound<Fallback = never> {
     this.#calls += 1;
     using limit = deadline(clock, deadlineMs, signal);
     try {
-      return await path(task, { signal: limit.signal });
+      const options = { signal: limit.signal };
+      if (tracing.tracer === undefined) return await path(task, options);
+      return await tracing.tracer.span(callTraits, () => path(task, options));
     } catch (error) {
       this.#failures += 1;
       if (signal?.aborted) throw signal.reason;

@@ -1,4 +1,5 @@
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
+import { tracing } from '../base/trace.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
 import { Dispatcher, plainOptions } from './dispatcher.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './module.ts';
@@ -67,7 +68,10 @@ export class Pool<Module> implements Part, AsyncDisposable {
   ): Promise<OutputOf<Module[Name]>> {
     try {
       const { promise } = this.#dispatcher.submit(name, input, options);
-      return promise as Promise<OutputOf<Module[Name]>>;
+      const result = promise as Promise<OutputOf<Module[Name]>>;
+      if (tracing.tracer === undefined) return result;
+      const attributes = { 'spillway.pool.name': this.name, 'spillway.pool.handler': name };
+      return tracing.tracer.span({ name: 'pool.task', attributes }, () => result);
     } catch (error) {
       return rejectSoon(error);
     }

@@ -1,6 +1,7 @@
 import { check } from '../base/check.ts';
 import { jsonText } from '../base/json.ts';
 import type { CloseOptions, Part } from '../base/part.ts';
+import { tracedCommit } from '../base/trace.ts';
 import { SqliteFile, type SqliteFileStats } from '../sqlite/file.ts';
 import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/message.ts';
 import {
@@ -166,7 +167,8 @@ export class SqliteStore implements Store, Part {
     options.signal?.throwIfAborted();
     checkStoreChanges(changes);
     const statements = commitStatements(changes, this.#seen, this.#seenWall);
-    const [checked] = await this.#file.write(statements, options);
+    const write = () => this.#file.write(statements, options);
+    const [checked] = await tracedCommit('sqlite', changes.length, write);
     const row = checked?.rows[0];
     this.#see(row);
     return row && { now: Number(row.now), version: Number(row.version) };

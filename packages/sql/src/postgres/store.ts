@@ -28,6 +28,7 @@ import {
   or,
   positive,
   settle,
+  tracedCommit,
   word,
 } from 'spillway/internal';
 import type { RunIn } from '../connection.ts';
@@ -157,7 +158,8 @@ export class PostgresStore implements Store {
   ): Promise<StoreCommit | undefined> {
     signal?.throwIfAborted();
     checkStoreChanges(changes);
-    return await this.#commits.add({ changes, values: textsOf(changes) }, { signal });
+    const add = () => this.#commits.add({ changes, values: textsOf(changes) }, { signal });
+    return await tracedCommit('postgresql', changes.length, add);
   }
 
   /** Resolves when nothing is under way; connections of a database stay open. */

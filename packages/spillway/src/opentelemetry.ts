@@ -1,0 +1,1 @@
+export { openTelemetry, type TelemetryOptions } from './watch/opentelemetry.ts';
