@@ -6,7 +6,7 @@ export interface Script {
   readonly sha: string;
 }
 
-function script(lua: string): Script {
+export function script(lua: string): Script {
   return { lua, sha: createHash('sha1').update(lua).digest('hex') };
 }
 
@@ -18,7 +18,7 @@ function script(lua: string): Script {
  * KEYS[1] is the state: `now`, `wall`, `version`. ARGV[1] and [2] are the time and the server's
  * clock as the caller saw them last, or empty.
  */
-const clock = `
+export const clock: string = `
 local time = redis.call('TIME')
 local wall = time[1] * 1000 + time[2] / 1000
 local state = redis.call('HMGET', KEYS[1], 'now', 'wall', 'version')
@@ -75,18 +75,48 @@ end
 return answer`);
 
 /**
+ * Writes records and the state. KEYS: state, names, expiries; ARGV[3] is what precedes a name in
+ * the key of its record. A version is at least the microseconds since 1970: after a failover that
+ * lost commits none of their versions is given again. Each call removes more expired records than
+ * it writes.
+ */
+export const writing: string = `
+local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
+local version = tonumber(state[3] or 0)
+local function advance()
+  version = math.max(version + 1, time[1] * 1000000 + time[2])
+  return string.format('%.0f', version)
+end
+local function put(key, name, value, text, ttl)
+  local expires = ttl and exact(now + ttl) or ''
+  redis.call('HSET', key, 'value', value, 'version', text, 'expires', expires)
+  redis.call('ZADD', names, 0, name)
+  if ttl then redis.call('ZADD', expiries, expires, name)
+  else redis.call('ZREM', expiries, name) end
+end
+local function remove(key, name)
+  redis.call('DEL', key)
+  redis.call('ZREM', names, name)
+  redis.call('ZREM', expiries, name)
+end
+local function finish(written)
+  redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall), 'version',
+    string.format('%.0f', version))
+  local most = written + 100
+  local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', exact(now), 'LIMIT', 0, most)
+  for _, name in ipairs(expired) do remove(records .. name, name) end
+end
+`;
+
+/**
  * Makes a group of commits, one after the other, each whole or not at all. KEYS: state, names,
  * expiries, then the record of each change. ARGV: what precedes a name in the key of its record,
  * the channel to tell of changes, then for each commit the number of its changes and for each
  * change name, version to find, value, lifetime, `check` if nothing is to be written. An empty
  * value removes the record.
- *
- * A version is at least the microseconds since 1970: after a failover that lost commits none of
- * their versions is given again. Each call removes more expired records than it writes.
  */
-export const commitScript: Script = script(`${clock}
-local names, expiries, records, channel = KEYS[2], KEYS[3], ARGV[3], ARGV[4]
-local version = tonumber(state[3] or 0)
+export const commitScript: Script = script(`${clock}${writing}
+local channel = ARGV[4]
 local answer = { exact(now), exact(wall) }
 local told, key, at = {}, 4, 5
 while at <= #ARGV do
@@ -103,23 +133,13 @@ while at <= #ARGV do
     end
   end
   if agrees then
-    version = math.max(version + 1, time[1] * 1000000 + time[2])
-    local text = string.format('%.0f', version)
+    local text = advance()
     for i = 0, count - 1 do
       local change = first + i * 5
-      local name, value, ttl = ARGV[change], ARGV[change + 2], ARGV[change + 3]
+      local name, value, ttl = ARGV[change], ARGV[change + 2], tonumber(ARGV[change + 3])
       if ARGV[change + 4] ~= 'check' then
-        if value == '' then
-          redis.call('DEL', KEYS[key + i])
-          redis.call('ZREM', names, name)
-          redis.call('ZREM', expiries, name)
-        else
-          local expires = ttl == '' and '' or exact(now + tonumber(ttl))
-          redis.call('HSET', KEYS[key + i], 'value', value, 'version', text, 'expires', expires)
-          redis.call('ZADD', names, 0, name)
-          if ttl == '' then redis.call('ZREM', expiries, name)
-          else redis.call('ZADD', expiries, expires, name) end
-        end
+        if value == '' then remove(KEYS[key + i], name)
+        else put(KEYS[key + i], name, value, text, ttl) end
         told[#told + 1] = name
       end
     end
@@ -130,14 +150,6 @@ while at <= #ARGV do
   key = key + count
   at = first + count * 5
 end
-redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall), 'version',
-  string.format('%.0f', version))
-local most = #told + 100
-local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', exact(now), 'LIMIT', 0, most)
-for _, name in ipairs(expired) do
-  redis.call('DEL', records .. name)
-  redis.call('ZREM', names, name)
-  redis.call('ZREM', expiries, name)
-end
+finish(#told)
 if #told > 0 then redis.call('PUBLISH', channel, cjson.encode(told)) end
 return answer`);

@@ -4,12 +4,15 @@ import {
   type Clock,
   type Durability,
   deadline,
+  type Json,
   type NamedRecord,
   SpillwayError,
   type Store,
+  type StoreApplied,
   type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
+  type StoreDecision,
   type StoredRecord,
   type StoreListOptions,
   type StoreReading,
@@ -35,6 +38,7 @@ import {
   word,
 } from 'spillway/internal';
 import { openLink, type RedisClient, type RedisLink } from './client.ts';
+import { decisionScripts } from './decisions.ts';
 import { redisError } from './fault.ts';
 import { commitScript, listScript, readScript, type Script } from './scripts.ts';
 import { Watcher } from './watcher.ts';
@@ -184,6 +188,22 @@ export class RedisStore implements Store {
       name: (row as Row)[3] as string,
       ...(recordOf(row) as StoredRecord),
     }));
+  }
+
+  apply(
+    name: string,
+    decision: StoreDecision,
+    argument: Json,
+    { signal }: StoreCallOptions = {},
+  ): Promise<StoreApplied> | undefined {
+    checkStoreNames([name]);
+    const made = decisionScripts.get(decision.name);
+    if (made === undefined) return undefined;
+    const { state, names, expiries } = this.#keys;
+    const keys = [state, names, expiries, this.#records + name];
+    const args = [this.#records, name, jsonText(argument)];
+    const asked = this.#ask(made, { keys, args, signal, doubt: true });
+    return asked.then(({ now, rows }) => ({ now, answer: JSON.parse(rows[0] as string) as Json }));
   }
 
   watch(names: readonly string[], changed: () => void): StoreWatch {

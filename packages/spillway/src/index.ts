@@ -125,12 +125,15 @@ export {
   type SqliteStoreStats,
 } from './store/sqlite-store.ts';
 export type {
+  Decided,
   Durability,
   NamedRecord,
   Store,
+  StoreApplied,
   StoreCallOptions,
   StoreChange,
   StoreCommit,
+  StoreDecision,
   StoredRecord,
   StoreListOptions,
   StoreReading,

@@ -17,23 +17,34 @@ class Counted extends FaultyStore implements Store {
     this.calls += 1;
     return super.commit(...args);
   }
+
+  override apply(
+    ...args: Parameters<NonNullable<Store['apply']>>
+  ): ReturnType<NonNullable<Store['apply']>> {
+    this.calls += 1;
+    return super.apply(...args);
+  }
 }
 
 interface Rush {
   readonly ratePerSecond: number;
   readonly processes: number;
   readonly seconds: number;
+  readonly callers: number;
+  /** The longest way of a message, in milliseconds. */
+  readonly delayMsMax: number;
 }
 
-/** 45 callers in each process take as fast as they are let. */
-async function rush({ ratePerSecond, processes, seconds }: Rush) {
+/** The callers of each process take as fast as they are let, all from the same moment on. */
+async function rush({ ratePerSecond, processes, seconds, callers, delayMsMax }: Rush) {
   const clock = new VirtualClock();
   const store = new MemoryStore({ clock });
   const random = seededRandom(1);
   const endMs = 1000 + seconds * 1000;
   const uses: number[] = [];
+  let failed = 0;
   const parties = Array.from({ length: processes }, () => {
-    const line = new Counted(store, { clock, random, delayMsMax: 2 });
+    const line = new Counted(store, { clock, random, delayMsMax });
     const rule = { name: 'x', ratePerSecond, queueMax: 99 };
     const bucket = new SharedBucket({ store: line, clock, random, ...rule });
     const take = async () => {
@@ -42,18 +53,35 @@ async function rush({ ratePerSecond, processes, seconds }: Rush) {
         uses.push(clock.now());
       }
     };
-    const done = Promise.allSettled(Array.from({ length: 45 }, take));
-    return { line, bucket, done };
+    const taking = () =>
+      take().catch((error) => {
+        if (error.code !== 'BUCKET_CLOSED') failed += 1;
+      });
+    return { line, bucket, done: Promise.all(Array.from({ length: callers }, taking)) };
   });
   await clock.advance(endMs);
   const calls = parties.reduce((sum, { line }) => sum + line.calls, 0);
   const callsPerToken = calls / uses.length;
   const share = uses.filter((at) => at >= 1000 && at < endMs).length / (ratePerSecond * seconds);
+  const taken = parties.map(({ bucket }) => bucket.stats.taken);
   for (const { bucket } of parties) void bucket[Symbol.asyncDispose]();
   await clock.advance(5000);
   await Promise.all(parties.map(({ done }) => done));
   assert.equal(clock.pending, 0, 'no timer is left');
-  return { uses: uses.sort((a, b) => a - b), callsPerToken, share };
+  checkMost(uses, ratePerSecond);
+  assert.ok(share >= 0.99, `${share * 100} % of the rate`);
+  assert.equal(failed, 0);
+  return { callsPerToken, taken };
+}
+
+/** Refuses more than a tenth above the rate in any second. */
+function checkMost(uses: readonly number[], ratePerSecond: number): void {
+  const sorted = uses.toSorted((a, b) => a - b);
+  const most = ratePerSecond + Math.ceil(ratePerSecond / 10);
+  for (let at = most; at < sorted.length; at += 1) {
+    const ms = (sorted[at] as number) - (sorted[at - most] as number);
+    assert.ok(ms >= 1000 - 1e-6, `${most + 1} in ${ms} ms at ${sorted[at]}`);
+  }
 }
 
 describe('SharedBucket', () => {
@@ -64,16 +92,50 @@ describe('SharedBucket', () => {
     { ratePerSecond: 15, processes: 8, seconds: 60, callsMax: 0.35 },
   ]) {
     it(`gives ${processes} processes ${ratePerSecond} a second, few calls a token`, async () => {
-      const { uses, callsPerToken, share } = await rush({ ratePerSecond, processes, seconds });
-      const most = ratePerSecond + Math.ceil(ratePerSecond / 10);
-      for (let at = most; at < uses.length; at += 1) {
-        const ms = (uses[at] as number) - (uses[at - most] as number);
-        assert.ok(ms >= 1000 - 1e-6, `${most + 1} in ${ms} ms at ${uses[at]}`);
-      }
-      assert.ok(share >= 0.99, `${share * 100} % of the rate`);
+      const rate = { ratePerSecond, processes, seconds };
+      const { callsPerToken } = await rush({ ...rate, callers: 45, delayMsMax: 2 });
       assert.ok(callsPerToken <= callsMax, `${callsPerToken} calls a token`);
     });
   }
+
+  for (const processes of [16, 64, 256]) {
+    it(`gives ${processes} machines, 20 ms away, equal shares of the whole rate`, async () => {
+      const rate = { ratePerSecond: 2_000, processes, seconds: 2 };
+      const { callsPerToken, taken } = await rush({ ...rate, callers: 4, delayMsMax: 20 });
+      assert.ok(callsPerToken <= 0.5, `${callsPerToken} calls a token`);
+      const least = Math.min(...taken);
+      const most = Math.max(...taken);
+      assert.ok(most <= 3 * least, `${least} to ${most} tokens`);
+    });
+  }
+
+  it('slows 256 machines by the 429s of a few', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const random = seededRandom(1);
+    let uses = 0;
+    const buckets = Array.from({ length: 256 }, () => {
+      const line = new FaultyStore(store, { clock, random, delayMsMax: 20 });
+      const rule = { name: 'x', ratePerSecond: 500, queueMax: 9, recoverMs: 600_000 };
+      return new SharedBucket({ store: line, clock, random, ...rule });
+    });
+    const take = async (bucket: SharedBucket) => {
+      for (;;) {
+        await bucket.take();
+        uses += 1;
+      }
+    };
+    const taking = Promise.allSettled(buckets.map(take));
+    await clock.advance(1_500);
+    for (const bucket of buckets.slice(0, 8)) bucket.slow({ retryAfterMs: 1_500 });
+    await clock.advance(2_000);
+    uses = 0;
+    await clock.advance(2_000);
+    assert.ok(uses > 450 && uses < 550, `${uses} in 2 s`);
+    for (const bucket of buckets) void bucket.close();
+    await clock.advance(5_000);
+    await taking;
+  });
 
   it('gives out a whole burst at once', async () => {
     const clock = new VirtualClock();

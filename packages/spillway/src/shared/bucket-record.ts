@@ -1,3 +1,4 @@
+import type { Json } from '../base/json.ts';
 import {
   type BucketRule,
   freshSlots,
@@ -6,14 +7,12 @@ import {
   nextRun,
   rateAt,
   recoveryMs,
-  type SlotRun,
   type SlotState,
   type Slowing,
   slotLifeMs,
   slowSlots,
 } from '../outbound/slots.ts';
-import { type SharedOptions, type Sighting, StoreLink } from './store-link.ts';
-import { StoreTime } from './store-time.ts';
+import type { Decided, StoreDecision } from '../store/store.ts';
 
 /**
  * Time after its last visit in which a process may use what it has, in milliseconds. A process that
@@ -22,86 +21,61 @@ import { StoreTime } from './store-time.ts';
 export const trustMs = 900;
 const voidAfterMs = 1_000;
 
-/** The wish of a visit. */
-export interface SlotWish {
-  readonly n: number;
-  /** No slot is given out that can only be used for less than this, in milliseconds. */
-  readonly restMs: number;
-}
+type Ruled<T> = { readonly rule: BucketRule } & T;
 
-/** The answer to a visit, in the store's time. */
-export interface SlotVisit {
-  readonly run: SlotRun | undefined;
+/** The wish of a visit: `n` slots, none of which can only be used for less than `restMs`. */
+export type SlotWish = { readonly n: number; readonly restMs: number };
+
+/** The answer to a visit, in the store's time: the `n` slots begin at `at`. */
+export interface SlotGrant {
+  readonly at: number;
+  readonly stepMs: number;
   readonly round: number;
   readonly ratePerSecond: number;
-  /** Time of the question, by the clock here. */
-  readonly sentAt: number;
 }
 
-/** The record of a bucket that all processes keep together, and the time it is kept in. */
-export class BucketRecord {
-  readonly time: StoreTime = new StoreTime();
-  readonly link: StoreLink;
-  readonly #rule: BucketRule;
-  readonly #name: string;
+/** Reserves the next slots, however far ahead; a wish for none only looks. */
+export const reserveSlots: StoreDecision = {
+  name: 'bucket/reserve',
+  decide(value, argument, now) {
+    const { rule, n, restMs } = argument as unknown as Ruled<SlotWish>;
+    const state = stateOf(value, rule, now);
+    const run = nextRun(rule, state, n, now - slotLifeMs(rule) + restMs);
+    const ratePerSecond = rateAt(rule, state, now);
+    const answer = { at: run.at, stepMs: run.stepMs, round: state.round, ratePerSecond };
+    if (n === 0) return { answer };
+    give(rule, state, run, now);
+    state.next += hairMs;
+    return kept(answer, rule, state, now);
+  },
+};
 
-  constructor(options: SharedOptions, rule: BucketRule) {
-    this.link = new StoreLink(options);
-    this.#rule = rule;
-    this.#name = `bucket/${options.name}`;
-  }
+/** Tells all processes of a 429; answers with its effect. */
+export const slowBucket: StoreDecision = {
+  name: 'bucket/slow',
+  decide(value, argument, now) {
+    const { rule, retryAfterMs } = argument as unknown as Ruled<{ readonly retryAfterMs: number }>;
+    const state = stateOf(value, rule, now);
+    const { round, next } = state;
+    const answer: Slowing = slowSlots(rule, state, now, retryAfterMs);
+    if (state.round !== round) {
+      const pauseEndsAt = now + retryAfterMs;
+      state.next = Math.max(pauseEndsAt, Math.min(next, now + voidAfterMs));
+    }
+    return answer === 'known' ? { answer } : kept(answer, rule, state, now);
+  },
+};
 
-  /** Reserves the next slots, however far ahead; without a wish it only looks. */
-  async visit(wish: () => SlotWish | undefined): Promise<SlotVisit> {
-    return await this.#change((state, { now, sentAt }) => {
-      const wanted = wish();
-      let run: SlotRun | undefined;
-      if (wanted !== undefined) {
-        const oldest = now - slotLifeMs(this.#rule) + wanted.restMs;
-        run = nextRun(this.#rule, state, wanted.n, oldest);
-        give(this.#rule, state, run, now);
-        state.next += hairMs;
-      }
-      const ratePerSecond = rateAt(this.#rule, state, now);
-      return { value: { run, round: state.round, ratePerSecond, sentAt }, isChanged: !!run };
-    });
-  }
+/** A bucket that nobody has used for a while starts with a burst. */
+function stateOf(value: Json | undefined, rule: BucketRule, now: number): SlotState {
+  if (value === undefined) return freshSlots(rule, now - slotLifeMs(rule), now);
+  return { ...(value as SlotState) };
+}
 
-  /** Tells all processes of a 429. */
-  async slow(retryAfterMs: number): Promise<Slowing> {
-    return await this.#change((state, { now }) => {
-      const { round, next } = state;
-      const value = slowSlots(this.#rule, state, now, retryAfterMs);
-      if (state.round !== round) {
-        const pauseEndsAt = now + retryAfterMs;
-        state.next = Math.max(pauseEndsAt, Math.min(next, now + voidAfterMs));
-      }
-      return { value, isChanged: value !== 'known' };
-    });
-  }
-
-  async #change<T>(
-    change: (state: SlotState, seen: Sighting) => { value: T; isChanged: boolean },
-  ): Promise<T> {
-    const { value, done } = await this.link.update([this.#name], (seen) => {
-      this.time.note(seen);
-      const [record] = seen.records;
-      const known = structuredClone(record?.value as SlotState | undefined);
-      const fresh = seen.now - slotLifeMs(this.#rule);
-      const state = known ?? freshSlots(this.#rule, fresh, seen.now);
-      const { value, isChanged } = change(state, seen);
-      const ttlMs = this.#ttlMs(state, seen.now);
-      const changed = { name: this.#name, ifVersion: record?.version ?? 0, value: state, ttlMs };
-      return { value, changes: isChanged ? [changed] : undefined };
-    });
-    if (done !== undefined) this.time.note(done);
-    return value;
-  }
-
-  /** Milliseconds until the state is as good as a fresh one. */
-  #ttlMs(state: SlotState, now: number): number {
-    const untilMs = Math.max(state.next - now, state.roundEndsAt - now, 0);
-    const restMs = Math.max(untilMs, recoveryMs(state, now));
-    return restMs + slotLifeMs(this.#rule) + voidAfterMs;
-  }
+/** Keeps the state until it is as good as a fresh one. */
+function kept(answer: Json, rule: BucketRule, state: SlotState, now: number): Decided {
+  const untilMs = Math.max(state.next - now, state.roundEndsAt - now, 0);
+  const restMs = Math.max(untilMs, recoveryMs(state, now));
+  const ttlMs = restMs + slotLifeMs(rule) + voidAfterMs;
+  return { answer, next: { value: state, ttlMs } };
 }

@@ -30,6 +30,9 @@ export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
   readonly reachable: boolean;
 }
 
+/** Tokens to keep reserved beyond those that callers wait for, while others wait as well. */
+const contendedMax = 4;
+
 /**
  * A bucket that many processes take from, who together stay within rate + burst in any second. Each
  * reserves some tokens ahead, every one with the short time in which it may be used. What is left
@@ -191,9 +194,11 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
 
   #learn(): void {
     const now = this.#clock.now();
-    const { batch, ratePerSecond } = this.#reserver;
+    const { batch, ratePerSecond, isContended } = this.#reserver;
     const ms = Math.max(1, now - this.#reservedAt);
-    this.#usual = ((this.taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
+    const usual = ((this.taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
+    // Whoever reserved ahead by what it got would get ever more of what all want.
+    this.#usual = isContended ? Math.min(usual, contendedMax) : usual;
     this.#takenBefore = this.taken;
     this.#reservedAt = now;
   }

@@ -1,8 +1,15 @@
 import { SpillwayError } from '../base/errors.ts';
-import { type BucketRule, slotLifeMs } from '../outbound/slots.ts';
-import { BucketRecord, trustMs } from './bucket-record.ts';
+import { type BucketRule, type SlotRun, slotLifeMs } from '../outbound/slots.ts';
+import {
+  reserveSlots,
+  type SlotGrant,
+  type SlotWish,
+  slowBucket,
+  trustMs,
+} from './bucket-record.ts';
 import { ReservedSlots } from './reserved-slots.ts';
-import type { SharedOptions } from './store-link.ts';
+import { type SharedOptions, StoreLink } from './store-link.ts';
+import { StoreTime } from './store-time.ts';
 
 /** The span for which one visit to the store shall bring tokens, in milliseconds. */
 const batchMsMin = 50;
@@ -11,6 +18,8 @@ const batchMsMax = 500;
 const batchEnough = 32;
 /** One slow answer must not make it ask ages ahead. */
 const tripMsMax = 100;
+/** Slots so much later than the ones before belong to others, in milliseconds. */
+const aheadMs = 0.01;
 /** The number of answers too slow to tell the time by after which the store is unreachable. */
 const attemptsMax = 3;
 
@@ -31,7 +40,9 @@ const attemptsMax = 3;
  */
 export class SlotReserver {
   readonly #rule: BucketRule;
-  readonly #record: BucketRecord;
+  readonly #link: StoreLink;
+  readonly #name: string;
+  readonly #time = new StoreTime();
   readonly slots: ReservedSlots;
   #round = 0;
   /** Grows when all that is here or on its way becomes void. */
@@ -41,21 +52,26 @@ export class SlotReserver {
   trustedUntil = 0;
   /** The longest time of a visit, of late. */
   #tripMs = 0;
+  /** The end of the last slots reserved here, in the store's time. */
+  #endsAt = -Infinity;
+  /** True if others have reserved slots meanwhile and there is no slot at once. */
+  isContended = false;
   ratePerSecond: number;
   borrowed = 0;
   trips = 0;
   isReachable = true;
 
-  constructor(options: SharedOptions, rule: BucketRule) {
-    this.#rule = rule;
-    this.#record = new BucketRecord(options, rule);
-    this.slots = new ReservedSlots(rule, this.#record.time);
-    this.ratePerSecond = rule.ratePerSecond;
+  constructor(options: SharedOptions, { ratePerSecond, burst, recoverMs, roundMs }: BucketRule) {
+    this.#rule = { ratePerSecond, burst, recoverMs, roundMs };
+    this.#link = new StoreLink(options);
+    this.#name = `bucket/${options.name}`;
+    this.slots = new ReservedSlots(this.#rule, this.#time);
+    this.ratePerSecond = ratePerSecond;
   }
 
   /** The time here. If it has gone back, it cannot tell any more when the slots are. */
   now(): number {
-    const now = this.#record.link.clock.now();
+    const now = this.#link.clock.now();
     if (now < this.#lastAt) this.#void();
     this.#lastAt = now;
     return now;
@@ -86,14 +102,15 @@ export class SlotReserver {
 
   /** Tells all processes of a 429; true when it halved the rate. */
   async slow(retryAfterMs: number): Promise<boolean> {
-    const slowing = await this.#record.slow(retryAfterMs);
-    if (slowing === 'halved') this.#void();
-    return slowing === 'halved';
+    const argument = { rule: { ...this.#rule }, retryAfterMs };
+    const { answer } = await this.#link.apply(this.#name, slowBucket, argument);
+    if (answer === 'halved') this.#void();
+    return answer === 'halved';
   }
 
   /** True if it is known well enough when the slots come and go. */
   #knowsTime(at: number): boolean {
-    return this.#record.time.unsureMs(at) <= slotLifeMs(this.#rule) / 2;
+    return this.#time.unsureMs(at) <= slotLifeMs(this.#rule) / 2;
   }
 
   #void(): void {
@@ -102,43 +119,55 @@ export class SlotReserver {
   }
 
   async #visit(n: number, together: number): Promise<void> {
-    const { link, time } = this.#record;
     for (let attempt = 1; ; attempt += 1) {
       const startedAt = this.now();
       const voids = this.#voids;
       this.trips += 1;
-      const visit = await this.#record.visit(() => this.#wish(n, together));
+      const wish = this.#wish(n, together, attempt);
+      const argument = { rule: { ...this.#rule }, ...wish };
+      const done = await this.#link.apply(this.#name, reserveSlots, argument);
+      this.#time.note(done);
       const endedAt = this.now();
       // No visit lasts that long: the clock here has jumped, and what it told is worth nothing.
-      if (endedAt - startedAt > 2 * link.deadlineMs) this.#void();
+      if (endedAt - startedAt > 2 * this.#link.deadlineMs) this.#void();
       if (voids !== this.#voids) return;
-      if (visit.round !== this.#round) this.slots.clear();
-      this.#round = visit.round;
-      this.trustedUntil = visit.sentAt + trustMs;
-      this.ratePerSecond = visit.ratePerSecond;
+      const grant = done.answer as unknown as SlotGrant;
+      if (grant.round !== this.#round) this.slots.clear();
+      this.#round = grant.round;
+      this.trustedUntil = done.sentAt + trustMs;
+      this.ratePerSecond = grant.ratePerSecond;
       this.#tripMs = Math.min(tripMsMax, Math.max(endedAt - startedAt, this.#tripMs * 0.8));
       if (this.#knowsTime(endedAt)) {
-        if (visit.run !== undefined) this.slots.add(visit.run);
-        this.borrowed += visit.run?.n ?? 0;
+        if (wish.n > 0) this.#add({ at: grant.at, stepMs: grant.stepMs, n: wish.n }, done.now);
         return;
       }
       // One slow answer says little; the next may be quick, and then nothing is lost.
       if (attempt < attemptsMax) continue;
-      const unsureMs = Math.ceil(time.unsureMs(endedAt));
+      const unsureMs = Math.ceil(this.#time.unsureMs(endedAt));
       const message = `the store's time is known to ${unsureMs} ms: burst is too small`;
       throw new SpillwayError('STORE_UNREACHABLE', message);
     }
   }
 
-  /** Nothing is reserved as long as nobody could tell when to use it. */
-  #wish(n: number, together: number): { n: number; restMs: number } | undefined {
-    const here = this.#record.link.clock.now();
-    if (!this.#knowsTime(here)) return undefined;
+  #add(run: SlotRun, now: number): void {
+    this.isContended = run.at > Math.max(now, this.#endsAt) + aheadMs;
+    this.#endsAt = run.at + run.n * run.stepMs;
+    this.slots.add(run);
+    this.borrowed += run.n;
+  }
+
+  /** While the time is not known, it reserves single slots at first, and then it only looks. */
+  #wish(n: number, together: number, attempt: number): SlotWish {
+    const here = this.#link.clock.now();
+    const lifeMs = slotLifeMs(this.#rule);
+    if (!this.#knowsTime(here)) {
+      const isWorthIt = attempt === 1 && together <= 1;
+      return { n: isWorthIt ? n : 0, restMs: lifeMs / 2 };
+    }
     const inOne = together > 0 ? this.slots.cost(together, here) : 0;
-    const wanted = Math.max(n, inOne);
     // A slot must still be worth something when the answer has come.
-    const unsureMs = this.#record.time.unsureMs(here);
-    const restMs = Math.min(slotLifeMs(this.#rule) / 2, unsureMs + 5 + 2 * this.#tripMs);
-    return wanted > 0 ? { n: wanted, restMs } : undefined;
+    const unsureMs = this.#time.unsureMs(here);
+    const restMs = Math.min(lifeMs / 2, unsureMs + 5 + 2 * this.#tripMs);
+    return { n: Math.max(n, inOne), restMs };
   }
 }

@@ -2,6 +2,7 @@ import { untilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { Json } from '../base/json.ts';
 import {
   callback,
   clockRule,
@@ -13,7 +14,15 @@ import {
   word,
 } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
-import type { Store, StoreChange, StoreCommit, StoredRecord, StoreWatch } from '../store/store.ts';
+import type {
+  Store,
+  StoreApplied,
+  StoreChange,
+  StoreCommit,
+  StoreDecision,
+  StoredRecord,
+  StoreWatch,
+} from '../store/store.ts';
 import { pause } from '../wait/wait-queue.ts';
 
 export interface SharedOptions {
@@ -54,6 +63,12 @@ export interface Committed extends StoreCommit {
 export interface Decision<T> {
   readonly changes?: readonly StoreChange[] | undefined;
   readonly value: T;
+}
+
+/** A decision that was made, with the local times between which it was made. */
+export interface Applied extends StoreApplied {
+  readonly sentAt: number;
+  readonly receivedAt: number;
 }
 
 export interface Updated<T> {
@@ -125,6 +140,51 @@ export class StoreLink {
     decide: (seen: Sighting) => Decision<T>,
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<Updated<T>> {
+    return await this.#persist(signal, async (limit, note) => {
+      const seen = await this.read(names, limit).catch(note);
+      if (seen === undefined) return undefined;
+      const { changes, value } = decide(seen);
+      if (changes === undefined) return { value, seen, done: undefined };
+      const done = await this.commit(changes, limit).catch(note);
+      return done && { value, seen, done };
+    });
+  }
+
+  /**
+   * Makes the decision in the store if it can, else between a read and a commit; after a failure
+   * again, within `deadlineMs`. What a lost answer was about may have been decided twice.
+   */
+  async apply(name: string, decision: StoreDecision, argument: Json): Promise<Applied> {
+    return await this.#persist(undefined, async (limit, note) => {
+      const sentAt = this.clock.now();
+      const ask = (signal: AbortSignal) =>
+        this.#store.apply?.(name, decision, argument, { signal }) ??
+        this.#applyHere(name, decision, argument, signal);
+      const done = await this.#ask(ask, limit).catch(note);
+      return done && { ...done, sentAt, receivedAt: this.clock.now() };
+    });
+  }
+
+  async #applyHere(
+    name: string,
+    decision: StoreDecision,
+    argument: Json,
+    signal: AbortSignal,
+  ): Promise<StoreApplied | undefined> {
+    const { now, records } = await this.#store.read([name], { signal });
+    const [record] = records;
+    const { answer, next } = decision.decide(record?.value, argument, now);
+    if (next === undefined) return { now, answer };
+    const change = { name, ifVersion: record?.version ?? 0, ...next };
+    const done = await this.#store.commit([change], { signal });
+    return done && { now, answer };
+  }
+
+  /** Tries again while there is no result, until `deadlineMs` is over; the store may fail. */
+  async #persist<T>(
+    signal: AbortSignal | undefined,
+    attempt: (limit: AbortSignal, note: (error: unknown) => undefined) => Promise<T | undefined>,
+  ): Promise<T> {
     // By a timer: what the clock shows may jump.
     using limit = deadline(this.clock, this.deadlineMs, signal);
     let fault: unknown;
@@ -134,16 +194,10 @@ export class StoreLink {
       if (fullCodes.has(Object(error).code)) throw error;
       if (fault === undefined || !limit.signal.aborted) fault = error;
     };
-    for (let attempt = 0; ; attempt += 1) {
-      const seen = await this.read(names, limit.signal).catch(note);
-      if (seen !== undefined) {
-        const { changes, value } = decide(seen);
-        if (changes === undefined) return { value, seen, done: undefined };
-        const done = await this.commit(changes, limit.signal).catch(note);
-        if (done !== undefined) return { value, seen, done };
-      }
-      const pauseMs = this.jitter(Math.min(64, 2 ** (attempt + 1)));
-      await pause(this.clock, pauseMs, limit.signal).catch(note);
+    for (let pauseMs = 2; ; pauseMs = Math.min(64, 2 * pauseMs)) {
+      const result = await attempt(limit.signal, note);
+      if (result !== undefined) return result;
+      await pause(this.clock, this.jitter(pauseMs), limit.signal).catch(note);
       if (limit.signal.aborted) throw this.#unreachable(fault);
     }
   }

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
-import { jsonText } from '../base/json.ts';
+import { type Json, jsonText } from '../base/json.ts';
 import { clockRule, integer, oneOf, or, settle } from '../base/options.ts';
 import {
   checkStoreChanges,
@@ -9,9 +9,11 @@ import {
   type Durability,
   type NamedRecord,
   type Store,
+  type StoreApplied,
   type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
+  type StoreDecision,
   type StoredRecord,
   type StoreListOptions,
   type StoreReading,
@@ -133,6 +135,22 @@ export class MemoryStore implements Store {
       this.#characters += name.length + text.length;
     }
     return { now, version: this.#version };
+  }
+
+  async apply(
+    name: string,
+    decision: StoreDecision,
+    argument: Json,
+    options: StoreCallOptions = {},
+  ): Promise<StoreApplied> {
+    options.signal?.throwIfAborted();
+    checkStoreNames([name]);
+    const now = this.#now();
+    const value = recordOf(this.#get(name, now))?.value;
+    const { answer, next } = decision.decide(value, argument, now);
+    // Nothing comes between: a commit is made before the call of it returns.
+    if (next !== undefined) await this.commit([{ name, ...next }]);
+    return { now, answer };
   }
 
   watch(names: readonly string[], changed: () => void): StoreWatch {

@@ -45,6 +45,28 @@ export interface StoreCommit {
   readonly version: number;
 }
 
+/** A decision about one record, for {@link Store.apply}. */
+export interface StoreDecision {
+  /** The name by which a store knows this decision, if it has a version of its own. */
+  readonly name: string;
+  /** The reference: a store's own version gives the same answers. It does not change its value. */
+  decide(value: Json | undefined, argument: Json, now: number): Decided;
+}
+
+/** The outcome of a {@link StoreDecision}. */
+export interface Decided {
+  readonly answer: Json;
+  /** The new value of the record and its lifetime in milliseconds; absent if it stays as it is. */
+  readonly next?: { readonly value: Json; readonly ttlMs?: number | undefined } | undefined;
+}
+
+/** The answer to a {@link Store.apply} that was made. */
+export interface StoreApplied {
+  /** Store time of the decision, in milliseconds. */
+  readonly now: number;
+  readonly answer: Json;
+}
+
 /** Options of {@link Store.read} and {@link Store.commit}. */
 export interface StoreCallOptions {
   /** Ends the waiting; a commit that was under way may be done all the same. */
@@ -80,6 +102,17 @@ export interface Store extends AsyncDisposable {
     changes: readonly StoreChange[],
     options?: StoreCallOptions,
   ): Promise<StoreCommit | undefined>;
+  /**
+   * Makes a decision inside the store: one trip, and no conflict with other processes. Undefined at
+   * once if it cannot make this one; stores that make none leave it out. Then the decision is made
+   * here, between a read and a commit. Watchers may not be told of it.
+   */
+  apply?(
+    name: string,
+    decision: StoreDecision,
+    argument: Json,
+    options?: StoreCallOptions,
+  ): Promise<StoreApplied> | undefined;
   /**
    * Calls back soon after a commit has changed one of the names, in any process; a call may also
    * come for nothing. Stores that cannot do that leave it out: then changes are found by reading.

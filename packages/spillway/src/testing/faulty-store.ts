@@ -1,13 +1,16 @@
 import type { Clock } from '../base/clock.ts';
+import type { Json } from '../base/json.ts';
 import { callback, clockRule, type Filled, number, or, settle } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type {
   Durability,
   NamedRecord,
   Store,
+  StoreApplied,
   StoreCallOptions,
   StoreChange,
   StoreCommit,
+  StoreDecision,
   StoreListOptions,
   StoreReading,
   StoreWatch,
@@ -65,6 +68,18 @@ export class FaultyStore implements Store {
   ): Promise<StoreCommit | undefined> {
     const copy = structuredClone(changes);
     return this.#send(() => this.#store.commit(copy), options);
+  }
+
+  apply(
+    name: string,
+    decision: StoreDecision,
+    argument: Json,
+    options?: StoreCallOptions,
+  ): Promise<StoreApplied> | undefined {
+    if (this.#store.apply === undefined) return undefined;
+    const copy = structuredClone(argument);
+    const ask = async () => (await this.#store.apply?.(name, decision, copy)) as StoreApplied;
+    return this.#send(ask, options);
   }
 
   /** Watches the names; a notification may come late or never, as on a real network. */

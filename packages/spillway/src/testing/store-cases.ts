@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Json } from '../base/json.ts';
 import type { Store, StoreChange, StoreCommit } from '../store/store.ts';
+import { decisionsAgree } from './decision-case.ts';
 
 /** A store under test, empty at first. */
 export interface StoreSubject {
@@ -246,6 +247,7 @@ export const storeCases: readonly StoreCase[] = Object.entries({
   ...reading,
   ...committing,
   ...refusing,
+  'makes each decision as its reference does, for a seed': decisionsAgree,
 }).map(([name, play]) => ({
   name,
   async run(subject) {

@@ -91,6 +91,8 @@ function checkUses(world: World, ratePerSecond: number, silences: WatchedStore['
 await explore(seeds, async (random) => {
   const clock = new VirtualClock();
   const store = new WatchedStore({ clock });
+  // Half of the stores make no decisions themselves.
+  if (random() < 0.5) Object.assign(store, { apply: undefined });
   const ratePerSecond = 5 + random() * 100;
   const burst = Math.ceil(ratePerSecond / 20) + Math.floor(random() * 20);
   const world: World = { clock, random, uses: [], failures: [], burst };

@@ -3,6 +3,11 @@ import type { Migration } from '../migrate.ts';
 /** Expired records that one call removes at most. */
 const purgeMax = 100;
 
+/** Removes some expired records. */
+export const purgeSql: string = `  delete from spillway_store s where s.name in (
+    select e.name from spillway_store e where e.expires_at <= now
+      order by e.expires_at limit ${purgeMax});`;
+
 /**
  * Commits take turns by locking the one row of the state: so versions grow in the order in which
  * commits become visible, no two of them can wait for each other, and nothing changes between
@@ -52,9 +57,7 @@ ${time}
     at := last + 1;
   end loop;
   update spillway_store_state s set now = state.now, version = state.version${state};
-  delete from spillway_store s where s.name in (
-    select e.name from spillway_store e where e.expires_at <= now
-      order by e.expires_at limit ${purgeMax});
+${purgeSql}
 end
 $body$`;
 
@@ -73,16 +76,18 @@ export const notifyPrefix = 'spillway_';
 
 /**
  * Store time goes on by the differences of the server's clock, from the last commit and from what
- * the caller has seen last. Each changed record is told on a channel of its own, so the server
- * wakes nobody but those who watch it.
+ * the caller has seen last.
  */
+export const timeSql: string = `    wall := extract(epoch from clock_timestamp())::double precision * 1000;
+    state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
+      seen + greatest(0, wall - seen_wall));
+    state.wall := wall;`;
+
+/** Each changed record is told on a channel of its own: the server wakes nobody but watchers. */
 const secondParts: typeof firstParts = {
   parameters: ', seen double precision, seen_wall double precision',
   columns: ', wall double precision',
-  time: `    wall := extract(epoch from clock_timestamp())::double precision * 1000;
-    state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
-      seen + greatest(0, wall - seen_wall));
-    state.wall := wall;`,
+  time: timeSql,
   tell: `
         perform pg_notify('${notifyPrefix}' || md5(names[i]), '');`,
   state: ', wall = state.wall',

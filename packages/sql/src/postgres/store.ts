@@ -3,13 +3,16 @@ import {
   type BatchGroup,
   type Durability,
   deadline,
+  type Json,
   type NamedRecord,
   type RunOptions,
   SpillwayError,
   type Store,
+  type StoreApplied,
   type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
+  type StoreDecision,
   type StoredRecord,
   type StoreListOptions,
   type StoreReading,
@@ -34,6 +37,7 @@ import {
 import type { RunIn } from '../connection.ts';
 import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
+import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
@@ -51,6 +55,13 @@ interface Row {
 interface Pending {
   readonly changes: readonly StoreChange[];
   readonly values: readonly (string | null)[];
+}
+
+/** A decision that waits, with its argument as JSON. */
+interface PendingDecision {
+  readonly name: string;
+  readonly decision: string;
+  readonly argument: string;
 }
 
 export interface PostgresStoreOptions
@@ -79,21 +90,18 @@ export class PostgresStore implements Store {
   #seen: number | null = null;
   #seenWall: number | null = null;
   readonly #commits: Batch<Pending, StoreCommit | undefined>;
+  readonly #decisions: Batch<PendingDecision, StoreApplied>;
 
   private constructor(engine: PostgresEngine, ownsEngine: boolean) {
     const { queueMax, deadlineMs, clock } = engine;
     this.#ownsEngine = ownsEngine;
     this.#engine = engine;
     this.#watcher = new PostgresWatcher(engine);
-    this.#commits = new Batch({
-      call: (group) => this.#send(group),
-      queueMax,
-      deadlineMs,
-      full: (waiting) => {
-        return new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`);
-      },
-      clock,
-    });
+    const full = (waiting: number) =>
+      new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`);
+    const bounds = { queueMax, deadlineMs, clock, full };
+    this.#commits = new Batch({ ...bounds, call: (group) => this.#send(group) });
+    this.#decisions = new Batch({ ...bounds, call: (group) => this.#decide(group) });
   }
 
   /** Opens a store with connections of its own, and makes the tables if they are not there. */
@@ -122,7 +130,7 @@ export class PostgresStore implements Store {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    await migrate(target, storeMigrations, options);
+    await migrate(target, [...storeMigrations, decisionMigration], options);
     return new PostgresStore(engine, ownsEngine);
   }
 
@@ -162,10 +170,23 @@ export class PostgresStore implements Store {
     return await tracedCommit('postgresql', changes.length, add);
   }
 
+  apply(
+    name: string,
+    decision: StoreDecision,
+    argument: Json,
+    { signal }: StoreCallOptions = {},
+  ): Promise<StoreApplied> | undefined {
+    checkStoreNames([name]);
+    if (!decisionNames.has(decision.name)) return undefined;
+    const item = { name, decision: decision.name, argument: jsonText(argument) };
+    return this.#decisions.add(item, { signal });
+  }
+
   /** Resolves when nothing is under way; connections of a database stay open. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#watcher.close();
     await this.#commits.idle();
+    await this.#decisions.idle();
     if (this.#ownsEngine) await closeEngine(this.#engine);
   }
 
@@ -196,6 +217,28 @@ export class PostgresStore implements Store {
         const { now, version } = row;
         this.#see(row);
         entries[at]?.grant(version === null ? undefined : { now, version });
+      }
+    } finally {
+      session.close();
+    }
+  }
+
+  async #decide(group: BatchGroup<PendingDecision, StoreApplied>): Promise<void> {
+    const session = await this.#engine.acquire({ signal: group.signal });
+    try {
+      const entries = group.take();
+      const items = entries.map(({ item }) => item);
+      const values = [
+        items.map(({ name }) => name),
+        items.map(({ decision }) => decision),
+        items.map(({ argument }) => argument),
+        this.#seen,
+        this.#seenWall,
+      ];
+      const { rows } = await session.query(applySql, values, { commits: true });
+      for (const [at, row] of rows.entries()) {
+        this.#see(row);
+        entries[at]?.grant({ now: row.now, answer: JSON.parse(row.answer) });
       }
     } finally {
       session.close();
