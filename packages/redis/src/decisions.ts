@@ -18,6 +18,10 @@ local function json(of)
   if type(of) == 'boolean' then return tostring(of) end
   if type(of) == 'string' then return cjson.encode(of) end
   local parts = {}
+  if #of > 0 then
+    for at, part in ipairs(of) do parts[at] = json(part) end
+    return '[' .. table.concat(parts, ',') .. ']'
+  end
   for key, part in pairs(of) do parts[#parts + 1] = '"' .. key .. '":' .. json(part) end
   return '{' .. table.concat(parts, ',') .. '}'
 end
@@ -112,8 +116,44 @@ else
 end
 if answer ~= 'known' then keep() end`;
 
+/** The arithmetic of a rate limit, as in `rate-record.ts` of spillway. */
+const charge = `
+local window, waiting = argument.windowMs, argument.waiting
+local slot = window / 16
+local function end_of(at) return (at + 1) * slot + window end
+local s, used = {}, 0
+for at = 1, #(value or {}), 2 do
+  if #s > 0 or end_of(value[at]) > now then
+    s[#s + 1] = value[at]
+    s[#s + 1] = value[at + 1]
+    used = used + value[at + 1]
+  end
+end
+local function add(n, at)
+  local wanted, i = math.floor(at / slot), 1
+  while s[i] and s[i] < wanted do i = i + 2 end
+  if s[i] == wanted then s[i + 1] = s[i + 1] + n
+  else
+    table.insert(s, i, n)
+    table.insert(s, i, wanted)
+  end
+end
+local room = math.max(0, argument.limit - used)
+local admitted = math.min(room, waiting)
+if admitted > 0 then add(admitted, now) end
+local budget_ms = math.min(1000, window / 10)
+local budget = math.min(argument.ahead, math.floor((room - admitted) / 32))
+if budget > 0 then add(budget, now + budget_ms) end
+local free_at = end_of(s[#s - 1] or -16)
+answer = {
+  admitted = admitted, budget = budget, budgetMs = budget_ms,
+  remaining = room - admitted - budget, retryAt = end_of(s[1] or -16), freeAt = free_at
+}
+if admitted > 0 then next, ttl = s, math.max(1, free_at - now) end`;
+
 /** The decisions that a {@link RedisStore} makes on the server, by name. */
 export const decisionScripts: ReadonlyMap<string, Script> = new Map([
   ['bucket/reserve', decision(reserve)],
   ['bucket/slow', decision(slow)],
+  ['rate/charge', decision(charge)],
 ]);

@@ -51,6 +51,12 @@ export {
 export { Histogram } from './meter/histogram.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';
 export {
+  chargeRate,
+  type RateGrant,
+  type RateState,
+  SlidingWindow,
+} from './shared/rate-record.ts';
+export {
   type Decision,
   type Sighting,
   StoreLink,

@@ -1,4 +1,4 @@
-import { instance, integer, maybe, number, oneOf, settle } from 'spillway/internal';
+import { instance, integer, maybe, number, oneOf, SlidingWindow, settle } from 'spillway/internal';
 import { type RateKeyPart, shortKey } from './key.ts';
 
 /**
@@ -20,11 +20,6 @@ export interface RateRule {
   readonly whenDown?: 'open' | 'closed' | undefined;
 }
 
-/** State of one key: slot, count, slot, count and so on, by time; empty at first. */
-export type RateState = readonly number[];
-
-/** Slots of a window: more of them free used requests sooner, fewer make a smaller state. */
-const slots = 16;
 const dayMs = 86_400_000;
 
 /** A rule with its arithmetic and a unique name, the same on all instances. */
@@ -51,55 +46,4 @@ const rules = {
 export function namedRule(name: string, rule: RateRule): NamedRule {
   const { limit, windowMs } = settle<RateRule, typeof rules>('rate limit', rule, rules);
   return { name: shortKey(name), rule, window: new SlidingWindow(limit, windowMs) };
-}
-
-/** The arithmetic of a rule. A slot counts until all of it is older than a window. */
-export class SlidingWindow {
-  readonly #limit: number;
-  readonly #windowMs: number;
-  readonly #slotMs: number;
-
-  constructor(limit: number, windowMs: number) {
-    this.#limit = limit;
-    this.#windowMs = windowMs;
-    this.#slotMs = windowMs / slots;
-  }
-
-  /** Requests that may be admitted now. */
-  room(state: RateState, now: number): number {
-    let used = 0;
-    for (let i = this.#alive(state, now); i < state.length; i += 2) used += state[i + 1] as number;
-    return Math.max(0, this.#limit - used);
-  }
-
-  /** The state after `n` more were admitted, to be used until `at`, which is now or later. */
-  charge(state: RateState, n: number, now: number, at: number): RateState {
-    const next = state.slice(this.#alive(state, now));
-    const slot = Math.floor(at / this.#slotMs);
-    let i = 0;
-    while (i < next.length && (next[i] as number) < slot) i += 2;
-    if (next[i] === slot) next[i + 1] = (next[i + 1] as number) + n;
-    else next.splice(i, 0, slot, n);
-    return next;
-  }
-
-  /** Time at which there will be room again, if there is none now. */
-  retryAt(state: RateState, now: number): number {
-    return this.#endOf(state[this.#alive(state, now)] ?? -slots);
-  }
-
-  /** Time from which on the state is the same as none. */
-  freeAt(state: RateState): number {
-    return this.#endOf(state.at(-2) ?? -slots);
-  }
-
-  #endOf(slot: number): number {
-    return (slot + 1) * this.#slotMs + this.#windowMs;
-  }
-
-  #alive(state: RateState, now: number): number {
-    let first = 0;
-    while (first < state.length && this.#endOf(state[first] as number) <= now) first += 2;
-    return first;
-  }
 }

@@ -1,7 +1,7 @@
 import { type Clock, type SharedOptions, SpillwayError } from 'spillway';
-import { StoreLink } from 'spillway/internal';
+import { chargeRate, type RateGrant, StoreLink } from 'spillway/internal';
 import type { RateVerdict } from './limiter.ts';
-import type { NamedRule, RateState } from './rule.ts';
+import type { NamedRule } from './rule.ts';
 import type { RateEntry } from './table.ts';
 
 /** The part of one instance in the count of a key that all instances share. */
@@ -21,23 +21,10 @@ export interface SharedCount {
   fullAt: number;
 }
 
-/** Result of one call of the store; times are the store's. */
-interface Grant {
-  readonly admitted: number;
-  readonly budget: number;
-  readonly budgetMs: number;
-  readonly remaining: number;
-  readonly retryAt: number;
-  readonly freeAt: number;
-}
-
 type Take = (rule: NamedRule, entry: RateEntry, now: number) => RateVerdict;
 
-/** Largest share of the room that one instance budgets, so that others find some too. */
-const aheadShare = 1 / 32;
 /** Share by which a budget ends early, since two clocks do not run alike. */
 const margin = 0.1;
-const budgetMsMax = 1_000;
 
 /**
  * Counts in a store, for all instances that share it. Requests that wait are counted at the store's
@@ -104,15 +91,10 @@ export class SharedRate {
     const isUsedUp = count.budget === 0 && this.#clock.now() < count.budgetEndsAt;
     if (isUsedUp) count.ahead = Math.min(count.ahead * 2 + 1, rule.rule.limit);
     else if (count.budget > 0) count.ahead = Math.floor(count.ahead / 2);
-    const name = `${this.#prefix}${entry.name}`;
-    const { value: grant, seen } = await this.#link.update([name], (sighting) => {
-      const [record] = sighting.records;
-      const state = (record?.value ?? []) as RateState;
-      const { grant: value, next } = decide(rule, count, state, sighting.now);
-      if (value.admitted === 0) return { value };
-      const ttlMs = Math.max(1, value.freeAt - sighting.now);
-      return { value, changes: [{ name, value: next, ifVersion: record?.version ?? 0, ttlMs }] };
-    });
+    const { limit, windowMs } = rule.rule;
+    const wish = { limit, windowMs, waiting: count.waiters.length, ahead: count.ahead };
+    const seen = await this.#link.apply(`${this.#prefix}${entry.name}`, chargeRate, wish);
+    const grant = seen.answer as RateGrant;
     // The store was asked after `sentAt`, so its moments do not come earlier here than this.
     const here = (storeMs: number) => seen.sentAt + (storeMs - seen.now);
     count.budget = grant.budget;
@@ -164,22 +146,4 @@ function admitted(count: SharedCount, now: number): RateVerdict {
 
 function refused(resetMs: number): RateVerdict {
   return { admitted: false, remaining: 0, resetMs };
-}
-
-/** Decides how many requests this instance gets, given the count of all instances. */
-function decide(
-  { rule, window }: NamedRule,
-  { waiters, ahead }: SharedCount,
-  state: RateState,
-  now: number,
-): { readonly grant: Grant; readonly next: RateState } {
-  const budgetMs = Math.min(budgetMsMax, rule.windowMs / 10);
-  const room = window.room(state, now);
-  const admitted = Math.min(room, waiters.length);
-  let next = admitted > 0 ? window.charge(state, admitted, now, now) : state;
-  const budget = Math.min(ahead, Math.floor((room - admitted) * aheadShare));
-  if (budget > 0) next = window.charge(next, budget, now, now + budgetMs);
-  const remaining = window.room(next, now);
-  const grant = { admitted, budget, budgetMs, remaining, retryAt: window.retryAt(next, now) };
-  return { grant: { ...grant, freeAt: window.freeAt(next) }, next };
 }

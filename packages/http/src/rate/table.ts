@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { RateState } from './rule.ts';
+import type { RateState } from 'spillway/internal';
 import type { SharedCount } from './shared.ts';
 
 /** The count of one key. */

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import type { Json } from '../base/json.ts';
 import { type Random, seededRandom } from '../base/random.ts';
 import { reserveSlots, slowBucket } from '../shared/bucket-record.ts';
+import { chargeRate } from '../shared/rate-record.ts';
 import type { Store, StoreApplied, StoreDecision } from '../store/store.ts';
 import type { StoreSubject } from './store-cases.ts';
 
-const steps = 200;
+const steps = 300;
 
 interface Drawn {
   readonly name: string;
@@ -27,12 +28,21 @@ function drawBucket(random: Random): Drawn {
   return { name, decision: slowBucket, argument: { rule, retryAfterMs } };
 }
 
+function drawRate(random: Random): Drawn {
+  const limit = [3, 100, 5_000][Math.floor(random() * 3)] as number;
+  const waiting = 1 + Math.floor(random() ** 3 * limit);
+  const ahead = Math.floor(random() * 40);
+  const argument = { limit, windowMs: 1_000 + limit / 7, waiting, ahead };
+  return { name: `rate/${limit}`, decision: chargeRate, argument };
+}
+
 /** Compares each answer of {@link Store.apply}, and the record after it, with the reference. */
 export async function decisionsAgree(store: Store, subject: StoreSubject): Promise<void> {
   if (store.apply === undefined) return;
   const random = seededRandom(7);
   for (let step = 0; step < steps; step += 1) {
-    const { name, decision, argument } = drawBucket(random);
+    const draw = random() < 0.6 ? drawBucket : drawRate;
+    const { name, decision, argument } = draw(random);
     if (random() < 0.5) await subject.pass(Math.ceil(random() ** 4 * 9_000));
     const before = (await store.read([name])).records[0];
     const applied: StoreApplied | undefined = await store.apply(name, decision, argument);

@@ -133,6 +133,58 @@ begin
 end
 $body$`;
 
+/** The arithmetic of a rate limit, as in `rate-record.ts` of spillway. */
+const charge = [
+  `create function spillway_rate_add(
+    s double precision[], slot double precision, n double precision
+  ) returns double precision[] language plpgsql immutable as $body$
+declare
+  i integer := 1;
+begin
+  while s[i] < slot loop i := i + 2; end loop;
+  if s[i] = slot then
+    s[i + 1] := s[i + 1] + n;
+    return s;
+  end if;
+  return s[:i - 1] || array[slot, n] || s[i:];
+end
+$body$`,
+  `create function spillway_rate_charge(
+  value jsonb, argument jsonb, now double precision,
+  out answer jsonb, out next jsonb, out ttl double precision
+) language plpgsql immutable as $body$
+declare
+  span double precision := argument -> 'windowMs';
+  slot double precision := span / 16;
+  s double precision[] := array(
+    select e::double precision from jsonb_array_elements_text(value) with ordinality as t (e, i)
+    order by i);
+  room double precision;
+  admitted double precision;
+  budget_ms double precision := least(1000, span / 10);
+  budget double precision;
+  free_at double precision;
+begin
+  while (s[1] + 1) * slot + span <= now loop s := s[3:]; end loop;
+  select greatest(0, (argument -> 'limit')::double precision - coalesce(sum(e), 0)) into room
+    from unnest(s) with ordinality as t (e, i) where i % 2 = 0;
+  admitted := least(room, (argument -> 'waiting')::double precision);
+  if admitted > 0 then s := spillway_rate_add(s, floor(now / slot), admitted); end if;
+  budget := least((argument -> 'ahead')::double precision, floor((room - admitted) / 32));
+  if budget > 0 then
+    s := spillway_rate_add(s, floor((now + budget_ms) / slot), budget);
+  end if;
+  free_at := (coalesce(s[cardinality(s) - 1], -16) + 1) * slot + span;
+  answer := jsonb_build_object('admitted', admitted, 'budget', budget, 'budgetMs', budget_ms,
+    'remaining', room - admitted - budget, 'freeAt', free_at,
+    'retryAt', (coalesce(s[1], -16) + 1) * slot + span);
+  if admitted = 0 then return; end if;
+  next := to_jsonb(s);
+  ttl := greatest(1, free_at - now);
+end
+$body$`,
+];
+
 /** Makes decisions one after the other, while the lock on the state keeps commits away. */
 const apply = `create function spillway_store_apply(
   names text[], decisions text[], arguments text[], seen double precision,
@@ -152,8 +204,10 @@ ${timeSql}
       where s.name = names[i] and (s.expires_at is null or s.expires_at > now);
     if decisions[i] = 'bucket/reserve' then
       select * into strict decided from spillway_bucket_reserve(value, arguments[i]::jsonb, now);
-    else
+    elsif decisions[i] = 'bucket/slow' then
       select * into strict decided from spillway_bucket_slow(value, arguments[i]::jsonb, now);
+    else
+      select * into strict decided from spillway_rate_charge(value, arguments[i]::jsonb, now);
     end if;
     if decided.next is not null then
       state.version := state.version + 1;
@@ -171,12 +225,16 @@ end
 $body$`;
 
 /** The decisions that {@link PostgresStore} makes on the server. */
-export const decisionNames: ReadonlySet<string> = new Set(['bucket/reserve', 'bucket/slow']);
+export const decisionNames: ReadonlySet<string> = new Set([
+  'bucket/reserve',
+  'bucket/slow',
+  'rate/charge',
+]);
 
 export const decisionMigration: Migration = {
   number: 3,
   name: 'decisions',
-  statements: [...types, ...slots, reserve, slow, apply],
+  statements: [...types, ...slots, reserve, slow, ...charge, apply],
 };
 
 export const applySql: string =
