@@ -198,7 +198,7 @@ declare
 begin
   select * into strict state from spillway_store_state for update;
   for i in 1..cardinality(names) loop
-${timeSql}
+    ${timeSql}
     now := state.now;
     select s.value::jsonb into value from spillway_store s
       where s.name = names[i] and (s.expires_at is null or s.expires_at > now);

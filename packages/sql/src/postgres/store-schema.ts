@@ -78,7 +78,7 @@ export const notifyPrefix = 'spillway_';
  * Store time goes on by the differences of the server's clock, from the last commit and from what
  * the caller has seen last.
  */
-export const timeSql: string = `    wall := extract(epoch from clock_timestamp())::double precision * 1000;
+export const timeSql = `wall := extract(epoch from clock_timestamp())::double precision * 1000;
     state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
       seen + greatest(0, wall - seen_wall));
     state.wall := wall;`;
@@ -87,7 +87,7 @@ export const timeSql: string = `    wall := extract(epoch from clock_timestamp()
 const secondParts: typeof firstParts = {
   parameters: ', seen double precision, seen_wall double precision',
   columns: ', wall double precision',
-  time: timeSql,
+  time: `    ${timeSql}`,
   tell: `
         perform pg_notify('${notifyPrefix}' || md5(names[i]), '');`,
   state: ', wall = state.wall',
