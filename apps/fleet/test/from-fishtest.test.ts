@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { appendFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -165,3 +166,45 @@ function contentOf(data: string): Record<string, number> {
     ]),
   );
 }
+
+describe('the guide from fishtest', () => {
+  const path = join(import.meta.dirname, '..', '..', '..', 'docs', 'guides', 'from-fishtest.md');
+  const guide = readFileSync(path, 'utf8');
+  const blocks = [...guide.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, text = '']) => text);
+  const commands = blocks.flatMap((text) => text.trim().split('\n'));
+
+  it('has commands that do what it says', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    await writeDump(join(data, 'dump'), size);
+    const told = new Map<string, string>();
+    for (const command of commands.filter((one) => one !== 'npx fleet serve')) {
+      const words = command.replace('<you>', 'user0').replace('<somebody>', 'user3').split(' ');
+      assert.deepEqual(words.slice(0, 2), ['npx', 'fleet']);
+      const inDump = words.slice(2).map((word) => (word === 'dump' ? join(data, word) : word));
+      const { code, stdout, stderr } = await fleet(inDump, { data });
+      assert.equal(code, 0, `${command}: ${stderr}`);
+      told.set(command, stdout);
+    }
+    await using server = await ServedFleet.start(data);
+    const { link } = JSON.parse([...told.values()].at(-1) ?? '');
+    const page = await fetch(`${server.url}${link}`, { headers: { accept: 'text/html' } });
+    assert.equal(page.status, 200);
+    assert.match(await page.text(), /A password for user3/);
+    const password = /\S+$/.exec(told.get(commands[1] ?? '')?.trim() ?? '')?.[0];
+    const access = { password, worker_info: { username: 'user0' } };
+    const version = await fetch(`${server.url}/api/request_version`, {
+      method: 'POST',
+      body: JSON.stringify(access),
+    });
+    assert.equal(version.status, 200, 'the account works');
+  });
+
+  it('reads the collections that it exports', () => {
+    const exported = [...guide.matchAll(/--collection (\w+) +--out dump\/(\w+)\.json/g)];
+    assert.deepEqual(
+      exported.map(([, name, file]) => [name, file]),
+      ['runs', 'users', 'actions', 'nns', 'workers'].map((name) => [name, name]),
+    );
+  });
+});
