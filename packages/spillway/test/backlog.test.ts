@@ -32,7 +32,13 @@ describe('Backlog', () => {
     started[0]?.done();
     await settle();
     assert.equal(backlog.add('d'), 'added');
-    assert.deepEqual(backlog.stats.dropped, { attempts: 0, closed: 0, error: 0, full: 1 });
+    assert.deepEqual(backlog.stats.dropped, {
+      attempts: 0,
+      cleared: 0,
+      closed: 0,
+      error: 0,
+      full: 1,
+    });
     assertBalanced(backlog);
   });
 
@@ -227,7 +233,13 @@ describe('Backlog with callbacks that throw', () => {
     assert.equal(backlog.add('c'), 'added');
     await settle();
     await assert.rejects(backlog.close({ signal: AbortSignal.abort() }), { code: 'BACKLOG_LEFT' });
-    assert.deepEqual(backlog.stats.dropped, { attempts: 1, closed: 1, error: 0, full: 1 });
+    assert.deepEqual(backlog.stats.dropped, {
+      attempts: 1,
+      cleared: 0,
+      closed: 1,
+      error: 0,
+      full: 1,
+    });
   });
 
   it('does not look again and again at what waits behind a slow key', async () => {

@@ -222,7 +222,15 @@ describe('a fleet of 9,418 workers reconnecting within 36 minutes', () => {
     assert.equal(working, 9_418);
     assert.equal(failed, 0);
     const { refused, waitMs, finished } = beat.stats;
-    assert.deepEqual(refused, { aborted: 0, closed: 0, deadline: 0, full: 0, late: 0, stale: 0 });
+    assert.deepEqual(refused, {
+      aborted: 0,
+      cleared: 0,
+      closed: 0,
+      deadline: 0,
+      full: 0,
+      late: 0,
+      stale: 0,
+    });
     assert.ok(waitMs.max <= 6, `a beat waited ${waitMs.max} ms`);
     assert.ok(finished > 70_000, `${finished} beats`);
     assert.ok(schedule.stats.refused.full > 1_000, `${schedule.stats.refused.full} told to wait`);

@@ -109,7 +109,7 @@ describe('the numbers of a lane', () => {
     await assert.rejects(entering(lane, { signal: AbortSignal.abort() }), { name: 'AbortError' });
     void lane.close();
     await assert.rejects(entering(lane), { code: 'LANE_CLOSED' });
-    const expected = { aborted: 1, closed: 1, deadline: 1, full: 1, late: 0, stale: 0 };
+    const expected = { aborted: 1, cleared: 0, closed: 1, deadline: 1, full: 1, late: 0, stale: 0 };
     assert.deepEqual(lane.stats.refused, expected);
     assert.equal(lane.stats.arrived, 5);
   });

@@ -137,7 +137,15 @@ describe('six workers with a private resource, one recycled a minute, for an hou
     assert.ok(calls > 1_000, `${calls} calls`);
     assert.ok(recycled <= (performance.now() - startedAt) / 60 + 1, `${recycled} recycled`);
     assert.equal(lost, 0);
-    assert.deepEqual(refused, { aborted: 0, closed: 0, deadline: 0, full: 0, late: 0, stale: 0 });
+    assert.deepEqual(refused, {
+      aborted: 0,
+      cleared: 0,
+      closed: 0,
+      deadline: 0,
+      full: 0,
+      late: 0,
+      stale: 0,
+    });
   });
 
   it('fail no call and mix no versions, in an hour of virtual time', async () => {

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { check } from '../base/check.ts';
+import { check, checkInteger } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { callback, clockRule, integer, maybe, number, or, settle, word } from '../base/options.ts';
@@ -13,9 +13,9 @@ import { WaitQueue } from '../wait/wait-queue.ts';
 
 /**
  * Reason for which an item was dropped: its `attempts` are used up, the backlog `closed` first,
- * `key` or `merge` threw an `error`, or the backlog was `full`.
+ * `key` or `merge` threw an `error`, the backlog was `full`, or somebody `cleared` it.
  */
-export type DropReason = 'attempts' | 'closed' | 'error' | 'full';
+export type DropReason = 'attempts' | 'cleared' | 'closed' | 'error' | 'full';
 
 export interface BacklogOptions<T> {
   /** Items held at most: waiting, running or waiting to be retried. An integer from 1. */
@@ -118,17 +118,20 @@ export class Backlog<T> implements Part, AsyncDisposable {
   readonly #busyKeys = new Set<string>();
   readonly #idle = new WaitQueue();
   readonly #abort = new AbortController();
-  readonly #dropped = { attempts: 0, closed: 0, error: 0, full: 0 };
+  readonly #dropped = { attempts: 0, cleared: 0, closed: 0, error: 0, full: 0 };
   #added = 0;
   #merged = 0;
   #done = 0;
   #failed = 0;
   #startDue: boolean = false;
+  #consumers: number;
+  #isPaused = false;
   readonly #closing: Closing;
 
   constructor(options: BacklogOptions<T>) {
     this.#settings = settings(options);
     this.name = this.#settings.name;
+    this.#consumers = this.#settings.consumers;
     this.#closing = new Closing(this.#settings.clock, (limit) => this.#finish(limit));
   }
 
@@ -196,18 +199,47 @@ export class Backlog<T> implements Part, AsyncDisposable {
     return this.close();
   }
 
+  /** Starts no items until `resume`, or `close`; those that run go on. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  /** Undoes `pause`. */
+  resume(): void {
+    this.#isPaused = false;
+    this.#startSoon(queueMicrotask);
+  }
+
+  /** Changes how many items may run at once. */
+  resize(consumers: number): void {
+    checkInteger('consumers', consumers, 1);
+    this.#consumers = consumers;
+    this.#startSoon(queueMicrotask);
+  }
+
+  /** Drops all items that wait, for their turn or to be tried again; those that run go on. */
+  clear(): void {
+    for (const entry of this.#takeWaiting()) this.#drop(entry.item, 'cleared');
+    this.#wakeIdle();
+  }
+
+  #takeWaiting(): Entry<T>[] {
+    const taken = [...this.#retrying, ...this.#blocked.values()];
+    for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) taken.push(entry);
+    for (const held of [this.#retrying, this.#blocked, this.#waitingByKey]) held.clear();
+    for (const entry of taken) entry.retry?.[Symbol.dispose]();
+    return taken;
+  }
+
   async #finish(limit: AbortSignal): Promise<void> {
+    this.resume();
     // If the time is over first, items are left.
     await this.idle({ signal: limit }).catch(() => {});
     if (this.#size === 0) return;
     const message = `${this.#size} items were left, ${this.#running.size} of them running`;
     const error = new SpillwayError('BACKLOG_LEFT', message);
-    const left = [...this.#running, ...this.#retrying, ...this.#blocked.values()];
-    for (let entry = this.#waiting.shift(); entry; entry = this.#waiting.shift()) left.push(entry);
-    for (const held of [this.#running, this.#retrying, this.#blocked, this.#waitingByKey]) {
-      held.clear();
-    }
-    for (const entry of left) entry.retry?.[Symbol.dispose]();
+    const left = [...this.#running, ...this.#takeWaiting()];
+    this.#running.clear();
     for (const entry of left) this.#drop(entry.item, 'closed');
     this.#abort.abort(error);
     this.#wakeIdle();
@@ -243,7 +275,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
    * nobody looks at them again before their key is free.
    */
   #next(): Entry<T> | undefined {
-    if (this.#running.size >= this.#settings.consumers) return undefined;
+    if (this.#isPaused || this.#running.size >= this.#consumers) return undefined;
     for (;;) {
       const entry = this.#waiting.first;
       if (entry?.key === undefined || !this.#busyKeys.has(entry.key)) return entry;

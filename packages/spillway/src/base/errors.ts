@@ -14,6 +14,7 @@ const faults = {
   BREAKER_OPEN: { status: 503, retryable: true, isRefusal: true },
   BUCKET_CLOSED: { status: 503, retryable: false, isRefusal: true },
   BUCKET_FULL: { status: 429, retryable: true, isRefusal: true },
+  CLEARED: { status: 503, retryable: true, isRefusal: true },
   DATABASE_BUSY: { status: 503, retryable: true },
   DATABASE_CLOSED: { status: 503, retryable: false },
   DATABASE_CONSTRAINT: { status: 409, retryable: false },

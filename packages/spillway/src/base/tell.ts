@@ -17,6 +17,13 @@ export const told: Readonly<Record<Told, Channel>> = {
 
 type Told = 'refused' | 'opened' | 'closed' | 'retried' | 'recycled' | 'lost' | 'dropped';
 
+/** Tells of a caller that a part has turned away. */
+export function tellRefusal<E>(part: object, error: E, hook?: (error: E) => void): E {
+  if (told.refused.hasSubscribers) told.refused.publish({ part, error });
+  if (hook !== undefined) callHook(hook, error);
+  return error;
+}
+
 /** Calls a hook of the user. One that throws breaks nothing: its error becomes a warning. */
 export function callHook<Args extends readonly unknown[]>(
   hook: ((...args: Args) => void) | undefined,

@@ -3,6 +3,7 @@ import { checkInteger, checkSignal } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, type Rules, settle } from '../base/options.ts';
 import type { RunOptions, Task } from '../base/task.ts';
+import { tellRefusal } from '../base/tell.ts';
 import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
 import { entering, WaitQueue } from '../wait/wait-queue.ts';
 
@@ -65,7 +66,7 @@ export class Gate {
       return place;
     }
     const message = `${this.#inside} inside and ${this.#queue.size} waiting: the gate is full`;
-    throw new SpillwayError('GATE_FULL', message);
+    throw tellRefusal(this, new SpillwayError('GATE_FULL', message));
   }
 
   /** Gives a place at once, or none; nobody who waits is overtaken. */
@@ -105,6 +106,11 @@ export class Gate {
     this.#limit = this.#pausedLimit;
     this.#pausedLimit = 0;
     this.#dispatch(false);
+  }
+
+  /** Refuses all who wait, with `CLEARED`. */
+  clear(): void {
+    this.#queue.refuseAll(new SpillwayError('CLEARED', 'the queue of the gate was cleared'));
   }
 
   #take(): Disposable {

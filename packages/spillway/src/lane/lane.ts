@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import type { SpillwayError } from '../base/errors.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
+import { tellRefusal } from '../base/tell.ts';
 import type { Limit } from '../limit/limit.ts';
 import { Meter, type Refusal } from '../meter/meter.ts';
 import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
@@ -57,13 +58,14 @@ export class Lane implements Part, AsyncDisposable {
   readonly #queue: LaneQueue;
   /** In the root: true while grants are put off until the event loop has turned. */
   #isYielding = false;
+  readonly #onRefuse: LaneOptions['onRefuse'];
   readonly #closing: Closing;
   #isClosed = false;
   readonly #empty: PromiseWithResolvers<void> = Promise.withResolvers<void>();
 
   constructor(options: LaneOptions) {
     const settled = settleLane(options);
-    const { parent, limit, guaranteed, deadlineMs, codel, random } = settled;
+    const { parent, limit, guaranteed, deadlineMs, waitMsMax, codel, random } = settled;
     const above = parent === undefined ? undefined : parent.#permits;
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
@@ -77,14 +79,17 @@ export class Lane implements Part, AsyncDisposable {
     this.#queueMax = options.queueMax;
     this.#root = parent === undefined ? this : parent.#root;
     const size = this.#limit?.size ?? this.#limitMax;
-    const claimant = { lane: this, nextWeight: this.#nextWeight };
     const sizes = { size, sizeMax: this.#limitMax, guaranteed, parent: above };
-    this.#permits = new Permits(claimant, sizes);
+    this.#permits = new Permits({ lane: this, nextWeight: this.#nextWeight }, sizes);
     this.#meter = new Meter(this.#clock.now());
     const ways = { leave: this.#leave, abandon: this.#abandon };
     this.#giver = { name: this.name, clock: this.#clock, deadlineMs, ...ways };
-    this.#queue = new LaneQueue({ clock: this.#clock, codel, random, onDue: this.#expire });
-    this.#closing = new Closing(this.#clock, this.#finish);
+    const queue = { waitMsMax, codel, random, onDue: this.#expire };
+    this.#queue = new LaneQueue({ clock: this.#clock, ...queue });
+    this.#onRefuse = settled.onRefuse;
+    this.#closing = new Closing(this.#clock, (limit) =>
+      untilAborted(this.#empty.promise, limit).catch(() => this.#refuseAll('closed')),
+    );
     if (guaranteed > 0) this.#root.#refuseMisfits();
     if (parent !== undefined && !parent.ready) void this.close();
   }
@@ -116,9 +121,10 @@ export class Lane implements Part, AsyncDisposable {
     if (refusal !== undefined) throw this.#turnAway(refusal, entry);
     const now = this.#clock.now();
     const permit = new LanePermit(this.#giver, entry, now);
-    if (this.#root.#permits.waiting === 0 && this.#mayBegin(now) && this.#tryBegin(permit, now)) {
-      return permit;
-    }
+    const isFirst = this.#root.#permits.waiting === 0;
+    // Within the budget of a turn, as a caller who only tries cannot be put off to the next.
+    const mayBegin = isFirst && (mayGrant(now) || this.#pace?.isStuck === true);
+    if (mayBegin && this.#tryBegin(permit, now)) return permit;
     if (!this.#canWait(permit, now)) throw this.#refusal('late');
     this.#join(permit, now, false);
     if (permit.ring !== undefined) return permit.wait();
@@ -184,6 +190,12 @@ export class Lane implements Part, AsyncDisposable {
     this.#dispatch(this.#clock.now(), false);
   }
 
+  /** Refuses all who wait, here and in the lanes inside, with `CLEARED`. */
+  clear(): void {
+    this.#refuseAll('cleared');
+    this.#dispatch(this.#clock.now(), false);
+  }
+
   /**
    * Lets nobody else in, here and in the lanes inside, and resolves when the last has left. At the
    * end of `withinMs` those who still wait are refused; those inside go on to their own deadline.
@@ -239,11 +251,6 @@ export class Lane implements Part, AsyncDisposable {
     if (reason !== 'aborted') return this.#refusal(reason);
     this.#meter.refuse(reason);
     return signal?.reason;
-  }
-
-  /** True within the budget of a turn; a caller that only tries cannot be put off to the next. */
-  #mayBegin(now: number): boolean {
-    return mayGrant(now) || this.#pace?.isStuck === true;
   }
 
   /** Lets the caller in if there is room and it can end in time. Nobody waits. */
@@ -369,7 +376,8 @@ export class Lane implements Part, AsyncDisposable {
     const size = this.#pace?.size ?? Math.max(1, this.#permits.size);
     // Before anything has ended it is only known that all is over by the deadline.
     const retryAfterMs = this.#meter.retryAfterMs(waiting, size) ?? this.deadlineMs;
-    return laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
+    const error = laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
+    return tellRefusal(this, error, this.#onRefuse);
   }
 
   #beginClose(): void {
@@ -378,15 +386,10 @@ export class Lane implements Part, AsyncDisposable {
     this.#settleClose();
   }
 
-  readonly #finish = async (limit: AbortSignal): Promise<void> => {
-    const { promise } = this.#empty;
-    await untilAborted(promise, limit).catch(() => this.#refuseAll());
-  };
-
-  #refuseAll(): void {
-    for (const waiter of [...this.#queue]) this.#drop(waiter, 'closed');
-    for (const child of [...this.#permits.children]) child.owner.lane.#refuseAll();
-    this.#settleClose();
+  #refuseAll(reason: LaneRefusal): void {
+    for (const waiter of [...this.#queue]) this.#drop(waiter, reason);
+    for (const child of [...this.#permits.children]) child.owner.lane.#refuseAll(reason);
+    if (this.#isClosed) this.#settleClose();
   }
 
   #settleClose(): void {

@@ -40,8 +40,12 @@ export interface LaneOptions {
   readonly parent?: Lane | undefined;
   /** Permits of the parent that are kept for this lane alone. An integer from 0. @default 0 */
   readonly guaranteed?: number | undefined;
+  /** Milliseconds that a caller may wait for a permit, above 0. @default Infinity */
+  readonly waitMsMax?: number | undefined;
   /** Turns away work that has waited too long while the queue never empties. @default off */
   readonly codel?: CodelOptions | undefined;
+  /** Called with the error of each caller that the lane sends away; keep it short. @default none */
+  readonly onRefuse?: ((error: SpillwayError) => void) | undefined;
   /** Source of time. @default the parent's, or the system's */
   readonly clock?: Clock | undefined;
   /** Decides which keys share a sub-queue. @default the system's */
@@ -70,6 +74,7 @@ export interface LaneStats extends MeterStats {
 /** Lane options with their defaults filled in. */
 export interface SettledLane extends LaneOptions {
   readonly guaranteed: number;
+  readonly waitMsMax: number;
   readonly random: Random;
 }
 
@@ -80,7 +85,9 @@ const rules = {
   deadlineMs: positive(),
   parent: maybe(laneRule),
   guaranteed: or(integer(0), 0),
+  waitMsMax: or(positive(), Infinity),
   codel: maybe(nested),
+  onRefuse: maybe(callback),
   clock: maybe(clockRule),
   random: or(callback, systemRandom),
 } satisfies Rules<LaneOptions>;
@@ -100,6 +107,7 @@ function isLimit(value: unknown): boolean {
 export type LaneRefusal = Exclude<Refusal, 'aborted'>;
 
 const codes: Readonly<Record<LaneRefusal, ErrorCode>> = {
+  cleared: 'CLEARED',
   closed: 'LANE_CLOSED',
   deadline: 'DEADLINE',
   full: 'LANE_FULL',

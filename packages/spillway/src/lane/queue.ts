@@ -32,6 +32,7 @@ const surplusShare = 0.25;
 /** The waiters of a lane: in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
   readonly #clock: Clock;
+  readonly #waitMsMax: number;
   readonly #targetMs: number;
   readonly #intervalMs: number;
   readonly #isMeasured: boolean;
@@ -52,6 +53,7 @@ export class LaneQueue {
 
   constructor(options: {
     readonly clock: Clock;
+    readonly waitMsMax: number;
     readonly codel: CodelOptions | undefined;
     readonly random: Random;
     readonly onDue: (now: number) => void;
@@ -60,6 +62,7 @@ export class LaneQueue {
     const standing = codel === undefined ? never : settle('Lane: codel', codel, codelRules);
     this.#waiters = new FairQueue(options.random() * 2 ** 32);
     this.#clock = options.clock;
+    this.#waitMsMax = options.waitMsMax;
     this.#targetMs = standing.targetMs;
     this.#intervalMs = standing.intervalMs;
     this.#isMeasured = codel === undefined;
@@ -138,6 +141,7 @@ export class LaneQueue {
     if (now >= waiter.dueAt) return 'deadline';
     if (now >= waiter.dueAt - this.#needMs) return 'late';
     if (now >= waiter.arrivedAt + this.#patienceMs - this.#needMs) return 'late';
+    if (now >= waiter.arrivedAt + this.#waitMsMax) return 'stale';
     return now >= waiter.arrivedAt + this.#targetMs && this.isStanding(now) ? 'stale' : undefined;
   }
 
@@ -159,7 +163,8 @@ export class LaneQueue {
     const earliest = this.earliest();
     if (oldest === undefined || earliest === undefined) return;
     const staleAt = Math.max(this.#emptyAt + this.#intervalMs, oldest.arrivedAt + this.#targetMs);
-    const goneAt = oldest.arrivedAt + this.#patienceMs - this.#needMs;
+    const patienceMs = Math.min(this.#waitMsMax, this.#patienceMs - this.#needMs);
+    const goneAt = oldest.arrivedAt + patienceMs;
     const dueAt = Math.min(earliest.dueAt - this.#needMs, goneAt, staleAt);
     this.#timer = this.#clock.after(Math.max(0, dueAt - now), () => {
       this.#timer = undefined;

@@ -4,7 +4,7 @@ import { Histogram, type Quantiles } from './histogram.ts';
 export type Ending = 'ok' | 'failed' | 'late' | 'aborted';
 
 /** The reason for turning work away; `aborted` means that the caller left while it waited. */
-export type Refusal = 'aborted' | 'closed' | 'deadline' | 'full' | 'late' | 'stale';
+export type Refusal = 'aborted' | 'cleared' | 'closed' | 'deadline' | 'full' | 'late' | 'stale';
 
 export interface MeterStats {
   /** The number that ever came. */
@@ -65,6 +65,7 @@ export class Meter {
   readonly #ended: Record<Ending, number> = { ok: 0, failed: 0, late: 0, aborted: 0 };
   readonly #refused: Record<Refusal, number> = {
     aborted: 0,
+    cleared: 0,
     closed: 0,
     deadline: 0,
     full: 0,

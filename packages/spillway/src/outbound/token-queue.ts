@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import { msLeft } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
+import { tellRefusal } from '../base/tell.ts';
 import { Ring } from '../wait/ring.ts';
 import { rejectSoon, Waiter } from '../wait/wait-queue.ts';
 
@@ -27,6 +28,7 @@ export abstract class TokenQueue implements Runner {
   #options: TokenQueueOptions;
   readonly #takers = new Ring<Taker>();
   #timer: Disposable | undefined = undefined;
+  #isPaused = false;
   /** Tokens that those in the queue wait for. */
   protected wanted = 0;
   protected taken = 0;
@@ -72,6 +74,23 @@ export abstract class TokenQueue implements Runner {
     return await runUntilAborted(task, options.signal);
   }
 
+  /** Gives no tokens until `resume`; callers wait, up to `queueMax`. */
+  pause(): void {
+    this.#isPaused = true;
+    this.#arm();
+  }
+
+  /** Undoes `pause`; tokens have accrued meanwhile, up to the burst. */
+  resume(): void {
+    this.#isPaused = false;
+    this.serve();
+  }
+
+  /** Refuses all who wait, with `CLEARED`. */
+  clear(): void {
+    this.refuseAll(new SpillwayError('CLEARED', 'the queue for tokens was cleared'));
+  }
+
   /** Waits for `n` tokens; refuses at once what the queue or the caller's deadline cannot hold. */
   #wait(n: number, signal: AbortSignal | undefined): Promise<void> {
     const { queueMax } = this.#options;
@@ -81,7 +100,8 @@ export abstract class TokenQueue implements Runner {
     if (this.#takers.size >= queueMax || retryAfterMs > msLeft(signal)) {
       this.refused += 1;
       const message = `${this.#takers.size} waiting for tokens`;
-      return rejectSoon(new SpillwayError('BUCKET_FULL', message, { retryAfterMs }));
+      const error = new SpillwayError('BUCKET_FULL', message, { retryAfterMs });
+      return rejectSoon(tellRefusal(this, error));
     }
     const taker: Taker = new Taker(n, signal, () => {
       this.wanted -= n;
@@ -119,7 +139,7 @@ export abstract class TokenQueue implements Runner {
   }
 
   #spend(n: number): boolean {
-    if (!this.spend(n)) return false;
+    if (this.#isPaused || !this.spend(n)) return false;
     this.taken += n;
     return true;
   }
@@ -128,7 +148,7 @@ export abstract class TokenQueue implements Runner {
   #arm(): void {
     this.#timer?.[Symbol.dispose]();
     const { first } = this.#takers;
-    const ms = first === undefined ? Infinity : this.msUntilServed(first.n);
+    const ms = first === undefined || this.#isPaused ? Infinity : this.msUntilServed(first.n);
     this.#timer = this.#options.clock.after(ms, () => this.serve());
   }
 }

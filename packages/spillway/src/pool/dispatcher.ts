@@ -1,6 +1,7 @@
 import { onceAborted } from '../base/abort.ts';
 import { misuse } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { tellRefusal } from '../base/tell.ts';
 import { type Ending, Meter, type MeterStats, type Refusal } from '../meter/meter.ts';
 import { Deadlines } from '../wait/deadlines.ts';
 import { leastBusy, steal } from './balance.ts';
@@ -18,6 +19,7 @@ export const plainOptions: PoolRunOptions = {};
 
 /** The tasks of a pool: they wait here, go to workers, and come back. */
 export class Dispatcher implements WorkerEvents {
+  readonly #pool: object;
   readonly #settings: PoolSettings;
   readonly #workers: Workers;
   readonly #meter: Meter;
@@ -30,9 +32,12 @@ export class Dispatcher implements WorkerEvents {
   #tasks = 0;
   #isDispatchDue = false;
   #isClosing = false;
+  #isPaused = false;
   #onEmpty: (() => void) | undefined;
 
-  constructor(settings: PoolSettings, workers: Workers) {
+  /** `pool` is the part that messages on diagnostics channels name. */
+  constructor(pool: object, settings: PoolSettings, workers: Workers) {
+    this.#pool = pool;
     const { clock, random } = settings;
     this.#settings = settings;
     this.#workers = workers;
@@ -108,9 +113,29 @@ export class Dispatcher implements WorkerEvents {
     task.refuse(error);
   }
 
+  /** Begins no more tasks until `resume`. */
+  pause(): void {
+    this.#isPaused = true;
+    for (const worker of this.#workers.serving) if (worker !== undefined) this.#takeBack(worker);
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#dispatchSoon();
+  }
+
+  /** Refuses the tasks that have not begun. */
+  clear(): void {
+    const error = new SpillwayError('CLEARED', 'the queue of the pool was cleared');
+    for (const task of this.#unanswered()) {
+      if (this.#withdraw(task, 'cleared')) task.refuse(error);
+    }
+  }
+
   /** Takes no more tasks; refuses those that are left at the limit. */
   async drain(limit: AbortSignal): Promise<void> {
     this.#isClosing = true;
+    this.resume();
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve;
       if (this.#tasks === 0) resolve();
@@ -174,11 +199,11 @@ export class Dispatcher implements WorkerEvents {
   #refuse(task: PoolTask, reason: 'closed' | 'full'): void {
     this.#meter.refuse(reason);
     const retryAfterMs = this.#meter.retryAfterMs(this.#settings.queueMax, this.#limit);
-    task.refuse(
+    const error =
       reason === 'closed'
         ? new SpillwayError('POOL_CLOSED', 'the pool is closed')
-        : new SpillwayError('POOL_FULL', `${this.#tasks} tasks wait or run`, { retryAfterMs }),
-    );
+        : new SpillwayError('POOL_FULL', `${this.#tasks} tasks wait or run`, { retryAfterMs });
+    task.refuse(tellRefusal(this.#pool, error));
   }
 
   /** Takes away a task that has not begun, wherever it is; false when it has. */
@@ -253,6 +278,7 @@ export class Dispatcher implements WorkerEvents {
 
   readonly #dispatch = (): void => {
     this.#isDispatchDue = false;
+    if (this.#isPaused) return;
     const { serving } = this.#workers;
     const queue = this.#queue;
     for (let task = queue.next(); task; task = queue.next()) {

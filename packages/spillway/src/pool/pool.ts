@@ -30,7 +30,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
     this.name = settings.name;
     this.#settings = settings;
     this.#workers = new Workers(this, settings);
-    this.#dispatcher = new Dispatcher(settings, this.#workers);
+    this.#dispatcher = new Dispatcher(this, settings, this.#workers);
     this.#closing = new Closing(settings.clock, async (limit) => {
       await this.#dispatcher.drain(limit);
       await this.#workers.close(limit);
@@ -98,6 +98,21 @@ export class Pool<Module> implements Part, AsyncDisposable {
    */
   publish(value: StateOf<Module>): number {
     return this.#workers.publish(value);
+  }
+
+  /** Begins no tasks until `resume`, or `close`; those that run go on, and deadlines too. */
+  pause(): void {
+    this.#dispatcher.pause();
+  }
+
+  /** Undoes `pause`. */
+  resume(): void {
+    this.#dispatcher.resume();
+  }
+
+  /** Refuses all tasks that have not begun, with `CLEARED`. */
+  clear(): void {
+    this.#dispatcher.clear();
   }
 
   /** Takes no more tasks, finishes those it has, then lets the workers tear down and end. */
