@@ -1,5 +1,5 @@
 import {
-  Batch,
+  type Batch,
   type BatchGroup,
   type Clock,
   type Durability,
@@ -32,7 +32,9 @@ import {
   maybe,
   number,
   or,
+  SeenTime,
   settle,
+  storeQueue,
   tracedCommit,
   untilAborted,
   word,
@@ -95,8 +97,7 @@ export class RedisStore implements Store {
   /** The start of every record's key; the name follows. */
   readonly #records: string;
   readonly #channel: string;
-  /** The latest store time that this process has seen, and the server's clock at that moment. */
-  #seen: readonly [now: string, wall: string] = ['', ''];
+  readonly #seen = new SeenTime();
   /** Calls that were sent and are not answered, given up or not. */
   #inFlight = 0;
   readonly #queueMax: number;
@@ -116,13 +117,11 @@ export class RedisStore implements Store {
     this.#records = `${tag}:`;
     this.#channel = `${tag}.changed`;
     this.#watcher = new Watcher(link, this.#channel);
-    this.#batch = new Batch({
-      call: (group) => this.#commitGroup(group),
+    this.#batch = storeQueue({
+      send: (group) => this.#commitGroup(group),
       queueMax,
       deadlineMs,
       clock,
-      full: (waiting) =>
-        new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`),
     });
   }
 
@@ -263,7 +262,8 @@ export class RedisStore implements Store {
     if (this.#inFlight >= this.#queueMax) {
       throw new SpillwayError('LANE_FULL', `${this.#inFlight} calls of the store are under way`);
     }
-    const words = [String(keys.length), ...keys, ...this.#seen, ...args];
+    const { now: seen = '', wall: seenWall = '' } = this.#seen;
+    const words = [String(keys.length), ...keys, String(seen), String(seenWall), ...args];
     this.#inFlight += 1;
     const running = this.#run(script, words, doubt).finally(() => {
       this.#inFlight -= 1;
@@ -273,8 +273,7 @@ export class RedisStore implements Store {
     try {
       const answer = await untilAborted(running, limit.signal, doubt ? inDoubt : undefined);
       const [now, wall, ...rows] = answer as [string, string, ...unknown[]];
-      // Answers may overtake each other: an older one tells nothing new.
-      if (Number(now) >= Number(this.#seen[0])) this.#seen = [now, wall];
+      this.#seen.note(Number(now), Number(wall));
       return { now: Number(now), rows };
     } catch (error) {
       throw redisError(error, { doubt });

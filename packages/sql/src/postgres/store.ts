@@ -1,12 +1,11 @@
 import {
-  Batch,
+  type Batch,
   type BatchGroup,
   type Durability,
   deadline,
   type Json,
   type NamedRecord,
   type RunOptions,
-  SpillwayError,
   type Store,
   type StoreApplied,
   type StoreCallOptions,
@@ -30,7 +29,9 @@ import {
   maybe,
   or,
   positive,
+  SeenTime,
   settle,
+  storeQueue,
   tracedCommit,
   word,
 } from 'spillway/internal';
@@ -86,9 +87,7 @@ export class PostgresStore implements Store {
   readonly #engine: PostgresEngine;
   readonly #ownsEngine: boolean;
   readonly #watcher: PostgresWatcher;
-  /** The latest store time that this process has seen, and the server's clock at that moment. */
-  #seen: number | null = null;
-  #seenWall: number | null = null;
+  readonly #seen = new SeenTime();
   readonly #commits: Batch<Pending, StoreCommit | undefined>;
   readonly #decisions: Batch<PendingDecision, StoreApplied>;
 
@@ -97,11 +96,9 @@ export class PostgresStore implements Store {
     this.#ownsEngine = ownsEngine;
     this.#engine = engine;
     this.#watcher = new PostgresWatcher(engine);
-    const full = (waiting: number) =>
-      new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`);
-    const bounds = { queueMax, deadlineMs, clock, full };
-    this.#commits = new Batch({ ...bounds, call: (group) => this.#send(group) });
-    this.#decisions = new Batch({ ...bounds, call: (group) => this.#decide(group) });
+    const bounds = { queueMax, deadlineMs, clock };
+    this.#commits = storeQueue({ ...bounds, send: (group) => this.#send(group) });
+    this.#decisions = storeQueue({ ...bounds, send: (group) => this.#decide(group) });
   }
 
   /** Opens a store with connections of its own, and makes the tables if they are not there. */
@@ -197,9 +194,9 @@ export class PostgresStore implements Store {
   ): Promise<readonly Row[]> {
     const session = await this.#engine.acquire({ signal });
     try {
-      const known = [this.#seen, this.#seenWall];
-      const { rows } = await session.query(sql, [...known, ...values], { commits: false });
-      this.#see(rows[0]);
+      const { now = null, wall = null } = this.#seen;
+      const { rows } = await session.query(sql, [now, wall, ...values], { commits: false });
+      if (rows[0] !== undefined) this.#seen.note(rows[0].now, rows[0].wall);
       return rows;
     } finally {
       session.close();
@@ -211,11 +208,11 @@ export class PostgresStore implements Store {
     try {
       const entries = group.take();
       const commits = entries.map(({ item }) => item);
-      const values = [...columnsOf(commits), this.#seen, this.#seenWall];
+      const { now: seen = null, wall: seenWall = null } = this.#seen;
+      const values = [...columnsOf(commits), seen, seenWall];
       const { rows } = await session.query(commitSql, values, { commits: true });
-      for (const [at, row] of rows.entries()) {
-        const { now, version } = row;
-        this.#see(row);
+      for (const [at, { now, wall, version }] of rows.entries()) {
+        this.#seen.note(now, wall);
         entries[at]?.grant(version === null ? undefined : { now, version });
       }
     } finally {
@@ -228,28 +225,22 @@ export class PostgresStore implements Store {
     try {
       const entries = group.take();
       const items = entries.map(({ item }) => item);
+      const { now: seen = null, wall: seenWall = null } = this.#seen;
       const values = [
         items.map(({ name }) => name),
         items.map(({ decision }) => decision),
         items.map(({ argument }) => argument),
-        this.#seen,
-        this.#seenWall,
+        seen,
+        seenWall,
       ];
       const { rows } = await session.query(applySql, values, { commits: true });
-      for (const [at, row] of rows.entries()) {
-        this.#see(row);
-        entries[at]?.grant({ now: row.now, answer: JSON.parse(row.answer) });
+      for (const [at, { now, wall, answer }] of rows.entries()) {
+        this.#seen.note(now, wall);
+        entries[at]?.grant({ now, answer: JSON.parse(answer) });
       }
     } finally {
       session.close();
     }
-  }
-
-  /** Answers may overtake each other: an older one tells nothing new. */
-  #see(row: { readonly now: number; readonly wall: number } | undefined): void {
-    if (row === undefined || row.now < (this.#seen ?? 0)) return;
-    this.#seen = row.now;
-    this.#seenWall = row.wall;
   }
 }
 
