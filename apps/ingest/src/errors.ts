@@ -24,6 +24,7 @@ const faults = {
   REFRESH_BEHIND: { status: 409, retryable: false },
   REFRESH_SHORT: { status: 409, retryable: false },
   SEED_UNREADABLE: { status: 400, retryable: false },
+  SOURCE_INVALID: { status: 400, retryable: false },
   STORE_UNUSABLE: { status: 500, retryable: false },
   TABLE_CORRUPT: { status: 500, retryable: false },
   TABLE_FAILED: { status: 500, retryable: false },

@@ -79,7 +79,9 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
-  const connector = stack.use(openConnector(settings, { guard, pauseMsMax }));
+  const connector = stack.use(
+    await openConnector(settings, { guard, pauseMsMax, environment: options.environment }),
+  );
   // By its address too, as another one has limits and troubles of its own.
   const name = `ingest/${connector.name}/${new URL(connector.baseUrl).host}`;
   const shared = { store, name, clock, random };

@@ -15,6 +15,7 @@ export interface Settings {
   readonly store: string;
   readonly storeConnections: number;
   readonly exchange: ExchangeName;
+  readonly source: string | undefined;
   readonly baseUrl: string | undefined;
   readonly ratePerSecond: number | undefined;
   readonly seedPath: string;
@@ -76,6 +77,10 @@ export const settingRules: SettingRules<Settings> = {
   }),
   exchange: choice('coinbase, kraken, binance or simulated (default coinbase)', {
     ...{ value: '<name>', words: exchangeNames, absent: 'coinbase' },
+  }),
+  source: text('a file that declares another API, instead of an exchange', {
+    ...{ value: '<file>', rule: 'the path of a file', pattern: /./ },
+    ...{ absent: undefined, isPath: true },
   }),
   baseUrl: text('where the exchange answers (default: its own address)', url),
   ratePerSecond: number('requests a second, of all processes together', {

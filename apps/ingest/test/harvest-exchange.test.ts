@@ -4,7 +4,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { Breaker, Bucket, Harvest, type HarvestCheckpoint, MemoryStore, storeSink } from 'spillway';
 import { binance } from '../src/connectors/binance.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
-import type { Connector, TradePosition, TradeRange } from '../src/connectors/connector.ts';
+import {
+  type Connector,
+  idOf,
+  type TradePosition,
+  type TradeRange,
+} from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import type { TradePage } from '../src/connectors/trade-page.ts';
 import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
@@ -137,7 +142,7 @@ describe('a harvest of the simulated exchange, with everything going wrong', () 
     // Trades of one moment stand on both sides of such ends.
     for (const to of [2_501, 3_001, 5_555, 8_401]) {
       const checkpoint = await desk.run(connector, 'XXBTZUSD', { to });
-      assert.equal(connector.idOf(checkpoint?.position ?? 0), to);
+      assert.equal(idOf(checkpoint?.position ?? 0), to);
       assert.deepEqual(checkpoint?.gaps, []);
     }
     const told = desk.lines.map((line) => {
@@ -193,7 +198,7 @@ describe('the position of a time', () => {
         const position = await open.positionAt(product, BigInt(timeUs), signal);
         const expected = all.findIndex((time) => time >= timeUs);
         const id = expected < 0 ? end : expected + first;
-        assert.equal(open.idOf(position), id, `${open.name} at ${timeUs}`);
+        assert.equal(idOf(position), id, `${open.name} at ${timeUs}`);
         assert.ok(exchange.stats.requests - before <= 8, 'a few questions only');
       }
     }
@@ -211,7 +216,7 @@ describe('the position of a time', () => {
       for (const wanted of [there[0], there[100], there[599], there[600], there.at(-1)]) {
         const { timeUs } = wanted as SimulatedTrade;
         const at = await open.positionAt('SPARSE', BigInt(timeUs), signal);
-        const next = there.find(({ id }) => id >= open.idOf(at));
+        const next = there.find(({ id }) => id >= idOf(at));
         assert.equal(next?.timeUs, timeUs, `${open.name} at ${timeUs}`);
       }
       assert.equal(await open.positionAt('EMPTY', 5n, signal), open.start);

@@ -269,8 +269,7 @@ describe('a sink', () => {
     const first = await Lease.acquire(options);
     await first[Symbol.asyncDispose]();
     const second = await Lease.acquire(options);
-    const idOf = Number;
-    const more = { idOf, hasDenseIds: true, runId: 'a', clock };
+    const more = { hasDenseIds: true, runId: 'a', clock };
     const sink = new TradeSink({ store, folder, book, ...more });
     const source = 'virtual/A-USD/1';
     sink.add(source, { exchange: 'virtual', product: 'A-USD', generation: 1, begin: 1 });

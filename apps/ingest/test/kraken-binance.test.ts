@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
-import type { Connector, Cursor } from '../src/connectors/connector.ts';
+import { type Connector, type Cursor, idOf } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { inOrderOfId, writeRawFile } from '../src/files/raw-file.ts';
 import { MemoryFolder } from './fixtures/memory-folder.ts';
@@ -165,7 +165,7 @@ describe('Kraken', () => {
     assert.equal(await krakenSite.latest('XBTUSD', signal), 61044956);
     const at = await krakenSite.positionAt('XBTUSD', 1_688_669_600_000_000n, signal);
     assert.deepEqual(at, { id: 61044956, since: '1688669599999999999', seen: [] });
-    assert.equal(krakenSite.idOf(at), 61044956);
+    assert.equal(idOf(at), 61044956);
   });
 });
 

@@ -7,7 +7,7 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
-import type { Connector } from '../src/connectors/connector.ts';
+import type { Connector, LineSql } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
 
@@ -31,7 +31,8 @@ after(async () => {
 });
 
 /** Rows that the table gets of these lines, everything as text. */
-async function table({ lineSql }: Connector, lines: Uint8Array): Promise<unknown[][]> {
+async function table(connector: Connector, lines: Uint8Array): Promise<unknown[][]> {
+  const lineSql = connector.lineSql as LineSql;
   const file = join(folder, 'lines.jsonl');
   await writeFile(file, lines);
   const result = await duckdb.runAndReadAll(

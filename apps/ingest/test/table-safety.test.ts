@@ -97,9 +97,9 @@ describe('the safety of a TradeTable', () => {
       ['{"some":"json"}', 'TABLE_CORRUPT', /no manifest/],
       ['{"format":"spillway-trades","formatVersion":1,"x":1}\n{}\n', 'TABLE_CORRUPT', /transform/],
       [
-        good.replace('"formatVersion":2', '"formatVersion":3'),
+        good.replace('"formatVersion":3', '"formatVersion":4'),
         'TABLE_FUTURE',
-        /version 3.*knows 2/,
+        /version 4.*knows 3/,
       ],
     ];
     const next = await entryOf(folder, tradesOf([60]), { commit: 2 });

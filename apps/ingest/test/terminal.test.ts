@@ -29,7 +29,7 @@ describe('ingest run on a terminal', () => {
     assert.match(lines[0] ?? '', /^product +status +trades +upTo +gaps +reason$/);
     assert.match(lines[1] ?? '', /^A-USD +done +12,000 +12,000 +0 +-$/);
     assert.match(lines[2] ?? '', /^LONG-USD +done +4,000/);
-    assert.match(lines[4] ?? '', /^16,000 lines of \d+ raw files read, 16,000 trades added/);
+    assert.match(lines[4] ?? '', /^16,000 lines of \d+ raw files read, 16,000 rows added/);
     assert.equal(lines.length, 5, terminal.screen);
   });
 

@@ -33,7 +33,14 @@ describe('TradeTable', () => {
       await entryOf(folder, trades.slice(1500), { commit: 2 }),
     ];
     const merged = await table.merge(entries, fenceOf(1));
-    assert.deepEqual(merged, { version: 1, files: 2, read: 3000, added: 3000, partitions: 3 });
+    assert.deepEqual(merged, {
+      version: 1,
+      files: 2,
+      read: 3000,
+      added: 3000,
+      partitions: 3,
+      changes: [],
+    });
     const { rows } = await table.query(rowsSql);
     assert.deepEqual(
       rows,
@@ -81,7 +88,7 @@ describe('TradeTable', () => {
     await table.merge([first], fenceOf(1));
     assert.equal((await table.merge([first, second], fenceOf(1))).read, 30);
     const idle = await table.merge([first, second], fenceOf(1));
-    assert.deepEqual(idle, { version: 2, files: 0, read: 0, added: 0, partitions: 0 });
+    assert.deepEqual(idle, { version: 2, files: 0, read: 0, added: 0, partitions: 0, changes: [] });
     const [product] = table.manifest.products;
     assert.deepEqual([product?.mergedTo, product?.read, product?.rows], [4, 80, 80]);
   });

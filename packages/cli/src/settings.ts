@@ -245,7 +245,8 @@ export class SettingsReader<S extends { readonly data: string }> {
       }
       const isUnset = value === undefined || value === '';
       const chosen = isUnset ? (absentIn?.(String(values.data)) ?? absent) : value;
-      values[name] = isPath ? resolve(each?.folder ?? '.', String(chosen)) : chosen;
+      const isFile = isPath && chosen !== undefined;
+      values[name] = isFile ? resolve(each?.folder ?? '.', String(chosen)) : chosen;
       origins[name] = each?.origin ?? 'default';
     }
     if (faults.length > 0) throw new SettingsError(faults.join('\n'));

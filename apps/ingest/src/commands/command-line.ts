@@ -8,7 +8,7 @@ import { type Settings, settingsReader } from '../settings.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
 export function withSettings(command: Command, shown: readonly string[] = []): Command {
-  return cli.withSettings(command, settingsReader, ['data', 'exchange', ...shown]);
+  return cli.withSettings(command, settingsReader, ['data', 'exchange', 'source', ...shown]);
 }
 
 export function settingsOf(command: Command): Settings {
@@ -28,9 +28,14 @@ export async function openFor(
 /** The products that were named, or those of the list. */
 export async function productsOf(
   named: readonly string[],
-  { seedPath }: Settings,
+  { seedPath, source }: Settings,
 ): Promise<readonly string[]> {
   if (named.length > 0) return [...new Set(named)];
+  if (source !== undefined) {
+    const { loadDeclaration } = await import('../connectors/declaration.ts');
+    const { name, products = [name] } = await loadDeclaration(source);
+    return products;
+  }
   const { readSeed } = await import('../harvest/product-list.ts');
   const { productIds } = await readSeed(seedPath);
   if (productIds.length > 0) return productIds;

@@ -126,7 +126,7 @@ async function serverOf(
   const shown = new State(read());
   server.app.livePage('/', followPage(shown));
   server.app.get('/report', (_request, reply) => {
-    if (watch.last === undefined) return reply.code(404).send('There is no table yet.\n');
+    if (watch.last === undefined) return reply.code(404).send('There is no table of trades yet.\n');
     // The page is whole in itself, so that it can be kept: its style is in it.
     const policy = "default-src 'none'; style-src 'unsafe-inline'";
     void reply.header('content-security-policy', policy).type('text/html; charset=utf-8');

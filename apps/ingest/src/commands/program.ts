@@ -11,6 +11,7 @@ import {
 } from './inspect.ts';
 import { gapsCommands, runCommand, transformCommand } from './run.ts';
 import { exchangeCommand, followCommand } from './serve.ts';
+import { sourceCommands } from './source.ts';
 import { exportCommand, filesCommand, queryCommand } from './table.ts';
 
 /** Exit codes of errors that are more than a failure: wrong use, a lock, Ctrl-C. */
@@ -20,6 +21,7 @@ const errorExitCodes = {
   QUERY_FAILED: exitCodes.usage,
   QUERY_REFUSED: exitCodes.usage,
   SEED_UNREADABLE: exitCodes.usage,
+  SOURCE_INVALID: exitCodes.usage,
   LEASE_HELD: exitCodes.locked,
   TABLE_LOCKED: exitCodes.locked,
 };
@@ -59,6 +61,7 @@ export function ingestProgram(): Command {
       queryCommand(),
       filesCommand(),
       exportCommand(),
+      sourceCommands(),
       gapsCommands(),
       resumeCommand(),
       cleanCommand(),

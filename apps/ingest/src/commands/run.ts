@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { systemRandom } from 'spillway';
 import { print, UsageError } from 'spillway-cli';
+import { idOf } from '../connectors/connector.ts';
 import type { Harvester, HarvestRequest } from '../harvest/harvester.ts';
 import type { ProductOutcome, ProductPlan } from '../harvest/product.ts';
 import type { Transformed } from '../harvest/transformer.ts';
@@ -94,15 +95,17 @@ async function showPlan(
 ): Promise<void> {
   const plans = await harvester.plan(signal);
   const failed = harvester.outcomes.filter(({ status }) => status === 'failed');
-  const rows = plans.map(({ product, generation, from, to, pages, gaps }) => {
-    return { product, generation, from, to: to - 1, trades: to - from, requests: pages, gaps };
+  const rows = plans.map(({ product, generation, from, to, pages, gaps, isOpen }) => {
+    const known = isOpen ? {} : { to: to - 1, trades: to - from, requests: pages };
+    return { product, generation, from, ...known, gaps };
   });
   const pages = plans.reduce((sum, plan: ProductPlan) => sum + plan.pages, 0);
   const etaMs = (pages * 1000) / bucket.stats.ratePerSecond;
   const errors = failed.map(({ product, reason }) => ({ product, reason }));
   print({ dryRun: true, products: rows, requests: pages, etaMs, errors }, json, () => {
     const lines = errors.map(({ product, reason }) => `${product}: ${reason}`);
-    const sum = `${pages} requests, about ${duration(etaMs)}; nothing was fetched.`;
+    const count = Number.isFinite(pages) ? `${pages} requests, about ${duration(etaMs)}` : '';
+    const sum = `${count || 'Only the answers tell how many requests'}; nothing was fetched.`;
     return [table(rows, 'Nothing to fetch.'), ...lines, sum].join('\n');
   });
   if (failed.length > 0) process.exitCode = 1;
@@ -231,13 +234,13 @@ interface ShownGap {
   readonly reason: string;
 }
 
-async function gapsOf({ book, connector }: Ingest, named: readonly string[]): Promise<ShownGap[]> {
+async function gapsOf({ book }: Ingest, named: readonly string[]): Promise<ShownGap[]> {
   const rows: ShownGap[] = [];
   for (const product of harvestedOf(named, await book.products())) {
     const { current: generation } = await book.generations(product);
     const checkpoint = await book.checkpoint({ exchange: book.exchange, product, generation });
     for (const gap of checkpoint?.harvest.gaps ?? []) {
-      const [from, to] = [connector.idOf(gap.from), connector.idOf(gap.to)];
+      const [from, to] = [idOf(gap.from), idOf(gap.to)];
       rows.push({ product, from, to: to - 1, ids: to - from, reason: gap.reason });
     }
   }
@@ -270,11 +273,13 @@ export function transformCommand(): Command {
   return withSettings(command, ['s3Bucket']);
 }
 
-export function transformedText({ files, read, added, partitions, version }: Transformed): string {
+export function transformedText(done: Transformed): string {
+  const { files, read, added, partitions, changes, version } = done;
   if (files === 0) return `The table has all raw files already; it is at version ${version}.`;
+  const told = changes.map((change) => `\n${change}.`).join('');
   const what = `${counted(read, 'line')} of ${counted(files, 'raw file')} read`;
-  const news = `${counted(added, 'trade')} added in ${counted(partitions, 'partition')}`;
-  return `${what}, ${news}: version ${version}.`;
+  const news = `${counted(added, 'row')} added in ${counted(partitions, 'partition')}`;
+  return `${what}, ${news}: version ${version}.${told}`;
 }
 
 export type RunStatus = 'ok' | 'partial_failure' | 'failed' | 'locked' | 'interrupted';

@@ -4,6 +4,8 @@ import { dirname, extname, resolve } from 'node:path';
 import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
 import { quoted } from '../table/engine.ts';
+import { named } from '../table/records.ts';
+import { viewName } from '../table/view.ts';
 import {
   counted,
   examplesOf,
@@ -117,19 +119,25 @@ async function exportTrades(
   using stop = new StopRequest();
   await using ingest = await openFor(self, { signal: stop.signal });
   await using view = await (await ingest.table()).view(stop.signal);
+  const isSource = ingest.settings.source !== undefined;
+  const name = isSource ? viewName(ingest.connector.name) : 'trades';
+  if (isSource && !view.sources.includes(ingest.connector.name)) {
+    throw new UsageError(`${ingest.connector.name}: nothing of it is in the table; see ingest run`);
+  }
+  const time = isSource ? '_time' : 'trade_ts';
   const wanted = [
     products.length > 0 && `product IN (${products.map(quoted).join()})`,
-    since !== undefined && `epoch_us(trade_ts) >= ${since}`,
-    until !== undefined && `epoch_us(trade_ts) < ${until}`,
+    since !== undefined && `epoch_us(${time}) >= ${since}`,
+    until !== undefined && `epoch_us(${time}) < ${until}`,
   ].filter(Boolean);
   const where = wanted.length > 0 ? `WHERE ${wanted.join(' AND ')}` : '';
-  const select = `SELECT * FROM trades ${where}`;
+  const select = `SELECT * FROM ${named(name)} ${where}`;
   const unfinished = `${path}.${process.pid}.tmp`;
   const statements =
     format === ''
       ? [
           `ATTACH ${quoted(unfinished)} AS exported`,
-          `CREATE TABLE exported.trades AS ${select}`,
+          `CREATE TABLE exported.${named(name)} AS ${select}`,
           'DETACH exported',
         ]
       : [`COPY (${select}) TO ${quoted(unfinished)} (${format})`];
@@ -141,10 +149,13 @@ async function exportTrades(
   } finally {
     await rm(unfinished, { force: true });
   }
-  const [{ trades } = {}] = await view.engine.rows(
-    `SELECT count(*) AS trades FROM trades ${where}`,
+  const [{ rows } = {}] = await view.engine.rows(
+    `SELECT count(*) AS rows FROM (${select})`,
     stop.signal,
   );
-  const done = { path, trades: Number(trades) };
-  print(done, json, () => `${counted(done.trades, 'trade')} written to ${path}.`);
+  const count = Number(rows);
+  const done = { path, [isSource ? 'records' : 'trades']: count };
+  print(done, json, () => {
+    return `${counted(count, isSource ? 'record' : 'trade')} written to ${path}.`;
+  });
 }

@@ -87,7 +87,6 @@ export function binance(options: BinanceOptions = {}): Connector {
         };
       });
     },
-    idOf: (position) => position as number,
     source(product, { from = 0, to }, sourceName = `${name}/${product}`) {
       const fetch = (range: IdRange, signal: AbortSignal): Promise<TradePage> =>
         ask(product, `limit=${range.to - range.from}&fromId=${range.from}`, range, signal);

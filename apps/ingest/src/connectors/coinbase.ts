@@ -73,7 +73,6 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
         return { trades, seen: { from: isFull ? (trades.ids[0] as number) : 1, to } };
       });
     },
-    idOf: (position) => position as number,
     source(product, { from = 1, to }, sourceName = `${name}/${product}`) {
       const fetch = (range: IdRange, signal: AbortSignal): Promise<TradePage> =>
         before(product, `limit=${range.to - range.from}&after=${range.to}`, range, signal);

@@ -1,4 +1,5 @@
 import type { Clock, HarvestSource, Task } from 'spillway';
+import type { RecordSchema } from '../table/records.ts';
 import type { TradePage } from './trade-page.ts';
 
 /** Position in an exchange that is read by a cursor. */
@@ -9,10 +10,17 @@ export type Cursor = {
   readonly since: string;
   /** Ids that were read and come again; without it, those below `id`. */
   readonly seen?: readonly number[];
+  /** Hashes of records that were read and come again. */
+  readonly known?: readonly string[];
 };
 
 /** A place in the history of a product: an id, or a cursor. */
 export type TradePosition = number | Cursor;
+
+/** The id of the first trade at or after a position. */
+export function idOf(position: TradePosition): number {
+  return typeof position === 'number' ? position : position.id;
+}
 
 /** The part of a history that is wanted. */
 export interface TradeRange {
@@ -42,20 +50,24 @@ export interface Connector extends AsyncDisposable {
   /** Trades in one answer, at most. */
   readonly pageSize: number;
   /** Rate that the exchange permits to all who ask it from one address. */
-  readonly rate: { readonly ratePerSecond: number; readonly burst: number };
+  readonly rate: {
+    readonly ratePerSecond: number;
+    readonly burst: number;
+    /** Requests of a process in flight, at most. @default as many as it takes */
+    readonly atOnce?: number | undefined;
+  };
   /** Position at which the history of each product begins. */
   readonly start: TradePosition;
   /** Ids grow by one, so that an id that is not there is a trade that is missing. */
   readonly hasDenseIds: boolean;
-  readonly lineSql: LineSql;
+  /** Rules that make rows of its raw lines. */
+  readonly lineSql: LineSql | RecordSchema;
   /** All products, sorted. */
   products(signal: AbortSignal): Promise<readonly string[]>;
-  /** The newest id; undefined when there is no trade yet. */
+  /** The newest id; undefined when there is no trade yet, Infinity when only the end tells. */
   latest(product: string, signal: AbortSignal): Promise<number | undefined>;
   /** Finds the first trade at that time or later; the end if all are earlier. */
   positionAt(product: string, timeUs: bigint, signal: AbortSignal): Promise<TradePosition>;
-  /** The id of the first trade at or after a position. */
-  idOf(position: TradePosition): number;
   /** The trades of that range; its name is `<exchange>/<product>` unless another is given. */
   source(
     product: string,

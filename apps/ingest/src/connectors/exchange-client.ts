@@ -12,6 +12,8 @@ export interface ExchangeClientOptions extends ConnectorOptions {
   readonly baseUrl: string;
   /** Sent with every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Parameters of every request that no message shows, as `a=b&c=d`. @default none */
+  readonly secretQuery?: string | undefined;
   /** True if a refusal means that there is no such product. */
   readonly isUnknown: (status: number, text: string) => boolean;
 }
@@ -71,14 +73,23 @@ export class ExchangeClient implements AsyncDisposable {
    * only: answers take turns in one buffer, unless they are packed or long. With one for each,
    * collecting garbage took a quarter of all processor time (2026-11).
    */
-  async get<T>(path: string, signal: AbortSignal, read: (bytes: Buffer) => T): Promise<T> {
+  async get<T>(
+    path: string,
+    signal: AbortSignal,
+    read: (bytes: Buffer, headers: Answer['headers']) => T,
+  ): Promise<T> {
     using limit = deadline(this.#clock, this.#requestMsMax, signal);
-    const request = { path: this.#path + path, method: 'GET' as const, headers: this.#headers };
+    const { secretQuery = '' } = this.#options;
+    const rest = secretQuery === '' ? '' : `${path.includes('?') ? '&' : '?'}${secretQuery}`;
+    const full = `${this.#path}${path}${rest}`;
+    const request = { path: full, method: 'GET' as const, headers: this.#headers };
     let bytes: Buffer;
+    let told: Answer['headers'];
     try {
       limit.signal.throwIfAborted();
       const answer = await this.#pool.request({ ...request, signal: limit.signal });
       this.#isReached = true;
+      told = answer.headers;
       if (answer.statusCode !== 200) throw await this.#refusal(answer, path);
       const chunks = await this.#read(answer, this.#bytesMax);
       const coding = answer.headers['content-encoding'];
@@ -93,7 +104,7 @@ export class ExchangeClient implements AsyncDisposable {
         cause: error,
       });
     }
-    return read(bytes);
+    return read(bytes, told);
   }
 
   /** Nothing was ever there: a wrong address is more likely than an exchange that will be back. */
@@ -165,9 +176,11 @@ export class ExchangeClient implements AsyncDisposable {
       .replace(/\s+/g, ' ')
       .slice(0, refusalTextMax);
     const message = `${exchange}: ${path}: ${status} ${text}`.trimEnd();
-    const retryAfterMs = retryAfterMsIn(headers);
-    // 418 is a ban by an exchange whose 429s went unheard.
-    if (status === 429 || status === 418) {
+    // 418 is a ban by an exchange whose 429s went unheard; some say 403, and tell the limit.
+    const isSpent = headers['x-ratelimit-remaining'] === '0';
+    const isLimit = status === 403 && (isSpent || headers['retry-after'] !== undefined);
+    const retryAfterMs = retryAfterMsIn(headers) ?? (isSpent ? resetMsIn(headers) : undefined);
+    if (status === 429 || status === 418 || isLimit) {
       const isLong = (retryAfterMs ?? 0) > pauseMsMax;
       return ingestError(isLong ? 'EXCHANGE_PAUSED' : 'EXCHANGE_LIMITED', message, {
         retryAfterMs,
@@ -183,4 +196,10 @@ export class ExchangeClient implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#pool.destroy();
   }
+}
+
+/** The time until `x-ratelimit-reset`, a UNIX time in seconds, by the clock of the server. */
+function resetMsIn(headers: Answer['headers']): number | undefined {
+  const ms = Number(headers['x-ratelimit-reset']) * 1000 - Date.parse(String(headers.date));
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }

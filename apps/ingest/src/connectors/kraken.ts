@@ -135,7 +135,6 @@ export function kraken(options: ConnectorOptions = {}): Connector {
       const id = found ?? ((await connector.latest(product, signal)) ?? 0) + 1;
       return { id, since, seen: [] };
     },
-    idOf: (position) => (position as Cursor).id,
     source(product, range, sourceName = `${name}/${product}`) {
       const fetch = async (cursor: Cursor, signal: AbortSignal): Promise<CursorAnswer> => {
         const query = `count=${pageSize}&since=${cursor.since}`;

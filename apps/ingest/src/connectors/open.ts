@@ -1,4 +1,5 @@
 import { type ExchangeName, type Settings, simulatedPort } from '../settings.ts';
+import type { DeclaredOptions } from './api.ts';
 import { binance } from './binance.ts';
 import { coinbase } from './coinbase.ts';
 import type { Connector, ConnectorOptions } from './connector.ts';
@@ -11,12 +12,19 @@ const connectors: Readonly<Record<ExchangeName, (options: ConnectorOptions) => C
   simulated,
 };
 
-/** The way to the exchange that is set. */
-export function openConnector(
-  { exchange, baseUrl }: Pick<Settings, 'exchange' | 'baseUrl'>,
-  options: Omit<ConnectorOptions, 'baseUrl'>,
-): Connector {
-  return connectors[exchange]({ ...options, baseUrl });
+/** Exchanges whose ids have holes of their own. */
+export const sparseExchanges: readonly string[] = ['kraken'];
+
+/** The way to the exchange or to the declared source that is set. */
+export async function openConnector(
+  { exchange, baseUrl, source }: Pick<Settings, 'exchange' | 'baseUrl' | 'source'>,
+  options: Omit<DeclaredOptions, 'baseUrl'>,
+): Promise<Connector> {
+  const { environment: _secrets, ...plain } = options;
+  if (source === undefined) return connectors[exchange]({ ...plain, baseUrl });
+  const { loadDeclaration } = await import('./declaration.ts');
+  const { declared } = await import('./declared.ts');
+  return declared(await loadDeclaration(source), { ...options, baseUrl });
 }
 
 /** Speaks as Coinbase does; by its own name, so that its trades are never taken for real ones. */

@@ -80,9 +80,13 @@ function oneLine(lines: Buffer, start: number, end: number): void {
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /** An answer as JSON; one that is none was cut short or comes from something in between. */
-export function parseAnswer(exchange: string, bytes: Uint8Array): unknown {
+export function parseAnswer(
+  exchange: string,
+  bytes: Uint8Array,
+  reviver?: Parameters<typeof JSON.parse>[1],
+): unknown {
   try {
-    return JSON.parse(decoder.decode(bytes));
+    return JSON.parse(decoder.decode(bytes), reviver);
   } catch (cause) {
     const message = `${exchange}: an answer of ${bytes.length} bytes that is not JSON`;
     throw ingestError('EXCHANGE_FAILED', message, { cause });

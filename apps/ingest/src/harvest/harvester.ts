@@ -13,7 +13,7 @@ import {
   SpillwayError,
   type Store,
 } from 'spillway';
-import type { Connector, TradePosition } from '../connectors/connector.ts';
+import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
 import { ingestError } from '../errors.ts';
 import type { Folder } from '../files/folder.ts';
@@ -172,12 +172,11 @@ export class Harvester {
   constructor(options: HarvesterOptions, request: HarvestRequest) {
     const { connector, store, folder, book, breaker, mode, clock, random } = options;
     const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax = 10_000 } = options;
-    const idOf = (position: TradePosition) => connector.idOf(position);
     this.#options = options;
     this.#request = request;
     this.#bucket = options.bucket;
     this.#sink = new TradeSink({
-      ...{ store, folder, book, idOf, runId: this.runId, clock },
+      ...{ store, folder, book, runId: this.runId, clock },
       hasDenseIds: connector.hasDenseIds,
     });
     this.#harvest = new Harvest<TradePage, TradePosition>({
@@ -185,6 +184,7 @@ export class Harvester {
       ...{ batchPages, batchMsMax, windowMax, gapsMax, fillsGaps: request.fillsGaps },
       sourcesMax: workers,
       pagesMax: chunkConcurrency,
+      inFlightMax: connector.rate.atOnce,
     });
     for (const product of request.products) this.#tallies.set(product, new ProductTally(product));
   }
@@ -210,7 +210,7 @@ export class Harvester {
       const { product, status, generation } = tally.outcome;
       const name = sourceName({ exchange: connector.name, product, generation });
       const checkpoint = this.#sink.checkpoints.get(name);
-      if (status === 'running' && checkpoint !== undefined) tally.note(checkpoint, connector);
+      if (status === 'running' && checkpoint !== undefined) tally.note(checkpoint);
       return tally.outcome;
     });
   }
@@ -309,7 +309,7 @@ export class Harvester {
   ): Promise<boolean> {
     const tally = this.#tallies.get(plan.product) as ProductTally;
     const checkpoint = this.#sink.checkpoints.get(plan.name);
-    if (checkpoint !== undefined) tally.note(checkpoint, this.#options.connector);
+    if (checkpoint !== undefined) tally.note(checkpoint);
     const code = outcome.error instanceof SpillwayError ? outcome.error.code : undefined;
     // Another process has ended a full refresh: what it made is to be continued.
     if (code === 'GENERATION_REPLACED') return true;
@@ -322,6 +322,7 @@ export class Harvester {
     else if (outcome.status === 'failed') tally.fail(outcome.error);
     else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.stop('max_requests');
     else if (this.#request.fillsGaps || plan.pages <= 1) return this.#finish(plan, signal);
+    else if (plan.isOpen && tally.outcome.nextId < plan.to) return this.#finish(plan, signal);
     else return true;
     return false;
   }
@@ -332,12 +333,14 @@ export class Harvester {
    */
   async #finish(plan: ProductPlan, signal: AbortSignal): Promise<boolean> {
     const tally = this.#tallies.get(plan.product) as ProductTally;
-    const { book, connector } = this.#options;
+    const { book } = this.#options;
     try {
       const checkpoint = await book.checkpoint(plan, signal);
-      if (checkpoint !== undefined) tally.note(checkpoint, connector);
-      const compare: Parameters<typeof book.swap>[1] = (built, before) =>
-        compareRefresh(plan, built, before, connector);
+      if (checkpoint !== undefined) tally.note(checkpoint);
+      const compare: Parameters<typeof book.swap>[1] = (built, before) => {
+        // Records that are gone at the source, or came twice, are no loss.
+        if (!plan.isOpen) compareRefresh(plan, built, before);
+      };
       if (this.#request.fullRefresh) await book.swap(plan, compare, signal);
       tally.finish();
     } catch (error) {
@@ -354,15 +357,14 @@ function compareRefresh(
   plan: ProductPlan,
   built: ProductCheckpoint,
   before: ProductCheckpoint,
-  connector: Connector,
 ): void {
-  const [end, endBefore] = [built, before].map((one) => connector.idOf(one.harvest.position));
+  const [end, endBefore] = [built, before].map((one) => idOf(one.harvest.position));
   if ((end as number) < (endBefore as number)) {
     const what = `${plan.name} ends before trade ${end}, what it would replace at ${endBefore}`;
     throw ingestError('REFRESH_BEHIND', `${what}; nothing was replaced`);
   }
-  const lacks = missing(built.harvest.gaps, connector);
-  const lacked = missing(before.harvest.gaps, connector);
+  const lacks = missing(built.harvest.gaps);
+  const lacked = missing(before.harvest.gaps);
   if (lacks <= lacked) return;
   const what = `${plan.name} lacks ${lacks} ids, what it would replace ${lacked}`;
   throw ingestError('REFRESH_SHORT', `${what}; nothing was replaced, run it again`);
@@ -370,7 +372,6 @@ function compareRefresh(
 
 function missing(
   gaps: readonly { readonly from: TradePosition; readonly to: TradePosition }[],
-  { idOf }: Connector,
 ): number {
   return gaps.reduce((sum, { from, to }) => sum + idOf(to) - idOf(from), 0);
 }

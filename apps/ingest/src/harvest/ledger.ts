@@ -105,6 +105,12 @@ export class ProductLedger {
     this.exchange = exchange;
   }
 
+  /** Every exchange or source that anything was ever harvested of. */
+  static async exchanges(store: Store, signal?: AbortSignal): Promise<readonly string[]> {
+    const records = await store.list('generation/', { max: 10_000, signal });
+    return [...new Set(records.map(({ name }) => name.split('/')[1] as string))];
+  }
+
   static generationRecord(exchange: string, product: string): string {
     return `generation/${exchange}/${product}`;
   }

@@ -1,5 +1,5 @@
 import type { HarvestSource } from 'spillway';
-import type { Connector, TradePosition } from '../connectors/connector.ts';
+import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
 import { ingestError } from '../errors.ts';
 import {
@@ -26,6 +26,8 @@ export interface ProductPlan extends ProductGeneration {
   /** The first id to fetch, and one above the last; they are the same when there is nothing. */
   readonly from: number;
   readonly to: number;
+  /** Only the answers tell where it ends. */
+  readonly isOpen: boolean;
   /** Requests that this takes, if all go well. */
   readonly pages: number;
   /** Parts noted as missing. */
@@ -55,6 +57,10 @@ export async function planProduct(
   const { name: exchange, pageSize } = connector;
   // Asked first: a product that the exchange does not know leaves no trace here.
   const latest = await latestOf(product, connector, signal);
+  if (latest === Infinity && wish.untilUs !== undefined) {
+    const why = 'its end is known by the answers only';
+    throw ingestError('SOURCE_INVALID', `${exchange}: --until: ${why}`);
+  }
   const generation = await generationOf(product, book, wish, isDry, signal);
   const of = { exchange, product, generation };
   const checkpoint = await book.checkpoint(of, signal);
@@ -67,12 +73,12 @@ export async function planProduct(
     us === undefined ? undefined : connector.positionAt(product, us, signal);
   const [since, until] = [await place(wish.sinceUs), await place(wish.untilUs)];
   if (checkpoint !== undefined && since !== undefined) {
-    checkBegin(product, connector.idOf(since), connector.idOf(checkpoint.begin));
+    checkBegin(product, idOf(since), idOf(checkpoint.begin));
   }
   const begin = checkpoint?.begin ?? since ?? connector.start;
   const at = checkpoint?.harvest.position ?? begin;
-  const from = connector.idOf(at);
-  const end = until === undefined ? Infinity : connector.idOf(until);
+  const from = idOf(at);
+  const end = until === undefined ? Infinity : idOf(until);
   const last = Math.min((latest ?? 0) + 1, end, from + pagesMax * pageSize);
   const to = Math.max(from, last);
   const name = sourceName(of);
@@ -80,7 +86,8 @@ export async function planProduct(
   const pages = Math.ceil((to - from) / pageSize);
   const gaps = checkpoint?.harvest.gaps.length ?? 0;
   const trades = checkpoint?.trades ?? 0;
-  return { ...of, name, begin, from, to, pages, gaps, trades, source };
+  const isOpen = latest === Infinity;
+  return { ...of, name, begin, from, to, isOpen, pages, gaps, trades, source };
 }
 
 /** The newest id; for a name that it does not know, what to do about it. */
@@ -165,17 +172,20 @@ export class ProductTally {
   }
 
   begin(plan: ProductPlan): void {
-    const { from: nextId, to: toId, gaps, generation, trades } = plan;
+    const { from: nextId, gaps, generation, trades } = plan;
+    const toId = plan.isOpen ? nextId : plan.to;
     if (this.#before?.generation !== generation) this.#before = { generation, trades };
     this.#set({ status: 'running', nextId, toId, gaps, generation, tradesInAll: trades });
   }
 
-  note(checkpoint: ProductCheckpoint, { idOf }: Pick<Connector, 'idOf'>): void {
+  note(checkpoint: ProductCheckpoint): void {
     const { harvest, trades } = checkpoint;
+    const nextId = idOf(harvest.position);
     this.#set({
       trades: trades - (this.#before?.trades ?? 0),
       tradesInAll: trades,
-      nextId: idOf(harvest.position),
+      nextId,
+      toId: Math.max(this.#outcome.toId, nextId),
       gaps: harvest.gaps.length,
     });
   }

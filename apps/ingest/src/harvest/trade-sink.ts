@@ -9,7 +9,7 @@ import {
   SpillwayError,
   type Store,
 } from 'spillway';
-import type { TradePosition } from '../connectors/connector.ts';
+import { idOf, type TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
 import type { Folder } from '../files/folder.ts';
 import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
@@ -25,8 +25,6 @@ export interface TradeSinkOptions {
   readonly store: Store;
   readonly folder: Folder;
   readonly book: ProductLedger;
-  /** The first id at or after a position. */
-  readonly idOf: (position: TradePosition) => number;
   readonly hasDenseIds: boolean;
   /** Noted in each checkpoint. */
   readonly runId: string;
@@ -132,7 +130,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     { exchange, product, generation, fence }: SinkSource & { readonly fence: number },
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
-    const { folder, idOf, hasDenseIds } = this.#options;
+    const { folder, hasDenseIds } = this.#options;
     const read = batch.pages.flatMap(({ rows }) => rows);
     const pages = hasDenseIds ? read : inOrderOfId(read);
     // Pages by time may bring a lower id than the highest of those before.

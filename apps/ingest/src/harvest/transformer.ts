@@ -33,6 +33,8 @@ export interface Transformed {
   /** Trades that the table did not have before. */
   readonly added: number;
   readonly partitions: number;
+  /** Columns whose type has changed, in words. */
+  readonly changes: readonly string[];
   /** The version of the table after it. */
   readonly version: number;
 }
@@ -59,11 +61,13 @@ export class Transformer {
     const before = table.manifest.version;
     const products = request.products ?? (await book.products(limit));
     const sum = { products: products.length, files: 0, read: 0, added: 0, partitions: 0 };
+    const changes: string[] = [];
     const add = (one: Omit<Transformed, 'products' | 'version'>): void => {
       sum.files += one.files;
       sum.read += one.read;
       sum.added += one.added;
       sum.partitions += one.partitions;
+      changes.push(...one.changes);
     };
     for (const product of products) {
       const { current: generation } = await book.generations(product, limit);
@@ -78,7 +82,7 @@ export class Transformer {
       for (const some of slices(entries)) add(await table.merge(some, fence));
     }
     if (table.manifest.version > before) await table.compact(fence, request.joinsFrom);
-    return { ...sum, version: table.manifest.version };
+    return { ...sum, changes, version: table.manifest.version };
   }
 
   /** The last commit that is in the table; undefined if it has another generation. */

@@ -216,6 +216,8 @@ export class QualityWatch {
     const now = clock.now();
     if (now - this.#seenAt < everyMs) return;
     this.#seenAt = now;
-    this.last = await quality(table, now, signal);
+    const found = await quality(table, now, signal);
+    // A table of records alone has no trades to judge.
+    if (found.products.length > 0) this.last = found;
   }
 }

@@ -1,12 +1,20 @@
-import type { TradePosition } from '../connectors/connector.ts';
-import { openConnector } from '../connectors/open.ts';
-import { hashOf } from '../files/folder.ts';
+import { idOf } from '../connectors/connector.ts';
+import { sparseExchanges } from '../connectors/open.ts';
+import { hashOf, holdAll } from '../files/folder.ts';
 import { type RawEntry, rawFilesOf } from '../files/raw-file.ts';
 import { ProductLedger } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
-import { exchangeNames } from '../settings.ts';
-import { lateCount, quoted, type Row } from '../table/engine.ts';
-import { keyOf, type MergedProduct, type ProductName, type TableFile } from '../table/manifest.ts';
+import { lateCount, quoted, type Row, usualTypes } from '../table/engine.ts';
+import {
+  areRecords,
+  keyOf,
+  type MergedProduct,
+  type ProductName,
+  type ProductTypes,
+  rowColumns,
+  type TableFile,
+} from '../table/manifest.ts';
+import { keySql, newestSql, type RecordTypes, recordFilesSql } from '../table/records.ts';
 import type { TradeTable } from '../table/trade-table.ts';
 import type { TableView } from '../table/view.ts';
 
@@ -16,10 +24,8 @@ export async function expectedProducts(
   signal: AbortSignal,
 ): Promise<readonly ExpectedProduct[]> {
   const ledgers: ExpectedProduct[] = [];
-  for (const exchange of exchangeNames) {
-    await using connector = openConnector({ exchange, baseUrl: undefined }, {});
-    const { hasDenseIds } = connector;
-    const idOf = (position: TradePosition): number => connector.idOf(position);
+  for (const exchange of await ProductLedger.exchanges(store, signal)) {
+    const hasDenseIds = !sparseExchanges.includes(exchange);
     const book = new ProductLedger(store, exchange);
     for (const product of await book.products(signal)) {
       const { current: generation } = await book.generations(product, signal);
@@ -176,7 +182,50 @@ class Check {
     for (const file of ofProduct) await this.#file(file);
     const merged = products.find((one) => keyOf(one) === key);
     if (!this.#merged(ledger, merged)) return;
-    await this.#ids(ledger, ofProduct);
+    const types = this.#typesOf(ledger);
+    if (areRecords(types) && types.key.length > 0) await this.#records(ledger, ofProduct, types);
+    else await this.#ids(ledger, ofProduct);
+  }
+
+  /** Every key of the raw files once, as it came last; and no number left out between the files. */
+  async #records(
+    ledger: ExpectedProduct,
+    files: readonly TableFile[],
+    types: RecordTypes,
+  ): Promise<void> {
+    const { entries, harvested } = ledger;
+    let next = harvested.from;
+    for (const { firstId, lastId, trades } of [...entries.toSorted(byFirstId), end(harvested)]) {
+      if (firstId !== next) this.#gap(ledger, { from: next, to: firstId });
+      if (lastId - firstId + 1 !== trades) {
+        this.note('count', ledger, `${trades} records from ${firstId} to ${lastId}`);
+      }
+      next = lastId + 1;
+    }
+    if (entries.length === 0 || files.length === 0) return;
+    await using held = await holdAll(this.#table.folder, entries, this.#signal);
+    const key = keySql(types).join();
+    const local = files.map(({ path }) => this.#local.get(path) as string);
+    const table = `SELECT ${key}, _seq FROM (${recordFilesSql(local, types)})`;
+    const raw = newestSql(held.paths, types);
+    const differ = async (one: string, other: string): Promise<Row> => {
+      const sql = `SELECT count(*) AS n, min(_seq) AS first FROM (${one} EXCEPT ALL ${other})`;
+      return (await this.#rows(sql))[0] ?? {};
+    };
+    const missing = await differ(raw, table);
+    if (Number(missing.n) > 0) {
+      const message = `${missing.n} records are not in the table, first number ${missing.first}`;
+      this.note('count', ledger, message);
+    }
+    const extra = await differ(table, raw);
+    if (Number(extra.n) === 0) return;
+    const message = `${extra.n} records are there twice or out of date, first ${extra.first}`;
+    this.note('duplicate', ledger, message);
+  }
+
+  #typesOf(of: ProductName): ProductTypes {
+    const { products } = this.#view.manifest;
+    return products.find((one) => keyOf(one) === keyOf(of))?.types ?? usualTypes;
   }
 
   async #raw(entry: RawEntry): Promise<void> {
@@ -195,6 +244,7 @@ class Check {
 
   async #file(file: TableFile): Promise<void> {
     const local = this.#local.get(file.path) as string;
+    const { id } = rowColumns(this.#typesOf(file));
     const where = { file: file.path };
     const actual = await hashOf(local, this.#signal);
     if (actual !== file.sha256) {
@@ -202,8 +252,8 @@ class Check {
       return this.note('file', file, message, where);
     }
     const source = `read_parquet(${quoted(local)})`;
-    const [row = {}] = await this.#rows(`SELECT count(*) AS rows, min(trade_id) AS first,
-      max(trade_id) AS last, ${lateCount(source)} AS late FROM ${source}`);
+    const [row = {}] = await this.#rows(`SELECT count(*) AS rows, min(${id}) AS first,
+      max(${id}) AS last, ${lateCount(source, id)} AS late FROM ${source}`);
     if (Number(row.late) > 0) this.note('order', file, `${row.late} out of order`, where);
     const isAsSaid =
       Number(row.rows) === file.rows &&
@@ -240,7 +290,9 @@ class Check {
       return;
     }
     const list = files.map(({ path }) => quoted(this.#local.get(path) as string)).join();
-    await this.#orderIds(`read_parquet([${list}])`);
+    const { id } = rowColumns(this.#typesOf(ledger));
+    const union = id === 'trade_id' ? '' : ', union_by_name = true';
+    await this.#orderIds(`read_parquet([${list}]${union})`, id);
     const [row = {}] = await this.#rows(`SELECT max(id) AS last, count(*) FILTER (id = before)
       AS repeats, min(id) FILTER (id = before) AS repeated,
       count(*) FILTER (id > greatest(before, ${from - 1}) + 1) AS holes FROM steps`);
@@ -266,14 +318,14 @@ class Check {
   }
 
   /** Each id with the one before it. Sorted only if it has to be: that takes room on the disk. */
-  async #orderIds(source: string): Promise<void> {
+  async #orderIds(source: string, id: string): Promise<void> {
     const { engine } = this.#view;
-    const [{ late } = {}] = await this.#rows(`SELECT ${lateCount(source)} AS late`);
+    const [{ late } = {}] = await this.#rows(`SELECT ${lateCount(source, id)} AS late`);
     const isSorted = Number(late) === 0;
     const sorted = `CREATE OR REPLACE TEMP TABLE ids AS
-      SELECT trade_id FROM ${source} ORDER BY trade_id`;
+      SELECT ${id} FROM ${source} ORDER BY ${id}`;
     if (!isSorted) await engine.run(sorted, this.#signal);
-    const step = `lag(trade_id, 1, ${-(2 ** 53)}) OVER () AS before, trade_id AS id`;
+    const step = `lag(${id}, 1, ${-(2 ** 53)}) OVER () AS before, ${id} AS id`;
     await engine.run(
       `CREATE OR REPLACE TEMP VIEW steps AS SELECT ${step} FROM ${isSorted ? source : 'ids'}`,
       this.#signal,
@@ -305,6 +357,15 @@ class Check {
   async #rows(sql: string): Promise<readonly Row[]> {
     return await this.#view.engine.rows(sql, this.#signal);
   }
+}
+
+function byFirstId(a: RawEntry, b: RawEntry): number {
+  return a.firstId - b.firstId;
+}
+
+/** The end of a harvest as if it were an entry without records. */
+function end({ to }: IdRange): Pick<RawEntry, 'firstId' | 'lastId' | 'trades'> {
+  return { firstId: to, lastId: to - 1, trades: 0 };
 }
 
 function said({ from, to }: IdRange): string {

@@ -176,9 +176,17 @@ export function columnsAs({ price, quantity }: DecimalTypes): string {
     CAST(quantity AS ${decimalType(quantity)}) AS quantity, maker_side, taker_side`;
 }
 
+/** The columns that number the rows of a product and tell their time. */
+export interface RowColumns {
+  readonly id: string;
+  readonly time: string;
+}
+
 /** Columns of a file that the manifest keeps. */
-export const extent: string = `min(trade_id) AS "firstId", max(trade_id) AS "lastId",
-  epoch_us(min(trade_ts)) AS "firstUs", epoch_us(max(trade_ts)) AS "lastUs"`;
+export function extentSql({ id, time }: RowColumns): string {
+  return `min(${id}) AS "firstId", max(${id}) AS "lastId",
+    epoch_us(min(${time})) AS "firstUs", epoch_us(max(${time})) AS "lastUs"`;
+}
 
 /**
  * Delta encodings make 8.3 bytes of a made-up trade, plain ones 11. Groups of twice the size took
@@ -215,14 +223,14 @@ export function copySql(select: string, path: string): string {
   return `COPY (${select}) TO ${quoted(path)} (${parquet})`;
 }
 
-/** A condition on trades. */
-export function isOf(date: string): string {
+/** A condition on the time of a row. */
+export function isOf(date: string, time: string): string {
   const day = `CAST(${quoted(date)} AS TIMESTAMPTZ)`;
-  return `trade_ts >= ${day} AND trade_ts < ${day} + INTERVAL 1 DAY`;
+  return `${time} >= ${day} AND ${time} < ${day} + INTERVAL 1 DAY`;
 }
 
 /** Counts rows that do not have a higher id than the one before them. */
-export function lateCount(source: string): string {
+export function lateCount(source: string, id: string): string {
   return `(SELECT count(*) FROM
-    (SELECT trade_id <= lag(trade_id) OVER () AS late FROM ${source}) WHERE late)`;
+    (SELECT ${id} <= lag(${id}) OVER () AS late FROM ${source}) WHERE late)`;
 }

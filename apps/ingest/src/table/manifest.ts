@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { ingestError } from '../errors.ts';
 import type { Folder } from '../files/folder.ts';
 import type { RawEntry } from '../files/raw-file.ts';
-import { type DecimalTypes, usualTypes } from './engine.ts';
+import { type DecimalTypes, type RowColumns, usualTypes } from './engine.ts';
+import type { RecordTypes } from './records.ts';
 
 /** One Parquet file of the table: the trades of one product on one day, by ascending id. */
 export interface TableFile {
@@ -22,6 +23,19 @@ export interface TableFile {
   readonly sha256: string;
 }
 
+/** Types of the columns of a product: of trades, or of the records of a declared source. */
+export type ProductTypes = DecimalTypes | RecordTypes;
+
+/** Tells records from trades. */
+export function areRecords(types: ProductTypes): types is RecordTypes {
+  return 'columns' in types;
+}
+
+/** The columns that number the rows of a product and tell their time. */
+export function rowColumns(types: ProductTypes): RowColumns {
+  return areRecords(types) ? { id: '_seq', time: '_time' } : { id: 'trade_id', time: 'trade_ts' };
+}
+
 /** Part of the ledger of a product that is in the table. */
 export interface MergedProduct {
   readonly exchange: string;
@@ -33,8 +47,8 @@ export interface MergedProduct {
   readonly read: number;
   /** Trades in the table: lines read without repeats. */
   readonly rows: number;
-  /** Of all its files: they are written anew when a number does not fit. */
-  readonly types: DecimalTypes;
+  /** Of all its files: they are written anew when a value does not fit. */
+  readonly types: ProductTypes;
 }
 
 /** One state of the table: which files make it up. Whoever has it sees just this state. */
@@ -54,7 +68,7 @@ export const emptyManifest: Manifest = { version: 0, fence: 0, products: [], fil
 
 const format = 'spillway-trades';
 /** Grows when a program of before could misread the table. */
-const formatVersion = 2;
+const formatVersion = 3;
 
 /** One JSON document, with a checksum of all but its head; the README has its schema. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
@@ -77,7 +91,8 @@ export function decodeManifest(bytes: Uint8Array, version: number, place: string
     throw ingestError('TABLE_CORRUPT', `${what}; ${remedy} from the raw files`);
   }
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
-  if (known !== formatVersion || sha256 !== expected) {
+  // Version 2 had trades and no records.
+  if ((known !== 2 && known !== formatVersion) || sha256 !== expected) {
     throw corrupt(place, 'its checksum does not fit');
   }
   if (manifest.version === version) return manifest;
@@ -236,7 +251,9 @@ export class TableDraft {
   /** By product. */
   readonly #files: Map<string, readonly TableFile[]>;
   readonly #products: Map<string, MergedProduct>;
-  readonly #types = new Map<string, DecimalTypes>();
+  readonly #types = new Map<string, ProductTypes>();
+  /** Types that have changed, in words. */
+  readonly changes: string[] = [];
   /** Days that were written, by product and date. */
   readonly written: Set<string> = new Set();
 
@@ -259,11 +276,11 @@ export class TableDraft {
     return this.#products.get(keyOf(name));
   }
 
-  typesOf(name: ProductName): DecimalTypes {
+  typesOf(name: ProductName): ProductTypes {
     return this.#types.get(keyOf(name)) ?? this.product(name)?.types ?? usualTypes;
   }
 
-  widen(name: ProductName, types: DecimalTypes): void {
+  widen(name: ProductName, types: ProductTypes): void {
     this.#types.set(keyOf(name), types);
   }
 

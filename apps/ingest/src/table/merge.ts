@@ -9,10 +9,11 @@ import {
   columns,
   columnsAs,
   copySql,
+  type DecimalTypes,
   digitsSql,
   type Engine,
   engineError,
-  extent,
+  extentSql,
   isOf,
   isTooWide,
   lateCount,
@@ -22,7 +23,26 @@ import {
   type Row,
   widened,
 } from './engine.ts';
-import { dataPath, type ProductName, type TableDraft, type TableFile } from './manifest.ts';
+import {
+  areRecords,
+  dataPath,
+  type ProductName,
+  rowColumns,
+  type TableDraft,
+  type TableFile,
+} from './manifest.ts';
+import {
+  columnsFor,
+  firstTypes,
+  keySql,
+  type RecordSchema,
+  type RecordTypes,
+  recordFilesSql,
+  recordsSql,
+} from './records.ts';
+
+/** Rules that make rows of raw lines: SQL of an exchange, or the schema of a declared source. */
+export type Lines = LineSql | RecordSchema;
 
 /** Lines that are in work at once: some 80 bytes of memory each. */
 const pieceTrades = 500_000;
@@ -53,7 +73,10 @@ export class Merge implements AsyncDisposable {
   }
 
   /** All of one product and generation; the draft has none of them yet. */
-  async add(name: ProductName, entries: readonly RawEntry[], lines: LineSql): Promise<void> {
+  async add(name: ProductName, entries: readonly RawEntry[], lines: Lines): Promise<void> {
+    if ('declared' in lines && !areRecords(this.#draft.typesOf(name))) {
+      this.#draft.widen(name, firstTypes(lines));
+    }
     const byId = entries.toSorted((a, b) => a.firstId - b.firstId);
     for (let from = 0; from < byId.length; ) {
       const piece = pieceOf(byId.slice(from), this.#draft.filesOf(name));
@@ -66,33 +89,57 @@ export class Merge implements AsyncDisposable {
   /** Makes one file of several of the same day, which are given by ascending id. */
   async join(name: ProductName, files: readonly TableFile[]): Promise<void> {
     await using held = await this.#hold(files);
-    const source = readSql(held.paths);
-    const [row = {}] = await this.#rows(`SELECT count(*) AS rows, ${lateCount(source)} AS late,
-      ${extent} FROM ${source}`);
+    const types = this.#draft.typesOf(name);
+    const columns = rowColumns(types);
+    const source = readSql(held.paths, areRecords(types));
+    const [row = {}] = await this.#rows(`SELECT count(*) AS rows,
+      ${lateCount(source, columns.id)} AS late, ${extentSql(columns)} FROM ${source}`);
     const rows = rowsOf(files);
-    if (Number(row.rows) !== rows || Number(row.late) > 0) {
+    // Records that were changed since lie in the file of the change, so numbers may interleave.
+    const isSorted = Number(row.late) === 0;
+    if (Number(row.rows) !== rows || !(isSorted || areRecords(types))) {
       const what = files.map(({ path }) => path).join(', ');
       const found = `${row.rows} trades, ${row.late} of them out of order`;
       throw ingestError('TABLE_CORRUPT', `${what}: ${found}; the manifest has ${rows} in order`);
     }
-    // Straight from file to file, since they are in order already.
-    const copy = await this.#copy(`SELECT ${columnsAs(this.#draft.typesOf(name))} FROM ${source}`);
+    // Straight from file to file where they are in order already.
+    const order = isSorted ? '' : ` ORDER BY ${columns.id}`;
+    const copy = await this.#copy(`${this.#rowsOf(name, held.paths)}${order}`);
     this.#draft.replace(name, files, [await this.#adopt({ ...name, row: { ...row, copy } })]);
   }
 
-  async #addPiece(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
+  async #addPiece(name: ProductName, piece: readonly RawEntry[], lines: Lines): Promise<void> {
     await this.#stage(name, piece, lines);
-    const [firstId, lastId] = [piece[0]?.firstId ?? 0, hullEnd(piece)];
-    // Of any day: the time of a trade may be another than it was when it was first read.
-    const touched = this.#draft.filesOf(name).filter((file) => {
-      return file.firstId <= lastId && file.lastId >= firstId;
-    });
+    const touched = await this.#touched(name, piece);
     await this.#addRows(name, touched);
     const made = await this.#writeDays(name);
     this.#draft.replace(name, touched, made);
   }
 
-  async #stage(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
+  /** Files with rows that the staged ones replace. */
+  async #touched(name: ProductName, piece: readonly RawEntry[]): Promise<readonly TableFile[]> {
+    const files = this.#draft.filesOf(name);
+    const types = this.#draft.typesOf(name);
+    if (areRecords(types) && types.key.length > 0) return await this.#sameKeys(types, files);
+    const firstId = piece[0]?.firstId ?? 0;
+    const lastId = hullEnd(piece);
+    // Of any day: the time of a trade may be another than it was when it was first read.
+    return files.filter((file) => file.firstId <= lastId && file.lastId >= firstId);
+  }
+
+  /** Reads the key of every record: a change may be of one that came long ago. */
+  async #sameKeys(types: RecordTypes, files: readonly TableFile[]): Promise<readonly TableFile[]> {
+    if (files.length === 0) return [];
+    await using held = await this.#hold(files);
+    const list = held.paths.map(quoted).join();
+    const found = await this.#rows(`SELECT DISTINCT filename FROM read_parquet([${list}],
+      hive_partitioning = false, union_by_name = true, filename = true)
+      SEMI JOIN stage USING (${keySql(types).join()})`);
+    const paths = new Set(found.map(({ filename }) => filename));
+    return files.filter((_, at) => paths.has(held.paths[at]));
+  }
+
+  async #stage(name: ProductName, piece: readonly RawEntry[], lines: Lines): Promise<void> {
     try {
       await this.#stageAll(name, piece, lines);
     } catch (error) {
@@ -107,26 +154,46 @@ export class Merge implements AsyncDisposable {
     }
   }
 
-  async #stageAll(name: ProductName, piece: readonly RawEntry[], lines: LineSql): Promise<void> {
+  async #stageAll(name: ProductName, piece: readonly RawEntry[], lines: Lines): Promise<void> {
     await using held = await holdAll(this.#folder, piece, this.#signal);
+    if ('declared' in lines) await this.#stageRecords(name, held.paths);
+    else await this.#stageTrades(name, held.paths, lines);
+    await this.#checkStage(name, piece);
+  }
+
+  async #stageTrades(name: ProductName, paths: readonly string[], lines: LineSql): Promise<void> {
     const stage = async (): Promise<void> => {
-      const select = linesSql(held.paths, lines, this.#draft.typesOf(name));
+      const select = linesSql(paths, lines, this.#draft.typesOf(name) as DecimalTypes);
       await this.#run(`CREATE OR REPLACE TEMP TABLE stage AS ${select}`);
     };
     try {
       await stage();
     } catch (error) {
       if (!String(error).includes(isTooWide)) throw error;
-      await this.#widen(name, held.paths, lines);
+      await this.#widen(name, paths, lines);
       await stage();
     }
-    await this.#checkStage(piece);
+  }
+
+  /** Adds columns for new fields; one that does not hold a value gets a type that does. */
+  async #stageRecords(name: ProductName, paths: readonly string[]): Promise<void> {
+    const before = this.#draft.typesOf(name) as RecordTypes;
+    const { types, changes } = await columnsFor(this.#engine, paths, before, this.#signal);
+    this.#draft.widen(name, types);
+    for (const { column, from, to, value } of changes) {
+      const what = `${name.exchange} ${name.product}: ${column} was ${from}`;
+      this.#draft.changes.push(`${what} and is ${to} now, for the value ${value}`);
+    }
+    if (changes.length > 0) {
+      for (const file of this.#draft.filesOf(name)) await this.join(name, [file]);
+    }
+    await this.#run(`CREATE OR REPLACE TEMP TABLE stage AS ${recordsSql(paths, types)}`);
   }
 
   /** Finds types that hold the numbers of these lines; all files of the product get them. */
   async #widen(name: ProductName, paths: readonly string[], lines: LineSql): Promise<void> {
     const [row = {}] = await this.#rows(digitsSql(paths, lines));
-    const { price, quantity } = this.#draft.typesOf(name);
+    const { price, quantity } = this.#draft.typesOf(name) as DecimalTypes;
     this.#draft.widen(name, {
       price: widened(price, Number(row.price_digits), Number(row.price_decimals)),
       quantity: widened(quantity, Number(row.quantity_digits), Number(row.quantity_decimals)),
@@ -135,17 +202,19 @@ export class Merge implements AsyncDisposable {
   }
 
   /** Nothing may be lost between the ledger and the table. */
-  async #checkStage(piece: readonly RawEntry[]): Promise<void> {
-    const counts = columns.map((column) => `count(${column}) AS ${column}`).join();
+  async #checkStage(name: ProductName, piece: readonly RawEntry[]): Promise<void> {
+    const types = this.#draft.typesOf(name);
+    const { id } = rowColumns(types);
+    const required = areRecords(types) ? [id, '_time', ...keySql(types)] : columns;
+    const counts = required.map((column, at) => `count(${column}) AS count${at}`).join();
     const [row = {}] = await this.#rows(
-      `SELECT count(*) AS lines, min(trade_id) AS first, max(trade_id) AS last, ${counts}
-        FROM stage`,
+      `SELECT count(*) AS lines, min(${id}) AS first, max(${id}) AS last, ${counts} FROM stage`,
     );
     const trades = piece.reduce((sum, entry) => sum + entry.trades, 0);
     if (Number(row.lines) !== trades)
       throw new Error(`${row.lines} trades, the ledger has ${trades}`);
-    const empty = columns.find((column) => Number(row[column]) !== trades);
-    if (empty !== undefined) throw new Error(`${empty}: there is a trade without it`);
+    const empty = required.find((_, at) => Number(row[`count${at}`]) !== trades);
+    if (empty !== undefined) throw new Error(`${empty}: there is a row without it`);
     const [first, last] = [piece[0]?.firstId, hullEnd(piece)];
     if (Number(row.first) === first && Number(row.last) === last) return;
     const found = `trades from ${row.first} to ${row.last}`;
@@ -155,37 +224,45 @@ export class Merge implements AsyncDisposable {
   async #addRows(name: ProductName, files: readonly TableFile[]): Promise<void> {
     if (files.length === 0) return;
     await using held = await this.#hold(files);
-    const select = columnsAs(this.#draft.typesOf(name));
-    await this.#run(`INSERT INTO stage SELECT ${select} FROM ${readSql(held.paths)}`);
+    await this.#run(`INSERT INTO stage BY NAME ${this.#rowsOf(name, held.paths)}`);
+  }
+
+  /** Rows of files of the product, in the types that it has now. */
+  #rowsOf(name: ProductName, paths: readonly string[]): string {
+    const types = this.#draft.typesOf(name);
+    if (areRecords(types)) return recordFilesSql(paths, types);
+    return `SELECT ${columnsAs(types)} FROM ${readSql(paths)}`;
   }
 
   /** Writes what is staged, each trade once, as one file for each day. */
   async #writeDays(name: ProductName): Promise<readonly TableFile[]> {
+    const types = this.#draft.typesOf(name);
+    const columns = rowColumns(types);
+    const isKeyed = areRecords(types) && types.key.length > 0;
     // Mostly the lines come as they should be; to see that is far cheaper than to sort them.
-    const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage')} AS late`);
-    if (Number(late) > 0) {
+    const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage', columns.id)} AS late`);
+    if (Number(late) > 0 || isKeyed) {
+      const key = isKeyed ? keySql(types).join() : columns.id;
+      const order = areRecords(types) ? '_seq DESC' : newest;
       await this.#run(`CREATE OR REPLACE TEMP TABLE once AS SELECT * FROM stage
-        QUALIFY row_number() OVER (PARTITION BY trade_id ORDER BY ${newest}) = 1
-        ORDER BY trade_id`);
+        QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY ${order}) = 1
+        ORDER BY ${columns.id}`);
       await this.#run('DROP TABLE stage');
       await this.#run('ALTER TABLE once RENAME TO stage');
     }
-    const days = await this.#rows(`SELECT count(*) AS rows, ${extent} FROM stage
-      GROUP BY epoch_us(trade_ts) // ${dayUs} ORDER BY "firstUs"`);
+    const days = await this.#rows(`SELECT count(*) AS rows, ${extentSql(columns)} FROM stage
+      GROUP BY epoch_us(${columns.time}) // ${dayUs} ORDER BY "firstUs"`);
     const made: TableFile[] = [];
     for (let from = 0; from < days.length; from += adoptsAtOnce) {
       const some: Row[] = [];
       for (const row of days.slice(from, from + adoptsAtOnce)) {
-        some.push({ ...row, copy: await this.#copyDay(dayOf(Number(row.firstUs))) });
+        const isDay = isOf(dayOf(Number(row.firstUs)), columns.time);
+        some.push({ ...row, copy: await this.#copy(`SELECT * FROM stage WHERE ${isDay}`) });
       }
       made.push(...(await this.#adoptAll(name, some)));
     }
     await this.#run('DROP TABLE stage');
     return made;
-  }
-
-  async #copyDay(date: string): Promise<string> {
-    return await this.#copy(`SELECT ${columns.join()} FROM stage WHERE ${isOf(date)}`);
   }
 
   async #copy(sql: string): Promise<string> {
@@ -255,8 +332,9 @@ function pieceOf(entries: readonly RawEntry[], files: readonly TableFile[]): rea
 }
 
 /** Files of the table, without the columns that are in their paths. */
-function readSql(paths: readonly string[]): string {
-  return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false)`;
+function readSql(paths: readonly string[], isUnion = false): string {
+  const union = isUnion ? ', union_by_name = true' : '';
+  return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false${union})`;
 }
 
 function hullEnd(piece: readonly RawEntry[]): number {

@@ -1,6 +1,5 @@
 import { Gate } from 'spillway';
 import { check, checkInteger } from 'spillway/internal';
-import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
 import type { Folder } from '../files/folder.ts';
 import type { RawEntry } from '../files/raw-file.ts';
@@ -14,13 +13,13 @@ import {
   TableDraft,
   type TableFile,
 } from './manifest.ts';
-import { Merge } from './merge.ts';
+import { type Lines, Merge } from './merge.ts';
 import { type QueryOptions, type QueryResult, runQuery, TableView } from './view.ts';
 
 export interface TradeTableOptions {
   readonly folder: Folder;
-  /** SQL for the raw lines of each exchange, by its name. */
-  readonly lines: Readonly<Record<string, LineSql>>;
+  /** Rules that make rows of the raw lines of each exchange or source, by its name. */
+  readonly lines: Readonly<Record<string, Lines>>;
   /** Memory that DuckDB may hold before it uses the disk, in MB; from 64. @default 128 */
   readonly memoryMb?: number | undefined;
   /** Threads of DuckDB; from 1. @default 2 */
@@ -44,6 +43,8 @@ export interface Merged {
   readonly added: number;
   /** Days of products that were written. */
   readonly partitions: number;
+  /** Columns whose type has changed, in words. */
+  readonly changes: readonly string[];
 }
 
 /**
@@ -52,7 +53,7 @@ export interface Merged {
  */
 export class TradeTable implements AsyncDisposable {
   readonly folder: Folder;
-  readonly #lines: Readonly<Record<string, LineSql>>;
+  readonly #lines: Readonly<Record<string, Lines>>;
   readonly #engine: EngineOptions;
   readonly #chain: ManifestChain;
   readonly #writing = new Gate({ limit: 1, queueMax: 16 });
@@ -174,13 +175,14 @@ export class TradeTable implements AsyncDisposable {
       await this.#write(draft, fence, async (merge) => {
         for (const news of parts) {
           const name = news[0] as RawEntry;
-          await merge.add(name, news, this.#lines[name.exchange] as LineSql);
+          await merge.add(name, news, this.#lines[name.exchange] as Lines);
         }
       });
     }
     const { version } = this.#manifest;
     const added = all.length === 0 ? 0 : rowCount(this.#manifest) - rowsBefore;
-    return { version, files: all.length, read, added, partitions: draft.written.size };
+    const { written, changes } = draft;
+    return { version, files: all.length, read, added, partitions: written.size, changes };
   }
 
   /** Entries of one product that are to be read; what they replace is dropped from the draft. */

@@ -12,7 +12,8 @@ import {
 import { ingestError } from '../errors.ts';
 import { type Folder, type HeldFiles, holdAll } from '../files/folder.ts';
 import { Engine, type EngineOptions, engineError, quoted } from './engine.ts';
-import type { Manifest } from './manifest.ts';
+import { areRecords, type Manifest } from './manifest.ts';
+import { named } from './records.ts';
 
 /** No rows, with the columns of the files. */
 const noTrades = `SELECT '' AS exchange, '' AS product, DATE '1970-01-01' AS date,
@@ -30,7 +31,7 @@ const ohlcv = `CREATE MACRO ohlcv(product_id, step) AS TABLE
 /** The trades as a query sees them, in this order. */
 function tradesSql(source: string, { products }: Manifest): string {
   const scale = (column: 'price' | 'quantity'): number =>
-    Math.max(0, ...products.map(({ types }) => types[column].scale));
+    Math.max(0, ...products.map(({ types }) => (areRecords(types) ? 0 : types[column].scale)));
   // A product of two decimals has as many digits after the point as both together, of 38 in all.
   const isExact = scale('price') + scale('quantity') <= 27;
   const notional = isExact
@@ -40,6 +41,14 @@ function tradesSql(source: string, { products }: Manifest): string {
     CAST(trade_id AS VARCHAR) AS trade_id_text, trade_ts, price, quantity, maker_side, taker_side,
     ${notional} AS notional FROM ${source}`;
 }
+
+/** The view of a declared source: its name, as SQL writes names without quotes. */
+export function viewName(source: string): string {
+  return source.replaceAll('-', '_');
+}
+
+const hive = `hive_partitioning = true,
+  hive_types = {exchange: VARCHAR, product: VARCHAR, date: DATE}`;
 
 /** One state of the table, readable by SQL. */
 export class TableView implements AsyncDisposable {
@@ -58,7 +67,7 @@ export class TableView implements AsyncDisposable {
     this.#turn = turn;
   }
 
-  /** Makes the view `trades`; gives back the turn when it is disposed. */
+  /** Makes `trades` and a view for each source; gives back the turn when it is disposed. */
   static async open(
     folder: Folder,
     manifest: Manifest,
@@ -72,9 +81,16 @@ export class TableView implements AsyncDisposable {
     try {
       engine = await Engine.open(options);
       const view = new TableView(engine, manifest, held, turn);
-      const source = files.length === 0 ? `(${noTrades})` : view.source();
-      await engine.run(tradesSql(source, manifest), signal);
+      await engine.run(tradesSql(view.source() ?? `(${noTrades})`, manifest), signal);
       await engine.run(ohlcv, signal);
+      for (const name of view.sources) {
+        const list = view.#pathsOf(name).map(quoted).join();
+        await engine.run(
+          `CREATE VIEW ${named(viewName(name))} AS SELECT * EXCLUDE (exchange) FROM
+            read_parquet([${list}], ${hive}, union_by_name = true)`,
+          signal,
+        );
+      }
       return view;
     } catch (error) {
       await engine?.[Symbol.asyncDispose]();
@@ -83,13 +99,29 @@ export class TableView implements AsyncDisposable {
     }
   }
 
-  /** The files as SQL names them. */
-  source(): string {
-    const types = new Set(this.manifest.products.map((one) => JSON.stringify(one.types)));
+  /** The declared sources that have records in the table. */
+  get sources(): readonly string[] {
+    const { products, files } = this.manifest;
+    const all = products.filter(({ types }) => areRecords(types)).map(({ exchange }) => exchange);
+    return [...new Set(all)].filter((name) => files.some(({ exchange }) => exchange === name));
+  }
+
+  /** The files with trades as SQL names them; undefined if there are none. */
+  source(): string | undefined {
+    const sources = this.sources;
+    const trades = this.manifest.products.filter(({ types }) => !areRecords(types));
+    const paths = this.paths.filter((_, at) => {
+      return !sources.includes(this.manifest.files[at]?.exchange ?? '');
+    });
+    if (paths.length === 0) return undefined;
+    const types = new Set(trades.map((one) => JSON.stringify(one.types)));
     // Else the types of the first file would be those of all; to look at each takes longer.
     const isMixed = types.size > 1 ? ', union_by_name = true' : '';
-    return `read_parquet([${this.paths.map(quoted).join()}], hive_partitioning = true,
-      hive_types = {exchange: VARCHAR, product: VARCHAR, date: DATE}${isMixed})`;
+    return `read_parquet([${paths.map(quoted).join()}], ${hive}${isMixed})`;
+  }
+
+  #pathsOf(exchange: string): readonly string[] {
+    return this.paths.filter((_, at) => this.manifest.files[at]?.exchange === exchange);
   }
 
   /** From now on nothing but the files of the table can be read, and nothing can be set. */

@@ -1,0 +1,303 @@
+import { readFile } from 'node:fs/promises';
+import { extname, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
+import { parse } from 'yaml';
+import { ingestError } from '../errors.ts';
+import type { RecordType } from '../table/records.ts';
+
+/** One API that gives records in pages, as people declare it in a file. */
+export interface Declaration {
+  /** Part of paths, and the name of its view in SQL: `github-issues` is `github_issues`. */
+  readonly name: string;
+  /** Address of a page, where `{product}` stands for one of `products`. */
+  readonly address: string;
+  /** Lists that the address has, such as repositories. @default one, called as the source */
+  readonly products?: readonly string[] | undefined;
+  /** Sent with every request; `${NAME}` is the variable of that name, and never shown. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Parameters of every request; `${NAME}` as in `headers`. */
+  readonly query?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Path to the list of records in an answer, such as `data.items`. @default the answer itself */
+  readonly records?: string | undefined;
+  /** Field, or fields, by which records are the same; the later one replaces the earlier. */
+  readonly key: string | readonly string[];
+  /** Field with the time that tells the day of a record. @default none: all are of one day */
+  readonly time?: string | undefined;
+  readonly pages: Pages;
+  readonly limits?: Limits | undefined;
+  /** Types of fields; those of the others are found by sampling. */
+  readonly columns?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The way from one page to the next. */
+export type Pages =
+  /** Ids without holes: `{from}`, `{to}`, `{last}` and `{size}` stand for the ids of a page. */
+  | {
+      readonly by: 'ids';
+      readonly query: Readonly<Record<string, string | number>>;
+      /** Parameters that ask for the newest record. */
+      readonly latest: Readonly<Record<string, string | number>>;
+      readonly size: number;
+      /** The first id. @default 1 */
+      readonly first?: number | undefined;
+    }
+  /** Parameters for the number of records to pass over, and for how many are wanted. */
+  | {
+      readonly by: 'offset';
+      readonly offset: string;
+      readonly limit: string;
+      readonly size: number;
+    }
+  /** Parameter for the number of the page; `size` is how many records a whole one has. */
+  | {
+      readonly by: 'page';
+      readonly page: string;
+      readonly size: number;
+      /** The number of the first page. @default 1 */
+      readonly first?: number | undefined;
+    }
+  /** Parameter for a cursor: from a path of the answer, or from a field of the last record. */
+  | {
+      readonly by: 'cursor';
+      readonly cursor: string;
+      readonly next?: string | undefined;
+      readonly field?: string | undefined;
+    }
+  /** The address in the `Link` header; with `since` and `field` also by time. */
+  | {
+      readonly by: 'link';
+      readonly since?: string | undefined;
+      readonly field?: string | undefined;
+    }
+  /** Parameter for a time: records from then on, by ascending `field`. */
+  | { readonly by: 'time'; readonly since: string; readonly field: string; readonly size: number };
+
+/** Limits that the API sets; the lowest rate counts. @default one request a second */
+export interface Limits {
+  readonly perSecond?: number | undefined;
+  readonly perMinute?: number | undefined;
+  readonly perHour?: number | undefined;
+  /** Requests of a process in flight, at most. */
+  readonly atOnce?: number | undefined;
+}
+
+/** One thing in a declaration that cannot be. */
+export interface Problem {
+  readonly field: string;
+  /** Completes "must be". */
+  readonly rule: string;
+  readonly value: unknown;
+}
+
+interface Rule {
+  readonly rule: string;
+  readonly isRight: (value: unknown) => boolean;
+  readonly isOptional?: boolean;
+}
+
+type Rules = Readonly<Record<string, Rule>>;
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const object: Rule = { rule: 'an object', isRight: isObject };
+const parameter: Rule = { rule: 'the name of a parameter', isRight: isText };
+const field: Rule = { rule: 'the name of a field, or a path like a.b', isRight: isText };
+const parameters: Rule = {
+  rule: 'names with texts or numbers',
+  isRight: (value) =>
+    isObject(value) &&
+    Object.values(value).every((one) => ['string', 'number', 'boolean'].includes(typeof one)),
+};
+const size: Rule = integer(1, 1_000_000);
+const rate: Rule = optional({
+  rule: 'a number above 0, up to 1,000,000',
+  isRight: (value) => typeof value === 'number' && value > 0 && value <= 1_000_000,
+});
+
+function integer(min: number, max: number): Rule {
+  const isRight = (value: unknown) =>
+    Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
+  return { rule: `an integer from ${min} to ${max}`, isRight };
+}
+
+function optional(rule: Rule): Rule {
+  return { ...rule, isOptional: true };
+}
+
+const sourceRules: Rules = {
+  name: {
+    rule: 'small letters, digits and -, from 2 to 40, and no name of an exchange or of trades',
+    isRight: (value) =>
+      /^[a-z][a-z0-9-]{0,38}[a-z0-9]$/.test(String(value)) &&
+      !['coinbase', 'kraken', 'binance', 'simulated', 'trades', 'ohlcv'].includes(String(value)),
+  },
+  address: {
+    rule: 'an http:// or https:// address without a query',
+    isRight: (value) =>
+      isText(value) && /^https?:\/\/[^?#]+$/.test(value) && URL.canParse(withoutBraces(value)),
+  },
+  products: optional({
+    rule: 'a list of names',
+    isRight: (value) => Array.isArray(value) && value.length > 0 && value.every(isText),
+  }),
+  headers: optional(parameters),
+  query: optional(parameters),
+  records: optional({ ...field, rule: 'a path like data.items' }),
+  key: {
+    rule: 'a field, or a list of fields',
+    isRight: (value) =>
+      isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
+  },
+  time: optional(field),
+  pages: object,
+  limits: optional(object),
+  columns: optional(object),
+};
+
+const pageRules: Readonly<Record<string, Rules>> = {
+  ids: { query: parameters, latest: parameters, size, first: optional(integer(0, 2 ** 50)) },
+  offset: { offset: parameter, limit: parameter, size },
+  page: { page: parameter, size, first: optional(integer(0, 1_000)) },
+  cursor: { cursor: parameter, next: optional(field), field: optional(field) },
+  link: { since: optional(parameter), field: optional(field) },
+  time: { since: parameter, field, size },
+};
+
+const limitRules: Rules = {
+  perSecond: rate,
+  perMinute: rate,
+  perHour: rate,
+  atOnce: optional(integer(1, 1_000)),
+};
+
+const columnTypes: Readonly<Record<string, RecordType>> = {
+  boolean: 'BOOLEAN',
+  integer: 'BIGINT',
+  number: 'DOUBLE',
+  date: 'DATE',
+  time: 'TIMESTAMPTZ',
+  json: 'JSON',
+  text: 'VARCHAR',
+};
+const decimal = /^decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)$/;
+
+/** The type of a declared column; undefined if there is none of that name. */
+export function columnType(declared: unknown): RecordType | undefined {
+  if (typeof declared !== 'string') return undefined;
+  const [, width = 0, scale = 0] = (decimal.exec(declared) ?? []).map(Number);
+  const isDecimal = width >= 1 && width <= 38 && scale < width;
+  return isDecimal ? `DECIMAL(${width},${scale})` : columnTypes[declared];
+}
+
+/** Everything in it that cannot be; none if it can be used. */
+export function problemsIn(value: unknown): readonly Problem[] {
+  if (!isObject(value)) return [{ field: '', rule: 'an object with name, address …', value }];
+  const found = problemsOf('', value, sourceRules);
+  const { pages, limits, columns, key, products, address } = value;
+  if (isObject(pages)) found.push(...pageProblems(pages));
+  if (isObject(limits)) found.push(...problemsOf('limits.', limits, limitRules));
+  const rule = `${Object.keys(columnTypes).join(', ')} or decimal(18,9)`;
+  for (const [name, type] of Object.entries(isObject(columns) ? columns : {})) {
+    if (columnType(type) === undefined) found.push({ field: `columns.${name}`, rule, value: type });
+  }
+  if (isObject(pages) && pages.by === 'ids' && !isText(key)) {
+    found.push({ field: 'key', rule: 'one field, where pages are by ids', value: key });
+  }
+  if (Array.isArray(products) && isText(address) && !address.includes('{product}')) {
+    found.push({ field: 'address', rule: 'one with {product} in it', value: address });
+  }
+  return found;
+}
+
+function pageProblems(pages: Readonly<Record<string, unknown>>): readonly Problem[] {
+  const { by, ...rest } = pages;
+  const rules = isText(by) && Object.hasOwn(pageRules, by) ? pageRules[by] : undefined;
+  const kinds = Object.keys(pageRules).join(', ');
+  if (rules === undefined) return [{ field: 'pages.by', rule: `one of ${kinds}`, value: by }];
+  const found = problemsOf('pages.', rest, rules);
+  const count = [rest.next, rest.field].filter((one) => one !== undefined).length;
+  if (by === 'cursor' && count !== 1) {
+    found.push({ field: 'pages.next', rule: 'given, or else pages.field', value: rest.next });
+  }
+  if (by === 'link' && (rest.since === undefined) !== (rest.field === undefined)) {
+    found.push({
+      field: 'pages.since',
+      rule: 'given together with pages.field',
+      value: rest.since,
+    });
+  }
+  return found;
+}
+
+function problemsOf(
+  where: string,
+  value: Readonly<Record<string, unknown>>,
+  rules: Rules,
+): Problem[] {
+  const found: Problem[] = [];
+  for (const [name, { rule, isRight, isOptional = false }] of Object.entries(rules)) {
+    const given = value[name];
+    if (given === undefined || given === null ? isOptional : isRight(given)) continue;
+    found.push({ field: where + name, rule, value: given });
+  }
+  const names = Object.keys(rules).join(', ');
+  for (const name of Object.keys(value).filter((one) => !Object.hasOwn(rules, one))) {
+    found.push({ field: where + name, rule: `one of ${names}`, value: value[name] });
+  }
+  return found;
+}
+
+function withoutBraces(address: string): string {
+  return address.replaceAll('{product}', 'product');
+}
+
+/** The problem as one line: field, rule, value. */
+export function problemText({ field: name, rule, value }: Problem): string {
+  const got = inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+  return `${name === '' ? 'the file' : name}: must be ${rule}, got ${got}`;
+}
+
+/** Reads what a file declares, unchecked: YAML or JSON, or the default export of a module. */
+export async function readDeclaration(file: string): Promise<unknown> {
+  const path = resolve(file);
+  try {
+    if (['.ts', '.mts', '.js', '.mjs'].includes(extname(path))) {
+      return (await import(pathToFileURL(path).href)).default;
+    }
+    return parse(await readFile(path, 'utf8'));
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw ingestError('SOURCE_INVALID', `${path}: cannot be read: ${message}`, { cause });
+  }
+}
+
+/** The source that a file declares; rejects with `SOURCE_INVALID` and every problem in it. */
+export async function loadDeclaration(file: string): Promise<Declaration> {
+  const value = await readDeclaration(file);
+  const problems = problemsIn(value);
+  if (problems.length === 0) return value as Declaration;
+  const lines = problems.map(problemText).join('\n');
+  throw ingestError('SOURCE_INVALID', `${resolve(file)}:\n${lines}`);
+}
+
+const variable = /\$\{(\w+)\}/g;
+
+/** The text with variables in place of `${NAME}`; rejects with the name of one that is not set. */
+export function withSecrets(
+  where: string,
+  value: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): string {
+  return value.replaceAll(variable, (_, name: string) => {
+    const secret = environment[name];
+    if (secret !== undefined && secret !== '') return secret;
+    throw ingestError('SOURCE_INVALID', `${where}: the variable ${name} is not set`);
+  });
+}
+
+/** True if a text has a variable in it, and must not be shown with its value. */
+export function isSecret(value: unknown): boolean {
+  return typeof value === 'string' && value.search(variable) >= 0;
+}

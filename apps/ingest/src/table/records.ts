@@ -1,0 +1,220 @@
+import { type Engine, quoted, type Row } from './engine.ts';
+
+/** Types of a column of records; `decimal(p,s)` only where it is declared. */
+export type RecordType =
+  | 'BOOLEAN'
+  | 'BIGINT'
+  | 'DOUBLE'
+  | 'DATE'
+  | 'TIMESTAMPTZ'
+  | 'JSON'
+  | 'VARCHAR'
+  | `DECIMAL(${number},${number})`;
+
+/** One column of the table, made of one field of each record. */
+export interface RecordColumn {
+  readonly name: string;
+  readonly field: string;
+  readonly type: RecordType;
+  /** Types that it had before a value came that they do not hold. @default none */
+  readonly was?: readonly RecordType[] | undefined;
+}
+
+/** Columns of the records of one product, as the manifest keeps them. */
+export interface RecordTypes {
+  /** Fields that tell which records are the same; none if the number of a record does. */
+  readonly key: readonly string[];
+  readonly columns: readonly RecordColumn[];
+}
+
+/** Schema of a declared source: its key, and the types that were declared. */
+export interface RecordSchema {
+  readonly key: readonly string[];
+  readonly declared: Readonly<Record<string, RecordType>>;
+}
+
+/** A column whose type does not hold a value any more. */
+export interface TypeChange {
+  readonly column: string;
+  readonly from: RecordType;
+  readonly to: RecordType;
+  readonly value: string;
+}
+
+const columnsMax = 1_000;
+/** Length of a record as JSON; DuckDB takes twice the room for each thread. */
+export const recordBytesMax: number = 4 * 2 ** 20;
+/** Names of our own: the number of a record, its time, and the parts of its path. */
+const taken = ['_seq', '_time', 'exchange', 'product', 'date'];
+
+/** Types in the order in which they are tried for a new column; text holds everything. */
+const sampled: readonly RecordType[] = [
+  'BOOLEAN',
+  'BIGINT',
+  'DOUBLE',
+  'DATE',
+  'TIMESTAMPTZ',
+  'JSON',
+  'VARCHAR',
+];
+
+/** A condition on `type` and `text` of a value: the column type holds it to the last digit. */
+function holds(type: RecordType): string {
+  const isText = (pattern: string): string => `regexp_full_match(text, '${pattern}')`;
+  const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
+  const time = '[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})';
+  switch (type) {
+    case 'BOOLEAN':
+      return `type = 'BOOLEAN'`;
+    case 'BIGINT':
+      // The integers that a double holds too, so that the column may become one of fractions.
+      return `type IN ('UBIGINT', 'BIGINT') AND abs(TRY_CAST(text AS HUGEINT)) <= 9007199254740992`;
+    case 'DOUBLE':
+      // The reader of answers leaves no number in a record that a double does not hold.
+      return `type IN ('DOUBLE', 'UBIGINT', 'BIGINT')`;
+    case 'DATE':
+      return `type = 'VARCHAR' AND ${isText(day)} AND TRY_CAST(text AS DATE) IS NOT NULL`;
+    case 'TIMESTAMPTZ':
+      return `type = 'VARCHAR' AND ${isText(day + time)}
+        AND TRY_CAST(text AS TIMESTAMPTZ) IS NOT NULL`;
+    case 'JSON':
+      return `type IN ('OBJECT', 'ARRAY')`;
+    case 'VARCHAR':
+      return 'true';
+    default: {
+      const [width = 0, scale = 0] = (type.match(/\d+/g) ?? []).map(Number);
+      const fraction = scale > 0 ? `([.][0-9]{1,${scale}}0*)?` : '';
+      return isText(`-?[0-9]{1,${Math.max(1, width - scale)}}${fraction}`);
+    }
+  }
+}
+
+function linesOf(paths: readonly string[]): string {
+  return `read_json([${paths.map(quoted).join()}], format = 'newline_delimited',
+    columns = {seq: 'BIGINT', us: 'BIGINT', record: 'JSON'}, compression = 'zstd',
+    maximum_object_size = ${recordBytesMax + 1_024})`;
+}
+
+/** Every value of every record that is not null: `field`, `type`, `text`, `place`. */
+function valuesOf(paths: readonly string[]): string {
+  return `(SELECT each.key AS field, each.type AS type, each.value ->> '$' AS text,
+    each.id AS place FROM ${linesOf(paths)} lines, json_each(lines.record) each
+    WHERE each.type <> 'NULL')`;
+}
+
+/** Columns that hold the records of these raw files and all before them. */
+export async function columnsFor(
+  engine: Pick<Engine, 'rows'>,
+  paths: readonly string[],
+  before: RecordTypes,
+  signal?: AbortSignal,
+): Promise<{ readonly types: RecordTypes; readonly changes: readonly TypeChange[] }> {
+  const known = new Map(before.columns.map((column) => [column.field, column]));
+  const tried = [...new Set([...before.columns.map(({ type }) => type), ...sampled])];
+  const fits = tried.map((type, at) => `bool_and(${holds(type)}) AS fits${at}`);
+  const found = await engine.rows(
+    `SELECT field, min(place) AS place, ${fits.join()} FROM ${valuesOf(paths)}
+      GROUP BY field ORDER BY place, field`,
+    signal,
+  );
+  const isHeld = (row: Row, type: RecordType): boolean =>
+    row[`fits${tried.indexOf(type)}`] === true;
+  const columns = [...before.columns];
+  const changes: TypeChange[] = [];
+  const names = new Set([...taken, ...columns.map(({ name }) => name.toLowerCase())]);
+  for (const row of found) {
+    const field = String(row.field);
+    const column = known.get(field);
+    if (column !== undefined && isHeld(row, column.type)) continue;
+    const type = sampled.find((one) => isHeld(row, one) && isWider(one, column?.type)) ?? 'VARCHAR';
+    if (column === undefined) {
+      columns.push({ name: nameFor(field, names), field, type });
+      continue;
+    }
+    const { name, type: from, was = [] } = column;
+    columns[columns.indexOf(column)] = { name, field, type, was: [...was, from] };
+    const value = await misfit(engine, paths, column, signal);
+    changes.push({ column: name, from, to: type, value });
+  }
+  if (columns.length > columnsMax) throw new Error(`more than ${columnsMax} fields in its records`);
+  return { types: { key: before.key, columns }, changes };
+}
+
+/** A type that also holds what a column has already: text, or a number with a fraction. */
+function isWider(type: RecordType, than: RecordType | undefined): boolean {
+  return than === undefined || type === 'VARCHAR' || (type === 'DOUBLE' && than === 'BIGINT');
+}
+
+async function misfit(
+  engine: Pick<Engine, 'rows'>,
+  paths: readonly string[],
+  { field, type }: RecordColumn,
+  signal?: AbortSignal,
+): Promise<string> {
+  const [row] = await engine.rows(
+    `SELECT text FROM ${valuesOf(paths)} WHERE field = ${quoted(field)} AND NOT (${holds(type)})
+      LIMIT 1`,
+    signal,
+  );
+  return String(row?.text).slice(0, 80);
+}
+
+/** A name that no other column has: SQL does not tell capital letters from small ones. */
+function nameFor(field: string, names: Set<string>): string {
+  let name = field === '' ? '_' : field;
+  while (names.has(name.toLowerCase())) name += '_';
+  names.add(name.toLowerCase());
+  return name;
+}
+
+/** The columns of a product of which nothing was read yet. */
+export function firstTypes({ key, declared }: RecordSchema): RecordTypes {
+  const names = new Set(taken);
+  const columns = Object.entries(declared).map(([field, type]): RecordColumn => {
+    return { name: nameFor(field, names), field, type };
+  });
+  return { key, columns };
+}
+
+/** A name as SQL writes it. */
+export function named(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** The rows of the table, from raw lines. */
+export function recordsSql(paths: readonly string[], { columns }: RecordTypes): string {
+  const values = columns.map(({ name, field, type }) => {
+    const pointer = `/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    return `CAST(record ->> ${quoted(pointer)} AS ${storedAs(type)}) AS ${named(name)}`;
+  });
+  const own = ['seq AS _seq', 'make_timestamptz(us) AS _time'];
+  return `SELECT ${[...own, ...values].join()} FROM ${linesOf(paths)}`;
+}
+
+/** Parquet has no JSON that every tool reads, so it is text. */
+function storedAs(type: RecordType): string {
+  return type === 'JSON' ? 'VARCHAR' : type;
+}
+
+/** Rows of files that may lack columns, or have them in a narrower type. */
+export function recordFilesSql(paths: readonly string[], { columns }: RecordTypes): string {
+  const all = columns.map(({ name, type }) => `NULL::${storedAs(type)} AS ${named(name)}`);
+  const empty = ['NULL::BIGINT AS _seq', 'NULL::TIMESTAMPTZ AS _time', ...all].join();
+  const cast = columns.map(({ name, type }) => {
+    return `CAST(${named(name)} AS ${storedAs(type)}) AS ${named(name)}`;
+  });
+  return `SELECT ${['_seq', '_time', ...cast].join()} FROM (SELECT * FROM
+    read_parquet([${paths.map(quoted).join()}], hive_partitioning = false, union_by_name = true)
+    UNION ALL BY NAME SELECT ${empty} WHERE false)`;
+}
+
+/** The columns of the key, for SQL. */
+export function keySql({ key, columns }: RecordTypes): readonly string[] {
+  return key.map((field) => named(columns.find((one) => one.field === field)?.name ?? field));
+}
+
+/** The newest number of each key in raw lines, to compare the table with. */
+export function newestSql(paths: readonly string[], types: RecordTypes): string {
+  const key = keySql(types).join();
+  return `SELECT ${key}, max(_seq) AS _seq FROM (${recordsSql(paths, types)}) GROUP BY ${key}`;
+}
