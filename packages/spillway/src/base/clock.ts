@@ -1,5 +1,7 @@
 // The global of the same name is a getter that costs 14 ns more a call (2026-11).
 import { performance } from 'node:perf_hooks';
+// Not the globals: fake timers take their place, but leave the time above as it is.
+import { clearTimeout, setTimeout } from 'node:timers';
 import { checkNumber } from './check.ts';
 
 /** The only source of time. Pass one in, and whatever waits can run on a virtual clock. */
@@ -12,6 +14,22 @@ export interface Clock {
 
 /** The longest delay `setTimeout` takes; it fires at once for anything above. */
 const timerMsMax = 2 ** 31 - 1;
+
+const globalSetTimeout = globalThis.setTimeout;
+let isWarned = false;
+
+/** Warns once if a test has put fake timers (Vitest, Jest, sinon, node:test) in place of Node's. */
+function noticeFakeTimers(): void {
+  const current = globalThis.setTimeout;
+  // Those that were there first are known by a property of sinon's fake timers.
+  if (isWarned || (current === globalSetTimeout && !Object.hasOwn(current, 'clock'))) return;
+  isWarned = true;
+  process.emitWarning(
+    'fake timers do not move the time of spillway: systemClock goes on with real time. ' +
+      "Pass `clock: new VirtualClock()` of 'spillway/testing' to the parts under test.",
+    { code: 'SPILLWAY_FAKE_TIMERS' },
+  );
+}
 
 class SystemTimer implements Disposable {
   readonly #dueAt: number;
@@ -53,6 +71,7 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   after(ms, callback) {
     checkNumber('ms', ms, 0);
+    noticeFakeTimers();
     return ms === Infinity ? never : new SystemTimer(ms, callback);
   },
 };
