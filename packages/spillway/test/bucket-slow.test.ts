@@ -94,6 +94,17 @@ describe('Bucket, told of a 429', () => {
     assert.equal(bucket.stats.ratePerSecond, 100);
   });
 
+  it('forgets the halvings before it was whole again', async () => {
+    const clock = new VirtualClock();
+    const bucket = new Bucket({ ratePerSecond: 100, queueMax: 1, clock, recoverMs: 10_000 });
+    for (let round = 0; round < 3; round += 1) {
+      bucket.slow();
+      assert.equal(bucket.stats.ratePerSecond, 50);
+      await clock.advance(5000);
+      assert.equal(bucket.stats.ratePerSecond, 100);
+    }
+  });
+
   it('slows down by the share that was refused when that is small, and pauses nobody', async () => {
     const clock = new VirtualClock();
     const bucket = new Bucket({ ratePerSecond: 100, queueMax: 45, clock });

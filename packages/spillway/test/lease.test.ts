@@ -10,6 +10,7 @@ import {
   type Store,
 } from 'spillway';
 import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { msLeft } from '../src/base/deadline.ts';
 
 const ttlMs = 300;
 
@@ -18,6 +19,20 @@ function world() {
   const store = new MemoryStore({ clock });
   const options = { store, clock, name: 'harvest', ttlMs, pollMs: 10 };
   return { clock, store, options };
+}
+
+/** A store that loses one commit: the question to it, or the answer to what it has done. */
+class LosingStore extends MemoryStore {
+  loses: 'question' | 'answer' | undefined;
+
+  override async commit(...call: Parameters<MemoryStore['commit']>) {
+    const lost = this.loses;
+    this.loses = undefined;
+    if (lost === 'question') throw new Error('the connection broke');
+    const done = await super.commit(...call);
+    if (lost === 'answer') throw new Error('the connection broke');
+    return done;
+  }
 }
 
 async function order(clock: VirtualClock, all: readonly LeaseOptions[]): Promise<string[]> {
@@ -44,7 +59,7 @@ describe('Lease', () => {
     assert.ok(lease.stats.held && lease.stats.renewed >= 29, `${lease.stats.renewed} renewals`);
     await assert.rejects(Lease.acquire({ ...options, waits: false }), (error) => {
       const { code, status, retryAfterMs } = error as Record<string, number>;
-      assert.deepEqual([code, status, (retryAfterMs ?? 0) <= ttlMs], ['LEASE_HELD', 503, true]);
+      assert.deepEqual([code, status, retryAfterMs], ['LEASE_HELD', 503, ttlMs]);
       return true;
     });
     await lease[Symbol.asyncDispose]();
@@ -209,6 +224,71 @@ describe('Lease', () => {
     assert.ok(stale.signal.aborted);
     assert.equal((await store.read(['page'])).records[0]?.value, 2);
     await next[Symbol.asyncDispose]();
+  });
+
+  it('lives on when one renewal fails, and tells how long it has', async () => {
+    const { clock, options } = world();
+    const store = new LosingStore({ clock });
+    const lease = await Lease.acquire({ ...options, store });
+    assert.equal(lease.stats.leftMs, 270);
+    await clock.advance(50);
+    assert.equal(lease.stats.leftMs, 220);
+    store.loses = 'question';
+    await clock.advance(10 * ttlMs);
+    assert.deepEqual([lease.stats.failed, lease.stats.held], [1, true]);
+    await lease.close();
+    assert.equal(clock.pending, 0);
+  });
+
+  it('is lost to the millisecond when no renewal succeeds', async () => {
+    const { clock, store, options } = world();
+    const line = new FaultyStore(store, { clock });
+    const lease = await clock.run(Lease.acquire({ ...options, store: line }));
+    const { leftMs } = lease.stats;
+    const acquiredAt = clock.now();
+    line.down = true;
+    await clock.run(new Promise((resolve) => lease.signal.addEventListener('abort', resolve)));
+    assert.equal(clock.now(), acquiredAt + leftMs);
+    assert.equal(lease.stats.leftMs, 0);
+  });
+
+  it('is lost with the next renewal when another took it', async () => {
+    const { clock, store, options } = world();
+    const lease = await Lease.acquire(options);
+    await store.commit([{ name: 'lease/harvest/fence', value: { holder: 'another' } }]);
+    await clock.advance(ttlMs / 3);
+    assert.match(String(lease.signal.reason), /taken by another/);
+    assert.equal(lease.stats.renewed, 0);
+  });
+
+  it('is held by one whose claim was made, though the answer to it was lost', async () => {
+    const { clock, options } = world();
+    const store = new LosingStore({ clock });
+    store.loses = 'answer';
+    const lease = await clock.run(Lease.acquire({ ...options, store, waits: false }));
+    assert.ok(clock.now() > 0);
+    // Its life counts from the claim that was made, not from when it was found.
+    assert.equal(lease.stats.leftMs, 270 - clock.now());
+    await clock.advance(10 * ttlMs);
+    assert.equal(lease.stats.held, true);
+    await lease.close();
+  });
+
+  it('runs nothing for a holder that was paused, and gives tasks their caller’s time', async () => {
+    const { clock, options } = world();
+    const sleeper = new SimulatedProcess(clock);
+    const stale = await Lease.acquire({ ...options, clock: sleeper });
+    using limit = deadline(sleeper, 100);
+    const left = await stale.run(async (signal) => msLeft(signal), limit);
+    assert.equal(left, 100);
+    sleeper.pause();
+    await clock.advance(ttlMs);
+    let runs = 0;
+    const late = stale.run(async () => {
+      runs += 1;
+    });
+    await assert.rejects(late, { code: 'LEASE_LOST' });
+    assert.equal(runs, 0);
   });
 
   it('says so when the store cannot be reached', async () => {
