@@ -188,7 +188,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
 /** Writes a change of state: to the logger, or as a line of JSON to stderr. */
 function logState(change: object, log: ServerOptions['log']): void {
   if (typeof log === 'object') {
-    log.warn(change, 'state changed');
+    log.warn(change, 'action' in change ? 'an operator changed something' : 'state changed');
     return;
   }
   const time = new Date(wallClock.now()).toISOString();

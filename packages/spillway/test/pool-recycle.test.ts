@@ -57,6 +57,16 @@ async function load(pool: Pool<Module>, forMs: number, recycledMin: number): Pro
 }
 
 describe('recycling', () => {
+  it('on request replaces one worker or all, in the middle of load, and no call fails', async () => {
+    await using pool = await open({ recycle: { intervalMs: 3_600_000 } });
+    pool.recycle(1);
+    await until(() => pool.stats.recycled === 1);
+    pool.recycle();
+    await load(pool, 0, 3);
+    assert.equal(pool.stats.recycled, 3);
+    assert.throws(() => pool.recycle(2), /index: must be that of a worker that is ready/);
+  });
+
   it('by age replaces every worker, and no call fails', async () => {
     await using pool = await open({ recycle: { ageMsMax: 200, intervalMs: 0 } });
     const { threads } = await load(pool, 500, 4);

@@ -28,6 +28,7 @@ import {
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { matching } from '../base/rules.ts';
+import { Actions, type OperatorAction } from './actions.ts';
 import { listen, SocketListener, shut } from './listen.ts';
 import { ProcessStats, processMetrics } from './process.ts';
 import type { Routes } from './routes.ts';
@@ -71,8 +72,8 @@ export interface OperatorSources {
   readonly routes: Routes;
   readonly errors: { list(): readonly unknown[] };
   readonly clock?: Clock | undefined;
-  /** Told of each change of state. @default nobody */
-  readonly tell?: ((change: StateChange) => void) | undefined;
+  /** Told of each change of state and each action of an operator. @default nobody */
+  readonly tell?: ((change: StateChange | OperatorAction) => void) | undefined;
 }
 
 /** A reader that took nothing for this many states of the stream is cut off. */
@@ -105,6 +106,7 @@ const endpoints = {
   routes: 'each route with its lane, domain and rate',
   errors: 'the last failures',
   config: 'the configuration, as far as it may be seen',
+  actions: 'changes by POST: resize, pause, resume, recycle, open, close, release, drain',
 } as const;
 
 /**
@@ -277,6 +279,8 @@ export class Operator {
       const reasons = Object.keys(faults).length > 0 ? faults : undefined;
       return reply.code(ready ? 200 : 503).send({ ready, unready, reasons });
     });
+    const { tell = () => {} } = this.#sources;
+    new Actions({ panel: this.panel, lanes: () => routes.lanes, tell }).declare(app);
     app.get('/-/metrics', async (_request, reply) => {
       const parts = partMetrics(this.panel.read());
       const families = [...parts, ...routes.metrics, ...processMetrics(this.#process.stats)];

@@ -66,6 +66,8 @@ export interface BreakerOptions {
 export interface BreakerStats<Kind extends string = 'breaker'> {
   readonly kind: Kind;
   readonly state: BreakerStatus;
+  /** True while `hold` decides, and not the calls. */
+  readonly held?: boolean | undefined;
   /** Time of the last change of state, by the breaker's clock. */
   readonly since: number;
   /** True while a probe is under way. */
@@ -112,7 +114,8 @@ export class Breaker implements Runner {
   }
 
   get stats(): BreakerStats {
-    return this.#calls.stats('breaker', this.#state);
+    const stats = this.#calls.stats('breaker', this.#state);
+    return this.#held === undefined ? stats : { ...stats, state: this.#held, held: true };
   }
 
   /**

@@ -115,6 +115,14 @@ export class Pool<Module> implements Part, AsyncDisposable {
     this.#dispatcher.clear();
   }
 
+  /**
+   * Replaces the worker of this index, or all in turn: a new one is warm before the old one, which
+   * finishes what it has begun, leaves.
+   */
+  recycle(index?: number | undefined): void {
+    this.#workers.recycle(index);
+  }
+
   /** Takes no more tasks, finishes those it has, then lets the workers tear down and end. */
   close(options: CloseOptions = {}): Promise<void> {
     return this.#closing.close(options);

@@ -57,6 +57,8 @@ export class Worker {
   handlers: readonly string[] = [];
   /** Another has its index already: nothing is lost when it ends. */
   isReplaced = false;
+  /** True once somebody has asked for its replacement. */
+  isDue = false;
   readonly #settings: PoolSettings;
   readonly thread: Thread;
   readonly #startedAt: number;

@@ -1,3 +1,4 @@
+import { check } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { told } from '../base/tell.ts';
@@ -106,6 +107,15 @@ export class Workers {
     if (this.serving.some((worker) => worker && this.#isWorn(worker, now))) this.#recycle();
   }
 
+  /** Replaces the worker of this index, or all in turn. */
+  recycle(index: number | undefined): void {
+    const asked = index === undefined ? this.serving : [this.serving[index]];
+    const isThere = index === undefined || asked[0] !== undefined;
+    check(isThere, 'index', 'that of a worker that is ready', index);
+    for (const worker of asked) if (worker) worker.isDue = true;
+    this.#recycle();
+  }
+
   #isWorn({ readyAt, done, slots }: Worker, now: number): boolean {
     const { ageMsMax, tasksMax, heapMbMax } = this.#settings.recycle;
     const isOld = now - readyAt >= ageMsMax || done >= tasksMax;
@@ -120,8 +130,9 @@ export class Workers {
     if (this.#isClosing || !(this.#isStarted && isFull) || this.#restart !== undefined) return;
     const serving = this.serving as Worker[];
     const worn = serving.filter((worker) => this.#isWorn(worker, now));
-    const oldest = worn.toSorted((a, b) => a.readyAt - b.readyAt)[0];
-    const restMs = this.#recycledAt + intervalMs - now;
+    const due = serving.find(({ isDue }) => isDue);
+    const oldest = due ?? worn.toSorted((a, b) => a.readyAt - b.readyAt)[0];
+    const restMs = due ? 0 : this.#recycledAt + intervalMs - now;
     if (oldest !== undefined && restMs <= 0) {
       this.#recycledAt = now;
       this.#spawn(oldest.index);

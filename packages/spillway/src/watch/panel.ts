@@ -39,6 +39,11 @@ export class Panel {
     if (!isShown) this.watch(name, part);
   }
 
+  /** The parts by name. */
+  get parts(): ReadonlyMap<string, Watched> {
+    return this.#parts;
+  }
+
   /** The stats of every part now; a part that throws hides no other. */
   read(): ReadonlyMap<string, Reading> {
     return new Map([...this.#parts].map(([name, part]) => [name, reading(part)]));

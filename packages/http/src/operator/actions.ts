@@ -1,0 +1,158 @@
+import { AssertionError } from 'node:assert';
+import type { FastifyInstance } from 'fastify';
+import { Breaker, Bucket, Gate, Lane, type Panel, Pool } from 'spillway';
+import { httpError } from '../base/errors.ts';
+
+const names = [
+  'resize',
+  'pause',
+  'resume',
+  'recycle',
+  'open',
+  'close',
+  'release',
+  'drain',
+] as const;
+type ActionName = (typeof names)[number];
+
+/** A change that an operator made; also the body of `POST /-/actions`. */
+export interface OperatorAction {
+  readonly action: ActionName;
+  /** Name of the lane, gate, bucket, pool or breaker; none for `drain`. */
+  readonly part?: string | undefined;
+  /** New limit or rate for `resize`; index of one worker for `recycle`, where none means all. */
+  readonly value?: number | undefined;
+  /** Person or program that asks, for the log. */
+  readonly by: string;
+}
+
+/** Schema of an action. */
+const actionSchema = {
+  type: 'object',
+  required: ['action', 'by'],
+  additionalProperties: false,
+  properties: {
+    action: { type: 'string', enum: names, description: 'The change to make.' },
+    part: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 200,
+      description: 'Name of the lane, gate, bucket, pool or breaker; none for drain.',
+    },
+    value: {
+      type: 'number',
+      minimum: 0,
+      description: 'New limit or rate for resize; index of one worker for recycle.',
+    },
+    by: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 200,
+      description: 'Person or program that asks, for the log.',
+    },
+  },
+} as const;
+
+export interface ActionsOptions {
+  readonly panel: Panel;
+  /** Lanes that routes enter. */
+  readonly lanes: () => Iterable<Lane>;
+  /** Told of each action that was done. */
+  readonly tell: (action: OperatorAction) => void;
+}
+
+/** The changes that an operator can make in a running service. */
+export class Actions {
+  readonly #options: ActionsOptions;
+  /** Breakers that an operator holds open or closed. */
+  readonly #held = new Map<Breaker, Disposable>();
+
+  constructor(options: ActionsOptions) {
+    this.#options = options;
+  }
+
+  /** Adds `POST /-/actions`. */
+  declare(app: FastifyInstance): void {
+    const schema = { body: actionSchema, description: 'Changes a part, and writes who did it.' };
+    app.post<{ Body: OperatorAction }>('/-/actions', { schema }, async ({ body }) => {
+      this.#do(body);
+      this.#options.tell(body);
+      return { ok: true };
+    });
+  }
+
+  #do(action: OperatorAction): void {
+    if (action.action === 'drain') {
+      drain();
+      return;
+    }
+    const { part: name = '' } = action;
+    const found = this.#find(name);
+    if (found.length === 0) throw httpError('NOT_FOUND', `no part has the name ${name}`);
+    if (found.length > 1) throw refusal(`${found.length} parts have the name ${name}`);
+    try {
+      const isDone = this.#change(found[0], action);
+      if (!isDone) throw refusal(`${name} cannot ${action.action}`);
+    } catch (error) {
+      throw error instanceof AssertionError ? refusal(error.message) : error;
+    }
+  }
+
+  /** Parts of this name: of the panel, their lanes, and those that the routes enter. */
+  #find(name: string): readonly unknown[] {
+    const { panel, lanes } = this.#options;
+    const found = new Set<unknown>();
+    const addLane = (lane: Lane) => {
+      if (lane.name === name) found.add(lane);
+      for (const inner of lane.lanes) addLane(inner);
+    };
+    for (const [shown, part] of panel.parts) {
+      if (part instanceof Lane) addLane(part);
+      else if (shown === name || (part as { name?: unknown }).name === name) found.add(part);
+    }
+    for (const lane of lanes()) addLane(lane);
+    return [...found];
+  }
+
+  /** Makes the change; false for a part that has no such change. */
+  #change(part: unknown, { action, value }: OperatorAction): boolean {
+    if (part instanceof Breaker) return this.#changeBreaker(part, action);
+    if (part instanceof Bucket) {
+      if (action !== 'resize') return false;
+      part.resize({ ratePerSecond: value as number });
+      return true;
+    }
+    if (part instanceof Pool) {
+      if (action !== 'recycle') return false;
+      part.recycle(value);
+      return true;
+    }
+    if (!(part instanceof Lane || part instanceof Gate)) return false;
+    if (action === 'resize') part.resize(value as number);
+    else if (action === 'pause') part.pause();
+    else if (action === 'resume') part.resume();
+    else return false;
+    return true;
+  }
+
+  #changeBreaker(breaker: Breaker, action: ActionName): boolean {
+    const isHold = action === 'open' || action === 'close';
+    if (!(isHold || action === 'release')) return false;
+    this.#held.get(breaker)?.[Symbol.dispose]();
+    this.#held.delete(breaker);
+    if (isHold) this.#held.set(breaker, breaker.hold(action === 'open' ? 'open' : 'closed'));
+    return true;
+  }
+}
+
+/** Stops the process as its supervisor would: it finishes what it has begun. */
+function drain(): void {
+  if (process.listenerCount('SIGTERM') === 0) {
+    throw refusal('this process does not drain on SIGTERM: it would end at once');
+  }
+  setImmediate(() => process.kill(process.pid, 'SIGTERM'));
+}
+
+function refusal(message: string): Error {
+  return httpError('ACTION_REFUSED', message);
+}
