@@ -1,1 +1,1 @@
-export { type Console, type ConsoleOptions, openConsole } from './open.ts';
+export { type Console, type ConsoleOptions, openConsole, type Remote } from './open.ts';

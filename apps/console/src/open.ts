@@ -10,6 +10,8 @@ import { ServiceWatch } from './service-watch.ts';
 export interface ConsoleOptions {
   /** The folder that holds one data folder for each service. */
   readonly data: string;
+  /** Services of other machines, by name. @default none */
+  readonly remotes?: Readonly<Record<string, Remote>> | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
   /** @default 8500 */
@@ -17,6 +19,13 @@ export interface ConsoleOptions {
   /** Milliseconds from one look to the next. @default 1_000 */
   readonly lookMs?: number | undefined;
   readonly clock?: Clock | undefined;
+}
+
+/** The operator port of a service on another machine. */
+export interface Remote {
+  /** Like `http://10.0.0.7:9000`. */
+  readonly url: string;
+  readonly token: string;
 }
 
 /** The state of all services, which the pages show. */
@@ -40,6 +49,9 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const { data, host = '127.0.0.1', port = 8500, lookMs = 1_000, clock = systemClock } = options;
   const watches = new Map<string, ServiceWatch>();
   const events = new EventLog();
+  for (const [name, place] of Object.entries(options.remotes ?? {})) {
+    watches.set(name, new ServiceWatch({ name, place, log: events, clock }));
+  }
   let looks = 0;
   const look = async (signal: AbortSignal) => {
     if (looks % searchEvery === 0) await findServices(data, { watches, log: events, clock });
@@ -50,7 +62,9 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const shown = new State(0);
   const ownFolder = join(data, 'console');
   const operator = { socket: operatorSocket(ownFolder) };
-  const server = await createServer({ host, port, live: {}, operator, clock });
+  // Forms are of one run of the console: its links and sessions end with it too.
+  const csrf = { keys: [randomBytes(32)] };
+  const server = await createServer({ host, port, live: {}, operator, csrf, clock });
   const tokens = new Set<string>();
   const view = (): View => ({
     services: [...watches.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
@@ -89,6 +103,6 @@ export async function findServices(data: string, options: FindOptions): Promise<
   for await (const found of glob('*/operator.sock', { cwd: data })) {
     const name = basename(dirname(found));
     if (watches.has(name) || watches.size >= servicesMax) continue;
-    watches.set(name, new ServiceWatch({ name, socket: join(data, found), log, clock }));
+    watches.set(name, new ServiceWatch({ name, place: { socket: join(data, found) }, log, clock }));
   }
 }

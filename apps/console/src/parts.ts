@@ -44,6 +44,8 @@ export interface BucketReading {
 export interface BreakerReading {
   readonly name: string;
   readonly state: 'closed' | 'open' | 'half-open';
+  /** True while an operator holds it. */
+  readonly held?: boolean;
   readonly calls: number;
   readonly failures: number;
   readonly opened: number;

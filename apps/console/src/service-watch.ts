@@ -1,5 +1,5 @@
 import { type Clock, type SpillwayError, systemClock, wallClock } from 'spillway';
-import { askOperator } from 'spillway-http';
+import { askOperator, type OperatorAction, type OperatorPlace } from 'spillway-http';
 import { type ConsoleEvent, type EventLog, eventsBetween } from './events.ts';
 import { History } from './history.ts';
 import { findParts, type LaneReading, type Parts } from './parts.ts';
@@ -44,8 +44,8 @@ export interface LaneMinute {
 
 export interface ServiceWatchOptions {
   readonly name: string;
-  /** The path of the service's operator socket. */
-  readonly socket: string;
+  /** The place where its operator interface is asked. */
+  readonly place: OperatorPlace;
   readonly log: EventLog;
   readonly clock?: Clock | undefined;
 }
@@ -67,15 +67,15 @@ export class ServiceWatch {
   errors: readonly ErrorReading[] = [];
   /** Reason of its silence; undefined while it answers. */
   silence: string | undefined;
-  readonly #socket: string;
+  readonly #place: OperatorPlace;
   readonly #log: EventLog;
   readonly #clock: Clock;
   /** Counts of arrivals and refusals by lane, the oldest a minute ago. */
   readonly #counts: { readonly at: number; readonly lanes: Map<string, LaneReading> }[] = [];
 
-  constructor({ name, socket, log, clock = systemClock }: ServiceWatchOptions) {
+  constructor({ name, place, log, clock = systemClock }: ServiceWatchOptions) {
     this.name = name;
-    this.#socket = socket;
+    this.#place = place;
     this.#log = log;
     this.#clock = clock;
   }
@@ -84,7 +84,7 @@ export class ServiceWatch {
   async look(signal: AbortSignal): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(askMsMax)]);
     const ask = async (path: string) => {
-      const { status, text } = await askOperator({ socket: this.#socket, path, signal: limit });
+      const { status, text } = await askOperator({ ...this.#place, path, signal: limit });
       if (status !== 200) throw new Error(`answered ${status}`);
       return JSON.parse(text);
     };
@@ -101,6 +101,16 @@ export class ServiceWatch {
       if (this.silence === undefined) this.#tell({ state: 'error', text: why });
       this.silence = why;
     }
+  }
+
+  /** Changes a part of the service; gives the reason if it refuses. */
+  async act(action: OperatorAction): Promise<string | undefined> {
+    const signal = AbortSignal.timeout(askMsMax);
+    const call = { ...this.#place, path: '/-/actions', body: action, signal };
+    const answer = await askOperator(call).catch((error: Error) => error);
+    if (answer instanceof Error) return `It does not answer: ${answer.message}`;
+    if (answer.status === 200) return undefined;
+    return JSON.parse(answer.text).error?.message ?? `It answered ${answer.status}`;
   }
 
   /** Arrivals and refusals of a lane in the last minute. */

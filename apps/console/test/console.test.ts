@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { Lane } from 'spillway';
+import { Breaker, Lane, Panel } from 'spillway';
 import { openConsole } from 'spillway-console';
 import { openBrowser } from 'spillway-fixtures/browser';
 import { createServer, type HttpServer, operatorSocket } from 'spillway-http';
@@ -12,6 +12,9 @@ import { createServer, type HttpServer, operatorSocket } from 'spillway-http';
 interface Served extends AsyncDisposable {
   readonly server: HttpServer;
   readonly lane: Lane;
+  readonly breaker: Breaker;
+  /** Lines of its log. */
+  readonly lines: object[];
   /** Lets everything end that is inside. */
   finish(): void;
 }
@@ -21,7 +24,20 @@ async function serveShop(data: string): Promise<Served> {
   const folder = join(data, 'shop');
   await mkdir(folder, { recursive: true });
   const lane = new Lane({ name: 'orders', limit: { fixed: 2 }, queueMax: 0, deadlineMs: 60_000 });
-  const server = await createServer({ port: 0, operator: { socket: operatorSocket(folder) } });
+  const breaker = new Breaker();
+  const panel = new Panel();
+  panel.watch('upstream', breaker);
+  const lines: object[] = [];
+  const nothing = () => {};
+  const log = {
+    level: 'warn',
+    ...{ silent: nothing, trace: nothing, debug: nothing, info: nothing, error: nothing },
+    fatal: nothing,
+    warn: (line: object) => lines.push(line),
+    child: () => log,
+  } as never;
+  const operator = { socket: operatorSocket(folder), panel };
+  const server = await createServer({ port: 0, operator, log });
   let over = Promise.withResolvers<void>();
   server.app.get('/order', { config: { lane } }, async () => {
     await over.promise;
@@ -31,6 +47,8 @@ async function serveShop(data: string): Promise<Served> {
   return {
     server,
     lane,
+    breaker,
+    lines,
     finish: () => {
       over.resolve();
       over = Promise.withResolvers<void>();
@@ -114,6 +132,73 @@ describe('the console', () => {
     } finally {
       await shop[Symbol.asyncDispose]();
     }
+  });
+
+  it('resizes and pauses a lane and holds a breaker, each confirmed and logged', async () => {
+    await using shop = await serveShop(data);
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const page = await show(opened.openUrl());
+    await page.locator('.service', { hasText: 'shop' }).waitFor();
+    const { origin } = new URL(page.url());
+    await page.goto(`${origin}/lanes?service=shop`);
+    await page
+      .getByRole('row', { name: /orders/ })
+      .getByText('Change…')
+      .click();
+    await page.getByRole('heading', { name: 'Change lane orders' }).waitFor();
+    await page.getByLabel('New limit').fill('5');
+    await page.getByRole('button', { name: 'Resize the lane' }).click();
+    await page.getByText('Resize the lane: done.').waitFor();
+    assert.equal(shop.lane.stats.limit, 5);
+    await page.getByLabel('New limit').fill('0');
+    await page.getByRole('button', { name: 'Resize the lane' }).click();
+    await page.getByText('Nothing was changed.').waitFor();
+    assert.equal(shop.lane.stats.limit, 5);
+    await page.getByRole('button', { name: 'Pause the lane' }).click();
+    await page.getByText('Pause the lane: done.').waitFor();
+    assert.equal(shop.lane.stats.limit, 0);
+    await page.getByRole('link', { name: 'Events' }).click();
+    await page.getByText(/lane orders: resize to 5, by console, session/).waitFor();
+    await page.goto(`${origin}/?service=shop`);
+    await page.getByRole('region', { name: 'Breaker' }).getByText('Change…').click();
+    await page.getByRole('button', { name: 'Hold it open' }).click();
+    await page.getByText('Hold it open: done.').waitFor();
+    assert.equal(shop.breaker.stats.state, 'open');
+    const by = (shop.lines[0] as { readonly by: string }).by;
+    assert.match(by, /^console, session [\w-]{6} from 127\.0\.0\.1$/);
+    const done = shop.lines.filter((line) => 'action' in line);
+    assert.deepEqual(done, [
+      { action: 'resize', part: 'orders', value: 5, by },
+      { action: 'pause', part: 'orders', by },
+      { action: 'open', part: 'upstream', by },
+    ]);
+  });
+
+  it('takes no action without its session or its token', async () => {
+    await using shop = await serveShop(data);
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const link = opened.openUrl();
+    const { origin } = new URL(link);
+    const entered = await fetch(link, { redirect: 'manual' });
+    const cookie = (entered.headers.get('set-cookie') ?? '').split(';')[0] as string;
+    const body = new URLSearchParams('service=shop&kind=lane&part=orders&action=pause');
+    const post = (headers: Record<string, string>) =>
+      fetch(`${origin}/act`, { method: 'POST', headers, body, redirect: 'manual' });
+    assert.equal((await post({})).status, 401);
+    assert.equal((await post({ cookie })).status, 403);
+    assert.equal(shop.lane.stats.limit, 2);
+  });
+
+  it('shows a service of another machine, by its address and token', async () => {
+    const token = 'a-token-of-sixteen-or-more';
+    await using server = await createServer({ port: 0, operator: { remote: { port: 0, token } } });
+    await server.start();
+    const url = String(server.operator.url);
+    const remotes = { far: { url, token }, wrong: { url, token: 'not-that-token-at-all' } };
+    await using opened = await openConsole({ data, remotes, port: 0, lookMs: 100 });
+    const page = await show(opened.openUrl());
+    await page.locator('.service', { hasText: 'far' }).getByText('calm').waitFor();
+    await page.locator('.service', { hasText: 'wrong' }).getByText('answered 403').waitFor();
   });
 
   it('has every place, also on a phone', async () => {

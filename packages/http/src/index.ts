@@ -23,7 +23,13 @@ export {
   idempotency,
   type KeptAnswer,
 } from './idempotency/idempotency.ts';
-export { askOperator, type OperatorAnswer, type OperatorCall } from './operator/client.ts';
+export type { OperatorAction } from './operator/actions.ts';
+export {
+  askOperator,
+  type OperatorAnswer,
+  type OperatorCall,
+  type OperatorPlace,
+} from './operator/client.ts';
 export { operatorSocket } from './operator/listen.ts';
 export {
   Operator,

@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { systemClock } from 'spillway';
@@ -14,8 +14,8 @@ import {
 import { askOperator, operatorSocket } from 'spillway-http';
 import { advise } from '../advice.ts';
 import { EventLog } from '../events.ts';
-import { findServices, openConsole } from '../open.ts';
-import type { ServiceWatch } from '../service-watch.ts';
+import { findServices, openConsole, type Remote } from '../open.ts';
+import { ServiceWatch } from '../service-watch.ts';
 
 const help = `
 The console watches every service that has its data in a folder below --data, by the socket that
@@ -26,6 +26,7 @@ interface ServeFlags {
   readonly data: string;
   readonly host: string;
   readonly port: number;
+  readonly services?: string;
 }
 
 function serveCommand(): Command {
@@ -34,21 +35,35 @@ function serveCommand(): Command {
     .option('--data <folder>', 'the folder with the data folders of the services', 'data')
     .option('--host <address>', 'the address to listen at', '127.0.0.1')
     .option('--port <number>', '0 takes a free one', port, 8500)
+    .option('--services <file>', 'JSON of services elsewhere: {"shop": {"url": …, "token": …}}')
     .addHelpText('after', examplesOf('console', ['serve', 'serve --data /var/lib/spillway']))
     .action(async (flags: ServeFlags) => await serve(flags));
 }
 
-async function serve({ data, host, port: listenPort }: ServeFlags): Promise<void> {
+async function serve({ data, host, port: listenPort, services }: ServeFlags): Promise<void> {
   using stop = new StopSignal({ left: () => 'Ended at once.' });
   const folder = resolve(data);
   await mkdir(join(folder, 'console'), { recursive: true, mode: 0o700 });
-  const opening = openConsole({ data: folder, host, port: listenPort });
+  const remotes = services === undefined ? undefined : await readRemotes(services);
+  const opening = openConsole({ data: folder, remotes, host, port: listenPort });
   await using opened = await opening.catch((error: unknown) => {
     throw listenFault(error, { host, ports: { '--port': listenPort } });
   });
   process.stdout.write(`Console is ready. Open it once with:\n  ${opened.openUrl()}\n`);
   process.stdout.write(`For another browser: npx console open --data '${folder}'\n`);
   await onceAborted(stop.signal);
+}
+
+async function readRemotes(file: string): Promise<Record<string, Remote>> {
+  try {
+    const remotes = JSON.parse(await readFile(file, 'utf8'));
+    for (const { url, token } of Object.values<Remote>(remotes)) {
+      if (!URL.canParse(url) || typeof token !== 'string') throw new Error('url and token needed');
+    }
+    return remotes;
+  } catch (error) {
+    throw new UsageError(`--services ${file}: ${(error as Error).message}`);
+  }
 }
 
 function openCommand(): Command {
@@ -71,12 +86,23 @@ const adviseMs = 5_000;
 
 function adviseCommand(): Command {
   return new Command('advise')
-    .description('look at all services for some seconds, and say what needs a change')
+    .description('look at services for some seconds, and say what needs a change')
+    .argument('[address]', 'operator port of one service, like http://10.0.0.7:9000')
     .option('--data <folder>', 'the folder with the data folders of the services', 'data')
-    .addHelpText('after', examplesOf('console', ['advise --data /var/lib/spillway']))
-    .action(async ({ data }: { readonly data: string }) => {
+    .addHelpText(
+      'after',
+      examplesOf('console', ['advise --data /var/lib/spillway', 'advise http://10.0.0.7:9000']),
+    )
+    .addHelpText('after', '\nThe token of an address is taken from SPILLWAY_OPERATOR_TOKEN.')
+    .action(async (url: string | undefined, { data }: { readonly data: string }) => {
       const watches = new Map<string, ServiceWatch>();
-      await findServices(resolve(data), { watches, log: new EventLog() });
+      const log = new EventLog();
+      if (url === undefined) await findServices(resolve(data), { watches, log });
+      else {
+        if (!URL.canParse(url)) throw new UsageError(`${url} is no address like http://host:port`);
+        const place = { url, token: process.env.SPILLWAY_OPERATOR_TOKEN };
+        watches.set(url, new ServiceWatch({ name: url, place, log }));
+      }
       if (watches.size === 0) throw new UsageError(`no service has its data below ${data}`);
       const { signal } = new AbortController();
       const look = () => Promise.all([...watches.values()].map((watch) => watch.look(signal)));

@@ -20,6 +20,7 @@ import type {
   PoolReading,
   WorkerReading,
 } from '../parts.ts';
+import { actLink } from './act.ts';
 
 /** Each pool with its workers. */
 export function poolCard(service: string, pools: readonly PoolReading[]): Html {
@@ -29,7 +30,7 @@ export function poolCard(service: string, pools: readonly PoolReading[]): Html {
     const counts = `${workers.length} workers, ${busy} busy · ${decimal(waiting)} wait`;
     const words = `${counts} · snapshot ${decimal(version)}`;
     return html`<div class="spread pool-name"><b>${name}</b>
-<span class="quiet small">${words}</span></div>
+<span class="quiet small">${words} ${actLink({ service, kind: 'pool', part: name })}</span></div>
 <div class="workers">${workers.map(workerBox)}</div>`;
   });
   const about = 'a worker is replaced when it is old, never in the middle of a task';
@@ -81,7 +82,8 @@ export function breakerCard(service: string, breaker: BreakerReading): Html {
   const body = html`<ol class="three-states" aria-label="States of the breaker">${boxes}</ol>
 ${facts(rows)}
 ${last}`;
-  const tools = state(now, now);
+  const link = actLink({ service, kind: 'breaker', part: name });
+  const tools = html`${state(now, breaker.held === true ? `held ${now}` : now)} ${link}`;
   return card({
     id: `breaker-${name}`,
     title: 'Breaker',
@@ -100,7 +102,8 @@ export function bucketCard(service: string, buckets: readonly BucketReading[]): 
     const words = `${now} · slowed ${decimal(slowed)} times`;
     const share = ratePerSecond > 0 ? Math.min(1, 1 - tokens / ratePerSecond) : 0;
     return html`<li><span class="spread"><b>${service} / ${name}</b>
-<span>${decimal(ratePerSecond, 1)}/s permitted</span></span>
+<span>${decimal(ratePerSecond, 1)}/s permitted
+${actLink({ service, kind: 'bucket', part: name })}</span></span>
 ${meter({ share: Math.max(0, share), label: `${name}: ${words}` })}
 <span class="quiet small">${words}</span></li>`;
   });

@@ -11,6 +11,7 @@ import {
 } from 'spillway-http/kit';
 import type { LaneReading } from '../parts.ts';
 import type { ServiceWatch } from '../service-watch.ts';
+import { actLink } from './act.ts';
 
 /** The lanes that have had calls, and Little's law for each; the others are only counted. */
 export function usedLanes(service: ServiceWatch): Html {
@@ -49,6 +50,11 @@ export function laneTable(service: ServiceWatch, lanes: readonly LaneReading[]):
         fold: 'named',
       },
       { name: 'In use, last hour', cell: (lane) => inUse(service, lane), fold: 'away' },
+      {
+        name: 'Action',
+        cell: ({ name }) => actLink({ service: service.name, kind: 'lane', part: name }),
+        fold: 'named',
+      },
     ],
   });
 }

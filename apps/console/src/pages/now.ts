@@ -3,6 +3,7 @@ import { bytes, card, decimal, duration, sparkline, state } from 'spillway-http/
 import { type Advice, advise } from '../advice.ts';
 import type { View } from '../open.ts';
 import type { ServiceWatch } from '../service-watch.ts';
+import { actLink } from './act.ts';
 import { breakerCard, bucketCard, leaseCard, poolCard, timeline } from './cards.ts';
 import { usedLanes } from './lane-table.ts';
 
@@ -29,7 +30,8 @@ function serviceCards(service: ServiceWatch): Html {
   if (reading === undefined) return html``;
   const { pools, breakers, buckets, leases } = reading.parts;
   const words = 'Little’s law: arrivals × time inside = permits kept busy';
-  const law = html`<p class="legend roomy-only">${words}</p>`;
+  const drain = actLink({ service: name, kind: 'service', part: '' }, 'Drain…');
+  const law = html`<span class="row"><span class="legend roomy-only">${words}</span>${drain}</span>`;
   return html`${card({
     id: 'lanes',
     title: `Lanes of ${name}`,
@@ -55,7 +57,9 @@ function verdict(worst: Advice | undefined, services: readonly ServiceWatch[]): 
     return html`<section class="alarm is-calm" role="status"><div>
 <h2>${count === 0 ? 'Nothing to watch yet' : 'All calm'}</h2><p>${text}</p></div></section>`;
   }
-  const { title, text, chain } = worst;
+  const { title, text, chain, service, lane } = worst;
+  const change =
+    lane !== undefined && actLink({ service, kind: 'lane', part: lane }, 'Change the lane…');
   const links = chain.map((link, at) => {
     const isLast = at === chain.length - 1;
     const word = at === 0 ? 'What is seen' : 'because';
@@ -66,7 +70,7 @@ function verdict(worst: Advice | undefined, services: readonly ServiceWatch[]): 
     chain.length > 0 &&
     html`<ol class="chain" aria-label="From the symptom to its cause">${links}</ol>`;
   return html`<section class="alarm" role="status"><div>
-<h2>${state('warn', '', 'bare')}${title}</h2><p>${text}</p></div>${steps}</section>`;
+<h2>${state('warn', '', 'bare')}${title}</h2><p>${text}</p>${change}</div>${steps}</section>`;
 }
 
 function tile(service: ServiceWatch, advice: readonly Advice[], isHere: boolean): Html {

@@ -3,9 +3,11 @@ import { readFile } from 'node:fs/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { BoundedMap } from 'spillway';
 import { type Html, html, type State } from 'spillway-http';
-import { errorPage, framedPage, type PlaceLink } from 'spillway-http/kit';
+import { errorPage, framedPage } from 'spillway-http/kit';
 import { advise } from '../advice.ts';
 import type { View } from '../open.ts';
+import { addActions } from './act.ts';
+import { cookieName, type Place, placeLinks, sessionOf, style } from './frame.ts';
 import { advisorView, errorsView, eventsView, lanesView, poolsView, routesView } from './lists.ts';
 import { nowView } from './now.ts';
 
@@ -15,13 +17,6 @@ export interface PagesOptions {
   readonly view: () => View;
   /** Tokens that open the console, each once. */
   readonly tokens: Set<string>;
-}
-
-interface Place {
-  readonly name: string;
-  readonly path: string;
-  readonly show: (view: View, service: string) => Html;
-  readonly count?: (view: View) => number;
 }
 
 const places: readonly Place[] = [
@@ -44,8 +39,6 @@ const places: readonly Place[] = [
   },
 ];
 
-const style = '/console.css';
-const cookieName = 'spillway-console';
 const sessionsMax = 100;
 const sessionMs = 30 * 86_400_000;
 
@@ -71,14 +64,10 @@ export function addPages(app: FastifyInstance, { shown, view, tokens }: PagesOpt
       page: (main) => framed(place, main, view()),
     });
   }
+  addActions(app, { view, places });
 }
 
 function framed(current: Place, main: Html, view: View): Html {
-  const links: PlaceLink[] = places.map(({ name, path, count }) => {
-    const number = count?.(view) ?? 0;
-    const link = { name, href: path, current: path === current.path };
-    return number > 0 ? { ...link, count: String(number) } : link;
-  });
   const warning = advise(view.services)[0]?.title;
   return framedPage({
     title: warning ?? 'All calm',
@@ -86,7 +75,7 @@ function framed(current: Place, main: Html, view: View): Html {
     live: true,
     styles: [style],
     services: [{ name: 'Console', href: '/', current: true, warning }],
-    places: links,
+    places: placeLinks(places, view, current),
   });
 }
 
@@ -94,13 +83,6 @@ function framed(current: Place, main: Html, view: View): Html {
 function serviceOf(request: FastifyRequest, { services }: View): string {
   const { service = '' } = request.query as { readonly service?: string };
   return services.some(({ name }) => name === service) ? service : '';
-}
-
-function sessionOf({ headers }: FastifyRequest): string {
-  const pairs = (headers.cookie ?? '').split(';').map((pair) => pair.trim());
-  return (
-    pairs.find((pair) => pair.startsWith(`${cookieName}=`))?.slice(cookieName.length + 1) ?? ''
-  );
 }
 
 function enter(reply: FastifyReply, sessions: BoundedMap<string, true>): FastifyReply {

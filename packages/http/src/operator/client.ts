@@ -1,9 +1,18 @@
 import { request } from 'node:http';
+import { request as requestSecurely } from 'node:https';
 import { text } from 'node:stream/consumers';
 
-export interface OperatorCall {
-  /** The socket of the server: `operatorSocket(dataFolder)`. */
-  readonly socket: string;
+/** The place of a server's operator interface: a socket of this machine, or a port and its token. */
+export interface OperatorPlace {
+  /** The socket of the server: `operatorSocket(dataFolder)`. @default none: `url` is asked */
+  readonly socket?: string | undefined;
+  /** The address of `operator.remote`, like `http://10.0.0.7:9000`. @default none */
+  readonly url?: string | undefined;
+  /** The token of `operator.remote`. @default none */
+  readonly token?: string | undefined;
+}
+
+export interface OperatorCall extends OperatorPlace {
   /** The path of the endpoint, like `/-/stats`. */
   readonly path: string;
   /** @default 'GET', or 'POST' with a body */
@@ -20,23 +29,19 @@ export interface OperatorAnswer {
 }
 
 /**
- * Asks a running server of this machine as its operator; rejects with `ENOENT` or `ECONNREFUSED`
+ * Asks a running server as its operator; rejects with `ENOENT` or `ECONNREFUSED`
  * when no server listens there.
  */
 export async function askOperator(call: OperatorCall): Promise<OperatorAnswer> {
-  const { socket: socketPath, path, body, signal } = call;
+  const { socket: socketPath, url = 'http://localhost', token, path, body, signal } = call;
   const { method = body === undefined ? 'GET' : 'POST' } = call;
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const headers = sent === undefined ? {} : { 'content-type': 'application/json' };
+  const address = new URL(path, url);
   const { promise, resolve, reject } = Promise.withResolvers<OperatorAnswer>();
-  const asked = request({
-    socketPath,
-    path,
-    method,
-    headers,
-    agent: false,
-    ...(signal && { signal }),
-  });
+  const ask = address.protocol === 'https:' ? requestSecurely : request;
+  const asked = ask(address, { socketPath, method, agent: false, ...(signal && { signal }) });
+  if (token !== undefined) asked.setHeader('authorization', `Bearer ${token}`);
+  if (sent !== undefined) asked.setHeader('content-type', 'application/json');
   asked.once('error', reject);
   asked.once('response', (answer) => {
     const { statusCode: status = 0 } = answer;

@@ -63,7 +63,7 @@ export interface OperatorRemote {
   readonly host?: string | undefined;
   /** The port to listen at; 0 takes a free one. */
   readonly port: number;
-  /** Lets in requests with `Authorization: Bearer` and this; 16 to 1,024 characters. */
+  /** Lets in requests with `Authorization: Bearer` and this word of 16 to 1,024 characters. */
   readonly token: string;
 }
 
@@ -94,7 +94,7 @@ const rules = {
 const remoteRules = {
   host: or(word, '127.0.0.1' as string),
   port: integer(0, 65_535),
-  token: matching(/^.{16,1024}$/s, 'a word of 16 to 1024 characters'),
+  token: matching(/^\S{16,1024}$/, 'a word of 16 to 1024 characters'),
 };
 
 const endpoints = {
