@@ -38,6 +38,7 @@ async function open() {
   const socket = operatorSocket(folder.path);
   const server = await createServer({ log, operator: { socket, panel } });
   server.app.get('/', async () => 'here');
+  server.app.get('/orders', { config: { lane: inner } }, async () => 'here');
   await server.start();
   const act = async (action: string, part?: string, value?: number) => {
     const body = { action, part, value, by: 'ann' };

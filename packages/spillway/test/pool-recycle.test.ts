@@ -57,7 +57,7 @@ async function load(pool: Pool<Module>, forMs: number, recycledMin: number): Pro
 }
 
 describe('recycling', () => {
-  it('on request replaces one worker or all, in the middle of load, and no call fails', async () => {
+  it('on request replaces one worker or all under load, and no call fails', async () => {
     await using pool = await open({ recycle: { intervalMs: 3_600_000 } });
     pool.recycle(1);
     await until(() => pool.stats.recycled === 1);

@@ -62,6 +62,13 @@ const choices: Readonly<Record<string, readonly Choice[]>> = {
       label: 'Recycle all workers',
       text: 'One after the other is replaced by a warm one, and finishes its tasks first.',
     },
+    {
+      action: 'pause',
+      label: 'Pause the pool',
+      text: 'Begins no tasks until you resume it; those that run go on, and deadlines too.',
+      danger: true,
+    },
+    { action: 'resume', label: 'Resume the pool', text: 'Begins tasks again.' },
   ],
   bucket: [
     {

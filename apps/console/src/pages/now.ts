@@ -31,7 +31,8 @@ function serviceCards(service: ServiceWatch): Html {
   const { pools, breakers, buckets, leases } = reading.parts;
   const words = 'Little’s law: arrivals × time inside = permits kept busy';
   const drain = actLink({ service: name, kind: 'service', part: '' }, 'Drain…');
-  const law = html`<span class="row"><span class="legend roomy-only">${words}</span>${drain}</span>`;
+  const law = html`<span class="row"><span class="legend roomy-only">${words}</span>
+${drain}</span>`;
   return html`${card({
     id: 'lanes',
     title: `Lanes of ${name}`,

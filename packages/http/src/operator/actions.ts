@@ -98,19 +98,21 @@ export class Actions {
     }
   }
 
-  /** Parts of this name: of the panel, their lanes, and those that the routes enter. */
+  /** Parts of this name: of the panel, and lanes that routes enter with those around them. */
   #find(name: string): readonly unknown[] {
     const { panel, lanes } = this.#options;
     const found = new Set<unknown>();
-    const addLane = (lane: Lane) => {
-      if (lane.name === name) found.add(lane);
-      for (const inner of lane.lanes) addLane(inner);
-    };
     for (const [shown, part] of panel.parts) {
-      if (part instanceof Lane) addLane(part);
-      else if (shown === name || (part as { name?: unknown }).name === name) found.add(part);
+      const { name: own }: { readonly name?: unknown } = Object(part);
+      // The console knows a lane by its own name, whatever the panel calls it.
+      const isShownAs = shown === name && !(part instanceof Lane);
+      if (isShownAs || own === name) found.add(part);
     }
-    for (const lane of lanes()) addLane(lane);
+    for (const entered of lanes()) {
+      for (let lane: Lane | undefined = entered; lane; lane = lane.parent) {
+        if (lane.name === name) found.add(lane);
+      }
+    }
     return [...found];
   }
 
@@ -122,15 +124,12 @@ export class Actions {
       part.resize({ ratePerSecond: value as number });
       return true;
     }
-    if (part instanceof Pool) {
-      if (action !== 'recycle') return false;
-      part.recycle(value);
-      return true;
-    }
-    if (!(part instanceof Lane || part instanceof Gate)) return false;
-    if (action === 'resize') part.resize(value as number);
-    else if (action === 'pause') part.pause();
+    const canPause = part instanceof Lane || part instanceof Gate || part instanceof Pool;
+    if (!canPause) return false;
+    if (action === 'pause') part.pause();
     else if (action === 'resume') part.resume();
+    else if (action === 'recycle' && part instanceof Pool) part.recycle(value);
+    else if (action === 'resize' && !(part instanceof Pool)) part.resize(value as number);
     else return false;
     return true;
   }
@@ -150,7 +149,8 @@ function drain(): void {
   if (process.listenerCount('SIGTERM') === 0) {
     throw refusal('this process does not drain on SIGTERM: it would end at once');
   }
-  setImmediate(() => process.kill(process.pid, 'SIGTERM'));
+  // A signal is delivered on a later turn of the loop: the answer leaves first.
+  process.kill(process.pid, 'SIGTERM');
 }
 
 function refusal(message: string): Error {

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { request as requestSecurely } from 'node:https';
 import { text } from 'node:stream/consumers';
 
-/** The place of a server's operator interface: a socket of this machine, or a port and its token. */
+/** The place of an operator interface: a socket of this machine, or a port and its token. */
 export interface OperatorPlace {
   /** The socket of the server: `operatorSocket(dataFolder)`. @default none: `url` is asked */
   readonly socket?: string | undefined;

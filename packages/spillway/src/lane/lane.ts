@@ -103,13 +103,8 @@ export class Lane implements Part, AsyncDisposable {
       inside: this.#permits.inside,
       waiting: this.#queue.size,
       ...this.#meter.stats(this.#clock.now()),
-      lanes: this.lanes.map((lane) => lane.stats),
+      lanes: this.#permits.children.map((child) => child.owner.lane.stats),
     };
-  }
-
-  /** The lanes that are directly inside this one. */
-  get lanes(): readonly Lane[] {
-    return this.#permits.children.map((child) => child.owner.lane);
   }
 
   /** False once the lane is closing. */
