@@ -6,6 +6,7 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   gate: async () => (await import('./gate.ts')).gate,
   bucket: async () => (await import('./bucket.ts')).bucket,
   store: async () => (await import('./store.ts')).store,
+  shared: async () => (await import('./shared.ts')).shared,
   'shared-bucket': async () => (await import('./shared-bucket.ts')).sharedBucket,
   document: async () => (await import('./document.ts')).document,
   http: async () => (await import('./http.ts')).http,

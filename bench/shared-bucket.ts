@@ -80,6 +80,11 @@ function counted(store: Store, count: () => void): Store {
       count();
       return store.commit(...args);
     },
+    apply(...args) {
+      const applied = store.apply?.(...args);
+      if (applied !== undefined) count();
+      return applied;
+    },
     list: (...args) => store.list(...args),
     [Symbol.asyncDispose]: async () => {},
   };

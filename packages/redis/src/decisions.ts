@@ -26,8 +26,8 @@ local function json(of)
   return '{' .. table.concat(parts, ',') .. '}'
 end
 ${body}
-if next then put(KEYS[4], ARGV[4], json(next), advance(), ttl) end
-finish(1)
+if next then put(KEYS[4], ARGV[4], json(next), advance(), ttl, is_there) end
+finish((next and not is_there) and 1 or 0)
 return { exact(now), exact(wall), json(answer) }`);
 
 /** The arithmetic of slots, as in `slots.ts` of spillway. */

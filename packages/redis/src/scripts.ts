@@ -13,7 +13,7 @@ export function script(lua: string): Script {
 /**
  * Store time goes on by the differences of the server's clock, from the last commit and from what
  * the caller has seen last, so it never goes back and never stands still because one clock was
- * ahead once. Lua prints 14 digits of a number unless it is told otherwise.
+ * ahead once. Lua prints 14 digits of a number unless it is told otherwise; `%d` is faster.
  *
  * KEYS[1] is the state: `now`, `wall`, `version`. ARGV[1] and [2] are the time and the server's
  * clock as the caller saw them last, or empty.
@@ -27,7 +27,10 @@ now = now + math.max(0, wall - tonumber(state[2] or wall))
 if ARGV[1] ~= '' then
   now = math.max(now, tonumber(ARGV[1]) + math.max(0, wall - tonumber(ARGV[2])))
 end
-local function exact(number) return string.format('%.17g', number) end
+local function exact(number)
+  if number % 1 == 0 then return string.format('%d', number) end
+  return string.format('%.17g', number)
+end
 `;
 
 /**
@@ -87,10 +90,10 @@ local function advance()
   version = math.max(version + 1, time[1] * 1000000 + time[2])
   return string.format('%.0f', version)
 end
-local function put(key, name, value, text, ttl)
+local function put(key, name, value, text, ttl, is_known)
   local expires = ttl and exact(now + ttl) or ''
   redis.call('HSET', key, 'value', value, 'version', text, 'expires', expires)
-  redis.call('ZADD', names, 0, name)
+  if not is_known then redis.call('ZADD', names, 0, name) end
   if ttl then redis.call('ZADD', expiries, expires, name)
   else redis.call('ZREM', expiries, name) end
 end
@@ -102,6 +105,7 @@ end
 local function finish(written)
   redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall), 'version',
     string.format('%.0f', version))
+  if written == 0 then return end
   local most = written + 100
   local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', exact(now), 'LIMIT', 0, most)
   for _, name in ipairs(expired) do remove(records .. name, name) end

@@ -46,6 +46,11 @@ export interface DatabaseOptions {
   /** Name of the part in stats and messages. @default 'database' */
   readonly name?: string | undefined;
   /**
+   * The address at which to `LISTEN` for changes of the store, where a pooler stands at `url` that
+   * gives each transaction another connection, as PgBouncer does. @default `url`
+   */
+  readonly listenUrl?: string | undefined;
+  /**
    * Connections of this process to Postgres for queries, an integer from 1. One more is open while
    * a store is watched, while migrations run, and while a lost server is looked for. All processes
    * together must stay below the server's `max_connections`. @default 10
@@ -106,6 +111,7 @@ export class Database<Schema> implements Part, AsyncDisposable {
   static async open<Schema>(options: DatabaseOptions): Promise<Database<Schema>> {
     const settled = settle('Database', options, {
       url: word,
+      listenUrl: or(word, Object(options).url as string),
       name: or(word, 'database'),
       connectionsMax: or(integer(1), 10),
       queueMax: or(integer(0), 1_000),

@@ -22,6 +22,9 @@ interface Target {
   readonly table: string;
 }
 
+/** Races for making the table of migrations itself that one call may lose. */
+const racesMax = 20;
+
 /**
  * Applies the migrations that have not been applied, each in a transaction of its own, while other
  * processes may do the same; gives how many this call applied.
@@ -36,8 +39,17 @@ export async function migrate(
   }
   const step = (run: RunSql) => applyNext(run, { kind, table }, migrations);
   let applied = 0;
-  while (await engine.exclusively(step, options)) applied += 1;
-  return applied;
+  for (let overtaken = 0; ; ) {
+    try {
+      if (!(await engine.exclusively(step, options))) return applied;
+      applied += 1;
+    } catch (error) {
+      // Some relatives of Postgres have no advisory locks: then the primary key tells of a race.
+      overtaken += 1;
+      const isRace = Object(error).code === 'DATABASE_CONSTRAINT';
+      if (!isRace || overtaken > migrations.length + racesMax) throw error;
+    }
+  }
 }
 
 async function applyNext(
@@ -53,6 +65,10 @@ async function applyNext(
   for (const [at, row] of rows.entries()) compare(row, migrations[at], kind);
   const next = migrations[rows.length];
   if (next === undefined) return false;
+  const places = kind === 'postgres' ? '$1, $2, $3' : '?, ?, ?';
+  const row = [next.number, next.name, checksum(next, kind)];
+  // The row comes first: another process that applies the same waits here, and is refused then.
+  await run(`insert into ${table} (number, name, checksum) values (${places})`, row);
   for (const statement of statementsOf(next, kind)) {
     await run(statement).catch((cause: unknown) => {
       const why = cause instanceof Error ? cause.message : String(cause);
@@ -61,9 +77,6 @@ async function applyNext(
       throw sqlError('DATABASE_MIGRATION', message, { cause });
     });
   }
-  const places = kind === 'postgres' ? '$1, $2, $3' : '?, ?, ?';
-  const row = [next.number, next.name, checksum(next, kind)];
-  await run(`insert into ${table} (number, name, checksum) values (${places})`, row);
   return true;
 }
 

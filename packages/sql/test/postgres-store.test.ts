@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { CompiledQuery } from 'kysely';
 import { type Json, type Store, systemClock } from 'spillway';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { Database } from 'spillway-sql';
+import { Database, PostgresStore } from 'spillway-sql';
+import { PostgresProxy } from './postgres-proxy.ts';
 
 describe('the Store on Postgres', () => {
   const resources = new AsyncDisposableStack();
@@ -32,6 +34,36 @@ describe('the Store on Postgres', () => {
 
   /** Lets so much time pass on the store's clock. */
   const pass = (ms: number) => server.ask(`update spillway_store_state set now = now + ${ms}`);
+
+  it('makes its tables once, also where advisory locks hold nobody back', async () => {
+    await server.ask('create database unlocked');
+    const url = server.url.replace(/[^/]*$/, 'unlocked');
+    await using other = await Database.open<unknown>({ url });
+    const ask = (sql: string) => other.kysely.executeQuery(CompiledQuery.raw(sql));
+    await ask(`create function public.pg_advisory_xact_lock(integer, integer) returns void
+      language sql as $$ select $$`);
+    await ask('alter database unlocked set search_path = public, pg_catalog');
+    const stores = await Promise.all(
+      Array.from({ length: 6 }, () => PostgresStore.open({ url, connectionsMax: 1 })),
+    );
+    for (const [at, each] of stores.entries()) {
+      assert.ok(await each.commit([{ name: 'a', value: at }]));
+      await each[Symbol.asyncDispose]();
+    }
+  });
+
+  it('listens at an address of its own if there is one', async () => {
+    await using proxy = await PostgresProxy.start(server.url);
+    const { url } = server;
+    await using other = await PostgresStore.open({ url, listenUrl: proxy.url, connectionsMax: 1 });
+    let told = Promise.withResolvers<void>();
+    using watch = other.watch(['listened'], () => told.resolve());
+    await told.promise;
+    assert.deepEqual([watch.isLive, proxy.plain], [true, 1]);
+    told = Promise.withResolvers<void>();
+    await write('listened', 1);
+    await told.promise;
+  });
 
   it('gives back exactly what was put, whatever JSON it is', async () => {
     const value = { z: [null, true, 1.5, -0.1, 1e21], a: 'é\u0000\ud800 "\\', '': { deep: [[]] } };

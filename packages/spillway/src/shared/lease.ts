@@ -150,7 +150,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
   async close(): Promise<void> {
     if (!this.signal.aborted) {
       this.#lose('released');
-      this.#release = giveBack(this.#link, this.name, this.#id);
+      this.#release = release(this.#link, this);
     }
     await this.#release;
   }
@@ -213,6 +213,14 @@ export function fenced(
   return [{ name: fenceRecord(name), ifVersion: fence, checkOnly: true }, ...changes];
 }
 
+/** Frees the lease unless another has it; if the store cannot be told, it expires. */
+async function release(link: StoreLink, lease: Lease): Promise<void> {
+  const { name, fence } = lease;
+  const changes = [{ name: fenceRecord(name), ifVersion: fence }, { name: holderRecord(name) }];
+  // Without an answer it is told once more: the fence is gone if it was done.
+  await link.commit(changes).catch(() => link.commit(changes).catch(() => {}));
+}
+
 /** Frees the lease if it is held by that caller; if the store cannot be told, it expires. */
 async function giveBack(link: StoreLink, name: string, id: string): Promise<void> {
   const names = [holderRecord(name), fenceRecord(name)];
@@ -249,8 +257,11 @@ class LeaseClaim {
   async win(signal: AbortSignal | undefined): Promise<Won> {
     const { name, ttlMs, pollMs, waits } = this.#terms;
     const names = [holderRecord(name), fenceRecord(name)];
-    using watch = waits ? this.#link.watch([holderRecord(name)], this.#change) : undefined;
     try {
+      // Mostly it is free: then it takes one trip. What went wrong is found out below.
+      const free = await this.#link.commit(this.#claim(), signal).catch(() => {});
+      if (free !== undefined) return { id: this.#id, fence: free.version, from: free.sentAt };
+      using watch = waits ? this.#link.watch([holderRecord(name)], this.#change) : undefined;
       for (;;) {
         this.#hasChanged = false;
         const { value, seen, done } = await this.#link.update(names, this.#take, { signal });
@@ -288,11 +299,16 @@ class LeaseClaim {
   readonly #take = ({ records: [holder] }: Sighting): Decision<'won' | 'held'> => {
     if (isHeldBy(holder, this.#id)) return { value: 'won' };
     if (holder !== undefined) return { value: 'held' };
+    return { value: 'won', changes: this.#claim() };
+  };
+
+  /** The changes that take the lease if nobody holds it. */
+  #claim(): readonly StoreChange[] {
     const { name, ttlMs } = this.#terms;
     const value = { holder: this.#id };
     const taken = { name: holderRecord(name), ifVersion: 0, value, ttlMs };
-    return { value: 'won', changes: [taken, { name: fenceRecord(name), value }] };
-  };
+    return [taken, { name: fenceRecord(name), value }];
+  }
 }
 
 function heldError(name: string, leftMs: number): SpillwayError {

@@ -15,7 +15,10 @@ import { databaseError } from './fault.ts';
 import { graceMs, PostgresSession } from './session.ts';
 
 type EngineOptions = Filled<
-  Pick<DatabaseOptions, 'url' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'>
+  Pick<
+    DatabaseOptions,
+    'url' | 'listenUrl' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'
+  >
 >;
 
 export interface PostgresStats {
@@ -52,6 +55,9 @@ export class PostgresEngine implements Engine<PostgresStats> {
   readonly deadlineMs: number;
   readonly #lane: Lane;
   readonly #pool: pg.Pool;
+  readonly #url: string;
+  /** The address of connections that `LISTEN`. */
+  readonly listenUrl: string;
   readonly #config: pg.ClientConfig;
   /** Clients whose connection broke. */
   readonly #lost = new WeakSet<pg.ClientBase>();
@@ -63,7 +69,9 @@ export class PostgresEngine implements Engine<PostgresStats> {
   #probing: Promise<void> | undefined = undefined;
 
   constructor(options: EngineOptions) {
-    const { url, connectionsMax, queueMax, deadlineMs, clock } = options;
+    const { url, listenUrl, connectionsMax, queueMax, deadlineMs, clock } = options;
+    this.#url = url;
+    this.listenUrl = listenUrl;
     this.clock = clock;
     this.queueMax = queueMax;
     this.deadlineMs = deadlineMs;
@@ -76,13 +84,13 @@ export class PostgresEngine implements Engine<PostgresStats> {
     });
     const timeout = Math.min(Math.ceil(deadlineMs), timeoutMsMax);
     this.#config = {
-      connectionString: url,
       keepAlive: true,
       connectionTimeoutMillis: timeout,
       types: { getTypeParser } as pg.CustomTypesConfig,
     };
     this.#pool = new pg.Pool({
       ...this.#config,
+      connectionString: url,
       max: connectionsMax,
       // The server gives up as well, so that a lost client leaves neither work nor locks behind.
       statement_timeout: timeout,
@@ -170,16 +178,16 @@ export class PostgresEngine implements Engine<PostgresStats> {
     this.#probing ??= probe();
   }
 
-  #newClient(): pg.Client {
-    const client = new pg.Client(this.#config);
+  #newClient(url = this.#url): pg.Client {
+    const client = new pg.Client({ ...this.#config, connectionString: url });
     // Without a listener one that breaks would end the process.
     client.on('error', () => {});
     return client;
   }
 
   /** Opens a connection apart from the pool; `end` ends it. */
-  async connect(): Promise<pg.Client> {
-    const client = this.#newClient();
+  async connect(url?: string): Promise<pg.Client> {
+    const client = this.#newClient(url);
     client.once('end', () => this.#clients.delete(client));
     try {
       await client.connect();

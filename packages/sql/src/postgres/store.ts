@@ -66,7 +66,10 @@ interface PendingDecision {
 }
 
 export interface PostgresStoreOptions
-  extends Pick<DatabaseOptions, 'url' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'> {
+  extends Pick<
+    DatabaseOptions,
+    'url' | 'listenUrl' | 'connectionsMax' | 'queueMax' | 'deadlineMs' | 'clock'
+  > {
   /** Ends the opening. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -105,6 +108,7 @@ export class PostgresStore implements Store {
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
     const { signal, ...settled } = settle('PostgresStore', options, {
       url: word,
+      listenUrl: or(word, Object(options).url as string),
       connectionsMax: or(integer(1), 10),
       queueMax: or(integer(0), 1_000),
       deadlineMs: or(positive(), 10_000),

@@ -96,7 +96,7 @@ export class PostgresWatcher {
     const signal = this.#closed;
     while (!signal.aborted) {
       try {
-        const client = await this.#engine.connect();
+        const client = await this.#engine.connect(this.#engine.listenUrl);
         try {
           client.on('notification', this.#hear);
           this.#client = client;
