@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { atMost, type Bench, type Contestant, type Figure, median } from './contest.ts';
 import { besideReplacing, besideTraining } from './ranker/disturbed.ts';
+import { type Scale, scaled } from './ranker/scale.ts';
 import { Served } from './ranker/served.ts';
 
 const here = import.meta.dirname;
@@ -12,6 +13,13 @@ const many = '600 words, 16 clients';
 const calm = 'while it trains and replaces workers';
 const learning = 'with 1,000 ratings';
 const memory = 'memory';
+
+/** Articles and ratings of a reader, by the name of the run. */
+const scales: Readonly<Record<string, readonly [articles: number, ratings: number]>> = {
+  '1,000 articles, 500 ratings': [1_000, 500],
+  '10,000 articles, 1,000 ratings': [10_000, 1_000],
+  '100,000 articles, 5,000 ratings': [100_000, 5_000],
+};
 
 const less = (name: string, unit: string, ...targets: Figure['targets']): Figure => {
   return { name, unit, better: 'less', targets };
@@ -67,6 +75,17 @@ export const ranker: Bench = {
       rounds: 3,
       figures: [less(visible, 'ms', atMost(100, 'ms')), less(listed, 'ms', atMost(1_000, 'ms'))],
     },
+    ...Object.keys(scales).map((name) => ({
+      name,
+      rounds: 1,
+      figures: [
+        less('vote answered, p95', 'ms', atMost(50, 'ms')),
+        less('vote shown in its list, p95', 'ms', atMost(300, 'ms')),
+        less('list, p95', 'ms', atMost(100, 'ms')),
+        less('search, p95', 'ms', atMost(100, 'ms')),
+        less('memory', 'MB', atMost(1_500, 'MB')),
+      ],
+    })),
   ],
 };
 
@@ -96,8 +115,23 @@ async function ours(): Promise<Contestant> {
       await served.rank(4, quick ? 50 : 500);
       return { idle: idleMb, steady: (await served.usage()).rssBytes / 1e6 };
     }
+    const scale = scales[run];
+    if (scale !== undefined) return await figuresAt(...scale);
     await stock();
     return run === calm ? await disturbed(served, quick) : await learned(served);
+  };
+}
+
+async function figuresAt(articles: number, ratings: number): Promise<Record<string, number>> {
+  const served = await Served.start(ownServer, []);
+  const { vote, shown, list, search, memory }: Scale = await scaled(served, articles, ratings);
+  await served.end();
+  return {
+    'vote answered, p95': vote,
+    'vote shown in its list, p95': shown,
+    'list, p95': list,
+    'search, p95': search,
+    memory,
   };
 }
 

@@ -38,6 +38,11 @@ export class Served {
     this.#child = child;
   }
 
+  /** The address of the server, and its user's key. */
+  get place(): { readonly url: string; readonly key: string } {
+    return this.#place;
+  }
+
   async ask<Answer>(order: object): Promise<Answer> {
     this.#child.send(order);
     const [{ answer }] = (await once(this.#child, 'message')) as [{ answer: Answer }];

@@ -218,6 +218,30 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.deepEqual([seen?.isRead, seen?.vote], [true, 10]);
     });
 
+    it('finds words by their beginning and in any language, as the texts are now', async () => {
+      const userId = await newUser('hana');
+      const article = storedArticle('https://example.org/lang', {
+        ...{ title: 'Databases at scale', text: '東京都で雪が降った。 Zürich waits.' },
+      });
+      const other = storedArticle('https://example.org/other', { title: 'Data', text: 'Other.' });
+      await storage.shelves.add(userId, [article, other], 5);
+      const found = async (...words: string[]) => {
+        const list = await storage.shelves.list({ userId, words, limit: 10 });
+        return list.map(({ id }) => id);
+      };
+      for (const words of [['database'], ['東京'], ['zürich', 'scale'], ['雪が', 'waits']]) {
+        assert.deepEqual(await found(...words), [article.id], words.join());
+      }
+      assert.deepEqual(await found('dat'), [], 'three letters are a whole word');
+      await storage.articles.save({ ...article, title: 'Queues', text: 'Nothing else.' });
+      assert.deepEqual(await found('databases'), []);
+      assert.deepEqual(await found('queues', 'nothing'), [article.id]);
+      await storage.articles.prune(50);
+      assert.deepEqual(await found('queues'), []);
+      await storage.shelves.add(userId, [article], 60);
+      assert.deepEqual(await found('databases', 'scale'), [article.id]);
+    });
+
     it('keeps read what was read, though the article went and comes again', async () => {
       const userId = await newUser('ivan');
       const article = storedArticle('https://slow.test/one', { isFromFeed: true });

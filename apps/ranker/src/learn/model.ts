@@ -1,4 +1,4 @@
-import { dot } from './document.ts';
+import { dot, dotAt } from './document.ts';
 import {
   type ArticleColumns,
   type Common,
@@ -57,6 +57,8 @@ const sourceRatings = 3;
 export const cautionRatings = 2;
 /** A neighbour nearer by this much has a say 2.7 times as strong. */
 const temperature = 0.1;
+/** The search for weights ends at this share of the squared error that it begins with. */
+const precision = 1e-6;
 /** Neighbours nearer than unrelated articles by less than this count less than knowing nothing. */
 const similarityOver = 0.3;
 const similarityMax = 0.9;
@@ -91,6 +93,8 @@ export interface FitOptions {
   readonly halfLifeMs: number;
   /** The rows to learn from. @default all */
   readonly only?: readonly number[] | undefined;
+  /** A model of nearly the same ratings: the search begins there. @default at nothing */
+  readonly before?: Model | undefined;
 }
 
 /** Learns a model from ratings: least squares where every weight that is not needed costs. */
@@ -98,7 +102,7 @@ export function fit(
   rows: RatedRows,
   common: Common,
   choice: Choice,
-  { halfLifeMs, only = ratedOnly(rows) }: FitOptions,
+  { halfLifeMs, only = ratedOnly(rows), before }: FitOptions,
 ): Model {
   const newest = only.reduce((most, row) => Math.max(most, rows.ratedAt[row] as number), 0);
   const weights = new Float64Array(rows.count);
@@ -113,7 +117,7 @@ export function fit(
   const start = sum / total;
   const sources = sourceSums(rows, weights, only, start);
   const equations = new Equations(rows, common, choice, only, weights, start, sources);
-  const solution = equations.solve();
+  const solution = equations.solve(before);
   const { dimension } = rows;
   const shared = (length: number) => new Float32Array(new SharedArrayBuffer(4 * length));
   const model = {
@@ -125,10 +129,10 @@ export function fit(
   };
   model.topic.set(solution.subarray(0, dimension));
   model.words.set(solution.subarray(dimension, dimension + bucketCount));
-  for (const [at, before] of sideStart.entries()) {
-    const learned = before + (solution[dimension + bucketCount + at] as number);
+  for (const [at, begun] of sideStart.entries()) {
+    const learned = begun + (solution[dimension + bucketCount + at] as number);
     // Being like a liked article must never lower a score.
-    model.side[at] = before > 0 ? Math.max(0, learned) : learned;
+    model.side[at] = begun > 0 ? Math.max(0, learned) : learned;
   }
   return model;
 }
@@ -162,7 +166,8 @@ class Equations {
   readonly #penalties: Float64Array;
   readonly #values: Float32Array;
   readonly #size: number;
-  readonly #choice: Choice;
+  readonly #hasTopic: boolean;
+  readonly #hasWords: boolean;
 
   constructor(
     rows: RatedRows,
@@ -177,7 +182,8 @@ class Equations {
     this.#common = common;
     this.#only = only;
     this.#weights = weights;
-    this.#choice = choice;
+    this.#hasTopic = choice.topic !== Infinity;
+    this.#hasWords = choice.words !== Infinity;
     this.#size = rows.dimension + bucketCount + sideCount;
     this.#penalties = new Float64Array(this.#size);
     this.#penalties.fill(choice.topic, 0, rows.dimension);
@@ -205,57 +211,76 @@ class Equations {
   }
 
   /** By conjugate gradients, in the scale of each weight; a hundred rounds are never needed. */
-  solve(): Float64Array {
-    const solution = new Float64Array(this.#size);
+  solve(before: Model | undefined): Float64Array {
+    const solution = this.#begin(before);
     const rest = this.#transposed(this.#rest);
     const scale = this.#penalties;
     const scaled = rest.map((value, at) => value / (scale[at] as number));
+    const enough = product(rest, scaled) * precision;
+    if (before !== undefined) {
+      const image = this.#image(solution);
+      for (let at = 0; at < rest.length; at += 1) {
+        rest[at] = (rest[at] as number) - (image[at] as number);
+        scaled[at] = (rest[at] as number) / (scale[at] as number);
+      }
+    }
     const direction = scaled.slice();
     let left = product(rest, scaled);
-    const enough = left * 1e-8;
     for (let round = 0; round < 100 && left > enough; round += 1) {
-      const image = this.#transposed(this.#times(direction));
-      for (let at = 0; at < image.length; at += 1) {
-        if (direction[at] !== 0) {
-          image[at] =
-            (image[at] as number) + (this.#penalties[at] as number) * (direction[at] as number);
-        }
-      }
+      const image = this.#image(direction);
       const step = left / product(direction, image);
       for (let at = 0; at < solution.length; at += 1) {
         solution[at] = (solution[at] as number) + step * (direction[at] as number);
         rest[at] = (rest[at] as number) - step * (image[at] as number);
         scaled[at] = (rest[at] as number) / (scale[at] as number);
       }
-      const before = left;
+      const last = left;
       left = product(rest, scaled);
       for (let at = 0; at < direction.length; at += 1) {
-        direction[at] = (scaled[at] as number) + (left / before) * (direction[at] as number);
+        direction[at] = (scaled[at] as number) + (left / last) * (direction[at] as number);
       }
     }
     return solution;
+  }
+
+  /** The weights of an earlier model, without those that are left out now. */
+  #begin(before: Model | undefined): Float64Array {
+    const solution = new Float64Array(this.#size);
+    if (before === undefined) return solution;
+    const { dimension } = this.#rows;
+    if (this.#hasTopic) solution.set(before.topic);
+    if (this.#hasWords) solution.set(before.words, dimension);
+    for (const [at, begun] of sideStart.entries()) {
+      solution[dimension + bucketCount + at] = (before.side[at] as number) - begun;
+    }
+    return solution;
+  }
+
+  /** The left side of the equations for these weights. */
+  #image(weights: Float64Array): Float64Array {
+    const image = this.#transposed(this.#times(weights));
+    for (let at = 0; at < image.length; at += 1) {
+      if (weights[at] !== 0) {
+        image[at] =
+          (image[at] as number) + (this.#penalties[at] as number) * (weights[at] as number);
+      }
+    }
+    return image;
   }
 
   /** The product of these weights with each row. */
   #times(weights: Float64Array): Float64Array {
     const { dimension, keys, means } = this.#rows;
     const { centre } = this.#common;
-    const hasTopic = this.#choice.topic !== Infinity;
-    const hasWords = this.#choice.words !== Infinity;
-    let shift = 0;
-    if (hasTopic)
-      for (const [at, value] of centre.entries()) shift += value * (weights[at] as number);
+    const topic = Float32Array.from(weights.subarray(0, dimension));
+    const shift = this.#hasTopic ? dot(topic, centre) : 0;
     const says = new Float64Array(this.#only.length);
     for (const [place, row] of this.#only.entries()) {
       let sum = 0;
-      if (hasTopic) {
-        const from = row * dimension;
-        for (let at = 0; at < dimension; at += 1) {
-          sum += (means[from + at] as number) * (weights[at] as number);
-        }
-        sum -= shift;
+      if (this.#hasTopic) {
+        sum = dotAt(topic, 0, means, row * dimension, dimension) - shift;
       }
-      if (hasWords) {
+      if (this.#hasWords) {
         for (let at = 0; at < wordsKept; at += 1) {
           const value = this.#values[place * wordsKept + at] as number;
           if (value === 0) continue;
@@ -275,19 +300,17 @@ class Equations {
   #transposed(values: Float64Array): Float64Array {
     const { dimension, keys, means } = this.#rows;
     const sums = new Float64Array(this.#size);
-    const hasTopic = this.#choice.topic !== Infinity;
-    const hasWords = this.#choice.words !== Infinity;
     let total = 0;
     for (const [place, row] of this.#only.entries()) {
       const factor = (values[place] as number) * (this.#weights[row] as number);
       total += factor;
-      if (hasTopic) {
+      if (this.#hasTopic) {
         const from = row * dimension;
         for (let at = 0; at < dimension; at += 1) {
           sums[at] = (sums[at] as number) + factor * (means[from + at] as number);
         }
       }
-      if (hasWords) {
+      if (this.#hasWords) {
         for (let at = 0; at < wordsKept; at += 1) {
           const value = this.#values[place * wordsKept + at] as number;
           if (value === 0) continue;
@@ -300,7 +323,7 @@ class Equations {
         sums[key] = (sums[key] as number) + factor * (this.#side[place * sideCount + at] as number);
       }
     }
-    if (hasTopic) {
+    if (this.#hasTopic) {
       for (const [at, value] of this.#common.centre.entries()) {
         sums[at] = (sums[at] as number) - total * value;
       }

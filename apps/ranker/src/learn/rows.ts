@@ -1,4 +1,4 @@
-import { type Article, dot, type RatedArticle } from './document.ts';
+import { type Article, dotAt, type RatedArticle } from './document.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
 /** Articles as columns in shared memory, so that threads read them without a copy. */
@@ -169,9 +169,10 @@ export function ratedOnly({ scores }: RatedRows): number[] {
 
 /** Compares a new row with those before it, and takes it into their lists. */
 function findNeighbours(rows: RatedRows, row: number): void {
-  const mean = rowMean(rows, row);
+  const { means, dimension } = rows;
+  const from = row * dimension;
   for (let other = 0; other < row; other += 1) {
-    const similarity = dot(mean, rowMean(rows, other));
+    const similarity = dotAt(means, from, means, other * dimension, dimension);
     insertNeighbour(rows, row * neighboursKept, neighboursKept, other, similarity);
     insertNeighbour(rows, other * neighboursKept, neighboursKept, row, similarity);
   }

@@ -1,4 +1,4 @@
-import { type ArticleText, dot, type EmbeddedDocument, meanOf } from './document.ts';
+import { type ArticleText, dot, dotAt, type EmbeddedDocument, meanOf } from './document.ts';
 import {
   ageFeature,
   lengthFeature,
@@ -75,10 +75,10 @@ export function findNearest(
   place: number,
   from = 0,
 ): void {
-  const { count, scores } = rows;
+  const { count, scores, means, dimension } = rows;
   for (let row = from; row < count; row += 1) {
     if (Number.isNaN(scores[row])) continue;
-    const similarity = dot(mean, rowMean(rows, row));
+    const similarity = dotAt(mean, 0, means, row * dimension, dimension);
     insertNeighbour(list, place * neighboursUsed, neighboursUsed, row, similarity);
   }
 }

@@ -254,7 +254,7 @@ export class Tastes implements AsyncDisposable {
       ratedMax,
       make: (before, edits, choice) => {
         const { halfLifeMs } = this;
-        const task = { rows: before?.rows, edits, dimension: this.model.dimension };
+        const task = { before, edits, dimension: this.model.dimension };
         const more = { common: this.table.common, choice, halfLifeMs };
         return this.#pool.run('update', { ...task, ...more }, { priority: 2 });
       },

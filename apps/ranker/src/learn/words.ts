@@ -17,7 +17,9 @@ const titleFactor = 3;
 /** A word longer than this also counts by its beginning, which most inflections leave alone. */
 const stemLength = 5;
 
-const unspaced = '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}';
+/** The scripts that are written without spaces, for a class of characters. */
+export const unspaced: string =
+  '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}';
 const token = new RegExp(`[${unspaced}]+|[^\\P{L}${unspaced}]+(?:['’][^\\P{L}]+)?|\\p{N}+`, 'gu');
 const isUnspaced = new RegExp(`^[${unspaced}]`, 'u');
 

@@ -48,6 +48,19 @@ const freshMs = 5 * 60_000;
 const gatherMs = 250;
 const refreshMsMax = 15_000;
 
+/** The number of articles that a search finds at most. */
+const foundMax = 500;
+
+/** All that the lists of one moment are made of. */
+interface World {
+  readonly shelf: ReaderShelf;
+  readonly book: RuleBook;
+  readonly accuracy: ReaderAccuracy;
+  readonly feeds: readonly ReaderFeed[];
+  readonly counts: Readonly<Record<Listing, number>>;
+  readonly at: number;
+}
+
 type Wanted = Pick<ListQuery, 'listing' | 'words' | 'feed' | 'sorting'>;
 
 /** All that one user sees, in memory, so that a live page can be made of it at any moment. */
@@ -56,7 +69,9 @@ export class Desk implements Disposable {
   /** By name; the one that was asked for last is the last. */
   readonly #wanted = new Map<string, Wanted>();
   #lists: ReadonlyMap<string, ShownList> = new Map();
-  #book = new RuleBook([]);
+  #world: World | undefined;
+  /** True if something was changed since the world was read. */
+  #isStale = false;
   #groups: Groups = new Map();
   #grouped = '';
   #running: Promise<void> | undefined;
@@ -65,7 +80,6 @@ export class Desk implements Disposable {
   readonly #closing = new AbortController();
   /** Articles that were opened here: they stay on the list until it is asked for again. */
   readonly #opened = new Set<string>();
-  #shelf: ReaderShelf | undefined;
 
   constructor(options: DeskOptions) {
     this.#options = options;
@@ -73,7 +87,7 @@ export class Desk implements Disposable {
 
   /** Ids of rules whose pattern takes too long. */
   get slowRules(): readonly string[] {
-    return this.#book.tooSlow;
+    return this.#world?.book.tooSlow ?? [];
   }
 
   /** The list as it is known; undefined before it was prepared. */
@@ -99,7 +113,7 @@ export class Desk implements Disposable {
 
   /** The articles of a feed, or of all, that are neither read nor rated. */
   unread(feed: string): string[] {
-    const articles = this.#shelf?.articles ?? [];
+    const articles = this.#world?.shelf.articles ?? [];
     const isOf = (feedId: string | undefined) => feed === '' || feed === feedId;
     return articles
       .filter(({ isRead, vote, feedId }) => !isRead && vote === undefined && isOf(feedId))
@@ -115,8 +129,16 @@ export class Desk implements Disposable {
       if (this.#wanted.size <= listsMax) break;
       this.#wanted.delete(oldest);
     }
-    const madeAt = this.#lists.get(name)?.madeAt ?? Number.NEGATIVE_INFINITY;
-    if (this.#options.clock.now() - madeAt > freshMs) await this.refresh();
+    const now = this.#options.clock.now();
+    const isFresh = (at = Number.NEGATIVE_INFINITY) => now - at <= freshMs;
+    if (isFresh(this.#lists.get(name)?.madeAt)) return;
+    const world = this.#world;
+    if (world === undefined || this.#isStale || !isFresh(world.at)) return await this.refresh();
+    // Only this list is new: the others need not be made anew for it.
+    using time = deadline(this.#options.clock, refreshMsMax, this.#closing.signal);
+    const list = await this.#make(world, query, time.signal);
+    if (world === this.#world) this.#lists = new Map(this.#lists).set(name, list);
+    else await this.refresh();
   }
 
   /** Brings all lists up to date with what is stored now; many calls become one. */
@@ -138,6 +160,7 @@ export class Desk implements Disposable {
     const { clock, onFailure } = this.#options;
     const { signal } = this.#closing;
     if (signal.aborted) return;
+    this.#isStale = true;
     const failed = (error: unknown) => {
       if (!signal.aborted) onFailure(error);
     };
@@ -153,29 +176,38 @@ export class Desk implements Disposable {
     const { reader, storage, userId, clock, articlesMax, onChange } = this.#options;
     using time = deadline(clock, refreshMsMax, this.#closing.signal);
     const { signal } = time;
+    this.#isStale = false;
     const [shelf, rules, accuracy, feeds] = await Promise.all([
       reader.articles(userId, { limit: articlesMax }, signal),
       storage.rules.list(userId, signal),
       reader.accuracy(userId, signal),
       storage.feeds.list(userId, signal),
     ]);
-    const book = new RuleBook(rules, this.#book);
+    const world: World = {
+      ...{ shelf, accuracy, feeds, at: clock.now() },
+      book: new RuleBook(rules, this.#world?.book),
+      counts: countsOf(shelf),
+    };
     const lists = new Map<string, ShownList>();
-    const isEmpty = shelf.articles.length === 0;
-    const facts = { accuracy, isEmpty, feeds, counts: countsOf(shelf) };
-    this.#shelf = shelf;
     for (const [name, query] of [...this.#wanted]) {
-      const { words, listing, feed } = query;
-      const mark = listing === 'starred' || listing === 'later' ? listing : undefined;
-      const isShelf = words.length === 0 && feed === '' && mark === undefined;
-      const narrow = { words, mark, feedId: feed === '' ? undefined : feed, limit: articlesMax };
-      const found = isShelf ? shelf : await reader.articles(userId, narrow, signal);
-      const list = await this.#arrange(found, query, book, isShelf, signal);
-      lists.set(name, { ...list, ...facts });
+      lists.set(name, await this.#make(world, query, signal));
     }
-    this.#book = book;
+    this.#world = world;
     this.#lists = lists;
     onChange();
+  }
+
+  async #make(world: World, query: Wanted, signal: AbortSignal): Promise<ShownList> {
+    const { reader, userId, articlesMax } = this.#options;
+    const { shelf, book, accuracy, feeds, counts } = world;
+    const { words, listing, feed } = query;
+    const mark = listing === 'starred' || listing === 'later' ? listing : undefined;
+    const isShelf = words.length === 0 && feed === '' && mark === undefined;
+    const limit = words.length === 0 ? articlesMax : Math.min(articlesMax, foundMax);
+    const narrow = { words, mark, feedId: feed === '' ? undefined : feed, limit };
+    const found = isShelf ? shelf : await reader.articles(userId, narrow, signal);
+    const list = await this.#arrange(found, query, book, isShelf, signal);
+    return { ...list, accuracy, isEmpty: shelf.articles.length === 0, feeds, counts };
   }
 
   async #arrange(

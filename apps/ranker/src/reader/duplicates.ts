@@ -1,3 +1,4 @@
+import { dot } from '../learn/document.ts';
 import type { ReaderArticle } from '../ranking/reader.ts';
 import type { Slices } from './slices.ts';
 
@@ -22,13 +23,6 @@ interface Head {
 
 type Compared = Pick<ReaderArticle, 'id' | 'title' | 'publishedAt' | 'vector'>;
 
-/** The cosine of two vectors of length 1. */
-export function cosineOf(one: Float32Array, other: Float32Array): number {
-  let sum = 0;
-  for (let at = 0; at < one.length; at += 1) sum += (one[at] as number) * (other[at] as number);
-  return sum;
-}
-
 /** True if two articles tell the same story: titles and texts alike, at most three days apart. */
 export function isDuplicate(one: Compared, other: Compared): boolean {
   return isAlike(one, bigramsOf(one.title), other, bigramsOf(other.title));
@@ -41,7 +35,7 @@ function isAlike(one: Compared, title: Bigrams, other: Compared, otherTitle: Big
   if (!isComparable) return dice >= diceAlone;
   // Most pairs differ in their titles already.
   if (!alike.some((least) => dice >= least.dice)) return false;
-  const cosine = cosineOf(one.vector, other.vector as Float32Array);
+  const cosine = dot(one.vector, other.vector as Float32Array);
   return alike.some((least) => dice >= least.dice && cosine >= least.cosine);
 }
 

@@ -1,6 +1,7 @@
 import { check, checkNumber } from 'spillway/internal';
+import { dot } from '../learn/document.ts';
 import type { ReaderArticle } from '../ranking/reader.ts';
-import { cosineOf, type Groups } from './duplicates.ts';
+import type { Groups } from './duplicates.ts';
 import type { Verdict } from './rule-book.ts';
 import type { Slices } from './slices.ts';
 
@@ -156,6 +157,16 @@ function byValue(one: Place, other: Place): number {
   return other.value - one.value || byAge || (one.article.id < other.article.id ? -1 : 1);
 }
 
+/** A place that is not taken yet, and how alike the places before it were. */
+interface Candidate {
+  readonly place: Scored;
+  readonly origin: string;
+  /** Cosines to the last places that were taken, by their number modulo the window. */
+  readonly cosines: Float32Array;
+  /** The number of taken places that it was compared with or that are out of the window. */
+  compared: number;
+}
+
 /** Takes the best again and again, where it counts less the more it is like those just taken. */
 function* varied(
   places: readonly Scored[],
@@ -163,52 +174,67 @@ function* varied(
   { explorationShare }: OrderOptions,
 ): Slices<readonly Place[]> {
   const period = explorationShare > 0 ? Math.round(1 / explorationShare) : Infinity;
-  const left = [...places];
+  const left = places.map((place): Candidate => {
+    const cosines = new Float32Array(topicWindow);
+    return { place, origin: originOf(place.article), cosines, compared: 0 };
+  });
   const taken: Scored[] = [];
   while (left.length > 0 && taken.length < variedMax) {
     const isTurn = taken.length % period === Math.floor(period / 2);
     const explored = isTurn ? unsurest(left, period) : undefined;
-    const quiet = taken.length % quietPeriod === quietTurn ? left.findIndex(isQuiet) : -1;
+    const isQuietTurn = taken.length % quietPeriod === quietTurn;
+    const quiet = isQuietTurn ? left.findIndex(({ place }) => isQuiet(place)) : -1;
     const index = explored ?? (quiet === -1 ? best(left, taken) : quiet);
-    const [place] = left.splice(index, 1) as [Scored];
+    const [{ place }] = left.splice(index, 1) as [Candidate];
     taken.push(explored === undefined ? place : { ...place, isExploration: true });
     yield;
   }
-  return [...taken, ...left];
+  return [...taken, ...left.map(({ place }) => place)];
 }
 
 /** The one whose score is least sure, of those that would not come soon anyway. */
-function unsurest(left: readonly Place[], period: number): number | undefined {
+function unsurest(left: readonly Candidate[], period: number): number | undefined {
   let found: number | undefined;
   let most = 0;
   for (let index = period; index < left.length; index += 1) {
-    const { article } = left[index] as Place;
+    const { article } = (left[index] as Candidate).place;
     const unsure = article.vote === undefined ? (article.uncertainty ?? uncertaintyUnknown) : 0;
     if (unsure > most) [found, most] = [index, unsure];
   }
   return found;
 }
 
-function best(left: readonly Place[], taken: readonly Place[]): number {
+function best(left: readonly Candidate[], taken: readonly Place[]): number {
   const sources = taken.slice(-sourceWindow).map(({ article }) => originOf(article));
-  const topics = taken.slice(-topicWindow).flatMap(({ article }) => article.vector ?? []);
   let found = 0;
   let most = -1;
-  for (const [index, { article, value }] of left.entries()) {
+  for (let index = 0; index < left.length; index += 1) {
+    const candidate = left[index] as Candidate;
+    const { value } = candidate.place;
     // Nothing counts more than its value, so none of the rest can be better.
     if (value <= most) break;
-    const same = sources.filter((source) => source === originOf(article)).length;
-    const counts = value * sourceFactor ** same * topicFactor(article.vector, topics);
+    const same = sources.filter((source) => source === candidate.origin).length;
+    const counted = value * sourceFactor ** same;
+    // A comparison of topics is the dear part, and can only make it less.
+    if (counted <= most) continue;
+    const counts = counted * topicFactor(candidate, taken);
     if (counts > most) [found, most] = [index, counts];
   }
   return found;
 }
 
-function topicFactor(vector: Float32Array | undefined, topics: readonly Float32Array[]): number {
+/** Each pair is compared once, as long as it is within the window. */
+function topicFactor(candidate: Candidate, taken: readonly Place[]): number {
+  const { place, cosines } = candidate;
+  const { vector } = place.article;
   if (vector === undefined) return 1;
-  let nearest = topicAlike;
-  for (const topic of topics) {
-    if (topic.length === vector.length) nearest = Math.max(nearest, cosineOf(vector, topic));
+  const from = Math.max(candidate.compared, taken.length - topicWindow);
+  for (let at = from; at < taken.length; at += 1) {
+    const topic = (taken[at] as Place).article.vector;
+    const isComparable = topic?.length === vector.length;
+    cosines[at % topicWindow] = isComparable ? dot(vector, topic) : 0;
   }
+  candidate.compared = taken.length;
+  const nearest = Math.max(topicAlike, ...cosines);
   return 1 - (topicLoss * (nearest - topicAlike)) / (1 - topicAlike);
 }

@@ -10,6 +10,14 @@ function forBoth(...statements: readonly string[]): Migration['statements'] {
   };
 }
 
+/** The characters of a text that can be searched for; Postgres allows 1 MB of words. */
+const indexedCharacters = 100_000;
+/** The words of an article as Postgres has them. A query must say it in the same words. */
+export const searchVector: string = `to_tsvector('simple'::regconfig,
+  left(articles.title || ' ' || articles.text, ${indexedCharacters}))`;
+const byTime =
+  'create index articles_by_time on articles (coalesce(published_at, added_at) desc, id)';
+
 /** Times are UNIX milliseconds in `double precision`; truth values are 0 and 1. */
 export const rankerMigrations: readonly Migration[] = [
   {
@@ -108,5 +116,40 @@ export const rankerMigrations: readonly Migration[] = [
        marked_at double precision not null, primary key (user_id, article_id, kind))`,
       'create index marks_by_article on marks (article_id)',
     ],
+  },
+  {
+    number: 7,
+    name: 'lists by time, and a full-text index',
+    statements: {
+      sqlite: [
+        byTime,
+        // Numbers of their own: a VACUUM may change the rowids of articles.
+        `create table article_numbers (number integer primary key,
+         article_id text not null unique)`,
+        `create virtual table article_words using fts5(title, text, content='',
+         contentless_delete=1, tokenize='unicode61 remove_diacritics 2')`,
+        'insert into article_numbers (article_id) select id from articles order by added_at',
+        `insert into article_words (rowid, title, text)
+         select number, title, substr(text, 1, ${indexedCharacters})
+         from article_numbers join articles on articles.id = article_id`,
+        `create trigger article_words_added after insert on articles begin
+           insert into article_numbers (article_id) values (new.id);
+           insert into article_words (rowid, title, text) values (last_insert_rowid(),
+             new.title, substr(new.text, 1, ${indexedCharacters}));
+         end`,
+        `create trigger article_words_changed after update of title, text on articles
+         when old.title != new.title or old.text != new.text begin
+           update article_words set title = new.title,
+             text = substr(new.text, 1, ${indexedCharacters})
+             where rowid = (select number from article_numbers where article_id = new.id);
+         end`,
+        `create trigger article_words_gone after delete on articles begin
+           delete from article_words
+             where rowid = (select number from article_numbers where article_id = old.id);
+           delete from article_numbers where article_id = old.id;
+         end`,
+      ],
+      postgres: [byTime, `create index articles_by_word on articles using gin (${searchVector})`],
+    },
   },
 ];

@@ -1,6 +1,8 @@
 import { type SqlBool, sql } from 'kysely';
-import type { Database } from 'spillway-sql';
+import type { Database, DatabaseKind } from 'spillway-sql';
+import { unspaced } from '../learn/words.ts';
 import { articleInsert, type StoredArticle } from './articles.ts';
+import { searchVector } from './migrations.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 /** An article as a user has it, without its text. */
@@ -27,7 +29,10 @@ export interface ShelvedArticle {
 
 export interface ShelfQuery {
   readonly userId: string;
-  /** Only those whose title or text has all of these, whatever their case. @default all */
+  /**
+   * Only those whose title or text has all of these, whatever their case; words of four letters and
+   * more also by their beginning. @default all
+   */
   readonly words?: readonly string[] | undefined;
   /** Only those of this feed. @default all */
   readonly feedId?: string | undefined;
@@ -46,6 +51,16 @@ const leadMax = 500;
 const feedOf = sql<string | null>`(select min(feed_id) from feed_articles
   where feed_articles.article_id = articles.id)`;
 const isAscii = /^[ -~]*$/;
+/**
+ * Words that the full-text index has: no signs, and not of a language without spaces. Which letters
+ * Postgres knows depends on the locale of the database; those of ASCII it knows in all.
+ */
+const isIndexed: Readonly<Record<DatabaseKind, RegExp>> = {
+  sqlite: new RegExp(`^(?:(?![${unspaced}])[\\p{L}\\p{N}])+$`, 'u'),
+  postgres: /^[a-z0-9]+$/,
+};
+/** From so many letters on a word is also found by its beginning. */
+const beginningMin = 4;
 
 /** The articles of each user: by their feeds, or of their own. */
 export class Shelves {
@@ -76,24 +91,22 @@ export class Shelves {
   }
 
   /** The newest of a user's articles, newest first. */
-  async list(
+  async list(query: ShelfQuery, signal?: AbortSignal): Promise<ShelvedArticle[]> {
+    const { words = [], limit } = query;
+    if (words.length === 0 || this.#database.kind === 'postgres') {
+      return await this.#list(query, undefined, signal);
+    }
+    // A frequent word is in too many articles to look at all: mostly the newest are enough.
+    const newest = await this.#list(query, 4 * limit, signal);
+    return newest.length < limit ? await this.#list(query, undefined, signal) : newest;
+  }
+
+  async #list(
     { userId, words = [], limit, feedId, mark, ids: only }: ShelfQuery,
+    foundMax: number | undefined,
     signal?: AbortSignal,
   ): Promise<ShelvedArticle[]> {
-    const { kysely } = this.#database;
-    const ids = kysely
-      .selectFrom('shelf')
-      .select('article_id')
-      .where('user_id', '=', userId)
-      .union(kysely.selectFrom('ratings').select('article_id').where('user_id', '=', userId))
-      .union(kysely.selectFrom('marks').select('article_id').where('user_id', '=', userId))
-      .union(
-        kysely
-          .selectFrom('feed_articles')
-          .innerJoin('subscriptions', 'subscriptions.feed_id', 'feed_articles.feed_id')
-          .select('feed_articles.article_id')
-          .where('subscriptions.user_id', '=', userId),
-      );
+    const { kysely, kind } = this.#database;
     let query = kysely
       .selectFrom('articles')
       .leftJoin('ratings', (join) =>
@@ -115,15 +128,35 @@ export class Shelves {
       .select(markOf('starred', userId).as('starred'))
       .select(markOf('later', userId).as('later'))
       .select(sql<number>`length(articles.text)`.as('length'))
-      .where('articles.id', 'in', ids);
+      // Row by row, in the order of time: a union of all would be made before the first row.
+      .where(sql<SqlBool>`(ratings.score is not null
+        or exists (select 1 from feed_articles
+          join subscriptions on subscriptions.feed_id = feed_articles.feed_id
+          where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})
+        or exists (select 1 from shelf
+          where shelf.article_id = articles.id and shelf.user_id = ${userId})
+        or exists (select 1 from marks
+          where marks.article_id = articles.id and marks.user_id = ${userId}))`);
     if (only !== undefined) query = query.where('articles.id', 'in', only);
-    if (mark !== undefined) query = query.where(sql<SqlBool>`${markOf(mark, userId)} = 1`);
+    if (mark !== undefined) {
+      query = query.where('articles.id', 'in', (from) =>
+        from
+          .selectFrom('marks')
+          .select('article_id')
+          .where('user_id', '=', userId)
+          .where('kind', '=', mark),
+      );
+    }
     if (feedId !== undefined) {
       query = query.where('articles.id', 'in', (from) =>
         from.selectFrom('feed_articles').select('article_id').where('feed_id', '=', feedId),
       );
     }
-    for (const word of words) query = query.where(hasWord(word));
+    const { indexed = [], others = [] } = Object.groupBy(words, (word) =>
+      isIndexed[kind].test(word) ? 'indexed' : 'others',
+    );
+    if (indexed.length > 0) query = query.where(hasWords(kind, indexed, foundMax));
+    for (const word of others) query = query.where(hasWord(word));
     const rows = await query
       .orderBy(sql`coalesce(articles.published_at, articles.added_at)`, 'desc')
       .orderBy('articles.id')
@@ -210,6 +243,18 @@ export class Shelves {
 function markOf(mark: Mark, userId: string) {
   return sql<number>`(select count(*) from marks where marks.article_id = articles.id
     and marks.user_id = ${userId} and marks.kind = ${mark})`;
+}
+
+/** Tells whether an article has all these words, by the full-text index. */
+function hasWords(kind: DatabaseKind, words: readonly string[], foundMax = -1) {
+  if (kind === 'postgres') {
+    const asked = words.map((word) => (word.length < beginningMin ? word : `${word}:*`));
+    return sql<SqlBool>`${sql.raw(searchVector)} @@ to_tsquery('simple', ${asked.join(' & ')})`;
+  }
+  const asked = words.map((word) => (word.length < beginningMin ? `"${word}"` : `"${word}"*`));
+  return sql<SqlBool>`articles.id in (select article_id from article_numbers where number in
+    (select rowid from article_words where article_words match ${asked.join(' ')}
+      order by rowid desc limit ${sql.lit(foundMax)}))`;
 }
 
 /**

@@ -7,7 +7,6 @@ import {
   type Neighbours,
   neighboursUsed,
   noRow,
-  type RatedRows,
 } from '../rows.ts';
 import {
   type Explained,
@@ -37,18 +36,26 @@ export interface RankTask {
   readonly now: number;
 }
 
+/**
+ * From so many ratings on the search for weights begins at those of the version before: with 5,000
+ * it takes 6 rounds instead of 13. With fewer, the same ratings give exactly the same scores.
+ */
+const warmRatings = 500;
+
 /** The taste with these edits: the rows change and the model is fitted anew. */
 export function update(task: {
-  readonly rows: RatedRows | undefined;
+  /** The version before. */
+  readonly before: TasteState | undefined;
   readonly edits: readonly Edit[];
   readonly dimension: number;
   readonly common: Common;
   readonly choice: Choice;
   readonly halfLifeMs: number;
 }): TasteState {
-  const { common, choice, halfLifeMs } = task;
-  const rows = editRows(task.rows, task.edits, task.dimension);
-  return { rows, model: fit(rows, common, choice, { halfLifeMs }) };
+  const { common, choice, halfLifeMs, before } = task;
+  const rows = editRows(before?.rows, task.edits, task.dimension);
+  const begun = rows.count >= warmRatings ? before?.model : undefined;
+  return { rows, model: fit(rows, common, choice, { halfLifeMs, before: begun }) };
 }
 
 /** Scores one article and says why. */

@@ -1,0 +1,92 @@
+import type { Served } from './served.ts';
+
+/** Times in milliseconds, the 95th percentile of 20; memory in MB. */
+export interface Scale {
+  readonly vote: number;
+  readonly shown: number;
+  readonly list: number;
+  readonly search: number;
+  readonly memory: number;
+}
+
+const rounds = 20;
+
+/** A reader in a browser: keeps its session and sends forms. */
+class Visitor {
+  readonly #url: string;
+  #cookie = '';
+  #token = '';
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  async page(path: string): Promise<string> {
+    const answer = await this.#ask(path, {});
+    const text = await answer.text();
+    this.#token = /name="_csrf" value="([^"]+)"/.exec(text)?.[1] ?? '';
+    return text;
+  }
+
+  async post(path: string, fields: Readonly<Record<string, string>>): Promise<Response> {
+    const body = new URLSearchParams({ _csrf: this.#token, ...fields });
+    return await this.#ask(path, { method: 'POST', body });
+  }
+
+  async #ask(path: string, options: RequestInit): Promise<Response> {
+    const headers = { accept: 'text/html', cookie: this.#cookie };
+    const url = new URL(path, this.#url);
+    const answer = await fetch(url, { ...options, headers, redirect: 'manual' });
+    const given = answer.headers.getSetCookie().map((line) => line.split(';')[0]);
+    if (given.length > 0) this.#cookie = given.join('; ');
+    return answer;
+  }
+}
+
+/** Stocks a ranker and measures a reader's actions on it. */
+export async function scaled(served: Served, articles: number, ratings: number): Promise<Scale> {
+  await served.ask({ do: 'stock', articles: ratings, isRated: true });
+  await served.ask({ do: 'stock', articles: articles - ratings, isRated: false });
+  const { url, key } = served.place;
+  const visitor = new Visitor(url);
+  await visitor.page('/reader/login');
+  await visitor.post('/reader/login', { key });
+  await visitor.page('/reader');
+  const vote: number[] = [];
+  const shown: number[] = [];
+  const list: number[] = [];
+  const search: number[] = [];
+  for (let at = 0; at < rounds; at += 1) {
+    const page = await visitor.page('/reader');
+    const ids = [...page.matchAll(/data-article="([\w-]+)"/g)].map(([, id]) => id as string);
+    const score = 1 + (at % 10);
+    vote.push(await timed(() => served.call('/votes', { article: ids[0], score })));
+    shown.push(
+      await timed(async () => {
+        const answer = await visitor.post(`/reader/articles/${ids[1]}/vote`, {
+          score: String(score),
+        });
+        if (answer.status !== 303) throw new Error(`vote: ${answer.status}`);
+        const after = await visitor.page('/reader');
+        if (after.includes(`data-article="${ids[1]}"`)) throw new Error('the vote is not shown');
+      }),
+    );
+    list.push(
+      await timed(() => visitor.page(`/reader?list=all&sort=newest&show=${40 + 40 * (at % 9)}`)),
+    );
+    search.push(await timed(() => visitor.page(`/reader?q=w${7 * at}`)));
+  }
+  const memory = (await served.usage()).rssBytes / 1e6;
+  return { vote: p95(vote), shown: p95(shown), list: p95(list), search: p95(search), memory };
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return performance.now() - startedAt;
+}
+
+function p95(taken: readonly number[]): number {
+  const sorted = taken.toSorted((one, other) => one - other);
+  return sorted[Math.floor(sorted.length * 0.95)] ?? Number.NaN;
+}
