@@ -14,5 +14,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   ingest: async () => (await import('./ingest.ts')).ingest,
   ranker: async () => (await import('./ranker.ts')).ranker,
   limits: async () => (await import('./limits.ts')).limits,
+  adopt: async () => (await import('./adopt.ts')).adopt,
   overload: async () => (await import('./overload.ts')).overload,
 };

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { atMost, type Bench, type Contestant, type Figure, type Run } from './contest.ts';
 import { Client } from './overload/client.ts';
 import { load, type Outcome } from './overload/load.ts';
-import { capacityOf, cpuMs, type ServerSettings } from './overload/settings.ts';
-import { spin } from './pool/tasks.ts';
+import { capacityOf, cpuMs, iterationsFor, type ServerSettings } from './overload/settings.ts';
 
 /** Loads, as multiples of the capacity of the route; the first is the normal one. */
 const loads = [0.8, 1, 2, 5, 10] as const;
@@ -97,18 +96,4 @@ async function calm(port: number, path: string): Promise<void> {
     good = status === 200 ? good + 1 : 0;
   }
   client.close();
-}
-
-/** Turns of `spin` for a time, by the quickest of many short tries: others were disturbed. */
-function iterationsFor(ms: number): number {
-  const tried = 100_000;
-  let quickestMs = Infinity;
-  let result = 0;
-  for (let count = 0; count < 3_000; count += 1) {
-    const startedAt = performance.now();
-    result ^= spin(tried);
-    quickestMs = Math.min(quickestMs, performance.now() - startedAt);
-  }
-  // The result is needed, or the optimiser may leave out the work.
-  return Math.round((tried * ms) / quickestMs) + (result & 0);
 }

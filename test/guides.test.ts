@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Gate } from 'spillway';
 import { Listener } from 'spillway/connect';
 
 const root = dirname(import.meta.dirname);
@@ -76,6 +77,31 @@ describe('the guide to adopting', () => {
       child.kill('SIGTERM');
       assert.equal(await (await last).text(), '42 euros', 'a request under way is answered');
       assert.deepEqual(await exited, [0, null]);
+    });
+
+    it(`${title}: answers everybody when it is asked far too much`, async (t) => {
+      const gate = new Gate({ limit: 10, queueMax: 10_000 });
+      const upstream = await open(t, async (_req, res) => {
+        await gate.run(() => sleep(20));
+        res.end('42 euros');
+      });
+      const { url } = await start(t, title, text, upstream);
+      const ask = async (): Promise<number> => {
+        const answer = await fetch(`${url}/quotes`);
+        await answer.text();
+        const isRefusal = answer.status === 503;
+        if (isRefusal) assert.notEqual(answer.headers.get('retry-after'), null);
+        return answer.status;
+      };
+      const statuses = await Promise.all(Array.from({ length: 400 }, ask));
+      const good = statuses.filter((status) => status === 200).length;
+      assert.ok(good > 0, 'some are served');
+      assert.ok(statuses.includes(503), 'others are refused');
+      const expected = [200, 503, 504];
+      assert.deepEqual(
+        statuses.filter((status) => !expected.includes(status)),
+        [],
+      );
     });
   }
 });

@@ -1,6 +1,6 @@
 import { seededRandom } from 'spillway';
 import { Client, type Ended } from './client.ts';
-import { patienceMs } from './settings.ts';
+import * as settings from './settings.ts';
 
 const beatEveryMs = 20;
 const connectionsMax = 1_000;
@@ -30,8 +30,11 @@ export async function load(options: {
   /** Not counted: the server takes up its stride. */
   readonly warmMs: number;
   readonly ms: number;
+  /** Patience of a client, in milliseconds. @default 500 */
+  readonly patienceMs?: number | undefined;
 }): Promise<Outcome> {
   const { port, path, ratePerSecond, warmMs, ms } = options;
+  const { patienceMs = settings.patienceMs } = options;
   const client = new Client(port, connectionsMax, patienceMs);
   const beats = new Client(port, connectionsMax, patienceMs);
   const random = seededRandom(1);

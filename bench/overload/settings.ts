@@ -1,3 +1,5 @@
+import { spin } from '../pool/tasks.ts';
+
 /**
  * Two cores are shared by the load generator, the server's event loop and one worker thread. At ten
  * times the capacity, 1,000 requests a second, the first two take about half a core together, so
@@ -22,4 +24,18 @@ export const capacityOf: Readonly<Record<string, number>> = {
 export interface ServerSettings {
   /** Turns of `spin` for one request to the CPU-heavy route. */
   readonly iterations: number;
+}
+
+/** Turns of `spin` for a time, by the quickest of many short tries: others were disturbed. */
+export function iterationsFor(ms: number): number {
+  const tried = 100_000;
+  let quickestMs = Infinity;
+  let result = 0;
+  for (let count = 0; count < 3_000; count += 1) {
+    const startedAt = performance.now();
+    result ^= spin(tried);
+    quickestMs = Math.min(quickestMs, performance.now() - startedAt);
+  }
+  // The result is needed, or the optimiser may leave out the work.
+  return Math.round((tried * ms) / quickestMs) + (result & 0);
 }
