@@ -126,7 +126,7 @@ const rules: readonly Rule[] = [
   },
   {
     name: 'begins a doc comment with the noun or the verb that it is about',
-    applies: /^(?!apps\/ingest\/).*\.ts$/,
+    applies: anyTs,
     complaint: (text) => subjectless.exec(text)?.[0],
     broken: [
       'packages/spillway/src/wait/ring.ts',
