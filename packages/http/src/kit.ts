@@ -75,14 +75,7 @@ export {
   tag,
   toasts,
 } from './page/kit/parts.ts';
-export {
-  type Bar,
-  type BarChartOptions,
-  barChart,
-  legend,
-  type SparklineOptions,
-  sparkline,
-} from './page/kit/small-chart.ts';
+export { legend, type SparklineOptions, sparkline } from './page/kit/small-chart.ts';
 export {
   type Column,
   type PagerOptions,

@@ -4,20 +4,8 @@ import { PassThrough } from 'node:stream';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { createServer, type HttpServer, type ServerOptions } from 'spillway-http';
+import { open, roomy } from './fixtures/open-server.ts';
 import { get, post, until, Wire } from './fixtures/wire.ts';
-
-const roomy = { name: 'roomy', limit: 100, queueMax: 100, deadlineMs: 60_000 };
-
-async function open(
-  options: ServerOptions,
-  declare: (server: HttpServer) => unknown,
-): Promise<HttpServer> {
-  const server = await createServer(options);
-  await declare(server);
-  await server.start();
-  return server;
-}
 
 describe('admission of bodies and streams', () => {
   it('closes a stream that a handler gave after its deadline', async () => {

@@ -5,21 +5,10 @@ import websocket from '@fastify/websocket';
 import type { FastifyPluginAsync } from 'fastify';
 import { Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { admission, createServer, type HttpServer, type ServerOptions } from 'spillway-http';
+import { admission, createServer, type HttpServer } from 'spillway-http';
 import { WebSocket } from 'ws';
+import { open, roomy } from './fixtures/open-server.ts';
 import { get, until, Wire } from './fixtures/wire.ts';
-
-const roomy = { name: 'roomy', limit: 100, queueMax: 100, deadlineMs: 60_000 };
-
-async function open(
-  options: ServerOptions,
-  declare: (server: HttpServer) => unknown,
-): Promise<HttpServer> {
-  const server = await createServer(options);
-  await declare(server);
-  await server.start();
-  return server;
-}
 
 async function codeOf(response: Response): Promise<string> {
   const { error } = (await response.json()) as { error: { code: string } };
