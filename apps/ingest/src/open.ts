@@ -156,6 +156,11 @@ async function openStore(
 ): Promise<Pick<Ingest, 'store' | 'database'>> {
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   try {
+    if (/^rediss?:/.test(url)) {
+      const { RedisStore } = await import('spillway-redis');
+      const store = stack.use(await RedisStore.open({ url }));
+      return { store, database: { name: 'redis' } };
+    }
     if (path === undefined) {
       const { Database } = await import('spillway-sql');
       const database = stack.use(await Database.open<unknown>({ url, connectionsMax }));

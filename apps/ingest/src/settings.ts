@@ -62,11 +62,11 @@ export const settingRules: SettingRules<Settings> = {
     ...{ absent: 'data', isPath: true },
   }),
   store: text(
-    'checkpoints, locks, the shared rate: sqlite:<file> (default in data) or postgres://…',
+    'checkpoints, locks, the shared rate: sqlite:<file> (default in data), postgres://…, redis://…',
     {
       value: '<url>',
-      rule: 'sqlite:<file> or postgres://user:password@host:port/database',
-      pattern: /^sqlite:.|^postgres(ql)?:\/\/./,
+      rule: 'sqlite:<file>, postgres://user:password@host:port/database or redis://host:port',
+      pattern: /^sqlite:.|^(postgres(ql)?|rediss?):\/\/./,
       absent: '',
       absentIn: (data) => `sqlite:${join(data, 'ingest.db')}`,
       hides: 'password',

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { askOperator, operatorSocket } from 'spillway-http';
 import { startExchange } from '../src/simulated/exchange.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
 
@@ -40,6 +41,9 @@ describe('ingest follow', () => {
     assert.equal(report.status, 200);
     assert.match(report.text, /Quality of the trades/);
     assert.match((await ask('/quality/metrics')).text, /^ingest_quality_health_score \d+$/m);
+    const socket = operatorSocket(folder.path);
+    const config = JSON.parse((await askOperator({ socket, path: '/-/config' })).text);
+    assert.deepEqual([config.data, config.ratePerSecond], [folder.path, 50]);
     command.signal('SIGINT');
     const { code, stderr } = await command.ended;
     assert.equal(code, 0, stderr);

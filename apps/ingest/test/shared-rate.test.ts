@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { postgresUrl } from 'spillway-fixtures/postgres';
+import { RedisServer } from 'spillway-fixtures/redis';
+import { requires } from 'spillway-fixtures/requires';
 import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
 import { Child } from './fixtures/child.ts';
 
@@ -127,5 +129,11 @@ describe('four processes with one rate', () => {
     await using stack = new AsyncDisposableStack();
     const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-rate-')));
     await fourAtOnce(await postgresUrl(stack), folder.path);
+  });
+
+  it('never exceed it together, on Redis', requires('redis-server'), async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-rate-'));
+    await using server = await RedisServer.start();
+    await fourAtOnce(server.url, folder.path);
   });
 });

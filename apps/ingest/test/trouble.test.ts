@@ -80,7 +80,12 @@ describe('an exchange that cannot be used now', () => {
       error: undefined,
     };
     const rate = { permitted: 10, tokens: 1, follower: { ...follower, products } };
-    const place = { exchange: 'coinbase', isSimulated: false, baseUrl: 'https://example.org' };
+    const place = {
+      exchange: 'coinbase',
+      noun: 'Trades' as const,
+      isSimulated: false,
+      baseUrl: 'https://example.org',
+    };
     const shownWith = (breaker: string, pausedUntil?: string): string => {
       const view = { ...place, ...rate, breaker, pausedUntil };
       return String(followPage(new State<FollowView>(view)).view(undefined as never));

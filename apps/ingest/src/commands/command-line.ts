@@ -25,8 +25,34 @@ export async function openFor(
   return openIngest({ ...options, settings, environment: process.env });
 }
 
-/** The products that were named, or those of the list. */
+/** A share of the products: the `index`-th of `count` machines has every `count`-th of them. */
+export interface Shard {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** A flag that names a share of the products. */
+export function shardOption(): Option {
+  const about = 'only the products of this machine, the i-th of n: 1/4';
+  return new Option('--shard <i/n>', about).argParser((text): Shard => {
+    const [index = 0, count = 0] = (/^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? []).slice(1).map(Number);
+    if (index >= 1 && index <= count) return { index, count };
+    throw new cli.UsageError(`--shard: must be i/n with i from 1 to n, got ${text}`);
+  });
+}
+
+/** The products that were named, or those of the list; of these the share of this machine. */
 export async function productsOf(
+  named: readonly string[],
+  settings: Settings,
+  { index, count }: Shard = { index: 1, count: 1 },
+): Promise<readonly string[]> {
+  const all = await allProducts(named, settings);
+  const own = all.toSorted().filter((_, at) => at % count === index - 1);
+  return count === 1 ? all : own;
+}
+
+async function allProducts(
   named: readonly string[],
   { seedPath, source }: Settings,
 ): Promise<readonly string[]> {
@@ -73,6 +99,11 @@ export function timeOption(flags: string, about: string): Option {
     const flag = flags.split(' ')[0];
     throw new cli.UsageError(`${flag}: must be a time like 2026-01-31, got ${text}`);
   });
+}
+
+/** The word for what is harvested. */
+export function nounOf({ source }: Pick<Settings, 'source'>): 'trade' | 'record' {
+  return source === undefined ? 'trade' : 'record';
 }
 
 /** Number and noun in words. */

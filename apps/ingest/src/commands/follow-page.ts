@@ -18,6 +18,7 @@ import type { ProductOutcome, ProductStatus } from '../harvest/product.ts';
 /** Values that the page of a follower shows. */
 export interface FollowView {
   readonly exchange: string;
+  readonly noun: 'Trades' | 'Records';
   readonly isSimulated: boolean;
   readonly baseUrl: string;
   readonly follower: FollowerStats;
@@ -53,7 +54,7 @@ function progressOf({ product, nextId, toId }: ProductOutcome): Html {
   return meter({ share, label: `${product}: ${decimal(share * 100)} % is fetched` });
 }
 
-function productTable(rows: readonly ProductOutcome[], isHeld: boolean): Html {
+function productTable(rows: readonly ProductOutcome[], noun: string, isHeld: boolean): Html {
   return table({
     label: 'Products',
     rows,
@@ -61,7 +62,7 @@ function productTable(rows: readonly ProductOutcome[], isHeld: boolean): Html {
     columns: [
       { name: 'Product', cell: ({ product }) => product },
       { name: 'State', cell: (one) => stateOf(one, isHeld), fold: 'corner' },
-      { name: 'Trades', cell: ({ tradesInAll }) => decimal(tradesInAll), numeric: true },
+      { name: noun, cell: ({ tradesInAll }) => decimal(tradesInAll), numeric: true },
       { name: 'Up to id', cell: ({ nextId }) => lastId(nextId), numeric: true, fold: 'away' },
       { name: 'Newest id', cell: ({ toId }) => lastId(toId), numeric: true, fold: 'away' },
       { name: 'Gaps', cell: ({ gaps }) => decimal(gaps), numeric: true },
@@ -75,7 +76,7 @@ function lastId(next: number): string {
 }
 
 function followView(view: FollowView): Html {
-  const { exchange, isSimulated, baseUrl, follower, permitted, tokens, breaker } = view;
+  const { exchange, noun, isSimulated, baseUrl, follower, permitted, tokens, breaker } = view;
   const { pausedUntil } = view;
   const isHeld = breaker !== 'closed' || pausedUntil !== undefined;
   const { products, trades, requests, transformed, error } = follower;
@@ -85,14 +86,14 @@ function followView(view: FollowView): Html {
     id: 'products',
     title: 'Products',
     about: decimal(products.length),
-    body: productTable(products, isHeld),
+    body: productTable(products, noun, isHeld),
     flush: true,
   });
   return html`<div class="stack">${pageHead({ title: `Ingest: ${exchange}`, about })}
 ${error !== undefined && trouble(error)}
 ${pausedUntil !== undefined && paused(pausedUntil)}
 ${stats([
-  { name: 'Trades', value: decimal(trades), note: 'since the start' },
+  { name: noun, value: decimal(trades), note: 'since the start' },
   { name: 'Requests', value: decimal(requests), note: 'since the start' },
   { name: 'Permitted', value: decimal(permitted), unit: 'a second', note: tokensLeft(tokens) },
   { name: 'Breaker', value: breaker, note: breaker === 'closed' ? 'all calls pass' : 'calls wait' },

@@ -16,9 +16,9 @@ import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { QualityWatch, qualityMetrics } from '../quality/assessment.ts';
 import { qualityPage } from '../quality/page.ts';
-import type { Settings } from '../settings.ts';
+import type { SettingName, Settings } from '../settings.ts';
 import { type Exchange, startExchange } from '../simulated/exchange.ts';
-import { exitCodes } from './command-line.ts';
+import { counted, exitCodes, nounOf } from './command-line.ts';
 import { type FollowView, followPage } from './follow-page.ts';
 
 export interface FollowOptions {
@@ -29,6 +29,12 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
+/** The settings whose values operators see; of all others they see whether they are set. */
+const visible: readonly SettingName[] = [
+  ...(['data', 'storeConnections', 'exchange', 'source', 'baseUrl', 'ratePerSecond'] as const),
+  ...(['limit', 'workers', 'chunkConcurrency', 'mode', 'leaseSeconds', 'pauseSecondsMax'] as const),
+  ...(['gapsMax', 's3Bucket', 's3Prefix', 's3Region', 'host', 'port', 'operatorPort'] as const),
+];
 const defaultPort = 7070;
 const showMs = 1_000;
 /** A product that is far behind lets the others have their turn after about so long. */
@@ -53,7 +59,8 @@ export async function follow(options: FollowOptions): Promise<number> {
   greet(ingest, server, products, exchange);
   await follower.run(options.signal);
   const { trades, requests } = follower.stats;
-  process.stderr.write(`Stopped; ${trades} trades came in ${requests} requests, all committed.\n`);
+  const what = `${counted(trades, nounOf(settings))} came in ${counted(requests, 'request')}`;
+  process.stderr.write(`Stopped; ${what}, all committed.\n`);
   return exitCodes.ok;
 }
 
@@ -111,10 +118,17 @@ async function serverOf(
   if (exchange !== undefined) panel.watch('simulated exchange', exchange);
   const { host, port = defaultPort, data } = settings;
   const ready = [ingest.database];
-  const operator = { panel, ready, socket: operatorSocket(data), remote: remoteOf(settings) };
+  const operator = {
+    panel,
+    ready,
+    socket: operatorSocket(data),
+    remote: remoteOf(settings),
+    config: { values: { ...settings }, shown: visible },
+  };
   const server = await createServer({ host, port, live: {}, operator, clock });
   const read = (): FollowView => ({
     exchange: ingest.connector.name,
+    noun: settings.source === undefined ? 'Trades' : 'Records',
     isSimulated: exchange !== undefined,
     baseUrl: ingest.connector.baseUrl,
     follower: follower.stats,

@@ -103,7 +103,11 @@ export function verifyCommand(): Command {
       const place = report && join(ingest.settings.data, `report.${format}`);
       const path = report === format ? place : report && resolve(report);
       if (path) await writeReport(ingest, verification, path, stop.signal);
-      print({ ...verification, report: path }, json, () => verificationText(verification, path));
+      const { products } = (await ingest.table()).manifest;
+      const noun = products.some(({ types }) => 'columns' in types) ? 'row' : 'trade';
+      print({ ...verification, report: path }, json, () => {
+        return verificationText(verification, noun, path);
+      });
       if (verification.issuesFound > 0) process.exitCode = exitCodes.failed;
     });
   return withSettings(command, ['store', 's3Bucket']);
@@ -155,7 +159,11 @@ async function writeReport(
   await writeFile(path, text);
 }
 
-function verificationText(verification: Verification, report: string | undefined): string {
+function verificationText(
+  verification: Verification,
+  noun: string,
+  report: string | undefined,
+): string {
   const { products, trades, rawFiles, tableFiles, version, issues, issuesFound, orphans } =
     verification;
   const count = (value: number) => value.toLocaleString('en-US');
@@ -166,7 +174,7 @@ function verificationText(verification: Verification, report: string | undefined
   if (orphans > 0) {
     lines.push(`(${count(orphans)} raw files are in no checkpoint, and do no harm: ingest clean)`);
   }
-  const looked = `${counted(trades, 'trade')} of ${counted(products, 'product')}`;
+  const looked = `${counted(trades, noun)} of ${counted(products, 'product')}`;
   const files = `in ${counted(tableFiles, 'file')}`;
   const from = `(version ${version}, from ${counted(rawFiles, 'raw file')})`;
   const verdict = issuesFound === 0 ? 'nothing is missing, nothing is twice, all is in order' : '';

@@ -3,6 +3,7 @@ import type { Harvester } from '../harvest/harvester.ts';
 import { sourceName } from '../harvest/ledger.ts';
 import type { ProductOutcome } from '../harvest/product.ts';
 import type { Ingest } from '../open.ts';
+import { nounOf } from './command-line.ts';
 
 /** Output for progress: a terminal shows it live, anything else gets a line now and then. */
 export interface ProgressStream {
@@ -133,7 +134,7 @@ export class Progress implements Disposable {
       `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`,
       `${Math.floor((100 * id) / last)} %`,
       `${count(id)} of ${count(last)}`,
-      `${count(perSecond)} trades/s`,
+      `${count(perSecond)} ${nounOf(this.#ingest.settings)}s/s`,
       `ETA ${duration(etaMs)}`,
       gaps > 0 ? `${gaps} gaps` : '',
     ];

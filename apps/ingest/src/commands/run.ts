@@ -13,9 +13,12 @@ import {
   exitCodes,
   harvestedOf,
   integerFrom1,
+  nounOf,
   openFor,
   productsOf,
+  type Shard,
   StopRequest,
+  shardOption,
   table,
   timeOption,
   withSettings,
@@ -27,6 +30,7 @@ interface RunOptions {
   readonly since?: bigint;
   readonly until?: bigint;
   readonly maxRequests?: number;
+  readonly shard?: Shard;
   readonly dryRun?: boolean;
   readonly transform: boolean;
   readonly json?: boolean;
@@ -45,6 +49,7 @@ export function runCommand(): Command {
     .addOption(timeOption('--since <time>', 'where a product begins that has nothing yet'))
     .addOption(timeOption('--until <time>', 'leave trades from then on for another time'))
     .option('--max-requests <number>', 'stop after so many requests', integerFrom1)
+    .addOption(shardOption())
     .option('--dry-run', 'only show what would be fetched; locks and writes nothing')
     .option('--no-transform', 'leave the table for "ingest transform"')
     .option('--json', 'print JSON')
@@ -63,7 +68,7 @@ export function runCommand(): Command {
         signal: stop.signal,
         maxRequests: options.maxRequests,
       });
-      const products = await productsOf(named, ingest.settings);
+      const products = await productsOf(named, ingest.settings, options.shard);
       const request: HarvestRequest = {
         products,
         fullRefresh: options.fullRefresh ?? false,
@@ -131,9 +136,10 @@ async function harvest(
   const peakMb = Math.round(process.resourceUsage().maxRSS / 1024);
   const result = { pipeline: 'ingest', status, runId, requests, trades, tookMs, peakMb };
   print({ ...result, products: outcomes, table }, options.json, () => {
-    const sum = `${counted(trades, 'trade')} in ${counted(requests, 'request')} and`;
+    const noun = nounOf(ingest.settings);
+    const sum = `${counted(trades, noun)} in ${counted(requests, 'request')} and`;
     const last = table === undefined ? [] : [transformedText(table)];
-    return [outcomesText(outcomes), `${sum} ${duration(tookMs)}.`, ...last].join('\n');
+    return [outcomesText(outcomes, noun), `${sum} ${duration(tookMs)}.`, ...last].join('\n');
   });
   process.exitCode = exitCodeOf(outcomes);
 }
@@ -307,9 +313,10 @@ export function exitCodeOf(outcomes: readonly ProductOutcome[]): number {
 }
 
 /** One line for each product. */
-export function outcomesText(outcomes: readonly ProductOutcome[]): string {
+export function outcomesText(outcomes: readonly ProductOutcome[], noun = 'trade'): string {
   const rows = outcomes.map(({ product, status, trades, nextId, gaps, reason }) => {
-    return { product, status, trades, upTo: Math.max(0, nextId - 1), gaps, reason };
+    const upTo = Math.max(0, nextId - 1);
+    return { product, status, [`${noun}s`]: trades, upTo, gaps, reason };
   });
   return table(rows, 'No products.');
 }

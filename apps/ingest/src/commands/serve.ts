@@ -2,10 +2,19 @@ import { Command, InvalidArgumentError } from 'commander';
 import { listenFault, UsageError } from 'spillway-cli';
 import { simulatedPort } from '../settings.ts';
 import type { ExchangeOptions } from '../simulated/exchange.ts';
-import { examplesOf, productsOf, StopRequest, settingsOf, withSettings } from './command-line.ts';
+import {
+  examplesOf,
+  productsOf,
+  type Shard,
+  StopRequest,
+  settingsOf,
+  shardOption,
+  withSettings,
+} from './command-line.ts';
 
 interface FollowOptions {
   readonly simulated?: boolean;
+  readonly shard?: Shard;
 }
 
 const shown = [
@@ -26,15 +35,18 @@ export function followCommand(): Command {
     .description('keep products up to date, with a page and metrics to watch it')
     .argument('[products...]', 'default: those of the list (ingest products)')
     .option('--simulated', 'follow a simulated exchange, which is started with it')
+    .addOption(shardOption())
     .addHelpText('after', examplesOf('follow --simulated', 'follow BTC-USD --port 8080'))
-    .action(async (named: string[], { simulated = false }: FollowOptions, self: Command) => {
+    .action(async (named: string[], options: FollowOptions, self: Command) => {
+      const { simulated = false, shard } = options;
       const settings = settingsOf(self);
       if (simulated && settings.baseUrl !== undefined) {
         throw new UsageError('--base-url: not with --simulated, which has its own');
       }
       using stop = new StopRequest();
       const { follow } = await import('./follow.ts');
-      const products = simulated && named.length === 0 ? [] : await productsOf(named, settings);
+      const products =
+        simulated && named.length === 0 ? [] : await productsOf(named, settings, shard);
       process.exitCode = await follow({ settings, products, simulated, signal: stop.signal });
     });
   return withSettings(command, shown);
