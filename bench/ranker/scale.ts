@@ -14,7 +14,7 @@ const rounds = 20;
 /** A reader in a browser: keeps its session and sends forms. */
 class Visitor {
   readonly #url: string;
-  #cookie = '';
+  readonly #cookies = new Map<string, string>();
   #token = '';
 
   constructor(url: string) {
@@ -25,7 +25,8 @@ class Visitor {
     const answer = await this.#ask(path, {});
     const text = await answer.text();
     this.#token = /name="_csrf" value="([^"]+)"/.exec(text)?.[1] ?? '';
-    return text;
+    // Without the marks of live pages.
+    return text.replaceAll(/<!--[[,\]]-->| data-live(?=[ >])/g, '');
   }
 
   async post(path: string, fields: Readonly<Record<string, string>>): Promise<Response> {
@@ -34,11 +35,14 @@ class Visitor {
   }
 
   async #ask(path: string, options: RequestInit): Promise<Response> {
-    const headers = { accept: 'text/html', cookie: this.#cookie };
+    const cookie = [...this.#cookies].map((pair) => pair.join('=')).join('; ');
+    const headers = { accept: 'text/html', cookie };
     const url = new URL(path, this.#url);
     const answer = await fetch(url, { ...options, headers, redirect: 'manual' });
-    const given = answer.headers.getSetCookie().map((line) => line.split(';')[0]);
-    if (given.length > 0) this.#cookie = given.join('; ');
+    for (const line of answer.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      this.#cookies.set(name, value);
+    }
     return answer;
   }
 }
