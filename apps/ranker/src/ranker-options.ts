@@ -72,6 +72,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
       model: modelFolder === '' ? undefined : model,
       workers: workers === 0 ? undefined : workers,
       workerAgeMsMax: settings.workerAgeMs,
+      workerIntervalMs: settings.workerIntervalMs,
       workerHeapMbMax: settings.workerHeapMb,
       articlesMax: settings.articlesMax,
       sentencesMax: settings.sentencesMax,

@@ -19,6 +19,7 @@ export interface Settings {
   readonly modelPrecision: string;
   readonly workers: number;
   readonly workerAgeMs: number;
+  readonly workerIntervalMs: number;
   readonly workerHeapMb: number;
   readonly articlesMax: number;
   readonly sentencesMax: number;
@@ -101,6 +102,10 @@ export const settingRules: SettingRules<Settings> = {
     absent: 600_000,
     min: 1_000,
     max: dayMs,
+  }),
+  workerIntervalMs: number('from one replacement of a worker to the next', {
+    absent: 60_000,
+    ...{ min: 0, max: dayMs },
   }),
   workerHeapMb: number('a worker is replaced above this heap', {
     absent: 512,

@@ -93,6 +93,30 @@ describe('the reader in a browser', () => {
     await tab.context().close();
   });
 
+  it('shows what was loaded without a connection, and nothing of it after the logout', async () => {
+    const { tab } = await entered('offline');
+    await tab.evaluate('navigator.serviceWorker.ready.then(() => {})');
+    await tab.waitForFunction('navigator.serviceWorker.controller !== null');
+    await tab.reload();
+    await tab.locator('a.item').first().click();
+    await tab.locator('.prose p').first().waitFor();
+    const text = await tab.locator('.prose').textContent();
+    const address = tab.url();
+    const context = tab.context();
+    await context.setOffline(true);
+    await tab.goto(address);
+    assert.equal(await tab.locator('.prose').textContent(), text);
+    assert.notEqual(await tab.evaluate('getComputedStyle(document.body).margin'), '8px', 'styled');
+    await context.setOffline(false);
+    await tab.goto(`${site.url}/reader`);
+    await tab.getByRole('button', { name: 'Log out' }).click();
+    await tab.getByLabel('API key').waitFor();
+    await context.setOffline(true);
+    await tab.goto(address);
+    await tab.getByText('There is no connection').waitFor();
+    await context.close();
+  });
+
   it('works without any script', async () => {
     const { tab } = await entered('plain', { javaScriptEnabled: false });
     await tab.locator('a.item').first().click();

@@ -25,6 +25,8 @@ export interface EmbedderOptions {
   readonly deadlineMs?: number | undefined;
   /** Replaces a worker that has served for so many milliseconds. @default 600000 */
   readonly workerAgeMsMax?: number | undefined;
+  /** Milliseconds from one replacement of a worker to the next, from 0. @default 60_000 */
+  readonly workerIntervalMs?: number | undefined;
   /** Replaces a worker whose heap is above so many megabytes. @default 512 */
   readonly workerHeapMbMax?: number | undefined;
 }
@@ -66,6 +68,7 @@ export class Embedder implements AsyncDisposable {
     const { model = defaultModel(), articlesMax = 64, sentencesMax = 16 } = options;
     const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;
     const { workerAgeMsMax = 600_000, workerHeapMbMax = 512, deadlineMs = 30_000 } = options;
+    const { workerIntervalMs: intervalMs = 60_000 } = options;
     check(model.id !== '', 'model.id', 'a name', model.id);
     weightFile(model.precision);
     checkInteger('articlesMax', articlesMax, 1, 10_000);
@@ -81,7 +84,7 @@ export class Embedder implements AsyncDisposable {
       deadlineMs,
       // A thread that is ended inside onnxruntime may end the process; each step of it is short.
       killAfterMs: Infinity,
-      recycle: { ageMsMax: workerAgeMsMax, heapMbMax: workerHeapMbMax },
+      recycle: { ageMsMax: workerAgeMsMax, heapMbMax: workerHeapMbMax, intervalMs },
     });
     const dimension = await pool.run('dimension', undefined);
     const name = { id: model.id, precision: model.precision, dimension };

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Lane } from 'spillway';
@@ -44,6 +45,15 @@ export const readerPages: FastifyPluginAsync<ReaderPagesOptions> = async (app, o
     prefix: '/reader/assets/',
     maxAgeSeconds: 300,
   });
+  const offline = await readFile(join(import.meta.dirname, 'assets', 'offline.js'));
+  app.get('/reader/offline.js', (_request, reply) =>
+    reply
+      .type('text/javascript; charset=utf-8')
+      // A worker serves what is below its own address, unless it is allowed more.
+      .header('service-worker-allowed', '/reader')
+      .header('cache-control', 'no-cache')
+      .send(offline),
+  );
   await app.register(loginRoutes, options);
   await app.register(async (scope) => {
     scope.addHook('onRequest', needUser);

@@ -232,3 +232,6 @@ for (const label of document.querySelectorAll('[data-fills]')) {
     });
   });
 }
+
+// Pages that were loaded can be read again without a connection.
+void navigator.serviceWorker?.register('/reader/offline.js', { scope: '/reader' }).catch(() => {});
