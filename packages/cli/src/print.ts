@@ -3,6 +3,7 @@ export function print(value: unknown, json: boolean | undefined, text: () => str
   process.stdout.write(`${json ? JSON.stringify(value, null, 2) : text()}\n`);
 }
 
+/** The look of a printed table. */
 export interface TableStyle {
   /** Writes a value. @default {@link cell} */
   readonly cell?: ((value: unknown) => string) | undefined;

@@ -33,6 +33,7 @@ export type SettingsOf<Rules> = {
   readonly [Name in keyof Rules]: Rules[Name] extends SettingRule<infer T> ? T : never;
 };
 
+/** The rule of a setting that is a number. */
 export interface NumberRule<T> {
   readonly absent: T;
   readonly min: number;
@@ -76,6 +77,7 @@ export function flag(about: string, absent: boolean): SettingRule<boolean> {
   };
 }
 
+/** The rule of a setting that is a text of a given form. */
 export interface TextRule<T> extends Omit<SettingRule<T>, 'about' | 'read'> {
   /** Matches every valid text; if it matches the empty text, that stands for the default. */
   readonly pattern: RegExp;
@@ -140,12 +142,14 @@ export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
 
+/** The places from which settings are read. */
 export interface SettingsSources<Name extends string> {
   /** Settings by name; `config` names a file. */
   readonly flags: Readonly<Partial<Record<Name | 'config', string>>>;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
+/** The settings that were read, and where each came from. */
 export interface SettingsReading<S> {
   readonly settings: S;
   /** The origin of each: `flag --port`, `environment FLEET_PORT`, `file <path>`, `default`. */

@@ -4,6 +4,7 @@ import { type RunOptions, SpillwayError } from 'spillway';
 import type { Engine, RunSql } from './connection.ts';
 import { sqlError } from './errors.ts';
 
+/** The engines that a database runs on. */
 export type DatabaseKind = 'sqlite' | 'postgres';
 
 /** One change of the tables. Once released it must never change itself. */

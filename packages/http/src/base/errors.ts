@@ -39,6 +39,7 @@ const faults = {
 /** Every code this package throws; `docs/errors.md` says what to do about each. */
 export type HttpErrorCode = keyof typeof faults;
 
+/** Every code that this package throws, as a list. */
 export const httpErrorCodes: readonly HttpErrorCode[] = Object.keys(faults) as HttpErrorCode[];
 
 /** A deliberate failure of this package, ready to be thrown. */

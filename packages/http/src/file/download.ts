@@ -5,6 +5,7 @@ import { check, checkInteger } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type ByteRange, type Piece, type PieceSource, PieceStream, readable } from './pieces.ts';
 
+/** A file to send, and how browsers should treat it. */
 export interface Download {
   /** Pieces of known sizes, of which ranges can be asked for; or a stream of any length. */
   readonly body: readonly Piece[] | PieceSource;

@@ -85,6 +85,7 @@ export interface ReceiveFormOptions extends ReceiveOptions {
   readonly fieldsMax?: number | undefined;
 }
 
+/** The fields and files of a form that was received. */
 export interface ReceivedForm {
   readonly files: readonly (FormFile & Received)[];
   readonly fields: readonly { readonly name: string; readonly value: string }[];

@@ -12,6 +12,7 @@ export interface OperatorPlace {
   readonly token?: string | undefined;
 }
 
+/** One call of an operator interface. */
 export interface OperatorCall extends OperatorPlace {
   /** The path of the endpoint, like `/-/stats`. */
   readonly path: string;

@@ -58,6 +58,7 @@ export interface ShownConfig {
   readonly shown: readonly string[];
 }
 
+/** The second port, for operators of other machines. */
 export interface OperatorRemote {
   /** The address to listen at. @default '127.0.0.1' */
   readonly host?: string | undefined;

@@ -30,6 +30,7 @@ declare module 'fastify' {
   }
 }
 
+/** A route that takes WebSockets. */
 export interface SocketRoute<Data> extends SocketHandlers<Data> {
   /** Config of the route, such as its lane, whose permit is held during the handshake only. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;

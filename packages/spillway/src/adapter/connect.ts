@@ -15,6 +15,7 @@ import {
 /** Calls the next handler, or with an error the next error handler. */
 export type Next = (error?: unknown) => unknown;
 
+/** A middleware of Express, Connect or `node:http`. */
 export type Middleware = (req: IncomingMessage, res: ServerResponse, next: Next) => void;
 
 /**

@@ -1,6 +1,7 @@
 /** The only source of chance: the next number from 0 up to, but not including, 1. */
 export type Random = () => number;
 
+/** Chance as the machine gives it. */
 export const systemRandom: Random = Math.random;
 
 /** The same seed gives the same numbers, on every machine (the sfc32 generator). */

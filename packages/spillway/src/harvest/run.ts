@@ -21,6 +21,7 @@ import {
 /** The end of a source: `skipped` when another process holds its lease. */
 export type HarvestStatus = 'done' | 'failed' | 'skipped' | 'stopped';
 
+/** The state of a harvest when it has ended. */
 export interface HarvestOutcome<Position> {
   readonly source: string;
   readonly status: HarvestStatus;

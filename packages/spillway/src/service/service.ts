@@ -19,6 +19,7 @@ export interface ServiceOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** The states of a service, in their order. */
 export type ServiceState = 'new' | 'starting' | 'ready' | 'closing' | 'closed';
 
 /** The state of a part; one that stays `starting` or `closing` in a closed service was left. */

@@ -6,6 +6,7 @@ import { legend } from './small-chart.ts';
 /** A point; y is undefined where nothing is known, and the line is broken there. */
 export type Point = readonly [x: number, y: number | undefined];
 
+/** One line of a chart. */
 export interface ChartLine {
   readonly name: string;
   /** Points from left to right. */

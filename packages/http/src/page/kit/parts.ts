@@ -95,6 +95,7 @@ export function notice({ verdict, text, tone = 'plain', action, live }: NoticeOp
 <p><strong>${verdict}</strong> ${text}</p>${action}</div>`;
 }
 
+/** One figure at the top of a page. */
 export interface Stat {
   readonly name: string;
   /** The figure, already formatted. */
@@ -138,6 +139,7 @@ export function empty({ title, text, actions }: EmptyOptions): Html {
   return html`<div class="empty"><strong>${title}</strong><p>${text}</p>${row}</div>`;
 }
 
+/** A message that confirms what a person did. */
 export interface Toast {
   readonly text: string;
   /** A form's button that takes the change back. @default none */
@@ -195,6 +197,7 @@ export interface Tab {
   readonly current?: boolean | undefined;
 }
 
+/** Links to the views of the same thing, the current one marked. */
 export function tabs(label: string, items: readonly Tab[]): Html {
   const links = items.map(
     ({ name, href, current }) =>

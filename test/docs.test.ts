@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { promisify } from 'node:util';
+
+const root = dirname(import.meta.dirname);
+/** Interfaces that stand beside their class, whose doc comment explains them. */
+const beside = /(?:Options|Stats)$/;
+
+describe('npm run docs', () => {
+  it('makes a site whose links lead somewhere, and every exported name is explained', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-docs-'));
+    const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+    const words = ['scripts/docs.ts', '--out', folder.path];
+    const options = { cwd: root, env, timeout: 110_000 };
+    const { stdout } = await promisify(execFile)(process.execPath, words, options);
+    assert.match(stdout, /pages in /);
+    const pages = globSync('**/*.html', { cwd: folder.path });
+    const broken: string[] = [];
+    const foreign: string[] = [];
+    const bare: string[] = [];
+    for (const page of pages) {
+      const text = readFileSync(join(folder.path, page), 'utf8');
+      for (const [, name = '', to = ''] of text.matchAll(/ (href|src)="([^"#]+)/g)) {
+        if (!/^[a-z]+:/.test(to)) {
+          if (!existsSync(join(folder.path, dirname(page), to))) broken.push(`${page}: ${to}`);
+        } else if (name === 'src') foreign.push(`${page}: ${to}`);
+      }
+      if (!page.startsWith('reference/')) continue;
+      const names = text.matchAll(/<h3 id="[^"]*">(\w+)<\/h3>\s*<pre>/g);
+      for (const [, name = ''] of names) if (!beside.test(name)) bare.push(`${page}: ${name}`);
+    }
+    assert.deepEqual(broken, []);
+    assert.deepEqual(foreign, [], 'asked of another site');
+    assert.deepEqual(bare, [], 'exported without a doc comment');
+    const found = pages.filter((page) => page.startsWith('docs/guides/'));
+    assert.equal(found.length, globSync('docs/guides/*.md', { cwd: root }).length);
+  });
+});

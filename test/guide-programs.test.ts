@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { promisify } from 'node:util';
+
+const root = dirname(import.meta.dirname);
+/** Guides whose programs serve or are fragments, and the tests that look at them. */
+const elsewhere = new Set([
+  'adopt.md',
+  'sizing.md',
+  'your-api-in-ten-minutes.md',
+  'from-fishtest.md',
+]);
+const guides = globSync('docs/guides/*.md', { cwd: root }).sort();
+
+/** Programs of a guide; the code of a worker goes with the program after it. */
+function programsOf(
+  guide: string,
+): { readonly main: string; readonly worker: string | undefined }[] {
+  const text = readFileSync(join(root, guide), 'utf8');
+  const blocks = [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
+  const isWorker = (block: string | undefined) => block?.startsWith('// worker.ts') === true;
+  return blocks.flatMap((main, at) => {
+    const before = blocks[at - 1];
+    return isWorker(main) ? [] : [{ main, worker: isWorker(before) ? before : undefined }];
+  });
+}
+
+describe('every guide', () => {
+  for (const guide of guides) {
+    it(`${guide} has links that lead somewhere`, () => {
+      const text = readFileSync(join(root, guide), 'utf8');
+      const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)].map(([, to = '']) => to);
+      const broken = links.filter(
+        (to) => globSync(join(dirname(guide), to), { cwd: root })[0] === undefined,
+      );
+      assert.deepEqual(broken, []);
+    });
+
+    if (elsewhere.has(basename(guide))) continue;
+    for (const [at, { main, worker }] of programsOf(guide).entries()) {
+      it(`${guide} has a program ${at + 1} that runs as it is written`, async () => {
+        await using folder = await mkdtempDisposable(join(root, 'test', 'guide-'));
+        if (worker !== undefined) await writeFile(join(folder.path, 'worker.ts'), worker);
+        const file = join(folder.path, 'main.ts');
+        await writeFile(file, main);
+        const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+        const options = { cwd: root, env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
+        const { stdout, stderr } = await promisify(execFile)(process.execPath, [file], options);
+        assert.notEqual(stdout.trim(), '');
+        assert.equal(stderr, '');
+      });
+    }
+  }
+});
