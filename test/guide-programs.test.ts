@@ -9,10 +9,12 @@ import { promisify } from 'node:util';
 const root = dirname(import.meta.dirname);
 /** Guides whose programs serve or are fragments, and the tests that look at them. */
 const elsewhere = new Set([
+  'a-store-of-your-own.md',
   'adopt.md',
+  'from-fishtest.md',
+  'many-machines.md',
   'sizing.md',
   'your-api-in-ten-minutes.md',
-  'from-fishtest.md',
 ]);
 const guides = globSync('docs/guides/*.md', { cwd: root }).sort();
 
