@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import websocket from '@fastify/websocket';
 import type { FastifyPluginAsync } from 'fastify';
-import { Lane } from 'spillway';
+import { Breaker, Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { admission, createServer, type HttpServer } from 'spillway-http';
 import { WebSocket } from 'ws';
@@ -16,6 +16,21 @@ async function codeOf(response: Response): Promise<string> {
 }
 
 describe('admission', () => {
+  it('leaves the lane its size while a breaker in the handler refuses', async () => {
+    const lane = new Lane({ ...roomy, name: 'calls' });
+    const { limit } = lane.stats;
+    const breaker = new Breaker();
+    using _held = breaker.hold('open');
+    await using server = await open({ lane }, ({ app }) =>
+      app.get('/', () => breaker.run(async () => 'never')),
+    );
+    for (let call = 0; call < 20; call += 1) {
+      assert.equal(await codeOf(await fetch(server.url)), 'BREAKER_OPEN');
+    }
+    await until(() => lane.stats.inside === 0);
+    assert.equal(lane.stats.limit, limit);
+  });
+
   it('refuses at once, with the time to come back, when the lane is full', async () => {
     const lane = new Lane({ name: 'one', limit: 1, queueMax: 0, deadlineMs: 60_000 });
     const work = Promise.withResolvers<string>();

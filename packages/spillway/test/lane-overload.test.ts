@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane } from 'spillway';
+import { Breaker, Lane } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 import { type Health, type Played, play } from 'spillway-fixtures/overload';
 
 interface Written {
@@ -106,5 +107,20 @@ describe('a lane with the numbers that came to mind', () => {
     const { goodBySecond } = await playLane(written, 3, events);
     const after = goodBySecond.slice(23, 26).reduce((sum, each) => sum + each, 0) / 3;
     assert.ok(after >= 0.85 * 25, `${after} a second`);
+  });
+
+  it('keeps its size while a breaker inside refuses, which asked nobody', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 64, queueMax: 64, deadlineMs: 1_000, clock });
+    const breaker = new Breaker({ clock });
+    const { limit } = lane.stats;
+    using _held = breaker.hold('open');
+    for (let call = 0; call < 50; call += 1) {
+      const refused = lane.run((signal) => breaker.run(async () => {}, { signal }));
+      await assert.rejects(refused, { code: 'BREAKER_OPEN' });
+      await clock.advance(20);
+    }
+    assert.equal(lane.stats.limit, limit);
+    assert.equal(lane.stats.outcomes.failed, 50);
   });
 });

@@ -252,6 +252,9 @@ export class RequestPermit implements Entry, Disposable {
   }
 
   #fail(error: unknown, heldMs: number): undefined {
+    // An open breaker asked nobody: its refusals say nothing about the load that is borne.
+    const isUnasked = Object(error).code === 'BREAKER_OPEN';
+    if (isUnasked && this.#held?.outcome === 'ok') this.#held.outcome = 'failed';
     this.#end(false, heldMs, true);
     if (!this.#isAnswered) throw error;
     this.#reply.log.debug({ err: error }, 'failed when its request was over');

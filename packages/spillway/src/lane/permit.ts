@@ -1,7 +1,7 @@
 import { check, checkInteger, checkSignal } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { type Deadline, deadline } from '../base/deadline.ts';
-import { isTimeout, statusOf } from '../base/failure.ts';
+import { field, isTimeout, statusOf } from '../base/failure.ts';
 import type { Task } from '../base/task.ts';
 import { tracing } from '../base/trace.ts';
 import type { Outcome } from '../limit/limit.ts';
@@ -226,6 +226,8 @@ function outcomeOfAbort({ reason }: AbortSignal): Outcome {
 /** The end of work that threw and was not aborted. A client error is an answer like any other. */
 export function outcomeOf(error: unknown): Outcome {
   if (isTimeout(error)) return 'late';
+  // An open breaker asked nobody: its refusals say nothing about the load that is borne.
+  if (field(error, 'code') === 'BREAKER_OPEN') return 'failed';
   const status = statusOf(error) ?? 500;
   if (status === 503 || status === 504 || status === 429) return 'overloaded';
   return status < 500 ? 'ok' : 'failed';
