@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { deadline, systemClock } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
@@ -127,5 +128,8 @@ describe('deadline', () => {
     limit[Symbol.dispose]();
     await clock.advance(100);
     assert.equal(limit.signal.aborted, false);
+    const parent = new AbortController();
+    deadline(clock, 10, parent.signal)[Symbol.dispose]();
+    assert.deepEqual(getEventListeners(parent.signal, 'abort'), []);
   });
 });

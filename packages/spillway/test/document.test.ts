@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   chmodSync,
+  existsSync,
   mkdtempDisposableSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -18,6 +20,7 @@ import { Document } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 
 const temporary = () => mkdtempDisposableSync(join(tmpdir(), 'spillway-document-'));
+const onLinux = process.platform === 'linux';
 const counter = { n: 0, list: [] as number[] };
 
 describe('Document', () => {
@@ -206,7 +209,7 @@ describe('Document', () => {
   });
 
   it('refuses a corrupt file and leaves it as it is, until somebody has mended it', async () => {
-    for (const wrong of ['', '{"n":', '{"n":1}\0\0', '\xff\xfe']) {
+    for (const wrong of ['', '{"n":', '{"n":1}\0\0', '\xff\xfe', '{"n":"\xff"}']) {
       using folder = temporary();
       const path = join(folder.path, 'value.json');
       writeFileSync(path, wrong, 'latin1');
@@ -224,6 +227,25 @@ describe('Document', () => {
       );
       assert.equal(readFileSync(path, 'latin1'), wrong);
     }
+  });
+
+  it('leaves no file open, also when it refuses one', { skip: !onLinux }, async () => {
+    using folder = temporary();
+    const path = join(folder.path, 'value.json');
+    const isOurs = (fd: string) => {
+      const place = join('/proc/self/fd', fd);
+      return existsSync(place) && readlinkSync(place).startsWith(folder.path);
+    };
+    const open = () => readdirSync('/proc/self/fd').filter(isOurs);
+    const document = await Document.open({ path, initial: counter, bytesMax: 100 });
+    await document.transaction(() => ({ n: 1, list: [] }));
+    assert.notDeepEqual(open(), []);
+    await document.close();
+    assert.deepEqual(open(), []);
+    writeFileSync(path, JSON.stringify('x'.repeat(100)));
+    const refused = Document.open({ path, initial: counter, bytesMax: 100 });
+    await assert.rejects(refused, { code: 'DOCUMENT_TOO_LARGE' });
+    assert.deepEqual(open(), []);
   });
 
   it('sets a corrupt file aside with its reason when it is told to', async () => {

@@ -244,12 +244,28 @@ describe('Lease', () => {
     const { clock, store, options } = world();
     const line = new FaultyStore(store, { clock });
     const lease = await clock.run(Lease.acquire({ ...options, store: line }));
+    await clock.advance(1_000);
     const { leftMs } = lease.stats;
     const acquiredAt = clock.now();
     line.down = true;
     await clock.run(new Promise((resolve) => lease.signal.addEventListener('abort', resolve)));
     assert.equal(clock.now(), acquiredAt + leftMs);
     assert.equal(lease.stats.leftMs, 0);
+  });
+
+  it('is closed while a renewal is under way, and while the store is away', async () => {
+    const { clock, store, options } = world();
+    const line = new FaultyStore(store, { clock, delayMsMax: 30, random: () => 0.99 });
+    const lease = await clock.run(Lease.acquire({ ...options, store: line }));
+    // A renewal is sent 100 ms after the claim was, and answered some 60 ms later.
+    await clock.advance(50);
+    await clock.run(lease.close());
+    assert.equal(lease.stats.renewed, 0);
+    const next = await clock.run(Lease.acquire({ ...options, store: line }));
+    line.down = true;
+    await clock.run(next.close());
+    await clock.advance(2_000);
+    assert.equal(clock.pending, 0);
   });
 
   it('is lost with the next renewal when another took it', async () => {
@@ -266,7 +282,6 @@ describe('Lease', () => {
     const store = new LosingStore({ clock });
     store.loses = 'answer';
     const lease = await clock.run(Lease.acquire({ ...options, store, waits: false }));
-    assert.ok(clock.now() > 0);
     // Its life counts from the claim that was made, not from when it was found.
     assert.equal(lease.stats.leftMs, 270 - clock.now());
     await clock.advance(10 * ttlMs);

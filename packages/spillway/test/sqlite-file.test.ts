@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SqlStatement } from 'spillway';
+import { SpillwayError, type SqlStatement } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { insert, Scene, sql } from './sqlite-scene.ts';
 
@@ -38,6 +38,25 @@ describe('SqliteFile.write', () => {
     const failing = scene.file.write([insert('a'), insert('a')]);
     await assert.rejects(failing, { code: 'DATABASE_CONSTRAINT', status: 409 });
     assert.deepEqual(await scene.names(), []);
+  });
+
+  it('tells one who leaves whether it may have been done', async () => {
+    await using scene = await Scene.open();
+    const leave = async (hasBegun: boolean) => {
+      const leaving = new AbortController();
+      const many = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 200000)';
+      const statement = sql(
+        `${many} INSERT INTO item (name) SELECT hasBegun || i FROM
+        (SELECT i, ? AS hasBegun FROM n)`,
+        String(hasBegun),
+      );
+      const writing = scene.file.write([statement], { signal: leaving.signal });
+      while (hasBegun && scene.file.stats.waiting > 0) await new Promise(setImmediate);
+      leaving.abort(new SpillwayError('DEADLINE', 'late'));
+      return await writing.catch((error: SpillwayError) => error.retryable);
+    };
+    assert.equal(await leave(false), true);
+    assert.equal(await leave(true), false);
   });
 
   it('shares one fsync among all that come together', async () => {
