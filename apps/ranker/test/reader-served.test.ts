@@ -61,6 +61,21 @@ describe('the reader on the real server, with the real model', () => {
     await tab.getByText('1 story found').waitFor();
   });
 
+  it('tells of a sentence what its deletion changes', async (test) => {
+    const { user, key } = await site.ranker.storage.users.add('doubter');
+    await site.ranker.reader.addSamples(user.id);
+    await site.ranker.embedding.idle();
+    const articles = await site.ranker.storage.shelves.list({ userId: user.id, limit: 10 });
+    for (const [at, { id }] of articles.slice(0, 6).entries()) {
+      await site.ranker.reader.vote(user.id, id, at % 2 === 0 ? 9 : 2);
+    }
+    const { json } = await site.ask('/evaluation/explanations', { key });
+    test.diagnostic(JSON.stringify(json));
+    assert.ok(json.sentences >= 20, `${json.sentences} sentences`);
+    assert.ok(json.signsRight >= 0.95, `signs: ${json.signsRight}`);
+    assert.ok(json.correlation > 0.8, `correlation: ${json.correlation}`);
+  });
+
   it('shows the articles of a feed as soon as they have come, and what fails', async () => {
     const { key } = await site.ranker.storage.users.add('follower');
     await using context = await browser.newContext();

@@ -152,14 +152,17 @@ function trainingText({ running, history }: Training): string {
   return `${running.kind} training: ${Math.round(100 * running.progress)} %`;
 }
 
-/** `ranker evaluate`: how good each model would have been. */
+/** `ranker evaluate`: how good each model would have been, or how true explanations are. */
 export function evaluateCommand(): Command {
   const command = new Command('evaluate')
     .description('measure each model on your newest ratings, trained on the older ones')
-    .addHelpText('after', examplesOf('evaluate', 'evaluate --json'))
-    .action(async (options: ServerFlags) => {
-      const answer = await clientOf(options).call<Record<string, unknown>>('/evaluation');
+    .option('--explanations', 'delete each explained sentence instead, and compare the scores')
+    .addHelpText('after', examplesOf('evaluate', 'evaluate --json', 'evaluate --explanations'))
+    .action(async (options: ServerFlags & { readonly explanations?: boolean }) => {
+      const path = options.explanations ? '/evaluation/explanations' : '/evaluation';
+      const answer = await clientOf(options).call<Record<string, unknown>>(path);
       print(answer, options.json, () => {
+        if (options.explanations) return table([answer], '');
         const models = Object.entries(answer).filter(([, value]) => typeof value === 'object');
         const rows = models.map(([model, quality]) => ({ model, ...(quality as object) }));
         const { trained, tested } = answer;

@@ -192,8 +192,8 @@ function ranks(values: readonly number[]): number[] {
   return values.map((value) => (sorted.indexOf(value) + sorted.lastIndexOf(value)) / 2);
 }
 
-/** From -1 to 1; 0 when one side says the same of all. */
-function correlation(one: readonly number[], other: readonly number[]): number {
+/** The correlation of two lists, from -1 to 1; 0 when one side says the same of all. */
+export function correlation(one: readonly number[], other: readonly number[]): number {
   const mean = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   const [a, b] = [mean(one), mean(other)];

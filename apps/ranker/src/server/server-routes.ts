@@ -1,6 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
+import type { DocumentEmbedder } from '../ranking/library.ts';
 import type { RankingParts } from '../ranking/ranking-parts.ts';
 import type { FeedRefresh } from '../reader/feed-refresh.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -15,6 +16,7 @@ import { transferRoutes } from './transfer-routes.ts';
 
 export interface ServerRoutesOptions extends RankingParts {
   readonly storage: RankerStorage;
+  readonly embedder: DocumentEmbedder;
   readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
   readonly refresh: Pick<FeedRefresh, 'look'>;
   readonly lanes: RankerLanes;

@@ -2,7 +2,8 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
 import type { TrainingKind } from '../learn/choice.ts';
 import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { Library } from '../ranking/library.ts';
+import { checkExplanations } from '../ranking/explanation-check.ts';
+import type { DocumentEmbedder, Library } from '../ranking/library.ts';
 import type { Training } from '../ranking/training.ts';
 import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
 import { trainingAnswer, userStats } from '../ranking/user-stats.ts';
@@ -23,6 +24,7 @@ export interface TrainingRoutesOptions {
   readonly storage: RankerStorage;
   readonly ranking: ArticleRanking;
   readonly library: Library;
+  readonly embedder: DocumentEmbedder;
   readonly tastes: UserTastes;
   readonly training: Training;
   readonly trainingSet: TrainingSet;
@@ -115,5 +117,8 @@ export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (
   });
   app.get('/evaluation', { config: long }, async ({ rankerUser, permit }) => {
     return await training.evaluate(rankerUser.id, permit.signal);
+  });
+  app.get('/evaluation/explanations', { config: long }, async ({ rankerUser, permit }) => {
+    return await checkExplanations(options, rankerUser.id, permit.signal);
   });
 };
