@@ -83,14 +83,9 @@ export class ServiceWatch {
   /** Asks once; a service that does not answer keeps its last reading. */
   async look(signal: AbortSignal): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(askMsMax)]);
-    const ask = async (path: string) => {
-      const { status, text } = await askOperator({ ...this.#place, path, signal: limit });
-      if (status !== 200) throw new Error(`answered ${status}`);
-      return JSON.parse(text);
-    };
     try {
-      this.#take(await ask('/-/stats'));
-      const { errors } = await ask('/-/errors');
+      this.#take((await this.ask('/-/stats', limit)) as StatsAnswer);
+      const { errors } = Object(await this.ask('/-/errors', limit));
       this.errors = errors ?? [];
       if (this.silence !== undefined) this.#tell({ state: 'ok', text: 'answers again' });
       this.silence = undefined;
@@ -101,6 +96,13 @@ export class ServiceWatch {
       if (this.silence === undefined) this.#tell({ state: 'error', text: why });
       this.silence = why;
     }
+  }
+
+  /** Reads one endpoint of its operator interface. */
+  async ask(path: string, signal: AbortSignal = AbortSignal.timeout(askMsMax)): Promise<unknown> {
+    const { status, text } = await askOperator({ ...this.#place, path, signal });
+    if (status !== 200) throw new Error(`answered ${status}`);
+    return JSON.parse(text);
   }
 
   /** Changes a part of the service; gives the reason if it refuses. */

@@ -201,6 +201,16 @@ describe('the console', () => {
     await page.locator('.service', { hasText: 'wrong' }).getByText('answered 403').waitFor();
   });
 
+  it('shows the routes of a service with their schemas', async () => {
+    await using _shop = await serveShop(data);
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const page = await show(opened.openUrl());
+    await page.locator('.service', { hasText: 'shop' }).waitFor();
+    await page.goto(`${new URL(page.url()).origin}/routes?service=shop`);
+    await page.getByRole('link', { name: 'API with its schemas' }).click();
+    await page.getByRole('heading', { name: 'GET /order' }).waitFor();
+  });
+
   it('has every place, also on a phone', async () => {
     await using _shop = await serveShop(data);
     await using opened = await openConsole({ data, port: 0, lookMs: 100 });

@@ -47,6 +47,38 @@ describe('operator endpoints', () => {
     assert.deepEqual(await site.json('live'), { live: true });
   });
 
+  it('list themselves as a page for browsers, and describe the routes', async () => {
+    await using server = await createServer({});
+    const schema = {
+      summary: 'Changes an item.',
+      querystring: { type: 'object', properties: { dry: { type: 'boolean' } } },
+      body: { type: 'object', required: ['name'], properties: { name: { type: 'string' } } },
+      response: { 200: { type: 'object', properties: { ok: { type: 'boolean' } } } },
+    };
+    server.app.post('/items/:id', { schema }, async () => ({ ok: true }));
+    await server.start();
+    const { app } = server.operator;
+    const page = await app.inject({ url: '/-/', headers: { accept: 'text/html' } });
+    assert.match(page.payload, /<a href="\/-\/openapi\.json">/);
+    const { openapi, paths } = JSON.parse((await app.inject('/-/openapi.json')).payload);
+    assert.equal(openapi, '3.1.0');
+    assert.deepEqual(Object.keys(paths), ['/items/{id}']);
+    assert.deepEqual(paths['/items/{id}'].post, {
+      summary: 'Changes an item.',
+      parameters: [
+        { name: 'id', in: 'path', required: true, schema: { type: 'string' } },
+        { name: 'dry', in: 'query', required: false, schema: { type: 'boolean' } },
+      ],
+      requestBody: { required: true, content: { 'application/json': { schema: schema.body } } },
+      responses: {
+        200: {
+          description: 'The answer',
+          content: { 'application/json': { schema: schema.response[200] } },
+        },
+      },
+    });
+  });
+
   it('name the parts of a service that are not ready, to the operator alone', async () => {
     const pool = { name: 'pool', ready: false };
     const service = new Service({ parts: [{ name: 'db' }, pool] });

@@ -63,6 +63,7 @@ export function routesView(view: View, chosen: string): Html {
       id: `routes-${name}`,
       title: name,
       about: decimal(reading?.routes.length),
+      tools: html`<a href="/api?service=${name}">API with its schemas</a>`,
       body: routeTable(name, reading?.routes ?? []),
       flush: true,
     }),

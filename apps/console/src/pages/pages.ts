@@ -7,6 +7,7 @@ import { errorPage, framedPage } from 'spillway-http/kit';
 import { advise } from '../advice.ts';
 import type { View } from '../open.ts';
 import { addActions } from './act.ts';
+import { addApi } from './api.ts';
 import { cookieName, type Place, placeLinks, sessionOf, style } from './frame.ts';
 import { advisorView, errorsView, eventsView, lanesView, poolsView, routesView } from './lists.ts';
 import { nowView } from './now.ts';
@@ -65,6 +66,7 @@ export function addPages(app: FastifyInstance, { shown, view, tokens }: PagesOpt
     });
   }
   addActions(app, { view, places });
+  addApi(app, view, places);
 }
 
 function framed(current: Place, main: Html, view: View): Html {

@@ -30,6 +30,7 @@ import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { matching } from '../base/rules.ts';
 import { Actions, type OperatorAction } from './actions.ts';
 import { listen, SocketListener, shut } from './listen.ts';
+import { openApi } from './openapi.ts';
 import { ProcessStats, processMetrics } from './process.ts';
 import type { Routes } from './routes.ts';
 import { type StateChange, StateLog } from './state-log.ts';
@@ -107,6 +108,7 @@ const endpoints = {
   routes: 'each route with its lane, domain and rate',
   errors: 'the last failures',
   config: 'the configuration, as far as it may be seen',
+  'openapi.json': 'the routes with their schemas, as OpenAPI 3.1',
   actions: 'changes by POST: resize, pause, resume, recycle, open, close, release, drain',
 } as const;
 
@@ -261,12 +263,14 @@ export class Operator {
       const { message, field } = Object(error);
       return reply.code(statusCode).send({ ok: false, error: { code, message, field } });
     });
-    const get = (path: keyof typeof endpoints | '', answer: () => unknown) =>
+    const get = (path: keyof typeof endpoints, answer: () => unknown) =>
       app.get(`/-/${path}`, async () => answer());
-    get('', () => {
-      const own = Object.entries(endpoints).map(([path, text]) => [`/-/${path}`, text]);
-      return Object.fromEntries(own);
+    app.get('/-/', async ({ headers }, reply) => {
+      const own = Object.entries(endpoints).map(([path, text]) => [`/-/${path}`, text] as const);
+      if (!headers.accept?.includes('text/html')) return Object.fromEntries(own);
+      return reply.type('text/html; charset=utf-8').send(listPage(own));
     });
+    get('openapi.json', () => openApi(routes.declared, 'Routes'));
     get('live', () => ({ live: true }));
     get('stats', () => this.#state());
     get('errors', () => plain(errors.list()));
@@ -292,6 +296,13 @@ export class Operator {
       reply.type('text/event-stream').send(this.#openStream()),
     );
   }
+}
+
+function listPage(own: readonly (readonly [path: string, text: string])[]): string {
+  const items = own.map(([path, text]) => `<dt><a href="${path}">${path}</a></dt><dd>${text}</dd>`);
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Operator</title>
+<meta name="color-scheme" content="light dark"><h1>Operator's interface</h1>
+<dl>${items.join('\n')}</dl></html>`;
 }
 
 function unreadyOf(parts: readonly Part[]): readonly Part[] {

@@ -184,6 +184,11 @@ export class Routes {
     numbers.add(status, 0, this.#clock.now());
   }
 
+  /** The routes as they were declared. */
+  get declared(): readonly RouteOptions[] {
+    return this.#routes.flatMap(({ route }) => route ?? []);
+  }
+
   /** The lanes that routes enter. */
   get lanes(): ReadonlySet<Lane> {
     return new Set(this.#routes.map(({ lane }) => lane).filter((lane) => lane !== undefined));
