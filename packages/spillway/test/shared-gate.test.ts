@@ -139,6 +139,7 @@ describe('SharedGate', () => {
     const stop = new AbortController();
     const waiting = assert.rejects(Promise.resolve(gate.enter({ signal: stop.signal })), /stop/);
     assert.throws(() => gate.enter(), { code: 'GATE_FULL' });
+    assert.equal(gate.stats.refused, 1);
     stop.abort(new Error('stop'));
     await waiting;
     const last = assert.rejects(Promise.resolve(gate.enter()), { code: 'GATE_CLOSED' });
