@@ -123,7 +123,7 @@ describe('a declared source with a Link header and a time', () => {
   });
 
   it('loses nothing when records move while it reads, nor where many are of one time', async () => {
-    await inScene(github, async (scene, api) => {
+    await inScene(github, async (scene, api, folder) => {
       const list = Array.from({ length: 60 }, (_, at) => issueOf(at + 1, minute(at)));
       for (let id = 100; id < 135; id += 1) list.push(issueOf(id, minute(30)));
       api.lists.set(issues, list);
@@ -136,6 +136,14 @@ describe('a declared source with a Link header and a time', () => {
       };
       await scene.run();
       await scene.assertTrue(list);
+      // The links had the key in them: it is taken out before they are kept.
+      const linked = api.seen.filter(({ query }) => query.has('page'));
+      assert.ok(linked.length > 0);
+      assert.ok(linked.every(({ query }) => query.getAll('api_key').length === 1));
+      for (const file of ['ingest.db', 'ingest.db-wal']) {
+        const kept = await readFile(join(folder, file), 'latin1');
+        assert.ok(!kept.includes('hidden-word'), file);
+      }
     });
   });
 
@@ -216,6 +224,24 @@ describe('a declared source by', () => {
       );
       const { outcomes } = await scene.run();
       assert.deepEqual([outcomes[0]?.trades, outcomes[0]?.gaps], [27, 1]);
+    });
+  });
+
+  it('another way than before is refused, as its cursor would mean something else', async () => {
+    await inScene({ ...posts, pages: ways.offset }, async (scene, api, folder) => {
+      api.lists.set('/posts', [{ id: 1, title: 'a' }]);
+      await scene.run();
+      const changed = { ...posts, ...places.page, pages: ways.page };
+      const source = join(folder, 'changed.json');
+      await writeFile(source, JSON.stringify(changed));
+      const flags = { data: folder, source, baseUrl: api.url };
+      const { settings } = readSettings({ flags, environment: {} });
+      await using ingest = await openIngest({ settings, environment: {}, batchMsMax: 0 });
+      const next = new Scene(api, ingest);
+      const { outcomes } = await next.run();
+      assert.equal(outcomes[0]?.code, 'SOURCE_INVALID');
+      assert.match(String(outcomes[0]?.reason), /read by offset, and pages\.by is page now/);
+      assert.equal((await next.run(true)).outcomes[0]?.status, 'done');
     });
   });
 

@@ -12,6 +12,8 @@ export type Cursor = {
   readonly seen?: readonly number[];
   /** Hashes of records that were read and come again. */
   readonly known?: readonly string[];
+  /** The way to page of a declared source: `since` means nothing to another one. */
+  readonly by?: string;
 };
 
 /** A place in the history of a product: an id, or a cursor. */

@@ -30,8 +30,6 @@ interface Pager {
 /** Asks for one more page within the same step. */
 type Again = (since: string) => Promise<Answer>;
 
-const start: Cursor = { id: 1, since: '', known: [] };
-
 /** The connector of a declared source: the same rate, ledger and proofs as for an exchange. */
 export function declared(source: Declaration, options: DeclaredOptions): Connector {
   const { name, pages } = source;
@@ -48,7 +46,14 @@ export function declared(source: Declaration, options: DeclaredOptions): Connect
     products: async () => source.products ?? [name],
     [Symbol.asyncDispose]: () => api[Symbol.asyncDispose](),
   };
-  if (pager === undefined) return { ...common, ...byIds(source, api) };
+  const checkWay = (at: TradePosition): void => {
+    const by = typeof at === 'number' ? 'ids' : at.by;
+    if (by === pages.by) return;
+    const what = `${name}: its pages were read by ${by}, and pages.by is ${pages.by} now`;
+    throw ingestError('SOURCE_INVALID', `${what}; add --full-refresh to begin anew`);
+  };
+  if (pager === undefined) return { ...common, ...byIds(source, api, checkWay) };
+  const start: Cursor = { id: 1, since: '', known: [], by: pages.by };
   return {
     ...common,
     start,
@@ -62,6 +67,7 @@ export function declared(source: Declaration, options: DeclaredOptions): Connect
       throw ingestError('SOURCE_INVALID', `${what}: see pages.since`);
     },
     source(product, { from = start, to }, sourceName = `${name}/${product}`) {
+      checkWay(from);
       return {
         name: sourceName,
         from,
@@ -122,7 +128,7 @@ function turned(records: readonly Found[], cursor: Cursor, turn: Turn): PageAnsw
   const fresh = known.size === 0 ? records : records.filter((one) => !known.has(hashOf(one)));
   const rows = fresh.length === 0 ? [] : [pageOf(fresh, (place) => cursor.id + place)];
   const id = cursor.id + fresh.length;
-  const next: Cursor = { id, since: turn.since, known: turn.known ?? [] };
+  const next: Cursor = { ...cursor, id, since: turn.since, known: turn.known ?? [] };
   return { rows, next, isEnd: turn.isEnd };
 }
 
@@ -280,7 +286,7 @@ function timesOf(name: string, records: readonly Found[], field: string): readon
 type ByIds = Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'>;
 
 /** Pages of ids without holes: known all at once, asked for side by side, gaps in the ledger. */
-function byIds(source: Declaration, api: Api): ByIds {
+function byIds(source: Declaration, api: Api, checkWay: (from: TradePosition) => void): ByIds {
   const { name, key } = source;
   const pages = source.pages as PagesBy<'ids'>;
   const { size, first = 1 } = pages;
@@ -318,6 +324,7 @@ function byIds(source: Declaration, api: Api): ByIds {
       });
     },
     source(product, { from = first, to }, sourceName = `${name}/${product}`) {
+      checkWay(from);
       const fetch = (range: IdRange, signal: AbortSignal): Promise<TradePage> =>
         ask(product, range, signal);
       return idPages({ name: sourceName, from: from as number, to, pageSize: size, fetch });
