@@ -163,9 +163,9 @@ export class LaneQueue {
     const earliest = this.earliest();
     if (oldest === undefined || earliest === undefined) return;
     const staleAt = Math.max(this.#emptyAt + this.#intervalMs, oldest.arrivedAt + this.#targetMs);
-    const patienceMs = Math.min(this.#waitMsMax, this.#patienceMs - this.#needMs);
-    const goneAt = oldest.arrivedAt + patienceMs;
-    const dueAt = Math.min(earliest.dueAt - this.#needMs, goneAt, staleAt);
+    const goneAt = oldest.arrivedAt + this.#patienceMs - this.#needMs;
+    const waitedAt = oldest.arrivedAt + this.#waitMsMax;
+    const dueAt = Math.min(earliest.dueAt - this.#needMs, goneAt, waitedAt, staleAt);
     this.#timer = this.#clock.after(Math.max(0, dueAt - now), () => {
       this.#timer = undefined;
       this.#onDue(Math.max(dueAt, this.#clock.now()));
