@@ -151,8 +151,93 @@ answer = {
 }
 if admitted > 0 then next, ttl = s, math.max(1, free_at - now) end`;
 
+/** The state of a breaker, as in `breaker-state.ts` and `breaker-record.ts` of spillway. */
+const settle = `
+local rule, id = argument.rule, argument.id
+local function start()
+  if rule.failuresMax then return { inRow = 0 } end
+  local window = { slot = 0, calls = {}, marked = {} }
+  for at = 1, 10 do window.calls[at], window.marked[at] = 0, 0 end
+  return window
+end
+local s = value or {
+  status = 'closed', since = now, generation = 1, cooldownEndsAt = now, cooldowns = 0,
+  successes = 0, opened = 0, probing = false, probeEndsAt = now, memory = start(),
+  prober = '', recent = {}
+}
+local before = value and json(s)
+local function turn(status, at)
+  s.status, s.since, s.generation = status, at, s.generation + 1
+end
+local function open(at)
+  local ms, most = argument.cooldownMs, argument.cooldownMsMax
+  for i = 1, s.cooldowns do
+    if ms >= most then break end
+    ms = ms * argument.cooldownGrowth
+  end
+  s.cooldownEndsAt = at + math.min(most, ms) * (1 - argument.jitter * argument.chance)
+  s.cooldowns, s.opened, s.successes = s.cooldowns + 1, s.opened + 1, 0
+  s.probing = false
+  turn('open', at)
+end
+local function breaks(failed, at)
+  local m = s.memory
+  if rule.failuresMax then
+    m.inRow = failed and m.inRow + 1 or 0
+    return m.inRow >= rule.failuresMax
+  end
+  local slot = math.floor((at / rule.windowMs) * 10)
+  for i = 0, math.min(10, slot - m.slot) - 1 do
+    local old = (slot - i) % 10 + 1
+    m.calls[old], m.marked[old] = 0, 0
+  end
+  m.slot = math.max(m.slot, slot)
+  local own = m.slot % 10 + 1
+  m.calls[own] = m.calls[own] + 1
+  if failed then m.marked[own] = m.marked[own] + 1 end
+  local calls, marked = 0, 0
+  for i = 1, 10 do calls, marked = calls + m.calls[i], marked + m.marked[i] end
+  return failed and calls >= rule.callsMin and marked >= rule.share * calls
+end
+local function learn(news)
+  local at, outcome = math.min(news.at, now), news.outcome
+  if news.generation ~= s.generation then return end
+  if news.probe and news.prober ~= s.prober then return end
+  if news.probe then
+    s.probing = false
+    if outcome == 'failure' then open(at) end
+    if outcome == 'success' then s.successes = s.successes + 1 end
+    if s.successes >= argument.successesToClose then
+      s.cooldowns, s.successes, s.memory = 0, 0, start()
+      turn('closed', at)
+    end
+  elseif outcome ~= 'ignored' then
+    if breaks(outcome == 'failure', at) then open(at) end
+  end
+end
+local is_known = false
+for _, each in ipairs(s.recent) do is_known = is_known or each == id end
+if not is_known then for _, news in ipairs(argument.told) do learn(news) end end
+local function may_probe()
+  if s.status == 'closed' then return false end
+  if s.probing and s.prober == id then return true end
+  if s.probing and now >= s.probeEndsAt then open(now) end
+  if now < (s.probing and s.probeEndsAt or s.cooldownEndsAt) then return false end
+  if s.status == 'open' then turn('half-open', now) end
+  s.generation, s.probing, s.prober = s.generation + 1, true, id
+  s.probeEndsAt = now + argument.probeMsMax
+  return true
+end
+answer = { probes = argument.wantsProbe and may_probe(), state = s }
+if json(s) ~= before then
+  s.recent[#s.recent + 1] = id
+  if #s.recent > 16 then table.remove(s.recent, 1) end
+  next = s
+end`;
+
 /** The decisions that a {@link RedisStore} makes on the server, by name. */
 export const decisionScripts: ReadonlyMap<string, Script> = new Map([
+  ['breaker/settle', decision(settle)],
   ['bucket/reserve', decision(reserve)],
   ['bucket/slow', decision(slow)],
   ['rate/charge', decision(charge)],

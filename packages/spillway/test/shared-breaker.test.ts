@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
   consecutiveFailures,
+  failureShare,
   MemoryStore,
   Retry,
   SharedBreaker,
   type SharedBreakerOptions,
+  seededRandom,
 } from 'spillway';
 import { FaultyStore, VirtualClock } from 'spillway/testing';
 import { play, seeds } from './simulations/play.ts';
@@ -19,10 +21,10 @@ function world(options: Partial<SharedBreakerOptions> = {}) {
   let trips = 0;
   const line = () => {
     const own = new FaultyStore(store, { clock });
-    const read = own.read.bind(own);
-    own.read = (names, options) => {
+    const apply = own.apply.bind(own);
+    own.apply = (...args) => {
       trips += 1;
-      return read(names, options);
+      return apply(...args);
     };
     return own;
   };
@@ -44,6 +46,9 @@ function world(options: Partial<SharedBreakerOptions> = {}) {
 async function fail(clock: VirtualClock, breaker: SharedBreaker, times: number): Promise<void> {
   for (let i = 0; i < times; i += 1) await clock.run(assert.rejects(breaker.run(broken), /broken/));
 }
+
+const pauseOn = (clock: VirtualClock, ms: number) =>
+  new Promise<void>((resolve) => void clock.after(ms, resolve));
 
 describe('SharedBreaker', () => {
   it('is open for all within a second of opening for one, and for newcomers', async () => {
@@ -129,6 +134,38 @@ describe('SharedBreaker', () => {
     await clock.advance(1000);
     assert.deepEqual([breaker.stats.reachable, breaker.stats.state], [true, 'open']);
     await clock.run(assert.rejects(start().run(well), { code: 'BREAKER_OPEN' }));
+  });
+
+  it('is kept by 256 machines, 20 ms away, though each counts its successes', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const random = seededRandom(1);
+    const rule = failureShare({ share: 0.5, windowMs: 500, callsMin: 20 });
+    let isDown = false;
+    const breakers = Array.from({ length: 256 }, () => {
+      const line = new FaultyStore(store, { clock, random, delayMsMax: 20 });
+      return new SharedBreaker({ store: line, name: 'x', clock, random, rule });
+    });
+    const task = async () => {
+      await pauseOn(clock, 200);
+      if (isDown) throw new Error('down');
+    };
+    const call = async (breaker: SharedBreaker) => {
+      while (clock.now() < 2_500) {
+        await breaker.run(task).catch(() => pauseOn(clock, 200));
+      }
+    };
+    const calling = Promise.all(breakers.map(call));
+    await clock.advance(1_000);
+    const unreachable = breakers.filter(({ stats }) => !stats.reachable).length;
+    assert.deepEqual([unreachable, breakers[0]?.stats.state], [0, 'closed']);
+    isDown = true;
+    await clock.advance(3_000);
+    await calling;
+    const open = breakers.filter(({ stats }) => stats.state === 'open').length;
+    assert.equal(open, 256);
+    for (const breaker of breakers) void breaker.close();
+    await clock.advance(2_000);
   });
 
   it('never has two probes at once, and comes back, whatever happens', async () => {

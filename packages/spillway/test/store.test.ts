@@ -23,6 +23,7 @@ describe('MemoryStore', () => {
       const open = async () => ({
         read: store.read.bind(store),
         commit: store.commit.bind(store),
+        apply: store.apply.bind(store),
         list: store.list.bind(store),
         [Symbol.asyncDispose]: async () => {},
       });

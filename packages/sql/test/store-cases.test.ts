@@ -1,23 +1,7 @@
 import { after, before, describe, it } from 'node:test';
-import type { Store } from 'spillway';
 import { storeCases } from 'spillway/testing';
 import { PostgresServer } from 'spillway-fixtures/postgres';
-import { Database } from 'spillway-sql';
-
-/** A store that closes its database when it is closed, as another process would. */
-async function openStore(url: string): Promise<Store> {
-  const database = await Database.open<unknown>({ url });
-  const store = await database.store();
-  return {
-    read: store.read.bind(store),
-    commit: store.commit.bind(store),
-    list: store.list.bind(store),
-    async [Symbol.asyncDispose]() {
-      await store[Symbol.asyncDispose]();
-      await database[Symbol.asyncDispose]();
-    },
-  };
-}
+import { PostgresStore } from 'spillway-sql';
 
 describe('PostgresStore, as every store', () => {
   const resources = new AsyncDisposableStack();
@@ -33,7 +17,7 @@ describe('PostgresStore, as every store', () => {
     it(name, async () => {
       const url = await server.createDatabase(`store_${at}`);
       await run({
-        open: () => openStore(url),
+        open: () => PostgresStore.open({ url }),
         async pass(ms) {
           await server.ask(`update spillway_store_state set now = now + ${ms}`, url);
         },

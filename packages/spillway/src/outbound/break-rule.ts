@@ -1,4 +1,5 @@
 import { check, checkInteger, checkNumber } from '../base/check.ts';
+import type { Json } from '../base/json.ts';
 import { addToWindow, emptyWindow, type ShareWindow, windowTotals } from '../meter/share-window.ts';
 
 /** A pure algorithm that says when to break; what breaking does is the breaker's own matter. */
@@ -7,12 +8,15 @@ export interface BreakRule<Memory = unknown> {
   start(): Memory;
   /** Notes the end of a call; true when it is time to open. */
   breaks(memory: Memory, failed: boolean, now: number): boolean;
+  /** The rule as plain data, if stores know it by that: then they decide by themselves. */
+  readonly plain?: Json | undefined;
 }
 
 /** Breaks when that many calls fail in a row. */
 export function consecutiveFailures(failuresMax: number): BreakRule {
   checkInteger('failuresMax', failuresMax, 1);
   const rule: BreakRule<{ inRow: number }> = {
+    plain: { failuresMax },
     start: () => ({ inRow: 0 }),
     breaks(memory, failed) {
       memory.inRow = failed ? memory.inRow + 1 : 0;
@@ -38,6 +42,7 @@ export function failureShare(options: FailureShareOptions): BreakRule {
   checkNumber('windowMs', windowMs, 1, Number.MAX_SAFE_INTEGER);
   checkInteger('callsMin', callsMin, 1);
   const rule: BreakRule<ShareWindow> = {
+    plain: { share, windowMs, callsMin },
     start: emptyWindow,
     breaks(memory, failed, now) {
       addToWindow(memory, windowMs, now, { calls: 1, marked: failed ? 1 : 0 });

@@ -105,7 +105,11 @@ export function mayProbeAt(state: BreakerState): number {
 }
 
 function open(rule: BreakerRule, state: BreakerState, now: number, random: Random): void {
-  const grown = rule.cooldownMs * rule.cooldownGrowth ** state.cooldowns;
+  let grown = rule.cooldownMs;
+  // Step by step, as stores do in their own languages: powers differ in the last digit.
+  for (let i = 0; i < state.cooldowns && grown < rule.cooldownMsMax; i += 1) {
+    grown *= rule.cooldownGrowth;
+  }
   const ms = Math.min(rule.cooldownMsMax, grown);
   // Jitter only shortens, so that the maximum holds and processes do not probe in step.
   state.cooldownEndsAt = now + ms * (1 - rule.jitter * random());

@@ -1,7 +1,6 @@
 import { untilAborted } from '../base/abort.ts';
 import type { Clock } from '../base/clock.ts';
 import type { SpillwayError } from '../base/errors.ts';
-import type { Json } from '../base/json.ts';
 import { settle } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Random } from '../base/random.ts';
@@ -16,19 +15,20 @@ import {
   admit,
   type BreakerOutcome,
   type BreakerRule,
-  type BreakerState,
-  closedBreaker,
-  learnOutcome,
   mayProbeAt,
   type Pass,
 } from '../outbound/breaker-state.ts';
+import type { StoreDecision } from '../store/store.ts';
 import {
-  type Decision,
-  type SharedOptions,
-  type Sighting,
-  StoreLink,
-  sharedRules,
-} from './store-link.ts';
+  type BreakerAnswer,
+  type BreakerNews,
+  breakerArgument,
+  breakerDecision,
+  learnNews,
+  newSharedState,
+  type SharedState,
+} from './breaker-record.ts';
+import { type SharedOptions, StoreLink, sharedRules } from './store-link.ts';
 
 export interface SharedBreakerOptions extends BreakerOptions, SharedOptions {}
 
@@ -37,25 +37,11 @@ export interface SharedBreakerStats extends BreakerStats<'shared-breaker'> {
   readonly reachable: boolean;
 }
 
-/** The state of the breaker that all processes share, in the store's time. */
-interface SharedState extends BreakerState {
-  /** The visit that was given leave to probe. */
-  prober: string;
-  /** Visits that were made lately: one whose answer was lost must not be made again. */
-  recent: string[];
-}
-
 /** Leave to call, with the visit by which a probe was announced. */
 interface SharedPass extends Pass {
   readonly prober: string;
   /** End of a probe's time, by the local clock; it counts from before it was announced. */
   readonly endsAt: number;
-}
-
-/** The end of a call, with its time by the store's clock. */
-interface News extends SharedPass {
-  readonly outcome: BreakerOutcome;
-  readonly at: number;
 }
 
 /** Milliseconds between two visits to the store while the breaker is in use. */
@@ -66,7 +52,6 @@ const staleMs = 500;
 const visitsMax = 2;
 /** Outcomes kept for a store that does not answer; beyond them the oldest are forgotten. */
 const newsMax = 10_000;
-const recentMax = 16;
 
 /**
  * A breaker that many processes keep together: open for all when it opened for one, probed by one
@@ -74,19 +59,20 @@ const recentMax = 16;
  *
  *     call of `run`                         the store's record
  *     ─────────────                         ──────────────────
- *     answer older than 500 ms? ── visit ──> read, add the outcomes of earlier calls, commit
+ *     answer older than 500 ms? ── visit ──> add the outcomes of earlier calls
  *     closed: call                    <───── state of all processes
- *     open, cooldown over: ─────── visit ──> read, note that this process probes, commit
- *       the commit won: call as probe <───── leave to probe, until `probeEndsAt`
+ *     open, cooldown over: ─────── visit ──> note that this process probes
+ *       it may: call as probe         <───── leave to probe, until `probeEndsAt`
  *       another process was faster: refuse
  *     else: refuse
  *     the call ended: learn it here at once
  *       a probe, or the state turned: ─────> visit at once
- *       else: ──── with the visit of the next tick (250 ms), many outcomes in one commit
+ *       else: ──── with the visit of the next tick (250 ms), many outcomes in one visit
  */
 export class SharedBreaker implements Part, Runner, AsyncDisposable {
   readonly name: string;
   readonly #rule: BreakerRule;
+  readonly #decision: StoreDecision;
   readonly #link: StoreLink;
   readonly #calls: BreakerCalls<SharedPass>;
   readonly #clock: Clock;
@@ -98,7 +84,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   /** Time at which the last answer was asked for. */
   #seenAt = -Infinity;
   /** Outcomes that the store has not been told. */
-  #news: News[] = [];
+  #news: BreakerNews[] = [];
   #visiting: Promise<SharedPass | undefined> | undefined;
   #tick: Disposable | undefined;
   /** True if anybody called since the last visit. */
@@ -111,12 +97,13 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     const settled = settle('SharedBreaker', options, rules);
     this.name = settled.name;
     this.#rule = settled;
+    this.#decision = breakerDecision(settled);
     this.#clock = settled.clock;
     this.#random = settled.random;
     this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
     this.#calls = new BreakerCalls(settled, this.#settle);
     this.#link = new StoreLink(settled);
-    this.#state = this.#newState(this.#clock.now());
+    this.#state = newSharedState(settled, this.#clock.now());
   }
 
   get stats(): SharedBreakerStats {
@@ -195,9 +182,9 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
 
   /** This process knows at once; the others with the next tick, or now if it is a turn. */
   readonly #settle = (pass: SharedPass, outcome: BreakerOutcome): void => {
-    const news: News = { ...pass, outcome, at: this.#storeNow() };
+    const news: BreakerNews = { ...pass, outcome, at: this.#storeNow() };
     const { status } = this.#state;
-    this.#learn(this.#state, news);
+    learnNews(this.#rule, this.#state, news, this.#random);
     if (outcome !== 'ignored' || pass.probe) this.#news.push(news);
     if (this.#news.length > newsMax) this.#news.shift();
     this.#use();
@@ -244,64 +231,26 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   async #update(wantsProbe: boolean): Promise<SharedPass | undefined> {
     const told = this.#news;
     this.#news = [];
-    const visit = { id: this.#link.newId(), told, wantsProbe };
+    const id = this.#link.newId();
+    const visit = { id, told, wantsProbe, chance: this.#random() };
+    const argument = breakerArgument(this.#rule, visit);
     try {
-      const decide = (seen: Sighting) => this.#decide(seen, visit);
-      const { value, seen } = await this.#link.update([`breaker/${this.name}`], decide);
+      const seen = await this.#link.apply(`breaker/${this.name}`, this.#decision, argument);
+      const { state, probes } = seen.answer as unknown as BreakerAnswer;
       this.#isReachable = true;
-      this.#state = value.state;
+      this.#state = state;
       this.#seenAt = seen.sentAt;
       this.#aheadMs = seen.now - seen.receivedAt;
       // What happened since it was asked is not in the answer yet.
-      for (const news of this.#news) this.#learn(value.state, news);
-      this.#calls.tell(this, this.#state);
-      return value.pass;
+      for (const news of this.#news) learnNews(this.#rule, state, news, this.#random);
+      this.#calls.tell(this, state);
+      const { generation } = state;
+      const endsAt = seen.sentAt + state.probeEndsAt - seen.now;
+      return probes ? { generation, probe: true, prober: id, endsAt } : undefined;
     } catch {
       this.#isReachable = false;
       this.#news = [...told, ...this.#news].slice(-newsMax);
       return undefined;
     }
-  }
-
-  /** Adds the news to the record of all processes, and asks for leave to probe if it is wanted. */
-  #decide(
-    seen: Sighting,
-    visit: { readonly id: string; readonly told: readonly News[]; readonly wantsProbe: boolean },
-  ): Decision<{ readonly state: SharedState; readonly pass: SharedPass | undefined }> {
-    const { id, told, wantsProbe } = visit;
-    const [record] = seen.records;
-    const stored = structuredClone(record?.value) as SharedState | undefined;
-    const state = stored ?? this.#newState(seen.now);
-    const before = JSON.stringify(state);
-    for (const news of state.recent.includes(id) ? [] : told) {
-      // Nothing has happened in the store's future, whatever a client's clock says.
-      this.#learn(state, { ...news, at: Math.min(news.at, seen.now) });
-    }
-    const value = { state, pass: wantsProbe ? this.#probe(state, seen, id) : undefined };
-    if (stored !== undefined && JSON.stringify(state) === before) return { value };
-    state.recent = [...state.recent, id].slice(-recentMax);
-    const ifVersion = record?.version ?? 0;
-    const change = { name: `breaker/${this.name}`, ifVersion, value: state as unknown as Json };
-    return { value, changes: [change] };
-  }
-
-  #probe(state: SharedState, seen: Sighting, id: string): SharedPass | undefined {
-    if (state.status === 'closed') return undefined;
-    if (!(state.probing && state.prober === id)) {
-      if (admit(this.#rule, state, seen.now, this.#random) === undefined) return undefined;
-      state.prober = id;
-    }
-    const endsAt = seen.sentAt + state.probeEndsAt - seen.now;
-    return { generation: state.generation, probe: true, prober: id, endsAt };
-  }
-
-  /** Notes the end of a call; of a probe only if it is still the one. */
-  #learn(state: SharedState, news: News): void {
-    if (news.probe && news.prober !== state.prober) return;
-    learnOutcome(this.#rule, state, news, news.at, this.#random);
-  }
-
-  #newState(now: number): SharedState {
-    return { ...closedBreaker(this.#rule, now), prober: '', recent: [] };
   }
 }

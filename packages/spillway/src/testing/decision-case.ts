@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import type { Json } from '../base/json.ts';
 import { type Random, seededRandom } from '../base/random.ts';
+import { consecutiveFailures, failureShare } from '../outbound/break-rule.ts';
+import {
+  type BreakerNews,
+  breakerArgument,
+  breakerDecision,
+  type SharedState,
+} from '../shared/breaker-record.ts';
 import { reserveSlots, slowBucket } from '../shared/bucket-record.ts';
 import { chargeRate } from '../shared/rate-record.ts';
 import type { Store, StoreApplied, StoreDecision } from '../store/store.ts';
@@ -11,7 +18,8 @@ const steps = 300;
 interface Drawn {
   readonly name: string;
   readonly decision: StoreDecision;
-  readonly argument: Json;
+  /** Draws the argument in view of the record. */
+  argument(value: Json | undefined): Json;
 }
 
 /** Buckets of several rates, so that 429s are few of many tokens as well as many of few. */
@@ -20,12 +28,13 @@ function drawBucket(random: Random): Drawn {
   const burst = Math.max(1, Math.ceil(ratePerSecond / 10));
   const rule = { ratePerSecond, burst, recoverMs: 5_000, roundMs: 1_000 };
   const name = `bucket/${ratePerSecond}`;
-  if (random() < 0.8) {
+  if (random() < 0.6) {
     const n = Math.floor(random() * 9);
-    return { name, decision: reserveSlots, argument: { rule, n, restMs: random() * 20 } };
+    const argument = { rule, n, restMs: random() * 20 };
+    return { name, decision: reserveSlots, argument: () => argument };
   }
   const retryAfterMs = random() < 0.7 ? 0 : random() * 3_000;
-  return { name, decision: slowBucket, argument: { rule, retryAfterMs } };
+  return { name, decision: slowBucket, argument: () => ({ rule, retryAfterMs }) };
 }
 
 function drawRate(random: Random): Drawn {
@@ -33,7 +42,45 @@ function drawRate(random: Random): Drawn {
   const waiting = 1 + Math.floor(random() ** 3 * limit);
   const ahead = Math.floor(random() * 40);
   const argument = { limit, windowMs: 1_000 + limit / 7, waiting, ahead };
-  return { name: `rate/${limit}`, decision: chargeRate, argument };
+  return { name: `rate/${limit}`, decision: chargeRate, argument: () => argument };
+}
+
+/** Breakers with both rules; most news are of the state as it is, some come late or early. */
+function drawBreaker(random: Random): Drawn {
+  const share = failureShare({ share: 0.4, windowMs: 3_000, callsMin: 5 });
+  const isShare = random() < 0.5;
+  const rule = {
+    rule: isShare ? share : consecutiveFailures(4),
+    cooldownMs: 300,
+    cooldownGrowth: 1.3,
+    cooldownMsMax: 2_000,
+    jitter: 0.3,
+    successesToClose: 2,
+    probeMsMax: 800,
+  };
+  const news = (value: Json | undefined): BreakerNews => {
+    const state = (value ?? {
+      generation: 1,
+      prober: '',
+      status: 'closed',
+    }) as unknown as SharedState;
+    const generation = state.generation - (random() < 0.9 ? 0 : 1);
+    const prober = random() < 0.9 ? state.prober : 'other';
+    const outcome = (['success', 'failure', 'ignored'] as const)[Math.floor(random() * 2.3)];
+    const probe = state.status !== 'closed';
+    const at = Date.parse('2020-01-01') * random() + 1e13 * Number(random() < 0.7);
+    return { generation, prober, outcome: outcome ?? 'success', probe, at };
+  };
+  return {
+    name: `breaker/${isShare}`,
+    decision: breakerDecision(rule),
+    argument(value) {
+      const told = Array.from({ length: Math.floor(random() * 4) }, () => news(value));
+      const id = `visit-${Math.floor(random() * 40)}`;
+      const visit = { id, told, wantsProbe: random() < 0.4, chance: random() };
+      return breakerArgument(rule, visit);
+    },
+  };
 }
 
 /** Compares each answer of {@link Store.apply}, and the record after it, with the reference. */
@@ -41,13 +88,14 @@ export async function decisionsAgree(store: Store, subject: StoreSubject): Promi
   if (store.apply === undefined) return;
   const random = seededRandom(7);
   for (let step = 0; step < steps; step += 1) {
-    const draw = random() < 0.6 ? drawBucket : drawRate;
-    const { name, decision, argument } = draw(random);
-    if (random() < 0.5) await subject.pass(Math.ceil(random() ** 4 * 9_000));
+    const draw = [drawBucket, drawRate, drawBreaker][step % 3] as typeof drawBucket;
+    const { name, decision, argument: argumentOf } = draw(random);
+    if (random() < 0.3) await subject.pass(Math.ceil(random() ** 4 * 9_000));
     const before = (await store.read([name])).records[0];
+    const argument = argumentOf(before?.value);
     const applied: StoreApplied | undefined = await store.apply(name, decision, argument);
     if (applied === undefined) continue;
-    const isThere = (before?.expiresAt ?? 0) > applied.now;
+    const isThere = (before?.expiresAt ?? Infinity) > applied.now;
     const value = isThere ? before?.value : undefined;
     const { answer, next } = decision.decide(value, argument, applied.now);
     assert.deepEqual(applied.answer, answer, `step ${step}, ${decision.name}`);
@@ -55,7 +103,8 @@ export async function decisionsAgree(store: Store, subject: StoreSubject): Promi
     const after = (await store.read([name])).records[0];
     assert.deepEqual(after?.value, next.value, `step ${step}, ${decision.name}`);
     assert.ok(Number(after?.version) > (before?.version ?? 0), `step ${step}: an old version`);
-    const lateMs = Number(after?.expiresAt) - applied.now - Number(next.ttlMs);
+    if (next.ttlMs === undefined) continue;
+    const lateMs = Number(after?.expiresAt) - applied.now - next.ttlMs;
     assert.ok(Math.abs(lateMs) < 100, `step ${step}: expires ${lateMs} ms late`);
   }
 }

@@ -73,6 +73,7 @@ async function take(store: Store, commands: Commands): Promise<void> {
   const counted: Store = {
     read: counting(store.read),
     commit: counting(store.commit),
+    ...(store.apply && { apply: counting(store.apply) }),
     list: counting(store.list),
     [Symbol.asyncDispose]: async () => {},
   };

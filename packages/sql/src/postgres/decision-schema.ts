@@ -185,6 +185,161 @@ end
 $body$`,
 ];
 
+/** The state of a breaker, as in `breaker-state.ts` and `breaker-record.ts` of spillway. */
+const settle = [
+  `create type spillway_breaker as (
+    status text, since double precision, generation double precision,
+    "cooldownEndsAt" double precision, cooldowns double precision, successes double precision,
+    opened double precision, probing boolean, "probeEndsAt" double precision, memory jsonb,
+    prober text, recent jsonb)`,
+  `create function spillway_break_start(rule jsonb) returns jsonb language sql immutable as $body$
+    select case when rule ? 'failuresMax' then '{"inRow": 0}'::jsonb
+    else jsonb_build_object('slot', 0, 'calls', to_jsonb(array_fill(0, array[10])),
+      'marked', to_jsonb(array_fill(0, array[10]))) end
+    $body$`,
+  `create function spillway_breaks(
+    inout memory jsonb, rule jsonb, failed boolean, at double precision, out broken boolean
+  ) language plpgsql immutable as $body$
+declare
+  in_row double precision;
+  slot bigint;
+  last bigint;
+  calls double precision[];
+  marked double precision[];
+  total double precision;
+  bad double precision;
+begin
+  if rule ? 'failuresMax' then
+    in_row := case when failed then (memory -> 'inRow')::double precision + 1 else 0 end;
+    memory := jsonb_build_object('inRow', in_row);
+    broken := in_row >= (rule -> 'failuresMax')::double precision;
+    return;
+  end if;
+  calls := array(select e::double precision from jsonb_array_elements_text(memory -> 'calls')
+    with ordinality as t (e, i) order by i);
+  marked := array(select e::double precision from jsonb_array_elements_text(memory -> 'marked')
+    with ordinality as t (e, i) order by i);
+  slot := floor((at / (rule -> 'windowMs')::double precision) * 10)::bigint;
+  last := (memory -> 'slot')::bigint;
+  for i in 0..greatest(0, least(10, slot - last)) - 1 loop
+    calls[(slot - i) % 10 + 1] := 0;
+    marked[(slot - i) % 10 + 1] := 0;
+  end loop;
+  last := greatest(last, slot);
+  calls[last % 10 + 1] := calls[last % 10 + 1] + 1;
+  if failed then marked[last % 10 + 1] := marked[last % 10 + 1] + 1; end if;
+  select sum(e) into total from unnest(calls) e;
+  select sum(e) into bad from unnest(marked) e;
+  memory := jsonb_build_object('slot', last, 'calls', to_jsonb(calls), 'marked', to_jsonb(marked));
+  broken := failed and total >= (rule -> 'callsMin')::double precision
+    and bad >= (rule -> 'share')::double precision * total;
+end
+$body$`,
+  `create function spillway_breaker_open(
+    s spillway_breaker, argument jsonb, at double precision
+  ) returns spillway_breaker language plpgsql immutable as $body$
+declare
+  ms double precision := argument -> 'cooldownMs';
+  most double precision := argument -> 'cooldownMsMax';
+begin
+  for i in 1..least(100000, s.cooldowns)::integer loop
+    exit when ms >= most;
+    ms := ms * (argument -> 'cooldownGrowth')::double precision;
+  end loop;
+  s."cooldownEndsAt" := at + least(most, ms)
+    * (1 - (argument -> 'jitter')::double precision * (argument -> 'chance')::double precision);
+  s.cooldowns := s.cooldowns + 1;
+  s.opened := s.opened + 1;
+  s.successes := 0;
+  s.probing := false;
+  s.status := 'open';
+  s.since := at;
+  s.generation := s.generation + 1;
+  return s;
+end
+$body$`,
+  `create function spillway_breaker_learn(
+    s spillway_breaker, argument jsonb, news jsonb, now double precision
+  ) returns spillway_breaker language plpgsql immutable as $body$
+declare
+  at double precision := least((news -> 'at')::double precision, now);
+  outcome text := news ->> 'outcome';
+  counted record;
+begin
+  if (news -> 'generation')::double precision <> s.generation then return s; end if;
+  if (news -> 'probe')::boolean then
+    if news ->> 'prober' <> s.prober then return s; end if;
+    s.probing := false;
+    if outcome = 'failure' then s := spillway_breaker_open(s, argument, at); end if;
+    if outcome = 'success' then s.successes := s.successes + 1; end if;
+    if s.successes >= (argument -> 'successesToClose')::double precision then
+      s.cooldowns := 0;
+      s.successes := 0;
+      s.memory := spillway_break_start(argument -> 'rule');
+      s.status := 'closed';
+      s.since := at;
+      s.generation := s.generation + 1;
+    end if;
+  elsif outcome <> 'ignored' then
+    select * into strict counted
+      from spillway_breaks(s.memory, argument -> 'rule', outcome = 'failure', at);
+    s.memory := counted.memory;
+    if counted.broken then s := spillway_breaker_open(s, argument, at); end if;
+  end if;
+  return s;
+end
+$body$`,
+  `create function spillway_breaker_settle(
+  value jsonb, argument jsonb, now double precision,
+  out answer jsonb, out next jsonb, out ttl double precision
+) language plpgsql immutable as $body$
+declare
+  id text := argument ->> 'id';
+  news jsonb;
+  probes boolean := false;
+  s spillway_breaker;
+begin
+  if value is null then
+    s := ('closed', now, 1, now, 0, 0, 0, false, now, spillway_break_start(argument -> 'rule'),
+      '', '[]'::jsonb)::spillway_breaker;
+  else
+    s := jsonb_populate_record(null::spillway_breaker, value);
+  end if;
+  if not s.recent ? id then
+    for news in select e from jsonb_array_elements(argument -> 'told') e loop
+      s := spillway_breaker_learn(s, argument, news, now);
+    end loop;
+  end if;
+  if (argument -> 'wantsProbe')::boolean and s.status <> 'closed' then
+    probes := s.probing and s.prober = id;
+    if not probes then
+      if s.probing and now >= s."probeEndsAt" then
+        s := spillway_breaker_open(s, argument, now);
+      end if;
+      probes := now >= case when s.probing then s."probeEndsAt" else s."cooldownEndsAt" end;
+      if probes then
+        if s.status = 'open' then
+          s.status := 'half-open';
+          s.since := now;
+          s.generation := s.generation + 1;
+        end if;
+        s.generation := s.generation + 1;
+        s.probing := true;
+        s.prober := id;
+        s."probeEndsAt" := now + (argument -> 'probeMsMax')::double precision;
+      end if;
+    end if;
+  end if;
+  if to_jsonb(s) is distinct from value then
+    s.recent := s.recent || to_jsonb(id);
+    if jsonb_array_length(s.recent) > 16 then s.recent := s.recent - 0; end if;
+    next := to_jsonb(s);
+  end if;
+  answer := jsonb_build_object('state', to_jsonb(s), 'probes', probes);
+end
+$body$`,
+];
+
 /** Makes decisions one after the other, while the lock on the state keeps commits away. */
 const apply = `create function spillway_store_apply(
   names text[], decisions text[], arguments text[], seen double precision,
@@ -206,8 +361,10 @@ begin
       select * into strict decided from spillway_bucket_reserve(value, arguments[i]::jsonb, now);
     elsif decisions[i] = 'bucket/slow' then
       select * into strict decided from spillway_bucket_slow(value, arguments[i]::jsonb, now);
-    else
+    elsif decisions[i] = 'rate/charge' then
       select * into strict decided from spillway_rate_charge(value, arguments[i]::jsonb, now);
+    else
+      select * into strict decided from spillway_breaker_settle(value, arguments[i]::jsonb, now);
     end if;
     if decided.next is not null then
       state.version := state.version + 1;
@@ -226,6 +383,7 @@ $body$`;
 
 /** The decisions that {@link PostgresStore} makes on the server. */
 export const decisionNames: ReadonlySet<string> = new Set([
+  'breaker/settle',
   'bucket/reserve',
   'bucket/slow',
   'rate/charge',
@@ -234,7 +392,7 @@ export const decisionNames: ReadonlySet<string> = new Set([
 export const decisionMigration: Migration = {
   number: 3,
   name: 'decisions',
-  statements: [...types, ...slots, reserve, slow, ...charge, apply],
+  statements: [...types, ...slots, reserve, slow, ...charge, ...settle, apply],
 };
 
 export const applySql: string =
