@@ -108,8 +108,13 @@ function nodeRedisLink(
     subscribe(channel, heard, restored) {
       const listener = client.duplicate();
       let isSubscribed = false;
+      let isOver = false;
       listener.on('error', () => {});
-      listener.on('ready', () => isSubscribed && restored());
+      listener.on('ready', () => {
+        // A connection that was on its way when the subscription ended comes all the same.
+        if (isOver) listener.destroy();
+        else if (isSubscribed) restored();
+      });
       const open = async () => {
         await listener.connect();
         await listener.subscribe(channel, heard);
@@ -121,7 +126,10 @@ function nodeRedisLink(
         get isLive() {
           return isSubscribed && listener.isReady;
         },
-        [Symbol.dispose]: () => listener.destroy(),
+        [Symbol.dispose]: () => {
+          isOver = true;
+          if (listener.isReady) listener.destroy();
+        },
       };
     },
     ...own,

@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../base/clock.ts';
 import { pause } from '../wait/wait-queue.ts';
-import { bucketRule, type TakeReport, takeMs } from './process-role.ts';
+import { bucketRule, gateLimit, type TakeReport, takeMs } from './process-role.ts';
 
 /** A program that opens the store that is to be shared, and then calls `playProcessRole`. */
 export interface ProcessSubject {
@@ -159,9 +159,27 @@ async function checkBreaker(subject: ProcessSubject): Promise<void> {
   });
 }
 
+/** One process is killed and one stopped while they are inside; their permits come back. */
+async function checkGate(subject: ProcessSubject): Promise<void> {
+  await withPlayers(subject, { role: 'enter', count: 4, ready: 'inside' }, async (players) => {
+    const [first, second, ...others] = players as [Player, Player, ...Player[]];
+    first.process.kill('SIGKILL');
+    second.process.kill('SIGSTOP');
+    // So many that they needed the permits of those who are gone.
+    for (const other of others) {
+      const from = other.told.length;
+      while (other.told.length < from + 10) await other.hears('inside', other.told.length);
+    }
+    const words = players.flatMap(({ told }) => told.map(({ line }) => Number(line.split(' ')[1])));
+    assert.ok(Math.max(...words) <= gateLimit, `${Math.max(...words)} inside at once`);
+    assert.ok(words.includes(gateLimit), 'all permits were in use');
+  });
+}
+
 /** Real processes on one store; each takes some seconds of real time. */
 export const processCases: readonly ProcessCase[] = [
   { name: 'never lets two write, though holders are stopped for longer', check: checkLease },
   { name: 'gives all together the rate, and no more', check: checkBucket },
   { name: 'opens and closes for all, and one of all probes', check: checkBreaker },
+  { name: 'never lets too many in, though processes end or stop inside', check: checkGate },
 ];

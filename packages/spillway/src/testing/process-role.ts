@@ -5,6 +5,7 @@ import { consecutiveFailures } from '../outbound/break-rule.ts';
 import { Lease } from '../shared/lease.ts';
 import { SharedBreaker } from '../shared/shared-breaker.ts';
 import { SharedBucket } from '../shared/shared-bucket.ts';
+import { SharedGate } from '../shared/shared-gate.ts';
 import type { Store, StoreReading } from '../store/store.ts';
 import { pause } from '../wait/wait-queue.ts';
 
@@ -27,6 +28,7 @@ export async function playProcessRole(store: Store): Promise<void> {
   if (role === 'fight') await fight(store);
   else if (role === 'take') await take(store, commands);
   else if (role === 'call') await call(store, commands);
+  else if (role === 'enter') await enter(store);
   else throw new Error(`no role: ${role}`);
 }
 
@@ -134,6 +136,33 @@ async function storeAheadMs(store: Store): Promise<number> {
     if (tookMs < best.tookMs) best = { tookMs, aheadMs: now - sentAt - tookMs / 2 };
   }
   return best.aheadMs;
+}
+
+/** The most that may be inside at once, over all processes of the role `enter`. */
+export const gateLimit = 3;
+
+/** Enters a gate again and again; each who is inside marks a place of its own in the store. */
+async function enter(store: Store): Promise<void> {
+  const terms = { name: 'narrow', limit: gateLimit, queueMax: 9, ttlMs: 1_500, pollMs: 20 };
+  const gate = new SharedGate({ store, ...terms, deadlineMs: 10_000 });
+  const work = async (index: number) => {
+    for (;;) {
+      try {
+        await gate.run(async (signal) => {
+          const name = `inside/${process.pid}/${index}`;
+          // The mark of a process that is gone expires before its permit does.
+          await store.commit([{ name, value: 1, ttlMs: 100 }], { signal });
+          const inside = await store.list('inside/', { max: 99, signal });
+          say(`inside ${inside.length}`);
+          await pause(systemClock, 20, signal);
+          await store.commit([{ name }]);
+        });
+      } catch (error) {
+        if (!(error instanceof SpillwayError)) throw error;
+      }
+    }
+  };
+  await Promise.all([1, 2, 3].map(work));
 }
 
 /** Calls a dependency that is up or down as the case says, and reports each outcome. */

@@ -30,6 +30,8 @@ class World {
   constructor(random: Random) {
     this.random = random;
     this.upAt = 4000 + random() * 1000;
+    // Half of the stores make no decisions themselves.
+    if (random() < 0.5) Object.assign(this.store, { apply: undefined });
   }
 
   get isUp(): boolean {
