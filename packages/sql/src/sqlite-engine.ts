@@ -227,8 +227,9 @@ function sqlValue(parameter: unknown): SqlValue {
   if (typeof parameter === 'boolean') return parameter ? 1 : 0;
   const isText = typeof parameter === 'string' || typeof parameter === 'bigint';
   if (isText || typeof parameter === 'number' || parameter === null) return parameter;
-  assert(parameter instanceof Uint8Array, `a parameter must be a SqlValue, got ${parameter}`);
-  return parameter;
+  if (parameter instanceof Uint8Array) return parameter;
+  // Not by `assert`: its message would turn the bytes of every write into text.
+  assert.fail(`a parameter must be a SqlValue, got ${parameter}`);
 }
 
 function resultOf<R>({ rows, changes, lastInsertRowid }: SqlResult): QueryResult<R> {
