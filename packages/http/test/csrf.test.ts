@@ -79,14 +79,28 @@ describe('csrf', () => {
     assert.equal((await site.ask('/hook', { method: 'POST', headers: mine })).status, 200);
   });
 
+  it('shows the token in another form on each page, so that no size of a page tells it', async () => {
+    await using site = await open();
+    const first = await form(site);
+    const second = await form(site, first.cookie);
+    assert.equal(second.line, 'undefined', 'the cookie stays');
+    assert.notEqual(second.token, first.token);
+    const secret = /csrf=([^;]+)/.exec(first.cookie)?.[1] ?? '';
+    assert.ok(secret.length > 40 && !first.token.includes(secret.slice(0, 8)));
+    for (const { token } of [first, second]) {
+      assert.equal(await change(site, { cookie: first.cookie, 'x-csrf-token': token }), 200);
+    }
+    assert.equal(await change(site, { cookie: first.cookie, 'x-csrf-token': secret }), 403);
+  });
+
   it('refuses a token that is too old, and gives a new one before that', async () => {
     const clock = new VirtualClock();
     await using site = await open({ clock, ageMs: 10_000 });
     const first = await form(site);
     await clock.advance(4000);
-    assert.equal((await form(site, first.cookie)).token, first.token);
+    assert.equal((await form(site, first.cookie)).line, 'undefined', 'the cookie stays');
     await clock.advance(2000);
-    assert.notEqual((await form(site, first.cookie)).token, first.token);
+    assert.notEqual((await form(site, first.cookie)).line, 'undefined');
     const sent = { cookie: first.cookie, 'x-csrf-token': first.token };
     await clock.advance(3999);
     assert.equal(await change(site, sent), 200);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { gunzipSync } from 'node:zlib';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { html, page, pages } from 'spillway-http';
 
@@ -71,6 +72,32 @@ describe('pages', () => {
     const sent = await app.inject('/sent');
     assert.deepEqual([sent.statusCode, sent.body], [418, '<p>sent</p>']);
     assert.equal((await app.inject('/typed')).body, '<p>typed</p>');
+  });
+
+  it('is compressed for who takes that, if it is long', async () => {
+    const app = await site();
+    const body = html`<p>${'long '.repeat(1_000)}</p>`;
+    app.get('/long', async (_request, reply) => {
+      reply.header('vary', 'cookie');
+      return body;
+    });
+    app.get('/short', async () => html`<p>short</p>`);
+    app.get('/text', async () => 'text '.repeat(1_000));
+    const get = (url: string, encoding?: string) =>
+      app.inject({ url, headers: encoding === undefined ? {} : { 'accept-encoding': encoding } });
+    const long = await get('/long', 'deflate, gzip;q=0.5');
+    assert.equal(long.headers['content-encoding'], 'gzip');
+    assert.equal(long.headers.vary, 'cookie, accept-encoding');
+    assert.equal(Number(long.headers['content-length']), long.rawPayload.length);
+    assert.equal(String(gunzipSync(long.rawPayload)), String(body));
+    for (const encoding of [undefined, 'br', 'gzip;q=0', 'gzip; q=0.00, br']) {
+      const plain = await get('/long', encoding);
+      assert.equal(plain.headers['content-encoding'], undefined, encoding);
+      assert.equal(plain.payload, String(body));
+    }
+    for (const url of ['/short', '/text']) {
+      assert.equal((await get(url, 'gzip')).headers['content-encoding'], undefined, url);
+    }
   });
 
   it('answers with HTML from an error handler, and leaves all else as it is', async () => {

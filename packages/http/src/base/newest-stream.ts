@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Clock } from 'spillway';
+import { Sweep } from './sweep.ts';
 
 /** A comment line: it shows a client of server-sent events that the connection is alive. */
 const signOfLife = ':\n\n';
@@ -67,6 +68,10 @@ interface NewestStreamsOptions {
 export class NewestStreams {
   readonly #options: NewestStreamsOptions;
   readonly #open = new Set<NewestStream>();
+  readonly #beats: Sweep<NewestStream> = new Sweep(
+    () => this.#open,
+    (stream) => stream.beat(),
+  );
   #timer: Disposable | undefined;
 
   constructor(options: NewestStreamsOptions) {
@@ -98,7 +103,7 @@ export class NewestStreams {
     this.#timer = this.#options.clock.after(this.#options.beatMs, () => {
       this.#arm();
       this.#options.onBeat?.();
-      for (const stream of [...this.#open]) stream.beat();
+      this.#beats.start();
     });
   }
 

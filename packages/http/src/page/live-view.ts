@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Clock } from 'spillway';
 import type { NewestStream } from '../base/newest-stream.ts';
+import { Sweep } from '../base/sweep.ts';
 import type { Html } from './html.ts';
 import { liveText, patch } from './patch.ts';
 
@@ -38,6 +39,10 @@ export interface LiveViewOptions {
 /** A view that all browsers with the same page and key share: rendered once for all of them. */
 export class LiveView {
   readonly listeners: Set<NewestStream> = new Set();
+  readonly #offers: Sweep<NewestStream> = new Sweep(
+    () => this.listeners,
+    (listener) => listener.offer(),
+  );
   readonly #options: LiveViewOptions;
   readonly #renders = new Map<string, Render>();
   /** Messages by the version that a browser has, made once. */
@@ -150,7 +155,7 @@ export class LiveView {
       onFailed(error);
       return;
     }
-    for (const listener of this.listeners) listener.offer();
+    this.#offers.start();
     onRefreshed();
   }
 }

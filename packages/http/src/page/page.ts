@@ -1,4 +1,5 @@
-import type { FastifyPluginAsync } from 'fastify';
+import { gzip } from 'node:zlib';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Json } from 'spillway';
 import { jsonText } from 'spillway/internal';
@@ -66,7 +67,33 @@ function inlineData(id: string, value: Json): Raw {
   return new Raw(`<script type="application/json" id="${escaped(id)}">${text}</script>`);
 }
 
-/** Lets routes answer with `html` and pages. */
+/** Characters from which a page is compressed: a shorter one fits into a packet or two anyway. */
+const compressedMin = 2_000;
+/** Gives nearly the size of the highest level for a third of its time. */
+const level = 5;
+
+function isWorthCompressing(text: string, request: FastifyRequest, reply: FastifyReply): boolean {
+  return (
+    text.length >= compressedMin &&
+    String(reply.getHeader('content-type')).startsWith('text/html') &&
+    /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(request.headers['accept-encoding'] ?? '') &&
+    !reply.hasHeader('content-encoding')
+  );
+}
+
+/** Compresses a page. Tokens of forms are masked anew on each page, so its size tells nothing. */
+function compress(text: string, reply: FastifyReply, done: DoneSending): void {
+  const vary = reply.getHeader('vary');
+  reply.header('vary', vary === undefined ? 'accept-encoding' : `${vary}, accept-encoding`);
+  gzip(text, { level }, (error, bytes) => {
+    if (error === null) reply.header('content-encoding', 'gzip').removeHeader('content-length');
+    done(null, error === null ? bytes : text);
+  });
+}
+
+type DoneSending = (error: Error | null, payload: unknown) => void;
+
+/** Lets routes answer with `html` and pages, which are compressed for browsers that take it. */
 export const pages: FastifyPluginAsync = fastifyPlugin(
   async (app) => {
     const type = 'text/html; charset=utf-8';
@@ -75,8 +102,11 @@ export const pages: FastifyPluginAsync = fastifyPlugin(
       done(null, payload);
     });
     // Fastify serialises nothing when the route has said a type that is not JSON.
-    app.addHook('onSend', (_request, _reply, payload: unknown, done) => {
-      done(null, payload instanceof Html ? String(payload) : payload);
+    app.addHook('onSend', (request, reply, payload: unknown, done) => {
+      const text = payload instanceof Html ? String(payload) : payload;
+      if (typeof text === 'string' && isWorthCompressing(text, request, reply)) {
+        compress(text, reply, done);
+      } else done(null, text);
     });
   },
   { name: 'spillway-pages', fastify: '5.x' },

@@ -86,7 +86,7 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
 
     app.decorateReply('csrfTokenSet', null);
     app.decorateReply('csrfToken', function csrfToken(this: FastifyReply) {
-      this.csrfTokenSet ??= issue(this);
+      this.csrfTokenSet ??= masked(issue(this));
       return this.csrfTokenSet;
     });
 
@@ -101,12 +101,33 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
       const held = cookie.read(request);
       const given = headers['x-csrf-token'] ?? fieldOf(request.body, field);
       if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
-      if (!isSame(held, given)) throw refusal('its token is not that of its cookie');
+      if (!isSame(held, unmasked(given))) throw refusal('its token is not that of its cookie');
       if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
     });
   },
   { name: 'spillway-csrf', fastify: '5.x' },
 );
+
+/**
+ * A token as pages show it, different on each: the size of a compressed page would tell a listener
+ * whether something that he put into it is a part of the token.
+ */
+function masked(token: string): string {
+  const bytes = Buffer.from(token);
+  const mask = randomBytes(bytes.length);
+  return Buffer.concat([mask, xor(bytes, mask)]).toString('base64url');
+}
+
+/** The token behind its mask; something else for a text that is no such token. */
+function unmasked(given: string): string {
+  const bytes = Buffer.from(given, 'base64url');
+  const half = bytes.length >> 1;
+  return xor(bytes.subarray(half), bytes.subarray(0, half)).toString();
+}
+
+function xor(bytes: Buffer, mask: Buffer): Buffer {
+  return Buffer.from(bytes.map((byte, at) => byte ^ (mask[at] ?? 0)));
+}
 
 function refusal(why: string): Error {
   return httpError('CSRF_REFUSED', `the change was not made: ${why}`);
