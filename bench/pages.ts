@@ -16,7 +16,7 @@ const tabs = 5_000;
 const seed = { users: 20, runs: 100, tasks: 10_000 };
 /** An update has 24 games: 1,000 games a second. */
 const updatesPerSecond = 42;
-/** Those of 10,000 workers, who beat each two minutes. */
+/** Beats of 10,000 workers, one in two minutes each. */
 const beatsPerSecond = 83;
 const settleMs = 3_000;
 

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { postgresUrl } from 'spillway-fixtures/postgres';
+import { fleet, ServedFleet } from './fixtures/fleet-command.ts';
 import { draws, sprtArgs, uniqueKey } from './fixtures/fleet-scene.ts';
-import { FleetSite, until } from './fixtures/fleet-site.ts';
+import { FleetSite, temporaryFolder, until } from './fixtures/fleet-site.ts';
 
 describe('a fleet service, on Postgres', () => {
   const stack = new AsyncDisposableStack();
@@ -14,6 +18,25 @@ describe('a fleet service, on Postgres', () => {
   });
 
   after(() => stack.disposeAsync());
+
+  it('is found by commands that name only the data folder, or they refuse', async () => {
+    await using own = new AsyncDisposableStack();
+    const data = await temporaryFolder(own);
+    {
+      await using server = await ServedFleet.start(data, ['--database', database]);
+      assert.equal(await server.stop(), 0);
+    }
+    const used = await readFile(join(data, 'database-used'), 'utf8');
+    assert.ok(!used.includes(new URL(database).password || 'no password'));
+    for (const words of [['user', 'list'], ['net', 'list'], ['export'], ['serve', '--port', '0']]) {
+      const refused = await fleet(words, { data });
+      assert.equal(refused.code, 2, words.join(' '));
+      assert.match(refused.stderr, /--database: the server of .* used postgres/);
+    }
+    assert.equal(existsSync(join(data, 'fleet.db')), false, 'no other database is made');
+    const found = await fleet(['user', 'list', '--database', database], { data });
+    assert.match(found.stdout, /admin/);
+  });
 
   it('plays a run, restarts, and hands over to another instance', async () => {
     const leaseMs = 1_000;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { approversGroup } from '../src/users/user.ts';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
-import type { FleetSite } from './fixtures/fleet-site.ts';
+import { FleetSite } from './fixtures/fleet-site.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 describe('the home page', () => {
@@ -82,6 +83,29 @@ describe('the home page', () => {
     const wrong = await visitor.post('/tests', {});
     assert.equal(wrong.status, 405);
     assert.match(String(wrong.headers.allow), /GET, HEAD/);
+  });
+});
+
+describe('a server without runs', () => {
+  it('offers approvers the sample runs, once', async () => {
+    await using site = await FleetSite.open();
+    const groups = [approversGroup];
+    await site.fleet.users.add({ username: 'ada', password: 'secret one', pending: false, groups });
+    const ada = await Visitor.loggedIn(site, 'ada', 'secret one');
+    const tester = await Visitor.loggedIn(site, 'tester', 'secret');
+    assert.ok((await ada.get('/tests')).text.includes('action="/tests/seed"'));
+    assert.ok(!(await tester.get('/tests')).text.includes('action="/tests/seed"'));
+    await tester.post('/tests/seed', {});
+    assert.equal(site.fleet.primary.world.unfinished.size, 0);
+    await ada.get('/tests');
+    const shown = await ada.follow(await ada.post('/tests/seed', {}));
+    assert.ok(shown.text.includes('sf_17') && !shown.text.includes('action="/tests/seed"'));
+    await ada.follow(await ada.post('/tests/seed', {}));
+    assert.equal(site.fleet.primary.world.unfinished.size, 2);
+    const [run] = site.fleet.primary.world.unfinished;
+    const refused = await tester.get(`/tests/modify?id=${run?.id}`);
+    assert.equal(refused.status, 403, 'a form that would be refused is not shown');
+    assert.equal((await ada.get(`/tests/modify?id=${run?.id}`)).status, 200);
   });
 });
 

@@ -79,7 +79,7 @@ describe('csrf', () => {
     assert.equal((await site.ask('/hook', { method: 'POST', headers: mine })).status, 200);
   });
 
-  it('shows the token in another form on each page, so that no size of a page tells it', async () => {
+  it('shows the token differently on each page: no size of a page tells it', async () => {
     await using site = await open();
     const first = await form(site);
     const second = await form(site, first.cookie);

@@ -14,6 +14,7 @@ import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
+import { demandUsedDatabase } from './used-database.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
 export interface Operator extends AsyncDisposable {
@@ -33,6 +34,7 @@ const pingMsMax = 5_000;
 export async function openOperator(settings: Settings): Promise<Operator> {
   const socket = operatorSocket(settings.data);
   if (await isThere(socket)) return new RemoteOperator(socket);
+  await demandUsedDatabase(settings);
   await makeDatabaseFolder(settings.database);
   const database = await Database.open<FleetSchema>({ url: settings.database });
   try {
@@ -126,6 +128,7 @@ function netsFolder({ data }: Settings): string {
 export async function openNets(
   settings: Settings,
 ): Promise<AsyncDisposable & { readonly nets: NetShelf }> {
+  await demandUsedDatabase(settings);
   await makeDatabaseFolder(settings.database);
   const database = await Database.open<FleetSchema>({ url: settings.database });
   const close = () => database[Symbol.asyncDispose]();

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
 import type { ShownRun } from '../operations/run-operations.ts';
+import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { ShownUser } from '../operations/user-operations.ts';
 import { called, examplesOf, operatorOf, withSettings } from './command-line.ts';
 import { randomPassword } from './read-password.ts';
@@ -9,35 +10,6 @@ interface SeedOptions {
   readonly json?: boolean;
   readonly user: string;
 }
-
-/** A book of the official collection, which workers fetch by themselves. */
-const books = {
-  'noob_3moves.epd': {
-    total: 150932,
-    white: 150932,
-    black: 0,
-    min_depth: 6,
-    max_depth: 6,
-    sri: 'FvfPX09TMPXct8CAIehuAZn16lLNP5Hn/tChtjz0sQ3bOh03OHi/r2LEosksvHKX',
-  },
-};
-
-/** Stockfish 17 against itself. */
-const engine = { sha: 'e0bfc4b69bbe928d6f474a46560bcc3b3f6709aa', signature: '1484730' };
-const common = {
-  new_tag: 'sf_17',
-  base_tag: 'sf_17',
-  resolved_new: engine.sha,
-  resolved_base: engine.sha,
-  new_signature: engine.signature,
-  base_signature: engine.signature,
-  book: 'noob_3moves.epd',
-  tc: '10+0.1',
-};
-const runs = [
-  { ...common, num_games: 1_000, info: 'A fixed number of games, to try a worker.' },
-  { ...common, sprt: { elo0: 0, elo1: 2 }, info: 'A sequential test, to try a worker.' },
-];
 
 /** `fleet seed`: something to do for a first worker. */
 export function seedCommand(): Command {
@@ -54,10 +26,10 @@ export function seedCommand(): Command {
       const isKnown = users.some((user) => user.username === username);
       const password = isKnown ? undefined : randomPassword();
       if (password !== undefined) await call('user-add', { username, password });
-      await call('book-add', { books });
+      await call('book-add', { books: sampleBooks });
       const open = (await call('run-list', { limit: 1000 })) as ShownRun[];
       const own = open.filter((run) => run.username === username);
-      for (const run of own.length > 0 ? [] : runs) {
+      for (const run of own.length > 0 ? [] : sampleRuns) {
         own.push((await call('run-add', { username, run, approve: true })) as ShownRun);
       }
       print({ username, password, runs: own }, options.json, () => said(username, password, own));

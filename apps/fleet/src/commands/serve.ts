@@ -9,6 +9,7 @@ import { approversGroup } from '../users/user.ts';
 import { systemUser } from '../world/records.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';
+import { demandUsedDatabase, noteDatabase } from './used-database.ts';
 
 const firstUser = 'admin';
 
@@ -34,6 +35,7 @@ export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
   const stopping = new ServiceStop();
   await mkdir(settings.data, { recursive: true, mode: 0o700 });
+  await demandUsedDatabase(settings);
   await makeDatabaseFolder(settings.database);
   const fleet = await openFleet({
     database: settings.database,
@@ -61,6 +63,7 @@ export async function serve(settings: Settings): Promise<number> {
   await service.start().catch((error: unknown) => {
     throw listenFault(error, { host: settings.host, ports: { '--port': settings.port } });
   });
+  await noteDatabase(settings);
   await greet(fleet, settings);
   return await stopping.stop(service);
 }

@@ -3,8 +3,10 @@ import { rename } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
 import { makeDatabaseFolder, print, UsageError } from 'spillway-cli';
+import type { Settings } from '../settings.ts';
 import type { ImportedCollection } from '../transfer/import-fishtest.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
+import { demandUsedDatabase } from './used-database.ts';
 
 /** `fleet export`: everything as lines of JSON. */
 export function exportCommand(): Command {
@@ -14,7 +16,7 @@ export function exportCommand(): Command {
     .option('--no-files', 'leave games, nets and books out')
     .addHelpText('after', examplesOf('export fleet.jsonl', 'export | gzip > fleet.jsonl.gz'))
     .action(async (file: string | undefined, options: { files: boolean }, self: Command) => {
-      const { database, data } = settingsOf(self);
+      const { database, data } = await usedSettings(self);
       const { exportFleet } = await import('../transfer/export-fleet.ts');
       const lines = exportFleet({ database, data, files: options.files });
       if (file === undefined) {
@@ -28,6 +30,13 @@ export function exportCommand(): Command {
       process.stderr.write(`All was written to ${file}. It holds the hashes of passwords.\n`);
     });
   return withSettings(command);
+}
+
+/** The settings, if their database is that of the last server. */
+async function usedSettings(command: Command): Promise<Settings> {
+  const settings = settingsOf(command);
+  await demandUsedDatabase(settings);
+  return settings;
 }
 
 interface ImportFlags {
@@ -53,7 +62,7 @@ export function importCommand(): Command {
       ),
     )
     .action(async (file: string | undefined, options: ImportFlags, self: Command) => {
-      const { database, data } = settingsOf(self);
+      const { database, data } = await usedSettings(self);
       const { fishtest, replace = false } = options;
       if (fishtest !== undefined) {
         if (file !== undefined || replace) {

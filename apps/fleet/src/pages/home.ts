@@ -15,6 +15,8 @@ import {
   unknown,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
+import { operate } from '../operations/operations.ts';
+import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { byProgress, byUrgency } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
@@ -23,7 +25,17 @@ import { allFinished, type FleetSample, homeFinished } from './figures.ts';
 import { hrefOf, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
-import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.ts';
+import {
+  actorOf,
+  addPage,
+  framed,
+  goTo,
+  isFragment,
+  type Shown,
+  tokenField,
+  type Visit,
+  visitOf,
+} from './visit.ts';
 
 const pageSize = 25;
 /** Finished runs that a search looks through, for strangers and for users. */
@@ -32,7 +44,7 @@ const kinds = ['STC', 'LTC', 'SMP', 'SPSA'] as const;
 
 /** `/`, `/tests`, `/tests/finished` and `/tests/user/<name>`. */
 export function homePages(app: FastifyInstance, context: PageContext): void {
-  const { figures, feed, users } = context;
+  const { figures, feed, users, operations } = context;
   addPage(app, context, '/', { get: async (visit) => goTo(visit, '/tests') });
 
   app.livePage('/tests', {
@@ -41,7 +53,8 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
     view: (kind) => homeView(context, { kind }),
     page: (view, request, reply) => {
       const visit = visitOf(request, reply);
-      const main = html`${homeHead()}${view}`;
+      const isEmpty = figures.unfinished.length === 0 && figures.finished.total === 0;
+      const main = html`${homeHead()}${view}${isEmpty && visit.isApprover && sampleCard(visit)}`;
       reply.headers({ 'cache-control': 'no-store', expires: '0' });
       return framed(context, visit, { title: 'Runs', place: '/tests', main, live: true });
     },
@@ -56,6 +69,22 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
         const isOver = figures.unfinished.length === 0;
         return reply.code(isOver ? 286 : 200).send(homeView(context, { kind: kindIn(query) }));
       },
+    },
+  });
+
+  addPage(app, context, '/tests/seed', {
+    for: 'approver',
+    post: async (visit) => {
+      await figures.refresh();
+      if (figures.unfinished.length + figures.finished.total > 0) {
+        return goTo(visit, '/tests', 'There are runs already.');
+      }
+      const { username } = actorOf(visit);
+      await operate(operations, 'book-add', { books: sampleBooks });
+      for (const run of sampleRuns) {
+        await operate(operations, 'run-add', { username, run, approve: true });
+      }
+      return goTo(visit, '/tests', 'Two sample runs wait for a worker.');
     },
   });
 
@@ -142,6 +171,15 @@ try a worker with. Then start a worker: the terminal of the server says how.`,
       actions: button({ label: 'New run', href: '/tests/run', look: 'main' }),
     }),
   });
+}
+
+/** What an approver is offered on a server without runs. */
+function sampleCard({ reply }: Visit): Html {
+  const body = html`<p>Two runs of Stockfish 17 against itself, one of a fixed number of games and a
+sequential test, under your name: something for a first worker.</p>
+<form method="post" action="/tests/seed">${tokenField(reply)}
+${button({ label: 'Make the sample runs', look: 'main' })}</form>`;
+  return card({ id: 'sample', title: 'Something to try', body });
 }
 
 function figureRow({ figures }: PageContext): Html {

@@ -11,6 +11,7 @@ import {
   tick,
   wrongFields,
 } from 'spillway-http/kit';
+import { fleetError } from '../errors.ts';
 import { operateAs } from '../operations/operations.ts';
 import type { Run } from '../world/run.ts';
 import { faultsOf, refusalText } from './faults.ts';
@@ -99,6 +100,10 @@ export function runActions(app: FastifyInstance, context: PageContext): void {
     for: 'user',
     get: async (visit) => {
       const run = await runOf(context, visit.query.id ?? '', visit.signal);
+      const { username } = run.args;
+      if (!visit.isApprover && username !== visit.person?.username) {
+        throw fleetError('ACTION_FORBIDDEN', `Only ${username} or an approver can do this`);
+      }
       return modifyPage(visit, run, {});
     },
     post: async (visit) => {

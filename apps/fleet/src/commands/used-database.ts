@@ -1,0 +1,35 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { UsageError } from 'spillway-cli';
+import type { Settings } from '../settings.ts';
+
+type Used = Pick<Settings, 'data' | 'database'>;
+
+/** The file in the data folder that says which database the last server used, without password. */
+function noteOf({ data }: Used): string {
+  return join(data, 'database-used');
+}
+
+/** Notes which database a server uses, for commands that are told only the data folder. */
+export async function noteDatabase(settings: Used): Promise<void> {
+  await writeFile(noteOf(settings), `${withoutPassword(settings.database)}\n`, { mode: 0o600 });
+}
+
+/**
+ * Refuses the database that a data folder has by itself where the last server used another one:
+ * what a command wrote there nobody would ever see.
+ */
+export async function demandUsedDatabase(settings: Used): Promise<void> {
+  if (settings.database !== `sqlite:${join(settings.data, 'fleet.db')}`) return;
+  const used = (await readFile(noteOf(settings), 'utf8').catch(() => '')).trim();
+  if (used === '' || used === settings.database || used.startsWith('sqlite:')) return;
+  throw new UsageError(
+    `--database: the server of ${settings.data} used ${used}; give the same one here\n` +
+      `(or set it for all: "database" in ${join(settings.data, 'fleet.json')}). ` +
+      `To go back to a file, remove ${noteOf(settings)}.`,
+  );
+}
+
+function withoutPassword(database: string): string {
+  return database.replace(/^(\w+:\/\/[^/@:]*):[^@]*@/, '$1:***@');
+}
