@@ -15,27 +15,16 @@ import {
   unknown,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { operate } from '../operations/operations.ts';
-import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { byProgress, byUrgency } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
 import { allFinished, type FleetSample, homeFinished } from './figures.ts';
+import { firstSteps, sampleCard, samplePage } from './first-steps.ts';
 import { hrefOf, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
-import {
-  actorOf,
-  addPage,
-  framed,
-  goTo,
-  isFragment,
-  type Shown,
-  tokenField,
-  type Visit,
-  visitOf,
-} from './visit.ts';
+import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.ts';
 
 const pageSize = 25;
 /** Finished runs that a search looks through, for strangers and for users. */
@@ -44,7 +33,8 @@ const kinds = ['STC', 'LTC', 'SMP', 'SPSA'] as const;
 
 /** `/`, `/tests`, `/tests/finished` and `/tests/user/<name>`. */
 export function homePages(app: FastifyInstance, context: PageContext): void {
-  const { figures, feed, users, operations } = context;
+  const { figures, feed, users } = context;
+  samplePage(app, context);
   addPage(app, context, '/', { get: async (visit) => goTo(visit, '/tests') });
 
   app.livePage('/tests', {
@@ -69,22 +59,6 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
         const isOver = figures.unfinished.length === 0;
         return reply.code(isOver ? 286 : 200).send(homeView(context, { kind: kindIn(query) }));
       },
-    },
-  });
-
-  addPage(app, context, '/tests/seed', {
-    for: 'approver',
-    post: async (visit) => {
-      await figures.refresh();
-      if (figures.unfinished.length + figures.finished.total > 0) {
-        return goTo(visit, '/tests', 'There are runs already.');
-      }
-      const { username } = actorOf(visit);
-      await operate(operations, 'book-add', { books: sampleBooks });
-      for (const run of sampleRuns) {
-        await operate(operations, 'run-add', { username, run, approve: true });
-      }
-      return goTo(visit, '/tests', 'Two sample runs wait for a worker.');
     },
   });
 
@@ -157,29 +131,6 @@ function homeView(context: PageContext, { kind }: HomeChoice): Html {
   return html`<div class="stack">${figureRow(context)}
 ${waitingCard(context, runs)}${activeCard(context, runs, kind)}
 ${finishedCard(context, finished, { query: {}, total, path: '/tests/finished' })}</div>`;
-}
-
-function firstSteps(): Html {
-  return card({
-    id: 'first',
-    title: 'Runs',
-    body: empty({
-      title: 'No runs yet',
-      text: html`A run lets two versions of an engine play each other until it is clear which one is
-stronger. Log in and submit one, or let <code>npx fleet seed</code> make a user and two runs to
-try a worker with. Then start a worker: the terminal of the server says how.`,
-      actions: button({ label: 'New run', href: '/tests/run', look: 'main' }),
-    }),
-  });
-}
-
-/** What an approver is offered on a server without runs. */
-function sampleCard({ reply }: Visit): Html {
-  const body = html`<p>Two runs of Stockfish 17 against itself, one of a fixed number of games and a
-sequential test, under your name: something for a first worker.</p>
-<form method="post" action="/tests/seed">${tokenField(reply)}
-${button({ label: 'Make the sample runs', look: 'main' })}</form>`;
-  return card({ id: 'sample', title: 'Something to try', body });
 }
 
 function figureRow({ figures }: PageContext): Html {

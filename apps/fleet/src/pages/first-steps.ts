@@ -1,0 +1,51 @@
+import type { FastifyInstance } from 'fastify';
+import { type Html, html } from 'spillway-http';
+import { button, card, empty } from 'spillway-http/kit';
+import { operate } from '../operations/operations.ts';
+import { sampleBooks, sampleRuns } from '../operations/sample.ts';
+import type { PageContext } from './pages.ts';
+import { actorOf, addPage, goTo, tokenField, type Visit } from './visit.ts';
+
+/** Makes the sample runs for an approver who asks for them. */
+export function samplePage(app: FastifyInstance, context: PageContext): void {
+  const { figures, operations } = context;
+  addPage(app, context, '/tests/seed', {
+    for: 'approver',
+    post: async (visit) => {
+      await figures.refresh();
+      if (figures.unfinished.length + figures.finished.total > 0) {
+        return goTo(visit, '/tests', 'There are runs already.');
+      }
+      const { username } = actorOf(visit);
+      await operate(operations, 'book-add', { books: sampleBooks });
+      for (const run of sampleRuns) {
+        await operate(operations, 'run-add', { username, run, approve: true });
+      }
+      return goTo(visit, '/tests', 'Two sample runs wait for a worker.');
+    },
+  });
+}
+
+/** The home page of a server without runs. */
+export function firstSteps(): Html {
+  return card({
+    id: 'first',
+    title: 'Runs',
+    body: empty({
+      title: 'No runs yet',
+      text: html`A run lets two versions of an engine play each other until it is clear which one is
+stronger. Log in and submit one, or let <code>npx fleet seed</code> make a user and two runs to
+try a worker with. Then start a worker: the terminal of the server says how.`,
+      actions: button({ label: 'New run', href: '/tests/run', look: 'main' }),
+    }),
+  });
+}
+
+/** The offer to an approver on a server without runs. */
+export function sampleCard({ reply }: Visit): Html {
+  const body = html`<p>Two runs of Stockfish 17 against itself, one of a fixed number of games and a
+sequential test, under your name: something for a first worker.</p>
+<form method="post" action="/tests/seed">${tokenField(reply)}
+${button({ label: 'Make the sample runs', look: 'main' })}</form>`;
+  return card({ id: 'sample', title: 'Something to try', body });
+}
