@@ -8,6 +8,9 @@ describe('the way into a lane', () => {
     let made = 0;
     const quitter = new AbortController();
     const entry = {
+      get signal() {
+        return this.makeSignal();
+      },
       makeSignal() {
         made += 1;
         return quitter.signal;

@@ -243,7 +243,7 @@ export class Lane implements Part, AsyncDisposable {
     const weight = checkEntry(entry, this.#limitMax);
     this.#meter.arrive();
     if (this.#isClosed) return 'closed';
-    if (entry.signal?.aborted) return 'aborted';
+    if (entry.makeSignal === undefined && entry.signal?.aborted) return 'aborted';
     return weight > 1 && !this.#permits.canEverFit(weight) ? 'full' : undefined;
   }
 

@@ -38,7 +38,8 @@ export function checkEntry(entry: Entry, weightMax: number): number {
   checkInteger('priority', priority, 0, priorityMax);
   const isMoment = typeof deadlineAt === 'number' && !Number.isNaN(deadlineAt);
   check(isMoment, 'deadlineAt', 'a number that is not NaN', deadlineAt);
-  checkSignal(entry.signal);
+  // A signal that is made on demand may cost more than a pass: it is not to be looked at yet.
+  if (entry.makeSignal === undefined) checkSignal(entry.signal);
   return weight;
 }
 
