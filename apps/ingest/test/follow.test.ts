@@ -50,4 +50,17 @@ describe('ingest follow', () => {
     await ingest('transform', ...place);
     assert.match((await ingest('verify', ...place)).stdout, /nothing is missing/);
   });
+
+  it('says that its port is taken, and ends', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-follow-'));
+    await using exchange = await startExchange({ products: [{ id: 'A-USD', trades: 1 }] });
+    const { port } = new URL(exchange.url);
+    const words = ['follow', '--simulated', '--data', folder.path, '--port', port];
+    const { code, stderr } = await new IngestCommand(words).ended;
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      new RegExp(`127\\.0\\.0\\.1:${port} is in use; choose another with --port`),
+    );
+  });
 });

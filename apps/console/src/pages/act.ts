@@ -193,10 +193,11 @@ function form({ action, label, text, number, danger }: Choice, target: Target, t
   const input =
     number !== undefined &&
     field({ name: 'value', label: number, type: 'number', numeric: true, required: true });
+  const look = number === undefined ? 'plain' : 'main';
   const body = html`<form class="stack" method="post" action="/act">
 ${hiddenFields({ _csrf: token, action, ...target })}
 <p>${text}</p>${input}
-<div class="row">${button({ label, look: danger ? 'plain' : 'main', danger })}</div></form>`;
+<div class="row">${button({ label, look, danger })}</div></form>`;
   return card({ id: `act-${action}`, title: label, body });
 }
 

@@ -51,11 +51,12 @@ export async function follow(options: FollowOptions): Promise<number> {
   const watch = new QualityWatch({ table: await ingest.table(), clock: ingest.clock });
   const follower = await followerOf(ingest, products, watch);
   const server = await serverOf(ingest, follower, watch, exchange);
+  // Also a server that could not listen has timers, which would keep the process.
+  stack.defer(() => server.close());
   await server.start({ signal: options.signal }).catch((error: unknown) => {
     const { host, port = defaultPort } = settings;
     throw listenFault(error, { host, ports: { '--port': port } });
   });
-  stack.defer(() => server.close());
   greet(ingest, server, products, exchange);
   await follower.run(options.signal);
   const { trades, requests } = follower.stats;
