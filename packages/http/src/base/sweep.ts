@@ -1,7 +1,7 @@
 import { nextTurn } from 'spillway/internal';
 
 /** Items that are visited before the event loop turns: a millisecond's worth of small writes. */
-const sliceMax = 32;
+const sliceMax = 8;
 
 /** Visits all items a few at a time, so that thousands of them delay nobody else. */
 export class Sweep<Item> {

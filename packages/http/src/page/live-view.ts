@@ -13,6 +13,10 @@ export interface Observable {
   subscribe(listener: () => void): Disposable;
 }
 
+/** Browsers from which changes come less often, and by how much for each more, in ms. */
+const crowdFrom = 500;
+const perListenerMs = 2;
+
 /** One version of a view, named by a hash of its text. */
 export interface Render {
   readonly version: string;
@@ -135,7 +139,8 @@ export class LiveView {
   readonly #changed = (): void => {
     if (this.#timer !== undefined) return;
     const { clock, intervalMs } = this.#options;
-    const restMs = this.#refreshedAt + intervalMs - clock.now();
+    const crowdMs = Math.max(0, this.listeners.size - crowdFrom) * perListenerMs;
+    const restMs = this.#refreshedAt + Math.max(intervalMs, crowdMs) - clock.now();
     if (restMs <= 0) {
       this.#refresh();
       return;
