@@ -2,7 +2,10 @@ import { AdaptiveLimit } from '../limit/adaptive.ts';
 import type { LanePermit } from './permit.ts';
 import type { LaneQueue } from './queue.ts';
 
-/** Share of the usual service time that must be left of a deadline for work to be begun. */
+/**
+ * Share of the usual service time, and of how far others are from it, that must be left of a
+ * deadline for work to be begun.
+ */
 const needShare = 0.8;
 /** Usual service times that are reckoned with for a caller that has to wait. */
 const endMargin = 1.25;
@@ -19,6 +22,9 @@ const wasteMost = 0.3;
 const impatientEnds = 2_000;
 /** Share of callers that are served within the time that all are known to wait. */
 const servedShare = 0.9;
+/** Share of that time before which a caller that gives up is hurried, while others are served. */
+const hurriedShare = 0.9;
+const unservedMax = 2;
 /** Factor by which the best service time is forgotten with each end. */
 const leastRise = 1.001;
 /** Share of the patience that is reckoned with. */
@@ -41,6 +47,8 @@ export class Pace {
   /** Permits that the lane's own callers hold. */
   #inside = 0;
   #usualMs: number | undefined = undefined;
+  /** Mean distance of service times from the usual one. */
+  #deviationMs = 0;
   /** The usual service time at its best. */
   #leastMs = Infinity;
   #needMs = 0;
@@ -48,6 +56,8 @@ export class Pace {
   /** Age at which half of those who give up do so, and at which most were served. */
   #leftMs = Infinity;
   #servedMs = 0;
+  /** Moment at which a caller was last served, or at which the first gave up. */
+  #servedAt = Infinity;
   /** Share of begun work whose caller gave up. */
   #wasted = 0;
   /** Ends for which patience still counts. */
@@ -108,13 +118,24 @@ export class Pace {
   }
 
   /** Learns from begun work whose caller was served, or gave up. */
-  #judge(isServed: boolean, ageMs: number): void {
+  #judge(isServed: boolean, ageMs: number, now: number): void {
+    if (this.#servedAt === Infinity) this.#servedAt = now;
     if (isServed) {
       const share = ageMs > this.#servedMs ? servedShare : servedShare - 1;
-      this.#servedMs = this.#servedMs === 0 ? ageMs : this.#servedMs * (1 + share / 8);
+      this.#servedMs = this.#servedMs === 0 ? ageMs : this.#servedMs * (1 + share / 16);
+      this.#servedAt = now;
     } else if (ageMs < patienceLeast * this.#leastMs) return;
     this.#wasted += ((isServed ? 0 : 1) - this.#wasted) * wasteWeight;
     this.#impatientFor = this.#wasted > wasteMost ? impatientEnds : this.#impatientFor - 1;
+  }
+
+  /**
+   * True if a caller that gave up at that age did so sooner than others are served. Once nobody has
+   * been served for long, all who give up count.
+   */
+  #isHurried(ageMs: number, now: number): boolean {
+    if (now - this.#servedAt >= Math.max(this.#tryMs, unservedMax * this.#servedMs)) return false;
+    return this.#servedMs === 0 || ageMs < hurriedShare * this.#servedMs;
   }
 
   /** True unless the usual wait and the usual service time do not fit into what is left. */
@@ -140,7 +161,7 @@ export class Pace {
 
   /** Milliseconds after which the work of a caller behind so many others usually ends. */
   #endMs(ahead: number): number {
-    return (this.#usualMs ?? 0) * (ahead / this.#size + endMargin);
+    return (this.#usualMs ?? 0) * (ahead / this.#size + endMargin) + this.#deviationMs;
   }
 
   /** True while nothing ends in time: then only a few callers try. */
@@ -167,12 +188,16 @@ export class Pace {
     const { outcome, isWhole, startedAt } = permit;
     const ageMs = now - permit.arrivedAt;
     if (outcome === 'aborted') this.giveUp(ageMs);
-    if (outcome === 'ok' || outcome === 'aborted') this.#judge(outcome === 'ok', ageMs);
+    if (outcome === 'ok' || outcome === 'aborted') this.#judge(outcome === 'ok', ageMs, now);
     if (outcome !== 'failed' && outcome !== 'overloaded') {
       this.#measure(now - startedAt, isWhole);
     }
-    this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
-    this.#size = this.#limit.size;
+    // Callers that leave sooner than others are served are hurried: that says nothing of load.
+    const isOwn = outcome === 'late' && permit.entry.deadlineAt !== undefined;
+    if (!(outcome === 'aborted' || isOwn) || !this.#isHurried(ageMs, now)) {
+      this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
+      this.#size = this.#limit.size;
+    }
     return true;
   }
 
@@ -182,9 +207,10 @@ export class Pace {
     if (!isWhole && ms < usualMs) return;
     // A single try tells what is usual now, if all before it were late.
     const weight = this.isStuck ? 1 : usualWeight;
+    this.#deviationMs += (Math.abs(ms - usualMs) - this.#deviationMs) * weight;
     this.#usualMs = usualMs + (ms - usualMs) * weight;
     this.#leastMs = Math.min(this.#leastMs * leastRise, this.#usualMs);
-    this.#needMs = Math.min(this.#usualMs, this.#deadlineMs) * needShare;
+    this.#needMs = Math.min(this.#usualMs + this.#deviationMs, this.#deadlineMs) * needShare;
   }
 
   #adjustSampling(now: number): void {

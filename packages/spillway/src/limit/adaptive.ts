@@ -20,6 +20,10 @@ const probeShare = 0.7;
 const probeAfter = 8;
 const probeEvery = 64;
 const dropShare = 0.9;
+/** Size over what was in use, for a size that is known to be right. */
+const provenShare = 1.2;
+/** Share of a size that was right with which a downstream is tried that failed. */
+const restartShare = 0.4;
 /** The share of a deadline that the work itself may take, where a smaller size makes it faster. */
 const deadlineShare = 0.6;
 /** Weight of one end in the mean share of wasted work. */
@@ -27,6 +31,13 @@ const wasteWeight = 0.15;
 /** Shares of wasted work: above the first nothing ends in time, below the second all is well. */
 const wasteMost = 0.98;
 const wasteLeast = 0.5;
+/** Share that is reckoned with after one has ended in time again. */
+const wasteAfterStuck = 0.8;
+/**
+ * Ends in time, at least, after which a size that late work has cut doubles; one late end undoes as
+ * many.
+ */
+const inTimeMin = 4;
 /** Rise of the share of late work that says that there is too much inside. */
 const lateShareMore = 0.2;
 /** Least weight of one reading in the latency, where readings differ by chance. */
@@ -78,8 +89,12 @@ export class AdaptiveLimit implements Limit {
   #baselineMsLowest = Infinity;
   #latencyMs: number | undefined;
   #wasted = 0;
-  /** Size of the last reading that was not slow, until nothing ends in time. */
+  /** Size that the last reading that was not slow has used, until nothing ends in time. */
   #sizeProven = 0;
+  /** Size before late work made it shrink, to go back to when all ends in time again. */
+  #sizeBefore = 0;
+  /** Ends in time at the size of now, less those that late ones undid. */
+  #inTime = 0;
   /** Size at which nothing ended in time. */
   #sizeStuck = Infinity;
   /** Error of the readings, by the mean of the last ones. */
@@ -124,9 +139,10 @@ export class AdaptiveLimit implements Limit {
       if (startedAt >= this.#cutAt) this.#cut(endedAt);
       return;
     }
-    // A lower bound below what is usual says nothing.
-    if (!isWhole && latencyMs <= (this.#latencyMs ?? 0)) return;
     if (this.#isWaste(outcome === 'ok', endedAt) || startedAt < this.#epochAt) return;
+    // A lower bound below what is usual says nothing of latency, unless there was no more time.
+    if (outcome !== 'late' && !isWhole && latencyMs <= (this.#latencyMs ?? 0)) return;
+    if (this.#sizeBefore > 0 && this.#goesBack(outcome === 'ok', endedAt)) return;
     const reading = this.#window.add(sample);
     if (reading !== undefined) this.#decide({ ...reading, size: this.#size }, endedAt);
   }
@@ -136,18 +152,35 @@ export class AdaptiveLimit implements Limit {
     return this.#wasted >= wasteMost;
   }
 
+  /** Doubles the size that late work has cut, once enough ended in time; true if it did. */
+  #goesBack(isGood: boolean, at: number): boolean {
+    this.#inTime = isGood ? this.#inTime + 1 : Math.max(0, this.#inTime - inTimeMin);
+    if (this.#inTime < Math.max(inTimeMin, this.#size)) return false;
+    this.#inTime = 0;
+    this.#untilProbe = Math.max(this.#untilProbe, probeAfter);
+    this.#state = { name: 'steady' };
+    this.#resize(Math.min(this.#sizeBefore, 2 * this.#size), at);
+    if (this.#size >= this.#sizeBefore) this.#sizeBefore = 0;
+    return true;
+  }
+
   /** Counts waste; true if nothing ended in time before, or does not from now on. */
   #isWaste(isGood: boolean, at: number): boolean {
     const wasStuck = this.isStuck;
     this.#wasted += ((isGood ? 0 : 1) - this.#wasted) * wasteWeight;
     if (wasStuck === this.isStuck) return wasStuck;
     if (wasStuck) {
-      this.#wasted = 0;
-    } else if (this.#size <= this.#sizeProven) {
-      // The downstream failed at a size that was right: it will do again.
-      this.#resize(this.#sizeProven, at);
-      this.#sizeProven = 0;
+      // One that ended in time may be chance: it takes fewer to be stuck again.
+      this.#wasted = wasteAfterStuck;
+      return true;
+    }
+    this.#sizeBefore = Math.max(this.#sizeBefore, this.#sizeProven);
+    this.#sizeProven = 0;
+    this.#inTime = 0;
+    if (this.#size <= this.#sizeBefore) {
+      // The downstream failed at a size that was right: it will do again, step by step.
       this.#state = { name: 'steady' };
+      this.#resize(this.#sizeBefore * restartShare, at);
     } else {
       this.#state = { name: 'starting', fine: undefined };
       this.#sizeStuck = this.#size;
@@ -177,6 +210,11 @@ export class AdaptiveLimit implements Limit {
     // Latency without a baseline, or with one that was measured in a queue, does not show it.
     if (now.lateShare >= wasteLeast && this.#size > this.#sizeMin) {
       this.#state = { name: 'steady' };
+      if (this.#sizeBefore === 0) {
+        this.#sizeBefore = this.#sizeProven;
+        this.#sizeProven = 0;
+      }
+      this.#inTime = 0;
       this.#resize(Math.min(this.#size, now.inside) * probeShare, at);
       return;
     }
@@ -189,7 +227,7 @@ export class AdaptiveLimit implements Limit {
       now.latencyMs > this.#allowedMs() * (isUsed ? 1 : 1.5) ||
       (isUsed && this.#similar >= 3 && this.#lateShare > this.#lateShareLeast + lateShareMore);
     if (!isSlow) this.#learn(now, isUsed);
-    if (!isSlow) this.#sizeProven = this.#size;
+    if (!isSlow) this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
     if (state.name === 'starting') this.#start(now, isSlow, isUsed, state.fine, at);
     else if (isSlow || (isUsed && this.#mustProbe())) this.#shrink(now, now, at);
     else this.#grow(now, at);
