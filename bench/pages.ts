@@ -152,15 +152,19 @@ class Tabs {
 
   async atLeast(count: number): Promise<void> {
     while (this.#sockets.length < count) {
+      // A browser has the page before it asks for changes.
+      const page = await fetch(`http://127.0.0.1:${this.#port}/tests`);
+      const version = /data-live-version="([^"]+)"/.exec(await page.text())?.[1] ?? '';
       const more = Math.min(100, count - this.#sockets.length);
-      await Promise.all(Array.from({ length: more }, () => this.#open()));
+      await Promise.all(Array.from({ length: more }, () => this.#open(version)));
     }
   }
 
-  async #open(): Promise<void> {
+  async #open(version: string): Promise<void> {
     const socket = connect({ port: this.#port, host: '127.0.0.1' });
     this.#sockets.push(socket);
-    socket.write('GET /tests/_live HTTP/1.1\r\nhost: localhost\r\n\r\n');
+    const headers = `host: localhost\r\nlast-event-id: ${version}`;
+    socket.write(`GET /tests/_live HTTP/1.1\r\n${headers}\r\n\r\n`);
     const [first] = (await once(socket, 'data')) as [Buffer];
     if (!first.toString('latin1').startsWith('HTTP/1.1 200')) throw new Error(String(first));
     socket.on('data', (chunk) => {
