@@ -135,11 +135,11 @@ describe('a harvester', () => {
 
 describe('a full refresh', () => {
   it('goes on beside the harvest, takes its place at the end, and lowers nothing', async () => {
-    const scene = new VirtualScene(12, { products: { 'A-USD': 600 } });
+    const scene = new VirtualScene(12, { products: { 'A-USD': 2_400 } });
     await scene.harvest();
     const refresh = scene.worker({ fullRefresh: true }).run(none);
     await scene.clock.advance(300);
-    scene.market.counts['A-USD'] = 620;
+    scene.market.counts['A-USD'] = 2_420;
     const [beside] = await scene.harvest();
     assert.deepEqual([beside?.status, beside?.generation], ['done', 1]);
     const generations = await scene.book.generations('A-USD');
@@ -148,7 +148,7 @@ describe('a full refresh', () => {
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 2]);
     assert.deepEqual(await scene.book.generations('A-USD'), { current: 2, building: undefined });
     await scene.assertComplete('A-USD', 2);
-    scene.market.counts['A-USD'] = 650;
+    scene.market.counts['A-USD'] = 2_450;
     const [next] = await scene.harvest();
     assert.deepEqual([next?.generation, next?.trades], [2, 30]);
   });

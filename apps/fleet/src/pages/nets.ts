@@ -42,13 +42,15 @@ const uploadRoute: FastifyPluginAsync<PageContext> = async (app, context) => {
 };
 
 async function receiveNet(context: PageContext, visit: Visit) {
-  const { request, reply, person } = visit;
+  const { request, person } = visit;
   if (!request.isMultipart()) throw httpError('BODY_TYPE', 'multipart/form-data is taken');
   const limits = { fileSize: bytesMax + 1, files: 1, fields: 10 };
   let isOurs = false;
   for await (const part of request.parts({ limits })) {
     if (part.type === 'field') {
-      isOurs ||= part.fieldname === 'csrf_token' && part.value === reply.csrfToken();
+      if (part.fieldname !== 'csrf_token') continue;
+      request.checkCsrf(part.value);
+      isOurs = true;
       continue;
     }
     if (!isOurs) throw httpError('CSRF_REFUSED', 'the change was not made: it has no token');

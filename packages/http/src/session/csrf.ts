@@ -12,6 +12,13 @@ declare module 'fastify' {
     /** True if changes are checked; false for a webhook. @default true */
     readonly csrf?: boolean | undefined;
   }
+  interface FastifyRequest {
+    /**
+     * Throws unless this is the token of a page of ours: for a route with `csrf: false` that finds
+     * it in a body that it reads itself.
+     */
+    checkCsrf(given: unknown): void;
+  }
   interface FastifyReply {
     /** Gives the token for the forms of this page, and sets the cookie that goes with it. */
     csrfToken(): string;
@@ -49,9 +56,8 @@ const rules = {
 
 /**
  * Refuses changes that another site made a browser send. A request with a cookie needs a token:
- * signed, bound to host and session, the same in cookie and header
- * (`x-csrf-token`) or form. A request without any
- * cookie needs none; with a bearer token it may come from any page.
+ * signed, bound to host and session, the same in cookie and header (`x-csrf-token`) or form. A
+ * request without any cookie needs none; with a bearer token it may come from any page.
  */
 export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: CsrfOptions) => {
@@ -90,6 +96,16 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
       return this.csrfTokenSet;
     });
 
+    const checkToken = (request: FastifyRequest, given: unknown): void => {
+      const held = cookie.read(request);
+      if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
+      if (!isSame(held, unmasked(given))) throw refusal('its token is not that of its cookie');
+      if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
+    };
+    app.decorateRequest('checkCsrf', function checkCsrf(this: FastifyRequest, given: unknown) {
+      checkToken(this, given);
+    });
+
     app.addHook('preValidation', async (request) => {
       const { method, headers, routeOptions } = request;
       if (safeMethods.has(method) || routeOptions.config.csrf === false || request.is404) return;
@@ -98,11 +114,7 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
       if (!isFromHere(request, origins)) throw refusal('it was sent by a page of another site');
       // Without a cookie the browser has added nothing that its page could not have sent.
       if (!hasCookie) return;
-      const held = cookie.read(request);
-      const given = headers['x-csrf-token'] ?? fieldOf(request.body, field);
-      if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
-      if (!isSame(held, unmasked(given))) throw refusal('its token is not that of its cookie');
-      if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
+      checkToken(request, headers['x-csrf-token'] ?? fieldOf(request.body, field));
     });
   },
   { name: 'spillway-csrf', fastify: '5.x' },
