@@ -105,7 +105,7 @@ describe('npm start', () => {
     await first.interrupt();
     await first.ended();
     assert.equal(first.text.match(/Stopped; nothing was left\.\n/g)?.length, 2);
-    assert.match(first.text, /Stopped; \d+ trades came in \d+ requests, all committed\.\n/);
+    assert.match(first.text, /Stopped; [\d,]+ trades came in \d+ requests, all committed\.\n/);
     assert.match(first.text, /All services have stopped/);
     assert.doesNotMatch(first.text, /again/);
     await assert.rejects(fetch(`${url}/-/live`));

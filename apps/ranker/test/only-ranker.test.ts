@@ -33,9 +33,10 @@ for (const kind of ['sqlite', 'postgres'] as const) {
       assert.equal((await next.ask('/articles')).status, 200);
     });
 
-    it('reads all tastes anew when it had lost its claim', {
-      skip: kind === 'sqlite',
-    }, async () => {
+    // A file lock is lost only when somebody deletes its file.
+    if (kind === 'sqlite') return;
+
+    it('reads all tastes anew when it had lost its claim', async () => {
       await using site = await RankerSite.open({ database });
       const { storage } = site.ranker;
       const rated = await site.ask('/correct_rank', { body: { text, score: 9 } });
