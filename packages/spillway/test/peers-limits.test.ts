@@ -5,16 +5,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { Bucket, Gate, Keyed, Lane, type LaneOptions, map } from 'spillway';
+import { Bucket, Keyed, map } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
-
-const ticks = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const gateOf = (limit: number): Gate => new Gate({ limit, queueMax: 100 });
-const wait = (clock: VirtualClock, ms: number): Promise<void> =>
-  new Promise((resolve) => clock.after(ms, resolve));
-const laneOf = (options: Partial<LaneOptions> = {}): Lane =>
-  new Lane({ name: 'work', limit: { fixed: 1 }, queueMax: 100, deadlineMs: Infinity, ...options });
+import { gateOf, laneOf, ticks, wait } from './fixtures/peers.ts';
 
 describe('p-limit', () => {
   it('runs at most n tasks at once', async () => {

@@ -3,15 +3,9 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, it } from 'node:test';
-import { Backlog, Bucket, Gate, Lane, type LaneOptions } from 'spillway';
+import { Backlog, Bucket, Gate } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-
-const ticks = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const gateOf = (limit: number): Gate => new Gate({ limit, queueMax: 100 });
-const wait = (clock: VirtualClock, ms: number): Promise<void> =>
-  new Promise((resolve) => clock.after(ms, resolve));
-const laneOf = (options: Partial<LaneOptions> = {}): Lane =>
-  new Lane({ name: 'work', limit: { fixed: 1 }, queueMax: 100, deadlineMs: Infinity, ...options });
+import { gateOf, laneOf, ticks, wait } from './fixtures/peers.ts';
 
 describe('p-queue', () => {
   it('serves higher priorities first, and equal ones in order', async () => {
