@@ -1,10 +1,6 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { atMost, type Bench, type Contestant, type Figure } from './contest.ts';
 import { Connections } from './fleet/connections.ts';
+import { serverProcess } from './fleet/server-process.ts';
 import { type Endpoint, endpoints, Workers } from './fleet/workers.ts';
 
 const published = 'fishtest, as published at 9,423 workers';
@@ -68,15 +64,7 @@ export const fleet: Bench = {
 
 /** The load comes from this process; the server has one of its own, on a folder of its own. */
 async function contestant(tasks: number): Promise<Contestant> {
-  const folder = await mkdtemp(join(tmpdir(), 'fleet-bench-'));
-  const apps = join(import.meta.dirname, '..', 'apps');
-  const program = join(apps, 'fleet', 'test', 'fixtures', 'fleet-server.ts');
-  const child = fork(program, [JSON.stringify({ folder, isTemporary: true })]);
-  const ask = async <Answer>(order: object): Promise<Answer> => {
-    child.send(order);
-    const [{ answer }] = (await once(child, 'message')) as [{ answer: Answer }];
-    return answer;
-  };
+  const ask = await serverProcess();
   const url = await ask<string>({ do: 'serve' });
   const connections = new Connections(Number(new URL(url).port));
   const workers = new Workers(connections, await ask({ do: 'seed', tasks, ...seed }), askers);

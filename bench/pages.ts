@@ -1,13 +1,10 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp } from 'node:fs/promises';
 import { Agent, get as httpGet, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { atMost, type Bench, type Contestant, type Figure } from './contest.ts';
 import { Connections } from './fleet/connections.ts';
+import { serverProcess } from './fleet/server-process.ts';
 import { type SeededTask, Workers } from './fleet/workers.ts';
 
 const withTabs = 'with 5,000 open tabs';
@@ -85,15 +82,7 @@ export const pages: Bench = {
 
 /** The tabs and the load come from this process; the server has one of its own. */
 async function contestant(count: number): Promise<Contestant> {
-  const folder = await mkdtemp(join(tmpdir(), 'pages-bench-'));
-  const apps = join(import.meta.dirname, '..', 'apps');
-  const program = join(apps, 'fleet', 'test', 'fixtures', 'fleet-server.ts');
-  const child = fork(program, [JSON.stringify({ folder, isTemporary: true })]);
-  const ask = async <Answer>(order: object): Promise<Answer> => {
-    child.send(order);
-    const [{ answer }] = (await once(child, 'message')) as [{ answer: Answer }];
-    return answer;
-  };
+  const ask = await serverProcess();
   const url = await ask<string>({ do: 'serve' });
   await ask({ do: 'add user', username: 'approver', isApprover: true });
   const tasks = await ask<SeededTask[]>({ do: 'seed', ...seed });
