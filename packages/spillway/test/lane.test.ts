@@ -355,4 +355,15 @@ describe('Lane', () => {
     assert.throws(wrong({ limit: '3' }), /limit: must be .*, got '3'/);
     assert.throws(() => parent.enter({ priority: 8 }), /priority: must be an integer from 0 to 7/);
   });
+
+  it('refuses each waiter once, though a hook clears the lane meanwhile', async () => {
+    const terms = { name: 'work', limit: { fixed: 1 }, queueMax: 3, deadlineMs: 1_000 };
+    const lane: Lane = new Lane({ ...terms, onRefuse: () => lane.clear() });
+    const inside = await lane.enter();
+    const waiting = [1, 2, 3].map(() => Promise.resolve(lane.enter()).catch(() => 'refused'));
+    lane.clear();
+    assert.deepEqual(await Promise.all(waiting), ['refused', 'refused', 'refused']);
+    assert.equal(lane.stats.refused.cleared, 3);
+    inside[Symbol.dispose]();
+  });
 });

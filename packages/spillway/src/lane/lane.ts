@@ -279,8 +279,10 @@ export class Lane implements Part, AsyncDisposable {
     if (!(isForced || this.#root.#isYielding)) this.#trim(now, permit);
   }
 
-  #remove(waiter: LanePermit): void {
-    if (this.#queue.remove(waiter)) this.#permits.wait(-1);
+  #remove(waiter: LanePermit): boolean {
+    const isHere = this.#queue.remove(waiter);
+    if (isHere) this.#permits.wait(-1);
+    return isHere;
   }
 
   readonly #abandon = (waiter: LanePermit): void => {
@@ -294,14 +296,11 @@ export class Lane implements Part, AsyncDisposable {
   };
 
   #drop(waiter: LanePermit, reason: LaneRefusal): void {
-    this.#remove(waiter);
-    waiter.refuse(this.#refusal(reason));
+    // A hook that is told of another refusal may have sent it away already.
+    if (this.#remove(waiter)) waiter.refuse(this.#refusal(reason));
   }
 
-  /**
-   * Lets in every waiter of the tree that may enter now. The budget of a turn of the event loop
-   * puts the rest off, unless `isForced`.
-   */
+  /** Lets in all of the tree who may enter now, within the budget of a turn unless `isForced`. */
   #dispatch(now: number, isForced: boolean): void {
     const root = this.#root;
     if (root.#isYielding && !isForced) return;
