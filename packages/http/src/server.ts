@@ -6,11 +6,11 @@ import fastify, {
 } from 'fastify';
 import { type Clock, type CloseOptions, deadline, type Part, wallClock } from 'spillway';
 import { tracing } from 'spillway/internal';
+import { buildValidator } from './base/schema.ts';
 import { bodyGuard } from './body/body-guard.ts';
 import { forms } from './body/forms.ts';
 import { readJson } from './body/json.ts';
 import { answerUnrouted, withoutBody } from './body/methods.ts';
-import { buildValidator } from './body/schema.ts';
 import { Failures } from './failure/answer.ts';
 import { RecentErrors } from './failure/recent-errors.ts';
 import { idempotency } from './idempotency/idempotency.ts';
@@ -22,7 +22,7 @@ import { pages } from './page/page.ts';
 import { limitRates } from './rate/guard.ts';
 import type { UserOf } from './rate/key.ts';
 import { laneGuard } from './request/admission.ts';
-import { answerClientError } from './request/client-error.ts';
+import { answerClientError, refuseConnect } from './request/client-error.ts';
 import { Connections } from './request/connections.ts';
 import { type Guard, guardHook, type Refuse } from './request/guard.ts';
 import { Headers, requestId } from './request/headers.ts';
@@ -201,6 +201,7 @@ function connectionsOf(app: FastifyInstance, settings: ServerSettings): Connecti
   const share = trustProxy === false ? Math.max(64, connectionsMax / 2) : connectionsMax;
   const { connectionsPerAddressMax: perAddressMax = Math.floor(share) } = settings;
   app.server.maxConnections = connectionsMax;
+  app.server.on('connect', refuseConnect);
   const limits = { perAddressMax, closeMsMax, lameDuckMs, clock };
   const connections = new Connections(app.server as Server, limits);
   app.addHook('preClose', (done) => {

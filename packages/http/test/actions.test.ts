@@ -105,6 +105,19 @@ describe('operator actions', () => {
     const nobody = { action: 'pause', part: 'orders' };
     const { status } = await askOperator({ socket: site.socket, path: '/-/actions', body: nobody });
     assert.equal(status, 400, 'without a name');
+    const wrong: object[] = [
+      { action: 'resize', part: 'orders', value: '5', by: 'ann' },
+      { action: 'resize', part: 'orders', value: true, by: 'ann' },
+      { action: 'pause', part: 'orders', by: 7 },
+      { action: 'pause', part: 'orders', by: 'ann', dryRun: true },
+      { action: 'drain', by: 'ann', dryRun: true },
+    ];
+    for (const body of wrong) {
+      const answer = await askOperator({ socket: site.socket, path: '/-/actions', body });
+      assert.equal(answer.status, 400, JSON.stringify(body));
+    }
+    site.inner.tryEnter()?.[Symbol.dispose]();
+    assert.equal(site.inner.stats.finished, 1, 'not paused');
     assert.equal(site.inner.stats.limit, 2);
     assert.deepEqual(site.lines, []);
   });
@@ -116,6 +129,8 @@ describe('operator actions', () => {
     try {
       assert.equal((await site.act('drain')).status, 409);
       const told = once(process, 'SIGTERM');
+      assert.equal((await site.act('drain', 'orders')).status, 409);
+      assert.equal((await site.act('drain', undefined, 3)).status, 409);
       assert.equal((await site.act('drain')).status, 200);
       await told;
     } finally {

@@ -149,6 +149,9 @@ describe('createServer', () => {
 
   it('answers what is no HTTP, and ends the connection', async () => {
     await using server = await open();
+    const chunked =
+      'POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n' +
+      'transfer-encoding: chunked\r\n\r\n';
     const cases: readonly [bytes: string, status: number, code: string][] = [
       ['nonsense\r\n\r\n', 400, 'REQUEST_INVALID'],
       ['GET / HTTP/9.9\r\n\r\n', 400, 'REQUEST_INVALID'],
@@ -159,6 +162,8 @@ describe('createServer', () => {
         400,
         'REQUEST_INVALID',
       ],
+      [`${chunked}ZZ\r\n`, 400, 'REQUEST_INVALID'],
+      ['CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n', 405, 'METHOD_REFUSED'],
       [get('/', `x-long: ${'y'.repeat(20_000)}\r\n`), 431, 'HEADERS_TOO_LARGE'],
     ];
     for (const [bytes, status, code] of cases) {

@@ -51,6 +51,24 @@ describe('Breaker, with a Retry around it', () => {
     await clock.run(assert.rejects(probe, { code: 'DEADLINE' }));
   });
 
+  it('is asked a hundred times a second at most while it is probed', async () => {
+    const clock = new VirtualClock();
+    const breaker = touchy(clock, { cooldownMs: 1_000, probeMsMax: 500_000 });
+    const retry = new Retry({ backoff: 'constant', backoffMs: 0, retryAfterMsMax: 1_000, clock });
+    await fail(breaker, 1);
+    await clock.advance(1_000);
+    const probe = breaker.run(hang);
+    let tries = 0;
+    const call = retry.run((signal) => {
+      tries += 1;
+      assert.ok(tries <= 101, 'it asks without a pause');
+      return breaker.run(well, { signal });
+    });
+    await clock.run(assert.rejects(call, { code: 'BREAKER_OPEN' }));
+    assert.equal(tries, 101);
+    await clock.run(assert.rejects(probe, { code: 'DEADLINE' }));
+  });
+
   it('answers at once inside a lane whose deadline is before the cooldown ends', async () => {
     const clock = new VirtualClock();
     const breaker = touchy(clock, { cooldownMs: 10_000 });

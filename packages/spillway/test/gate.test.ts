@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { Gate, type Random } from 'spillway';
 import { explore } from 'spillway/testing';
@@ -143,6 +144,23 @@ describe('Gate', () => {
     assert.deepEqual(gate.stats, { kind: 'gate', limit: 2, inside: 2, waiting: 0 });
     for (const place of await Promise.all([first, second])) place[Symbol.dispose]();
     assert.equal(gate.stats.inside, 0);
+  });
+
+  it('turns the loop for all who wait for it, though one of them throws', () => {
+    const program = `
+      import { nextTurn } from 'spillway/internal';
+      process.on('uncaughtException', ({ message }) => console.log(message));
+      nextTurn(() => console.log('first'));
+      nextTurn(() => { throw new Error('second'); });
+      nextTurn(() => { console.log('third'); nextTurn(() => console.log('fifth')); });
+      nextTurn(() => console.log('fourth'));`;
+    const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+    const text = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: import.meta.dirname,
+      env,
+      encoding: 'utf8',
+    });
+    assert.deepEqual(text.trim().split('\n'), ['first', 'second', 'third', 'fourth', 'fifth']);
   });
 
   it('names the option and the rule it breaks', () => {

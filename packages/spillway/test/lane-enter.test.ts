@@ -48,6 +48,7 @@ describe('the way into a lane', () => {
       [{ deadlineAt: Number.NaN }, /^deadlineAt: must be a number that is not NaN, got NaN/],
       [{ deadlineAt: '9' }, /^deadlineAt: must be a number that is not NaN, got '9'/],
       [{ signal: new AbortController() }, /^signal: must be an AbortSignal, got AbortController/],
+      [{ makeSignal: 5 }, /^makeSignal: must be a function, got 5/],
       [{ signal: null }, /^signal: must be an AbortSignal, got null/],
     ];
     for (const [entry, message] of wrong) {

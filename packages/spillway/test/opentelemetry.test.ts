@@ -109,7 +109,7 @@ describe('OpenTelemetry', () => {
     app.get(
       '/quotes/:name',
       admitted(lane, async (_req, res: express.Response, signal) => {
-        const answer = await other.fetch(`${upstream.url}/path?secret`, { signal });
+        const answer = await other.fetch(`${upstream.url}/path?key=secret&more#secret`, { signal });
         const length = await pool.run('measure', await answer.text(), { signal });
         await store.commit([{ name: 'last', value: length }], { signal });
         res.json(length);
@@ -145,6 +145,8 @@ describe('OpenTelemetry', () => {
     assert.equal(parentOf(client), call.spanContext().spanId);
     assert.equal(seen, `00-${traceId}-${client.spanContext().spanId}-01`);
     assert.equal(client.attributes['server.address'], '127.0.0.1');
+    const redacted = `${upstream.url}/path?key=REDACTED&REDACTED`;
+    assert.equal(client.attributes['url.full'], redacted);
     const task = one('spillway.pool.task');
     assert.equal(parentOf(task), within);
     assert.equal(task.attributes['spillway.pool.handler'], 'measure');

@@ -83,6 +83,8 @@ export class Actions {
 
   #do(action: OperatorAction): void {
     if (action.action === 'drain') {
+      const isWhole = action.part === undefined && action.value === undefined;
+      if (!isWhole) throw refusal('drain is for the whole process: it takes no part and no value');
       drain();
       return;
     }

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import {
   type Clock,
   exposition,
@@ -28,6 +28,7 @@ import {
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { matching } from '../base/rules.ts';
+import { buildValidator } from '../base/schema.ts';
 import { Actions, type OperatorAction } from './actions.ts';
 import { listen, SocketListener, shut } from './listen.ts';
 import { openApi } from './openapi.ts';
@@ -149,7 +150,8 @@ export class Operator {
       missedMax,
       onBeat: () => this.#nextState(),
     });
-    this.app = fastify({ forceCloseConnections: true });
+    const schemaController = { compilersFactory: { buildValidator } };
+    this.app = fastify({ forceCloseConnections: true, schemaController } as FastifyServerOptions);
     this.#declare();
   }
 

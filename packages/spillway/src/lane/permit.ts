@@ -39,7 +39,9 @@ export function checkEntry(entry: Entry, weightMax: number): number {
   const isMoment = typeof deadlineAt === 'number' && !Number.isNaN(deadlineAt);
   check(isMoment, 'deadlineAt', 'a number that is not NaN', deadlineAt);
   // A signal that is made on demand may cost more than a pass: it is not to be looked at yet.
-  if (entry.makeSignal === undefined) checkSignal(entry.signal);
+  const { makeSignal } = entry;
+  if (makeSignal === undefined) checkSignal(entry.signal);
+  else check(typeof makeSignal === 'function', 'makeSignal', 'a function', makeSignal);
   return weight;
 }
 

@@ -55,6 +55,9 @@ export interface RetryOptions {
   readonly random?: Random | undefined;
 }
 
+/** The shortest wait in milliseconds for a breaker that is being probed. */
+const probeWaitMs = 10;
+
 /** A failed attempt that is followed by another. */
 export interface Retried {
   readonly error: unknown;
@@ -121,8 +124,10 @@ export class Retry implements Runner {
         if (signal?.aborted || isAbort(error) || !isRetryable(error)) throw error;
         const askedMs = retryAfterMsOf(error) ?? 0;
         backoffMs = this.#backoff(tries, backoffMs);
-        const waitMs = askedMs + backoffMs;
         const isOpen = field(error, 'code') === 'BREAKER_OPEN';
+        // The end of a probe is unknown: without a backoff, asking again would never pause.
+        const leastMs = isOpen && askedMs === 0 ? probeWaitMs : 0;
+        const waitMs = Math.max(askedMs + backoffMs, leastMs);
         if (isOpen) openMs += waitMs;
         else attempts += 1;
         if (Math.max(askedMs, openMs) > retryAfterMsMax) throw error;

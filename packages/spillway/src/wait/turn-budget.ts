@@ -46,6 +46,20 @@ function probe(): void {
     granted = 0;
     const due = deferred;
     deferred = [];
-    for (const callback of due) callback();
+    let begun = 0;
+    try {
+      for (const callback of due) {
+        begun += 1;
+        callback();
+      }
+    } finally {
+      if (begun < due.length) retryRest(due.slice(begun));
+    }
   });
+}
+
+/** Leaves the callbacks behind one that threw for the next turn, ahead of newer ones. */
+function retryRest(rest: (() => void)[]): void {
+  deferred = [...rest, ...deferred];
+  if (!probing) probe();
 }

@@ -200,11 +200,15 @@ function methodOf(method: string): string {
   return methods.includes(method) ? method : '_OTHER';
 }
 
-/** The address without the name and password that it may contain. */
+/** The address without name, password, fragment and the values of its query. */
 function withoutSecrets(address: string): URL {
   const url = new URL(address);
   url.username = '';
   url.password = '';
+  url.hash = '';
+  const pairs = url.search.slice(1).split('&');
+  const redacted = pairs.map((pair) => pair.replace(/^([^=]*=)?.*$/, '$1REDACTED'));
+  if (url.search !== '') url.search = redacted.join('&');
   return url;
 }
 
