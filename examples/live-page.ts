@@ -27,7 +27,7 @@ await server.start();
 const text = await (await fetch(server.url)).text();
 const version = /data-live-version="([^"]+)"/.exec(text)?.[1] ?? '';
 const changes = await fetch(`${server.url}/_live`, { headers: { 'last-event-id': version } });
-await votes.update((draft) => {
+votes.update((draft) => {
   for (const vote of draft) if (vote.name === 'tea') vote.count += 4;
 });
 await server.close();

@@ -57,7 +57,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
     if (looks % searchEvery === 0) await findServices(data, { watches, log: events, clock });
     looks += 1;
     await Promise.all([...watches.values()].map((watch) => watch.look(signal)));
-    await shown.update(() => looks);
+    shown.update(() => looks);
   };
   const shown = new State(0);
   const ownFolder = join(data, 'console');

@@ -45,13 +45,7 @@ export { type LiveOptions, type LivePageOptions, type LiveStats, live } from './
 export type { Observable } from './page/live-view.ts';
 export { type PageOptions, page, pages } from './page/page.ts';
 export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './page/patch.ts';
-export {
-  type Frozen,
-  State,
-  type StateChange,
-  type StateOptions,
-  type StateStats,
-} from './page/state.ts';
+export { type Frozen, State, type StateChange } from './page/state.ts';
 export { type FailOpenOptions, failOpen } from './plugin/fail-open.ts';
 export { type RateGuardOptions, rateGuard } from './rate/guard.ts';
 export type { RateKeyPart, UserOf } from './rate/key.ts';

@@ -73,12 +73,12 @@ describe('a live page in a browser', () => {
     const tab = await browser.newPage();
     await tab.goto(url);
     await tab.waitForFunction('performance.getEntriesByType("resource").length >= 2');
-    await state.update(setTitle('begin'));
+    state.update(setTitle('begin'));
     await shows(tab, 'begin');
     const counter = await countBytes(tab);
-    await state.update(setTitle('second'));
+    state.update(setTitle('second'));
     await shows(tab, 'second');
-    await state.update((draft) => {
+    state.update((draft) => {
       draft.rows.splice(100, 1, 'row <new>');
       draft.rows.push(draft.rows.shift() as string);
     });
@@ -97,14 +97,14 @@ describe('a live page in a browser', () => {
     const [early, late] = [await browser.newPage(), await browser.newPage()];
     await late.route('**/_live', (route) => route.abort());
     await Promise.all([early.goto(url), late.goto(url)]);
-    await state.update(setTitle('second'));
+    state.update(setTitle('second'));
     await shows(early, 'second');
     assert.equal(await text(late, 'h1'), 'first');
     const counter = await countBytes(late);
     await late.unroute('**/_live');
     await shows(late, 'second');
     assert.ok(counter.bytes < 100, `${counter.bytes} bytes`);
-    await state.update(setTitle('third'));
+    state.update(setTitle('third'));
     await Promise.all([shows(early, 'third'), shows(late, 'third')]);
     await Promise.all([early.close(), late.close()]);
   });
@@ -130,7 +130,7 @@ describe('a live page in a browser', () => {
     })()`;
     await tab.evaluate("document.querySelector('#field').setSelectionRange(2, 4)");
     const before = await tab.evaluate(look);
-    await state.update((draft) => ['new', ...draft]);
+    state.update((draft) => ['new', ...draft]);
     await shows(tab, 'new');
     assert.deepEqual(before, [true, 'typing', 2, 4, 'my own text', true]);
     assert.deepEqual(await tab.evaluate(look), before);
@@ -152,7 +152,7 @@ describe('a live page in a browser', () => {
       await tab.locator('#i4 input').fill('mine');
       const count = "addEventListener('blur', () => blurs++, true)";
       await tab.evaluate(`window.blurs = 0; ${count}`);
-      await state.update(() => [4, 1, 2, 3]);
+      state.update(() => [4, 1, 2, 3]);
       await tab.waitForFunction("document.querySelector('li').id === 'i4'");
       const look = "[document.activeElement === document.querySelector('#i4 input'), blurs > 0]";
       assert.deepEqual(await tab.evaluate(look), [true, !canMove]);
@@ -169,7 +169,7 @@ describe('a live page in a browser', () => {
     const tab = await browser.newPage();
     await tab.goto(url);
     for (const n of [2, 3]) {
-      await state.update(() => n);
+      state.update(() => n);
       await shows(tab, String(n));
     }
     await tab.close();

@@ -42,7 +42,7 @@ describe('live pages together', () => {
     assert.ok(length > 5_000 && stats.length <= 20_000 && stats.views <= 3, `${length}`);
     const watched = [await watch('a'), await watch('b'), await watch('c')];
     for (let n = 0; n < 20; n += 1) {
-      await state.update(setTitle(`${n}`));
+      state.update(setTitle(`${n}`));
       await get(`other ${n}`);
     }
     assert.equal(app.liveStats().views, 3);
@@ -101,7 +101,7 @@ describe('a browser that does not read', () => {
     const [socket, server] = await stuckSocket(made);
     let most = 0;
     for (let n = 0; n < 200; n += 1) {
-      await made.state.update(fill(n));
+      made.state.update(fill(n));
       await until(() => made.renders.length >= n + 2);
       most = Math.max(most, server.writableLength);
     }
@@ -127,7 +127,7 @@ describe('a browser that does not read', () => {
     const [socket, server] = await stuckSocket(made).catch(() => assert.fail('no socket'));
     let n = 0;
     while (!server.writableNeedDrain) {
-      await made.state.update(fill(n++));
+      made.state.update(fill(n++));
       await reader.next();
     }
     assert.equal(made.app.liveStats().listeners, 2);
@@ -135,7 +135,7 @@ describe('a browser that does not read', () => {
     await clock.advance(1_000);
     await until(() => made.app.liveStats().listeners === 1);
     await once(socket.resume(), 'close');
-    await made.state.update(setTitle('on'));
+    made.state.update(setTitle('on'));
     assert.deepEqual((await reader.next())?.content, [['t', [0], 'on']]);
   });
 });

@@ -154,7 +154,8 @@ async function serverOf(
   let timer: Disposable | undefined;
   const show = () => {
     timer = systemClock.after(showMs, () => {
-      void shown.update(read).finally(show);
+      shown.update(read);
+      show();
     });
   };
   server.app.addHook('onReady', async () => show());
