@@ -140,11 +140,12 @@ const { values, positionals } = parseArgs({
     tests: { type: 'string' },
     max: { type: 'string', default: '60' },
     minutes: { type: 'string', default: '15' },
+    help: { type: 'boolean', short: 'h' },
   },
 });
-if (positionals.length !== 1) {
-  console.error(usage);
-  process.exit(2);
+if (values.help || positionals.length !== 1) {
+  console.log(usage);
+  process.exit(values.help ? 0 : 2);
 }
 const file = resolve(positionals[0] ?? '');
 const text = readFileSync(file, 'utf8');
