@@ -264,4 +264,13 @@ describe('Breaker', () => {
     }
     assert.equal(await breaker.run(async () => 'by itself again'), 'by itself again');
   });
+
+  it('stays held when an older hold is given up twice', () => {
+    const breaker = new Breaker();
+    const older = breaker.hold('open');
+    older[Symbol.dispose]();
+    using _newer = breaker.hold('closed');
+    older[Symbol.dispose]();
+    assert.equal(breaker.stats.held, true);
+  });
 });

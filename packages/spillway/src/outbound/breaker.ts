@@ -125,9 +125,11 @@ export class Breaker implements Runner {
   hold(status: 'open' | 'closed'): Disposable {
     check(this.#held === undefined, 'Breaker.hold', 'called once at a time', this.#held);
     this.#held = status;
+    let isMine = true;
     return {
       [Symbol.dispose]: () => {
-        this.#held = undefined;
+        if (isMine) this.#held = undefined;
+        isMine = false;
       },
     };
   }
