@@ -40,9 +40,9 @@ const url = {
 
 /** Each setting in the order in which it is shown. */
 const settingRules: SettingRules<Settings> = {
-  data: text('where everything is kept (default ./data)', {
+  data: text('where everything is kept (default ./data/fleet)', {
     ...{ value: '<folder>', rule: 'the path of a folder', pattern: /./ },
-    ...{ absent: 'data', isPath: true },
+    ...{ absent: 'data/fleet', isPath: true },
   }),
   database: text('sqlite:<file> or postgres://… (default sqlite:<data>/fleet.db)', {
     value: '<url>',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fleetProgram } from '../src/commands/program.ts';
@@ -38,7 +38,35 @@ describe('the command line', { concurrency: 2 }, () => {
       const help = helpOf(command);
       assert.match(help, /\nExamples:\n {2}\$ fleet /, command.name());
       assert.match(help, /^Usage: fleet/, command.name());
+      const examples = help.slice(help.indexOf('\nExamples:'));
+      for (const [, flag = ''] of examples.matchAll(/ (--[a-z-]+)/g)) {
+        assert.ok(command === program || help.indexOf(flag) < help.indexOf(examples), flag);
+      }
     }
+  });
+
+  it('has the data folder of npm start, and tells of a database that it makes', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = await temporaryFolder(stack);
+    const cwd = { data: undefined, cwd: folder };
+    const script = readFileSync(join(import.meta.dirname, '../../../scripts/start.ts'), 'utf8');
+    assert.match(script, /'serve', '--data', join\(data, 'fleet'\)/);
+    const made = await fleet(['user', 'list'], cwd);
+    const path = join(folder, 'data', 'fleet', 'fleet.db');
+    assert.match(
+      made.stderr,
+      /^No server runs in .*, and there is no database: .*fleet\.db is made/,
+    );
+    assert.ok(existsSync(path));
+    assert.equal((await fleet(['user', 'list'], cwd)).stderr, '');
+    renameSync(path, join(folder, 'data', 'fleet.db'));
+    const refused = await fleet(['user', 'list'], cwd);
+    assert.match(
+      refused.stderr,
+      /the default is \.\/data\/fleet now.*in \.\/data\nGive --data data/,
+    );
+    assert.equal(refused.code, 2);
+    assert.equal((await fleet(['user', 'list', '--data', 'data'], cwd)).code, 0);
   });
 
   it('exits with 2 for wrong use, and says what is wrong and what to do', async () => {

@@ -2,6 +2,11 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { VirtualClock } from 'spillway/testing';
+import { Database } from 'spillway-sql';
+import { Primary } from '../src/primary/primary.ts';
+import type { FleetSchema } from '../src/storage/fleet-schema.ts';
+import { FleetStorage } from '../src/storage/fleet-storage.ts';
 import type { Run } from '../src/world/run.ts';
 import { audit } from '../src/world/upkeep.ts';
 import { uniqueKey } from './fixtures/fleet-scene.ts';
@@ -48,6 +53,33 @@ describe('the primary instance of a fleet', () => {
     }
     await closed;
     assert.equal((await second.ask('beat', task)).json.task_alive, true);
+  });
+
+  it('is the one that has the lock, however long the database takes to answer', async () => {
+    await using stack = new AsyncDisposableStack();
+    const path = join(await temporaryFolder(stack), 'fleet.db');
+    const database = stack.use(await Database.open<FleetSchema>({ url: `sqlite:${path}` }));
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    class SlowStorage extends FleetStorage {
+      override async fence(): Promise<number> {
+        asked.resolve();
+        await answer.promise;
+        return await super.fence();
+      }
+    }
+    const storage = new SlowStorage(database);
+    await storage.migrate();
+    const clock = new VirtualClock();
+    const lockPath = `${path}-primary`;
+    const primary = new Primary({ storage, clock, random: Math.random, leaseMs: 1, lockPath });
+    const started = primary.start({ signal: new AbortController().signal });
+    await asked.promise;
+    await clock.advance(60_000);
+    answer.resolve();
+    await started;
+    assert.ok(primary.isPrimary);
+    await primary.close();
   });
 
   it('drops what a bug left half changed, and loads what was stored', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { appendFile, writeFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -126,16 +126,39 @@ describe('fleet import --fishtest', () => {
         `  refused 2: args.tc is not a time control; line 1 ${id}, line 2 ${id}`,
         `  refused 1: finished is missing; line 3 ${id}`,
         `  refused 1: tasks.stats.pentanomial is missing; line 4 ${id}`,
-        '  refused 1: it is not a document; line 5',
+        '  refused 1: it is a list of documents: export without --jsonArray, ' +
+          'one document a line; line 5',
         '  refused 1: the line is not JSON; line 6',
         '  left out of 1: mood\n',
       ].join('\n'),
     );
-    const none = await fleet(['import', '--fishtest', join(data, 'nowhere')], { data });
-    assert.equal(none.code, 1);
-    assert.match(none.stderr, /nowhere: has none of users\.json, nns\.json/);
     const both = await fleet(['import', 'file', '--fishtest', data], { data });
     assert.equal(both.code, 2);
+  });
+
+  it('fails where there is nothing to take, and makes no database for it', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = await temporaryFolder(stack);
+    const data = join(folder, 'data');
+    const empty = join(folder, 'empty');
+    await mkdir(empty);
+    const dump = join(folder, 'dump');
+    await mkdir(dump);
+    await writeFile(join(dump, 'runs.json'), `${JSON.stringify([runDocument(0, 1)])}\n`);
+    const cases = [
+      [join(folder, 'nowhere'), /nowhere: there is no such folder/],
+      [empty, /empty: has none of users\.json, nns\.json/],
+      [join(dump, 'runs.json'), /runs\.json: is a file; name the folder that it is in/],
+      [dump, /dump: nothing was taken; the reasons are listed above/],
+    ] as const;
+    for (const [from, message] of cases) {
+      const { code, stderr } = await fleet(['import', '--fishtest', from], { data });
+      assert.match(stderr, message);
+      assert.equal(code, 1);
+    }
+    const told = await fleet(['import', '--fishtest', dump], { data });
+    assert.match(told.stdout, /refused 1: it is a list of documents: export without --jsonArray/);
+    assert.equal(existsSync(data), false);
   });
 
   it('reads into Postgres as well', async () => {

@@ -4,8 +4,11 @@ import { type Settings, settingsReader } from '../settings.ts';
 import type { Operator } from './operator.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
-export function withSettings(command: Command, shown: 'all' | 'few' = 'few'): Command {
-  return cli.withSettings(command, settingsReader, shown === 'all' ? 'all' : ['data']);
+export function withSettings(
+  command: Command,
+  shown: 'all' | readonly (keyof Settings)[] = ['data'],
+): Command {
+  return cli.withSettings(command, settingsReader, shown);
 }
 
 export function examplesOf(...lines: readonly string[]): string {

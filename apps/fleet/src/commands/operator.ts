@@ -14,7 +14,7 @@ import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
-import { demandUsedDatabase } from './used-database.ts';
+import { demandUsedDatabase, tellNewDatabase } from './used-database.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
 export interface Operator extends AsyncDisposable {
@@ -26,6 +26,8 @@ export const leaseMs = 5_000;
 const answerMsMax = 30_000;
 /** A server that has not answered by then is gone, or not well. */
 const pingMsMax = 5_000;
+/** The longest wait, in milliseconds, for another command that works on the same database. */
+const lockMsMax = 5_000;
 
 /**
  * A running server is asked to do it, since it has the world in memory. If none answers, the
@@ -34,15 +36,20 @@ const pingMsMax = 5_000;
 export async function openOperator(settings: Settings): Promise<Operator> {
   const socket = operatorSocket(settings.data);
   if (await isThere(socket)) return new RemoteOperator(socket);
-  await demandUsedDatabase(settings);
-  await makeDatabaseFolder(settings.database);
-  const database = await Database.open<FleetSchema>({ url: settings.database });
+  const database = await openDatabase(settings);
   try {
     return await LocalOperator.open(new FleetStorage(database), settings);
   } catch (error) {
     await database[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+async function openDatabase(settings: Settings): Promise<Database<FleetSchema>> {
+  await demandUsedDatabase(settings);
+  tellNewDatabase(settings);
+  await makeDatabaseFolder(settings.database);
+  return await Database.open<FleetSchema>({ url: settings.database });
 }
 
 /** The server that has the operator's socket in the data folder. */
@@ -86,7 +93,7 @@ class LocalOperator implements Operator {
     const users = new Users({ database: storage.database, clock: wallClock });
     const lockPath = primaryLockPath(settings.database);
     const common = { storage, clock: wallClock, random: systemRandom };
-    const primary = new Primary({ ...common, leaseMs, lockPath });
+    const primary = new Primary({ ...common, leaseMs, lockPath, patienceMs: lockMsMax });
     await primary.start({ signal: new AbortController().signal });
     if (!primary.isPrimary) {
       await primary.close();
@@ -128,9 +135,7 @@ function netsFolder({ data }: Settings): string {
 export async function openNets(
   settings: Settings,
 ): Promise<AsyncDisposable & { readonly nets: NetShelf }> {
-  await demandUsedDatabase(settings);
-  await makeDatabaseFolder(settings.database);
-  const database = await Database.open<FleetSchema>({ url: settings.database });
+  const database = await openDatabase(settings);
   const close = () => database[Symbol.asyncDispose]();
   try {
     await new FleetStorage(database).migrate();

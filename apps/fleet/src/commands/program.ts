@@ -9,7 +9,7 @@ import { exportCommand, importCommand } from './transfer-commands.ts';
 
 const examples = `
 Examples:
-  $ fleet serve             a server for this machine, with all it keeps in ./data
+  $ fleet serve             a server for this machine, with all it keeps in ./data/fleet
   $ fleet seed              a user and two runs, so that a worker has something to do
   $ fleet user add alice    an account; its password is asked for
   $ fleet run list          what is being played

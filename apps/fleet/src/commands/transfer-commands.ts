@@ -29,7 +29,7 @@ export function exportCommand(): Command {
       await rename(part, file);
       process.stderr.write(`All was written to ${file}. It holds the hashes of passwords.\n`);
     });
-  return withSettings(command);
+  return withSettings(command, ['data', 'database']);
 }
 
 /** The settings, if their database is that of the last server. */
@@ -80,12 +80,11 @@ export function importCommand(): Command {
       const { rows, files } = await importFleet({ database, data, source, replace });
       process.stderr.write(`Read ${rows} rows and ${files} files.\n`);
     });
-  return withSettings(command);
+  return withSettings(command, ['data', 'database']);
 }
 
 async function importFrom(folder: string, database: string, json?: boolean): Promise<void> {
   const { importFishtest } = await import('../transfer/import-fishtest.ts');
-  await makeDatabaseFolder(database);
   const done = await importFishtest({
     database,
     folder,
@@ -95,6 +94,9 @@ async function importFrom(folder: string, database: string, json?: boolean): Pro
     },
   });
   print(done, json, () => done.map(importedText).join('\n'));
+  const isAnyHere = done.some(({ taken, kept }) => taken + kept > 0);
+  if (isAnyHere || done.every(({ documents }) => documents === 0)) return;
+  throw new Error(`${folder}: nothing was taken; the reasons are listed above`);
 }
 
 function importedText(one: ImportedCollection): string {

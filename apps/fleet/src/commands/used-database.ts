@@ -1,5 +1,6 @@
+import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { UsageError } from 'spillway-cli';
 import type { Settings } from '../settings.ts';
 
@@ -16,17 +17,34 @@ export async function noteDatabase(settings: Used): Promise<void> {
 }
 
 /**
- * Refuses the database that a data folder has by itself where the last server used another one:
- * what a command wrote there nobody would ever see.
+ * Refuses the database that a data folder has by itself where another one is in use: changes that a
+ * command made there nobody would ever see.
  */
 export async function demandUsedDatabase(settings: Used): Promise<void> {
-  if (settings.database !== `sqlite:${join(settings.data, 'fleet.db')}`) return;
+  const own = join(settings.data, 'fleet.db');
+  if (settings.database !== `sqlite:${own}`) return;
+  const older = resolve('data', 'fleet.db');
+  if (settings.data === resolve('data/fleet') && !existsSync(own) && existsSync(older)) {
+    throw new UsageError(
+      `--data: the default is ./data/fleet now, and there is a database in ./data\n` +
+        'Give --data data to use that one, or move its files to ./data/fleet.',
+    );
+  }
   const used = (await readFile(noteOf(settings), 'utf8').catch(() => '')).trim();
   if (used === '' || used === settings.database || used.startsWith('sqlite:')) return;
   throw new UsageError(
     `--database: the server of ${settings.data} used ${used}; give the same one here\n` +
       `(or set it for all: "database" in ${join(settings.data, 'fleet.json')}). ` +
       `To go back to a file, remove ${noteOf(settings)}.`,
+  );
+}
+
+/** Tells whoever is about to make a database with a command where it is: perhaps by mistake. */
+export function tellNewDatabase({ data, database }: Used): void {
+  const path = /^sqlite:(.+)$/s.exec(database)?.[1];
+  if (path === undefined || existsSync(path)) return;
+  process.stderr.write(
+    `No server runs in ${data}, and there is no database: ${path} is made (see --data).\n`,
   );
 }
 

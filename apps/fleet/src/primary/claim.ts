@@ -18,6 +18,8 @@ export interface ClaimOptions {
   readonly leaseMs: number;
   /** The file that is locked instead, where all instances are on one machine. @default none */
   readonly lockPath?: string | undefined;
+  /** Called when no other instance can win any more. @default nobody is told */
+  readonly onWon?: (() => void) | undefined;
 }
 
 /** The file beside a SQLite database that its primary locks; undefined for other databases. */
@@ -43,6 +45,7 @@ async function leased(options: ClaimOptions, signal: AbortSignal): Promise<Claim
     await store[Symbol.asyncDispose]();
     throw error;
   });
+  options.onWon?.();
   return {
     fence: lease.fence,
     signal: lease.signal,
@@ -62,6 +65,7 @@ async function locked(options: ClaimOptions, path: string, signal: AbortSignal):
   const end = new AbortController();
   try {
     const place = await lock.acquire({ signal });
+    options.onWon?.();
     const lost = AbortSignal.any([end.signal, place.signal]);
     return {
       fence: (await storage.fence()) + 1,

@@ -9,7 +9,9 @@ import { shareThroughput } from '../world/upkeep.ts';
 import { World, type WorldStats } from '../world/world.ts';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 
-export interface PrimaryOptions extends ClaimOptions {
+export interface PrimaryOptions extends Omit<ClaimOptions, 'onWon'> {
+  /** Shortest wait for a claim that another instance holds, in milliseconds, from 0. @default 0 */
+  readonly patienceMs?: number | undefined;
   /** Told of every decision once it is durable. @default nobody is */
   readonly onStored?: ((changes: Changes) => void) | undefined;
 }
@@ -143,15 +145,17 @@ export class Primary implements Part {
   async #serve(): Promise<void> {
     const { clock, leaseMs, lockPath } = this.#options;
     const { signal } = this.#end;
-    const patienceMs = retryMs + (lockPath === undefined ? 1.5 * leaseMs : 0);
+    const usualMs = retryMs + (lockPath === undefined ? 1.5 * leaseMs : 0);
+    const patienceMs = Math.max(usualMs, this.#options.patienceMs ?? 0);
     while (!signal.aborted) {
       using patience = clock.after(patienceMs, () => {
         this.#isSecond = true;
         this.#found.resolve();
       });
+      // On a busy machine reading the fence may take longer than the patience does.
+      const onWon = () => patience[Symbol.dispose]();
       try {
-        await using mine = await claim(this.#options, signal);
-        patience[Symbol.dispose]();
+        await using mine = await claim({ ...this.#options, onWon }, signal);
         this.#isSecond = false;
         this.#found.resolve();
         await this.#hold(mine);

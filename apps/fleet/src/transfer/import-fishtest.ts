@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { CompiledQuery } from 'kysely';
 import { wallClock } from 'spillway';
+import { makeDatabaseFolder } from 'spillway-cli';
 import { Database } from 'spillway-sql';
+import type { Claim } from '../primary/claim.ts';
 import { patterns } from '../protocol/schema.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
@@ -69,27 +71,64 @@ const askedMax = 500;
 export async function importFishtest(
   options: ImportFishtestOptions,
 ): Promise<ImportedCollection[]> {
-  const files: [Collection, FoundFile][] = [];
-  for (const collection of collections) {
-    const file = await fileOf(options.folder, collection.name);
-    if (file !== undefined) files.push([collection, file]);
-  }
-  if (files.length === 0) {
-    const names = collections.map(({ name }) => `${name}.json`).join(', ');
-    throw new Error(`${options.folder}: has none of ${names}`);
-  }
-  const url = options.database;
-  await using database = await Database.open<FleetSchema>({ url, deadlineMs: Infinity });
-  const storage = new FleetStorage(database);
-  await storage.migrate();
-  await using mine = await claimed(storage, url);
+  const files = await filesIn(options.folder);
+  await using target = new Target(options.database);
   const done: ImportedCollection[] = [];
   for (const [collection, file] of files) {
-    const writer = new CollectionWriter(collection, database, mine.fence);
-    done.push(await readCollection(collection, file, writer, mine.signal, options.onProgress));
-    if (collection.table === 'users') await keepOldNames(storage, writer.oldNames);
+    const writer = new CollectionWriter(collection, target);
+    done.push(await readCollection(collection, file, writer, options.onProgress));
+    if (writer.oldNames.size > 0) await keepOldNames(await target.open(), writer.oldNames);
   }
   return done;
+}
+
+/** The database, which is not opened, or made, before there is a document to store. */
+class Target implements AsyncDisposable {
+  readonly #url: string;
+  readonly #parts = new AsyncDisposableStack();
+  #opened: Promise<OpenTarget> | undefined;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  open(): Promise<OpenTarget> {
+    this.#opened ??= this.#open();
+    return this.#opened;
+  }
+
+  async #open(): Promise<OpenTarget> {
+    const url = this.#url;
+    await makeDatabaseFolder(url);
+    const database = await Database.open<FleetSchema>({ url, deadlineMs: Infinity });
+    const storage = new FleetStorage(this.#parts.use(database));
+    await storage.migrate();
+    return { storage, database, claim: this.#parts.use(await claimed(storage, url)) };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#parts.disposeAsync();
+  }
+}
+
+interface OpenTarget {
+  readonly storage: FleetStorage;
+  readonly database: Database<FleetSchema>;
+  readonly claim: Claim;
+}
+
+async function filesIn(folder: string): Promise<[Collection, FoundFile][]> {
+  const found = await stat(folder).catch(() => undefined);
+  if (found === undefined) throw new Error(`${folder}: there is no such folder`);
+  if (!found.isDirectory()) throw new Error(`${folder}: is a file; name the folder that it is in`);
+  const files: [Collection, FoundFile][] = [];
+  for (const collection of collections) {
+    const file = await fileOf(folder, collection.name);
+    if (file !== undefined) files.push([collection, file]);
+  }
+  if (files.length > 0) return files;
+  const names = collections.map(({ name }) => `${name}.json`).join(', ');
+  throw new Error(`${folder}: has none of ${names}`);
 }
 
 interface FoundFile {
@@ -110,7 +149,6 @@ async function readCollection(
   collection: Collection,
   file: FoundFile,
   writer: CollectionWriter,
-  signal: AbortSignal,
   onProgress: ImportFishtestOptions['onProgress'],
 ): Promise<ImportedCollection> {
   const result: ImportedCollection = {
@@ -130,7 +168,6 @@ async function readCollection(
     result.documents += 1;
     const entry = readEntry(collection, line, result);
     if (entry !== undefined) await writer.add(entry, line.length, result);
-    signal.throwIfAborted();
     const now = wallClock.now();
     if (now - toldAt < progressMs) continue;
     toldAt = now;
@@ -159,20 +196,18 @@ function readEntry(
   let id: unknown;
   try {
     const value = extendedJson(Buffer.from(line).toString());
+    if (Array.isArray(value)) throw new DocumentFault(isList);
     id = Object(value)._id;
     return collection.read(value, onLeftOut);
   } catch (error) {
     if (error instanceof DocumentFault) refuse(result, error.message, id);
-    else if (error instanceof SyntaxError) refuse(result, notJson(line, result.documents), id);
-    else throw error;
+    else if (!(error instanceof SyntaxError)) throw error;
+    else refuse(result, line[0] === 0x5b ? isList : 'the line is not JSON', id);
     return undefined;
   }
 }
 
-function notJson(line: Uint8Array, number: number): string {
-  const isList = number === 1 && line[0] === 0x5b;
-  return isList ? 'it is one list: export without --jsonArray' : 'the line is not JSON';
-}
+const isList = 'it is a list of documents: export without --jsonArray, one document a line';
 
 function refuse({ refused, documents }: ImportedCollection, reason: string, id: unknown): void {
   let same = refused.find((one) => one.reason === reason);
@@ -190,9 +225,7 @@ function refuse({ refused, documents }: ImportedCollection, reason: string, id: 
 /** Writes the rows of one collection. While a batch is written, the next one is read. */
 class CollectionWriter {
   readonly #collection: Collection;
-  readonly #database: Database<FleetSchema>;
-  readonly #fence: number;
-  readonly #upserts: readonly (readonly [string, Upsert<object>])[];
+  readonly #target: Target;
   /** By key: a statement may not have the same row twice. */
   #batch = new Map<string, Entry>();
   #rows = 0;
@@ -201,16 +234,9 @@ class CollectionWriter {
   /** Users whose names are older than the rule for names. */
   readonly oldNames: Set<string> = new Set();
 
-  constructor(collection: Collection, database: Database<FleetSchema>, fence: number) {
+  constructor(collection: Collection, target: Target) {
     this.#collection = collection;
-    this.#database = database;
-    this.#fence = fence;
-    const { kind } = database;
-    const keys = { tasks: ['run_id', 'id'], bad_tasks: ['run_id', 'id'] };
-    this.#upserts = Object.entries(collection.columns).map(([table, columns]) => {
-      const key = keys[table as keyof typeof keys] ?? [collection.key];
-      return [table, new Upsert<object>({ kind, table, keys: key, columns })];
-    });
+    this.#target = target;
   }
 
   async add(entry: Entry, bytes: number, result: ImportedCollection): Promise<void> {
@@ -243,19 +269,22 @@ class CollectionWriter {
 
   async #write(entries: readonly Entry[], result: ImportedCollection): Promise<void> {
     if (entries.length === 0) return;
-    const known = await this.#known(entries);
+    const { database, claim } = await this.#target.open();
+    claim.signal.throwIfAborted();
+    const known = await this.#known(database, entries);
     const taken = entries.filter(({ key, updated }) => (known.get(key) ?? -1) < updated);
     result.kept += entries.length - taken.length;
     if (taken.length === 0) return;
-    const database = this.#database;
     const replaced = taken.filter(({ key }) => known.has(key)).map(({ key }) => key);
-    const queries = [fenceQuery({ database, fence: this.#fence })];
+    const queries = [fenceQuery({ database, fence: claim.fence })];
     for (const key of replaced) {
       for (const table of ['tasks', 'bad_tasks'] as const) {
         queries.push(database.kysely.deleteFrom(table).where('run_id', '=', key).compile());
       }
     }
-    for (const [table, upsert] of this.#upserts) {
+    for (const [table, columns] of Object.entries(this.#collection.columns)) {
+      const keys = table.endsWith('tasks') ? ['run_id', 'id'] : [this.#collection.key];
+      const upsert = new Upsert<object>({ kind: database.kind, table, keys, columns });
       queries.push(...upsert.queries(taken.flatMap(({ rows }) => rows[table] ?? [])));
     }
     await database.batch(queries);
@@ -263,17 +292,20 @@ class CollectionWriter {
   }
 
   /** Times of the last change of entries that are here; 0 where only runs have one. */
-  async #known(entries: readonly Entry[]): Promise<Map<string, number>> {
+  async #known(
+    { kind, kysely }: Database<FleetSchema>,
+    entries: readonly Entry[],
+  ): Promise<Map<string, number>> {
     const { table, key } = this.#collection;
     const updated = table === 'runs' ? 'last_updated' : '0';
     const known = new Map<string, number>();
     for (let at = 0; at < entries.length; at += askedMax) {
       const keys = entries.slice(at, at + askedMax).map((entry) => entry.key);
-      const place = (index: number) => (this.#database.kind === 'postgres' ? `$${index + 1}` : '?');
+      const place = (index: number) => (kind === 'postgres' ? `$${index + 1}` : '?');
       const places = keys.map((_, index) => place(index)).join(', ');
       const sql = `select "${key}" as key, ${updated} as updated from ${table} where "${key}" in`;
       const query = CompiledQuery.raw(`${sql} (${places})`, keys);
-      const { rows } = await this.#database.kysely.executeQuery(query);
+      const { rows } = await kysely.executeQuery(query);
       for (const row of rows as { key: string; updated: number }[]) {
         known.set(row.key, Number(row.updated));
       }
@@ -283,8 +315,7 @@ class CollectionWriter {
 }
 
 /** Workers of users with an old name are let in by this list. */
-async function keepOldNames(storage: FleetStorage, names: ReadonlySet<string>): Promise<void> {
-  if (names.size === 0) return;
+async function keepOldNames({ storage }: OpenTarget, names: ReadonlySet<string>): Promise<void> {
   const before = ((await storage.document('legacy_usernames')) ?? []) as string[];
   await storage.setDocument('legacy_usernames', [...new Set([...before, ...names])]);
 }
