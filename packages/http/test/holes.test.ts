@@ -146,6 +146,9 @@ describe('one client', () => {
     const limit = { fixed: 100 };
     const lane = new Lane({ name: 'l', limit, queueMax: 100, deadlineMs: 10_000 });
     const release = Promise.withResolvers<void>();
+    const warnings: string[] = [];
+    const warned = ({ name }: Error) => warnings.push(name);
+    process.on('warning', warned);
     await using server = await open(
       (app) => {
         app.get('/', async () => {
@@ -165,6 +168,8 @@ describe('one client', () => {
     release.resolve();
     await wire.until('PIPELINE_FULL', 383);
     assert.match(wire.text, /429 Too Many Requests/);
+    process.off('warning', warned);
+    assert.deepEqual(warnings, []);
   });
 
   it('cannot take all connections', async () => {

@@ -346,6 +346,8 @@ describe('Lane', () => {
       /Lane: limit: must be an integer from 1, .* or a Limit, got 0/,
     );
     assert.throws(wrong({ limit: Number.NaN }), /limit: .* got NaN/);
+    assert.throws(wrong({ limit: { fixed: 1e308 } }), /limit: .* got { fixed: 1e\+308 }/);
+    assert.throws(() => parent.resize(2 ** 53), /limit: must be an integer from 1, got 900719925/);
     assert.throws(wrong({ queueMax: 1.5 }), /queueMax: must be an integer from 0, got 1.5/);
     assert.throws(wrong({ deadlineMs: 0 }), /deadlineMs: must be a number above 0, got 0/);
     assert.throws(wrong({ name: '' }), /name: must be a string that is not empty/);
@@ -365,5 +367,25 @@ describe('Lane', () => {
     assert.deepEqual(await Promise.all(waiting), ['refused', 'refused', 'refused']);
     assert.equal(lane.stats.refused.cleared, 3);
     inside[Symbol.dispose]();
+  });
+
+  it('keeps its numbers though a hook enters again with each refusal', async () => {
+    const terms = { name: 'work', limit: { fixed: 1 }, queueMax: 0, deadlineMs: 1_000 };
+    let told = 0;
+    const lane: Lane = new Lane({
+      ...terms,
+      onRefuse: () => {
+        told += 1;
+        assert.throws(() => lane.enter(), { code: 'LANE_FULL' });
+      },
+    });
+    const permit = await lane.enter();
+    assert.throws(() => lane.enter(), { code: 'LANE_FULL' });
+    const { refused, waiting } = lane.stats;
+    assert.deepEqual([refused.full, waiting], [told + 1, 0]);
+    permit[Symbol.dispose]();
+    assert.equal(lane.stats.inside, 0);
+    lane.tryEnter()?.[Symbol.dispose]();
+    assert.deepEqual([lane.stats.inside, lane.stats.finished], [0, 2]);
   });
 });

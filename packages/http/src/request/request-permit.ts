@@ -105,9 +105,11 @@ export class RequestPermit implements Entry, Disposable {
     this.#reply = reply;
     this.#numbers = numbers;
     reply.raw.on('close', this.#close);
-    // Node does not report that the client has gone for an answer that waits behind others on a
-    // connection that was to be upgraded.
-    if (reply.raw.socket === null) reply.request.raw.socket.on('close', this.#close);
+    if (reply.raw.socket === null) {
+      // Node does not report that the client has gone for an answer that waits behind others on a
+      // connection that was to be upgraded. Each of them listens, so Node's warning means nothing.
+      reply.request.raw.socket.setMaxListeners(0).on('close', this.#close);
+    }
     if (this.dueAt < Infinity) requests.add(this);
   }
 

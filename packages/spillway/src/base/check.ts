@@ -46,7 +46,7 @@ export function checkInteger(
   min: number,
   max: number = Infinity,
 ): void {
-  const holds = Number.isInteger(actual) && actual >= min && actual <= max;
+  const holds = Number.isSafeInteger(actual) && actual >= min && actual <= max;
   if (!holds) throw misuse(option, range('an integer', min, max), actual);
 }
 

@@ -17,10 +17,23 @@ export const told: Readonly<Record<Told, Channel>> = {
 
 type Told = 'refused' | 'opened' | 'closed' | 'retried' | 'recycled' | 'lost' | 'dropped';
 
-/** Tells of a caller that a part has turned away. */
+/** Refusals that may be told while others are told, each caused by the one before. */
+const nestedMax = 8;
+let nested = 0;
+
+/**
+ * Tells of a caller that a part has turned away. A listener that enters the part again, and is
+ * refused again, is told of that, but not for ever: an overflow of the stack breaks any part.
+ */
 export function tellRefusal<E>(part: object, error: E, hook?: (error: E) => void): E {
-  if (told.refused.hasSubscribers) told.refused.publish({ part, error });
-  if (hook !== undefined) callHook(hook, error);
+  if (nested >= nestedMax) return error;
+  nested += 1;
+  try {
+    if (told.refused.hasSubscribers) told.refused.publish({ part, error });
+    if (hook !== undefined) callHook(hook, error);
+  } finally {
+    nested -= 1;
+  }
   return error;
 }
 

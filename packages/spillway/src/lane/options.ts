@@ -100,7 +100,7 @@ export function settleLane(options: LaneOptions): SettledLane {
 function isLimit(value: unknown): boolean {
   const { size, fixed = size }: { size?: unknown; fixed?: unknown } = Object(value);
   const limit = typeof value === 'number' ? value : fixed;
-  return Number.isInteger(limit) && Number(limit) >= 1;
+  return Number.isSafeInteger(limit) && Number(limit) >= 1;
 }
 
 /** Reason for which a lane sends a caller away that did not leave by itself. */
