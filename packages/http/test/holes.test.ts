@@ -223,6 +223,38 @@ describe('one client', () => {
 });
 
 describe('a server as it comes', () => {
+  it('answers a trivial route between requests that compute', async () => {
+    const held = (ms: number) => {
+      const until = performance.now() + ms;
+      while (performance.now() < until);
+    };
+    let computed = 0;
+    await using server = await open((app) => {
+      app.get('/compute', async () => {
+        held(5);
+        computed += 1;
+        return 'x';
+      });
+      app.get('/trivial', async () => 'x');
+    });
+    await ask(`${server.url}/compute`);
+    const computing: Wire[] = [];
+    for (let i = 0; i < 40; i += 1) computing.push(await Wire.open(server));
+    using trivial = await Wire.open(server);
+    computed = 0;
+    for (const wire of computing) wire.send(get('/compute'));
+    // All of them are in the kernel before the event loop looks again.
+    held(20);
+    const between: number[] = [];
+    for (let asked = 1; computed < 40; asked += 1) {
+      const before = computed;
+      await trivial.send(get('/trivial')).until('200 OK', asked);
+      between.push(computed - before);
+    }
+    assert.ok(Math.max(...between) <= 3, `${between} computed before each trivial answer`);
+    for (const wire of computing) wire[Symbol.dispose]();
+  });
+
   it('keeps a route open though another is slow and full', async () => {
     const release = Promise.withResolvers<void>();
     await using server = await open((app) => {

@@ -177,7 +177,7 @@ export class RequestPermit implements Entry, Disposable {
     try {
       result = (handler as (...given: unknown[]) => unknown).call(app, reply.request, reply);
     } catch (error) {
-      this.#end(false, 0);
+      this.#end(false, watch.stretch());
       throw error;
     }
     const heldMs = watch.stretch();
@@ -270,7 +270,9 @@ export class RequestPermit implements Entry, Disposable {
   #end(isDone: boolean, heldMs: number, isLater = false): void {
     const { watch } = this.#requests;
     const lastMs = isLater ? watch.stretch() : 0;
-    this.#numbers.loopMs.record(Math.max(heldMs, lastMs));
+    const loopMs = Math.max(heldMs, lastMs);
+    this.#numbers.loopMs.record(loopMs);
+    if (this.#held !== undefined) this.#held.loopMs = loopMs;
     this.#state = isDone ? 'done' : 'failed';
     this.#whenLate?.(isDone);
     const { request, raw, sent } = this.#reply;

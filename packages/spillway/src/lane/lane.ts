@@ -7,8 +7,9 @@ import type { Task } from '../base/task.ts';
 import { tellRefusal } from '../base/tell.ts';
 import type { Limit } from '../limit/limit.ts';
 import { Meter, type Refusal } from '../meter/meter.ts';
-import { mayGrant, nextTurn } from '../wait/turn-budget.ts';
+import { isTurnTaken, mayGrant, takeTurn } from '../wait/turn-budget.ts';
 import { entering } from '../wait/wait-queue.ts';
+import { Dispatcher, LoopTime, type Server } from './dispatcher.ts';
 import {
   type LaneOptions,
   type LaneRefusal,
@@ -27,10 +28,10 @@ import {
   type PermitGiver,
   signalFor,
 } from './permit.ts';
-import { type Claimant, Permits } from './permits.ts';
+import { Permits } from './permits.ts';
 import { LaneQueue } from './queue.ts';
 
-type LaneClaimant = Claimant & { readonly lane: Lane };
+type LaneServer = Server & { readonly lane: Lane };
 const plainEntry: Entry = {};
 
 /**
@@ -51,13 +52,13 @@ export class Lane implements Part, AsyncDisposable {
   readonly #pace: Pace | undefined;
   #limitMax: number;
   readonly #queueMax: number;
-  readonly #root: Lane;
-  readonly #permits: Permits<LaneClaimant>;
+  readonly #permits: Permits<LaneServer>;
+  /** Shared by all lanes of the tree. */
+  readonly #dispatcher: Dispatcher;
   readonly #giver: PermitGiver;
   readonly #meter: Meter;
   readonly #queue: LaneQueue;
-  /** In the root: true while grants are put off until the event loop has turned. */
-  #isYielding = false;
+  readonly #loopTime = new LoopTime();
   readonly #onRefuse: LaneOptions['onRefuse'];
   readonly #closing: Closing;
   #isClosed = false;
@@ -77,10 +78,17 @@ export class Lane implements Part, AsyncDisposable {
     else if ('size' in limit) this.#limit = limit;
     this.#limitMax = limitMaxOf(limit);
     this.#queueMax = options.queueMax;
-    this.#root = parent === undefined ? this : parent.#root;
     const size = this.#limit?.size ?? this.#limitMax;
     const sizes = { size, sizeMax: this.#limitMax, guaranteed, parent: above };
-    this.#permits = new Permits({ lane: this, nextWeight: this.#nextWeight }, sizes);
+    const server: LaneServer = {
+      lane: this,
+      nextWeight: this.#nextWeight,
+      serveNext: this.#serveNext,
+      trimAll: this.#trimAll,
+      refuseMisfits: this.#refuseMisfits,
+    };
+    this.#permits = new Permits(server, sizes);
+    this.#dispatcher = parent ? parent.#dispatcher : new Dispatcher(this.#clock, this.#permits);
     this.#meter = new Meter(this.#clock.now());
     const ways = { leave: this.#leave, abandon: this.#abandon };
     this.#giver = { name: this.name, clock: this.#clock, deadlineMs, ...ways };
@@ -90,7 +98,7 @@ export class Lane implements Part, AsyncDisposable {
     this.#closing = new Closing(this.#clock, (limit) =>
       untilAborted(this.#empty.promise, limit).catch(() => this.#refuseAll('closed')),
     );
-    if (guaranteed > 0) this.#root.#refuseMisfits();
+    if (guaranteed > 0) this.#dispatcher.root.owner.refuseMisfits();
     if (parent !== undefined && !parent.ready) void this.close();
   }
 
@@ -121,9 +129,10 @@ export class Lane implements Part, AsyncDisposable {
     if (refusal !== undefined) throw this.#turnAway(refusal, entry);
     const now = this.#clock.now();
     const permit = new LanePermit(this.#giver, entry, now);
-    const isFirst = this.#root.#permits.waiting === 0;
+    const isFirst = this.#dispatcher.waiting === 0;
     // Within the budget of a turn, as a caller who only tries cannot be put off to the next.
-    const mayBegin = isFirst && (mayGrant(now) || this.#pace?.isStuck === true);
+    const isTurn = !(this.#loopTime.isLong && isTurnTaken());
+    const mayBegin = isFirst && isTurn && (mayGrant(now) || this.#pace?.isStuck === true);
     if (mayBegin && this.#tryBegin(permit, now)) return permit;
     if (!this.#canWait(permit, now)) throw this.#refusal('late');
     this.#join(permit, now, false);
@@ -141,7 +150,7 @@ export class Lane implements Part, AsyncDisposable {
     }
     const now = this.#clock.now();
     const permit = new LanePermit(this.#giver, entry, now);
-    if (this.#root.#permits.waiting === 0) {
+    if (this.#dispatcher.waiting === 0) {
       if (this.#tryBegin(permit, now)) return permit;
     } else if (this.#canWait(permit, now)) {
       this.#join(permit, now, true);
@@ -175,8 +184,8 @@ export class Lane implements Part, AsyncDisposable {
     this.#pace?.resize(limit, now);
     this.#permits.resize(limit, limit);
     this.#refuseMisfits();
-    this.#dispatch(now, false);
-    if (!this.#root.#isYielding) while (this.#trim(now));
+    this.#dispatcher.dispatch(now);
+    if (!this.#dispatcher.isYielding) while (this.#trim(now));
   }
 
   /** Lets nobody in, here and in the lanes inside, until `resume`; deadlines run on. */
@@ -187,13 +196,13 @@ export class Lane implements Part, AsyncDisposable {
   /** Undoes `pause`, and lets waiters in at once. */
   resume(): void {
     this.#permits.setPaused(false);
-    this.#dispatch(this.#clock.now(), false);
+    this.#dispatcher.dispatch(this.#clock.now());
   }
 
   /** Refuses all who wait, here and in the lanes inside, with `CLEARED`. */
   clear(): void {
     this.#refuseAll('cleared');
-    this.#dispatch(this.#clock.now(), false);
+    this.#dispatcher.dispatch(this.#clock.now());
   }
 
   /**
@@ -211,6 +220,7 @@ export class Lane implements Part, AsyncDisposable {
 
   /** Weight of the next waiter of this lane; 0 when nobody waits, or the lane is full itself. */
   readonly #nextWeight = (now: number): number => {
+    if (this.#loopTime.isLong && !this.#dispatcher.seeksComputing) return 0;
     const weight = this.#queue.next(now)?.weight ?? 0;
     return this.#pace === undefined || this.#pace.hasRoom(weight) ? weight : 0;
   };
@@ -228,9 +238,13 @@ export class Lane implements Part, AsyncDisposable {
       lane.#permits.resize(limit.size);
     }
     this.#permits.give(permit.weight);
+    if (permit.loopMs > 0) {
+      this.#loopTime.learn(permit.loopMs);
+      if (this.#loopTime.isLong) this.#dispatcher.hasComputing = true;
+    }
     const pace = this.#pace;
     if (pace?.leave(permit, now)) this.#queue.adapt(pace.needMs, pace.patienceMs);
-    if (this.#root.#permits.waiting > 0) this.#dispatch(now, false);
+    if (this.#dispatcher.waiting > 0) this.#dispatcher.dispatch(now);
     if (this.#isClosed) this.#settleClose();
   };
 
@@ -263,6 +277,7 @@ export class Lane implements Part, AsyncDisposable {
     }
     if (!this.#permits.tryTake(weight)) return false;
     pace?.take(weight);
+    if (this.#loopTime.isLong) takeTurn();
     this.#meter.start(now, 0);
     return true;
   }
@@ -275,8 +290,8 @@ export class Lane implements Part, AsyncDisposable {
   #join(permit: LanePermit, now: number, isForced: boolean): void {
     this.#queue.push(permit);
     this.#permits.wait(1);
-    this.#dispatch(now, isForced);
-    if (!(isForced || this.#root.#isYielding)) this.#trim(now, permit);
+    this.#dispatcher.dispatch(now, isForced);
+    if (!(isForced || this.#dispatcher.isYielding)) this.#trim(now, permit);
   }
 
   #remove(waiter: LanePermit): boolean {
@@ -291,7 +306,7 @@ export class Lane implements Part, AsyncDisposable {
     this.#pace?.giveUp(now - waiter.arrivedAt);
     this.#remove(waiter);
     // A waiter that needed many permits may have kept those behind it waiting.
-    this.#dispatch(now, false);
+    this.#dispatcher.dispatch(now);
     if (this.#isClosed) this.#settleClose();
   };
 
@@ -300,22 +315,8 @@ export class Lane implements Part, AsyncDisposable {
     if (this.#remove(waiter)) waiter.refuse(this.#refusal(reason));
   }
 
-  /** Lets in all of the tree who may enter now, within the budget of a turn unless `isForced`. */
-  #dispatch(now: number, isForced: boolean): void {
-    const root = this.#root;
-    if (root.#isYielding && !isForced) return;
-    for (let next = root.#permits.next(now); next; next = root.#permits.next(now)) {
-      if (!(isForced || mayGrant(now))) {
-        root.#isYielding = true;
-        nextTurn(root.#onTurn);
-        return;
-      }
-      next.owner.lane.#serveNext(now);
-    }
-  }
-
   /** Lets the next waiter in, or sends it away if its time is over. */
-  #serveNext(now: number): void {
+  readonly #serveNext = (now: number): void => {
     const waiter = this.#queue.next(now) as LanePermit;
     const reason = this.#queue.lateness(waiter, now);
     if (reason !== undefined) {
@@ -325,21 +326,15 @@ export class Lane implements Part, AsyncDisposable {
     this.#queue.take(waiter);
     this.#permits.takeTurn(waiter.weight);
     this.#pace?.take(waiter.weight);
+    if (this.#loopTime.isLong) takeTurn();
     this.#meter.start(now, now - waiter.arrivedAt);
     waiter.grant(now);
-  }
-
-  readonly #onTurn = (): void => {
-    const now = this.#clock.now();
-    this.#isYielding = false;
-    this.#dispatch(now, false);
-    if (!this.#isYielding) this.#trimAll(now);
   };
 
-  #trimAll(now: number): void {
+  readonly #trimAll = (now: number): void => {
     while (this.#trim(now));
-    for (const child of this.#permits.children) child.owner.lane.#trimAll(now);
-  }
+    for (const child of this.#permits.children) child.owner.trimAll(now);
+  };
 
   /** Sends one waiter away if one too many waits. */
   #trim(now: number, newcomer?: LanePermit): boolean {
@@ -351,12 +346,12 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   /** Sends away the waiters that fit no more, after a new child was promised permits. */
-  #refuseMisfits(): void {
+  readonly #refuseMisfits = (): void => {
     for (const waiter of [...this.#queue]) {
       if (!this.#permits.canEverFit(waiter.weight)) this.#drop(waiter, 'full');
     }
-    for (const child of this.#permits.children) child.owner.lane.#refuseMisfits();
-  }
+    for (const child of this.#permits.children) child.owner.refuseMisfits();
+  };
 
   readonly #expire = (now: number): void => {
     for (let waiter = this.#queue.earliest(); waiter; waiter = this.#queue.earliest()) {
@@ -364,7 +359,7 @@ export class Lane implements Part, AsyncDisposable {
       if (reason === undefined) break;
       this.#drop(waiter, reason);
     }
-    this.#dispatch(now, false);
+    this.#dispatcher.dispatch(now);
     if (this.#isClosed) this.#settleClose();
   };
 

@@ -58,6 +58,12 @@ export interface Permit extends Disposable {
    */
   isWhole: boolean;
   /**
+   * Milliseconds for which the work held the event loop in one stretch, if that is known. A lane
+   * whose work computes for long lets one begin in a turn of the loop. Set it before disposing.
+   * @default 0
+   */
+  loopMs: number;
+  /**
    * Aborts at the deadline of the lane or of the caller, or with the caller's own signal. It is
    * made when first asked for, since it costs more than all the rest of a pass.
    */
@@ -92,6 +98,7 @@ export class LanePermit implements Permit, Ordered, RingMember {
   startedAt: number;
   outcome: Outcome = 'ok';
   isWhole = true;
+  loopMs = 0;
   /** The reason why it does not get in. */
   refusal: unknown = undefined;
   #giver: PermitGiver | undefined;

@@ -11,6 +11,7 @@ const untimedCost = 4;
 let granted = 0;
 let since = 0;
 let probing = false;
+let isTaken = false;
 let deferred: (() => void)[] = [];
 
 /**
@@ -33,6 +34,17 @@ export function nextTurn(callback: () => void): void {
   if (!probing) probe();
 }
 
+/** True if work that computes has begun in this turn of the event loop. */
+export function isTurnTaken(): boolean {
+  return isTaken;
+}
+
+/** Notes that work begins that computes: other such work is left for the next turn. */
+export function takeTurn(): void {
+  isTaken = true;
+  if (!probing) probe();
+}
+
 /** The number of callbacks that wait for the event loop to turn. */
 export function turnsPending(): number {
   return deferred.length;
@@ -44,6 +56,7 @@ function probe(): void {
   setImmediate(() => {
     probing = false;
     granted = 0;
+    isTaken = false;
     const due = deferred;
     deferred = [];
     let begun = 0;
