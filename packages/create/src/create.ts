@@ -1,5 +1,14 @@
 #!/usr/bin/env node
-import { cpSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
+import { builtinModules } from 'node:module';
 import { basename, join, relative, resolve } from 'node:path';
 
 const usage = `usage: npm create spillway <folder>
@@ -12,8 +21,15 @@ function fail(message: string): void {
   process.exitCode = 2;
 }
 
-/** A name that npm takes for a package, and Docker for an image. */
-const nameRule = /^[a-z0-9][a-z0-9._-]{0,99}$/;
+/** Names that npm refuses, and that of the package which the service depends on. */
+const taken = new Set([...builtinModules, 'node_modules', 'favicon.ico', 'spillway']);
+
+/** Says why a name is none that npm takes for a package and Docker for an image. */
+function faultOf(name: string): string | undefined {
+  if (taken.has(name)) return 'it is taken by Node, npm or Spillway';
+  if (/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name)) return undefined;
+  return 'small letters, digits, dots, - and _, with a letter or digit first, at most 100';
+}
 
 /** The files of the new service; in a published package they are beside this file. */
 const template: string =
@@ -23,6 +39,11 @@ const template: string =
 
 function create(folder: string): void {
   const name = basename(folder);
+  mkdirSync(folder, { recursive: true });
+  if (readdirSync(folder).some((entry) => entry !== '.git')) {
+    fail(`${folder} is there already, and is not an empty folder`);
+    return;
+  }
   cpSync(template, folder, { recursive: true });
   // npm leaves files of the names .gitignore and .npmignore out of what it publishes.
   renameSync(join(folder, 'gitignore'), join(folder, '.gitignore'));
@@ -32,30 +53,45 @@ function create(folder: string): void {
   }
   const there = relative(process.cwd(), folder);
   const steps = ['npm install', 'npm test', 'npm start'];
-  if (there !== '') steps.unshift(`cd ${there}`);
+  if (there !== '') steps.unshift(`cd ${quoted(there)}`);
   console.log(`Made ${name}. Next:\n\n${steps.map((step) => `  ${step}`).join('\n')}`);
+}
+
+/** A path as a shell takes it for one word. */
+function quoted(path: string): string {
+  if (/^[\w.][\w./\\-]*$/.test(path)) return path;
+  if (process.platform === 'win32') return `"${path}"`;
+  return `'./${path.replaceAll("'", "'\\''")}'`;
+}
+
+/** Says what stands in the way of a folder, as the system tells it. */
+function obstacle(folder: string, error: unknown): string {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  const reasons: Readonly<Record<string, string>> = {
+    EEXIST: 'a file has this name',
+    ENOTDIR: 'a file is in its path',
+    ENOENT: 'a link to nothing is in its path',
+    EACCES: 'you have no right to write there',
+    EROFS: 'the disk is read-only',
+    ENOSPC: 'the disk is full',
+  };
+  return `${folder} cannot be made: ${reasons[code] ?? message}`;
 }
 
 const words = process.argv.slice(2);
 const [word = '.'] = words;
 const folder = resolve(word);
+const fault = faultOf(basename(folder));
 if (word === '--help' || word === '-h') {
   console.log(usage);
 } else if (words.length !== 1 || word.startsWith('-')) {
   fail('name one folder');
-} else if (!nameRule.test(basename(folder))) {
-  const rule = 'small letters, digits, dots, - and _, with a letter or digit first, at most 100';
-  fail(`${JSON.stringify(basename(folder))} is no name for a package: ${rule}`);
-} else if (existsSync(folder) && !isEmpty(folder)) {
-  fail(`${folder} is there already, and is not an empty folder`);
+} else if (fault !== undefined) {
+  fail(`${JSON.stringify(basename(folder))} is no name for a package: ${fault}`);
 } else {
-  create(folder);
-}
-
-function isEmpty(path: string): boolean {
   try {
-    return readdirSync(path).every((name) => name === '.git');
-  } catch {
-    return false;
+    create(folder);
+  } catch (error) {
+    fail(obstacle(folder, error));
   }
 }

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempDisposableSync, readdirSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempDisposableSync,
+  readdirSync,
+  realpathSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, it } from 'node:test';
@@ -32,13 +39,41 @@ describe('npm create spillway', () => {
     const full = join(home.path, 'full');
     mkdirSync(full);
     writeFileSync(join(full, 'notes.txt'), 'mine');
+    const { status, stderr } = create(home.path, 'full');
+    assert.equal(status, 2);
+    assert.match(stderr, /create-spillway: \S+ is there already, and is not an empty folder/);
+    assert.deepEqual(readdirSync(full), ['notes.txt']);
+  });
+
+  it('says what is in the way of a folder that cannot be made', () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
     writeFileSync(join(home.path, 'file'), 'mine');
-    for (const name of ['full', 'file']) {
+    symlinkSync(join(home.path, 'nowhere'), join(home.path, 'link'));
+    for (const [name, reason] of [
+      ['file', 'a file has this name'],
+      ['link', 'a link to nothing is in its path'],
+      ['file/below', 'a file is in its path'],
+      ['link/below', 'a link to nothing is in its path'],
+    ] as const) {
       const { status, stderr } = create(home.path, name);
       assert.equal(status, 2);
-      assert.match(stderr, /create-spillway: \S+ is there already, and is not an empty folder/);
+      assert.ok(stderr.includes(`${join(home.path, name)} cannot be made: ${reason}\n`), stderr);
+      assert.doesNotMatch(stderr, /at .*:\d+:\d+/);
     }
-    assert.deepEqual(readdirSync(full), ['notes.txt']);
+    assert.deepEqual(readdirSync(home.path).sort(), ['file', 'link']);
+  });
+
+  it('writes the way into the folder as a shell takes it', () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
+    for (const parent of ["it's $HOME", '-of mine']) {
+      const { stdout } = create(home.path, `./${parent}/there`);
+      const [, way = ''] = /^ {2}(cd .*)$/m.exec(stdout) ?? [];
+      const options = { cwd: home.path, encoding: 'utf8' } as const;
+      assert.equal(
+        spawnSync('/bin/sh', ['-c', `${way} && pwd -P`], options).stdout.trim(),
+        realpathSync(join(home.path, parent, 'there')),
+      );
+    }
   });
 
   it('refuses a name that no package may have', () => {
@@ -47,6 +82,11 @@ describe('npm create spillway', () => {
       const { status, stderr } = create(home.path, name);
       assert.equal(status, 2);
       assert.match(stderr, /is no name for a package: small letters, digits/);
+    }
+    for (const name of ['node_modules', 'favicon.ico', 'fs', 'worker_threads', 'spillway']) {
+      const { status, stderr } = create(home.path, name);
+      assert.equal(status, 2);
+      assert.match(stderr, /is no name for a package: it is taken by Node, npm or Spillway/);
     }
     assert.deepEqual(readdirSync(home.path), []);
   });
