@@ -3,11 +3,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Gate } from 'spillway';
+import { Gate, seededRandom } from 'spillway';
 import { Listener } from 'spillway/connect';
 
 const root = dirname(import.meta.dirname);
@@ -55,6 +55,49 @@ async function start(t: TestContext, title: string, text: string, upstream: stri
   throw new Error(`${title} did not start`);
 }
 
+interface Asked {
+  /** Zero if the client left after a second. */
+  readonly status: number;
+  /** Milliseconds from the first request of all. */
+  readonly endedAt: number;
+}
+
+async function statusOf(url: string): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  get(url, { signal: AbortSignal.timeout(1_000) }, (res) => {
+    res.resume().once('end', () => resolve(res.statusCode ?? 0));
+    res.once('error', () => resolve(0));
+  }).once('error', () => resolve(0));
+  return await promise;
+}
+
+/** Asks at a rate, by chance, whatever comes back, as clients do that do not know each other. */
+async function askAt(url: string, perSecond: number, ms: number): Promise<Asked[]> {
+  const random = seededRandom(1);
+  const asked: Promise<Asked>[] = [];
+  const startedAt = performance.now();
+  for (let at = 0; at < ms; at += (-Math.log(1 - random()) * 1_000) / perSecond) {
+    await sleep(Math.max(0, startedAt + at - performance.now()));
+    const end = (status: number) => ({ status, endedAt: performance.now() - startedAt });
+    asked.push(statusOf(url).then(end));
+  }
+  return await Promise.all(asked);
+}
+
+/** Good answers a second for ten clients each of whom waits for its answer before it asks again. */
+async function capacityOf(url: string, ms: number): Promise<number> {
+  const startedAt = performance.now();
+  let good = 0;
+  const client = async () => {
+    while (performance.now() < startedAt + ms) {
+      const status = await statusOf(url);
+      if (status === 200) good += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 10 }, client));
+  return (good * 1_000) / (performance.now() - startedAt);
+}
+
 describe('the guide to adopting', () => {
   it('has a program for each framework', () => {
     const titles = programs.map(([, title]) => title);
@@ -79,29 +122,26 @@ describe('the guide to adopting', () => {
       assert.deepEqual(await exited, [0, null]);
     });
 
-    it(`${title}: answers everybody when it is asked far too much`, async (t) => {
-      const gate = new Gate({ limit: 10, queueMax: 10_000 });
+    it(`${title}: gives what can be given when it is asked three times as much`, async (t) => {
+      const gate = new Gate({ limit: 10, queueMax: 100_000 });
+      // It does 80 calls a second, in the order in which they came, also for who has gone.
       const upstream = await open(t, async (_req, res) => {
-        await gate.run(() => sleep(20));
+        await gate.run(() => sleep(125));
         res.end('42 euros');
       });
       const { url } = await start(t, title, text, upstream);
-      const ask = async (): Promise<number> => {
-        const answer = await fetch(`${url}/quotes`);
-        await answer.text();
-        const isRefusal = answer.status === 503;
-        if (isRefusal) assert.notEqual(answer.headers.get('retry-after'), null);
-        return answer.status;
+      const quotes = `${url}/quotes`;
+      const before = await capacityOf(quotes, 600);
+      const asked = await askAt(quotes, 3 * 80, 3_000);
+      const others = asked.filter(({ status }) => ![0, 200, 503, 504].includes(status));
+      assert.deepEqual(others, [], 'answers that say what is the matter');
+      const isGood = ({ status, endedAt }: Asked) => {
+        return status === 200 && endedAt > 1_000 && endedAt <= 3_000;
       };
-      const statuses = await Promise.all(Array.from({ length: 400 }, ask));
-      const good = statuses.filter((status) => status === 200).length;
-      assert.ok(good > 0, 'some are served');
-      assert.ok(statuses.includes(503), 'others are refused');
-      const expected = [200, 503, 504];
-      assert.deepEqual(
-        statuses.filter((status) => !expected.includes(status)),
-        [],
-      );
+      const goodput = asked.filter(isGood).length / 2;
+      // The machine may be busy with other tests: then less can be given.
+      const possible = Math.min(before, await capacityOf(quotes, 600));
+      assert.ok(goodput >= 0.6 * possible, `${goodput} good a second of ${possible}`);
     });
   }
 });

@@ -125,6 +125,24 @@ describe('outbound', () => {
     await assert.rejects(exchange.run(fails, aborted), { message: 'gone' });
   });
 
+  it('goes on after a stall in which all calls fail at once, unlike an outage', async () => {
+    const clock = new VirtualClock();
+    const exchange = outbound({ retry: false, attemptMs: 100, deadlineMs: 1_000, clock });
+    const answered = async () => 'answered';
+    const silent = () => new Promise<never>(() => {});
+    const stall = async () => {
+      const calls = Array.from({ length: 30 }, () => exchange.run(silent));
+      const ended = Promise.allSettled(calls);
+      await clock.advance(100);
+      await ended;
+    };
+    for (let n = 0; n < 50; n += 1) await exchange.run(answered);
+    await stall();
+    assert.equal(await exchange.run(answered), 'answered');
+    await stall();
+    await assert.rejects(exchange.run(answered), { code: 'BREAKER_OPEN' });
+  });
+
   it('judges results of any kind by isFailure', async () => {
     let tries = 0;
     const isFailure = (result: unknown) => result === 'pending';

@@ -18,6 +18,7 @@ import {
 } from '../base/options.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { type Traced, tracing } from '../base/trace.ts';
+import { failureShare } from './break-rule.ts';
 import { Breaker, type BreakerOptions } from './breaker.ts';
 import { Bucket, type BucketOptions, type SlowOptions } from './bucket.ts';
 import { Retry, type RetryOptions } from './retry.ts';
@@ -33,7 +34,10 @@ export interface OutboundOptions<Fallback = never> {
   readonly rate?: number | BucketOptions | Rate | undefined;
   /** Gate or Lane that bounds the calls under way. @default no limit */
   readonly lane?: Runner | undefined;
-  /** Breaker, its options, or false for none. @default a Breaker as it comes */
+  /**
+   * Breaker, its options, or false for none.
+   * @default a Breaker that opens when half of at least 10 calls in 10 s have failed
+   */
   readonly breaker?: BreakerOptions | Runner | false | undefined;
   /** Retry, its options, or false for none. @default a Retry as it comes */
   readonly retry?: RetryOptions | Runner | false | undefined;
@@ -62,6 +66,12 @@ export interface OutboundStats {
   readonly breaker: unknown;
   readonly retry: unknown;
 }
+
+/**
+ * Many calls are under way at once, so that one stall of this process or of the network makes any
+ * number of them fail in a row, all at the same moment: that says little of the other side.
+ */
+const breakRule = failureShare({ share: 0.5, windowMs: 10_000, callsMin: 10 });
 
 const callTraits: Traced = { name: 'outbound.call', attributes: {} };
 
@@ -105,7 +115,10 @@ export class Outbound<Fallback = never> {
     if (perSecond !== undefined) {
       this.#rate = 'run' in perSecond ? perSecond : new Bucket({ clock, ...perSecond });
     }
-    if (breaker) this.#breaker = 'run' in breaker ? breaker : new Breaker({ clock, ...breaker });
+    if (breaker) {
+      const rule = breakRule;
+      this.#breaker = 'run' in breaker ? breaker : new Breaker({ clock, rule, ...breaker });
+    }
     if (retry) this.#retry = 'run' in retry ? retry : new Retry({ clock, ...retry });
     this.#lane = lane;
     const attempt: Runner = { run: (task, { signal } = {}) => this.#attempt(task, signal) };
