@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
 import { Lane, systemClock } from 'spillway';
@@ -21,6 +22,26 @@ describe('fake timers of a test runner', () => {
     process.off('warning', note);
     assert.deepEqual(more, []);
   });
+
+  for (const isFirst of [false, true]) {
+    const when = isFirst ? 'before spillway is loaded' : 'after spillway was loaded';
+    it(`of Jest, Vitest and sinon are told too, installed ${when}`, () => {
+      const install = 'timers = FakeTimers.install();';
+      const program = `
+        import FakeTimers from '@sinonjs/fake-timers';
+        let timers;
+        ${isFirst ? install : ''}
+        const { systemClock } = await import('spillway');
+        ${isFirst ? '' : install}
+        systemClock.after(5, () => console.log('fired in real time'));
+        timers.tick(60_000);`;
+      const args = ['--input-type=module', '-e', program];
+      const options = { cwd: import.meta.dirname, encoding: 'utf8', timeout: 60_000 } as const;
+      const { stdout, stderr } = spawnSync(process.execPath, args, options);
+      assert.equal(stdout, 'fired in real time\n');
+      assert.equal(stderr.match(/SPILLWAY_FAKE_TIMERS/g)?.length, 1, stderr);
+    });
+  }
 
   it('and the virtual clock do not disturb each other', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
