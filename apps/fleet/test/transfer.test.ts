@@ -99,7 +99,7 @@ describe('export and import', () => {
     const text = await exported(await filled(folder));
     const to = join(folder, 'to');
     assert.deepEqual(await imported(to, text, false, url), { rows: 1_236, files: 2 });
-    await assert.rejects(imported(to, text, false, url), /database: is not empty \(actions\)/);
+    await assert.rejects(imported(to, text, false, url), /database: is not empty \(documents\)/);
     const back = await exported(to, true, url);
     assert.deepEqual(new Set(content(back)), new Set(content(text)));
     assert.deepEqual(await imported(join(folder, 'back'), back), { rows: 1_236, files: 2 });
@@ -113,7 +113,7 @@ describe('export and import', () => {
     const folder = await temporaryFolder(stack);
     const data = await filled(folder, 5);
     const text = await exported(data, false);
-    await assert.rejects(imported(data, text), /database: is not empty \(actions\); --replace/);
+    await assert.rejects(imported(data, text), /database: is not empty \(documents\); --replace/);
     assert.deepEqual(await imported(data, text, true), { rows: 7, files: 0 });
     assert.deepEqual(content(await exported(data, false)), content(text));
   });
@@ -127,7 +127,7 @@ describe('export and import', () => {
       /the checksum is wrong/,
     ],
     ['goes on after its end', (lines) => [...lines, '{}'], /follows the end/],
-    ['is something else', () => ['{"a":1}'], /line 1: this is not what fleet export writes/],
+    ['is something else', () => ['{"a":1}'], /line 1: this is not what fleet has written/],
     ['is no JSON', (lines) => lines.with(2, '{'), /line 3: is not JSON/],
     ['is empty', () => [], /it ends after 0 lines/],
     [

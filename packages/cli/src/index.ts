@@ -1,4 +1,5 @@
 export { didYouMean, nearest, StopSignal, type StopSignalOptions } from 'spillway/internal';
+export { readBackup, writeBackup } from './backup.ts';
 export { cell, print, type TableStyle, table } from './print.ts';
 export {
   type ConfigCommandOptions,

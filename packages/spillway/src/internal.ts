@@ -61,6 +61,7 @@ export {
   type Sighting,
   StoreLink,
 } from './shared/store-link.ts';
+export { nodeSqlite } from './sqlite/node-sqlite.ts';
 export { SeenTime, storeQueue } from './store/server-store.ts';
 export { commitStatements } from './store/sqlite-store.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';

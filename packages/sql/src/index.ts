@@ -14,3 +14,13 @@ export {
   type PostgresStoreStats,
 } from './postgres/store.ts';
 export type { SqliteStats } from './sqlite-engine.ts';
+export {
+  byteLines,
+  type ExportTablesOptions,
+  exportTables,
+  type ImportTablesOptions,
+  importTables,
+  type MovedTables,
+  type OtherLine,
+  type TableRow,
+} from './transfer.ts';

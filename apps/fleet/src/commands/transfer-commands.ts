@@ -1,8 +1,5 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { rename } from 'node:fs/promises';
-import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
-import { makeDatabaseFolder, print, UsageError } from 'spillway-cli';
+import { makeDatabaseFolder, print, readBackup, UsageError, writeBackup } from 'spillway-cli';
 import type { Settings } from '../settings.ts';
 import type { ImportedCollection } from '../transfer/import-fishtest.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
@@ -11,6 +8,7 @@ import { demandUsedDatabase } from './used-database.ts';
 /** `fleet export`: everything as lines of JSON. */
 export function exportCommand(): Command {
   const command = new Command('export')
+    .alias('backup')
     .description('write all there is as lines of JSON, also while a server runs')
     .argument('[file]', 'where to; standard output if it is left out')
     .option('--no-files', 'leave games, nets and books out')
@@ -18,16 +16,7 @@ export function exportCommand(): Command {
     .action(async (file: string | undefined, options: { files: boolean }, self: Command) => {
       const { database, data } = await usedSettings(self);
       const { exportFleet } = await import('../transfer/export-fleet.ts');
-      const lines = exportFleet({ database, data, files: options.files });
-      if (file === undefined) {
-        await pipeline(lines, process.stdout, { end: false });
-        return;
-      }
-      // A file of that name is always a whole one.
-      const part = `${file}.part`;
-      await pipeline(lines, createWriteStream(part, { flush: true, mode: 0o600 }));
-      await rename(part, file);
-      process.stderr.write(`All was written to ${file}. It holds the hashes of passwords.\n`);
+      await writeBackup(exportFleet({ database, data, files: options.files }), file);
     });
   return withSettings(command, ['data', 'database']);
 }
@@ -48,6 +37,7 @@ interface ImportFlags {
 /** `fleet import`: everything from lines of JSON, or from a fishtest server. */
 export function importCommand(): Command {
   const command = new Command('import')
+    .alias('restore')
     .description('read what fleet export has written, or what a fishtest server had')
     .argument('[file]', 'where from; standard input if it is left out')
     .option('--replace', 'throw away what the database holds')
@@ -71,12 +61,9 @@ export function importCommand(): Command {
         await importFrom(fishtest, database, options.json);
         return;
       }
-      if (file === undefined && process.stdin.isTTY) {
-        throw new UsageError('file: is required where standard input is a terminal');
-      }
+      const source = readBackup(file);
       const { importFleet } = await import('../transfer/import-fleet.ts');
       await makeDatabaseFolder(database);
-      const source = file === undefined ? process.stdin : createReadStream(file);
       const { rows, files } = await importFleet({ database, data, source, replace });
       process.stderr.write(`Read ${rows} rows and ${files} files.\n`);
     });

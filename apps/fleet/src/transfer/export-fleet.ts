@@ -1,23 +1,24 @@
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { CompiledQuery } from 'kysely';
-import { wallClock } from 'spillway';
-import { Database } from 'spillway-sql';
-import {
-  type ExportEnd,
-  type ExportHeader,
-  type ExportPiece,
-  type ExportRow,
-  fileFolders,
-  formatVersion,
-  isFilePath,
-  isOwnRow,
-  isOwnTable,
-  schemaVersion,
-} from './transfer-format.ts';
+import { exportTables, type MovedTables } from 'spillway-sql';
+import { fleetMigrations } from '../storage/migrations.ts';
+
+/** All tables but those that are true only where they are. */
+export const fleetTables: MovedTables = {
+  program: 'fleet',
+  migrations: fleetMigrations,
+  isMoved: (table) => table !== 'primary_instance',
+  isRowMoved: (table, { name }) => !(table === 'documents' && name === 'server_address'),
+};
+
+/** A piece of a file below the data folder; pieces follow each other. */
+export type ExportPiece = {
+  readonly file: string;
+  /** Offset of these bytes in the file. */
+  readonly at: number;
+  readonly base64: string;
+};
 
 export interface ExportOptions {
   /** As for `Database.open`. */
@@ -29,106 +30,20 @@ export interface ExportOptions {
 }
 
 const pieceBytes = 262_144;
-const pageRows = 500;
+/** The folders of the data folder that belong to an export. */
+const fileFolders: readonly string[] = ['books', 'nets', 'pgns'];
 
 /** All that the database holds at one moment, then files, line by line in constant memory. */
-export async function* exportFleet(options: ExportOptions): AsyncGenerator<string> {
-  const hash = createHash('sha256');
-  let lines = 0;
-  for await (const item of items(options)) {
-    const line = `${JSON.stringify(item)}\n`;
-    hash.update(line);
-    lines += 1;
-    yield line;
-  }
-  const end: ExportEnd = { end: true, lines, sha256: hash.digest('hex') };
-  yield `${JSON.stringify(end)}\n`;
+export function exportFleet({ database, data, files }: ExportOptions): AsyncGenerator<string> {
+  const others = files ? pieces(data) : undefined;
+  return exportTables({ url: database, tables: fleetTables, others });
 }
 
-async function* items(
-  options: ExportOptions,
-): AsyncGenerator<ExportHeader | ExportRow | ExportPiece> {
-  const time = new Date(wallClock.now()).toISOString();
-  yield { fleet: 'export', version: formatVersion, schema: schemaVersion, time };
-  const path = /^sqlite:(.+)$/s.exec(options.database)?.[1];
-  yield* path === undefined ? postgresRows(options.database) : sqliteRows(path);
-  if (options.files) yield* pieces(options.data);
-}
-
-/** A reading transaction sees one moment, and a server that writes meanwhile does not wait. */
-async function* sqliteRows(path: string): AsyncGenerator<ExportRow> {
-  if (!existsSync(path)) throw new Error(`database: there is no file ${path}; see --data`);
-  using file = new DatabaseSync(path, { timeout: 10_000 });
-  file.exec('begin');
-  const names = "select name from sqlite_master where type = 'table' order by name";
-  const tables = file
-    .prepare(names)
-    .all()
-    .map(({ name }) => String(name));
-  assertSchema(tables, () => {
-    return Number(file.prepare('select max(number) as last from spillway_migrations').get()?.last);
-  });
-  for (const table of tables.filter(isOwnTable)) {
-    for (const row of file.prepare(`select * from "${table}"`).iterate()) {
-      if (isOwnRow(table, row)) yield { table, row: plain(row) };
-    }
-  }
-}
-
-/** Rows that a transaction gives are passed on in pages: it waits until each was taken. */
-async function* postgresRows(url: string): AsyncGenerator<ExportRow> {
-  await using database = await Database.open<object>({ url, deadlineMs: Infinity });
-  const pages = new TransformStream<ExportRow[], ExportRow[]>();
-  const writer = pages.writable.getWriter();
-  const reading = database.transaction(async (tx) => {
-    const run = async (sql: string) => {
-      const { rows } = await tx.executeQuery(CompiledQuery.raw(sql));
-      return rows as Readonly<Record<string, unknown>>[];
-    };
-    await run('set transaction isolation level repeatable read read only');
-    const schema = 'select table_name as name from information_schema.tables where';
-    const found = await run(`${schema} table_schema = current_schema() order by table_name`);
-    const tables = found.map(({ name }) => String(name));
-    const [{ last } = {}] = tables.includes('spillway_migrations')
-      ? await run('select max(number) as last from spillway_migrations')
-      : [];
-    assertSchema(tables, () => Number(last));
-    for (const table of tables.filter(isOwnTable)) {
-      await run(`declare rows_of_table cursor for select * from "${table}"`);
-      for (;;) {
-        const rows = await run(`fetch ${pageRows} from rows_of_table`);
-        if (rows.length === 0) break;
-        const own = rows.filter((row) => isOwnRow(table, row));
-        await writer.write(own.map((row) => ({ table, row: plain(row) })));
-      }
-      await run('close rows_of_table');
-    }
-  });
-  const ended = reading.then(
-    () => writer.close(),
-    (error: unknown) => writer.abort(error),
-  );
-  // Whoever stops reading does not want to hear of it; a failure comes out of the pages.
-  ended.catch(() => {});
-  for await (const page of pages.readable) yield* page;
-}
-
-function assertSchema(tables: readonly string[], last: () => number): void {
-  if (!tables.includes('spillway_migrations')) throw new Error('database: there is nothing in it');
-  const found = last();
-  if (found === schemaVersion) return;
-  throw new Error(
-    `database: has tables of version ${found}, and this is version ${schemaVersion}\n` +
-      'Start the server of this version once, then try again.',
-  );
-}
-
-function plain(row: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const pairs = Object.entries(row).map(([name, value]) => {
-    if (!(value instanceof Uint8Array)) return [name, value];
-    return [name, { $base64: Buffer.from(value).toString('base64') }];
-  });
-  return Object.fromEntries(pairs) as Record<string, unknown>;
+/** A path of those folders that leads nowhere else. */
+export function isFilePath(path: string): boolean {
+  const [folder = '', ...names] = path.split('/');
+  const isPlain = names.length > 0 && names.every((name) => /^[\w+][\w.+-]{0,254}$/.test(name));
+  return fileFolders.includes(folder) && isPlain;
 }
 
 async function* pieces(data: string): AsyncGenerator<ExportPiece> {
