@@ -62,7 +62,10 @@ describe('a server and its odd clients', () => {
       await clients(connectionsMax / 4);
       const before = await holding();
       await clients(connectionsMax);
-      const after = await holding();
+      let after = await holding();
+      // The server may hear of the end of the last connections a moment later than their clients.
+      const isBusy = ({ inside, connections, parts }: Holding) => inside + connections + parts > 0;
+      for (let asks = 0; asks < 1_000 && isBusy(after); asks += 1) after = await holding();
       const { inside, waiting, connections, parts } = after;
       assert.deepEqual(
         { inside, waiting, connections, parts },

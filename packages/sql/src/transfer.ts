@@ -12,7 +12,7 @@ export interface MovedTables {
   readonly program: string;
   /** All of them must have been applied: their number tells what the tables look like. */
   readonly migrations: readonly Migration[];
-  /** False for tables that stay; those of Spillway and SQLite always do. @default all others move */
+  /** False for tables that stay, as those of Spillway and SQLite do. @default all others move */
   readonly isMoved?: ((table: string) => boolean) | undefined;
   /** False for rows that stay. @default all move */
   readonly isRowMoved?: ((table: string, row: TableRow) => boolean) | undefined;
