@@ -1,6 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import {
+  Breaker,
+  Bucket,
   type Clock,
   type Part,
   type Random,
@@ -56,7 +58,11 @@ export interface Ingest extends AsyncDisposable {
   readonly pause: LongPause;
   readonly breaker: SharedBreaker;
   readonly clock: Clock;
+  /** Runs a request at the shared rate, behind the shared breaker. */
+  readonly guard: Guard;
   harvester(request: HarvestRequest): Harvester;
+  /** A harvester of what a feed has brought: no request is made for it. */
+  liveHarvester(connector: Connector, request: HarvestRequest): Harvester;
   /** Opened when it is first asked for. */
   table(): Promise<TradeTable>;
   transformer(): Promise<Transformer>;
@@ -66,6 +72,8 @@ export interface Ingest extends AsyncDisposable {
 const attemptsMax = 10;
 /** Waits for the tokens of one process; a harvest has one waiter, plans one for each product. */
 const waitersMax = 10_000;
+/** Pages of a feed a second: they cost nothing, so it is more than there ever are. */
+const liveRate = 10_000;
 
 /** Commits to a SQLite file that may wait, and how long one waits for other processes. */
 const commitsMax = 1_000;
@@ -110,7 +118,16 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   };
   return {
     ...{ settings, connector, store, database, folder, book, bucket, pause, breaker, clock },
+    guard,
     harvester: (request) => new Harvester(harvesting, request),
+    liveHarvester: (live, request) => {
+      const free = new Bucket({ ratePerSecond: liveRate, queueMax: waitersMax, clock });
+      const own = {
+        bucket: new QuotaBucket(free, Infinity),
+        breaker: new Breaker({ clock, random }),
+      };
+      return new Harvester({ ...harvesting, ...own, connector: live, batchMsMax: 0 }, request);
+    },
     table: theTable,
     async transformer() {
       const { Transformer } = await import('./harvest/transformer.ts');

@@ -17,6 +17,7 @@ export interface Settings {
   readonly exchange: ExchangeName;
   readonly source: string | undefined;
   readonly baseUrl: string | undefined;
+  readonly feed: string;
   readonly ratePerSecond: number | undefined;
   readonly seedPath: string;
   readonly limit: number | undefined;
@@ -83,6 +84,12 @@ export const settingRules: SettingRules<Settings> = {
     ...{ absent: undefined, isPath: true },
   }),
   baseUrl: text('where the exchange answers (default: its own address)', url),
+  feed: text('live trades in follow: on, off, or the address of the feed (default on)', {
+    value: '<word>',
+    rule: 'on, off, or an address like wss://example.org',
+    pattern: /^(on|off|wss?:\/\/\S+)$/,
+    absent: 'on',
+  }),
   ratePerSecond: number('requests a second, of all processes together', {
     ...{ absent: undefined, min: 0.01, max: 10_000, isWhole: false },
   }),

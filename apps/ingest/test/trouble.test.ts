@@ -78,6 +78,8 @@ describe('an exchange that cannot be used now', () => {
       requests: 1,
       transformed: undefined,
       error: undefined,
+      succeededAt: undefined,
+      feed: undefined,
     };
     const rate = { permitted: 10, tokens: 1, follower: { ...follower, products } };
     const place = {

@@ -10,8 +10,11 @@ import {
   operatorSocket,
   State,
 } from 'spillway-http';
+import { Feed } from '../harvest/feed.ts';
 import { Follower } from '../harvest/follower.ts';
+import type { HarvestRequest } from '../harvest/harvester.ts';
 import { sourceName } from '../harvest/ledger.ts';
+import { LiveTrades, liveConnector } from '../harvest/live.ts';
 import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { QualityWatch, qualityMetrics } from '../quality/assessment.ts';
@@ -31,7 +34,8 @@ export interface FollowOptions {
 
 /** The settings whose values operators see; of all others they see whether they are set. */
 const visible: readonly SettingName[] = [
-  ...(['data', 'storeConnections', 'exchange', 'source', 'baseUrl', 'ratePerSecond'] as const),
+  ...(['data', 'storeConnections', 'exchange', 'source', 'baseUrl', 'feed'] as const),
+  'ratePerSecond',
   ...(['limit', 'workers', 'chunkConcurrency', 'mode', 'leaseSeconds', 'pauseSecondsMax'] as const),
   ...(['gapsMax', 's3Bucket', 's3Prefix', 's3Region', 'host', 'port', 'operatorPort'] as const),
 ];
@@ -39,6 +43,7 @@ const defaultPort = 7070;
 const showMs = 1_000;
 /** A product that is far behind lets the others have their turn after about so long. */
 const sliceMs = 30_000;
+const liveSliceMs = 5_000;
 
 /** Follows until the signal aborts, then commits what is complete; gives the exit code. */
 export async function follow(options: FollowOptions): Promise<number> {
@@ -76,17 +81,33 @@ async function followerOf(
 ): Promise<Follower> {
   const { clock, bucket } = ingest;
   const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined, products };
-  const perSlice = (bucket.stats.ratePerSecond * sliceMs) / 1000;
+  const live = liveOf(ingest, { ...wish, fillsGaps: false });
+  const { ratePerSecond } = bucket.stats;
+  const perSlice = (ratePerSecond * (live === undefined ? sliceMs : liveSliceMs)) / 1000;
   const pagesMax = Math.max(10, Math.floor(perSlice / Math.max(1, products.length)));
   return new Follower({
     products,
     harvester: ingest.harvester({ ...wish, fillsGaps: false, pagesMax }),
     filler: ingest.harvester({ ...wish, fillsGaps: true }),
     transformer: await ingest.transformer(),
+    live,
     onTable: (signal) => watch.look(signal),
     joinRaw: rawJoinerOf(ingest),
     clock,
   });
+}
+
+/** The feed of the exchange, if it has one and it is wanted. */
+function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined {
+  const { connector, settings, guard, clock, bucket } = ingest;
+  const { feed: form } = connector;
+  if (form === undefined || settings.feed === 'off') return undefined;
+  const { products } = request;
+  const feed = new Feed({ form, products, clock, random: systemRandom });
+  const harvester = ingest.liveHarvester(liveConnector(connector, feed), request);
+  // Two requests for each comparison, at a quarter of the rate.
+  const compareMs = Math.max(30_000, (8_000 * products.length) / bucket.stats.ratePerSecond);
+  return new LiveTrades({ feed, form, connector, harvester, guard, products, compareMs, clock });
 }
 
 /** Joins the raw files that are in the table, each product from where it left off. */

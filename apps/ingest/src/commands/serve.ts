@@ -19,6 +19,7 @@ interface FollowOptions {
 
 const shown = [
   'baseUrl',
+  'feed',
   'ratePerSecond',
   'store',
   'storeConnections',

@@ -1,5 +1,6 @@
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
+import { binanceFeed, feedUrl, sameSymbols } from './feed-form.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
 import { buildPage, parseAnswer, productIds, readTrades, type TradePage } from './trade-page.ts';
 import { TradeScanner } from './trade-scanner.ts';
@@ -63,6 +64,18 @@ export function binance(options: BinanceOptions = {}): Connector {
     start: 0,
     hasDenseIds: true,
     lineSql,
+    feed: {
+      ...binanceFeed,
+      url: feedUrl(
+        options,
+        'wss://stream.binance.com:9443/ws?timeUnit=MICROSECOND',
+        '/ws?timeUnit=MICROSECOND',
+      ),
+      symbols: sameSymbols,
+      page: (trades) => {
+        return buildPage(readTrades(name, Buffer.from(JSON.stringify(trades)), scanner), all);
+      },
+    },
     async products(signal) {
       const path = '/api/v3/exchangeInfo?showPermissionSets=false';
       const read = (answer: Buffer) => Object(parseAnswer(name, answer));

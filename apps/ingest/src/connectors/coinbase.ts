@@ -1,5 +1,6 @@
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
+import { coinbaseFeed, feedUrl, sameSymbols } from './feed-form.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
 import { buildPage, parseAnswer, productIds, readTrades, type TradePage } from './trade-page.ts';
 import { TradeScanner } from './trade-scanner.ts';
@@ -53,6 +54,14 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
     start: 1,
     hasDenseIds: true,
     lineSql,
+    feed: {
+      ...coinbaseFeed,
+      url: feedUrl(options, 'wss://ws-feed.exchange.coinbase.com', '/feed'),
+      symbols: sameSymbols,
+      page: (trades) => {
+        return buildPage(readTrades(name, Buffer.from(JSON.stringify(trades)), scanner), all);
+      },
+    },
     async products(signal) {
       const read = (answer: Buffer) => parseAnswer(name, answer);
       const value = await guard((caller) => client.get('/products', caller, read), signal);

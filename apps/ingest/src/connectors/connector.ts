@@ -1,5 +1,6 @@
 import type { Clock, HarvestSource, Task } from 'spillway';
 import type { RecordSchema } from '../table/records.ts';
+import type { FeedForm } from './feed-form.ts';
 import type { TradePage } from './trade-page.ts';
 
 /** Position in an exchange that is read by a cursor. */
@@ -64,6 +65,8 @@ export interface Connector extends AsyncDisposable {
   readonly hasDenseIds: boolean;
   /** Rules that make rows of its raw lines. */
   readonly lineSql: LineSql | RecordSchema;
+  /** The feed of live trades. @default none */
+  readonly feed?: FeedForm | undefined;
   /** All products, sorted. */
   products(signal: AbortSignal): Promise<readonly string[]>;
   /** The newest id; undefined when there is no trade yet, Infinity when only the end tells. */
@@ -81,6 +84,8 @@ export interface Connector extends AsyncDisposable {
 export interface ConnectorOptions {
   /** Address of the API. @default that of the exchange */
   readonly baseUrl?: string | undefined;
+  /** Address of the feed of live trades. @default that of the exchange, or below `baseUrl` */
+  readonly feedUrl?: string | undefined;
   /** Sent with every request. @default `spillway-ingest` and its version */
   readonly userAgent?: string | undefined;
   /** Time that one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */

@@ -8,7 +8,8 @@ import type {
   TradeRange,
 } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
-import { buildPage, byText, parseAnswer, type TradePage } from './trade-page.ts';
+import { feedUrl, krakenFeed } from './feed-form.ts';
+import { buildPage, byText, parseAnswer, readTrades, type TradePage } from './trade-page.ts';
 import { fieldChanged, type ScannedTrades, TradeScanner } from './trade-scanner.ts';
 
 const name = 'kraken';
@@ -72,6 +73,7 @@ export function readKraken(bytes: Buffer): KrakenTrades {
 }
 
 const pageSize = 1000;
+const pairsPath = '/0/public/AssetPairs';
 const start: Cursor = { id: 1, since: '0', seen: [] };
 
 /** Kraken tells the side of the taker: `b` means that the order in the book was one to sell. */
@@ -105,6 +107,8 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     return await client.get(path, signal, (answer) => read(readKraken(answer)));
   }
 
+  const all = { from: 0, to: Infinity };
+
   const connector: Connector = {
     name,
     baseUrl,
@@ -115,12 +119,22 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     // Its own documentation shows neighbours whose ids are three apart.
     hasDenseIds: false,
     lineSql,
+    feed: {
+      ...krakenFeed,
+      url: feedUrl(options, 'wss://ws.kraken.com/v2', '/v2'),
+      async symbols(products, signal) {
+        const read = (answer: Buffer) => krakenResult(parseAnswer(name, answer));
+        const pairs = await guard((caller) => client.get(pairsPath, caller, read), signal);
+        return symbolsOf(products, pairs);
+      },
+      page: (trades) => {
+        return buildPage(readTrades(name, Buffer.from(JSON.stringify(trades)), scanner), all);
+      },
+    },
     async products(signal) {
-      const path = '/0/public/AssetPairs';
       const read = (answer: Buffer) => krakenResult(parseAnswer(name, answer));
-      return Object.keys(await guard((caller) => client.get(path, caller, read), signal)).sort(
-        byText,
-      );
+      const pairs = await guard((caller) => client.get(pairsPath, caller, read), signal);
+      return Object.keys(pairs).sort(byText);
     },
     async latest(product, signal) {
       const newest = ({ found }: KrakenTrades) =>
@@ -145,6 +159,18 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
   return connector;
+}
+
+/** The products by their names in the feed, which calls currencies as everybody else does. */
+function symbolsOf(products: readonly string[], pairs: object): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [key, pair] of Object.entries(pairs)) {
+    const { altname, wsname } = Object(pair);
+    const product = products.find((one) => one === key || one === altname);
+    if (product === undefined || typeof wsname !== 'string') continue;
+    found.set(wsname.replace(/\bXBT\b/, 'BTC').replace(/\bXDG\b/, 'DOGE'), product);
+  }
+  return found;
 }
 
 type CursorAnswer = HarvestAnswer<TradePage, TradePosition>;

@@ -15,13 +15,16 @@ const connectors: Readonly<Record<ExchangeName, (options: ConnectorOptions) => C
 /** Exchanges whose ids have holes of their own. */
 export const sparseExchanges: readonly string[] = ['kraken'];
 
+type ConnectorSettings = Pick<Settings, 'exchange' | 'baseUrl' | 'source'> & Partial<Settings>;
+
 /** The way to the exchange or to the declared source that is set. */
 export async function openConnector(
-  { exchange, baseUrl, source }: Pick<Settings, 'exchange' | 'baseUrl' | 'source'>,
+  { exchange, baseUrl, source, feed }: ConnectorSettings,
   options: Omit<DeclaredOptions, 'baseUrl'>,
 ): Promise<Connector> {
   const { environment: _secrets, ...plain } = options;
-  if (source === undefined) return connectors[exchange]({ ...plain, baseUrl });
+  const feedUrl = feed?.includes(':') ? feed : undefined;
+  if (source === undefined) return connectors[exchange]({ ...plain, baseUrl, feedUrl });
   const { loadDeclaration } = await import('./declaration.ts');
   const { declared } = await import('./declared.ts');
   return declared(await loadDeclaration(source), { ...options, baseUrl });

@@ -1,6 +1,7 @@
-import { type Clock, deadline } from 'spillway';
-import { untilAborted } from 'spillway/internal';
+import type { Clock } from 'spillway';
+import { sleep } from './feed.ts';
 import type { Harvester } from './harvester.ts';
+import type { LiveStats, LiveTrades } from './live.ts';
 import type { ProductOutcome } from './product.ts';
 import type { Transformed, Transformer } from './transformer.ts';
 
@@ -11,6 +12,8 @@ export interface FollowerOptions {
   /** Asks again for what is noted as missing. */
   readonly filler: Harvester;
   readonly transformer: Transformer;
+  /** The feed of the exchange. @default none: the exchange is asked in each round */
+  readonly live?: LiveTrades | undefined;
   /** From one look at the exchange to the next, in milliseconds. @default 2,000 */
   readonly pollMs?: number | undefined;
   /** From one change of the table to the next, in milliseconds. @default 15,000 */
@@ -33,6 +36,9 @@ export interface FollowerStats {
   /** Last failure, until it goes well again. */
   readonly error: string | undefined;
   readonly products: readonly ProductOutcome[];
+  /** UNIX time in milliseconds at which a round or the feed last went well; undefined before. */
+  readonly succeededAt: number | undefined;
+  readonly feed: LiveStats | undefined;
 }
 
 /** A trade of a busy day is written three times: as it comes, with 64 others, with 64 of those. */
@@ -41,6 +47,8 @@ const joinsFrom = 64;
 const joinMs = 120_000;
 /** From one look for the first trades to the next, in milliseconds. */
 const firstMs = 500;
+/** From one look whether the feed needs the REST API to the next, in milliseconds. */
+const feedMs = 250;
 
 /**
  * Keeps products up to date until it is stopped; what fails is tried again in the next round. What
@@ -52,21 +60,40 @@ export class Follower {
   #transformed: Transformed | undefined;
   readonly #errors = new Map<string, string>();
   #tradesInTable = 0;
+  #succeededAt: number | undefined;
+  #filledAt: number;
+  #joinedAt: number;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
+    this.#filledAt = options.clock.now();
+    this.#joinedAt = options.clock.now();
   }
 
   get stats(): FollowerStats {
-    const { harvester, filler } = this.#options;
+    const { harvester, filler, live } = this.#options;
     return {
       rounds: this.#rounds,
-      trades: harvester.trades + filler.trades,
+      trades: harvester.trades + filler.trades + (live?.harvester.trades ?? 0),
       requests: harvester.requests,
       transformed: this.#transformed,
       error: [...this.#errors.values()].join('; ') || undefined,
-      products: harvester.outcomes,
+      products: this.#outcomes,
+      succeededAt: this.#succeededAt,
+      feed: live?.stats,
     };
+  }
+
+  /** Of each product the outcome that is further on: that of the REST API or that of the feed. */
+  get #outcomes(): readonly ProductOutcome[] {
+    const { harvester, live } = this.#options;
+    const fed = new Map(live?.harvester.outcomes.map((one) => [one.product, one]));
+    return harvester.outcomes.map((asked) => {
+      const one = fed.get(asked.product);
+      if (one === undefined || one.nextId <= asked.nextId) return asked;
+      const { tradesInAll, nextId, toId, gaps } = one;
+      return { ...asked, tradesInAll, nextId, toId, gaps };
+    });
   }
 
   /** Harvests and brings the table up to date side by side: neither waits for the other. */
@@ -77,35 +104,56 @@ export class Follower {
         const startedAt = clock.now();
         await this.#attempt('table', () => this.#transform(signal), signal);
         const everyMs = this.#transformed === undefined ? firstMs : transformMs;
-        await pause(clock, everyMs - (clock.now() - startedAt), signal);
+        await sleep(clock, everyMs - (clock.now() - startedAt), signal);
       }
     };
-    await Promise.all([this.#harvest(signal), transforming()]);
+    await Promise.all([this.#harvest(signal), transforming(), this.#options.live?.run(signal)]);
   }
 
   async #harvest(signal: AbortSignal): Promise<void> {
-    const { products, harvester, filler, clock } = this.#options;
-    const { pollMs = 2_000, fillMs = 600_000 } = this.#options;
-    let filledAt = clock.now();
-    let joinedAt = clock.now();
+    const { products, live, clock, pollMs = 2_000 } = this.#options;
     while (!signal.aborted) {
       const startedAt = clock.now();
       let isBehind = false;
-      const work = async () => {
-        isBehind = (await harvester.round(products, signal)).length > 0;
-        const hasGaps = harvester.outcomes.some(({ gaps }) => gaps > 0);
-        if (hasGaps && clock.now() - filledAt >= fillMs) {
-          filledAt = clock.now();
-          await filler.round(products, signal);
-        }
-        if (clock.now() - joinedAt < joinMs) return;
-        joinedAt = clock.now();
-        await this.#options.joinRaw?.(signal);
+      const round = async (due: readonly string[]): Promise<void> => {
+        isBehind = await this.#round(due, signal);
+        this.#rounds += 1;
+      };
+      const work = async (): Promise<void> => {
+        await (live === undefined ? round(products) : live.ask(round));
+        await this.#keepHouse(signal);
       };
       await this.#attempt('harvest', work, signal);
-      this.#rounds += 1;
-      await pause(clock, isBehind ? 0 : pollMs - (clock.now() - startedAt), signal);
+      const everyMs = live === undefined ? pollMs : feedMs;
+      await sleep(clock, isBehind ? 0 : everyMs - (clock.now() - startedAt), signal);
     }
+  }
+
+  /** Asks the REST API for what is new; true if more is left to fetch at once. */
+  async #round(products: readonly string[], signal: AbortSignal): Promise<boolean> {
+    const { harvester, live, clock } = this.#options;
+    const again = await harvester.round(products, signal);
+    const outcomes = harvester.outcomes.filter(({ product }) => products.includes(product));
+    const isDone = outcomes.some(({ status }) => status === 'done' || status === 'running');
+    if (isDone) this.#succeededAt = clock.now();
+    for (const { product, nextId, status } of outcomes) {
+      live?.note(product, nextId, status === 'done');
+      if (status === 'done') await live?.compare(product, signal);
+    }
+    return again.length > 0;
+  }
+
+  /** Fills gaps and joins raw files, each from time to time. */
+  async #keepHouse(signal: AbortSignal): Promise<void> {
+    const { products, filler, clock, fillMs = 600_000 } = this.#options;
+    const now = clock.now();
+    if (now - this.#filledAt >= fillMs && this.#outcomes.some(({ gaps }) => gaps > 0)) {
+      this.#filledAt = now;
+      await filler.round(products, signal);
+    }
+    if (now - this.#joinedAt < joinMs) return;
+    this.#joinedAt = now;
+    await this.#options.joinRaw?.(signal);
   }
 
   async #attempt(
@@ -132,11 +180,4 @@ export class Follower {
     this.#tradesInTable = trades;
     await onTable?.(signal);
   }
-}
-
-/** Ends early, and without a complaint, when the signal aborts. */
-async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  if (ms <= 0) return;
-  using limit = deadline(clock, ms, signal);
-  await untilAborted(new Promise<never>(() => {}), limit.signal).catch(() => {});
 }

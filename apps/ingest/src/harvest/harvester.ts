@@ -128,7 +128,7 @@ export interface HarvesterOptions {
   readonly folder: Folder;
   readonly book: ProductLedger;
   readonly bucket: QuotaBucket;
-  readonly breaker: Pick<SharedBreaker, 'run' | 'stats'>;
+  readonly breaker: Pick<SharedBreaker, 'run'> & { readonly stats: { readonly state: string } };
   readonly mode: 'prefix' | 'strict';
   /** Products at once. @default 64 */
   readonly workers?: number | undefined;

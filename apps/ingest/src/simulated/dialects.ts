@@ -75,10 +75,15 @@ const coinbase: Dialect = {
 
 function coinbaseTrade(product: SimulatedProduct, id: number): object {
   const { timeUs, price, size, makerSide: side } = product.trade(id);
-  const ms = new Date(Math.floor(timeUs / 1000)).toISOString().slice(0, -1);
-  const time = `${ms}${String(timeUs % 1000).padStart(3, '0')}Z`;
   const isNumeric = id >= product.numericFrom;
-  return { trade_id: id, side, size, price: isNumeric ? Number(price) : price, time };
+  const written = isNumeric ? Number(price) : price;
+  return { trade_id: id, side, size, price: written, time: isoOf(timeUs) };
+}
+
+/** A time in microseconds as ISO 8601. */
+export function isoOf(timeUs: number): string {
+  const ms = new Date(Math.floor(timeUs / 1000)).toISOString().slice(0, -1);
+  return `${ms}${String(timeUs % 1000).padStart(3, '0')}Z`;
 }
 
 function description(id: string): object {
@@ -115,7 +120,7 @@ const kraken: Dialect = {
     if (path === '/0/public/AssetPairs') {
       const pairs = [...market.products.keys()].map((id) => [
         id,
-        { altname: id, status: 'online' },
+        { altname: id, wsname: id.replace('-', '/'), status: 'online' },
       ]);
       return json(200, { error: [], result: Object.fromEntries(pairs) });
     }

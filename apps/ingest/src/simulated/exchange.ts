@@ -12,6 +12,7 @@ import {
   json,
   type Market,
 } from './dialects.ts';
+import { SimulatedFeeds } from './feeds.ts';
 import { SimulatedProduct, type SimulatedProductOptions, type SimulatedTrade } from './product.ts';
 
 /** Fault of a request, if it has one. */
@@ -201,6 +202,7 @@ export class Exchange implements AsyncDisposable {
   };
   /** May be changed at any time. */
   trouble: ExchangeTrouble;
+  readonly feeds: SimulatedFeeds;
   #open = 0;
 
   constructor(options: ExchangeOptions) {
@@ -221,6 +223,8 @@ export class Exchange implements AsyncDisposable {
     this.trouble = checkedTrouble(trouble);
     this.#server = createServer((request, response) => this.#serve(request, response));
     this.#server.keepAliveTimeout = 60_000;
+    this.feeds = new SimulatedFeeds(this.#market, clock, seededRandom(seed + 1));
+    this.#server.on('upgrade', (request, socket, head) => this.feeds.accept(request, socket, head));
   }
 
   async listen(): Promise<void> {
@@ -261,6 +265,7 @@ export class Exchange implements AsyncDisposable {
     if (!this.#server.listening) return;
     this.#server.close();
     this.#server.closeAllConnections();
+    this.feeds.disconnect();
     await once(this.#server, 'close');
   }
 

@@ -1,0 +1,180 @@
+import type { ConnectorOptions } from './connector.ts';
+import type { TradePage } from './trade-page.ts';
+import { TradeReader } from './trade-reader.ts';
+
+/** A trade of a feed. */
+export interface FeedTrade {
+  /** The name of the product in the feed. */
+  readonly symbol: string;
+  /** The trade as the REST API of the exchange writes it. */
+  readonly trade: unknown;
+}
+
+/** Content of one message; all parts are left out of a message that means nothing to us. */
+export interface FeedNews {
+  readonly trades?: readonly FeedTrade[] | undefined;
+  /** The newest id of a product, told without its trade. */
+  readonly head?: { readonly symbol: string; readonly id: number } | undefined;
+  /** Symbols whose trades come from now on; 'all' for those that were asked for. */
+  readonly subscribed?: readonly string[] | 'all' | undefined;
+  /** Reason for which the exchange has refused a subscription. */
+  readonly refusal?: string | undefined;
+  /** The server is about to close the connection. */
+  readonly isLeaving?: boolean | undefined;
+}
+
+/** The facts about a trade that the feed and the REST API must agree on, besides id and time. */
+export interface TradeFacts {
+  readonly price: string;
+  readonly quantity: string;
+  readonly side: string;
+}
+
+/** The WebSocket feed of an exchange: its questions and its messages. */
+export interface FeedForm {
+  readonly url: string;
+  /** Finds the product of each symbol of the feed. */
+  symbols(products: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  subscribe(symbols: readonly string[]): object;
+  /** A question that the server answers, for a feed that is silent while nothing is traded. */
+  readonly ping?: object | undefined;
+  /** Reads a message; throws where a trade is not written as documented. */
+  read(text: string): FeedNews;
+  /** Reads a trade that is written as the REST API does. */
+  page(trades: readonly unknown[]): TradePage;
+  facts(trade: unknown): TradeFacts;
+}
+
+/** A form without the parts that only the connector knows. */
+type PlainForm = Omit<FeedForm, 'url' | 'symbols' | 'page'>;
+
+/** The address that is set, or that of the exchange; below its REST API where that is set. */
+export function feedUrl(
+  { feedUrl: url, baseUrl }: Pick<ConnectorOptions, 'feedUrl' | 'baseUrl'>,
+  absent: string,
+  path: string,
+): string {
+  return url ?? (baseUrl === undefined ? absent : `${baseUrl.replace(/^http/, 'ws')}${path}`);
+}
+
+export async function sameSymbols(
+  products: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  return new Map(products.map((product) => [product, product]));
+}
+
+/**
+ * Coinbase Exchange, channels `matches` and `heartbeat`. The first match of a subscription is the
+ * last trade before it. The `last_trade_id` of a heartbeat was 0 for years: that tells nothing.
+ */
+export const coinbaseFeed: PlainForm = {
+  subscribe: (symbols) => ({
+    type: 'subscribe',
+    product_ids: symbols,
+    channels: ['matches', 'heartbeat'],
+  }),
+  read(text) {
+    const message = Object(JSON.parse(text));
+    const { type, product_id: symbol } = message;
+    if (type === 'match' || type === 'last_match') {
+      const { trade_id, side, size, price, time } = message;
+      return { trades: [{ symbol, trade: { trade_id, side, size, price, time } }] };
+    }
+    if (type === 'heartbeat') {
+      return { head: { symbol, id: Number(message.last_trade_id) } };
+    }
+    if (type === 'subscriptions') {
+      const channels: readonly unknown[] = Array.isArray(message.channels) ? message.channels : [];
+      const matches = channels.map(Object).find(({ name }) => name === 'matches');
+      return { subscribed: matches?.product_ids ?? [] };
+    }
+    if (type !== 'error') return {};
+    return { refusal: [message.message, message.reason].filter(Boolean).join(': ') };
+  },
+  facts(trade) {
+    const { price, size, side } = Object(trade);
+    return { price: plain(price), quantity: plain(size), side };
+  },
+};
+
+/** Kraken v2, channel `trade`: prices are numbers, whose digits count; 50 trades come at first. */
+export const krakenFeed: PlainForm = {
+  subscribe: (symbol) => ({
+    method: 'subscribe',
+    params: { channel: 'trade', symbol, snapshot: true },
+  }),
+  ping: { method: 'ping' },
+  read(text) {
+    const message = Object(JSON.parse(text, digits));
+    const { channel, method, success, result, error } = message;
+    if (channel === 'trade') {
+      const trades: readonly unknown[] = Array.isArray(message.data) ? message.data : [];
+      return { trades: trades.map(krakenTrade) };
+    }
+    if (method !== 'subscribe') return {};
+    return success === true
+      ? { subscribed: [String(Object(result).symbol)] }
+      : { refusal: `${error}: ${Object(message).symbol ?? ''}` };
+  },
+  facts(trade) {
+    const [price, quantity, , side] = trade as readonly unknown[];
+    return { price: plain(price), quantity: plain(quantity), side: String(side) };
+  },
+};
+
+function krakenTrade(value: unknown): FeedTrade {
+  const { symbol, side, price, qty, ord_type, trade_id, timestamp } = Object(value);
+  const reader = new TradeReader(Buffer.from(JSON.stringify(timestamp) ?? ''));
+  const seconds = reader.read('iso') ? reader.value / 1e6 : timestamp;
+  const letters = { side: String(side)[0], type: String(ord_type)[0] };
+  const decimals = [decimalOf(price), decimalOf(qty)];
+  return { symbol, trade: [...decimals, seconds, letters.side, letters.type, '', trade_id] };
+}
+
+/** Keeps the digits of prices and quantities as they were written. */
+function digits(key: string, value: unknown, context?: { readonly source?: string }): unknown {
+  return key === 'price' || key === 'qty' ? (context?.source ?? value) : value;
+}
+
+/** A number as JSON writes it, without an exponent; anything else stays as it is. */
+function decimalOf(written: unknown): unknown {
+  const parts = /^(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,2})$/.exec(String(written));
+  if (parts === null) return written;
+  const [, whole = '', fraction = '', power = '0'] = parts;
+  const point = whole.length + Number(power);
+  const figures = `${'0'.repeat(Math.max(0, 1 - point))}${whole}${fraction}`;
+  const at = Math.max(1, point);
+  const padded = figures.padEnd(at, '0');
+  return padded.length === at ? padded : `${padded.slice(0, at)}.${padded.slice(at)}`;
+}
+
+/** Binance spot, stream `<symbol>@trade`; its connections last for 24 hours at most. */
+export const binanceFeed: PlainForm = {
+  subscribe: (symbols) => ({
+    method: 'SUBSCRIBE',
+    params: symbols.map((symbol) => `${symbol.toLowerCase()}@trade`),
+    id: 1,
+  }),
+  ping: { method: 'LIST_SUBSCRIPTIONS', id: 2 },
+  read(text) {
+    const message = Object(JSON.parse(text));
+    if (message.e === 'trade') {
+      const { s: symbol, t: id, p: price, q: qty, T: time, m: isBuyerMaker } = message;
+      return { trades: [{ symbol, trade: { id, price, qty, time, isBuyerMaker } }] };
+    }
+    if (message.e === 'serverShutdown') return { isLeaving: true };
+    if (message.id === 1 && message.result === null) return { subscribed: 'all' };
+    const { msg } = Object(message.error ?? message);
+    return msg === undefined ? {} : { refusal: String(msg) };
+  },
+  facts(trade) {
+    const { price, qty, isBuyerMaker } = Object(trade);
+    return { price: plain(price), quantity: plain(qty), side: String(isBuyerMaker) };
+  },
+};
+
+/** The same text for the same value. */
+function plain(decimal: unknown): string {
+  const text = String(decimal);
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
+}

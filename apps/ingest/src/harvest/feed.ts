@@ -1,0 +1,281 @@
+import { type Clock, deadline, type Random } from 'spillway';
+import { untilAborted } from 'spillway/internal';
+import { Agent, WebSocket } from 'undici';
+import type { FeedForm, FeedNews } from '../connectors/feed-form.ts';
+import type { TradePage } from '../connectors/trade-page.ts';
+
+export interface FeedOptions {
+  readonly form: FeedForm;
+  readonly products: readonly string[];
+  /** Trades kept of all products together; the oldest go first. @default 100_000 */
+  readonly tradesMax?: number | undefined;
+  /** Bytes of one message; a longer one ends the connection. @default 1_048_576 */
+  readonly bytesMax?: number | undefined;
+  /** Time without any message after which the connection is made anew, in ms. @default 15_000 */
+  readonly silenceMs?: number | undefined;
+  /** The longest wait after the first failed connection, in ms; it doubles. @default 500 */
+  readonly backoffMs?: number | undefined;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+export interface FeedStats {
+  readonly kind: 'feed';
+  readonly state: 'connecting' | 'open' | 'waiting' | 'closed';
+  readonly url: string;
+  readonly connections: number;
+  /** Trades that came, each once. */
+  readonly trades: number;
+  readonly duplicates: number;
+  /** Ids that the feed has jumped over: the REST API is asked for them. */
+  readonly missed: number;
+  /** Trades that were given up for newer ones before they were committed or compared. */
+  readonly dropped: number;
+  /** Trades of products nobody asked for, or of a time in the future. */
+  readonly refused: number;
+  /** UNIX time in milliseconds; undefined before the first message. */
+  readonly lastMessageAt: number | undefined;
+  /** Reason of the last failure, until a subscription succeeds. */
+  readonly error: string | undefined;
+}
+
+const backoffMsMax = 30_000;
+/** A trade of a later time than that is not believed; clocks may differ by so much, in ms. */
+const futureMsMax = 60_000;
+/** A subscription of more products is sent in several messages. */
+const symbolsPerMessage = 100;
+
+interface BufferedTrade {
+  readonly timeUs: bigint;
+  readonly line: Uint8Array;
+}
+
+/** Trades of one product that came by the feed, the newest ones. */
+class FeedBuffer {
+  readonly trades = new Map<number, BufferedTrade>();
+  /** The highest id of a trade, and the highest that was told without its trade; -1 for none. */
+  newest = -1;
+  head = -1;
+  /** UNIX time of the subscription of this connection; undefined while there is none. */
+  subscribedAt: number | undefined;
+}
+
+/**
+ * Receives the trades of an exchange as they happen. It proves nothing: it may lose, repeat and
+ * reorder trades, and be away; {@link LiveTrades} commits what continues the ledger, and the REST
+ * API gives the rest. It never waits for anybody: what there is no room for is dropped.
+ */
+export class Feed {
+  readonly #options: FeedOptions;
+  readonly #buffers: ReadonlyMap<string, FeedBuffer>;
+  readonly #roomEach: number;
+  #symbols: ReadonlyMap<string, string> = new Map();
+  #state: FeedStats['state'] = 'connecting';
+  #lastMessageAt: number | undefined;
+  #error: string | undefined;
+  #failures = 0;
+  readonly #counts = {
+    connections: 0,
+    trades: 0,
+    duplicates: 0,
+    missed: 0,
+    dropped: 0,
+    refused: 0,
+  };
+
+  constructor(options: FeedOptions) {
+    const { products, tradesMax = 100_000 } = options;
+    this.#options = options;
+    this.#buffers = new Map(products.map((product) => [product, new FeedBuffer()]));
+    this.#roomEach = Math.max(1_000, Math.floor(tradesMax / Math.max(1, products.length)));
+  }
+
+  get stats(): FeedStats {
+    return {
+      kind: 'feed',
+      state: this.#state,
+      url: this.#options.form.url,
+      ...this.#counts,
+      lastMessageAt: this.#lastMessageAt,
+      error: this.#error,
+    };
+  }
+
+  /** The newest id that the feed has told; -1 for none. */
+  newest(product: string): number {
+    const { newest, head } = this.#buffers.get(product) ?? { newest: -1, head: -1 };
+    return Math.max(newest, head);
+  }
+
+  /** Frees the room of trades below that id: they are committed and compared. */
+  forget(product: string, below: number): void {
+    const trades = this.#buffers.get(product)?.trades;
+    for (const id of trades?.keys() ?? []) if (id < below) trades?.delete(id);
+  }
+
+  /** UNIX time since which trades of the product come without a break; undefined if they do not. */
+  subscribedAt(product: string): number | undefined {
+    return this.#buffers.get(product)?.subscribedAt;
+  }
+
+  /** Counts the ids from that one on that are here without a hole, up to `max`. */
+  runAt(product: string, id: number, max: number): number {
+    const trades = this.#buffers.get(product)?.trades;
+    let count = 0;
+    while (count < max && trades?.has(id + count)) count += 1;
+    return count;
+  }
+
+  /** The trades from one id to before another that are here, in order of id. */
+  page(product: string, from: number, to: number): TradePage {
+    const trades = this.#buffers.get(product)?.trades;
+    const ids: number[] = [];
+    for (let id = from; id < to; id += 1) if (trades?.has(id)) ids.push(id);
+    const found = ids.map((id) => trades?.get(id) as BufferedTrade);
+    return {
+      ids: Float64Array.from(ids),
+      timesUs: BigInt64Array.from(found, ({ timeUs }) => timeUs),
+      lines: Buffer.concat(found.map(({ line }) => line)),
+    };
+  }
+
+  /** Connects again and again until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { form, products, clock, random, backoffMs = 500 } = this.#options;
+    const { bytesMax: maxPayloadSize = 2 ** 20 } = this.#options;
+    const agent = new Agent({ webSocket: { maxPayloadSize } });
+    while (!signal.aborted) {
+      this.#state = 'connecting';
+      try {
+        this.#symbols = await form.symbols(products, signal);
+        await this.#connect(agent, signal);
+      } catch (error) {
+        if (!signal.aborted) this.#error = error instanceof Error ? error.message : String(error);
+      }
+      for (const buffer of this.#buffers.values()) buffer.subscribedAt = undefined;
+      if (signal.aborted) break;
+      this.#state = 'waiting';
+      this.#failures += 1;
+      const longestMs = Math.min(backoffMsMax, backoffMs * 2 ** (this.#failures - 1));
+      await sleep(clock, longestMs * (0.5 + random() / 2), signal);
+    }
+    this.#state = 'closed';
+    await agent.destroy();
+  }
+
+  /** Rejects when the connection has ended, with the reason. */
+  async #connect(agent: Agent, signal: AbortSignal): Promise<never> {
+    const { form, clock, silenceMs = 15_000 } = this.#options;
+    const { promise: ended, reject } = Promise.withResolvers<never>();
+    const socket = new WebSocket(form.url, { dispatcher: agent });
+    this.#counts.connections += 1;
+    this.#lastMessageAt = clock.now();
+    socket.addEventListener('open', () => this.#subscribe(socket));
+    socket.addEventListener('message', ({ data }) => {
+      try {
+        this.#lastMessageAt = clock.now();
+        this.#take(form.read(String(data)), reject);
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        reject(new Error(`a message that cannot be read: ${why}`));
+      }
+    });
+    socket.addEventListener('error', ({ message }) =>
+      reject(new Error(message || 'no connection')),
+    );
+    socket.addEventListener('close', ({ code, reason }) => {
+      reject(new Error(`closed by the exchange: ${code} ${reason}`.trim()));
+    });
+    let timer: Disposable | undefined;
+    const watch = (): void => {
+      timer = clock.after(silenceMs / 3, () => {
+        const quietMs = clock.now() - (this.#lastMessageAt ?? 0);
+        if (quietMs >= silenceMs) reject(new Error(`silent for ${Math.round(quietMs / 1000)} s`));
+        else if (form.ping !== undefined && socket.readyState === WebSocket.OPEN) {
+          socket.send(JSON.stringify(form.ping));
+        }
+        watch();
+      });
+    };
+    watch();
+    try {
+      return await untilAborted(ended, signal);
+    } finally {
+      timer?.[Symbol.dispose]();
+      socket.close();
+    }
+  }
+
+  #subscribe(socket: WebSocket): void {
+    this.#state = 'open';
+    const symbols = [...this.#symbols.keys()];
+    for (let at = 0; at < symbols.length; at += symbolsPerMessage) {
+      const some = symbols.slice(at, at + symbolsPerMessage);
+      socket.send(JSON.stringify(this.#options.form.subscribe(some)));
+    }
+  }
+
+  #take(news: FeedNews, fail: (error: Error) => void): void {
+    const { subscribed, head, refusal } = news;
+    for (const { symbol, trade } of news.trades ?? []) this.#add(symbol, trade);
+    const buffer = head === undefined ? undefined : this.#bufferOf(head.symbol);
+    if (buffer !== undefined && Number.isSafeInteger(head?.id)) {
+      buffer.head = Math.max(buffer.head, head?.id ?? -1);
+    }
+    if (subscribed !== undefined) this.#confirm(subscribed);
+    if (refusal !== undefined) fail(new Error(`the subscription was refused: ${refusal}`));
+    if (news.isLeaving) fail(new Error('the server is shutting down'));
+  }
+
+  #confirm(subscribed: readonly string[] | 'all'): void {
+    const symbols = subscribed === 'all' ? [...this.#symbols.keys()] : subscribed;
+    for (const symbol of symbols) {
+      const buffer = this.#bufferOf(symbol);
+      if (buffer === undefined) continue;
+      buffer.subscribedAt ??= this.#options.clock.now();
+      this.#failures = 0;
+      this.#error = undefined;
+    }
+  }
+
+  #bufferOf(symbol: string): FeedBuffer | undefined {
+    return this.#buffers.get(this.#symbols.get(symbol) ?? '');
+  }
+
+  #add(symbol: string, trade: unknown): void {
+    const counts = this.#counts;
+    const buffer = this.#bufferOf(symbol);
+    const { ids, timesUs, lines } = this.#options.form.page([trade]);
+    const id = ids[0] as number;
+    const timeUs = timesUs[0] as bigint;
+    const isFuture = Number(timeUs) / 1000 > this.#options.clock.now() + futureMsMax;
+    if (buffer === undefined || isFuture) {
+      counts.refused += 1;
+      return;
+    }
+    const { trades, newest } = buffer;
+    if (trades.has(id)) {
+      counts.duplicates += 1;
+      return;
+    }
+    counts.trades += 1;
+    if (newest >= 0 && id > newest + 1) counts.missed += id - newest - 1;
+    else if (newest >= 0 && id <= newest && counts.missed > 0) counts.missed -= 1;
+    buffer.newest = Math.max(newest, id);
+    trades.set(id, { timeUs, line: lines });
+    if (trades.size <= this.#roomEach) return;
+    for (const [oldest] of trades) {
+      trades.delete(oldest);
+      counts.dropped += 1;
+      break;
+    }
+  }
+}
+
+/** Ends early, and without a complaint, when the signal aborts. */
+export async function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0) return;
+  using limit = deadline(clock, ms, signal);
+  await untilAborted(new Promise<never>(() => {}), limit.signal).catch(() => {});
+}
