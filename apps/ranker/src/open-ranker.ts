@@ -89,8 +89,9 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   let reloadTastes = () => {};
   const onRegained = () => reloadTastes();
   const only = opened.use(await OnlyRanker.claim({ database, url, claimMs, onRegained }));
-  const storage = new RankerStorage({ database, clock });
+  const storage = new RankerStorage({ database, clock, fenced: only });
   await storage.migrate();
+  await only.mark();
   const fetcher = opened.use(await Fetcher.open(options.fetcher));
   const embedder = await openEmbedder(options.embedder);
   opened.defer(() => embedder.close());

@@ -33,6 +33,25 @@ for (const kind of ['sqlite', 'postgres'] as const) {
       assert.equal((await next.ask('/articles')).status, 200);
     });
 
+    it('takes no vote after another ranker has come, though it does not know of it', async () => {
+      await using site = await RankerSite.open({ database });
+      const { storage } = site.ranker;
+      const vote = (score: number) => site.ask('/correct_rank', { body: { text, score } });
+      const before = await storage.ratings.corrections(site.userId);
+      await storage.database.kysely
+        .updateTable('documents')
+        .set({ value: 'another ranker' })
+        .where('name', '=', 'ranker_instance')
+        .execute();
+      const refused = await vote(3);
+      assert.deepEqual([refused.status, refused.json.error.code], [503, 'DATABASE_TAKEN']);
+      assert.deepEqual(await storage.ratings.corrections(site.userId), before);
+      // It claims the database again, which nobody else has.
+      let last = await vote(4);
+      while (last.status === 503) last = await vote(4);
+      assert.equal(last.status, 200);
+    });
+
     // A file lock is lost only when somebody deletes its file.
     if (kind === 'sqlite') return;
 

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { configCommand, exitCodes, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
+import { backupCommand, restoreCommand } from './backup-commands.ts';
 import { articlesCommand, rankCommand, trainCommand } from './rank-commands.ts';
 import { serveCommand } from './serve-command.ts';
 import {
@@ -46,6 +47,8 @@ export function rankerProgram(): Command {
       evaluateCommand(),
       exportCommand(),
       importCommand(),
+      backupCommand(),
+      restoreCommand(),
       userCommands(),
       configCommand(settingsReader, { examples: ['config', 'config --port 8000 --json'] }),
     ],

@@ -1,4 +1,6 @@
-import { deadline, FileLock, Lease, type Part, systemClock } from 'spillway';
+import { randomUUID } from 'node:crypto';
+import { CompiledQuery, type QueryResult } from 'kysely';
+import { deadline, FileLock, Lease, type Part, type RunOptions, systemClock } from 'spillway';
 import { onceAborted, pause } from 'spillway/internal';
 import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
@@ -20,6 +22,8 @@ interface Held extends AsyncDisposable {
   readonly signal: AbortSignal;
 }
 
+/** Name of the document that holds the mark. */
+export const markName = 'ranker_instance';
 /** Life of the lease in Postgres, in milliseconds. */
 const leaseMs = 15_000;
 /** A ranker that is closing needs a moment; the lease of one that crashed needs all its life. */
@@ -37,6 +41,9 @@ export class OnlyRanker implements Part, AsyncDisposable {
   readonly #closing = new AbortController();
   readonly #keeping: Promise<void>;
   #held: Held;
+  /** Aborts when a write of this ranker found the mark of another one. */
+  #overtaken = new AbortController();
+  #mark = '';
 
   /** Rejects with `DATABASE_TAKEN` if another ranker goes on using the database. */
   static async claim(options: OnlyRankerOptions): Promise<OnlyRanker> {
@@ -59,13 +66,37 @@ export class OnlyRanker implements Part, AsyncDisposable {
   }
 
   get ready(): boolean {
-    return !this.#held.signal.aborted;
+    return !(this.#held.signal.aborted || this.#overtaken.signal.aborted);
   }
 
   /** Throws while the claim is lost: the tastes in memory may be older than those stored. */
   check(): void {
     if (this.ready) return;
-    throw rankerError('DATABASE_TAKEN', 'the claim on the database is lost for now');
+    throw lost();
+  }
+
+  /** Writes a mark of its own, which those who come later replace; the tables must be there. */
+  async mark(): Promise<void> {
+    this.#mark = randomUUID();
+    await this.#options.database.batch([markQuery(this.#options.database, this.#mark, true)]);
+  }
+
+  /** Runs queries as one transaction, which fails if another ranker has come meanwhile. */
+  async batch(
+    queries: readonly CompiledQuery<unknown>[],
+    options: RunOptions,
+  ): Promise<readonly QueryResult<unknown>[]> {
+    const { database } = this.#options;
+    const fence = markQuery(database, this.#mark, false);
+    try {
+      const [, ...results] = await database.batch([fence, ...queries], options);
+      return results;
+    } catch (error) {
+      const isOvertaken = Object(error).code === 'DATABASE_CONSTRAINT';
+      if (!isOvertaken) throw error;
+      this.#overtaken.abort();
+      throw lost(error);
+    }
   }
 
   async close(): Promise<void> {
@@ -81,16 +112,20 @@ export class OnlyRanker implements Part, AsyncDisposable {
   /** Claims the database anew whenever the claim is lost, until this is closed. */
   async #keep(): Promise<void> {
     const { signal } = this.#closing;
-    const either = () => onceAborted(AbortSignal.any([signal, this.#held.signal]));
+    const either = () =>
+      onceAborted(AbortSignal.any([signal, this.#held.signal, this.#overtaken.signal]));
     for (await either(); !signal.aborted; await either()) {
       await this.#held[Symbol.asyncDispose]();
-      const held = await hold(this.#options, signal).catch(() => undefined);
-      if (held === undefined) {
+      try {
+        const held = await hold(this.#options, signal);
+        // Before the tastes are read anew: what comes after the mark is not of another ranker.
+        await this.mark();
+        this.#options.onRegained();
+        this.#held = held;
+        this.#overtaken = new AbortController();
+      } catch {
         await pause(systemClock, retryMs, signal).catch(() => {});
-        continue;
       }
-      this.#options.onRegained();
-      this.#held = held;
     }
   }
 }
@@ -110,4 +145,21 @@ async function hold({ database, url }: OnlyRankerOptions, signal: AbortSignal): 
   }
   const all = made.move();
   return { signal: held.signal, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+/**
+ * Sets the mark of the ranker that has claimed the database; without `isNew` it fails its
+ * transaction, by a column that may not be null, if the mark is another one.
+ */
+function markQuery({ kind }: Database<RankerSchema>, mark: string, isNew: boolean): CompiledQuery {
+  const place = kind === 'postgres' ? '$1' : '?';
+  const same = 'case when documents.value = excluded.value then excluded.value end';
+  const text =
+    `insert into documents (name, value) values ('${markName}', ${place}) ` +
+    `on conflict (name) do update set value = ${isNew ? 'excluded.value' : same}`;
+  return CompiledQuery.raw(text, [mark]);
+}
+
+function lost(cause?: unknown): Error {
+  return rankerError('DATABASE_TAKEN', 'the claim on the database is lost for now', { cause });
 }

@@ -4,6 +4,7 @@ import { Articles } from './articles.ts';
 import { Feeds } from './feeds.ts';
 import { KeptTastes } from './kept-tastes.ts';
 import { rankerMigrations } from './migrations.ts';
+import type { OnlyRanker } from './only-ranker.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 import { Ratings } from './ratings.ts';
 import { Rules } from './rules.ts';
@@ -16,7 +17,12 @@ export interface RankerStorageOptions {
   readonly database: Database<RankerSchema>;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
+  /** Runs what only one ranker at a time may change. @default the database */
+  readonly fenced?: Fenced | undefined;
 }
+
+/** Runs queries as one transaction. */
+export type Fenced = Pick<OnlyRanker, 'batch'>;
 
 /** All that must outlive the process. */
 export class RankerStorage {
@@ -31,12 +37,12 @@ export class RankerStorage {
   readonly shelves: Shelves;
   readonly rules: Rules;
 
-  constructor({ database, clock }: RankerStorageOptions) {
+  constructor({ database, clock, fenced = database }: RankerStorageOptions) {
     this.database = database;
     this.users = new Users({ database, clock });
     this.articles = new Articles(database);
     this.vectors = new Vectors(database);
-    this.ratings = new Ratings(database);
+    this.ratings = new Ratings(database, fenced);
     this.tastes = new KeptTastes(database);
     this.trainings = new Trainings(database);
     this.feeds = new Feeds(database);

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { RankerSchema } from './ranker-schema.ts';
+import type { Fenced } from './ranker-storage.ts';
 
 /** A user's judgement of an article. */
 export interface Correction {
@@ -51,9 +52,11 @@ const predictionsMax = 10_000;
 /** The users' judgements of articles: each as it was given, and the last one of each. */
 export class Ratings {
   readonly #database: Database<RankerSchema>;
+  readonly #fenced: Fenced;
 
-  constructor(database: Database<RankerSchema>) {
+  constructor(database: Database<RankerSchema>, fenced: Fenced) {
     this.#database = database;
+    this.#fenced = fenced;
   }
 
   /** Stores the corrections whole or not at all; when it resolves, no crash can undo them. */
@@ -72,17 +75,17 @@ export class Ratings {
         .onConflict((conflict) => conflict.columns(['user_id', 'article_id']).doUpdateSet(rating));
       return [correction.compile(kysely), upsert.compile()];
     });
-    await this.#database.batch(queries, { signal });
+    await this.#fenced.batch(queries, { signal });
   }
 
   /** Takes a rating back; its corrections stay. */
   async remove(userId: string, articleId: string, signal?: AbortSignal): Promise<boolean> {
-    const { numDeletedRows } = await this.#database.kysely
+    const query = this.#database.kysely
       .deleteFrom('ratings')
       .where('user_id', '=', userId)
-      .where('article_id', '=', articleId)
-      .executeTakeFirst({ signal });
-    return numDeletedRows > 0n;
+      .where('article_id', '=', articleId);
+    const [deleted] = await this.#fenced.batch([query.compile()], { signal });
+    return (deleted?.numAffectedRows ?? 0n) > 0n;
   }
 
   /** A rating becomes that of another article, unless the user has rated that one too. */
@@ -108,7 +111,8 @@ export class Ratings {
       .deleteFrom('ratings')
       .where('user_id', '=', userId)
       .where('article_id', '=', from);
-    await this.#database.batch([own.compile(), corrections.compile(), rest.compile()], { signal });
+    const queries = [own.compile(), corrections.compile(), rest.compile()];
+    await this.#fenced.batch(queries, { signal });
   }
 
   /** All ratings of a user, oldest first. */

@@ -1,0 +1,37 @@
+import { wallClock } from 'spillway';
+import { Database, exportTables, importTables, type MovedTables } from 'spillway-sql';
+import { rankerMigrations } from './migrations.ts';
+import { markName, OnlyRanker } from './only-ranker.ts';
+import type { RankerSchema } from './ranker-schema.ts';
+import { RankerStorage } from './ranker-storage.ts';
+
+/** All tables but the index of words, which SQLite makes by triggers. */
+const tables: MovedTables = {
+  program: 'ranker',
+  migrations: rankerMigrations,
+  isMoved: (table) => !/^article_(numbers|words)/.test(table),
+  isRowMoved: (table, { name }) => !(table === 'documents' && name === markName),
+};
+
+/** All that the database holds at one moment, line by line; a server may go on meanwhile. */
+export function backup(database: string): AsyncGenerator<string> {
+  return exportTables({ url: database, tables });
+}
+
+export interface RestoreOptions {
+  /** As for `Database.open`. */
+  readonly database: string;
+  /** Output of {@link backup}. */
+  readonly source: AsyncIterable<Uint8Array>;
+  /** True if the present content may be thrown away. @default false */
+  readonly replace?: boolean | undefined;
+}
+
+/** Reads all of a backup, or nothing; no server may run meanwhile. Gives the number of rows. */
+export async function restore({ database: url, source, replace }: RestoreOptions): Promise<number> {
+  await using database = await Database.open<RankerSchema>({ url, deadlineMs: Infinity });
+  await using only = await OnlyRanker.claim({ database, url, onRegained: () => {} });
+  await new RankerStorage({ database, clock: wallClock }).migrate();
+  const onWhole = async () => only.check();
+  return await importTables({ database, tables, source, replace, onWhole });
+}
