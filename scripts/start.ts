@@ -1,56 +1,33 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { once } from 'node:events';
+import { accessSync, constants, mkdirSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { StopSignal } from 'spillway/internal';
+import { askOperator, operatorSocket } from 'spillway-http';
 
-/** One program of the repository that serves. */
-interface ServiceFile {
+/** A program of the repository that runs beside the others. */
+interface Program {
   readonly name: string;
-  /** From the root of the repository; a service whose file is not there yet is left out. */
+  /** From the root of the repository. */
   readonly file: string;
-  readonly words: (data: string) => readonly string[];
+  readonly words: readonly string[];
+  /** False for one that others say all that is needed of. @default true */
+  readonly isHeard?: boolean;
+}
+
+/** A program that serves. */
+interface ServiceProgram extends Program {
+  readonly data: string;
+  readonly port: string;
 }
 
 const root = dirname(import.meta.dirname);
-const services: readonly ServiceFile[] = [
-  {
-    name: 'fleet',
-    file: 'apps/fleet/bin/fleet.js',
-    words: (data) => [
-      ...['serve', '--data', join(data, 'fleet'), '--host', '127.0.0.1'],
-      ...portWords(options.fleetPort),
-    ],
-  },
-  {
-    name: 'ingest',
-    file: 'apps/ingest/bin/ingest.js',
-    // Nobody asked for real trades yet, so nothing is asked of a real exchange.
-    words: (data) => [
-      ...['follow', '--simulated', '--data', join(data, 'ingest-simulated')],
-      ...['--host', '127.0.0.1', ...portWords(options.ingestPort)],
-    ],
-  },
-  {
-    name: 'ranker',
-    file: 'apps/ranker/bin/ranker.js',
-    words: (data) => [
-      ...['serve', '--data', join(data, 'ranker'), '--host', '127.0.0.1'],
-      ...portWords(options.rankerPort),
-    ],
-  },
-  {
-    name: 'console',
-    file: 'apps/console/bin/console.js',
-    words: (data) => [
-      ...['serve', '--data', data, '--host', '127.0.0.1'],
-      ...portWords(options.consolePort),
-    ],
-  },
-];
-
+const host = '127.0.0.1';
 const usage = `Starts all services on this machine, each with its data below one folder.
   npm start
+  npm start -- --demo                 with demo traffic: simulated workers, harvest and reader
   npm start -- --data <folder>        where all data are kept (default ./data)
   npm start -- --fleet-port <number>  0 takes a free one (default 6543)
   npm start -- --ingest-port <number> (default 7070); it follows a simulated exchange
@@ -58,29 +35,31 @@ const usage = `Starts all services on this machine, each with its data below one
   npm start -- --console-port <number> (default 8500); one page of all services
 Ctrl-C stops them when they are done with what they have begun; a second one at once.
 `;
-
 /** A service has its own limit, which is shorter. */
 const stopMsMax = 15_000;
 
 const options = readOptions();
+const services: readonly ServiceProgram[] = [
+  // Nobody asked for books of GitHub or for real trades yet: nothing is asked of the internet.
+  service('fleet', ['serve', '--github', 'false']),
+  service('ingest', ['follow', '--simulated'], 'ingest-simulated'),
+  service('ranker', ['serve']),
+  // Its link is printed when all services are ready.
+  { ...service('console', ['serve'], '.'), isHeard: false },
+];
 
-interface StartOptions {
-  readonly data: string;
-  readonly fleetPort: string | undefined;
-  readonly ingestPort: string | undefined;
-  readonly rankerPort: string | undefined;
-  readonly consolePort: string | undefined;
-}
+type Name = 'fleet' | 'ingest' | 'ranker' | 'console';
 
-function readOptions(): StartOptions {
+function readOptions() {
   try {
     const { values } = parseArgs({
       options: {
         data: { type: 'string', default: 'data' },
-        'fleet-port': { type: 'string' },
-        'ingest-port': { type: 'string' },
-        'ranker-port': { type: 'string' },
-        'console-port': { type: 'string' },
+        demo: { type: 'boolean', default: false },
+        'fleet-port': { type: 'string', default: '6543' },
+        'ingest-port': { type: 'string', default: '7070' },
+        'ranker-port': { type: 'string', default: '19090' },
+        'console-port': { type: 'string', default: '8500' },
         help: { type: 'boolean' },
       },
     });
@@ -88,35 +67,79 @@ function readOptions(): StartOptions {
       process.stdout.write(usage);
       process.exit(0);
     }
-    const [fleetPort, ingestPort] = [values['fleet-port'], values['ingest-port']];
-    const [rankerPort, consolePort] = [values['ranker-port'], values['console-port']];
-    return { data: resolve(values.data), fleetPort, ingestPort, rankerPort, consolePort };
+    return { ...values, data: resolve(values.data) };
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n${usage}`);
     process.exit(2);
   }
 }
 
-function portWords(port: string | undefined): readonly string[] {
-  return port === undefined ? [] : ['--port', port];
+function service(name: Name, command: readonly string[], folder: string = name): ServiceProgram {
+  const data = join(options.data, folder);
+  const port = options[`${name}-port`];
+  const words = [...command, '--data', data, '--host', host, '--port', port];
+  return { name, file: `apps/${name}/bin/${name}.js`, words, data, port };
 }
 
-/** A service that runs. A group of its own keeps the terminal's Ctrl-C from it: we pass it on. */
+/** The socket at which the operator of a service is answered. */
+function socketOf({ name, data }: ServiceProgram): string {
+  return operatorSocket(name === 'console' ? join(data, name) : data);
+}
+
+/** Ends with the reason if a service could not start, before any other has begun. */
+async function demandRoom(): Promise<void> {
+  const { data } = options;
+  try {
+    mkdirSync(data, { recursive: true, mode: 0o700 });
+    accessSync(data, constants.W_OK);
+  } catch (error) {
+    refuse(`--data: ${data} cannot be written to (${(error as NodeJS.ErrnoException).code})`);
+  }
+  for (const each of services) {
+    const isRunning = await askOperator({ socket: socketOf(each), path: '/-/live' }).then(
+      () => true,
+      () => false,
+    );
+    if (!isRunning) continue;
+    const how = `for its console: npx console open --data '${data}'`;
+    refuse(`${each.name} runs already with its data in ${data}; ${how}`);
+  }
+  for (const { name, port } of services) {
+    const probe = createServer();
+    try {
+      const number = /^\d+$/.test(port) ? Number(port) : -1;
+      await once(probe.listen(number, host), 'listening');
+      probe.close();
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const why = code === 'EADDRINUSE' ? 'is in use' : `cannot be listened at (${code})`;
+      refuse(`${name}: ${host}:${port} ${why}; choose another with --${name}-port`);
+    }
+  }
+}
+
+function refuse(why: string): never {
+  process.stderr.write(`${why}\nNothing was started.\n`);
+  process.exit(1);
+}
+
+/** A program that runs. A group of its own keeps the terminal's Ctrl-C from it: we pass it on. */
 class Running {
   readonly name: string;
   readonly #child: ChildProcess;
+  /** The way it ended; undefined if all went well. */
   readonly ended: Promise<string | undefined>;
   isRunning = true;
 
-  constructor({ name, file, words }: ServiceFile, data: string) {
+  constructor({ name, file, words, isHeard = true }: Program, onMessage?: (sent: object) => void) {
     this.name = name;
-    const script = join(root, file);
-    this.#child = spawn(process.execPath, [script, ...words(data)], {
+    this.#child = spawn(process.execPath, [join(root, file), ...words], {
       cwd: root,
       detached: true,
       // The channel tells the service of our end, however we end.
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      stdio: ['ignore', isHeard ? 'inherit' : 'ignore', 'inherit', 'ipc'],
     });
+    if (onMessage !== undefined) this.#child.on('message', onMessage);
     this.ended = new Promise((done) => {
       const end = (how: string | undefined) => {
         this.isRunning = false;
@@ -132,11 +155,21 @@ class Running {
   end(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }
+
+  /** One that has just ended needs no message. */
+  tell(message: object): void {
+    if (this.#child.connected) this.#child.send(message, () => {});
+  }
 }
 
-const found = services.filter(({ file }) => existsSync(join(root, file)));
-const all = found.map((service) => new Running(service, options.data));
-const names = () => all.filter(({ isRunning }) => isRunning).map(({ name }) => name);
+await demandRoom();
+const all = services.map((each) => new Running(each, (sent) => hear(each.name, sent)));
+const [, , , consoleProgram] = all as [Running, Running, Running, Running];
+consoleProgram.tell({ demo: false });
+let demo: Running | undefined;
+let isStopping = false;
+const ready = new Set<string>();
+const names = () => [...all, demo].flatMap((each) => (each?.isRunning ? [each.name] : []));
 const stop = new StopSignal({
   left: () => {
     const left = `Not stopped: ${names().join(', ')}`;
@@ -144,12 +177,38 @@ const stop = new StopSignal({
     return left;
   },
 });
-let isStopping = false;
+stop.signal.addEventListener('abort', stopAll);
+
+/** A message of a service: it is ready, it has a first login, the demo is wanted. */
+interface Message {
+  readonly ready?: boolean;
+  readonly login?: object;
+  readonly demo?: boolean;
+}
+
+function hear(from: string, sent: Message): void {
+  if (sent.ready === true) {
+    ready.add(from);
+    if (ready.size === services.length && !isStopping) void greet();
+  }
+  if (sent.login !== undefined) consoleProgram.tell({ login: { service: from, ...sent.login } });
+  if (from !== 'console') return;
+  if (sent.demo === true) startDemo();
+  if (sent.demo === false) demo?.end('SIGTERM');
+}
+
+function startDemo(): void {
+  if (demo?.isRunning === true || isStopping) return;
+  const words = ['--data', options.data];
+  demo = new Running({ name: 'demo traffic', file: 'scripts/demo.ts', words });
+  consoleProgram.tell({ demo: true });
+  void demo.ended.then(() => consoleProgram.tell({ demo: false }));
+}
 
 function stopAll(): void {
   if (isStopping) return;
   isStopping = true;
-  for (const service of all) service.end('SIGTERM');
+  for (const each of [...all, demo]) each?.end('SIGTERM');
   setTimeout(() => {
     process.stderr.write(`Not stopped in time, ended by force: ${names().join(', ')}\n`);
     endAll();
@@ -158,10 +217,21 @@ function stopAll(): void {
 }
 
 function endAll(): void {
-  for (const service of all) if (service.isRunning) service.end('SIGKILL');
+  for (const each of [...all, demo]) if (each?.isRunning) each.end('SIGKILL');
 }
 
-stop.signal.addEventListener('abort', stopAll);
+/** Prints the one address to open when all services are ready. */
+async function greet(): Promise<void> {
+  const socket = socketOf(services[3] as ServiceProgram);
+  const { text } = await askOperator({ socket, path: '/-/open', method: 'POST' });
+  process.stdout.write(`
+All services run. Open this first; the link works once:
+  ${JSON.parse(text).url}
+For another browser: npx console open --data '${options.data}'
+`);
+  if (options.demo) startDemo();
+}
+
 const outcomes = await Promise.all(
   all.map(async ({ name, ended }) => {
     const how = await ended;
@@ -174,6 +244,7 @@ const outcomes = await Promise.all(
     return how === undefined ? undefined : `${name} (${how})`;
   }),
 );
+await demo?.ended;
 const failed = outcomes.filter((how) => how !== undefined);
 if (failed.length > 0) process.stderr.write(`Not stopped as it should be: ${failed.join(', ')}\n`);
 else process.stderr.write(`All services have stopped; their data are in ${options.data}\n`);

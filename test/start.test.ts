@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askOperator, operatorSocket } from 'spillway-http';
 
 const root = dirname(import.meta.dirname);
 const folder = await mkdtemp(join(tmpdir(), 'spillway-start-'));
@@ -44,6 +47,13 @@ class Started implements AsyncDisposable {
     }
   }
 
+  /** The one address to open. */
+  async link(): Promise<string> {
+    return (
+      (await this.says(/Open this first; the link works once:\n {2}(http:\/\/\S+)\n/))[1] ?? ''
+    );
+  }
+
   /** Ctrl-C: the terminal tells all of the group, and npm may tell its own child again. */
   async interrupt(): Promise<void> {
     for (let times = 0; times < 2; times += 1) {
@@ -68,6 +78,67 @@ class Started implements AsyncDisposable {
     process.kill(-(this.#child.pid as number), 'SIGKILL');
     await this.#ended;
   }
+}
+
+/** The console in a browser that came by its link. */
+class Opened {
+  readonly #origin: string;
+  readonly #cookies: string[] = [];
+
+  static async at(link: string): Promise<Opened> {
+    const opened = new Opened(link);
+    assert.equal((await opened.#ask(link)).status, 302);
+    assert.equal((await opened.#ask(link)).status, 401, 'a link works once');
+    return opened;
+  }
+
+  private constructor(link: string) {
+    this.#origin = new URL(link).origin;
+  }
+
+  async read(path: string): Promise<string> {
+    return await (
+      await this.#ask(this.#origin + path, { cookie: this.#cookies.join('; ') })
+    ).text();
+  }
+
+  /** Sends the form of this action. */
+  async send(action: string): Promise<void> {
+    const form = await this.read('/launch');
+    const token = /name="_csrf" value="([^"]+)"/.exec(form)?.[1] ?? '';
+    const body = new URLSearchParams({ _csrf: token, action });
+    const headers = { cookie: this.#cookies.join('; ') };
+    assert.equal((await this.#ask(`${this.#origin}/launch`, headers, body)).status, 303);
+  }
+
+  async #ask(url: string, headers: Record<string, string> = {}, body?: URLSearchParams) {
+    const post = body && { method: 'POST', body };
+    const answer = await fetch(url, { redirect: 'manual', headers, ...post });
+    const set = answer.headers.getSetCookie().map((each) => each.split(';')[0] as string);
+    this.#cookies.push(...set);
+    return answer;
+  }
+}
+
+interface Stats {
+  readonly parts: Readonly<Record<string, { readonly stats: { readonly calls?: number } }>>;
+  readonly routes: readonly { readonly path: string; readonly answers: Record<string, number> }[];
+}
+
+/** Waits until the stats of a service are as wanted. */
+async function statsOf(data: string, isWanted: (stats: Stats) => boolean): Promise<void> {
+  for (;;) {
+    const call = { socket: operatorSocket(data), path: '/-/stats' };
+    const answer = await askOperator(call).catch(() => undefined);
+    if (answer !== undefined && isWanted(JSON.parse(answer.text))) return;
+    await sleep(100);
+  }
+}
+
+async function answersOf(data: string, name: string, path: string): Promise<void> {
+  await statsOf(join(data, name), ({ routes }) => {
+    return routes.some((route) => route.path === path && Number(route.answers['200']) > 0);
+  });
 }
 
 const names = ['fleet', 'ingest', 'ranker', 'console'];
@@ -99,9 +170,12 @@ describe('npm start', () => {
       readonly articles: readonly { readonly title: string; readonly rank: number | null }[];
     };
     assert.equal(articles.length, 10);
-    const [, console] = await first.says(/Open it once with:\n {2}(http:\/\/\S+)\n/);
-    assert.equal((await fetch(String(console), { redirect: 'manual' })).status, 302);
-    assert.equal((await fetch(String(console), { redirect: 'manual' })).status, 401);
+    const opened = await Opened.at(await first.link());
+    const logins = await opened.read('/launch');
+    assert.ok(logins.includes(String(password)) && logins.includes(key), logins);
+    await opened.send('forget');
+    const later = await opened.read('/launch');
+    assert.ok(!later.includes(String(password)) && !later.includes(key), later);
     await first.interrupt();
     await first.ended();
     assert.equal(first.text.match(/Stopped; nothing was left\.\n/g)?.length, 2);
@@ -112,38 +186,62 @@ describe('npm start', () => {
 
     await using second = new Started(...words);
     await second.says(/Accounts: 1/);
-    await second.says(/Ranker is ready/);
+    await second.link();
+    await using third = new Started(...words);
+    assert.equal(await third.ended(), 1);
+    assert.match(third.text, /fleet runs already with its data in .*; .*npx console open/);
     assert.doesNotMatch(second.text, /password {2}/);
     await second.interrupt();
     await second.ended();
     assert.match(second.text, /All services have stopped; their data are in /);
   });
 
-  it('ends its services too when npm is told to end', async () => {
-    await using started = new Started('--data', join(folder, 'terminated'), ...ports);
+  it('has demo traffic with a switch, and ends all of it when npm is told to end', async () => {
+    const data = join(folder, 'terminated');
+    await using started = new Started('--data', data, '--demo', ...ports);
     const [, url] = await started.says(/Ranker is ready at (http:\/\/127\.0\.0\.1:\d+),/);
-    await started.says(/Fleet is ready/);
-    await started.says(/Ingest is ready/);
+    const opened = await Opened.at(await started.link());
+    await started.says(/Demo traffic runs: none of its runs, trades and ratings are real/);
+    await answersOf(data, 'fleet', '/api/update_task');
+    await answersOf(data, 'ranker', '/correct_rank');
+    const harvest = join(data, 'ingest-demo');
+    const hasFetched = ({ parts }: Stats) => Number(parts.breaker?.stats.calls) > 0;
+    await statsOf(harvest, hasFetched);
+    assert.match(await opened.read('/'), /Demo traffic\..*None of it is real/);
+    await opened.send('stop');
+    await started.says(/Demo traffic has stopped/);
+    assert.equal(existsSync(harvest), false);
+    await opened.send('start');
+    await statsOf(harvest, hasFetched);
     started.terminate();
     // Its output is closed when the last of its services is gone.
     await started.ended();
     assert.match(started.text, /All services have stopped/);
+    assert.equal(started.text.match(/Demo traffic has stopped/g)?.length, 2);
     await assert.rejects(fetch(`${url}/-/live`));
   });
 
-  it('ends with the reason when a port is taken', async () => {
+  it('names the flag of a port that is taken, before anything is started', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     try {
       const { port } = taken.address() as AddressInfo;
       const data = join(folder, 'taken');
-      await using started = new Started('--data', data, ...ports, '--fleet-port', String(port));
-      await started.says(new RegExp(`127\\.0\\.0\\.1:${port} is in use`));
-      await started.says(/fleet has ended by itself/);
+      const own = ports.with(ports.indexOf('--ranker-port') + 1, String(port));
+      await using started = new Started('--data', data, ...own);
       assert.equal(await started.ended(), 1);
+      const why = `ranker: 127.0.0.1:${port} is in use; choose another with --ranker-port`;
+      assert.ok(started.text.includes(`${why}\nNothing was started.`), started.text);
+      assert.doesNotMatch(started.text, /is ready/);
     } finally {
       taken.close();
     }
+  });
+
+  it('says what is wrong with a folder that cannot be written to', async () => {
+    await using wrong = new Started('--data', join(root, 'package.json', 'data'), ...ports);
+    assert.equal(await wrong.ended(), 1);
+    assert.match(wrong.text, /--data: .* cannot be written to \(ENOTDIR\)\nNothing was started/);
   });
 
   it('says what it takes', async () => {

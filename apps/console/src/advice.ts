@@ -12,6 +12,8 @@ export interface Advice {
   readonly text: string;
   /** Each is the reason of the one before. */
   readonly chain: readonly string[];
+  /** The page of the console on which the cause is seen. */
+  readonly href: string;
 }
 
 /** Refusals below this share of a minute's calls are no news. */
@@ -32,7 +34,8 @@ function adviseService(service: ServiceWatch): Advice[] {
   if (silence !== undefined || reading === undefined) {
     const text = 'Its numbers are those of its last answer.';
     const title = `${name} ${silence ?? 'has not answered yet'}`;
-    return [{ service: name, lane: undefined, weight: 1, title, text, chain: [] }];
+    const href = `/events?service=${name}`;
+    return [{ service: name, lane: undefined, weight: 1, title, text, chain: [], href }];
   }
   const found = reading.parts.lanes.flatMap((lane) => adviseLane(service, lane) ?? []);
   for (const breaker of reading.parts.breakers) {
@@ -43,7 +46,8 @@ function adviseService(service: ServiceWatch): Advice[] {
       weight: 0.5,
       title: `${name}: the breaker ${breaker.name} is ${breaker.state}`,
       text: `${decimal(breaker.failures)} of ${decimal(breaker.calls)} calls have failed.`,
-      chain: breaker.lastFailure === undefined ? [] : [breaker.lastFailure.message],
+      chain: ['calls are refused at once', breaker.lastFailure?.message ?? 'an operator holds it'],
+      href: `/?service=${name}#breaker-${breaker.name}`,
     });
   }
   if (reading.loopP99Ms > loopMsMax) {
@@ -54,6 +58,7 @@ function adviseService(service: ServiceWatch): Advice[] {
       title: `${name}: the event loop is late by ${duration(reading.loopP99Ms)}`,
       text: 'Something computes on it. The routes that hold it are marked under Routes.',
       chain: [],
+      href: `/routes?service=${name}`,
     });
   }
   return found;
@@ -81,6 +86,7 @@ function adviseLane(service: ServiceWatch, lane: LaneReading): Advice | undefine
     title: `${service.name} turns work away: ${percent(share, 1)} of ${name}`,
     text: `${sum} ${remedy}`,
     chain: chainOf(service, lane, minute, isSlow ? usualMs : undefined),
+    href: `/lanes?service=${service.name}`,
   };
 }
 

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { glob } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type Clock, every, systemClock } from 'spillway';
 import { createServer, operatorSocket, State } from 'spillway-http';
 import { EventLog } from './events.ts';
+import type { Launcher } from './launcher.ts';
 import { addPages } from './pages/pages.ts';
 import { ServiceWatch } from './service-watch.ts';
 
@@ -18,6 +20,8 @@ export interface ConsoleOptions {
   readonly port?: number | undefined;
   /** Milliseconds from one look to the next. @default 1_000 */
   readonly lookMs?: number | undefined;
+  /** The program that started the services, if it can be talked to. @default none */
+  readonly launcher?: Launcher | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -32,6 +36,7 @@ export interface Remote {
 export interface View {
   readonly services: readonly ServiceWatch[];
   readonly events: EventLog;
+  readonly launcher?: Launcher | undefined;
 }
 
 const servicesMax = 50;
@@ -47,6 +52,7 @@ export interface Console extends AsyncDisposable {
 /** Starts the console on all services that have their data below one folder. */
 export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const { data, host = '127.0.0.1', port = 8500, lookMs = 1_000, clock = systemClock } = options;
+  const { launcher } = options;
   const watches = new Map<string, ServiceWatch>();
   const events = new EventLog();
   for (const [name, place] of Object.entries(options.remotes ?? {})) {
@@ -69,6 +75,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const view = (): View => ({
     services: [...watches.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     events,
+    launcher,
   });
   addPages(server.app, { shown, view, tokens });
   const openUrl = () => {
@@ -97,12 +104,17 @@ export interface FindOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Adds each service with a socket in a folder below this one. */
+/** Adds each service with a socket in a folder below this one; forgets one without its folder. */
 export async function findServices(data: string, options: FindOptions): Promise<void> {
   const { watches, log, clock } = options;
+  for (const { name, folder } of watches.values()) {
+    if (folder !== undefined && !existsSync(folder)) watches.delete(name);
+  }
   for await (const found of glob('*/operator.sock', { cwd: data })) {
     const name = basename(dirname(found));
     if (watches.has(name) || watches.size >= servicesMax) continue;
-    watches.set(name, new ServiceWatch({ name, place: { socket: join(data, found) }, log, clock }));
+    const folder = join(data, name);
+    const place = { socket: operatorSocket(folder) };
+    watches.set(name, new ServiceWatch({ name, place, folder, log, clock }));
   }
 }

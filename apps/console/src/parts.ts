@@ -68,6 +68,17 @@ export interface BacklogReading {
   readonly failed: number;
 }
 
+export interface HarvestReading {
+  readonly name: string;
+  readonly ratePerSecond: number;
+  readonly inFlight: number;
+  readonly limit: number;
+  readonly retries: number;
+  readonly throttled: number;
+  readonly gaps: number;
+  readonly etaMs?: number;
+}
+
 /** All parts of a service, found in its stats by their `kind`. */
 export interface Parts {
   readonly lanes: readonly LaneReading[];
@@ -76,6 +87,7 @@ export interface Parts {
   readonly breakers: readonly BreakerReading[];
   readonly leases: readonly LeaseReading[];
   readonly backlogs: readonly BacklogReading[];
+  readonly harvests: readonly HarvestReading[];
 }
 
 const kinds: Readonly<Record<string, keyof Parts>> = {
@@ -87,6 +99,7 @@ const kinds: Readonly<Record<string, keyof Parts>> = {
   'shared-breaker': 'breakers',
   lease: 'leases',
   backlog: 'backlogs',
+  harvest: 'harvests',
 };
 
 /** Stats are a tree of a few levels; what lies deeper is not looked at. */
@@ -94,8 +107,15 @@ const depthMax = 8;
 
 /** Finds the parts in the stats of a service. A part without a name gets that of its place. */
 export function findParts(stats: unknown): Parts {
-  const found = { lanes: [], pools: [], buckets: [], breakers: [], leases: [], backlogs: [] };
-  const lists = found as unknown as Record<keyof Parts, object[]>;
+  const lists: Record<keyof Parts, object[]> = {
+    lanes: [],
+    pools: [],
+    buckets: [],
+    breakers: [],
+    leases: [],
+    backlogs: [],
+    harvests: [],
+  };
   const walk = (value: unknown, path: readonly string[]): void => {
     if (typeof value !== 'object' || value === null || path.length > depthMax) return;
     const list = kinds[String((value as { kind?: unknown }).kind)];
@@ -108,7 +128,7 @@ export function findParts(stats: unknown): Parts {
     }
   };
   walk(stats, []);
-  return found;
+  return lists as unknown as Parts;
 }
 
 function nameOf(value: object, path: readonly string[]): string {

@@ -27,10 +27,14 @@ export interface ErrorReading {
 /** A service as it was when it answered last. */
 export interface ServiceReading {
   readonly at: number;
+  /** Its public address. */
+  readonly url: string | undefined;
   readonly uptimeMs: number;
   readonly residentBytes: number;
   readonly loopP99Ms: number;
   readonly parts: Parts;
+  /** Names of the parts that an operator can change. */
+  readonly changeable: readonly string[];
   readonly routes: readonly RouteReading[];
 }
 
@@ -46,6 +50,8 @@ export interface ServiceWatchOptions {
   readonly name: string;
   /** The place where its operator interface is asked. */
   readonly place: OperatorPlace;
+  /** Its data folder, if it is on this machine. @default none */
+  readonly folder?: string | undefined;
   readonly log: EventLog;
   readonly clock?: Clock | undefined;
 }
@@ -58,6 +64,7 @@ const historiesMax = 500;
 /** One service: asked for its stats once a second, with the last hour of a few numbers. */
 export class ServiceWatch {
   readonly name: string;
+  readonly folder: string | undefined;
   readonly loop: History = new History();
   /** Permits in use, by the name of the lane. */
   readonly inside: Map<string, History> = new Map();
@@ -73,8 +80,9 @@ export class ServiceWatch {
   /** Counts of arrivals and refusals by lane, the oldest a minute ago. */
   readonly #counts: { readonly at: number; readonly lanes: Map<string, LaneReading> }[] = [];
 
-  constructor({ name, place, log, clock = systemClock }: ServiceWatchOptions) {
+  constructor({ name, place, folder, log, clock = systemClock }: ServiceWatchOptions) {
     this.name = name;
+    this.folder = folder;
     this.#place = place;
     this.#log = log;
     this.#clock = clock;
@@ -130,14 +138,16 @@ export class ServiceWatch {
     };
   }
 
-  #take({ process: own, parts, routes }: StatsAnswer): void {
+  #take({ url, process: own, parts, changeable = [], routes }: StatsAnswer): void {
     const at = this.#clock.now();
     const reading: ServiceReading = {
       at,
+      url,
       uptimeMs: own.uptimeMs,
       residentBytes: own.residentBytes,
       loopP99Ms: own.loopDelayMs.p99,
       parts: findParts(parts),
+      changeable,
       routes,
     };
     const wasRestarted = (this.reading?.uptimeMs ?? 0) > reading.uptimeMs;
@@ -167,12 +177,14 @@ export class ServiceWatch {
 }
 
 interface StatsAnswer {
+  readonly url?: string;
   readonly process: {
     readonly uptimeMs: number;
     readonly residentBytes: number;
     readonly loopDelayMs: { readonly p99: number };
   };
   readonly parts: unknown;
+  readonly changeable?: readonly string[];
   readonly routes: readonly RouteReading[];
 }
 

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -132,6 +134,53 @@ describe('the console', () => {
     } finally {
       await shop[Symbol.asyncDispose]();
     }
+  });
+
+  it('shows an overload, a kill and a restart of a real process, and stays usable', async (t) => {
+    const folder = join(data, 'killed');
+    await mkdir(folder);
+    const start = async () => {
+      const child = fork(join(import.meta.dirname, 'fixtures', 'shop.ts'), [folder]);
+      t.after(() => child.kill('SIGKILL'));
+      const [url] = await once(child, 'message');
+      return { child, url: String(url) };
+    };
+    const first = await start();
+    await using opened = await openConsole({ data, port: 0 });
+    const page = await show(opened.openUrl());
+    const tile = page.locator('.service', { hasText: 'killed' });
+    await tile.getByText('calm').waitFor();
+    /** Milliseconds until the page shows it; the console looks once a second. */
+    const shown = async (what: string, isShown: Promise<void>) => {
+      const startedAt = performance.now();
+      await isShown;
+      t.diagnostic(`${what}: ${Math.round(performance.now() - startedAt)} ms`);
+    };
+    const inside = fetch(`${first.url}/order`).catch(() => {});
+    let status = 0;
+    while (status !== 503) {
+      const asked = fetch(`${first.url}/order`, { signal: AbortSignal.timeout(200) });
+      status = await asked.then(
+        (answer) => answer.status,
+        () => 0,
+      );
+    }
+    await shown('overload', page.getByText(/killed turns work away/).waitFor());
+    first.child.kill('SIGKILL');
+    await shown(
+      'kill',
+      page
+        .getByText(/killed does not run/)
+        .first()
+        .waitFor(),
+    );
+    assert.equal(await page.getByText('Change…').count(), 0, 'nothing of it can be changed');
+    await page.getByText('Look at the cause').click();
+    await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
+    await page.locator('.timeline').getByText('does not run').waitFor();
+    await start();
+    await shown('restart', page.getByText('answers again').waitFor());
+    await inside;
   });
 
   it('resizes and pauses a lane and holds a breaker, each confirmed and logged', async () => {

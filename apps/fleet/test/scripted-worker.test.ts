@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { after, describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
+import { playPairs } from '../src/commands/demo-workers.ts';
 import { RequestReader, statsSchema } from '../src/protocol/read-request.ts';
 import { eloEstimate } from '../src/statistics/elo.ts';
 import { zeroStats } from '../src/world/world.ts';
-import { playPairs } from './fixtures/engine-match.ts';
 import { runArgs, sprtArgs } from './fixtures/fleet-scene.ts';
 import { type Mishaps, ScriptedWorker } from './fixtures/scripted-worker.ts';
 

@@ -126,7 +126,8 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   const routes = new Routes(clock, settings.loopMsMax);
   const headers = new Headers(settings.contentSecurityPolicy);
   const tell = log === false ? undefined : (change: object) => logState(change, log);
-  const operator = new Operator(settings.operator, { routes, errors, clock, tell });
+  const url = () => (app.server.listening ? app.listeningOrigin : undefined);
+  const operator = new Operator(settings.operator, { routes, errors, clock, tell, url });
   let failures: Failures | undefined;
   const onFrameworkError = (error: unknown, reply: FastifyReply): void => {
     // No hooks run for these, such as those for an address that cannot be decoded.

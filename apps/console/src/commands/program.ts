@@ -14,6 +14,7 @@ import {
 import { askOperator, operatorSocket } from 'spillway-http';
 import { advise } from '../advice.ts';
 import { EventLog } from '../events.ts';
+import { ProcessLauncher } from '../launcher.ts';
 import { findServices, openConsole, type Remote } from '../open.ts';
 import { ServiceWatch } from '../service-watch.ts';
 
@@ -45,12 +46,14 @@ async function serve({ data, host, port: listenPort, services }: ServeFlags): Pr
   const folder = resolve(data);
   await mkdir(join(folder, 'console'), { recursive: true, mode: 0o700 });
   const remotes = services === undefined ? undefined : await readRemotes(services);
-  const opening = openConsole({ data: folder, remotes, host, port: listenPort });
+  const launcher = new ProcessLauncher();
+  const opening = openConsole({ data: folder, remotes, host, port: listenPort, launcher });
   await using opened = await opening.catch((error: unknown) => {
     throw listenFault(error, { host, ports: { '--port': listenPort } });
   });
   process.stdout.write(`Console is ready. Open it once with:\n  ${opened.openUrl()}\n`);
   process.stdout.write(`For another browser: npx console open --data '${folder}'\n`);
+  process.send?.({ ready: true });
   await onceAborted(stop.signal);
 }
 

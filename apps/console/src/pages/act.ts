@@ -24,9 +24,15 @@ export interface Target {
   readonly part: string;
 }
 
-/** The link to the page on which a part is changed. */
-export function actLink(target: Target, label = 'Change…'): Html {
-  const query = new URLSearchParams({ ...target });
+/** The link to the page on which a part is changed, if the service can be asked to change it. */
+export function actLink(
+  { name: service, silence, reading }: ServiceWatch,
+  { kind, part }: Omit<Target, 'service'>,
+  label = 'Change…',
+): Html {
+  const isKnown = kind === 'service' || reading?.changeable.includes(part) === true;
+  if (silence !== undefined || !isKnown) return html``;
+  const query = new URLSearchParams({ service, kind, part });
   return button({ label, href: `/act?${query}`, look: 'bare', little: true });
 }
 

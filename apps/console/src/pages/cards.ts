@@ -14,28 +14,31 @@ import {
 } from 'spillway-http/kit';
 import type { ConsoleEvent } from '../events.ts';
 import type {
+  BacklogReading,
   BreakerReading,
   BucketReading,
+  HarvestReading,
   LeaseReading,
   PoolReading,
   WorkerReading,
 } from '../parts.ts';
+import type { ServiceWatch } from '../service-watch.ts';
 import { actLink } from './act.ts';
 
 /** Each pool with its workers. */
-export function poolCard(service: string, pools: readonly PoolReading[]): Html {
+export function poolCard(service: ServiceWatch, pools: readonly PoolReading[]): Html {
   const body = pools.map((pool) => {
     const { name, workers, waiting, version } = pool;
     const busy = workers.filter((worker) => worker.utilisation > 0.5).length;
     const counts = `${workers.length} workers, ${busy} busy · ${decimal(waiting)} wait`;
     const words = `${counts} · snapshot ${decimal(version)}`;
     return html`<div class="spread pool-name"><b>${name}</b>
-<span class="quiet small">${words} ${actLink({ service, kind: 'pool', part: name })}</span></div>
+<span class="quiet small">${words} ${actLink(service, { kind: 'pool', part: name })}</span></div>
 <div class="workers">${workers.map(workerBox)}</div>`;
   });
   const about = 'a worker is replaced when it is old, never in the middle of a task';
   const tools = html`<span class="quiet small roomy-only">${about}</span>`;
-  return card({ id: 'pools', title: `Pools of ${service}`, tools, body });
+  return card({ id: 'pools', title: `Pools of ${service.name}`, tools, body });
 }
 
 const workerStates: Readonly<Record<string, StateName>> = {
@@ -63,7 +66,7 @@ const breakerWords = {
 };
 
 /** A breaker: its state in the three-state diagram, and its last failure. */
-export function breakerCard(service: string, breaker: BreakerReading): Html {
+export function breakerCard(service: ServiceWatch, breaker: BreakerReading): Html {
   const { name, state: now, calls, failures, opened, callMs, lastFailure } = breaker;
   const boxes = (['closed', 'open', 'half-open'] as const).map((each) => {
     const isNow = each === now;
@@ -82,28 +85,28 @@ export function breakerCard(service: string, breaker: BreakerReading): Html {
   const body = html`<ol class="three-states" aria-label="States of the breaker">${boxes}</ol>
 ${facts(rows)}
 ${last}`;
-  const link = actLink({ service, kind: 'breaker', part: name });
+  const link = actLink(service, { kind: 'breaker', part: name });
   const tools = html`${state(now, breaker.held === true ? `held ${now}` : now)} ${link}`;
   return card({
     id: `breaker-${name}`,
     title: 'Breaker',
-    about: `${service} / ${name}`,
+    about: `${service.name} / ${name}`,
     tools,
     body,
   });
 }
 
 /** Each bucket with the tokens that are left. */
-export function bucketCard(service: string, buckets: readonly BucketReading[]): Html {
+export function bucketCard(service: ServiceWatch, buckets: readonly BucketReading[]): Html {
   const items = buckets.map((bucket) => {
     const { name, tokens, ratePerSecond, waiting, slowed } = bucket;
     const left = Math.max(0, Math.floor(tokens));
     const now = `${decimal(left)} tokens left · ${decimal(waiting)} wait`;
     const words = `${now} · slowed ${decimal(slowed)} times`;
     const share = ratePerSecond > 0 ? Math.min(1, 1 - tokens / ratePerSecond) : 0;
-    return html`<li><span class="spread"><b>${service} / ${name}</b>
+    return html`<li><span class="spread"><b>${service.name} / ${name}</b>
 <span>${decimal(ratePerSecond, 1)}/s permitted
-${actLink({ service, kind: 'bucket', part: name })}</span></span>
+${actLink(service, { kind: 'bucket', part: name })}</span></span>
 ${meter({ share: Math.max(0, share), label: `${name}: ${words}` })}
 <span class="quiet small">${words}</span></li>`;
   });
@@ -129,6 +132,37 @@ export function leaseCard(service: string, leases: readonly LeaseReading[]): Htm
     ],
   });
   return card({ id: 'leases', title: 'Leases', about: decimal(leases.length), body, flush: true });
+}
+
+/** Work in the background: what waits and what became of the rest. */
+export function backlogCard(service: string, backlogs: readonly BacklogReading[]): Html {
+  const body = table({
+    label: `Backlogs of ${service}`,
+    rows: backlogs,
+    dense: true,
+    columns: [
+      { name: 'Backlog', cell: ({ name }) => name },
+      { name: 'Waiting', cell: ({ waiting }) => decimal(waiting), numeric: true },
+      { name: 'Running', cell: ({ running }) => decimal(running), numeric: true },
+      { name: 'Done', cell: ({ done }) => decimal(done), numeric: true },
+      { name: 'Failed', cell: ({ failed }) => decimal(failed), numeric: true },
+    ],
+  });
+  const about = decimal(backlogs.length);
+  return card({ id: 'backlogs', title: 'Backlogs', about, body, flush: true });
+}
+
+/** A harvest: its pace, its troubles and the time that it still needs. */
+export function harvestCard(service: string, harvest: HarvestReading): Html {
+  const { name, ratePerSecond, inFlight, limit, retries, throttled, gaps, etaMs } = harvest;
+  const body = facts([
+    ['Fetches', `${decimal(ratePerSecond, 1)}/s, ${decimal(inFlight)} of ${decimal(limit)} open`],
+    ['Fetched again', decimal(retries)],
+    ['Answered 429', decimal(throttled)],
+    ['Gaps', decimal(gaps)],
+    ['Done in', duration(etaMs)],
+  ]);
+  return card({ id: `harvest-${name}`, title: 'Harvest', about: `${service} / ${name}`, body });
 }
 
 /** Events, the newest first. */

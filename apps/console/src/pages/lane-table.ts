@@ -52,7 +52,7 @@ export function laneTable(service: ServiceWatch, lanes: readonly LaneReading[]):
       { name: 'In use, last hour', cell: (lane) => inUse(service, lane), fold: 'away' },
       {
         name: 'Action',
-        cell: ({ name }) => actLink({ service: service.name, kind: 'lane', part: name }),
+        cell: ({ name }) => actLink(service, { kind: 'lane', part: name }),
         fold: 'named',
       },
     ],

@@ -24,9 +24,9 @@ export function lanesView(view: View, chosen: string): Html {
 }
 
 export function poolsView(view: View, chosen: string): Html {
-  const cards = chosenOf(view, chosen).flatMap(({ name, reading }) => {
-    const pools = reading?.parts.pools ?? [];
-    return pools.length > 0 ? [poolCard(name, pools)] : [];
+  const cards = chosenOf(view, chosen).flatMap((service) => {
+    const pools = service.reading?.parts.pools ?? [];
+    return pools.length > 0 ? [poolCard(service, pools)] : [];
   });
   const none = empty({ title: 'No pools', text: 'No service that answers has worker threads.' });
   return html`${pageHead({ title: 'Pools' })}${cards.length > 0 ? cards : none}`;
@@ -105,12 +105,13 @@ export function advisorView({ services }: View, chosen: string): Html {
     const text = 'Every lane has room for what arrives, every breaker is closed.';
     return html`${pageHead({ title: 'Advisor' })}${empty({ title: 'Nothing to change', text })}`;
   }
-  const cards = advice.map(({ title, text, chain, service, lane }) => {
+  const cards = advice.map(({ title, text, chain, service, lane, href }) => {
     const id = `advice-${service}-${lane ?? title}`.replaceAll(/[^\w-]/g, '-');
     const steps =
       chain.length > 0 &&
       html`<ol class="chain">${chain.map((link) => html`<li>${link}</li>`)}</ol>`;
-    return card({ id, title, body: html`<p>${text}</p>${steps}` });
+    const tools = html`<a href="${href}">Look at the cause</a>`;
+    return card({ id, title, tools, body: html`<p>${text}</p>${steps}` });
   });
   return html`${pageHead({ title: 'Advisor' })}${cards}`;
 }

@@ -1,38 +1,52 @@
 import { type Html, html } from 'spillway-http';
-import { bytes, card, decimal, duration, sparkline, state } from 'spillway-http/kit';
+import { button, bytes, card, decimal, duration, sparkline, state } from 'spillway-http/kit';
 import { type Advice, advise } from '../advice.ts';
 import type { View } from '../open.ts';
 import type { ServiceWatch } from '../service-watch.ts';
 import { actLink } from './act.ts';
-import { breakerCard, bucketCard, leaseCard, poolCard, timeline } from './cards.ts';
+import {
+  backlogCard,
+  breakerCard,
+  bucketCard,
+  harvestCard,
+  leaseCard,
+  poolCard,
+  timeline,
+} from './cards.ts';
 import { usedLanes } from './lane-table.ts';
+import { demoLink, launchNotices } from './launch.ts';
 
 const eventsShown = 12;
 
 /** Everything at a glance: what is wrong and why, then the parts. */
 export function nowView(view: View, chosen: string): Html {
-  const { services, events } = view;
+  const { services, events, launcher } = view;
   const advice = advise(services);
   const service =
     services.find(({ name }) => name === (chosen || advice[0]?.service)) ?? services[0];
   const happened = events.list.slice(0, eventsShown);
   return html`<h1 class="hidden">Console</h1>
+${launchNotices(launcher)}
 ${verdict(advice[0], services)}
 <nav class="service-tiles" aria-label="Services by state">${services.map((each) =>
     tile(each, advice, each === service),
   )}</nav>
 ${service !== undefined && serviceCards(service)}
-${card({ id: 'events', title: 'What happened', about: 'newest first', body: timeline(happened) })}`;
+${card({ id: 'events', title: 'What happened', about: 'newest first', body: timeline(happened) })}
+${demoLink(launcher)}`;
 }
 
 function serviceCards(service: ServiceWatch): Html {
-  const { name, reading } = service;
+  const { name, reading, silence } = service;
   if (reading === undefined) return html``;
-  const { pools, breakers, buckets, leases } = reading.parts;
+  const { url } = reading;
+  const { pools, breakers, buckets, leases, backlogs, harvests } = reading.parts;
   const words = 'Little’s law: arrivals × time inside = permits kept busy';
-  const drain = actLink({ service: name, kind: 'service', part: '' }, 'Drain…');
+  const drain = actLink(service, { kind: 'service', part: '' }, 'Drain…');
+  const isHere = service.folder !== undefined && silence === undefined && url !== undefined;
+  const open = isHere && button({ label: `Open ${name}`, href: near(url), little: true });
   const law = html`<span class="row"><span class="legend roomy-only">${words}</span>
-${drain}</span>`;
+${open}${drain}</span>`;
   return html`${card({
     id: 'lanes',
     title: `Lanes of ${name}`,
@@ -40,10 +54,17 @@ ${drain}</span>`;
     body: usedLanes(service),
     flush: true,
   })}
-${pools.length > 0 && poolCard(name, pools)}
-<div class="console-parts">${breakers.map((breaker) => breakerCard(name, breaker))}
-${buckets.length > 0 && bucketCard(name, buckets)}
-${leases.length > 0 && leaseCard(name, leases)}</div>`;
+${pools.length > 0 && poolCard(service, pools)}
+<div class="console-parts">${breakers.map((breaker) => breakerCard(service, breaker))}
+${buckets.length > 0 && bucketCard(service, buckets)}
+${leases.length > 0 && leaseCard(name, leases)}
+${harvests.map((harvest) => harvestCard(name, harvest))}
+${backlogs.length > 0 && backlogCard(name, backlogs)}</div>`;
+}
+
+/** The address by which this machine reaches a service that listens at all of its addresses. */
+function near(url: string): string {
+  return url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, '//127.0.0.1:');
 }
 
 /** The one sentence that is read from two metres; calm says so in the same place. */
@@ -58,9 +79,12 @@ function verdict(worst: Advice | undefined, services: readonly ServiceWatch[]): 
     return html`<section class="alarm is-calm" role="status"><div>
 <h2>${count === 0 ? 'Nothing to watch yet' : 'All calm'}</h2><p>${text}</p></div></section>`;
   }
-  const { title, text, chain, service, lane } = worst;
+  const { title, text, chain, service, lane, href } = worst;
+  const watch = services.find(({ name }) => name === service);
   const change =
-    lane !== undefined && actLink({ service, kind: 'lane', part: lane }, 'Change the lane…');
+    lane !== undefined &&
+    watch !== undefined &&
+    actLink(watch, { kind: 'lane', part: lane }, 'Change the lane…');
   const links = chain.map((link, at) => {
     const isLast = at === chain.length - 1;
     const word = at === 0 ? 'What is seen' : 'because';
@@ -71,7 +95,9 @@ function verdict(worst: Advice | undefined, services: readonly ServiceWatch[]): 
     chain.length > 0 &&
     html`<ol class="chain" aria-label="From the symptom to its cause">${links}</ol>`;
   return html`<section class="alarm" role="status"><div>
-<h2>${state('warn', '', 'bare')}${title}</h2><p>${text}</p>${change}</div>${steps}</section>`;
+<h2>${state('warn', '', 'bare')}${title}</h2><p>${text}</p>
+<span class="row">${button({ label: 'Look at the cause', href, little: true })}${change}</span>
+</div>${steps}</section>`;
 }
 
 function tile(service: ServiceWatch, advice: readonly Advice[], isHere: boolean): Html {

@@ -9,6 +9,7 @@ import type { View } from '../open.ts';
 import { addActions } from './act.ts';
 import { addApi } from './api.ts';
 import { cookieName, type Place, placeLinks, sessionOf, style } from './frame.ts';
+import { addLaunch } from './launch.ts';
 import { advisorView, errorsView, eventsView, lanesView, poolsView, routesView } from './lists.ts';
 import { nowView } from './now.ts';
 
@@ -67,6 +68,7 @@ export function addPages(app: FastifyInstance, { shown, view, tokens }: PagesOpt
   }
   addActions(app, { view, places });
   addApi(app, view, places);
+  addLaunch(app, { view, places });
 }
 
 function framed(current: Place, main: Html, view: View): Html {

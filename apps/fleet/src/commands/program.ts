@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { configCommand, exitCodes, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
+import { demoWorkersCommand } from './demo-workers.ts';
 import { netCommands } from './net-commands.ts';
 import { operationCommand, operationCommands } from './operation-commands.ts';
 import { seedCommand } from './seed-command.ts';
@@ -35,6 +36,7 @@ export function fleetProgram(): Command {
       operationCommands('book', 'openings that runs begin with'),
       operationCommand('contributors'),
       seedCommand(),
+      demoWorkersCommand(),
       exportCommand(),
       importCommand(),
       configCommand(settingsReader, { examples: ['config', 'config --port 8000 --json'] }),

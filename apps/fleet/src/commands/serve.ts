@@ -65,6 +65,7 @@ export async function serve(settings: Settings): Promise<number> {
   });
   await noteDatabase(settings);
   await greet(fleet, settings);
+  process.send?.({ ready: true });
   return await stopping.stop(service);
 }
 
@@ -108,6 +109,8 @@ async function greet({ server, users, primary }: FleetService, settings: Setting
     if (error instanceof SpillwayError && error.code === 'USER_EXISTS') return;
     throw error;
   }
+  // For `npm start`, whose console shows it too.
+  process.send?.({ login: { user: firstUser, secret: password } });
   const { hostname, port } = new URL(near(url));
   process.stdout.write(`
 This is its first start. The first account, shown only now:

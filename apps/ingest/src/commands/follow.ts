@@ -63,6 +63,7 @@ export async function follow(options: FollowOptions): Promise<number> {
     throw listenFault(error, { host, ports: { '--port': port } });
   });
   greet(ingest, server, products, exchange);
+  process.send?.({ ready: true });
   await follower.run(options.signal);
   const { trades, requests } = follower.stats;
   const what = `${counted(trades, nounOf(settings))} came in ${counted(requests, 'request')}`;

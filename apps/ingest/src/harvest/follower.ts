@@ -39,6 +39,8 @@ export interface FollowerStats {
   /** UNIX time in milliseconds at which a round or the feed last went well; undefined before. */
   readonly succeededAt: number | undefined;
   readonly feed: LiveStats | undefined;
+  /** Figures of the round that is under way. */
+  readonly harvest?: Harvester['stats'];
 }
 
 /** A trade of a busy day is written three times: as it comes, with 64 others, with 64 of those. */
@@ -81,6 +83,7 @@ export class Follower {
       products: this.#outcomes,
       succeededAt: this.#succeededAt,
       feed: live?.stats,
+      harvest: harvester.stats,
     };
   }
 

@@ -29,6 +29,7 @@ export async function serve(settings: Settings): Promise<number> {
     await ranker.embedding.idle(limit.signal).catch(() => {});
   }
   greet(ranker, settings, key);
+  process.send?.({ ready: true });
   return await stopping.stop(ranker.service);
 }
 
@@ -46,6 +47,8 @@ function greet(ranker: RankerService, settings: Settings, key: string | undefine
   const say = (text: string) => process.stdout.write(`${text}\n`);
   if (compat !== undefined) say(`It answers as news-score does at ${compat.url}`);
   if (key !== undefined) {
+    // For `npm start`, whose console shows it too.
+    process.send?.({ login: { user: firstUser, secret: key } });
     say(`
 This is its first start. The key of the first user, "${firstUser}", shown only now:
   ${key}

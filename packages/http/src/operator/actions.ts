@@ -61,6 +61,8 @@ export interface ActionsOptions {
   readonly tell: (action: OperatorAction) => void;
 }
 
+const kinds = [Breaker, Bucket, Gate, Lane, Pool];
+
 /** The changes that an operator can make in a running service. */
 export class Actions {
   readonly #options: ActionsOptions;
@@ -69,6 +71,19 @@ export class Actions {
 
   constructor(options: ActionsOptions) {
     this.#options = options;
+  }
+
+  /** Names of the parts that can be changed; one that two parts have is not among them. */
+  get changeable(): readonly string[] {
+    const named = new Set<string>();
+    for (const [shown, part] of this.#options.panel.parts) {
+      if (!kinds.some((kind) => part instanceof kind)) continue;
+      named.add(shown).add(String(Object(part).name));
+    }
+    for (const entered of this.#options.lanes()) {
+      for (let lane: Lane | undefined = entered; lane; lane = lane.parent) named.add(lane.name);
+    }
+    return [...named].filter((name) => this.#find(name).length === 1);
   }
 
   /** Adds `POST /-/actions`. */

@@ -75,6 +75,8 @@ export interface OperatorSources {
   readonly routes: Routes;
   readonly errors: { list(): readonly unknown[] };
   readonly clock?: Clock | undefined;
+  /** Gives the public address of the server. @default unknown */
+  readonly url?: (() => string | undefined) | undefined;
   /** Told of each change of state and each action of an operator. @default nobody */
   readonly tell?: ((change: StateChange | OperatorAction) => void) | undefined;
 }
@@ -125,6 +127,7 @@ export class Operator {
   readonly #remoteOptions: Settled<OperatorRemote, typeof remoteRules> | undefined;
   readonly #sources: OperatorSources;
   readonly #process: ProcessStats;
+  readonly #actions: Actions;
   readonly #streams: NewestStreams;
   readonly #streamsMax: number;
   /** Number of the stream's state; its text is made when the first reader can take it. */
@@ -143,6 +146,8 @@ export class Operator {
     this.#remoteOptions = remote && settle('operator.remote', remote, remoteRules);
     this.#sources = sources;
     this.#process = new ProcessStats(clock);
+    const { routes, tell = () => {} } = sources;
+    this.#actions = new Actions({ panel, lanes: () => routes.lanes, tell });
     this.#streamsMax = streamsMax;
     this.#streams = new NewestStreams({
       clock,
@@ -225,7 +230,10 @@ export class Operator {
 
   #state(): object {
     const parts = Object.fromEntries(this.panel.read());
-    return { process: this.#process.stats, parts, routes: this.#sources.routes.stats };
+    const { routes, url } = this.#sources;
+    const { changeable } = this.#actions;
+    const { stats: process } = this.#process;
+    return { url: url?.(), process, parts, changeable, routes: routes.stats };
   }
 
   #openStream(): NewestStream {
@@ -286,8 +294,7 @@ export class Operator {
       const reasons = Object.keys(faults).length > 0 ? faults : undefined;
       return reply.code(ready ? 200 : 503).send({ ready, unready, reasons });
     });
-    const { tell = () => {} } = this.#sources;
-    new Actions({ panel: this.panel, lanes: () => routes.lanes, tell }).declare(app);
+    this.#actions.declare(app);
     app.get('/-/metrics', async (_request, reply) => {
       const parts = partMetrics(this.panel.read());
       const families = [...parts, ...routes.metrics, ...processMetrics(this.#process.stats)];
