@@ -80,7 +80,8 @@ ${hiddenFields({ _csrf: reply.csrfToken(), action })}
     title: isDemo ? 'Demo traffic runs' : 'Demo traffic',
     body: html`<div class="stack"><p>${demoText}</p>${switchForm}</div>`,
   });
-  return html`<div class="stack">${pageHead({ title: 'First logins and demo' })}${first}${demo}</div>`;
+  const head = pageHead({ title: 'First logins and demo' });
+  return html`<div class="stack">${head}${first}${demo}</div>`;
 }
 
 function loginTable(logins: readonly Login[]): Html {
