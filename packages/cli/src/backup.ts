@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { rename } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { UsageError } from './program.ts';
 
@@ -14,8 +14,13 @@ export async function writeBackup(
   }
   // A file of that name is always a whole one.
   const part = `${file}.part`;
-  await pipeline(lines, createWriteStream(part, { flush: true, mode: 0o600 }));
-  await rename(part, file);
+  try {
+    await pipeline(lines, createWriteStream(part, { flush: true, mode: 0o600 }));
+    await rename(part, file);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw error;
+  }
   process.stderr.write(`All was written to ${file}. It holds what strangers must not see.\n`);
 }
 

@@ -1,17 +1,23 @@
 import assert from 'node:assert/strict';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import {
   type Clock,
   consecutiveFailures,
+  Document,
+  FileLock,
   Lease,
   MemoryStore,
   type Random,
   SharedBreaker,
   SharedBucket,
+  SqliteFile,
   type StoreChange,
   type StoreCommit,
 } from 'spillway';
-import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
+import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
 
 const endMs = 6000;
 
@@ -154,4 +160,62 @@ describe('clocks of clients that jump', () => {
       await clock.advance(10_000);
     });
   });
+});
+
+describe('the clock of a store that jumps by an hour', () => {
+  for (const jumpMs of [3_600_000, -3_600_000]) {
+    it(`costs those who wait for a lease its time at most (${jumpMs} ms)`, async () => {
+      const clock = new VirtualClock();
+      let aheadMs = 1e7;
+      const jumping: Clock = {
+        now: () => clock.now() + aheadMs,
+        after: (ms, callback) => clock.after(ms, callback),
+      };
+      const store = new MemoryStore({ clock: jumping });
+      const terms = { name: 'x', ttlMs: 200, pollMs: 10, clock };
+      const victim = new SimulatedProcess(clock);
+      const crashed = { ...terms, store, clock: victim };
+      await clock.run(Lease.acquire(crashed));
+      victim.crash();
+      const next = Lease.acquire({ ...terms, store });
+      const jumpedAt = clock.now();
+      aheadMs += jumpMs;
+      await using lease = await clock.run(next);
+      assert.ok(clock.now() - jumpedAt <= 2 * terms.ttlMs, `${clock.now() - jumpedAt} ms`);
+      // The one that holds it now is not disturbed by the way back.
+      aheadMs -= jumpMs;
+      await clock.advance(10 * terms.ttlMs);
+      assert.equal(lease.signal.aborted, false);
+    });
+  }
+});
+
+describe('the wall clock of a process that jumps by an hour', () => {
+  for (const jumpMs of [3_600_000, -3_600_000]) {
+    it(`means nothing to locks, documents and SQLite files (${jumpMs} ms)`, async (test) => {
+      await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-jump-'));
+      const path = join(folder.path, 'lock');
+      using lock = new FileLock({ path, deadlineMs: 60_000 });
+      await using document = await Document.open<{ count: number }>({
+        path: join(folder.path, 'document.json'),
+        initial: { count: 0 },
+      });
+      await using file = await SqliteFile.open({ path: join(folder.path, 'file.db') });
+      const held = await lock.acquire();
+      const waiting = lock.acquire();
+      const { now } = Date;
+      test.mock.method(Date, 'now', () => now() + jumpMs);
+      await document.transaction((draft) => {
+        draft.count += 1;
+      });
+      await file.write([{ sql: 'CREATE TABLE a (b)', parameters: [] }]);
+      assert.equal(held.signal.aborted, false);
+      held[Symbol.dispose]();
+      using _next = await waiting;
+      // A deadline still comes, neither at once nor in an hour.
+      const late = lock.acquire({ signal: AbortSignal.timeout(20) });
+      await assert.rejects(late, { name: 'TimeoutError' });
+      assert.deepEqual(await document.read(), { count: 1 });
+    });
+  }
 });

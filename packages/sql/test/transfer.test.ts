@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { sql } from 'kysely';
+import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
 import { PostgresServer } from 'spillway-fixtures/postgres';
 import {
   Database,
@@ -185,6 +186,31 @@ describe('tables that are moved', () => {
         assert.equal(sum, 0, 'no half of a transaction');
       }
     }
+  });
+
+  it('come back when the disk is too small for those that replace them', async (test) => {
+    const disk = join(folder, 'disk');
+    using mounted = mountSmallDisk(disk, 2_000_000);
+    if (mounted === undefined) return test.skip(cannotMount);
+    const large = file('large');
+    {
+      await using database = await open(large);
+      const photo = new Uint8Array(1_000_000);
+      const people = ['Ann', 'Bob', 'Eve'].map((name) => ({ name, boss: null, photo }));
+      await database.kysely.insertInto('person').values(people).execute();
+    }
+    const url = `sqlite:${join(disk, 'small.db')}`;
+    {
+      await using database = await open(url);
+      await database.kysely
+        .insertInto('person')
+        .values({ name: 'kept', boss: null, photo: null })
+        .execute();
+    }
+    const before = content(await exported(url));
+    const text = await exported(large);
+    await assert.rejects(imported(url, text, true), { code: 'DATABASE_FULL', status: 507 });
+    assert.deepEqual(content(await exported(url)), before);
   });
 
   it('are not written where nothing is, or tables of another version are', async () => {
