@@ -79,22 +79,40 @@ describe('an exchange that cannot be used now', () => {
       transformed: undefined,
       error: undefined,
       succeededAt: undefined,
+      completeTo: undefined,
       feed: undefined,
     };
-    const rate = { permitted: 10, tokens: 1, follower: { ...follower, products } };
+    const rate = {
+      permitted: 10,
+      tokens: 1,
+      now: 0,
+      history: [],
+      follower: { ...follower, products },
+    };
     const place = {
       exchange: 'coinbase',
       noun: 'Trades' as const,
       isSimulated: false,
       baseUrl: 'https://example.org',
     };
-    const shownWith = (breaker: string, pausedUntil?: string): string => {
-      const view = { ...place, ...rate, breaker, pausedUntil };
+    const shownWith = (breaker: string, pausedUntil?: string, more: object = {}): string => {
+      const view = { ...place, ...rate, breaker, pausedUntil, ...more };
       return String(followPage(new State<FollowView>(view)).view(undefined as never));
     };
     assert.match(shownWith('closed'), /up to date/);
     assert.doesNotMatch(shownWith('open'), /up to date/);
     assert.match(shownWith('open'), /not asked now/);
+    const failing = shownWith('open', undefined, { failure: 'coinbase: 503 away' });
+    assert.match(failing, /The breaker is open.*coinbase: 503 away/s);
+    const at = Date.UTC(2030, 0, 1);
+    const times = { now: at, follower: { ...rate.follower, succeededAt: at - 12_000 } };
+    const samples = [0, 1, 2].map((n) => ({ at: at + 5_000 * n, requests: 20 * n, trades: 9 * n }));
+    const history = samples.map((sample) => ({ ...sample, lagMs: 1_500 }));
+    const charted = shownWith('closed', undefined, { ...times, now: at + 10_000, history });
+    assert.match(charted, /REST last succeeded 22 s ago/);
+    assert.match(charted, /Requests a second: now 4\.0 of 10\.0\./);
+    assert.match(charted, /something may be missing: now 1\.5 s\./);
+    assert.match(charted, /committed in the minute before: now 108\./);
     const paused = shownWith('closed', '2030-01-01T00:00:00.000Z');
     assert.match(paused, /a pause until 2030-01-01T00:00:00.000Z/);
     assert.doesNotMatch(paused, /up to date/);

@@ -1,8 +1,13 @@
 import { type Html, html, type LivePageOptions, type State } from 'spillway-http';
 import {
+  ago,
   card,
   decimal,
+  duration,
+  facts,
   framedPage,
+  type LineChartOptions,
+  lineChart,
   meter,
   notice,
   pageHead,
@@ -13,6 +18,7 @@ import {
   tag,
 } from 'spillway-http/kit';
 import type { FollowerStats } from '../harvest/follower.ts';
+import type { LiveStats } from '../harvest/live.ts';
 import type { ProductOutcome, ProductStatus } from '../harvest/product.ts';
 
 /** Values that the page of a follower shows. */
@@ -27,8 +33,52 @@ export interface FollowView {
   /** Tokens in the bucket. */
   readonly tokens: number;
   readonly breaker: string;
+  /** Reason of the last failed request, while the breaker is not closed. */
+  readonly failure?: string | undefined;
   /** End of a pause that the exchange has asked for, ISO 8601; undefined for none. */
   readonly pausedUntil: string | undefined;
+  /** UNIX time in milliseconds. */
+  readonly now: number;
+  /** The last quarter of an hour, oldest first. */
+  readonly history: readonly Sample[];
+}
+
+/** The state at one moment. */
+export interface Sample {
+  /** UNIX time in milliseconds. */
+  readonly at: number;
+  /** Requests and trades since the start. */
+  readonly requests: number;
+  readonly trades: number;
+  /** Milliseconds for which something may be missing; undefined while that is not known. */
+  readonly lagMs: number | undefined;
+}
+
+const sampleMs = 5_000;
+const samplesMax = 181;
+const minuteMs = 60_000;
+
+/** Keeps a sample for every five seconds of the last quarter of an hour. */
+export class FollowHistory {
+  samples: readonly Sample[] = [];
+
+  add(sample: Sample): void {
+    if (sample.at - (this.samples.at(-1)?.at ?? -Infinity) < sampleMs) return;
+    this.samples = [...this.samples, sample].slice(-samplesMax);
+  }
+}
+
+/** The increase of a count per `perMs`, over the last `overMs` before each sample. */
+function increase(
+  samples: readonly Sample[],
+  count: (sample: Sample) => number,
+  { overMs, perMs }: { readonly overMs: number; readonly perMs: number },
+): readonly (readonly [number, number])[] {
+  return samples.slice(1).map((sample) => {
+    const before = samples.find(({ at }) => at >= sample.at - overMs) as Sample;
+    const ms = Math.max(1, sample.at - before.at);
+    return [sample.at, ((count(sample) - count(before)) * perMs) / ms] as const;
+  });
 }
 
 const shapes: Readonly<Record<ProductStatus, StateName>> = {
@@ -40,7 +90,9 @@ const shapes: Readonly<Record<ProductStatus, StateName>> = {
   stopped: 'paused',
 };
 
-function stateOf({ status, reason }: ProductOutcome, isHeld: boolean): Html {
+function stateOf(outcome: ProductOutcome, isHeld: boolean, isLive: boolean): Html {
+  const { status, reason } = outcome;
+  if (isLive) return state('active', 'live');
   // As long as the exchange is not asked, nobody knows whether there are newer trades.
   const shown = status === 'done' && isHeld ? 'stopped' : status;
   const word = status === 'done' ? (isHeld ? 'not asked now' : 'up to date') : status;
@@ -54,14 +106,20 @@ function progressOf({ product, nextId, toId }: ProductOutcome): Html {
   return meter({ share, label: `${product}: ${decimal(share * 100)} % is fetched` });
 }
 
-function productTable(rows: readonly ProductOutcome[], noun: string, isHeld: boolean): Html {
+function productTable({ follower, noun, ...view }: FollowView): Html {
+  const { products, feed } = follower;
+  const isHeld = isHeldIn(view);
   return table({
     label: 'Products',
-    rows,
+    rows: products,
     key: ({ product }) => product,
     columns: [
       { name: 'Product', cell: ({ product }) => product },
-      { name: 'State', cell: (one) => stateOf(one, isHeld), fold: 'corner' },
+      {
+        name: 'State',
+        cell: (one) => stateOf(one, isHeld, feed?.products.includes(one.product) ?? false),
+        fold: 'corner',
+      },
       { name: noun, cell: ({ tradesInAll }) => decimal(tradesInAll), numeric: true },
       { name: 'Up to id', cell: ({ nextId }) => lastId(nextId), numeric: true, fold: 'away' },
       { name: 'Newest id', cell: ({ toId }) => lastId(toId), numeric: true, fold: 'away' },
@@ -71,56 +129,163 @@ function productTable(rows: readonly ProductOutcome[], noun: string, isHeld: boo
   });
 }
 
+function isHeldIn({ breaker, pausedUntil }: Pick<FollowView, 'breaker' | 'pausedUntil'>): boolean {
+  return breaker !== 'closed' || pausedUntil !== undefined;
+}
+
 function lastId(next: number): string {
   return decimal(Math.max(0, next - 1));
 }
 
 function followView(view: FollowView): Html {
-  const { exchange, noun, isSimulated, baseUrl, follower, permitted, tokens, breaker } = view;
-  const { pausedUntil } = view;
-  const isHeld = breaker !== 'closed' || pausedUntil !== undefined;
-  const { products, trades, requests, transformed, error } = follower;
+  const { exchange, isSimulated, baseUrl, follower, noun } = view;
   const about = html`${isSimulated && tag('simulated exchange, trades are made up')}
 <span class="quiet">${baseUrl}</span>`;
   const list = card({
     id: 'products',
     title: 'Products',
-    about: decimal(products.length),
-    body: productTable(products, noun, isHeld),
+    about: decimal(follower.products.length),
+    body: productTable(view),
     flush: true,
   });
   return html`<div class="stack">${pageHead({ title: `Ingest: ${exchange}`, about })}
-${error !== undefined && trouble(error)}
-${pausedUntil !== undefined && paused(pausedUntil)}
-${stats([
-  { name: noun, value: decimal(trades), note: 'since the start' },
-  { name: 'Requests', value: decimal(requests), note: 'since the start' },
-  { name: 'Permitted', value: decimal(permitted), unit: 'a second', note: tokensLeft(tokens) },
-  { name: 'Breaker', value: breaker, note: breaker === 'closed' ? 'all calls pass' : 'calls wait' },
-  { name: 'Table', value: tableVersion(transformed), note: 'of the Parquet files' },
-])}
-${list}</div>`;
+${troubles(view)}
+${figures(view)}
+<div class="thirds">${charts(view, noun)}</div>
+${list}
+${follower.feed !== undefined && feedCard(follower.feed, view.now)}</div>`;
 }
 
-function trouble(text: string): Html {
-  return notice({ verdict: 'The last round failed; it is tried again.', text, tone: 'bad' });
+/** Everything that keeps the trades from being complete, worst first. */
+function troubles({ follower, pausedUntil, breaker, failure }: FollowView): Html {
+  const { error, feed } = follower;
+  const { contradicted = 0, contradiction } = feed ?? {};
+  return html`${error !== undefined && trouble('The last round failed; it is tried again.', error)}
+${
+  pausedUntil !== undefined &&
+  trouble(
+    `The exchange has asked for a pause until ${pausedUntil}.`,
+    'No request is made before; "ingest resume" ends it.',
+  )
+}
+${
+  breaker !== 'closed' &&
+  trouble(
+    `The breaker is ${breaker}: requests have failed too often.`,
+    `One request at a time finds out whether it is over. ${failure ?? ''}`,
+  )
+}
+${
+  contradicted > 0 &&
+  trouble(
+    `The feed and REST disagree on ${counted(contradicted, 'trade')}.`,
+    `${contradiction}. Its product is left to REST; "ingest run --full-refresh" makes it anew.`,
+  )
+}`;
 }
 
-function paused(until: string): Html {
-  const verdict = `The exchange has asked for a pause until ${until}.`;
-  return notice({
-    verdict,
-    text: 'No request is made before; "ingest resume" ends it.',
-    tone: 'bad',
-  });
+function counted(count: number, noun: string): string {
+  return `${decimal(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-function tokensLeft(tokens: number): string {
-  return `${decimal(Math.floor(tokens))} tokens left`;
+function trouble(verdict: string, text: string): Html {
+  return notice({ verdict, text, tone: 'bad' });
 }
 
-function tableVersion(transformed: FollowerStats['transformed']): string {
-  return transformed === undefined ? '–' : `version ${decimal(transformed.version)}`;
+function figures(view: FollowView): Html {
+  const { noun, follower, permitted, tokens, breaker, now, history } = view;
+  const { trades, succeededAt, completeTo, transformed, feed } = follower;
+  const used = increase(history, ({ requests }) => requests, { overMs: 10_000, perMs: 1_000 });
+  const live = feed === undefined ? '' : `, ${decimal(feed.products.length)} live`;
+  return stats([
+    {
+      name: 'Complete up to',
+      value: completeTo === undefined ? '–' : ago(now - completeTo),
+      note: `REST last succeeded ${succeededAt === undefined ? '–' : ago(now - succeededAt)}`,
+    },
+    { name: noun, value: decimal(trades), note: `since the start${live}` },
+    {
+      name: 'Rate used',
+      value: decimal(used.at(-1)?.[1] ?? 0, 1),
+      unit: `of ${decimal(permitted, permitted < 10 ? 1 : 0)} a second`,
+      note: `${decimal(Math.floor(tokens))} tokens left`,
+    },
+    {
+      name: 'Breaker',
+      value: breaker,
+      note: breaker === 'closed' ? 'all calls pass' : 'calls wait',
+    },
+    {
+      name: 'Table',
+      value: transformed === undefined ? '–' : `version ${decimal(transformed.version)}`,
+      note: 'of the Parquet files',
+    },
+  ]);
+}
+
+function charts({ history, permitted, now }: FollowView, noun: string): readonly Html[] {
+  const used = increase(history, ({ requests }) => requests, { overMs: 10_000, perMs: 1_000 });
+  const trades = increase(history, (one) => one.trades, { overMs: minuteMs, perMs: minuteMs });
+  const lags = history.map(({ at, lagMs }) => [at, lagMs] as const);
+  const seconds = lags.map(([at, ms]) => [at, ms === undefined ? undefined : ms / 1000] as const);
+  const since = Math.min(history[0]?.at ?? now, now - minuteMs);
+  const ticks = [
+    { x: since, label: ago(now - since) },
+    { x: now, label: 'now' },
+  ];
+  const common = {
+    domain: [since, now] as const,
+    room: 0.2,
+    formatX: (x: number) => new Date(x).toISOString().slice(11, 19),
+    nameX: 'Time (UTC)',
+    size: 'low' as const,
+    ticks,
+  };
+  const chart = (id: string, title: string, about: string, options: LineChartOptions): Html =>
+    card({ id, title, about, body: lineChart({ ...common, ...options }) });
+  const last = (points: readonly (readonly [number, number | undefined])[]) => points.at(-1)?.[1];
+  return [
+    chart('rate', 'Rate used', 'requests a second', {
+      label: `Requests a second: now ${decimal(last(used), 1)} of ${decimal(permitted, 1)}.`,
+      lines: [{ name: 'requests', points: used, area: true }],
+      bounds: [{ y: permitted, label: `${decimal(permitted, 1)} permitted`, kind: 'limit' }],
+      format: (y) => decimal(y, 1),
+    }),
+    chart('lag', 'Behind', 'seconds', {
+      label: `Time for which something may be missing: now ${duration(last(lags))}.`,
+      lines: [{ name: 'behind', points: seconds, area: true }],
+      format: (y) => `${decimal(y, 1)} s`,
+    }),
+    chart('new', `${noun} a minute`, 'committed', {
+      label: `${noun} committed in the minute before: now ${decimal(last(trades))}.`,
+      lines: [{ name: noun.toLowerCase(), points: trades, area: true }],
+      format: (y) => decimal(y),
+    }),
+  ];
+}
+
+const feedShapes: Readonly<Record<LiveStats['state'], readonly [StateName, string]>> = {
+  connecting: ['pending', 'connecting'],
+  open: ['active', 'connected'],
+  waiting: ['retry', 'connects again soon'],
+  closed: ['idle', 'closed'],
+};
+
+function feedCard(feed: LiveStats, now: number): Html {
+  const { state: name, error, lastMessageAt, connections, products } = feed;
+  const body = facts([
+    ['State', html`${state(...feedShapes[name])} <span class="quiet small">${error}</span>`],
+    ['Last message', lastMessageAt === undefined ? '–' : ago(now - lastMessageAt)],
+    ['Trades that came', `${decimal(feed.trades)}, ${decimal(feed.duplicates)} of them again`],
+    ['Jumped over', `${decimal(feed.missed)}, fetched from REST`],
+    ['Dropped for want of room', decimal(feed.dropped)],
+    ['Left out', `${decimal(feed.refused)}, of other products or of the future`],
+    ['Compared with REST', `${decimal(feed.compared)} the same, ${decimal(feed.contradicted)} not`],
+    ['Connections', decimal(connections)],
+    ['Address', feed.url],
+  ]);
+  const about = `${decimal(products.length)} live`;
+  return card({ id: 'feed', title: 'Feed of live trades', about, body });
 }
 
 /** The page at `/`: how far each product is, as it changes. */

@@ -22,7 +22,7 @@ import { qualityPage } from '../quality/page.ts';
 import type { SettingName, Settings } from '../settings.ts';
 import { type Exchange, startExchange } from '../simulated/exchange.ts';
 import { counted, exitCodes, nounOf } from './command-line.ts';
-import { type FollowView, followPage } from './follow-page.ts';
+import { FollowHistory, type FollowView, followPage } from './follow-page.ts';
 
 export interface FollowOptions {
   readonly settings: Settings;
@@ -149,17 +149,8 @@ async function serverOf(
     config: { values: { ...settings }, shown: visible },
   };
   const server = await createServer({ host, port, live: {}, operator, clock });
-  const read = (): FollowView => ({
-    exchange: ingest.connector.name,
-    noun: settings.source === undefined ? 'Trades' : 'Records',
-    isSimulated: exchange !== undefined,
-    baseUrl: ingest.connector.baseUrl,
-    follower: follower.stats,
-    permitted: bucket.stats.ratePerSecond,
-    tokens: bucket.stats.tokens,
-    breaker: breaker.stats.state,
-    pausedUntil: ingest.pause.until > clock.now() ? isoOf(ingest.pause.until) : undefined,
-  });
+  const history = new FollowHistory();
+  const read = (): FollowView => viewOf(ingest, follower, history, exchange !== undefined);
   const shown = new State(read());
   server.app.livePage('/', followPage(shown));
   server.app.get('/report', (_request, reply) => {
@@ -183,6 +174,34 @@ async function serverOf(
   server.app.addHook('onReady', async () => show());
   server.app.addHook('onClose', async () => timer?.[Symbol.dispose]());
   return server;
+}
+
+function viewOf(
+  ingest: Ingest,
+  follower: Follower,
+  history: FollowHistory,
+  isSimulated: boolean,
+): FollowView {
+  const { settings, connector, bucket, breaker, pause, clock } = ingest;
+  const now = clock.now();
+  const stats = follower.stats;
+  const { requests, trades, completeTo } = stats;
+  const lagMs = completeTo === undefined ? undefined : Math.max(0, now - completeTo);
+  history.add({ at: now, requests, trades, lagMs });
+  return {
+    exchange: connector.name,
+    noun: settings.source === undefined ? 'Trades' : 'Records',
+    isSimulated,
+    baseUrl: connector.baseUrl,
+    follower: stats,
+    permitted: bucket.stats.ratePerSecond,
+    tokens: bucket.stats.tokens,
+    breaker: breaker.stats.state,
+    failure: breaker.stats.state === 'closed' ? undefined : breaker.stats.lastFailure?.message,
+    pausedUntil: pause.until > now ? isoOf(pause.until) : undefined,
+    now,
+    history: history.samples,
+  };
 }
 
 function isoOf(ms: number): string {

@@ -36,8 +36,10 @@ export interface FollowerStats {
   /** Last failure, until it goes well again. */
   readonly error: string | undefined;
   readonly products: readonly ProductOutcome[];
-  /** UNIX time in milliseconds at which a round or the feed last went well; undefined before. */
+  /** UNIX time in ms of the last round that went well for any product; undefined before. */
   readonly succeededAt: number | undefined;
+  /** UNIX time in ms up to which no product is known to lack anything; undefined before. */
+  readonly completeTo: number | undefined;
   readonly feed: LiveStats | undefined;
   /** Figures of the round that is under way. */
   readonly harvest?: Harvester['stats'];
@@ -63,6 +65,8 @@ export class Follower {
   readonly #errors = new Map<string, string>();
   #tradesInTable = 0;
   #succeededAt: number | undefined;
+  /** By product: the beginning of its last round that has fetched everything. */
+  readonly #doneAt = new Map<string, number>();
   #filledAt: number;
   #joinedAt: number;
 
@@ -82,9 +86,21 @@ export class Follower {
       error: [...this.#errors.values()].join('; ') || undefined,
       products: this.#outcomes,
       succeededAt: this.#succeededAt,
+      completeTo: this.#completeTo,
       feed: live?.stats,
       harvest: harvester.stats,
     };
+  }
+
+  get #completeTo(): number | undefined {
+    const { products, live } = this.#options;
+    const { products: fed = [], lastMessageAt = -Infinity } = live?.stats ?? {};
+    const times = products.map((product) => {
+      const askedAt = this.#doneAt.get(product) ?? -Infinity;
+      return fed.includes(product) ? Math.max(askedAt, lastMessageAt) : askedAt;
+    });
+    const earliest = Math.min(...times);
+    return Number.isFinite(earliest) ? earliest : undefined;
   }
 
   /** Of each product the outcome that is further on: that of the REST API or that of the feed. */
@@ -135,13 +151,16 @@ export class Follower {
   /** Asks the REST API for what is new; true if more is left to fetch at once. */
   async #round(products: readonly string[], signal: AbortSignal): Promise<boolean> {
     const { harvester, live, clock } = this.#options;
+    const startedAt = clock.now();
     const again = await harvester.round(products, signal);
     const outcomes = harvester.outcomes.filter(({ product }) => products.includes(product));
     const isDone = outcomes.some(({ status }) => status === 'done' || status === 'running');
     if (isDone) this.#succeededAt = clock.now();
     for (const { product, nextId, status } of outcomes) {
       live?.note(product, nextId, status === 'done');
-      if (status === 'done') await live?.compare(product, signal);
+      if (status !== 'done') continue;
+      this.#doneAt.set(product, startedAt);
+      await live?.compare(product, signal);
     }
     return again.length > 0;
   }
