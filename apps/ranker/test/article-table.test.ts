@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ArticleTable } from '../src/learn/article-table.ts';
+import type { RatedArticle } from '../src/learn/document.ts';
+import { editRows, ratedRows, rowMean } from '../src/learn/rows.ts';
 import { Tastes } from '../src/learn/tastes.ts';
 import { model, now, StoredTastes, VectorScene } from './vector-scene.ts';
 
@@ -71,5 +73,47 @@ describe('the table of articles', () => {
     assert.equal(ids.includes('article 7'), false);
     assert.equal(ids.includes('another'), false);
     assert.equal(ids.length, 19);
+  });
+
+  it('is ranked at once where there is much to compare, and exactly soon after', async () => {
+    const scene = new VectorScene(5);
+    const stored = new StoredTastes();
+    stored.all.set('reader', { rated: scene.all(300) });
+    const compared = Promise.withResolvers<string>();
+    const onCompared = compared.resolve;
+    await using tastes = await Tastes.open({ model, load: stored.load, workers: 1, onCompared });
+    const articles = Array.from({ length: 400 }, (_, number) => scene.rated(1_000 + number, 1));
+    for (const each of articles) tastes.table.put(each);
+    const asked = articles.map(({ id }) => id);
+    const first = await tastes.rank('reader', asked, { now });
+    assert.equal(first.ids.length, 400);
+    assert.equal(await compared.promise, 'reader');
+    const { scores } = await tastes.rank('reader', asked, { now });
+    for (const at of [0, 150, 399]) {
+      const one = await tastes.score('reader', articles[at] as (typeof articles)[0], { now });
+      assert.equal(Math.fround(one.score), scores[at]);
+    }
+    const differ = asked.filter((_, at) => first.scores[at] !== scores[at]);
+    assert.ok(differ.length > 0 && differ.length < 400, `${differ.length} were scored without`);
+  });
+});
+
+describe('rated rows', () => {
+  it('share memory with the version before, of which two may be made', () => {
+    const scene = new VectorScene(6);
+    const before = ratedRows(scene.all(20), model.dimension, new Map());
+    const edit = (article: RatedArticle) => {
+      const added = { ...article, source: 0 };
+      return editRows(before, [{ row: 20, score: 7, ratedAt: now, added }], model.dimension);
+    };
+    const articles = [scene.rated(30), scene.rated(31)] as const;
+    const [one, other] = [edit(articles[0]), edit(articles[1])];
+    assert.equal(one.means.buffer, before.means.buffer);
+    assert.notEqual(other.means.buffer, before.means.buffer);
+    for (const [at, rows] of [one, other].entries()) {
+      assert.deepEqual(rowMean(rows, 20), articles[at]?.document.mean);
+      assert.deepEqual(rowMean(rows, 19), rowMean(before, 19));
+    }
+    assert.equal(before.count, 20);
   });
 });

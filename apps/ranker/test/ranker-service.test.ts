@@ -113,9 +113,17 @@ describe('a ranker service', () => {
     await storage.shelves.add(site.userId, articles, 1);
     const visitor = new Visitor(site.url);
     await visitor.logIn(site.key);
-    assert.match(await visitor.page('/reader'), /10 stories, best first/);
+    const newest = await visitor.page('/reader');
+    assert.match(newest, /10 stories, best first/);
+    const older = /href="([^"]+)">Older articles/.exec(newest)?.[1]?.replaceAll('&amp;', '&');
+    assert.match(await visitor.page(String(older)), /2 stories, best first/);
     storage.shelves.list = () => Promise.reject(new Error('no list today'));
-    changes.tell(site.userId);
+    // A vote changes what is in memory: the list need not be read again.
+    await visitor.page('/reader');
+    const id = articles[11]?.id;
+    assert.match(await visitor.submit(`/reader/articles/${id}/vote`, { score: '9' }), /9 stories/);
+    assert.match(await visitor.page('/reader?list=rated'), /1 story, best first/);
+    changes.tell(site.userId, 'all');
     const told = () => server.app.recentErrors.list().map(({ route, message }) => [route, message]);
     while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
     assert.deepEqual(told(), [['job lists', 'no list today']]);

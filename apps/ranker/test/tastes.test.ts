@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { emptyDocument, type RatedArticle } from '../src/learn/document.ts';
 import type { Score } from '../src/learn/score.ts';
+import type { TasteState } from '../src/learn/scorer.ts';
 import { Tastes } from '../src/learn/tastes.ts';
 import { model, now, StoredTastes, VectorScene } from './vector-scene.ts';
 
@@ -127,7 +128,9 @@ describe('tastes', () => {
     await begin('again', rated);
     const before = await versionOf('again');
     const choice = { topic: Infinity, words: Infinity, slope: 0, width: 2 };
-    const version = await tastes.change('again', { choice });
+    const { state } = await tastes.current('again');
+    const model = { ...(state as TasteState).model, choice };
+    const version = await tastes.change('again', { model });
     const fresh = { ...scene.rated(0, 2), id: 'fresh' };
     const { score, width, explanation } = await tastes.score('again', fresh, { now });
     const [start] = explanation.contributions;

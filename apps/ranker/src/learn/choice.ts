@@ -2,13 +2,16 @@ import { type Choice, cautionRatings, fit, type Model, untrained } from './model
 import {
   type Common,
   foldCount,
+  insertNeighbour,
   type Neighbours,
+  neighboursKept,
   neighboursUsed,
+  noRow,
   type RatedRows,
   ratedOnly,
 } from './rows.ts';
 import { clampScore } from './score.ts';
-import { emptyNeighbours, findNearest, Scorer, spread } from './scorer.ts';
+import { emptyNeighbours, Scorer, spread } from './scorer.ts';
 
 /** `quick` tries a few penalties; `intensive` tries a grid of them. */
 export type TrainingKind = 'quick' | 'intensive';
@@ -188,17 +191,24 @@ function widthOf(rows: RatedRows, only: readonly number[], unseen: Unseen, slope
   return (length * measured + widthRatings * untrained.width) / (length + widthRatings);
 }
 
+/** The nearest of `others`: of those that each row keeps, which are more than are used. */
 function neighboursOf(
   rows: RatedRows,
   asked: readonly number[],
   others: readonly number[],
 ): Neighbours {
-  const hidden = { ...rows, scores: rows.scores.slice().fill(Number.NaN) };
-  for (const row of others) hidden.scores[row] = rows.scores[row] as number;
+  const isIn = new Uint8Array(rows.count);
+  for (const row of others) isIn[row] = 1;
   const lists = emptyNeighbours(asked.length * neighboursUsed);
   for (const [place, row] of asked.entries()) {
-    const mean = rows.means.subarray(row * rows.dimension, (row + 1) * rows.dimension);
-    findNearest(hidden, mean, lists, place);
+    const from = row * neighboursKept;
+    for (let at = from; at < from + neighboursKept; at += 1) {
+      const other = rows.nearest[at] as number;
+      if (other === noRow) break;
+      if (isIn[other] === 0) continue;
+      const similarity = rows.similarities[at] as number;
+      insertNeighbour(lists, place * neighboursUsed, neighboursUsed, other, similarity);
+    }
   }
   return lists;
 }

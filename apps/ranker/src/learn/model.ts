@@ -57,8 +57,13 @@ const sourceRatings = 3;
 export const cautionRatings = 2;
 /** A neighbour nearer by this much has a say 2.7 times as strong. */
 const temperature = 0.1;
-/** The search for weights ends at this share of the squared error that it begins with. */
-const precision = 1e-6;
+/** The search for weights ends when so much of the squared error could be gained at most. */
+const precision = 1e-4;
+/** From so many ratings on, fitting a model takes long enough to be felt. */
+export const manyRatings = 500;
+/** The precision for {@link manyRatings}: scores differ by 0.01 at most. */
+const manyPrecision = 1e-2;
+const roundsMax = 100;
 /** Neighbours nearer than unrelated articles by less than this count less than knowing nothing. */
 const similarityOver = 0.3;
 const similarityMax = 0.9;
@@ -93,8 +98,6 @@ export interface FitOptions {
   readonly halfLifeMs: number;
   /** The rows to learn from. @default all */
   readonly only?: readonly number[] | undefined;
-  /** A model of nearly the same ratings: the search begins there. @default at nothing */
-  readonly before?: Model | undefined;
 }
 
 /** Learns a model from ratings: least squares where every weight that is not needed costs. */
@@ -102,7 +105,7 @@ export function fit(
   rows: RatedRows,
   common: Common,
   choice: Choice,
-  { halfLifeMs, only = ratedOnly(rows), before }: FitOptions,
+  { halfLifeMs, only = ratedOnly(rows) }: FitOptions,
 ): Model {
   const newest = only.reduce((most, row) => Math.max(most, rows.ratedAt[row] as number), 0);
   const weights = new Float64Array(rows.count);
@@ -117,7 +120,7 @@ export function fit(
   const start = sum / total;
   const sources = sourceSums(rows, weights, only, start);
   const equations = new Equations(rows, common, choice, only, weights, start, sources);
-  const solution = equations.solve(before);
+  const solution = equations.solve();
   const { dimension } = rows;
   const shared = (length: number) => new Float32Array(new SharedArrayBuffer(4 * length));
   const model = {
@@ -143,7 +146,7 @@ function sourceSums(
   only: readonly number[],
   start: number,
 ): Float32Array {
-  const known = rows.sources.reduce((most, source) => Math.max(most, source + 1), 0);
+  const known = only.reduce((most, row) => Math.max(most, (rows.sources[row] as number) + 1), 0);
   const sums = new Float32Array(new SharedArrayBuffer(8 * known));
   for (const row of only) {
     const source = rows.sources[row] as number;
@@ -186,8 +189,11 @@ class Equations {
     this.#hasWords = choice.words !== Infinity;
     this.#size = rows.dimension + bucketCount + sideCount;
     this.#penalties = new Float64Array(this.#size);
-    this.#penalties.fill(choice.topic, 0, rows.dimension);
-    this.#penalties.fill(choice.words, rows.dimension, rows.dimension + bucketCount);
+    // The weights of a part that is left out stay 0, whatever they would cost.
+    const { topic, words } = choice;
+    this.#penalties.fill(this.#hasTopic ? topic : 1, 0, rows.dimension);
+    const from = rows.dimension;
+    this.#penalties.fill(this.#hasWords ? words : 1, from, from + bucketCount);
     this.#penalties.set(sidePenalties, rows.dimension + bucketCount);
     this.#side = new Float64Array(only.length * sideCount);
     this.#rest = new Float64Array(only.length);
@@ -210,24 +216,21 @@ class Equations {
     }
   }
 
-  /** By conjugate gradients, in the scale of each weight; a hundred rounds are never needed. */
-  solve(before: Model | undefined): Float64Array {
-    const solution = this.#begin(before);
-    const rest = this.#transposed(this.#rest);
-    const scale = this.#penalties;
+  /** By conjugate gradients, in the scale of each weight. */
+  solve(): Float64Array {
+    const solution = new Float64Array(this.#size);
+    const scale = this.#scale();
+    const rest = this.#pass(solution, this.#rest);
     const scaled = rest.map((value, at) => value / (scale[at] as number));
-    const enough = product(rest, scaled) * precision;
-    if (before !== undefined) {
-      const image = this.#image(solution);
-      for (let at = 0; at < rest.length; at += 1) {
-        rest[at] = (rest[at] as number) - (image[at] as number);
-        scaled[at] = (rest[at] as number) / (scale[at] as number);
-      }
-    }
     const direction = scaled.slice();
+    const enough = this.#only.length < manyRatings ? precision : manyPrecision;
     let left = product(rest, scaled);
-    for (let round = 0; round < 100 && left > enough; round += 1) {
-      const image = this.#image(direction);
+    for (let round = 0; round < roundsMax && left > enough; round += 1) {
+      const image = this.#pass(direction);
+      for (let at = 0; at < image.length; at += 1) {
+        const penalty = (this.#penalties[at] as number) * (direction[at] as number);
+        image[at] = penalty - (image[at] as number);
+      }
       const step = left / product(direction, image);
       for (let at = 0; at < solution.length; at += 1) {
         solution[at] = (solution[at] as number) + step * (direction[at] as number);
@@ -243,92 +246,84 @@ class Equations {
     return solution;
   }
 
-  /** The weights of an earlier model, without those that are left out now. */
-  #begin(before: Model | undefined): Float64Array {
-    const solution = new Float64Array(this.#size);
-    if (before === undefined) return solution;
-    const { dimension } = this.#rows;
-    if (this.#hasTopic) solution.set(before.topic);
-    if (this.#hasWords) solution.set(before.words, dimension);
-    for (const [at, begun] of sideStart.entries()) {
-      solution[dimension + bucketCount + at] = (before.side[at] as number) - begun;
-    }
-    return solution;
-  }
-
-  /** The left side of the equations for these weights. */
-  #image(weights: Float64Array): Float64Array {
-    const image = this.#transposed(this.#times(weights));
-    for (let at = 0; at < image.length; at += 1) {
-      if (weights[at] !== 0) {
-        image[at] =
-          (image[at] as number) + (this.#penalties[at] as number) * (weights[at] as number);
+  /** The diagonal of the equations: in this scale a few rounds are enough. */
+  #scale(): Float64Array {
+    const { dimension, keys } = this.#rows;
+    const scale = this.#penalties.slice();
+    let total = 0;
+    for (const [place, row] of this.#only.entries()) {
+      const weight = this.#weights[row] as number;
+      total += weight;
+      for (let at = 0; at < wordsKept && this.#hasWords; at += 1) {
+        const value = this.#values[place * wordsKept + at] as number;
+        if (value === 0) continue;
+        const key = dimension + (keys[row * wordsKept + at] as number);
+        scale[key] = (scale[key] as number) + weight * value * value;
+      }
+      for (let at = 0; at < sideCount; at += 1) {
+        const key = dimension + bucketCount + at;
+        const value = this.#side[place * sideCount + at] as number;
+        scale[key] = (scale[key] as number) + weight * value * value;
       }
     }
-    return image;
+    // Vectors have length 1: their numbers are alike.
+    for (let at = 0; at < dimension; at += 1) {
+      scale[at] = (scale[at] as number) + total / dimension;
+    }
+    return scale;
   }
 
-  /** The product of these weights with each row. */
-  #times(weights: Float64Array): Float64Array {
+  /**
+   * The sum of all rows, each times its weight and the distance from `wanted` (0 by default) to its
+   * product with these weights. One pass does both, since the rows are more than the caches hold.
+   */
+  #pass(weights: Float64Array, wanted?: Float64Array): Float64Array {
     const { dimension, keys, means } = this.#rows;
     const { centre } = this.#common;
     const topic = Float32Array.from(weights.subarray(0, dimension));
     const shift = this.#hasTopic ? dot(topic, centre) : 0;
-    const says = new Float64Array(this.#only.length);
-    for (const [place, row] of this.#only.entries()) {
-      let sum = 0;
-      if (this.#hasTopic) {
-        sum = dotAt(topic, 0, means, row * dimension, dimension) - shift;
-      }
-      if (this.#hasWords) {
-        for (let at = 0; at < wordsKept; at += 1) {
-          const value = this.#values[place * wordsKept + at] as number;
-          if (value === 0) continue;
-          sum += value * (weights[dimension + (keys[row * wordsKept + at] as number)] as number);
-        }
-      }
-      for (let at = 0; at < sideCount; at += 1) {
-        const weight = weights[dimension + bucketCount + at] as number;
-        sum += (this.#side[place * sideCount + at] as number) * weight;
-      }
-      says[place] = sum;
-    }
-    return says;
-  }
-
-  /** The sum of all rows, each times its value here and its weight. */
-  #transposed(values: Float64Array): Float64Array {
-    const { dimension, keys, means } = this.#rows;
     const sums = new Float64Array(this.#size);
     let total = 0;
     for (const [place, row] of this.#only.entries()) {
-      const factor = (values[place] as number) * (this.#weights[row] as number);
-      total += factor;
-      if (this.#hasTopic) {
-        const from = row * dimension;
-        for (let at = 0; at < dimension; at += 1) {
-          sums[at] = (sums[at] as number) + factor * (means[from + at] as number);
-        }
+      const from = row * dimension;
+      let said = this.#hasTopic ? dotAt(topic, 0, means, from, dimension) - shift : 0;
+      if (this.#hasWords) said += this.#wordSum(place, row, weights);
+      for (let at = 0; at < sideCount; at += 1) {
+        const weight = weights[dimension + bucketCount + at] as number;
+        said += (this.#side[place * sideCount + at] as number) * weight;
       }
-      if (this.#hasWords) {
-        for (let at = 0; at < wordsKept; at += 1) {
-          const value = this.#values[place * wordsKept + at] as number;
-          if (value === 0) continue;
-          const key = dimension + (keys[row * wordsKept + at] as number);
-          sums[key] = (sums[key] as number) + factor * value;
-        }
+      const goal = wanted === undefined ? 0 : (wanted[place] as number);
+      const factor = (goal - said) * (this.#weights[row] as number);
+      total += factor;
+      for (let at = 0; at < dimension && this.#hasTopic; at += 1) {
+        sums[at] = (sums[at] as number) + factor * (means[from + at] as number);
+      }
+      for (let at = 0; at < wordsKept && this.#hasWords; at += 1) {
+        const value = this.#values[place * wordsKept + at] as number;
+        if (value === 0) continue;
+        const key = dimension + (keys[row * wordsKept + at] as number);
+        sums[key] = (sums[key] as number) + factor * value;
       }
       for (let at = 0; at < sideCount; at += 1) {
         const key = dimension + bucketCount + at;
         sums[key] = (sums[key] as number) + factor * (this.#side[place * sideCount + at] as number);
       }
     }
-    if (this.#hasTopic) {
-      for (const [at, value] of this.#common.centre.entries()) {
-        sums[at] = (sums[at] as number) - total * value;
-      }
+    for (let at = 0; at < dimension && this.#hasTopic; at += 1) {
+      sums[at] = (sums[at] as number) - total * (centre[at] as number);
     }
     return sums;
+  }
+
+  #wordSum(place: number, row: number, weights: Float64Array): number {
+    const { dimension, keys } = this.#rows;
+    let sum = 0;
+    for (let at = 0; at < wordsKept; at += 1) {
+      const value = this.#values[place * wordsKept + at] as number;
+      if (value === 0) continue;
+      sum += value * (weights[dimension + (keys[row * wordsKept + at] as number)] as number);
+    }
+    return sum;
   }
 }
 

@@ -17,9 +17,14 @@ export interface ArticleColumns {
   readonly sources: Uint32Array;
 }
 
-/** Rated articles of one reader; never changed once made. */
+/**
+ * Rated articles of one reader. A version reads only its first `count` rows, which never change;
+ * columns of articles have room for more, so that the next version need not copy them.
+ */
 export interface RatedRows extends ArticleColumns {
   readonly count: number;
+  /** The number of rows that are taken by any version, in shared memory. */
+  readonly taken: Int32Array;
   readonly scores: Float32Array;
   readonly ratedAt: Float64Array;
   /** The part that each belongs to when a model is tried on articles that it has not seen. */
@@ -111,15 +116,16 @@ export function editRows(
   const count = edits.reduce((most, { row }) => Math.max(most, row + 1), kept);
   const shared = (bytes: number) => new SharedArrayBuffer(bytes);
   const rows: RatedRows = {
-    ...emptyColumns(count, dimension),
+    ...roomFor(before, count, dimension),
     count,
     scores: new Float32Array(shared(4 * count)),
     ratedAt: new Float64Array(shared(8 * count)),
-    folds: new Uint8Array(shared(count)),
     nearest: new Uint32Array(shared(4 * count * neighboursKept)).fill(noRow),
     similarities: new Float32Array(shared(4 * count * neighboursKept)).fill(-2),
   };
-  if (before !== undefined) copyRows(before, rows);
+  if (before !== undefined) {
+    for (const name of ownColumns) rows[name].set(before[name]);
+  }
   for (const { row, score, ratedAt, added } of edits) {
     rows.scores[row] = score;
     rows.ratedAt[row] = ratedAt;
@@ -131,22 +137,39 @@ export function editRows(
   return rows;
 }
 
-const columnNames = [
+/** The columns that each version has for itself. */
+const ownColumns = ['scores', 'ratedAt', 'nearest', 'similarities'] as const;
+/** The columns that versions share. */
+const sharedColumns = [
   'means',
   'keys',
   'counts',
   'lengths',
   'publishedAt',
   'sources',
-  'scores',
-  'ratedAt',
   'folds',
-  'nearest',
-  'similarities',
 ] as const;
 
-function copyRows(from: RatedRows, to: RatedRows): void {
-  for (const name of columnNames) to[name].set(from[name] as never);
+type SharedColumns = Pick<RatedRows, (typeof sharedColumns)[number] | 'dimension' | 'taken'>;
+
+/** Columns with the rows before and room up to `count`: the same ones if nobody took the room. */
+function roomFor(before: RatedRows | undefined, count: number, dimension: number): SharedColumns {
+  const isRoom = before !== undefined && count <= before.lengths.length;
+  const kept = before?.count ?? 0;
+  if (isRoom && Atomics.compareExchange(before.taken, 0, kept, count) === kept) return before;
+  const size = count + Math.ceil(count / 8) + 16;
+  const columns = {
+    ...emptyColumns(size, dimension),
+    folds: new Uint8Array(new SharedArrayBuffer(size)),
+    taken: new Int32Array(new SharedArrayBuffer(4)),
+  };
+  columns.taken[0] = count;
+  if (before === undefined) return columns;
+  for (const name of sharedColumns) {
+    const width = before[name].length / before.lengths.length;
+    columns[name].set(before[name].subarray(0, kept * width) as never);
+  }
+  return columns;
 }
 
 /** All ratings as rows. */

@@ -234,9 +234,10 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
   const total = weights.reduce((sum, { similarity }) => sum + say(similarity), 1);
   const weight = model.sources[2 * source + 1] ?? 0;
   const mean = weight > 0 ? model.start + (model.sources[2 * source] as number) / weight : 0;
-  const count = rows.sources.filter(
-    (one, row) => one === source && !Number.isNaN(rows.scores[row]),
-  ).length;
+  const count = rows.scores.reduce(
+    (sum, one, row) => sum + Number(rows.sources[row] === source && !Number.isNaN(one)),
+    0,
+  );
   return {
     score,
     support: scorer.support,

@@ -1,6 +1,6 @@
 import { SpillwayError } from 'spillway';
 import type { RatedArticle } from './document.ts';
-import { type Choice, untrained } from './model.ts';
+import { type Choice, type Model, untrained } from './model.ts';
 import { type Edit, numberOf } from './rows.ts';
 import { type Explanation, type Score, scoreUnknown } from './score.ts';
 import { reasons, type ScoreParts, type TasteState } from './scorer.ts';
@@ -13,7 +13,7 @@ export interface TasteChange {
   /** Articles that are not rated any more. */
   readonly removed?: readonly string[] | undefined;
   /** The result of a training. */
-  readonly choice?: Choice | undefined;
+  readonly model?: Model | undefined;
 }
 
 /** One version of a taste: never changed once it is published. */
@@ -51,10 +51,13 @@ const waitingMax = 1_000;
 /** One reader's taste: changed by one at a time, each version published whole. */
 export class Taste {
   readonly sources: Map<string, number> = new Map();
-  /** The nearest ratings of the table's rows; only one ranking at a time may use them. */
+  /** The nearest ratings of the table's rows; to be used in {@link alone} only. */
   near: NearLists | undefined;
-  /** Ends when the last ranking that was asked for has ended. */
-  ranking: Promise<unknown> = Promise.resolve();
+  /** Articles that were scored before they were compared with all ratings. */
+  readonly behind: Set<string> = new Set();
+  /** True while {@link behind} is worked off. */
+  isComparing = false;
+  #alone: Promise<unknown> = Promise.resolve();
   readonly #options: TasteOptions;
   /** The article of each row; rows are never used again. */
   readonly #ids: string[] = [];
@@ -81,6 +84,13 @@ export class Taste {
   get isWorn(): boolean {
     const { versionMax, ratedMax } = this.#options;
     return this.#current.version > versionMax - 50 || this.#ids.length > 1.5 * ratedMax + 100;
+  }
+
+  /** Does work that uses {@link near}: one after another, in the order of the calls. */
+  alone<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#alone.then(work);
+    this.#alone = done.catch(() => {});
+    return done;
   }
 
   /** The article of a row. */
@@ -123,7 +133,8 @@ export class Taste {
 
   async #make(changes: readonly TasteChange[]): Promise<void> {
     const { version, state: before } = this.#current;
-    const choice = changes.findLast((one) => one.choice)?.choice ?? this.#current.choice;
+    const trained = changes.findLast((one) => one.model)?.model;
+    const choice = trained?.choice ?? this.#current.choice;
     const edits = new Map<number, Edit>();
     // Rows that were given out for a change that failed are given out again.
     for (const id of this.#ids.splice(before?.rows.count ?? 0)) this.#rowOf.delete(id);
@@ -137,8 +148,9 @@ export class Taste {
     }
     this.#leaveOut(edits, before);
     const isNothing = before === undefined && edits.size === 0;
+    const known = before && { rows: before.rows, model: trained ?? before.model };
     const { make } = this.#options;
-    const state = isNothing ? undefined : await make(before, [...edits.values()], choice);
+    const state = isNothing ? undefined : await make(known, [...edits.values()], choice);
     this.#current = { version: version + 1, state, choice };
   }
 

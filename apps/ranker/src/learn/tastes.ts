@@ -41,6 +41,8 @@ export interface TastesOptions {
   readonly articlesMax?: number | undefined;
   /** A rating counts half after so many milliseconds. @default a year */
   readonly halfLifeMs?: number | undefined;
+  /** Told of a reader whose articles have been compared with all ratings. @default nobody is */
+  readonly onCompared?: ((user: string) => void) | undefined;
 }
 
 export interface AskOptions {
@@ -60,8 +62,15 @@ export interface Ranking {
 
 type Module = typeof import('./thread/scorer.ts');
 
-/** The articles that one task scores. */
-const rankSize = 1_000;
+/** The articles that one task scores: some milliseconds, so that a vote is not kept waiting. */
+const rankSize = 500;
+/**
+ * Pairs of an article and a rating that a ranking compares before it answers: some 15 ms. Articles
+ * beyond it are scored without their neighbours, and compared in the background.
+ */
+const pairsMax = 50_000;
+/** Pairs that one task compares in the background: some 10 ms. */
+const pairsAtOnce = 30_000;
 
 /**
  * The tastes of all readers, and scores by them, on a pool. A rating is in every score asked for
@@ -152,7 +161,7 @@ export class Tastes implements AsyncDisposable {
     const { document, publishedAt, text = { title: '', text: '' } } = article;
     const source = taste.sources.get(article.source) ?? -1;
     const asked = { document, publishedAt, source, now, article: text };
-    const turn = { signal, key: user, priority: 1 };
+    const turn = { signal, key: user, priority: 2 };
     const parts = await this.#pool.run('score', { state, asked }, turn);
     return scoreOf(parts, taste, current, taste.ratingOf(current, article.id));
   }
@@ -160,9 +169,7 @@ export class Tastes implements AsyncDisposable {
   /** Scores articles of the table; those that are not in it, or leave it, are left out. */
   async rank(user: string, ids: readonly string[], options: AskOptions): Promise<Ranking> {
     const taste = await this.#taste(user, options.signal);
-    const ranking = taste.ranking.catch(() => {}).then(() => this.#rank(user, taste, ids, options));
-    taste.ranking = ranking;
-    return await ranking;
+    return await taste.alone(() => this.#rank(user, taste, ids, options));
   }
 
   async close(): Promise<void> {
@@ -190,17 +197,21 @@ export class Tastes implements AsyncDisposable {
     const table = this.table.rows;
     taste.near = grown(taste.near, table.size);
     const same = { state, table, near: taste.near, sources, now };
+    const share = Math.ceil(pairsMax / Math.max(1, Math.ceil(rows.length / rankSize)));
     const parts: Promise<void>[] = [];
     for (let from = 0; from < rows.length; from += rankSize) {
       const [some, seen] = [rows, stamps].map((all) => all.slice(from, from + rankSize));
       const task = { ...same, rows: some as Uint32Array, stamps: seen as Int32Array };
-      const part = this.#pool.run('rank', task, { signal, key: user }).then((result) => {
+      const turn = { signal, key: user, priority: 1 };
+      const part = this.#pool.run('rank', { ...task, pairsMax: share }, turn).then((result) => {
         scores.set(result.scores, from);
         widths.set(result.widths, from);
+        for (const at of result.behind) taste.behind.add(ids[from + at] as string);
       });
       parts.push(part);
     }
     await Promise.all(parts);
+    if (taste.behind.size > 0) void this.#compare(user, taste);
     for (const [at, id] of ids.entries()) {
       if (Number.isNaN(scores[at])) continue;
       scores[at] = taste.ratingOf(current, id) ?? (scores[at] as number);
@@ -212,6 +223,35 @@ export class Tastes implements AsyncDisposable {
       scores: Float32Array.from(whole, (at) => scores[at] as number),
       widths: Float32Array.from(whole, (at) => widths[at] as number),
     };
+  }
+
+  /** Compares the articles that are behind with all ratings, a few at a time. */
+  async #compare(user: string, taste: Taste): Promise<void> {
+    if (taste.isComparing) return;
+    taste.isComparing = true;
+    try {
+      while (taste.behind.size > 0 && this.#tastes.get(user) === taste) {
+        await taste.alone(() => this.#compareSome(user, taste));
+      }
+      this.#options.onCompared?.(user);
+    } catch {
+      // The pool is full or closed: the next ranking begins with what is left.
+    } finally {
+      taste.isComparing = false;
+    }
+  }
+
+  async #compareSome(user: string, taste: Taste): Promise<void> {
+    const { state } = taste.current;
+    if (state === undefined) return taste.behind.clear();
+    const count = Math.max(1, Math.floor(pairsAtOnce / state.rows.count));
+    const some = taste.behind.values().take(count).toArray();
+    for (const id of some) taste.behind.delete(id);
+    const { rows, stamps } = this.table.find(some);
+    const table = this.table.rows;
+    taste.near = grown(taste.near, table.size);
+    const task = { state, table, near: taste.near, rows, stamps };
+    await this.#pool.run('compare', task, { key: user });
   }
 
   #checkModel({ document }: Article): void {
@@ -256,7 +296,7 @@ export class Tastes implements AsyncDisposable {
         const { halfLifeMs } = this;
         const task = { before, edits, dimension: this.model.dimension };
         const more = { common: this.table.common, choice, halfLifeMs };
-        return this.#pool.run('update', { ...task, ...more }, { priority: 2 });
+        return this.#pool.run('update', { ...task, ...more }, { priority: 3 });
       },
     });
     await taste.change({ rated: rated.slice(-ratedMax) });

@@ -1,7 +1,7 @@
 import { Backlog, type BacklogStats, type Clock, Pool } from 'spillway';
 import type { CrossValidatedErrors, Learned, TrainingKind } from './choice.ts';
 import type { Evaluation } from './evaluation.ts';
-import type { Choice } from './model.ts';
+import { type Choice, type Model, manyRatings } from './model.ts';
 import { ratedOnly } from './rows.ts';
 import type { Tastes } from './tastes.ts';
 
@@ -172,14 +172,16 @@ export class TrainingQueue implements AsyncDisposable {
     if (state === undefined) return undefined;
     const { halfLifeMs } = tastes;
     const task = { rows: state.rows, common: state.model.common, kind, current, halfLifeMs };
-    let learned: Learned | undefined;
+    let learned: (Learned & { readonly model: Model }) | undefined;
     for await (const news of this.#pool.stream('train', task, { signal })) {
       if (typeof news === 'object') learned = news;
       else running.record = { ...running.record, progress: news };
     }
     if (learned === undefined) throw new Error('the training ended without a result');
-    const { choice, errors } = learned;
-    const version = choice && (await tastes.change(user, { choice }, signal));
+    const { choice, errors, model } = learned;
+    // With many ratings a vote waits for the next training to be in the weights.
+    const isNew = choice !== undefined || samples >= manyRatings;
+    const version = isNew ? await tastes.change(user, { model }, signal) : undefined;
     running.record = { ...running.record, ...done, errors, version };
     return choice;
   }

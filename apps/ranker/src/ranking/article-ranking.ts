@@ -8,6 +8,7 @@ import { bucketOf, ngramsOf } from '../learn/words.ts';
 import type { StoredArticle } from '../storage/articles.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Item, Library, ReadArticle } from './library.ts';
+import type { UserChanges } from './ranking-parts.ts';
 import type { Training } from './training.ts';
 import type { UserTastes } from './user-tastes.ts';
 
@@ -17,8 +18,7 @@ export interface ArticleRankingOptions {
   readonly tastes: UserTastes;
   readonly training: Training;
   readonly clock: Clock;
-  /** Told of each user who sees something else from now on. @default nobody is */
-  readonly onChange?: ((userId: string) => void) | undefined;
+  readonly changes: UserChanges;
 }
 
 export interface RankOptions {
@@ -119,12 +119,12 @@ export class ArticleRanking {
 
   /** Takes a judgement back; once it resolves, scores do not know of it. */
   async unvote(userId: string, articleId: string, signal: AbortSignal): Promise<void> {
-    const { storage, tastes, training, onChange } = this.#options;
+    const { storage, tastes, training, changes } = this.#options;
     const isGone = await storage.ratings.remove(userId, articleId, signal);
     if (!isGone) throw rankerError('RECORD_UNKNOWN', `there is no vote on ${articleId}`);
     await tastes.unlearn(userId, articleId, signal);
     training.request(userId, 'quick');
-    onChange?.(userId);
+    changes.tell(userId, { ids: [articleId], now: { vote: undefined } });
   }
 
   /** Puts training off to the background; says how many ratings it will learn from. */
@@ -141,7 +141,7 @@ export class ArticleRanking {
     score: number,
     signal: AbortSignal,
   ): Promise<Corrected> {
-    const { storage, tastes, training, clock, onChange } = this.#options;
+    const { storage, tastes, training, clock, changes } = this.#options;
     const ratedAt = Math.round(clock.now());
     const rated: RatedArticle = { ...(await this.#scorable(article, document)), score, ratedAt };
     const commit = async (predicted: number) => {
@@ -150,7 +150,7 @@ export class ArticleRanking {
     };
     const learned = await tastes.learn(userId, rated, commit, signal);
     training.request(userId, 'quick');
-    onChange?.(userId);
+    changes.tell(userId, { ids: [article.id], now: { vote: score } });
     return { article, ...learned };
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { ShelvedArticle } from '../storage/shelves.ts';
 import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
 import { type DocumentEmbedder, Library } from './library.ts';
@@ -33,11 +34,13 @@ export interface RankingParts {
 export async function rankingParts(options: RankingPartsOptions): Promise<RankingParts> {
   const { storage, embedder, clock } = options;
   const changes = new UserChanges();
-  const tell = (userId: string) => changes.tell(userId);
-  const tastes = await UserTastes.open({ ...options, model: embedder.model });
+  const tellScores = (userId: string) => changes.tell(userId, 'scores');
+  const tastes = await UserTastes.open({
+    ...{ ...options, model: embedder.model, onCompared: tellScores },
+  });
   const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
-  const training = await Training.open({ ...options, tastes, onChange: tell });
-  const ranking = new ArticleRanking({ storage, library, tastes, training, clock, onChange: tell });
+  const training = await Training.open({ ...options, tastes, onChange: tellScores });
+  const ranking = new ArticleRanking({ storage, library, tastes, training, clock, changes });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({
     ...{ storage, embedder, library, clock },
@@ -45,7 +48,7 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
       for (const userId of await storage.ratings.ratersOf(articleIds)) {
         tastes.reload(userId);
       }
-      for (const { id } of await storage.users.list()) changes.tell(id);
+      for (const { id } of await storage.users.list()) changes.tell(id, 'all');
     },
   });
   const onArticles = () => embedding.wake();
@@ -54,16 +57,27 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
 }
 
+/** A change of articles by their reader. */
+export interface ArticleChange {
+  readonly ids: readonly string[];
+  readonly now: Partial<Pick<ShelvedArticle, 'vote' | 'isRead' | 'isStarred' | 'isLater'>>;
+}
+
+/** A change of what a user sees: of articles, of scores alone, or of anything. */
+export type ReaderChange = ArticleChange | 'scores' | 'all';
+
+type ChangeListener = (userId: string, change: ReaderChange) => void;
+
 /** Tells whoever listens that what a user sees has changed. */
 export class UserChanges {
-  readonly #listeners = new Set<(userId: string) => void>();
+  readonly #listeners = new Set<ChangeListener>();
 
-  tell(userId: string): void {
-    for (const listener of this.#listeners) listener(userId);
+  tell(userId: string, change: ReaderChange): void {
+    for (const listener of this.#listeners) listener(userId, change);
   }
 
   /** Calls back until it is disposed. */
-  listen(listener: (userId: string) => void): Disposable {
+  listen(listener: ChangeListener): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }

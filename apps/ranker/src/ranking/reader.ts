@@ -7,7 +7,6 @@ import type { FeedEdit, FeedFetched, NewArticle, NewFeed } from '../storage/feed
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { NewRule } from '../storage/rules.ts';
 import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
-import { areaUnderCurve } from './area-under-curve.ts';
 import type { ArticleRanking, Ranked } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
 import type { UserChanges } from './ranking-parts.ts';
@@ -20,47 +19,16 @@ export interface ReaderShelf {
   readonly articles: readonly ReaderArticle[];
 }
 
-export interface ReaderArticle {
-  readonly id: string;
-  readonly url: string;
-  readonly title: string;
-  /** The host that it comes from. */
-  readonly source: string;
+/** An article as a user has it, with its score. */
+export interface ReaderArticle extends ShelvedArticle {
   /** The time of publication, or of finding it if that is not known. */
   readonly publishedAt: number;
-  /** The beginning of its text, at most 500 characters. */
-  readonly lead: string;
   /** From 1 to 10; undefined while it is not known. */
   readonly score: number | undefined;
   /** The expected error of the score in points; undefined if not known. */
   readonly uncertainty: number | undefined;
-  /** The user's rating; undefined if there is none. */
-  readonly vote: number | undefined;
-  /** True if the user is done with it. */
-  readonly isRead: boolean;
-  readonly isStarred: boolean;
-  readonly isLater: boolean;
-  /** The feed that brought it; undefined for an article of the user's own. */
-  readonly feedId: string | undefined;
-  readonly author: string | undefined;
-  /** The number of characters of its text. */
-  readonly length: number;
   /** Its mean vector of length 1, by the model of all others; undefined while there is none. */
   readonly vector: Float32Array | undefined;
-  /** The reason why its text cannot be had; undefined if it can. */
-  readonly unavailable: string | undefined;
-}
-
-/** Over first ratings only: a score of what was rated before has seen the answer. */
-export interface ReaderAccuracy {
-  /** The number of first ratings that had a score before. */
-  readonly count: number;
-  /** Mean of rating minus score; undefined without any. */
-  readonly bias: number | undefined;
-  /** Mean of the absolute difference; undefined without any. */
-  readonly meanAbsoluteError: number | undefined;
-  /** The share of pairs with the liked article above the disliked one; undefined if not known. */
-  readonly auc: number | undefined;
 }
 
 export interface ReaderOptions {
@@ -92,9 +60,17 @@ export class Reader {
     query: Omit<ShelfQuery, 'userId'>,
     signal: AbortSignal = never,
   ): Promise<ReaderShelf> {
-    const { storage, tastes } = this.#options;
-    const shelved = await storage.shelves.list({ ...query, userId }, signal);
-    const scored = await tastes.scoreShelf(userId, shelved, signal);
+    const shelved = await this.#options.storage.shelves.list({ ...query, userId }, signal);
+    return await this.scored(userId, shelved, signal);
+  }
+
+  /** These articles, with the scores of now. */
+  async scored(
+    userId: string,
+    shelved: readonly ShelvedArticle[],
+    signal: AbortSignal,
+  ): Promise<ReaderShelf> {
+    const scored = await this.#options.tastes.scoreShelf(userId, shelved, signal);
     const articles = shelved.map((article) => readerArticle(article, scored));
     return { tasteVersion: scored.version, articles };
   }
@@ -122,7 +98,7 @@ export class Reader {
     const { storage, clock, changes } = this.#options;
     const at = clock.now();
     await storage.shelves.markRead(userId, ids, at, signal);
-    changes.tell(userId);
+    changes.tell(userId, { ids, now: { isRead: true } });
     return at;
   }
 
@@ -133,7 +109,8 @@ export class Reader {
     signal?: AbortSignal,
   ): Promise<void> {
     await this.#options.storage.shelves.markUnread(userId, which, signal);
-    this.#options.changes.tell(userId);
+    const change = 'id' in which ? { ids: [which.id], now: { isRead: false } } : 'all';
+    this.#options.changes.tell(userId, change);
   }
 
   /** Sets or takes away a star, or a place on the list of what is read later. */
@@ -146,7 +123,8 @@ export class Reader {
   ): Promise<void> {
     const { storage, clock, changes } = this.#options;
     await storage.shelves.mark({ userId, id, mark, isSet, at: clock.now() }, signal);
-    changes.tell(userId);
+    const now = mark === 'starred' ? { isStarred: isSet } : { isLater: isSet };
+    changes.tell(userId, { ids: [id], now });
   }
 
   /** Adds the articles that come with the app; known ones are left alone. */
@@ -155,20 +133,13 @@ export class Reader {
     const now = clock.now();
     await storage.shelves.add(userId, sampleArticles(now), now, signal);
     onArticles();
-    changes.tell(userId);
-  }
-
-  async accuracy(userId: string, signal?: AbortSignal): Promise<ReaderAccuracy> {
-    const { ratings } = this.#options.storage;
-    const { count, meanDelta, meanAbsoluteDelta } = await ratings.accuracy({ userId });
-    const auc = areaUnderCurve(await ratings.predictions(userId, signal));
-    return { count, bias: meanDelta, meanAbsoluteError: meanAbsoluteDelta, auc };
+    changes.tell(userId, 'all');
   }
 
   async addRule(userId: string, rule: NewRule, signal?: AbortSignal): Promise<void> {
     const { storage, clock, changes } = this.#options;
     await storage.rules.add(userId, rule, clock.now(), signal);
-    changes.tell(userId);
+    changes.tell(userId, 'all');
   }
 
   async removeRule(userId: string, ruleId: string, signal?: AbortSignal): Promise<void> {
@@ -179,7 +150,7 @@ export class Reader {
   async subscribe(userId: string, feeds: readonly NewFeed[], signal?: AbortSignal): Promise<void> {
     const { storage, clock, changes } = this.#options;
     await storage.feeds.subscribe(userId, feeds, clock.now(), signal);
-    changes.tell(userId);
+    changes.tell(userId, 'all');
   }
 
   async unsubscribe(userId: string, feedId: string, signal?: AbortSignal): Promise<void> {
@@ -205,18 +176,18 @@ export class Reader {
       await storage.feeds.save(fetched, signal);
     }
     for (const userId of await storage.feeds.subscribers(fetched.feedId, signal)) {
-      changes.tell(userId);
+      changes.tell(userId, 'all');
     }
   }
 
   /** Calls back when what a user sees has changed, until it is disposed. */
-  onChange(listener: (userId: string) => void): Disposable {
+  onChange(listener: Parameters<UserChanges['listen']>[0]): Disposable {
     return this.#options.changes.listen(listener);
   }
 
   #done(userId: string, isDone: boolean, message: string): void {
     if (!isDone) throw rankerError('RECORD_UNKNOWN', message);
-    this.#options.changes.tell(userId);
+    this.#options.changes.tell(userId, 'all');
   }
 }
 

@@ -13,6 +13,8 @@ export interface UserTastesOptions {
   readonly tastesMax?: number | undefined;
   /** A rating counts half after so many days. @default 365 */
   readonly ratingHalfLifeDays?: number | undefined;
+  /** Told of a user whose articles have been compared with all ratings. @default nobody is */
+  readonly onCompared?: ((userId: string) => void) | undefined;
 }
 
 /** A list scored by one version of a taste. */
@@ -45,10 +47,11 @@ export class UserTastes {
   readonly #options: UserTastesOptions;
 
   static async open(options: UserTastesOptions): Promise<UserTastes> {
-    const { model, tastesMax, ratingHalfLifeDays = 365 } = options;
+    const { model, tastesMax, ratingHalfLifeDays = 365, onCompared } = options;
     const load = (userId: string) => loadTaste(options, userId);
     const halfLifeMs = ratingHalfLifeDays * dayMs;
-    const tastes = await Tastes.open({ model, load, tastesMax, ratedMax, halfLifeMs });
+    const limits = { tastesMax, ratedMax, halfLifeMs };
+    const tastes = await Tastes.open({ model, load, ...limits, onCompared });
     return new UserTastes(options, tastes);
   }
 

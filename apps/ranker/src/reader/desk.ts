@@ -1,7 +1,9 @@
 import { type Clock, deadline } from 'spillway';
-import type { Reader, ReaderAccuracy, ReaderShelf } from '../ranking/reader.ts';
+import type { ArticleChange, ReaderChange } from '../ranking/ranking-parts.ts';
+import type { Reader, ReaderArticle, ReaderShelf } from '../ranking/reader.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { Accuracy } from '../storage/ratings.ts';
 import { type Groups, groupDuplicates } from './duplicates.ts';
 import type { ListQuery } from './list-view.ts';
 import { type Listing, order, type Place } from './order.ts';
@@ -28,13 +30,15 @@ export interface DeskOptions {
 export interface ShownList {
   readonly places: readonly Place[];
   readonly tasteVersion: number;
-  readonly accuracy: ReaderAccuracy;
+  readonly accuracy: Accuracy;
   /** UNIX milliseconds; ages are as of then. */
   readonly madeAt: number;
   /** The number of articles that rules keep away. */
   readonly muted: number;
   /** True if the user has no articles at all. */
   readonly isEmpty: boolean;
+  /** The time of its oldest article if there are older ones that it leaves out. */
+  readonly oldest: number | undefined;
   readonly feeds: readonly ReaderFeed[];
   /** The number of articles of each list. */
   readonly counts: Readonly<Record<Listing, number>>;
@@ -48,32 +52,48 @@ const freshMs = 5 * 60_000;
 const gatherMs = 250;
 const refreshMsMax = 15_000;
 
-/** The number of articles that a search finds at most. */
-const foundMax = 500;
+/** The number of articles that a search finds at once; older ones are a link away. */
+const foundMax = 200;
+/** Changes of articles after which all is read again. */
+const changesMax = 1_000;
 
 /** All that the lists of one moment are made of. */
 interface World {
-  readonly shelf: ReaderShelf;
+  /** The newest articles, which most lists are made of. */
+  readonly shelf: Base;
   readonly book: RuleBook;
-  readonly accuracy: ReaderAccuracy;
+  readonly accuracy: Accuracy;
   readonly feeds: readonly ReaderFeed[];
   readonly counts: Readonly<Record<Listing, number>>;
+  /** Changes of articles since it was read. */
+  readonly changes: readonly ArticleChange[];
+  /** The time when it was read. */
   readonly at: number;
 }
 
-type Wanted = Pick<ListQuery, 'listing' | 'words' | 'feed' | 'sorting'>;
+/** Scored articles, with the stories that they tell together once these are known. */
+interface Base extends ReaderShelf {
+  groups: Groups | undefined;
+}
+
+interface MadeList {
+  readonly list: ShownList;
+  readonly base: Base;
+  readonly world: World;
+}
+
+type Wanted = Pick<ListQuery, 'listing' | 'words' | 'feed' | 'sorting' | 'before'>;
 
 /** All that one user sees, in memory, so that a live page can be made of it at any moment. */
 export class Desk implements Disposable {
   readonly #options: DeskOptions;
   /** By name; the one that was asked for last is the last. */
   readonly #wanted = new Map<string, Wanted>();
-  #lists: ReadonlyMap<string, ShownList> = new Map();
+  readonly #lists = new Map<string, MadeList>();
   #world: World | undefined;
-  /** True if something was changed since the world was read. */
+  /** True if more has changed since the world was read than {@link #changes} say. */
   #isStale = false;
-  #groups: Groups = new Map();
-  #grouped = '';
+  #changes: ArticleChange[] = [];
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #timer: Disposable | undefined;
@@ -92,7 +112,7 @@ export class Desk implements Disposable {
 
   /** The list as it is known; undefined before it was prepared. */
   list(query: Wanted): ShownList | undefined {
-    return this.#lists.get(nameOf(query));
+    return this.#lists.get(nameOf(query))?.list;
   }
 
   /** Keeps an article on the list though it is read. */
@@ -116,7 +136,7 @@ export class Desk implements Disposable {
     const articles = this.#world?.shelf.articles ?? [];
     const isOf = (feedId: string | undefined) => feed === '' || feed === feedId;
     return articles
-      .filter(({ isRead, vote, feedId }) => !isRead && vote === undefined && isOf(feedId))
+      .filter((article) => isUnread(article) && isOf(article.feedId))
       .map(({ id }) => id);
   }
 
@@ -128,39 +148,44 @@ export class Desk implements Disposable {
     for (const oldest of this.#wanted.keys()) {
       if (this.#wanted.size <= listsMax) break;
       this.#wanted.delete(oldest);
+      this.#lists.delete(oldest);
     }
-    const now = this.#options.clock.now();
-    const isFresh = (at = Number.NEGATIVE_INFINITY) => now - at <= freshMs;
-    if (isFresh(this.#lists.get(name)?.madeAt)) return;
     const world = this.#world;
-    if (world === undefined || this.#isStale || !isFresh(world.at)) return await this.refresh();
+    const isFresh = world !== undefined && this.#options.clock.now() - world.at <= freshMs;
+    if (isFresh && this.#lists.get(name)?.world === world) return;
+    if (!isFresh || this.#isStale) return await this.refresh();
     // Only this list is new: the others need not be made anew for it.
     using time = deadline(this.#options.clock, refreshMsMax, this.#closing.signal);
-    const list = await this.#make(world, query, time.signal);
-    if (world === this.#world) this.#lists = new Map(this.#lists).set(name, list);
-    else await this.refresh();
+    await this.#make(name, query, world, time.signal);
+    if (world !== this.#world) await this.refresh();
   }
 
-  /** Brings all lists up to date with what is stored now; many calls become one. */
+  /**
+   * Takes in all that has changed; many calls become one. It resolves when the list that was asked
+   * for last is up to date; the others follow.
+   */
   refresh(): Promise<void> {
     this.#next ??= (async () => {
       await this.#running?.catch(() => {});
       this.#next = undefined;
       this.#timer?.[Symbol.dispose]();
       this.#timer = undefined;
-      const run = this.#refresh();
-      this.#running = run;
-      await run;
+      const first = Promise.withResolvers<void>();
+      this.#running = this.#refresh(() => first.resolve()).catch((error: unknown) => {
+        first.reject(error);
+      });
+      await first.promise;
     })();
     return this.#next;
   }
 
   /** The same before long, while nobody waits for it. */
-  refreshSoon(): void {
+  refreshSoon(change: ReaderChange): void {
     const { clock, onFailure } = this.#options;
     const { signal } = this.#closing;
     if (signal.aborted) return;
-    this.#isStale = true;
+    if (change === 'all') this.#isStale = true;
+    else if (change !== 'scores') this.#changes.push(change);
     const failed = (error: unknown) => {
       if (!signal.aborted) onFailure(error);
     };
@@ -172,82 +197,161 @@ export class Desk implements Disposable {
     this.#timer?.[Symbol.dispose]();
   }
 
-  async #refresh(): Promise<void> {
-    const { reader, storage, userId, clock, articlesMax, onChange } = this.#options;
+  async #refresh(onFirst: () => void): Promise<void> {
+    const { clock, onChange } = this.#options;
     using time = deadline(clock, refreshMsMax, this.#closing.signal);
     const { signal } = time;
+    const before = this.#world;
+    const isOld = before === undefined || clock.now() - before.at > freshMs;
+    const world = this.#isStale || isOld ? await this.#read(signal) : await this.#rescored(signal);
+    this.#world = world;
+    for (const [name, query] of [...this.#wanted].reverse()) {
+      await this.#make(name, query, world, signal);
+      onChange();
+      onFirst();
+      // A refresh that waits makes them all anew, and the first of them is waited for.
+      if (this.#next !== undefined) return;
+    }
+    onFirst();
+  }
+
+  /** Reads all that lists are made of. */
+  async #read(signal: AbortSignal): Promise<World> {
+    const { reader, storage, userId, clock, articlesMax } = this.#options;
     this.#isStale = false;
     const [shelf, rules, accuracy, feeds] = await Promise.all([
       reader.articles(userId, { limit: articlesMax }, signal),
       storage.rules.list(userId, signal),
-      reader.accuracy(userId, signal),
+      storage.ratings.accuracy({ userId }),
       storage.feeds.list(userId, signal),
     ]);
-    const world: World = {
-      ...{ shelf, accuracy, feeds, at: clock.now() },
+    const { articles } = shelf;
+    const before = this.#world?.shelf;
+    // Votes do not change the stories, so they are kept while the articles are the same.
+    const isSame = before !== undefined && namesOf(articles) === namesOf(before.articles);
+    const world = {
+      ...{ accuracy, feeds, at: clock.now(), changes: [] },
+      shelf: { ...shelf, groups: isSame ? before.groups : undefined },
       book: new RuleBook(rules, this.#world?.book),
-      counts: countsOf(shelf),
+      counts: countsOf(articles),
     };
-    const lists = new Map<string, ShownList>();
-    for (const [name, query] of [...this.#wanted]) {
-      lists.set(name, await this.#make(world, query, signal));
+    return this.#changed(world);
+  }
+
+  /** The same articles with the scores of now. */
+  async #rescored(signal: AbortSignal): Promise<World> {
+    const { reader, storage, userId } = this.#options;
+    const before = this.#world as World;
+    const world = this.#changed(before);
+    const known = new Set(world.shelf.articles.map(({ id }) => id));
+    const isKnown = world.changes.every(({ ids }) => ids.every((id) => known.has(id)));
+    // Only a new reading tells what has changed in the feeds of older articles.
+    if (!isKnown || world.changes.length > changesMax) this.refreshSoon('all');
+    const [shelf, accuracy] = await Promise.all([
+      reader.scored(userId, world.shelf.articles, signal),
+      storage.ratings.accuracy({ userId }),
+    ]);
+    return { ...world, shelf: { ...shelf, groups: before.shelf.groups }, accuracy };
+  }
+
+  /** A world with the changes that were told of. */
+  #changed(world: World): World {
+    const changes = this.#changes;
+    this.#changes = [];
+    if (changes.length === 0) return world;
+    const { shelf } = world;
+    const articles = changedArticles(shelf.articles, changes);
+    const unread = new Map<string | undefined, number>();
+    for (const [at, after] of articles.entries()) {
+      const more = Number(isUnread(after)) - Number(isUnread(shelf.articles[at] as ReaderArticle));
+      if (more !== 0) unread.set(after.feedId, (unread.get(after.feedId) ?? 0) + more);
     }
-    this.#world = world;
-    this.#lists = lists;
-    onChange();
+    const feeds = world.feeds.map((feed) => {
+      return { ...feed, unread: Math.max(0, feed.unread + (unread.get(feed.id) ?? 0)) };
+    });
+    return {
+      ...{ ...world, feeds, changes: [...world.changes, ...changes] },
+      shelf: { ...shelf, articles },
+      counts: countsOf(articles),
+    };
   }
 
-  async #make(world: World, query: Wanted, signal: AbortSignal): Promise<ShownList> {
-    const { reader, userId, articlesMax } = this.#options;
-    const { shelf, book, accuracy, feeds, counts } = world;
-    const { words, listing, feed } = query;
-    const mark = listing === 'starred' || listing === 'later' ? listing : undefined;
-    const isShelf = words.length === 0 && feed === '' && mark === undefined;
-    const limit = words.length === 0 ? articlesMax : Math.min(articlesMax, foundMax);
-    const narrow = { words, mark, feedId: feed === '' ? undefined : feed, limit };
-    const found = isShelf ? shelf : await reader.articles(userId, narrow, signal);
-    const list = await this.#arrange(found, query, book, isShelf, signal);
-    return { ...list, accuracy, isEmpty: shelf.articles.length === 0, feeds, counts };
-  }
-
-  async #arrange(
-    { articles, tasteVersion }: ReaderShelf,
-    { listing, sorting }: Wanted,
-    book: RuleBook,
-    isShelf: boolean,
-    signal: AbortSignal,
-  ): Promise<Omit<ShownList, 'accuracy' | 'isEmpty' | 'feeds' | 'counts'>> {
+  async #make(name: string, query: Wanted, world: World, signal: AbortSignal): Promise<void> {
+    const { book, accuracy, feeds, counts } = world;
+    const base = await this.#base(name, query, world, signal);
+    base.groups ??= await inSlices(groupDuplicates(base.articles), signal);
+    const { articles, tasteVersion, groups } = base;
     const { clock, halfLifeMs, explorationShare } = this.#options;
-    const groups = isShelf
-      ? await this.#groupsOf(articles, signal)
-      : await inSlices(groupDuplicates(articles), signal);
     const verdicts = book.verdicts(articles);
     const madeAt = clock.now();
+    const { listing, sorting } = query;
     const options = {
       ...{ nowMs: madeAt, listing, sorting, halfLifeMs, explorationShare },
       opened: this.#opened,
     };
     const places = await inSlices(order(articles, groups, verdicts, options), signal);
     const muted = verdicts.values().reduce((sum, { isMuted }) => sum + Number(isMuted), 0);
-    return { places, tasteVersion, madeAt, muted };
+    const isEmpty = world.shelf.articles.length === 0;
+    const oldest =
+      articles.length < this.#limit(query) ? undefined : (articles.at(-1)?.publishedAt as number);
+    const list = { places, tasteVersion, madeAt, muted, accuracy, isEmpty, oldest, feeds, counts };
+    if (this.#wanted.has(name)) this.#lists.set(name, { list, base, world });
   }
 
-  /** Votes do not change them, so they are kept while the articles are the same. */
-  async #groupsOf(articles: ReaderShelf['articles'], signal: AbortSignal): Promise<Groups> {
-    const names = articles.map(({ id, vector }) => (vector === undefined ? `${id}?` : id)).join();
-    if (names !== this.#grouped) {
-      this.#groups = await inSlices(groupDuplicates(articles), signal);
-      this.#grouped = names;
+  #limit({ words }: Wanted): number {
+    const { articlesMax } = this.#options;
+    return words.length === 0 ? articlesMax : Math.min(articlesMax, foundMax);
+  }
+
+  /** The articles that a list is made of: those that it had if they only have other scores. */
+  async #base(name: string, query: Wanted, world: World, signal: AbortSignal): Promise<Base> {
+    const { reader, userId } = this.#options;
+    const { words, listing, feed, before } = query;
+    const mark = listing === 'starred' || listing === 'later' ? listing : undefined;
+    const isNarrow = words.length > 0 || feed !== '' || mark !== undefined || before > 0;
+    if (!isNarrow) return world.shelf;
+    const known = this.#lists.get(name);
+    if (known !== undefined && mark === undefined && known.world.at === world.at) {
+      const { articles, groups } = known.base;
+      const changed = changedArticles(articles, world.changes);
+      return { ...(await reader.scored(userId, changed, signal)), groups };
     }
-    return this.#groups;
+    const limit = this.#limit(query);
+    const feedId = feed === '' ? undefined : feed;
+    const narrow = { words, mark, feedId, before: before || undefined, limit };
+    return { ...(await reader.articles(userId, narrow, signal)), groups: undefined };
   }
 }
 
-function nameOf({ listing, words, feed, sorting }: Wanted): string {
-  return `${listing} ${sorting} ${feed} ${words.join(' ')}`;
+/** Tells whether lists have the same articles, as far as stories depend on it. */
+function namesOf(articles: readonly ReaderArticle[]): string {
+  return articles.map(({ id, score }) => (score === undefined ? `${id}?` : id)).join();
 }
 
-function countsOf({ articles }: ReaderShelf): Record<Listing, number> {
+/** The articles with what was told of them; the last word counts. */
+function changedArticles(
+  articles: readonly ReaderArticle[],
+  changes: readonly ArticleChange[],
+): readonly ReaderArticle[] {
+  const byId = new Map<string, ArticleChange['now']>();
+  for (const { ids, now } of changes) {
+    for (const id of ids) byId.set(id, { ...byId.get(id), ...now });
+  }
+  return articles.map((article) => {
+    const now = byId.get(article.id);
+    return now === undefined ? article : { ...article, ...now };
+  });
+}
+
+function isUnread({ isRead, vote }: Pick<ReaderArticle, 'isRead' | 'vote'>): boolean {
+  return !isRead && vote === undefined;
+}
+
+function nameOf({ listing, words, feed, sorting, before }: Wanted): string {
+  return `${listing} ${sorting} ${before} ${feed} ${words.join(' ')}`;
+}
+
+function countsOf(articles: readonly ReaderArticle[]): Record<Listing, number> {
   const counts = { new: 0, starred: 0, later: 0, rated: 0, all: articles.length };
   for (const { isRead, vote, isStarred, isLater } of articles) {
     counts.new += Number(!isRead && vote === undefined);

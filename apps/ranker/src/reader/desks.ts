@@ -58,7 +58,9 @@ export class Desks implements Observable, Disposable {
         onFailure(error);
       },
     };
-    this.#subscription = reader.onChange((userId) => this.#desks.get(userId)?.refreshSoon());
+    this.#subscription = reader.onChange((userId, change) => {
+      this.#desks.get(userId)?.refreshSoon(change);
+    });
   }
 
   get version(): number {

@@ -100,7 +100,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
 
 /** Changing, refreshing and removing one feed. */
 function changeRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
-  const { reader, storage, desks, refresh } = options;
+  const { reader, storage, refresh } = options;
   app.post<{ Params: { id: string }; Body: { title: string; folder: string; full?: string } }>(
     '/reader/feeds/:id/edit',
     { schema: { params, body: feedEdit } },
@@ -110,7 +110,6 @@ function changeRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
       return answerForm(reply, '/reader/feeds', async () => {
         const edit = { title: title.trim(), folder: folder.trim(), isFullText: full === 'yes' };
         await reader.editFeed(id, request.params.id, edit, request.permit.signal);
-        desks.find(id)?.refreshSoon();
         return 'The feed is changed.';
       });
     },
@@ -134,7 +133,6 @@ function changeRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
       const { id } = userOf(request);
       return answerForm(reply, '/reader/feeds', async () => {
         await reader.unsubscribe(id, request.params.id, request.permit.signal);
-        desks.find(id)?.refreshSoon();
         return 'The feed is gone.';
       });
     },

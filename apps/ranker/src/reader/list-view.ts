@@ -1,6 +1,7 @@
 import { type Html, html, keyed } from 'spillway-http';
-import type { ReaderAccuracy, ReaderArticle } from '../ranking/reader.ts';
+import type { ReaderArticle } from '../ranking/reader.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
+import type { Accuracy } from '../storage/ratings.ts';
 import type { ShownList } from './desk.ts';
 import { wordsOf } from './duplicates.ts';
 import { actionForm } from './frame.ts';
@@ -16,11 +17,13 @@ export interface ListQuery {
   readonly words: readonly string[];
   /** The number of places that are shown. */
   readonly count: number;
+  /** Only articles older than this time, in milliseconds since 1970; 0 for all. */
+  readonly before: number;
 }
 
 /** The number of places that a page begins with and each "more" adds. */
 export const pageSize = 40;
-const countMax = 400;
+const countMax = 2_000;
 const wordsMax = 8;
 const wordLengthMax = 40;
 /** Characters that people read in a minute. */
@@ -36,7 +39,7 @@ const listings: Readonly<Record<Listing, string>> = {
 
 /** Reads a query from the address; anything odd in it counts as left out. */
 export function listQuery(address: Readonly<Record<string, unknown>>): ListQuery {
-  const { list, q, show, feed, sort } = address;
+  const { list, q, show, feed, sort, before } = address;
   const text = typeof q === 'string' ? q : '';
   const words = wordsOf(text.slice(0, 400)).map((word) => word.slice(0, wordLengthMax));
   const wanted = Math.ceil(Number(show) / pageSize) * pageSize;
@@ -50,17 +53,19 @@ export function listQuery(address: Readonly<Record<string, unknown>>): ListQuery
     feed: typeof feed === 'string' && /^[\w-]{1,64}$/.test(feed) ? feed : '',
     words: words.slice(0, wordsMax),
     count,
+    before: typeof before === 'string' && /^\d{1,15}$/.test(before) ? Number(before) : 0,
   };
 }
 
 /** The address that asks for this, the same for the same. */
 export function listAddress(query: Partial<ListQuery>, open = ''): string {
-  const { listing, words, count, feed = '', sorting } = query;
+  const { listing, words, count, feed = '', sorting, before = 0 } = query;
   const fields = new URLSearchParams();
   if (listing !== undefined && listing !== 'new') fields.set('list', listing);
   if (words !== undefined && words.length > 0) fields.set('q', words.join(' '));
   if (feed !== '') fields.set('feed', feed);
   if (sorting === 'newest') fields.set('sort', 'newest');
+  if (before > 0) fields.set('before', String(before));
   if (count !== undefined && count !== pageSize) fields.set('show', String(count));
   if (open !== '') fields.set('open', open);
   return fields.size === 0 ? '/reader' : `/reader?${fields}`;
@@ -90,7 +95,14 @@ ${
 <ol class="items">${shown.map((place) => itemView(place, query, list))}</ol>
 ${shown.length === 0 && emptyView(query, isEmpty)}
 ${left > 0 && html`<p class="next"><a href="${next}">Show more (${left} left)</a></p>`}
+${left === 0 && list.oldest !== undefined && olderLink(query, list.oldest)}
 </section>`;
+}
+
+/** Leads to the articles that are older than all of a list. */
+function olderLink(query: ListQuery, before: number): Html {
+  const older = listAddress({ ...query, before, count: pageSize });
+  return html`<p class="next"><a href="${older}">Older articles</a></p>`;
 }
 
 /** The text in place of a list that is not in memory any more. */
@@ -221,12 +233,12 @@ at <a href="/reader?list=all">everything</a>.</p>`;
 }
 
 /** Only first ratings count: a score of an article that was rated before has seen the answer. */
-export function accuracyText({ count, meanAbsoluteError }: ReaderAccuracy): string {
-  if (count === 0 || meanAbsoluteError === undefined) {
+export function accuracyText({ count, meanAbsoluteDelta }: Accuracy): string {
+  if (count === 0 || meanAbsoluteDelta === undefined) {
     return 'Knows nothing of your taste yet: rate three articles.';
   }
   const first = count === 1 ? '1 rating' : `${count} ratings`;
-  return `Knows your taste from ${first}. On average ${meanAbsoluteError.toFixed(1)} points off.`;
+  return `Knows your taste from ${first}. On average ${meanAbsoluteDelta.toFixed(1)} points off.`;
 }
 
 const minuteMs = 60_000;

@@ -46,9 +46,6 @@ export interface AccuracyFilter {
   readonly firstOnly?: boolean | undefined;
 }
 
-/** The largest number of predictions that accuracy is measured by. */
-const predictionsMax = 10_000;
-
 /** The users' judgements of articles: each as it was given, and the last one of each. */
 export class Ratings {
   readonly #database: Database<RankerSchema>;
@@ -184,23 +181,6 @@ export class Ratings {
     const row = await query.executeTakeFirstOrThrow();
     const { count, delta: mean, absolute: error } = row;
     return { count, meanDelta: mean ?? undefined, meanAbsoluteDelta: error ?? undefined };
-  }
-
-  /** Honest predictions and what became of them: of first ratings, the newest of them. */
-  async predictions(
-    userId: string,
-    signal?: AbortSignal,
-  ): Promise<{ readonly predicted: number; readonly score: number }[]> {
-    const rows = await this.#database.kysely
-      .selectFrom('corrections')
-      .select(['predicted', 'score'])
-      .where('user_id', '=', userId)
-      .where('is_first', '=', 1)
-      .where('predicted', 'is not', null)
-      .orderBy('id', 'desc')
-      .limit(predictionsMax)
-      .execute({ signal });
-    return rows.map(({ predicted, score }) => ({ predicted: predicted as number, score }));
   }
 
   /** The ids of users who have rated any of these articles. */

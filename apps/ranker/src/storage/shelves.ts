@@ -40,6 +40,8 @@ export interface ShelfQuery {
   readonly mark?: Mark | undefined;
   /** Only these. @default all */
   readonly ids?: readonly string[] | undefined;
+  /** Only those older than this time, in milliseconds since 1970. @default all */
+  readonly before?: number | undefined;
   readonly limit: number;
 }
 
@@ -50,6 +52,7 @@ export type Mark = 'starred' | 'later';
 const leadMax = 500;
 const feedOf = sql<string | null>`(select min(feed_id) from feed_articles
   where feed_articles.article_id = articles.id)`;
+const timeOf = sql<number>`coalesce(articles.published_at, articles.added_at)`;
 const isAscii = /^[ -~]*$/;
 /**
  * Words that the full-text index has: no signs, and not of a language without spaces. Which letters
@@ -102,12 +105,48 @@ export class Shelves {
   }
 
   async #list(
-    { userId, words = [], limit, feedId, mark, ids: only }: ShelfQuery,
+    { userId, words = [], limit, feedId, mark, ids: only, before }: ShelfQuery,
     foundMax: number | undefined,
     signal?: AbortSignal,
   ): Promise<ShelvedArticle[]> {
     const { kysely, kind } = this.#database;
-    let query = kysely
+    // Ids first: what is shown of an article is dear, and most that are found are not shown.
+    let ids = kysely
+      .selectFrom('articles')
+      .select('articles.id')
+      // Row by row, in the order of time: a union of all would be made before the first row.
+      .where(sql<SqlBool>`(exists (select 1 from feed_articles
+          join subscriptions on subscriptions.feed_id = feed_articles.feed_id
+          where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})
+        or exists (select 1 from ratings
+          where ratings.article_id = articles.id and ratings.user_id = ${userId})
+        or exists (select 1 from shelf
+          where shelf.article_id = articles.id and shelf.user_id = ${userId})
+        or exists (select 1 from marks
+          where marks.article_id = articles.id and marks.user_id = ${userId}))`);
+    if (only !== undefined) ids = ids.where('articles.id', 'in', only);
+    if (before !== undefined) ids = ids.where(sql<SqlBool>`${timeOf} < ${before}`);
+    if (mark !== undefined) {
+      ids = ids.where('articles.id', 'in', (from) =>
+        from
+          .selectFrom('marks')
+          .select('article_id')
+          .where('user_id', '=', userId)
+          .where('kind', '=', mark),
+      );
+    }
+    if (feedId !== undefined) {
+      ids = ids.where('articles.id', 'in', (from) =>
+        from.selectFrom('feed_articles').select('article_id').where('feed_id', '=', feedId),
+      );
+    }
+    const { indexed = [], others = [] } = Object.groupBy(words, (word) =>
+      isIndexed[kind].test(word) ? 'indexed' : 'others',
+    );
+    if (indexed.length > 0) ids = ids.where(hasWords(kind, indexed, foundMax));
+    for (const word of others) ids = ids.where(hasWord(word));
+    const newest = ids.orderBy(timeOf, 'desc').orderBy('articles.id').limit(limit);
+    const rows = await kysely
       .selectFrom('articles')
       .leftJoin('ratings', (join) =>
         join.onRef('ratings.article_id', '=', 'articles.id').on('ratings.user_id', '=', userId),
@@ -128,39 +167,9 @@ export class Shelves {
       .select(markOf('starred', userId).as('starred'))
       .select(markOf('later', userId).as('later'))
       .select(sql<number>`length(articles.text)`.as('length'))
-      // Row by row, in the order of time: a union of all would be made before the first row.
-      .where(sql<SqlBool>`(ratings.score is not null
-        or exists (select 1 from feed_articles
-          join subscriptions on subscriptions.feed_id = feed_articles.feed_id
-          where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})
-        or exists (select 1 from shelf
-          where shelf.article_id = articles.id and shelf.user_id = ${userId})
-        or exists (select 1 from marks
-          where marks.article_id = articles.id and marks.user_id = ${userId}))`);
-    if (only !== undefined) query = query.where('articles.id', 'in', only);
-    if (mark !== undefined) {
-      query = query.where('articles.id', 'in', (from) =>
-        from
-          .selectFrom('marks')
-          .select('article_id')
-          .where('user_id', '=', userId)
-          .where('kind', '=', mark),
-      );
-    }
-    if (feedId !== undefined) {
-      query = query.where('articles.id', 'in', (from) =>
-        from.selectFrom('feed_articles').select('article_id').where('feed_id', '=', feedId),
-      );
-    }
-    const { indexed = [], others = [] } = Object.groupBy(words, (word) =>
-      isIndexed[kind].test(word) ? 'indexed' : 'others',
-    );
-    if (indexed.length > 0) query = query.where(hasWords(kind, indexed, foundMax));
-    for (const word of others) query = query.where(hasWord(word));
-    const rows = await query
-      .orderBy(sql`coalesce(articles.published_at, articles.added_at)`, 'desc')
+      .where('articles.id', 'in', newest)
+      .orderBy(timeOf, 'desc')
       .orderBy('articles.id')
-      .limit(limit)
       .execute({ signal });
     return rows.map((row) => ({
       ...{ id: row.id, url: row.url, title: row.title, source: row.source, lead: row.lead },

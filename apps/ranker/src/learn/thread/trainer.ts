@@ -3,6 +3,7 @@ import type { WorkerContext } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { choose, type Learned, type TrainingTask } from '../choice.ts';
 import { type Evaluation, type EvaluationTask, evaluateTaste } from '../evaluation.ts';
+import { fit, type Model } from '../model.ts';
 
 type Context = Pick<WorkerContext, 'aborted' | 'signal'>;
 
@@ -11,16 +12,21 @@ export function setup(): void {
   if (process.platform === 'linux') setPriority(19);
 }
 
-/** Learns a taste: yields the progress from 0 to 1, and the result at last. */
+/** Learns a taste: yields the progress from 0 to 1, and the result and its weights at last. */
 export async function* train(
   task: TrainingTask,
   context: Context,
-): AsyncGenerator<number | Learned> {
+): AsyncGenerator<number | (Learned & { readonly model: Model })> {
   const learning = choose(task);
   for (;;) {
     const step = learning.next();
+    if (step.done) {
+      const { rows, common, current, halfLifeMs } = task;
+      const { choice = current } = step.value;
+      yield { ...step.value, model: fit(rows, common, choice, { halfLifeMs }) };
+      return;
+    }
     yield step.value;
-    if (step.done) return;
     await checkAborted(context);
   }
 }
