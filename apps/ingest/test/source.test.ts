@@ -5,14 +5,11 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import { problemsIn, problemText, readDeclaration } from '../src/connectors/declaration.ts';
-import type { ProductOutcome } from '../src/harvest/product.ts';
-import type { Transformed } from '../src/harvest/transformer.ts';
-import { type Ingest, openIngest } from '../src/open.ts';
-import { expectedProducts, verify } from '../src/quality/verify.ts';
+import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
-import { type ApiRecord, issueOf, LoopbackApi } from './fixtures/loopback-api.ts';
+import { type ApiRecord, issueOf } from './fixtures/loopback-api.ts';
+import { inScene, Scene } from './fixtures/source-scene.ts';
 
-const { signal } = new AbortController();
 const issues = '/repos/octocat/hello/issues';
 /** A variable as declarations name it. */
 const secret = (name: string): string => `\${${name}}`;
@@ -36,68 +33,6 @@ const posts = {
 
 function minute(at: number): string {
   return new Date(Date.UTC(2026, 0, 1) + at * 60_000).toISOString().replace('.000', '');
-}
-
-interface Done {
-  readonly outcomes: readonly ProductOutcome[];
-  readonly transformed: Transformed;
-  readonly requests: number;
-}
-
-/** A data folder that one declared source is harvested into. */
-class Scene {
-  readonly #api: LoopbackApi;
-  readonly #ingest: Ingest;
-
-  constructor(api: LoopbackApi, ingest: Ingest) {
-    this.#api = api;
-    this.#ingest = ingest;
-  }
-
-  async run(fullRefresh = false): Promise<Done> {
-    const before = this.#api.seen.length;
-    const wish = { fullRefresh, sinceUs: undefined, untilUs: undefined, fillsGaps: false };
-    const products = await this.#ingest.connector.products(signal);
-    const outcomes = await this.#ingest.harvester({ ...wish, products }).run(signal);
-    const transformer = await this.#ingest.transformer();
-    const transformed = await transformer.run({ rebuild: false, waits: true }, signal);
-    return { outcomes, transformed, requests: this.#api.seen.length - before };
-  }
-
-  async rows(select: string, rest = ''): Promise<readonly Readonly<Record<string, unknown>>[]> {
-    const table = await this.#ingest.table();
-    const sql = `SELECT ${select} FROM ${this.#ingest.connector.name} ${rest}`;
-    return (await table.query(sql)).rows;
-  }
-
-  /** The table has each record of the list once, as it is now; and verify agrees. */
-  async assertTrue(list: readonly ApiRecord[]): Promise<void> {
-    const rows = await this.rows('id, title', 'ORDER BY id');
-    const truth = list.map(({ id, title }) => ({ id, title }));
-    assert.deepEqual(
-      rows,
-      truth.sort((a, b) => a.id - b.id),
-    );
-    const expected = await expectedProducts(this.#ingest, signal);
-    const { issues: found } = await verify(await this.#ingest.table(), expected, signal);
-    assert.deepEqual(found, []);
-  }
-}
-
-async function inScene(
-  declaration: object,
-  work: (scene: Scene, api: LoopbackApi, folder: string) => Promise<void>,
-): Promise<void> {
-  await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-source-'));
-  await using api = await LoopbackApi.open();
-  const source = join(folder.path, 'source.json');
-  await writeFile(source, JSON.stringify(declaration));
-  const flags = { data: folder.path, source, baseUrl: api.url };
-  const { settings } = readSettings({ flags, environment: {} });
-  const quick = { batchMsMax: 0, cooldownMs: 50 };
-  const environment = { TOKEN: 'hidden-word' };
-  await using ingest = await openIngest({ settings, environment, ...quick });
-  await work(new Scene(api, ingest), api, folder.path);
 }
 
 describe('a declared source with a Link header and a time', () => {

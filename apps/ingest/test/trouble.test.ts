@@ -63,6 +63,25 @@ describe('an exchange that cannot be used now', () => {
     assert.ok(tookMs < 5_000, `${tookMs} ms`);
   });
 
+  it('is the simulated one, which was not started: the message says how to', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-simulated-'));
+    const place = { data: folder.path, exchange: 'simulated', baseUrl: 'http://127.0.0.1:9' };
+    const { settings } = readSettings({ flags: place, environment: {} });
+    await using opened = await openIngest({ settings, environment: {} });
+    const { reason = '' } = (await outcomeOf(opened)) ?? {};
+    assert.match(
+      reason,
+      /^simulated: .* cannot be reached: .*; start it with "npx ingest exchange"/,
+    );
+  });
+
+  it('left nothing to query: that is told, not an empty table', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-nothing-'));
+    const ended = await ingest('query', 'SELECT 1', '--data', join(folder.path, 'none'));
+    assert.equal(ended.code, 2, ended.stdout);
+    assert.match(ended.stderr, /none: nothing was harvested yet; see ingest run/);
+  });
+
   it('is told as such on the page: a product that is not asked for is not up to date', () => {
     const outcome = {
       product: 'A-USD',

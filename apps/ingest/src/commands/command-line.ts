@@ -77,6 +77,11 @@ export function harvestedOf(named: readonly string[], known: readonly string[]):
   throw new cli.UsageError(`${unknown}: nothing was harvested of it yet`);
 }
 
+/** The complaint about a folder without a table. */
+export function nothingIn({ folder }: Pick<Ingest, 'folder'>): string {
+  return `${folder.place}: nothing was harvested yet; see ingest run`;
+}
+
 export function examplesOf(...lines: readonly string[]): string {
   return cli.examplesOf('ingest', lines);
 }

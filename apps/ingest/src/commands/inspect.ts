@@ -10,6 +10,7 @@ import {
   examplesOf,
   exitCodes,
   harvestedOf,
+  nothingIn,
   openFor,
   StopRequest,
   settingsOf,
@@ -134,7 +135,7 @@ async function verifyAll(
   );
   const table = await ingest.table();
   if (all.length === 0 && table.manifest.version === 0) {
-    throw new UsageError(`${ingest.folder.place}: nothing was harvested yet; see ingest run`);
+    throw new UsageError(nothingIn(ingest));
   }
   using _told = tellWork('Looking at every trade …');
   const found = await verify(table, all, signal);

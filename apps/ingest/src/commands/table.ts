@@ -10,6 +10,7 @@ import {
   counted,
   examplesOf,
   integerFrom1,
+  nothingIn,
   openFor,
   StopRequest,
   table,
@@ -43,6 +44,7 @@ export function queryCommand(): Command {
       await using ingest = await openFor(self, { signal: stop.signal });
       const trades = await ingest.table();
       const result = await trades.query(sql, { ...options, signal: stop.signal });
+      if (trades.manifest.version === 0) throw new UsageError(nothingIn(ingest));
       print(result, json, () => {
         const rest = result.cut ? `\n(more than ${options.rowsMax} rows; see --rows-max)` : '';
         return `${table(result.rows, '(no rows)')}${rest}`;

@@ -1,7 +1,8 @@
 import { recordBytesMax } from '../table/records.ts';
 import type { ConnectorOptions } from './connector.ts';
-import { type Declaration, isSecret, withSecrets } from './declaration.ts';
+import type { Declaration } from './declaration.ts';
 import { ExchangeClient } from './exchange-client.ts';
+import { isSecret, Secrets } from './secrets.ts';
 import { parseAnswer } from './trade-page.ts';
 import { fieldChanged } from './trade-scanner.ts';
 
@@ -39,7 +40,9 @@ export class Api implements AsyncDisposable {
   readonly #path: string;
   readonly #origins: readonly string[];
   readonly #query: Query;
-  readonly #secrets: readonly string[];
+  /** Names of parameters whose values are secret. */
+  readonly #hidden: readonly string[];
+  readonly secrets: Secrets;
 
   constructor(source: Declaration, options: DeclaredOptions) {
     const { name, address, headers = {}, query = {} } = source;
@@ -55,10 +58,11 @@ export class Api implements AsyncDisposable {
       all.filter(([, value]) => !isSecret(value)).map(([key, value]) => [key, String(value)]),
     );
     const secrets = all.filter(([, value]) => isSecret(value));
-    this.#secrets = secrets.map(([key]) => key);
+    this.#hidden = secrets.map(([key]) => key);
+    this.secrets = new Secrets(environment);
     const filled = (where: string, [key, value]: readonly [string, unknown]): [string, string] => [
       key,
-      withSecrets(`${name}: ${where}.${key}`, String(value), environment),
+      this.secrets.fill(`${name}: ${where}.${key}`, String(value)),
     ];
     const pairs = Object.entries(headers).map((pair) => filled('headers', pair));
     this.#client = new ExchangeClient({
@@ -68,6 +72,7 @@ export class Api implements AsyncDisposable {
       headers: Object.fromEntries(pairs.map(([key, value]) => [key.toLowerCase(), value])),
       secretQuery: new URLSearchParams(secrets.map((pair) => filled('query', pair))).toString(),
       isUnknown: (status) => status === 404,
+      hide: (text) => this.secrets.hide(text),
     });
   }
 
@@ -82,7 +87,9 @@ export class Api implements AsyncDisposable {
   async get(product: string, query: Query | string, signal: AbortSignal): Promise<Answer> {
     const path = this.pathOf(product, query);
     return await this.#client.get(path, signal, (bytes, headers) => {
-      const body = parseAnswer(this.#source.name, bytes, exactly);
+      const { name } = this.#source;
+      const hide = (text: string) => this.secrets.hide(text);
+      const body = parseAnswer(name, bytes, { reviver: exactly, hide });
       return { body, records: this.#recordsIn(body), link: this.#linkIn(headers.link) };
     });
   }
@@ -109,7 +116,7 @@ export class Api implements AsyncDisposable {
         const rule = 'a time: ISO 8601, or seconds, milli- or microseconds since 1970';
         throw fieldChanged(name, `${item}.${time}`, rule, at(value, time as string));
       }
-      const text = JSON.stringify(value);
+      const text = wellFormed(JSON.stringify(value));
       if (Buffer.byteLength(text) <= recordBytesMax) return { text, value, us };
       throw fieldChanged(name, item, `at most ${recordBytesMax} bytes of JSON`, text);
     });
@@ -124,7 +131,7 @@ export class Api implements AsyncDisposable {
       const { name } = this.#source;
       throw fieldChanged(name, 'link', `an address at ${this.#origins[0]}`, address);
     }
-    for (const secret of this.#secrets) url.searchParams.delete(secret);
+    for (const parameter of this.#hidden) url.searchParams.delete(parameter);
     const prefix = new URL(this.baseUrl).pathname.replace(/\/+$/, '');
     const path = url.pathname.startsWith(prefix) ? url.pathname.slice(prefix.length) : url.pathname;
     return `${path}${url.search}`;
@@ -140,6 +147,15 @@ function exactly(_key: string, value: unknown, context?: { readonly source?: str
   const { source = '' } = context ?? {};
   if (typeof value !== 'number' || /^-?\d{1,15}$/.test(source)) return value;
   return digitsOf(source) === digitsOf(String(value)) ? value : source;
+}
+
+/** JSON with U+FFFD for halves of characters, which other readers of JSON refuse. */
+function wellFormed(json: string): string {
+  if (!json.includes('\\ud')) return json;
+  // `JSON.stringify` escapes halves, and nothing else that begins with d.
+  return json.replaceAll(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (found) =>
+    found.length > 2 ? '\ufffd' : found,
+  );
 }
 
 function digitsOf(number: string): string {

@@ -26,10 +26,10 @@ const lineSql = {
 
 /** Coinbase Exchange: pages by id, newest first, asked for from their upper end. */
 export function coinbase(options: ConnectorOptions = {}): Connector {
-  const { baseUrl = 'https://api.exchange.coinbase.com' } = options;
+  const { baseUrl = 'https://api.exchange.coinbase.com', exchange = name } = options;
   const { guard = (request, signal) => request(signal) } = options;
   const isUnknown = (status: number): boolean => status === 404;
-  const client = new ExchangeClient({ ...options, exchange: name, baseUrl, isUnknown });
+  const client = new ExchangeClient({ ...options, exchange, baseUrl, isUnknown });
 
   /** The newest trades before an id, at most that many. */
   async function before(

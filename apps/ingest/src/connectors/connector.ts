@@ -15,6 +15,8 @@ export type Cursor = {
   readonly known?: readonly string[];
   /** The way to page of a declared source: `since` means nothing to another one. */
   readonly by?: string;
+  /** Types of the fields of the key, as `typeof` tells them. */
+  readonly keyTypes?: Readonly<Record<string, string>>;
 };
 
 /** A place in the history of a product: an id, or a cursor. */
@@ -82,6 +84,10 @@ export interface Connector extends AsyncDisposable {
 }
 
 export interface ConnectorOptions {
+  /** Name in errors. @default that of the exchange */
+  readonly exchange?: string | undefined;
+  /** Advice in the error for an address where nothing answers. @default to look at the address */
+  readonly remedy?: string | undefined;
   /** Address of the API. @default that of the exchange */
   readonly baseUrl?: string | undefined;
   /** Address of the feed of live trades. @default that of the exchange, or below `baseUrl` */

@@ -1,10 +1,11 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import { parse } from 'yaml';
 import { ingestError } from '../errors.ts';
 import type { RecordType } from '../table/records.ts';
+import { dots } from './exchange-client.ts';
 
 /** One API that gives records in pages, as people declare it in a file. */
 export interface Declaration {
@@ -12,7 +13,7 @@ export interface Declaration {
   readonly name: string;
   /** Address of a page, where `{product}` stands for one of `products`. */
   readonly address: string;
-  /** Lists that the address has, such as repositories. @default one, called as the source */
+  /** Lists that the address has, such as repositories. @default one, named after the source */
   readonly products?: readonly string[] | undefined;
   /** Sent with every request; `${NAME}` is the variable of that name, and never shown. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -139,8 +140,11 @@ const sourceRules: Rules = {
       isText(value) && /^https?:\/\/[^?#]+$/.test(value) && URL.canParse(withoutBraces(value)),
   },
   products: optional({
-    rule: 'a list of names',
-    isRight: (value) => Array.isArray(value) && value.length > 0 && value.every(isText),
+    rule: 'a list of names, none of them with . or .. between slashes',
+    isRight: (value) =>
+      Array.isArray(value) &&
+      value.length > 0 &&
+      value.every((one) => isText(one) && !dots.test(one)),
   }),
   headers: optional(parameters),
   query: optional(parameters),
@@ -259,6 +263,9 @@ export function problemText({ field: name, rule, value }: Problem): string {
   return `${name === '' ? 'the file' : name}: must be ${rule}, got ${got}`;
 }
 
+/** Length of a declaration: the reader of YAML takes seconds and gigabytes for 10 MB. */
+const bytesMax = 2 ** 20;
+
 /** Reads what a file declares, unchecked: YAML or JSON, or the default export of a module. */
 export async function readDeclaration(file: string): Promise<unknown> {
   const path = resolve(file);
@@ -266,6 +273,8 @@ export async function readDeclaration(file: string): Promise<unknown> {
     if (['.ts', '.mts', '.js', '.mjs'].includes(extname(path))) {
       return (await import(pathToFileURL(path).href)).default;
     }
+    const { size } = await stat(path);
+    if (size > bytesMax) throw new Error(`it has ${size} bytes, at most ${bytesMax} are read`);
     return parse(await readFile(path, 'utf8'));
   } catch (cause) {
     const { message } = cause as Error;
@@ -280,24 +289,4 @@ export async function loadDeclaration(file: string): Promise<Declaration> {
   if (problems.length === 0) return value as Declaration;
   const lines = problems.map(problemText).join('\n');
   throw ingestError('SOURCE_INVALID', `${resolve(file)}:\n${lines}`);
-}
-
-const variable = /\$\{(\w+)\}/g;
-
-/** The text with variables in place of `${NAME}`; rejects with the name of one that is not set. */
-export function withSecrets(
-  where: string,
-  value: string,
-  environment: Readonly<Record<string, string | undefined>>,
-): string {
-  return value.replaceAll(variable, (_, name: string) => {
-    const secret = environment[name];
-    if (secret !== undefined && secret !== '') return secret;
-    throw ingestError('SOURCE_INVALID', `${where}: the variable ${name} is not set`);
-  });
-}
-
-/** True if a text has a variable in it, and must not be shown with its value. */
-export function isSecret(value: unknown): boolean {
-  return typeof value === 'string' && value.search(variable) >= 0;
 }

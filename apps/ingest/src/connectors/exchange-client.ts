@@ -7,13 +7,14 @@ import { ingestError } from '../errors.ts';
 import type { ConnectorOptions } from './connector.ts';
 
 export interface ExchangeClientOptions extends ConnectorOptions {
-  /** Named in errors. */
   readonly exchange: string;
   readonly baseUrl: string;
   /** Sent with every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Parameters of every request that no message shows, as `a=b&c=d`. @default none */
   readonly secretQuery?: string | undefined;
+  /** Masks secrets in what errors tell. @default nothing */
+  readonly hide?: ((text: string) => string) | undefined;
   /** True if a refusal means that there is no such product. */
   readonly isUnknown: (status: number, text: string) => boolean;
 }
@@ -33,6 +34,9 @@ const unzip = promisify(gunzip);
 const refusalBytesMax = 65_536;
 const refusalTextMax = 200;
 
+/** A part of a path that leads elsewhere than it says. */
+export const dots: RegExp = /(^|\/)\.\.?([/?]|$)/;
+
 /** Asks one exchange, and says of each failure what it means. */
 export class ExchangeClient implements AsyncDisposable {
   readonly #options: ExchangeClientOptions;
@@ -44,6 +48,7 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #clock: Clock;
   #isReached = false;
   #failedContacts = 0;
+  #misunderstood = 0;
   /** Large enough for pages of trades; what is longer gets its own. */
   readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
@@ -78,6 +83,10 @@ export class ExchangeClient implements AsyncDisposable {
     signal: AbortSignal,
     read: (bytes: Buffer, headers: Answer['headers']) => T,
   ): Promise<T> {
+    if (dots.test(path)) {
+      const message = `${this.#options.exchange}: ${path}: no product is called . or ..`;
+      throw ingestError('PRODUCT_UNKNOWN', message);
+    }
     using limit = deadline(this.#clock, this.#requestMsMax, signal);
     const { secretQuery = '' } = this.#options;
     const rest = secretQuery === '' ? '' : `${path.includes('?') ? '&' : '?'}${secretQuery}`;
@@ -104,7 +113,21 @@ export class ExchangeClient implements AsyncDisposable {
         cause: error,
       });
     }
-    return read(bytes, told);
+    return this.#understood(() => read(bytes, told));
+  }
+
+  /** The first answers that are not JSON: a wrong address is more likely than a passing fault. */
+  #understood<T>(read: () => T): T {
+    try {
+      const value = read();
+      this.#misunderstood = -Infinity;
+      return value;
+    } catch (error) {
+      this.#misunderstood += 1;
+      const { code, message } = Object(error);
+      if (code !== 'EXCHANGE_FAILED' || this.#misunderstood < contactsMax) throw error;
+      throw ingestError('EXCHANGE_CHANGED', `${message}; look at the address`, { cause: error });
+    }
   }
 
   /** Nothing was ever there: a wrong address is more likely than an exchange that will be back. */
@@ -116,8 +139,8 @@ export class ExchangeClient implements AsyncDisposable {
   }
 
   #unreachable(why: string, cause: unknown): Error {
-    const { exchange, baseUrl } = this.#options;
-    const message = `${exchange}: ${baseUrl} cannot be reached: ${why}; see --base-url`;
+    const { exchange, baseUrl, remedy = 'see --base-url' } = this.#options;
+    const message = `${exchange}: ${baseUrl} cannot be reached: ${why}; ${remedy}`;
     return ingestError('EXCHANGE_UNREACHABLE', message, { cause });
   }
 
@@ -168,11 +191,11 @@ export class ExchangeClient implements AsyncDisposable {
 
   /** Error for another status than 200. */
   async #refusal(answer: Answer, path: string): Promise<Error> {
-    const { exchange, isUnknown, pauseMsMax = Infinity } = this.#options;
+    const { exchange, isUnknown, hide = String, pauseMsMax = Infinity } = this.#options;
     const { statusCode: status, headers } = answer;
     const chunks = await this.#read(answer, refusalBytesMax).catch(() => []);
-    const text = Buffer.concat(chunks)
-      .toString('utf8')
+    // Masked before it is cut, as half a secret is not found any more.
+    const text = hide(Buffer.concat(chunks).toString())
       .replace(/\s+/g, ' ')
       .slice(0, refusalTextMax);
     const message = `${exchange}: ${path}: ${status} ${text}`.trimEnd();

@@ -33,5 +33,7 @@ export async function openConnector(
 /** Speaks as Coinbase does; by its own name, so that its trades are never taken for real ones. */
 function simulated(options: ConnectorOptions): Connector {
   const { baseUrl = `http://127.0.0.1:${simulatedPort}` } = options;
-  return { ...coinbase({ ...options, baseUrl }), name: 'simulated' };
+  const exchange = 'simulated';
+  const remedy = 'start it with "npx ingest exchange"';
+  return { ...coinbase({ ...options, exchange, remedy, baseUrl }), name: exchange };
 }

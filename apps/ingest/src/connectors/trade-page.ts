@@ -79,17 +79,28 @@ function oneLine(lines: Buffer, start: number, end: number): void {
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
+/** Characters of an answer that an error tells. */
+const toldMax = 80;
+
+export interface ParseOptions {
+  readonly reviver?: Parameters<typeof JSON.parse>[1];
+  /** Masks secrets in what an error tells. @default nothing */
+  readonly hide?: (text: string) => string;
+}
+
 /** An answer as JSON; one that is none was cut short or comes from something in between. */
 export function parseAnswer(
   exchange: string,
   bytes: Uint8Array,
-  reviver?: Parameters<typeof JSON.parse>[1],
+  { reviver, hide = String }: ParseOptions = {},
 ): unknown {
   try {
     return JSON.parse(decoder.decode(bytes), reviver);
-  } catch (cause) {
-    const message = `${exchange}: an answer of ${bytes.length} bytes that is not JSON`;
-    throw ingestError('EXCHANGE_FAILED', message, { cause });
+  } catch {
+    // Without the cause: its message quotes the answer.
+    const text = hide(Buffer.from(bytes.subarray(0, 4 * toldMax)).toString()).replace(/\s+/g, ' ');
+    const what = `${exchange}: an answer of ${bytes.length} bytes that is not JSON`;
+    throw ingestError('EXCHANGE_FAILED', `${what}: ${text.trim().slice(0, toldMax)}`.trim());
   }
 }
 

@@ -204,6 +204,8 @@ class Check {
     }
     if (entries.length === 0 || files.length === 0) return;
     await using held = await holdAll(this.#table.folder, entries, this.#signal);
+    // A second thread takes as much memory again for long records.
+    await this.#view.engine.run('SET threads = 1', this.#signal);
     const key = keySql(types).join();
     const local = files.map(({ path }) => this.#local.get(path) as string);
     const table = `SELECT ${key}, _seq FROM (${recordFilesSql(local, types)})`;

@@ -96,9 +96,10 @@ async function within<T>(
   }
 }
 
-/** A text as SQL writes it. */
+/** A text as SQL writes it; a statement ends at a NUL. */
 export function quoted(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
+  const parts = text.split('\0').map((part) => `'${part.replaceAll("'", "''")}'`);
+  return parts.length === 1 ? String(parts[0]) : `(${parts.join(' || chr(0) || ')})`;
 }
 
 /** Error of DuckDB; a full disk is told apart. */
@@ -192,7 +193,10 @@ export function extentSql({ id, time }: RowColumns): string {
  * Delta encodings make 8.3 bytes of a made-up trade, plain ones 11. Groups of twice the size took
  * 150 MB more to write, and more room (2026-11).
  */
-const parquet = 'FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2, ROW_GROUP_SIZE 61440';
+const parquet = 'FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2';
+const groupRowsMax = 61_440;
+/** Bytes of a group in memory: DuckDB holds about three times as much while it writes it. */
+const groupBytes = 16 * 2 ** 20;
 
 function linesAsText(paths: readonly string[], { select, options }: LineSql): string {
   return `(SELECT ${select} FROM read_json([${paths.map(quoted).join()}], ${options},
@@ -219,8 +223,10 @@ export function digitsSql(paths: readonly string[], lines: LineSql): string {
   return `SELECT ${most('price')}, ${most('quantity')} FROM ${linesAsText(paths, lines)}`;
 }
 
-export function copySql(select: string, path: string): string {
-  return `COPY (${select}) TO ${quoted(path)} (${parquet})`;
+/** Writes rows of so many bytes to a file. */
+export function copySql(select: string, path: string, rowBytes: number): string {
+  const rows = Math.max(2_048, Math.min(groupRowsMax, Math.floor(groupBytes / rowBytes)));
+  return `COPY (${select}) TO ${quoted(path)} (${parquet}, ROW_GROUP_SIZE ${rows})`;
 }
 
 /** A condition on the time of a row. */

@@ -27,6 +27,7 @@ import {
   areRecords,
   dataPath,
   type ProductName,
+  type ProductTypes,
   rowColumns,
   type TableDraft,
   type TableFile,
@@ -39,6 +40,7 @@ import {
   type RecordTypes,
   recordFilesSql,
   recordsSql,
+  widthSql,
 } from './records.ts';
 
 /** Rules that make rows of raw lines: SQL of an exchange, or the schema of a declared source. */
@@ -74,8 +76,10 @@ export class Merge implements AsyncDisposable {
 
   /** All of one product and generation; the draft has none of them yet. */
   async add(name: ProductName, entries: readonly RawEntry[], lines: Lines): Promise<void> {
-    if ('declared' in lines && !areRecords(this.#draft.typesOf(name))) {
-      this.#draft.widen(name, firstTypes(lines));
+    if ('declared' in lines) {
+      // A second thread takes as much memory again for long records.
+      await this.#run('SET threads = 1');
+      if (!areRecords(this.#draft.typesOf(name))) this.#draft.widen(name, firstTypes(lines));
     }
     const byId = entries.toSorted((a, b) => a.firstId - b.firstId);
     for (let from = 0; from < byId.length; ) {
@@ -104,7 +108,7 @@ export class Merge implements AsyncDisposable {
     }
     // Straight from file to file where they are in order already.
     const order = isSorted ? '' : ` ORDER BY ${columns.id}`;
-    const copy = await this.#copy(`${this.#rowsOf(name, held.paths)}${order}`);
+    const copy = await this.#copy(`${this.#rowsOf(name, held.paths)}${order}`, types);
     this.#draft.replace(name, files, [await this.#adopt({ ...name, row: { ...row, copy } })]);
   }
 
@@ -242,11 +246,13 @@ export class Merge implements AsyncDisposable {
     // Mostly the lines come as they should be; to see that is far cheaper than to sort them.
     const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage', columns.id)} AS late`);
     if (Number(late) > 0 || isKeyed) {
-      const key = isKeyed ? keySql(types).join() : columns.id;
-      const order = areRecords(types) ? '_seq DESC' : newest;
+      const order = areRecords(types) ? '_time DESC' : newest;
+      // Records with a key have a number each, so that no window over whole rows is needed.
+      const once = isKeyed
+        ? `WHERE _seq IN (SELECT max(_seq) FROM stage GROUP BY ${keySql(types).join()})`
+        : `QUALIFY row_number() OVER (PARTITION BY ${columns.id} ORDER BY ${order}) = 1`;
       await this.#run(`CREATE OR REPLACE TEMP TABLE once AS SELECT * FROM stage
-        QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY ${order}) = 1
-        ORDER BY ${columns.id}`);
+        ${once} ORDER BY ${columns.id}`);
       await this.#run('DROP TABLE stage');
       await this.#run('ALTER TABLE once RENAME TO stage');
     }
@@ -257,7 +263,7 @@ export class Merge implements AsyncDisposable {
       const some: Row[] = [];
       for (const row of days.slice(from, from + adoptsAtOnce)) {
         const isDay = isOf(dayOf(Number(row.firstUs)), columns.time);
-        some.push({ ...row, copy: await this.#copy(`SELECT * FROM stage WHERE ${isDay}`) });
+        some.push({ ...row, copy: await this.#copy(`SELECT * FROM stage WHERE ${isDay}`, types) });
       }
       made.push(...(await this.#adoptAll(name, some)));
     }
@@ -265,10 +271,12 @@ export class Merge implements AsyncDisposable {
     return made;
   }
 
-  async #copy(sql: string): Promise<string> {
+  async #copy(sql: string, types: ProductTypes): Promise<string> {
     await mkdir(this.#scratch, { recursive: true });
     const path = join(this.#scratch, `${randomUUID()}.tmp`);
-    await this.#run(copySql(sql, path));
+    const width = areRecords(types) && `SELECT avg(${widthSql(types)}) AS bytes FROM (${sql})`;
+    const [row = {}] = width ? await this.#rows(width) : [];
+    await this.#run(copySql(sql, path, Number(row.bytes ?? 0)));
     return path;
   }
 

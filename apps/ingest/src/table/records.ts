@@ -95,11 +95,16 @@ function linesOf(paths: readonly string[]): string {
     maximum_object_size = ${recordBytesMax + 1_024})`;
 }
 
-/** Every value of every record that is not null: `field`, `type`, `text`, `place`. */
+/**
+ * Every value of every record that is not null: `field`, `type`, `text`, `place`. By the names of
+ * fields, as `json_each` holds all of a file in memory (2026-11).
+ */
 function valuesOf(paths: readonly string[]): string {
-  return `(SELECT each.key AS field, each.type AS type, each.value ->> '$' AS text,
-    each.id AS place FROM ${linesOf(paths)} lines, json_each(lines.record) each
-    WHERE each.type <> 'NULL')`;
+  const fields = `SELECT record, unnest(names) AS field, generate_subscripts(names, 1) AS place
+    FROM (SELECT record, json_keys(record) AS names FROM ${linesOf(paths)})`;
+  const pointer = `'/' || replace(replace(field, '~', '~0'), '/', '~1')`;
+  return `(SELECT field, place, json_type(record, pointer) AS type, record ->> pointer AS text
+    FROM (SELECT *, ${pointer} AS pointer FROM (${fields})) WHERE type <> 'NULL')`;
 }
 
 /** Columns that hold the records of these raw files and all before them. */
@@ -161,7 +166,7 @@ async function misfit(
 
 /** A name that no other column has: SQL does not tell capital letters from small ones. */
 function nameFor(field: string, names: Set<string>): string {
-  let name = field === '' ? '_' : field;
+  let name = field === '' ? '_' : field.replaceAll('\0', '_');
   while (names.has(name.toLowerCase())) name += '_';
   names.add(name.toLowerCase());
   return name;
@@ -208,6 +213,13 @@ export function recordFilesSql(paths: readonly string[], { columns }: RecordType
     UNION ALL BY NAME SELECT ${empty} WHERE false)`;
 }
 
+/** Bytes of a row in memory, about. */
+export function widthSql({ columns }: RecordTypes): string {
+  const texts = columns.filter(({ type }) => storedAs(type) === 'VARCHAR');
+  const lengths = texts.map(({ name }) => `coalesce(strlen(${named(name)}), 0)`);
+  return [16 * (columns.length + 2), ...lengths].join(' + ');
+}
+
 /** The columns of the key, for SQL. */
 export function keySql({ key, columns }: RecordTypes): readonly string[] {
   return key.map((field) => named(columns.find((one) => one.field === field)?.name ?? field));
@@ -215,6 +227,8 @@ export function keySql({ key, columns }: RecordTypes): readonly string[] {
 
 /** The newest number of each key in raw lines, to compare the table with. */
 export function newestSql(paths: readonly string[], types: RecordTypes): string {
-  const key = keySql(types).join();
-  return `SELECT ${key}, max(_seq) AS _seq FROM (${recordsSql(paths, types)}) GROUP BY ${key}`;
+  const names = keySql(types).join();
+  const columns = types.columns.filter(({ field }) => types.key.includes(field));
+  const rows = recordsSql(paths, { key: types.key, columns });
+  return `SELECT ${names}, max(_seq) AS _seq FROM (${rows}) GROUP BY ${names}`;
 }

@@ -1,0 +1,241 @@
+import { createHash } from 'node:crypto';
+import type { HarvestAnswer } from 'spillway';
+import { ingestError } from '../errors.ts';
+import { dayOf } from '../files/raw-file.ts';
+import { type Answer, at, type Found, microseconds, type Query } from './api.ts';
+import type { Cursor, TradePosition } from './connector.ts';
+import type { Declaration } from './declaration.ts';
+import type { TradePage } from './trade-page.ts';
+import { fieldChanged } from './trade-scanner.ts';
+
+const dayUs = 86_400_000_000;
+
+/** Records of a page, and the cursor of the next one. */
+export type PageAnswer = HarvestAnswer<TradePage, TradePosition>;
+
+/** A way through the pages of a list whose end only the answers tell. */
+export interface Pager {
+  /** Parameters of the page at a cursor, or the path to it. */
+  ask(since: string): Query | string;
+  read(answer: Answer, cursor: Cursor, again: Again): PageAnswer | Promise<PageAnswer>;
+}
+
+/** Asks for one more page within the same step. */
+export type Again = (since: string) => Promise<Answer>;
+
+/** A page of records, numbered one after the other or by their ids. */
+export function pageOf(records: readonly Found[], idAt: (place: number) => number): TradePage {
+  const lines = records.map(({ text, us }, place) => {
+    return `{"seq":${idAt(place)},"us":${us},"record":${text}}\n`;
+  });
+  return {
+    ids: Float64Array.from(records, (_, place) => idAt(place)),
+    timesUs: BigInt64Array.from(records, ({ us }) => us),
+    lines: Buffer.from(lines.join('')),
+  };
+}
+
+function hashOf({ text }: Found): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 16);
+}
+
+interface Turn {
+  readonly since: string;
+  readonly isEnd: boolean;
+  /** Hashes of records that the next answer may have again. @default none */
+  readonly known?: readonly string[] | undefined;
+}
+
+/** The records that are new, and the cursor of those after them. */
+function turned(records: readonly Found[], cursor: Cursor, turn: Turn): PageAnswer {
+  const known = new Set(cursor.known);
+  const fresh = known.size === 0 ? records : records.filter((one) => !known.has(hashOf(one)));
+  const rows = fresh.length === 0 ? [] : [pageOf(fresh, (place) => cursor.id + place)];
+  const id = cursor.id + fresh.length;
+  const next: Cursor = { ...cursor, id, since: turn.since, known: turn.known ?? [] };
+  return { rows, next, isEnd: turn.isEnd };
+}
+
+/** The way that is declared. */
+export function pagerOf(source: Declaration): Pager {
+  const { pages } = source;
+  if (pages.by === 'offset') return byOffset(pages);
+  if (pages.by === 'page') return byPage(source.name, pages);
+  if (pages.by === 'cursor') return byCursor(source.name, pages);
+  if (pages.by === 'time') return byTime(source.name, pages.since, pages.field, pages.size);
+  const { since, field } = pages as Extract<Declaration['pages'], { readonly by: 'link' }>;
+  return since === undefined
+    ? byLink(source.name)
+    : byTime(source.name, since, field as string, undefined);
+}
+
+/** Pages of one kind. */
+export type PagesBy<By> = Extract<Declaration['pages'], { readonly by: By }>;
+
+/** A list that grows at its end: what was read is not asked for again. */
+function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
+  return {
+    ask: (since) => ({ [offset]: String(Number(since)), [limit]: String(size) }),
+    read({ records }, cursor) {
+      const next = String(Number(cursor.since) + records.length);
+      return turned(records, cursor, { since: next, isEnd: records.length === 0 });
+    },
+  };
+}
+
+/** A page that is not whole is asked for again by the next harvest: it may have grown. */
+function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager {
+  return {
+    ask: (since) => ({ [page]: since === '' ? String(first) : since }),
+    async read({ records }, cursor, again) {
+      const number = cursor.since === '' ? first : Number(cursor.since);
+      const after = String(number + 1);
+      const goOn = (whole: readonly Found[]): PageAnswer =>
+        turned(whole, cursor, { since: after, isEnd: false });
+      if (records.length >= size) return goOn(records);
+      if (records.length > 0 && (await again(after)).records.length > 0) {
+        // It may have been filled up between the two questions.
+        const whole = (await again(String(number))).records;
+        if (whole.length >= size) return goOn(whole);
+        const what = `${name}: page ${number} has ${whole.length} records, not ${size}`;
+        throw ingestError('EXCHANGE_CHANGED', `${what}, and another follows: see pages.size`);
+      }
+      const known = records.map(hashOf);
+      return turned(records, cursor, { since: String(number), isEnd: true, known });
+    },
+  };
+}
+
+function byCursor(name: string, { cursor: parameter, next, field }: PagesBy<'cursor'>): Pager {
+  const nextOf = ({ body, records }: Answer): unknown => {
+    if (next !== undefined) return at(body, next);
+    const last = records.at(-1)?.value;
+    return last === undefined ? undefined : at(last, field as string);
+  };
+  return {
+    ask: (since): Query => (since === '' ? {} : { [parameter]: since }),
+    read(answer, cursor) {
+      const { records } = answer;
+      const found = nextOf(answer) ?? '';
+      if (typeof found !== 'string' && typeof found !== 'number') {
+        throw fieldChanged(name, next ?? String(field), 'a text or a number', found);
+      }
+      const since = String(found);
+      if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
+      return turned(records, cursor, { since, isEnd: records.length === 0 });
+    },
+  };
+}
+
+/** The last page, which is asked for again by the next harvest. */
+function ended(
+  name: string,
+  records: readonly Found[],
+  cursor: Cursor,
+  next: string | undefined,
+): PageAnswer {
+  const last = { since: cursor.since, isEnd: true, known: records.map(hashOf) };
+  const answer = turned(records, cursor, last);
+  if (answer.rows.length === 0 || next === undefined || next === '') return answer;
+  const what = `${name}: a page with new records names itself as the next one, ${next}`;
+  throw ingestError('EXCHANGE_CHANGED', `${what}: nothing leads past it`);
+}
+
+function byLink(name: string): Pager {
+  return {
+    ask: (since): Query | string => (since === '' ? {} : since),
+    read({ records, link }, cursor) {
+      if (link === undefined || link === cursor.since) return ended(name, records, cursor, link);
+      return turned(records, cursor, { since: link, isEnd: false });
+    },
+  };
+}
+
+/** A cursor by time: the last time that was read, and the path to more records of that time. */
+interface Moment {
+  readonly at?: string | undefined;
+  readonly link?: string | undefined;
+}
+
+/**
+ * Each page is asked for by the last time of the one before: records that change meanwhile move to
+ * the end and none is passed over, as they are where pages are counted. A link is followed only
+ * where all of a page is of one time. `size` is undefined where links tell the end.
+ */
+function byTime(name: string, since: string, field: string, size: number | undefined): Pager {
+  const momentOf = (text: string): Moment => (text === '' ? {} : JSON.parse(text));
+  return {
+    ask(text): Query | string {
+      const { at: from, link } = momentOf(text);
+      return link ?? (from === undefined ? {} : { [since]: from });
+    },
+    async read({ records, link }, cursor, again) {
+      const before = momentOf(cursor.since);
+      const times = timesOf(name, records, field);
+      const lastUs = times.at(-1) ?? -Infinity;
+      const isSame = records.length === 0 || lastUs <= (microseconds(before.at) ?? -Infinity);
+      const ofLast = records.filter((_, place) => isSame || times[place] === lastUs).map(hashOf);
+      const known = isSame ? [...new Set([...(cursor.known ?? []), ...ofLast])] : ofLast;
+      const moment = isSame
+        ? { at: before.at, link }
+        : { at: String(at(records.at(-1)?.value, field)) };
+      const turn = { since: JSON.stringify(moment), known };
+      if (size === undefined) {
+        if (link !== undefined && link === before.link) return ended(name, records, cursor, link);
+        return turned(records, cursor, { ...turn, isEnd: link === undefined });
+      }
+      const answer = turned(records, cursor, { ...turn, isEnd: false });
+      const isLinked = isSame && link !== undefined && link !== before.link;
+      if (answer.rows.length > 0 || isLinked) return answer;
+      const isFull = records.length >= size;
+      if (!isSame || !(isFull || (await isCut(before.at ?? '', records, again)))) {
+        return { ...answer, isEnd: true };
+      }
+      const what = `${name}: more than ${records.length} records at ${before.at}`;
+      throw ingestError('EXCHANGE_CHANGED', `${what}: no time leads past them`);
+    },
+  };
+}
+
+/**
+ * True if a page that is all of one time leaves out records after it: the API gives fewer than were
+ * asked for, and to ask from that time on again would never lead further.
+ */
+async function isCut(time: string, records: readonly Found[], again: Again): Promise<boolean> {
+  const after = justAfter(time);
+  if (records.length < 2 || after === undefined) return false;
+  const later = await again(JSON.stringify({ at: after }));
+  if (later.records.length === 0) return false;
+  // They may have come between the two questions.
+  const whole = await again(JSON.stringify({ at: time }));
+  return whole.records.length === records.length;
+}
+
+/** The next time that can be written with as many digits. */
+function justAfter(time: string): string | undefined {
+  if (/^\d{9,19}$/.test(time)) return String(BigInt(time) + 1n);
+  const us = microseconds(time);
+  if (us === undefined) return undefined;
+  if (time.length === 10) return dayOf(Number(us) + dayUs);
+  const digits = Math.min(6, /\.(\d+)/.exec(time)?.[1]?.length ?? 0);
+  const next = us + 10n ** BigInt(6 - digits);
+  const seconds = new Date(Number(next / 1000n)).toISOString().slice(0, 19);
+  const fraction = String(next % 1_000_000n).padStart(6, '0');
+  return `${seconds}${digits === 0 ? '' : `.${fraction.slice(0, digits)}`}Z`;
+}
+
+/** The times of records, which must ascend. */
+function timesOf(name: string, records: readonly Found[], field: string): readonly bigint[] {
+  const times: bigint[] = [];
+  for (const [place, { value }] of records.entries()) {
+    const us = microseconds(at(value, field));
+    const isLate = us !== undefined && us < (times.at(-1) ?? -Infinity);
+    if (us !== undefined && !isLate) {
+      times.push(us);
+      continue;
+    }
+    const rule = isLate ? 'not before that of the record before: ask for it ascending' : 'a time';
+    throw fieldChanged(name, `records[${place}].${field}`, rule, at(value, field));
+  }
+  return times;
+}

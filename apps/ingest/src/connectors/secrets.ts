@@ -1,0 +1,82 @@
+import { ingestError } from '../errors.ts';
+
+const variable = /\$\{(\w+)\}/g;
+/** Length of a value that is masked, at least: a shorter one is no secret, and part of much. */
+const lengthMin = 4;
+
+/** Values of the variables that a declaration names as `${NAME}`: sent to the API, never shown. */
+export class Secrets {
+  readonly #environment: Readonly<Record<string, string | undefined>>;
+  /** Forms in which the API may repeat a value, longest first, and the text in place of each. */
+  #forms: readonly (readonly [form: string, mask: string])[] = [];
+
+  constructor(environment: Readonly<Record<string, string | undefined>>) {
+    this.#environment = environment;
+  }
+
+  /** The text with values in place of names; throws `SOURCE_INVALID` with the name of a bad one. */
+  fill(where: string, text: string): string {
+    return text.replaceAll(variable, (_, name: string) => {
+      const value = this.#environment[name] ?? '';
+      const isOneLine = !/\p{Cc}/u.test(value);
+      if (value !== '' && isOneLine) {
+        this.#add(name, value);
+        return value;
+      }
+      const why = isOneLine ? 'is not set' : 'has a line break or another control character in it';
+      throw ingestError('SOURCE_INVALID', `${where}: the variable ${name} ${why}`);
+    });
+  }
+
+  #add(name: string, value: string): void {
+    if (value.length < lengthMin) return;
+    const base64 = Buffer.from(value).toString('base64');
+    const encoded = encodeURIComponent(value);
+    const forms = {
+      '': value,
+      '|json': JSON.stringify(value).slice(1, -1),
+      '|uri': encoded,
+      '|uri-lower': encoded.replaceAll(/%../g, (code) => code.toLowerCase()),
+      '|form': new URLSearchParams([['', value]]).toString().slice(1),
+      '|base64': base64,
+      '|base64-uri': encodeURIComponent(base64),
+      '|base64-bare': base64.replace(/=+$/, ''),
+      '|base64url': Buffer.from(value).toString('base64url'),
+    };
+    const all = new Map(this.#forms);
+    for (const [kind, form] of Object.entries(forms)) {
+      if (!all.has(form)) all.set(form, `\${${name}${kind}}`);
+    }
+    this.#forms = [...all].sort(([a], [b]) => b.length - a.length);
+  }
+
+  /** The text with names in place of values. */
+  hide(text: string): string {
+    return this.#forms.reduce((part, [form, mask]) => part.replaceAll(form, mask), text);
+  }
+
+  /** The text from which {@link hide} has made this one. */
+  show(text: string): string {
+    return this.#forms.reduce((part, [form, mask]) => part.replaceAll(mask, () => form), text);
+  }
+
+  /** Runs the work; errors of it have names in place of values. */
+  async guard<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      for (let one = error; one instanceof Error; one = one.cause) {
+        for (const field of ['message', 'stack'] as const) {
+          const hidden = this.hide(one[field] ?? '');
+          if (hidden !== one[field]) Object.defineProperty(one, field, { value: hidden });
+        }
+      }
+      throw error;
+    }
+  }
+}
+
+/** True if a text names a variable, and must not be shown with its value. */
+export function isSecret(value: unknown): boolean {
+  return typeof value === 'string' && value.search(variable) >= 0;
+}
