@@ -92,6 +92,7 @@ function build(folder: string, out: string): void {
     bin: source.bin && bin,
     engines,
     files,
+    publishConfig: { access: 'public', provenance: true },
   };
   writeFileSync(join(out, 'package.json'), `${JSON.stringify(published, null, 2)}\n`);
   for (const file of ['README.md', 'LICENSE']) {

@@ -66,7 +66,7 @@ async function pack(folder: string, cache: string): Promise<string> {
   const names = files.map((file: { path: string }) => file.path);
   const manifest = await readJson<Record<string, unknown>>(join(folder, 'package.json'));
   const told = ['description', 'keywords', 'license', 'engines', 'files', 'sideEffects'];
-  if (!('bin' in manifest)) {
+  if ('exports' in manifest) {
     told.push('types');
     assert.ok(names.includes('index.d.ts'), names.join());
     assert.ok(!names.some((name: string) => /(?<!\.d)\.ts$/.test(name)), names.join());
@@ -78,6 +78,7 @@ async function pack(folder: string, cache: string): Promise<string> {
     folder,
   );
   assert.ok(!('private' in manifest) && !('devDependencies' in manifest), folder);
+  assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true });
   const ranges = Object.values((manifest.dependencies ?? {}) as Record<string, string>);
   assert.ok(
     ranges.every((range) => range.startsWith('^')),

@@ -1,3 +1,4 @@
+import { adviseLane } from 'spillway/internal';
 import { decimal, duration, percent } from 'spillway-http/kit';
 import type { LaneReading } from './parts.ts';
 import type { LaneMinute, ServiceWatch } from './service-watch.ts';
@@ -6,7 +7,7 @@ import type { LaneMinute, ServiceWatch } from './service-watch.ts';
 export interface Advice {
   readonly service: string;
   readonly lane: string | undefined;
-  /** Share of calls that are refused; 1 for a service that is silent. */
+  /** Share of calls that are refused; 1 for a service that is silent, 0 for a mere note. */
   readonly weight: number;
   readonly title: string;
   readonly text: string;
@@ -16,17 +17,16 @@ export interface Advice {
   readonly href: string;
 }
 
-/** Refusals below this share of a minute's calls are no news. */
-const shareMin = 0.005;
-/** A service time that is this many times the usual one has a cause behind the lane. */
-const slowFactor = 2;
-/** Room above what Little's law asks for, since arrivals are not even. */
-const headroom = 1.3;
 const loopMsMax = 100;
+
+/** Everything that can be said, the worst first; notes on lanes that refuse nobody weigh 0. */
+export function adviseAll(services: readonly ServiceWatch[]): Advice[] {
+  return services.flatMap(adviseService).toSorted((a, b) => b.weight - a.weight);
+}
 
 /** Everything that needs a look, the worst first. */
 export function advise(services: readonly ServiceWatch[]): Advice[] {
-  return services.flatMap(adviseService).toSorted((a, b) => b.weight - a.weight);
+  return adviseAll(services).filter(({ weight }) => weight > 0);
 }
 
 function adviseService(service: ServiceWatch): Advice[] {
@@ -37,7 +37,7 @@ function adviseService(service: ServiceWatch): Advice[] {
     const href = `/events?service=${name}`;
     return [{ service: name, lane: undefined, weight: 1, title, text, chain: [], href }];
   }
-  const found = reading.parts.lanes.flatMap((lane) => adviseLane(service, lane) ?? []);
+  const found = reading.parts.lanes.flatMap((lane) => adviseOf(service, lane) ?? []);
   for (const breaker of reading.parts.breakers) {
     if (breaker.state === 'closed') continue;
     found.push({
@@ -64,30 +64,22 @@ function adviseService(service: ServiceWatch): Advice[] {
   return found;
 }
 
-function adviseLane(service: ServiceWatch, lane: LaneReading): Advice | undefined {
+function adviseOf(service: ServiceWatch, lane: LaneReading): Advice | undefined {
   const minute = service.minuteOf(lane);
-  const share = minute.refused / Math.max(1, minute.arrived);
-  if (share < shareMin) return undefined;
-  const { name, arrivalsPerSecond, serviceMs, limit } = lane;
-  const busy = (arrivalsPerSecond * serviceMs.mean) / 1_000;
+  const { name } = lane;
   const usualMs = service.serviceMs.get(name)?.usual;
-  const isSlow = usualMs !== undefined && usualMs > 0 && serviceMs.p50 > slowFactor * usualMs;
-  const rate = decimal(arrivalsPerSecond, 1);
-  const calls = `${rate} calls a second, each inside for ${duration(serviceMs.mean)}`;
-  const sum = `${calls}, keep ${decimal(busy, 1)} permits busy. The lane has ${decimal(limit)}.`;
-  const enough = Math.ceil(busy * headroom);
-  const remedy = isSlow
-    ? 'What it calls has become slow: more permits would not help.'
-    : `${decimal(Math.max(enough, limit + 1))} would be enough, if what it calls can bear them.`;
-  return {
-    service: service.name,
-    lane: name,
-    weight: share,
-    title: `${service.name} turns work away: ${percent(share, 1)} of ${name}`,
-    text: `${sum} ${remedy}`,
-    chain: chainOf(service, lane, minute, isSlow ? usualMs : undefined),
-    href: `/lanes?service=${service.name}`,
-  };
+  const { arrived, refused } = minute;
+  const found = adviseLane({ ...lane, arrived, refused, usualMs });
+  if (found === undefined) return undefined;
+  const { finding, share, text } = found;
+  const href = `/lanes?service=${service.name}`;
+  const about = { service: service.name, lane: name, weight: share, text, href };
+  if (finding === 'larger than it needs') {
+    return { ...about, title: `${service.name}: ${name} is ${finding}`, chain: [] };
+  }
+  const title = `${service.name} turns work away: ${percent(share, 1)} of ${name}`;
+  const slowMs = finding === 'behind something slow' ? usualMs : undefined;
+  return { ...about, title, chain: chainOf(service, lane, minute, slowMs) };
 }
 
 const reasons: Readonly<Record<string, string>> = {

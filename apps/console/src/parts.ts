@@ -11,6 +11,7 @@ export interface LaneReading {
   readonly serviceMs: Quantiles;
   readonly insideByLittle: number;
   readonly refused: Readonly<Record<string, number>>;
+  readonly parent?: string;
   readonly lanes?: readonly LaneReading[];
 }
 

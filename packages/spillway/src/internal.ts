@@ -68,5 +68,6 @@ export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/stor
 export { Deadlines } from './wait/deadlines.ts';
 export { nextTurn } from './wait/turn-budget.ts';
 export { pause } from './wait/wait-queue.ts';
+export { adviseLane } from './watch/advice.ts';
 export { partMetrics } from './watch/metrics.ts';
 export { plain } from './watch/plain.ts';

@@ -12,7 +12,7 @@ import {
   UsageError,
 } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
-import { advise } from '../advice.ts';
+import { adviseAll } from '../advice.ts';
 import { EventLog } from '../events.ts';
 import { ProcessLauncher } from '../launcher.ts';
 import { findServices, openConsole, type Remote } from '../open.ts';
@@ -112,7 +112,7 @@ function adviseCommand(): Command {
       await look();
       await pause(systemClock, adviseMs);
       await look();
-      const advice = advise([...watches.values()]);
+      const advice = adviseAll([...watches.values()]);
       if (advice.length === 0) process.stdout.write('All calm: nothing to change.\n');
       for (const { title, text, chain } of advice) {
         process.stdout.write(`${title}\n  ${[text, ...chain].join('\n  ')}\n`);

@@ -1,6 +1,6 @@
 import { type Html, html } from 'spillway-http';
 import { card, decimal, duration, empty, pageHead, state, table, tag } from 'spillway-http/kit';
-import { advise } from '../advice.ts';
+import { adviseAll } from '../advice.ts';
 import type { View } from '../open.ts';
 import type { RouteReading, ServiceWatch } from '../service-watch.ts';
 import { poolCard, timeline } from './cards.ts';
@@ -100,7 +100,7 @@ function answersOf(answers: Readonly<Record<string, number>>): string {
 
 /** Page of the advisor: parts that are too small, too slow or broken. */
 export function advisorView({ services }: View, chosen: string): Html {
-  const advice = advise(services).filter(({ service }) => chosen === '' || service === chosen);
+  const advice = adviseAll(services).filter(({ service }) => chosen === '' || service === chosen);
   if (advice.length === 0) {
     const text = 'Every lane has room for what arrives, every breaker is closed.';
     return html`${pageHead({ title: 'Advisor' })}${empty({ title: 'Nothing to change', text })}`;

@@ -1,0 +1,67 @@
+/** Figures of a lane over some seconds, as its stats tell them. */
+export interface LaneFigures {
+  readonly name: string;
+  readonly limit: number;
+  readonly inside: number;
+  readonly waiting: number;
+  readonly arrivalsPerSecond: number;
+  readonly serviceMs: { readonly mean: number; readonly p50: number };
+  /** The lane around it, if it has one. */
+  readonly parent?: string | undefined;
+  /** Calls that came in that time. */
+  readonly arrived: number;
+  /** Calls of these that were refused. */
+  readonly refused: number;
+  /** The median service time as it usually is. @default unknown */
+  readonly usualMs?: number | undefined;
+}
+
+/** A judgement of a lane by Little's law. */
+export interface LaneAdvice {
+  readonly finding: 'too small' | 'behind something slow' | 'starved' | 'larger than it needs';
+  /** Share of calls that were refused, from 0 to 1. */
+  readonly share: number;
+  /** The sum and what to do, in plain words. */
+  readonly text: string;
+}
+
+/** Refusals below this share of the calls are no news. */
+const shareMin = 0.005;
+/** A service time that is this many times the usual one has a cause behind the lane. */
+const slowFactor = 2;
+/** Room above what Little's law asks for, since arrivals are not even. */
+const headroom = 1.3;
+/** A lane with this many times the permits that are busy is worth a note. */
+const largeFactor = 10;
+
+/** Judges a lane: arrivals × time inside is the number of permits that are kept busy. */
+export function adviseLane(figures: LaneFigures): LaneAdvice | undefined {
+  const { arrivalsPerSecond, serviceMs, limit, inside, usualMs = 0 } = figures;
+  const share = figures.refused / Math.max(1, figures.arrived);
+  const busy = (arrivalsPerSecond * serviceMs.mean) / 1_000;
+  const calls = `${figure(arrivalsPerSecond)} calls a second, each inside for`;
+  const kept = `${calls} ${figure(serviceMs.mean)} ms, keep ${figure(busy)} permits busy.`;
+  const sum = `${kept} The lane has ${figure(limit)}.`;
+  const enough = Math.ceil(busy * headroom);
+  if (share < shareMin) {
+    if (arrivalsPerSecond < 1 || limit <= largeFactor * Math.max(1, enough)) return undefined;
+    const text = `${sum} ${Math.max(1, enough)} would be enough for this load.`;
+    return { finding: 'larger than it needs', share, text };
+  }
+  if (usualMs > 0 && serviceMs.p50 > slowFactor * usualMs) {
+    const text = `${sum} What it calls has become slow: more permits would not help.`;
+    return { finding: 'behind something slow', share, text };
+  }
+  if (figures.parent !== undefined && figures.waiting > 0 && inside < limit) {
+    const full = `Its callers wait while it has ${figure(limit - inside)} permits of its own left`;
+    const text = `${sum} ${full}: ${figures.parent} around it is full of other work.`;
+    return { finding: 'starved', share, text };
+  }
+  const wanted = figure(Math.max(enough, limit + 1));
+  const text = `${sum} ${wanted} would be enough, if what it calls can bear them.`;
+  return { finding: 'too small', share, text };
+}
+
+function figure(value: number): string {
+  return new Intl.NumberFormat('en', { maximumFractionDigits: 1 }).format(value);
+}
