@@ -11,6 +11,21 @@ const root = dirname(import.meta.dirname);
 /** Interfaces that stand beside their class, whose doc comment explains them. */
 const beside = /(?:Options|Stats)$/;
 
+/** Options that mean the same everywhere, as docs/architecture.md says, or say all by their name. */
+const plain = new Set(['body', 'clock', 'label', 'name', 'random', 'signal', 'title', 'value']);
+
+/** Options of a declaration that have no doc comment. */
+function bareOptions(declaration: string): string[] {
+  const [, owner] = /^export interface (\w+Options)\b/.exec(declaration) ?? [];
+  if (owner === undefined) return [];
+  const lines = declaration.split('\n');
+  return lines.flatMap((line, at) => {
+    const [, option = ''] = /^ {4}(?:readonly )?(\w+)\??:/.exec(line) ?? [];
+    const isTold = option === '' || plain.has(option) || lines[at - 1]?.endsWith('*/') === true;
+    return isTold ? [] : [`${owner}.${option}`];
+  });
+}
+
 describe('npm run docs', () => {
   it('makes a site whose links lead somewhere, and every exported name is explained', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-docs-'));
@@ -33,10 +48,12 @@ describe('npm run docs', () => {
       if (!page.startsWith('reference/')) continue;
       const names = text.matchAll(/<h3 id="[^"]*">(\w+)<\/h3>\s*<pre>/g);
       for (const [, name = ''] of names) if (!beside.test(name)) bare.push(`${page}: ${name}`);
+      const blocks = [...text.matchAll(/<pre><code[^>]*>([^<]*)<\/code>/g)];
+      bare.push(...blocks.flatMap(([, block = '']) => bareOptions(block)));
     }
     assert.deepEqual(broken, []);
     assert.deepEqual(foreign, [], 'asked of another site');
-    assert.deepEqual(bare, [], 'exported without a doc comment');
+    assert.deepEqual(bare, [], 'exported without a doc comment, or an option without one');
     const found = pages.filter((page) => page.startsWith('docs/guides/'));
     assert.equal(found.length, globSync('docs/guides/*.md', { cwd: root }).length);
   });

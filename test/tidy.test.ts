@@ -263,6 +263,25 @@ describe('the repository', () => {
     }
   });
 
+  it('has in the README only figures that docs/numbers.md has', () => {
+    const numbersIn = (text: string) =>
+      [...text.matchAll(/\d[\d,]*(\.\d+)?/g)].map(([figure]) => {
+        return Math.round(Number(figure.replaceAll(',', '')));
+      });
+    const measured = new Set(numbersIn(read('docs/numbers.md')));
+    const section = read('README.md').split('## Numbers\n')[1]?.split('\n## ')[0] ?? '';
+    const rows = section
+      .split('\n')
+      .filter((line) => line.startsWith('| '))
+      .slice(2);
+    assert.equal(rows.length, 5);
+    for (const row of rows) {
+      const [, , ...cells] = row.split('|');
+      const strange = numbersIn(cells.join()).filter((figure) => !measured.has(figure));
+      assert.deepEqual(strange, [], row);
+    }
+  });
+
   it('documents every error code with its status, and no other; one code means one thing', () => {
     const rows = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)` \| (\d+) \| (yes|no) \|/gm)];
     const documented = rows.map(([, code, status, retryable]) => `${code} ${status} ${retryable}`);

@@ -16,6 +16,7 @@ export interface ProgramOptions {
   readonly about: string;
   /** The end of its help. */
   readonly help: string;
+  /** Its commands, in the order of its help. */
   readonly commands: readonly Command[];
 }
 

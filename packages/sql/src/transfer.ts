@@ -18,6 +18,7 @@ export interface MovedTables {
   readonly isRowMoved?: ((table: string, row: TableRow) => boolean) | undefined;
 }
 
+/** A row, by the names of its columns. */
 export type TableRow = Readonly<Record<string, unknown>>;
 
 /** A line of an export that is no row; what it means is up to the program. */
@@ -26,6 +27,7 @@ export type OtherLine = Readonly<Record<string, unknown>> & { readonly table?: n
 export interface ExportTablesOptions {
   /** As for `Database.open`. */
   readonly url: string;
+  /** The tables to move. */
   readonly tables: MovedTables;
   /** Lines of the program's own behind the rows, such as pieces of files. @default none */
   readonly others?: AsyncIterable<OtherLine> | undefined;
@@ -34,6 +36,7 @@ export interface ExportTablesOptions {
 export interface ImportTablesOptions<Schema> {
   /** Open, with all migrations applied and without a deadline. */
   readonly database: Database<Schema>;
+  /** The tables to move. */
   readonly tables: MovedTables;
   /** Output of {@link exportTables}, in pieces of any length. */
   readonly source: AsyncIterable<Uint8Array>;

@@ -126,9 +126,14 @@ function port(text: string): number {
   throw new InvalidArgumentError('must be an integer from 0 to 65535');
 }
 
-/** Runs the command that the words make; gives the exit code. */
-export function runProgram(words: readonly string[]): Promise<number> {
+/** All commands. */
+export function consoleProgram(): Command {
   const about = 'One live page of all services, and what is wrong with them.';
   const commands = [serveCommand(), openCommand(), adviseCommand()];
-  return run(makeProgram({ name: 'console', about, help, commands }), words);
+  return makeProgram({ name: 'console', about, help, commands });
+}
+
+/** Runs the command that the words make; gives the exit code. */
+export function runProgram(words: readonly string[]): Promise<number> {
+  return run(consoleProgram(), words);
 }

@@ -28,6 +28,7 @@ declare module 'fastify' {
 }
 
 export interface CsrfOptions {
+  /** Secrets that sign tokens: the first signs, all are accepted. */
   readonly keys: SigningKeys;
   /** Milliseconds a token is valid; 1 s to 7 days. @default 7_200_000 */
   readonly ageMs?: number | undefined;

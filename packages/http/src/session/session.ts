@@ -28,6 +28,7 @@ declare module 'fastify' {
 }
 
 export interface SessionOptions {
+  /** Secrets that sign cookies: the first signs, all are accepted. */
   readonly keys: SigningKeys;
   /** Name of the cookie, before its prefix. @default 'session' */
   readonly name?: string | undefined;

@@ -43,6 +43,7 @@ export interface HarvestBreaker extends Runner {
 }
 
 export interface HarvestOptions<Row, Position extends Json = number> {
+  /** The place where rows and checkpoints are committed. */
   readonly sink: HarvestSink<Row, Position>;
   /** Keeps the leases of the sources. */
   readonly store: Store;

@@ -11,6 +11,7 @@ export interface MeterOptions {
   readonly label?: string | undefined;
   /** @default 'plain' */
   readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | 'rest' | undefined;
+  /** True for a thin line. @default false */
   readonly thin?: boolean | undefined;
 }
 
@@ -58,6 +59,7 @@ export interface GaugeOptions {
   readonly target?: readonly [from: number, to: number] | undefined;
   /** Sentence that says what is seen. */
   readonly label: string;
+  /** Makes the text of a value. */
   readonly format?: ((value: number) => string) | undefined;
 }
 

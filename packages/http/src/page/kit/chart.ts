@@ -41,6 +41,7 @@ export interface LineChartOptions {
   readonly range?: readonly [from: number, to: number] | undefined;
   /** Ends of the horizontal range. @default first and last point */
   readonly domain?: readonly [from: number, to: number] | undefined;
+  /** Horizontal lines with a name. @default none */
   readonly bounds?: readonly ChartBound[] | undefined;
   /** Words below, from left to right. @default none */
   readonly ticks?: readonly ChartTick[] | undefined;

@@ -3,6 +3,7 @@ import { type FramedPageOptions, framedPage } from './frame.ts';
 import { button, facts } from './parts.ts';
 
 export interface ErrorPageOptions {
+  /** The status of the answer, which the page shows. */
   readonly status: number;
   /** Code for whoever looks after the server. */
   readonly code: string;

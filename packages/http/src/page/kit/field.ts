@@ -11,12 +11,17 @@ export interface FieldOptions {
   readonly hint?: string | undefined;
   /** Words below that say what would be right; the field is then invalid. @default none */
   readonly error?: string | undefined;
+  /** The id of the input. @default its name */
   readonly id?: string | undefined;
+  /** The kind of input, as in HTML. @default text */
   readonly type?: 'text' | 'password' | 'email' | 'search' | 'url' | 'number' | undefined;
   /** True if the value is a number, set to the right. @default false */
   readonly numeric?: boolean | undefined;
+  /** True if it must be filled in. @default false */
   readonly required?: boolean | undefined;
+  /** Value that browsers may fill in, as in HTML. @default none */
   readonly autocomplete?: string | undefined;
+  /** An example that is shown while it is empty. @default none */
   readonly placeholder?: string | undefined;
   /** Lines of a field for long text. @default one line */
   readonly rows?: number | undefined;
@@ -61,6 +66,7 @@ export function choice(options: ChoiceOptions): Html {
 export interface TickOptions {
   readonly name: string;
   readonly label: string;
+  /** True if it is ticked at first. @default false */
   readonly checked?: boolean | undefined;
   /** Value that is sent when it is ticked. @default 'on' */
   readonly value?: string | undefined;

@@ -34,6 +34,7 @@ export interface ButtonOptions {
   readonly look?: 'plain' | 'main' | 'bare' | undefined;
   /** True if the action cannot be undone. @default false */
   readonly danger?: boolean | undefined;
+  /** True for a small one, as in a row of a table. @default false */
   readonly little?: boolean | undefined;
   /** Reason for which it cannot be used now. @default none: it can */
   readonly disabledBecause?: string | undefined;
@@ -175,6 +176,7 @@ export interface DialogOptions {
   readonly cancel: string;
   /** Verb of the other answer: "Stop the run". */
   readonly confirm: string;
+  /** True for what cannot be taken back. @default false */
   readonly danger?: boolean | undefined;
 }
 

@@ -1,6 +1,7 @@
 import { type Html, html } from '../html.ts';
 
 export interface SparklineOptions {
+  /** Values from the oldest to the newest. */
   readonly values: readonly number[];
   /** Sentence that says what is seen. */
   readonly label: string;

@@ -23,7 +23,9 @@ export interface Column<Row> {
 export interface TableOptions<Row> {
   /** Name of the table, for people who cannot see it. */
   readonly label: string;
+  /** Columns from left to right. */
   readonly columns: readonly Column<Row>[];
+  /** One item for each row. */
   readonly rows: readonly Row[];
   /** Key of a row, by which it is found when the table changes. @default none */
   readonly key?: ((row: Row) => string | number) | undefined;
