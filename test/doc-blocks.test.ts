@@ -7,11 +7,13 @@ import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import type { Command } from 'commander';
 import { Lane } from 'spillway';
+import type { makeProgram } from 'spillway-cli';
 import { CertificateAuthority } from 'spillway-fixtures/certificates';
 import { findProgram, requires } from 'spillway-fixtures/requires';
 import { createServer, operatorSocket } from 'spillway-http';
+
+type Command = ReturnType<typeof makeProgram>;
 
 const root = dirname(import.meta.dirname);
 const run = promisify(execFile);

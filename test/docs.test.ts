@@ -11,7 +11,7 @@ const root = dirname(import.meta.dirname);
 /** Interfaces that stand beside their class, whose doc comment explains them. */
 const beside = /(?:Options|Stats)$/;
 
-/** Options that mean the same everywhere, as docs/architecture.md says, or say all by their name. */
+/** Options that mean the same everywhere, or say all by their name. */
 const plain = new Set(['body', 'clock', 'label', 'name', 'random', 'signal', 'title', 'value']);
 
 /** Options of a declaration that have no doc comment. */
