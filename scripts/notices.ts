@@ -42,8 +42,8 @@ export function noticePage(notices: readonly Notice[]): string {
   return `# Licences of dependencies
 
 Our packages hold no code of others: npm installs these beside them, each with its licence text
-in its folder below \`node_modules\`. An image of a service that you give away must keep those texts.
-\`node scripts/notices.ts\` writes this page from the lock file.
+in its folder below \`node_modules\`. An image of a service that you give away must keep those
+texts. \`node scripts/notices.ts\` writes this page from the lock file.
 
 | package | version | licence |
 | --- | --- | --- |
