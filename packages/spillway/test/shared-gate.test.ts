@@ -8,6 +8,10 @@ import {
   SharedGate,
   type SharedPermit,
   SqliteStore,
+  type Store,
+  type StoreChange,
+  type StoreCommit,
+  type StoreListOptions,
   seededRandom,
   stack,
 } from 'spillway';
@@ -28,6 +32,49 @@ function scene({ limit, count = 2, queueMax = 99 }: { limit: number } & Record<s
   const gates = processes.map(({ gate }) => gate);
   return { clock, shared, processes, gates };
 }
+
+/** A line to the store whose commits may be held back: they arrive late, and are not answered. */
+class HeldLine implements Store {
+  /** Held commits by the order in which they were sent. */
+  readonly held: (() => Promise<unknown>)[] = [];
+  holds = false;
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  read(names: readonly string[]) {
+    return this.#store.read(names);
+  }
+
+  list(prefix: string, options: StoreListOptions) {
+    return this.#store.list(prefix, options);
+  }
+
+  commit(changes: readonly StoreChange[]): Promise<StoreCommit | undefined> {
+    if (!this.holds) return this.#store.commit(changes);
+    this.held.push(() => this.#store.commit(changes));
+    return new Promise(() => {});
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+function heldScene(limit: number) {
+  const clock = new VirtualClock();
+  const store = new MemoryStore({ clock });
+  const terms = { name: 'gpu', limit, queueMax: 9, ttlMs: 1_000, pollMs: 50, clock };
+  const random = seededRandom(1);
+  const open = () => {
+    const line = new HeldLine(store);
+    const gate = new SharedGate({ store: line, random, ...terms });
+    return { line, gate };
+  };
+  return { clock, open };
+}
+
+const byLength = (a: { name: string }, b: { name: string }) => a.name.length - b.name.length;
 
 describe('SharedGate', () => {
   it('lets in as many as it may of all processes, and the next when one leaves', async () => {
@@ -88,6 +135,74 @@ describe('SharedGate', () => {
     await clock.advance(4_000);
     await heard;
     assert.ok(other !== undefined && !other.signal.aborted);
+  });
+
+  for (const lost of ['gate/gpu', 'gate/gpu/']) {
+    it(`tells those inside when the store has lost ${lost}, as after a failover`, async () => {
+      const { clock, shared, gates } = scene({ limit: 2, count: 1 });
+      const [gate] = gates as [SharedGate];
+      const entering = gate.enter();
+      await clock.advance(20);
+      const permit = await entering;
+      const all = await shared.list('gate/gpu', { max: 9 });
+      const [record] = all.filter(({ name }) => name.startsWith(lost)).toSorted(byLength);
+      await shared.commit([{ name: record?.name as string }]);
+      await clock.advance(400);
+      assert.equal(Object(permit.signal.reason).code, 'GATE_LOST');
+      permit[Symbol.dispose]();
+      const closed = gate.close();
+      await clock.advance(200);
+      await closed;
+    });
+  }
+
+  it('takes nobody for dead who comes back while it is removed', async () => {
+    const { clock, open } = heldScene(2);
+    const a = open();
+    const b = open();
+    // The claim of a is made, but its answer is lost, and then a is cut off until it has expired.
+    a.line.holds = true;
+    const refused = assert.rejects(Promise.resolve(a.gate.enter()), { code: 'STORE_UNREACHABLE' });
+    await clock.advance(10);
+    await a.line.held[0]?.();
+    await clock.advance(1_100);
+    await refused;
+    // While b removes it, a comes back.
+    const others = Promise.all([b.gate.enter(), b.gate.enter()]);
+    await clock.advance(10);
+    b.line.holds = true;
+    while (b.line.held.length === 0) await clock.advance(10);
+    a.line.holds = false;
+    const permit = await clock.run(Promise.resolve(a.gate.enter()));
+    b.line.holds = false;
+    await b.line.held[0]?.();
+    await clock.advance(500);
+    assert.deepEqual([a.gate.stats.inside, b.gate.stats.inside], [1, 1]);
+    permit[Symbol.dispose]();
+    await clock.run(others);
+  });
+
+  it('is not robbed by a commit of its own that arrives late', async () => {
+    const { clock, open } = heldScene(2);
+    const a = open();
+    const b = open();
+    const entering = [a.gate.enter(), a.gate.enter()];
+    await clock.advance(10);
+    const [first] = await Promise.all(entering);
+    // A permit is given back, but the commit is under way for long; it is needed again meanwhile.
+    a.line.holds = true;
+    first?.[Symbol.dispose]();
+    while (a.line.held.length === 0) await clock.advance(10);
+    a.line.holds = false;
+    const again = a.gate.enter();
+    await clock.advance(200);
+    await again;
+    await a.line.held[0]?.();
+    const other = Promise.resolve(b.gate.enter());
+    await clock.advance(500);
+    assert.deepEqual([a.gate.stats.inside, b.gate.stats.inside], [2, 0]);
+    (await again)[Symbol.dispose]();
+    await clock.run(other);
   });
 
   it('gives each process its turn, though there are more of them than permits', async () => {

@@ -109,7 +109,7 @@ export function decideGate(visit: GateVisit, seen: Sighting): Decision<GateView>
   parties.delete(id);
   const others = [...parties.keys()];
   const free = [...parties.values()].reduce((left, party) => left - party.held, limit);
-  const demand = Math.min(limit, Math.max(inside, visit.demand));
+  const demand = Math.min(limit, visit.demand);
   const arrived = mine ?? { held: 0, demand, since: seen.now };
   parties.set(id, { ...arrived, demand });
   const share = shareOf(id, parties, limit);
