@@ -44,6 +44,8 @@ describe('ingest follow', () => {
     const socket = operatorSocket(folder.path);
     const config = JSON.parse((await askOperator({ socket, path: '/-/config' })).text);
     assert.deepEqual([config.data, config.ratePerSecond], [folder.path, 50]);
+    const live = await ingest('verify', ...place);
+    assert.equal(live.code, 0, live.stdout);
     command.signal('SIGINT');
     const { code, stderr } = await command.ended;
     assert.equal(code, 0, stderr);

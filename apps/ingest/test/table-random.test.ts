@@ -108,6 +108,7 @@ async function flawsOf(table: TradeTable, model: Model): Promise<readonly string
     const harvested = { from: 1, to: Math.max(...entries.map(({ to }) => to)) };
     return { exchange: 'coinbase', product, generation: 1, entries, harvested, gaps: [] };
   });
-  const { issues } = await verify(table, ledgers);
+  const { issues, waiting } = await verify(table, ledgers);
+  assert.equal(waiting, 0);
   return issues.filter(({ flaw }) => flaw !== 'gap').map(({ message }) => message);
 }

@@ -3,9 +3,12 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { MemoryStore } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { State } from 'spillway-http';
 import { type FollowView, followPage } from '../src/commands/follow-page.ts';
+import { LongPause } from '../src/harvest/harvester.ts';
 import type { ProductOutcome } from '../src/harvest/product.ts';
 import { type Ingest, openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
@@ -49,6 +52,20 @@ describe('an exchange that cannot be used now', () => {
     site.tell('[]');
     await using third = await open(folder.path, site.url);
     assert.equal((await outcomeOf(third))?.status, 'done');
+  });
+
+  it('and asks for a pause is not waited for longer though a clock was ahead', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const ahead = { now: () => clock.now() + 7_200_000, after: clock.after.bind(clock) };
+    const noted = new LongPause(store, 'x', ahead, 1_000);
+    assert.equal(noted.note(60_000), true);
+    await noted.settled();
+    const next = new LongPause(store, 'x', clock, 1_000);
+    await next.load();
+    assert.throws(() => next.check(), { code: 'EXCHANGE_PAUSED' });
+    await clock.advance(60_000);
+    next.check();
   });
 
   it('because nothing is at its address is told within 5 seconds, with the address', async () => {

@@ -84,8 +84,16 @@ describe('verify', () => {
   it('says what is not in the table yet, and what only the table has', async () => {
     const next = await entryOf(folder, tradesOf(range(301, 310)), { commit: 3 });
     const behind = await found({ entries: [...entries, next], harvested: { from: 1, to: 311 } });
-    assert.deepEqual(flaws(behind), ['unmerged']);
-    assert.deepEqual(flaws(await found({ generation: 2 })), ['unmerged']);
+    // What is in the table is checked all the same.
+    assert.deepEqual(flaws(behind), ['known-gap 101-119', 'known-gap 150-150']);
+    assert.equal(behind.waiting, 1);
+    const apart = await entryOf(folder, tradesOf(range(311, 320)), { commit: 3 });
+    const late = await found({ entries: [...entries, apart], harvested: { from: 1, to: 321 } });
+    assert.deepEqual(flaws(late).slice(2), ['gap 301-310']);
+    const fills = await entryOf(folder, tradesOf(range(101, 119)), { commit: 3 });
+    assert.deepEqual(flaws(await found({ entries: [...entries, fills] })), []);
+    const other = await found({ generation: 2 });
+    assert.deepEqual([flaws(other), other.waiting], [[], 2]);
     assert.match((await verify(table, [])).issues[0]?.message ?? '', /ledger does not know it/);
     const fewer = await found({ entries: entries.slice(1) });
     assert.ok(fewer.issues.some(({ message }) => /280 trades were read, .* has 180/.test(message)));

@@ -50,8 +50,10 @@ export class LongPause {
 
   /** Reads what an earlier run has noted. */
   async load(signal?: AbortSignal): Promise<void> {
-    const { records } = await this.#store.read([this.#name], { signal });
-    this.until = Number(Object(records[0]?.value).until ?? 0);
+    const { now, records } = await this.#store.read([this.#name], { signal });
+    const { expiresAt } = records[0] ?? {};
+    // By the time of the store: the clock that noted the pause may have been ahead.
+    this.until = expiresAt === undefined ? 0 : this.#clock.now() + expiresAt - now;
   }
 
   /** Notes a long pause in the store; false if it is not a long one. */

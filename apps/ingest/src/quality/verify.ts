@@ -73,8 +73,7 @@ export type Flaw =
   | 'gap'
   | 'known-gap'
   | 'order'
-  | 'raw'
-  | 'unmerged';
+  | 'raw';
 
 /** One thing that is not as it should be. */
 export interface Issue {
@@ -95,6 +94,8 @@ export interface Verification {
   readonly rawFiles: number;
   /** Raw files that no checkpoint names: a crash left them, or they are being written. */
   readonly orphans: number;
+  /** Raw files that are not in the table yet, as while a harvest goes on. */
+  readonly waiting: number;
   readonly tableFiles: number;
   readonly trades: number;
   /** At most 1,000; nothing is wrong when it is empty. */
@@ -127,6 +128,7 @@ export async function verify(
     products: ledgers.length,
     rawFiles: ledgers.reduce((sum, { entries }) => sum + entries.length, 0),
     orphans: check.orphans,
+    waiting: check.waiting,
     tableFiles: files.length,
     trades: products.reduce((sum, { rows }) => sum + rows, 0),
     issues: check.issues,
@@ -138,6 +140,7 @@ class Check {
   readonly issues: Issue[] = [];
   found = 0;
   orphans = 0;
+  waiting = 0;
   readonly #table: TradeTable;
   readonly #view: TableView;
   readonly #signal: AbortSignal | undefined;
@@ -181,10 +184,11 @@ class Check {
     const ofProduct = files.filter((file) => keyOf(file) === key);
     for (const file of ofProduct) await this.#file(file);
     const merged = products.find((one) => keyOf(one) === key);
-    if (!this.#merged(ledger, merged)) return;
+    const part = this.#merged(ledger, merged);
+    if (part === undefined) return;
     const types = this.#typesOf(ledger);
-    if (areRecords(types) && types.key.length > 0) await this.#records(ledger, ofProduct, types);
-    else await this.#ids(ledger, ofProduct);
+    if (areRecords(types) && types.key.length > 0) await this.#records(part, ofProduct, types);
+    else await this.#ids(part, ofProduct);
   }
 
   /** Every key of the raw files once, as it came last; and no number left out between the files. */
@@ -266,23 +270,25 @@ class Check {
     this.note('count', file, `${message}, not ${file.rows} as the manifest has`, where);
   }
 
-  /** True if the table has all of the ledger, so that its ids can be compared. */
-  #merged(ledger: ExpectedProduct, merged: MergedProduct | undefined): boolean {
-    const { generation, entries } = ledger;
+  /** Gives the part of the ledger that the table must have; undefined if that cannot be told. */
+  #merged(ledger: ExpectedProduct, merged: MergedProduct | undefined): ExpectedProduct | undefined {
+    const { generation, harvested } = ledger;
     const isOther = merged !== undefined && merged.generation !== generation;
     const mergedTo = isOther ? 0 : (merged?.mergedTo ?? 0);
-    const waiting = entries.filter(({ commit }) => commit > mergedTo);
+    const entries = ledger.entries.filter(({ commit }) => commit <= mergedTo);
+    const waiting = ledger.entries.filter(({ commit }) => commit > mergedTo);
+    this.waiting += waiting.length;
+    if (isOther) return undefined;
     const trades = entries.reduce((sum, entry) => sum + entry.trades, 0);
-    if (waiting.length > 0) {
-      const what = `${waiting.length} raw files are not in the table yet`;
-      this.note('unmerged', ledger, `${what}: transform, then verify again`);
-      return false;
-    }
     if (merged !== undefined && merged.read !== trades) {
       const message = `${merged.read} trades were read, the ledger has ${trades}`;
       this.note('count', ledger, message);
     }
-    return true;
+    if (waiting.length === 0) return ledger;
+    const to = Math.min(...waiting.map(({ from }) => from));
+    // Files that fill gaps between those of the table have to be in it first.
+    const isBehind = entries.every(({ lastId }) => lastId < to);
+    return isBehind ? { ...ledger, entries, harvested: { ...harvested, to } } : undefined;
   }
 
   async #ids(ledger: ExpectedProduct, files: readonly TableFile[]): Promise<void> {
