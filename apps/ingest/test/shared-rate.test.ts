@@ -7,8 +7,11 @@ import { setTimeout } from 'node:timers/promises';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
+import { openIngest } from '../src/open.ts';
+import { readSettings } from '../src/settings.ts';
 import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
 import { Child } from './fixtures/child.ts';
+import { assertTruth } from './fixtures/table-truth.ts';
 
 const processes = 4;
 const ratePerSecond = 100;
@@ -135,5 +138,54 @@ describe('four processes with one rate', () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-rate-'));
     await using server = await RedisServer.start();
     await fourAtOnce(server.url, folder.path);
+  });
+});
+
+describe('four processes, two of which are killed', () => {
+  it('lose and double nothing, and keep one rate, on Postgres', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { path: data } = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-four-')));
+    const products = Array.from({ length: 8 }, (_, at) => ({ id: `P${at}-USD`, trades: 400 }));
+    const exchange = stack.use(await startExchange({ products, rate, latency: { meanMs: 20 } }));
+    const children = Array.from({ length: processes }, () => stack.use(new Child()));
+    await Promise.all(children.map((child) => child.ready()));
+    const store = await postgresUrl(stack);
+    const place = { data, store, exchange: 'simulated', baseUrl: exchange.url, limit: '10' };
+    const flags = { ...place, ratePerSecond: String(ratePerSecond) };
+    const ids = products.map(({ id }) => id);
+    const task = (at: number) => ({
+      flags,
+      products: ids.slice(2 * at, 2 * at + 2),
+      leaseMs: 1_000,
+    });
+    const [one, two, three, four] = children as [Child, Child, Child, Child];
+    one.begin(task(0));
+    two.begin(task(1));
+    const running = async (): Promise<void> => {
+      const living = Promise.all([three.run(task(2)), four.run(task(3))]);
+      while (exchange.stats.requests < 60) await setTimeout(2);
+      await one.kill();
+      while (exchange.stats.requests < 120) await setTimeout(2);
+      await two.kill();
+      await living;
+      // Those that live take over, as soon as the locks of the dead have run out.
+      let statuses: readonly string[] = [];
+      while (!statuses.every((status) => status === 'done') || statuses.length === 0) {
+        ({ statuses } = await three.run({ ...task(0), products: ids }));
+        await setTimeout(50);
+      }
+    };
+    const over = running();
+    await Promise.all([over, meter(exchange, over)]);
+    assert.equal(exchange.stats.refused, 0, 'a process that died has cost others a 429');
+    const { settings } = readSettings({ flags, environment: {} });
+    await using ingest = await openIngest({ settings, environment: {} });
+    const { signal } = new AbortController();
+    await (await ingest.transformer()).run({ rebuild: false, waits: true }, signal);
+    await assertTruth(await ingest.table(), exchange, ids);
+    for (const product of ids) {
+      const of = { exchange: 'simulated', product, generation: 1 };
+      assert.equal((await ingest.book.checkpoint(of))?.trades, 400);
+    }
   });
 });
