@@ -1,4 +1,5 @@
 export type { SqlConnection } from './connection.ts';
+export { copyStore } from './copy-store.ts';
 export {
   type BatchResults,
   Database,

@@ -12,6 +12,7 @@ import {
 import { gapsCommands, runCommand, transformCommand } from './run.ts';
 import { exchangeCommand, followCommand } from './serve.ts';
 import { sourceCommands } from './source.ts';
+import { copyStoreCommand } from './store.ts';
 import { exportCommand, filesCommand, queryCommand } from './table.ts';
 
 /** Exit codes of errors that are more than a failure: wrong use, a lock, Ctrl-C. */
@@ -65,6 +66,7 @@ export function ingestProgram(): Command {
       gapsCommands(),
       resumeCommand(),
       cleanCommand(),
+      copyStoreCommand(),
       exchangeCommand(),
       configCommand(settingsReader, { examples: configExamples, style: tableStyle }),
     ],

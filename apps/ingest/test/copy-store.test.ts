@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { it } from 'node:test';
+import { postgresUrl } from 'spillway-fixtures/postgres';
+import { startExchange } from '../src/simulated/exchange.ts';
+import { ingest } from './fixtures/ingest-command.ts';
+
+it('ingest goes on with its store in Postgres, and back in a file', async () => {
+  await using stack = new AsyncDisposableStack();
+  const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-move-'))).path;
+  const exchange = stack.use(await startExchange({ products: [{ id: 'A-USD', trades: 3_500 }] }));
+  const flags = ['--data', folder, '--exchange', 'simulated', '--base-url', exchange.url];
+  const stores = [
+    `sqlite:${join(folder, 'first.db')}`,
+    await postgresUrl(stack),
+    `sqlite:${join(folder, 'last.db')}`,
+  ];
+  for (const [at, store] of stores.entries()) {
+    const here = [...flags, '--store', store];
+    const limit = at < 2 ? ['--max-requests', '2'] : [];
+    const run = await ingest('run', 'A-USD', ...limit, '--json', ...here);
+    assert.equal(run.code, 0, run.stderr);
+    const next = stores[at + 1];
+    if (next === undefined) continue;
+    const copied = await ingest('copy-store', next, ...here);
+    assert.equal(copied.code, 0, copied.stderr);
+  }
+  const verified = await ingest('verify', ...flags, '--store', stores[2] as string);
+  assert.equal(verified.code, 0, verified.stdout);
+  assert.match(verified.stdout, /3,500 trades .* nothing is missing/);
+  const twice = await ingest(
+    'copy-store',
+    stores[0] as string,
+    ...flags,
+    '--store',
+    `${stores[2]}`,
+  );
+  assert.deepEqual([twice.code, twice.stdout], [1, '']);
+  assert.match(twice.stderr, /the other store is not empty/);
+});
