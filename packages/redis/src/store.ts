@@ -2,10 +2,12 @@ import {
   type Batch,
   type BatchGroup,
   type Clock,
+  type CloseOptions,
   type Durability,
   deadline,
   type Json,
   type NamedRecord,
+  type Part,
   SpillwayError,
   type Store,
   type StoreApplied,
@@ -21,11 +23,13 @@ import {
 } from 'spillway';
 import {
   anything,
+  Closing,
   check,
   checkStoreChanges,
   checkStoreList,
   checkStoreNames,
   clockRule,
+  type Filled,
   inDoubt,
   integer,
   jsonText,
@@ -84,7 +88,8 @@ const versionMin = [6, 2];
  * A Store on Redis or Valkey. One script is one atomic step, and the server has one clock; commits
  * that come while one is under way share the next call. The README says what a failover may lose.
  */
-export class RedisStore implements Store {
+export class RedisStore implements Store, Part {
+  readonly name: string;
   /** As the server was set when the store was opened. */
   readonly durability: Durability;
   readonly #link: RedisLink;
@@ -101,10 +106,11 @@ export class RedisStore implements Store {
   /** Calls that were sent and are not answered, given up or not. */
   #inFlight = 0;
   readonly #queueMax: number;
-  #isClosed = false;
+  readonly #closing: Closing;
 
   private constructor(link: RedisLink, durability: Durability, options: Settings) {
     const { name, clock, deadlineMs, queueMax, replicasMin } = options;
+    this.name = name;
     this.durability = replicasMin > 0 ? 'replicas' : durability;
     this.#link = link;
     this.#clock = clock;
@@ -123,6 +129,7 @@ export class RedisStore implements Store {
       deadlineMs,
       clock,
     });
+    this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
   /** Rejects within `deadlineMs` if the server cannot be reached, or cannot be trusted with it. */
@@ -167,6 +174,11 @@ export class RedisStore implements Store {
       waiting,
       groups,
     };
+  }
+
+  /** True while it is connected, until `close`; a cluster or a Sentinel does not tell. */
+  get ready(): boolean {
+    return this.#link.isReady && !this.#closing.hasBegun;
   }
 
   async read(names: readonly string[], { signal }: StoreCallOptions = {}): Promise<StoreReading> {
@@ -223,11 +235,21 @@ export class RedisStore implements Store {
   }
 
   /** Resolves when nothing is under way; a client that was given stays open. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#isClosed = true;
-    await this.#batch.idle();
-    this.#watcher.close();
-    this.#link.close();
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
+    try {
+      await untilAborted(this.#batch.idle(), limit);
+    } finally {
+      this.#watcher.close();
+      this.#link.close();
+    }
   }
 
   async #commitGroup(group: BatchGroup<Item, StoreCommit | undefined>): Promise<void> {
@@ -303,16 +325,13 @@ export class RedisStore implements Store {
   }
 
   #checkOpen(): void {
-    if (this.#isClosed) throw new SpillwayError('DATABASE_CLOSED', 'the store is closed');
+    if (this.#closing.hasBegun) throw new SpillwayError('DATABASE_CLOSED', 'the store is closed');
   }
 }
 
-type Settings = Required<Pick<RedisStoreOptions, 'name' | 'deadlineMs' | 'queueMax'>> & {
-  readonly [Name in 'name' | 'clock' | 'deadlineMs' | 'queueMax' | 'replicasMin']: Exclude<
-    RedisStoreOptions[Name],
-    undefined
-  >;
-};
+type Settings = Filled<
+  Pick<RedisStoreOptions, 'name' | 'clock' | 'deadlineMs' | 'queueMax' | 'replicasMin'>
+>;
 
 interface Call {
   readonly keys: readonly string[];

@@ -172,12 +172,19 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
 
   it('says that nothing was done while there is no connection', async () => {
     await using server = await RedisServer.start();
-    await using store = await RedisStore.open({ url: server.url });
+    const store = await RedisStore.open({ url: server.url });
+    assert.deepEqual([store.name, store.ready], ['spillway', true]);
     await server.kill();
-    while (store.stats.isConnected) await new Promise(setImmediate);
+    while (store.ready) await new Promise(setImmediate);
     const expected = { code: 'DATABASE_LOST', retryable: true };
     await assert.rejects(store.commit([{ name: 'a', value: 1 }]), expected);
     await assert.rejects(store.read(['a']), expected);
+    await server.start();
+    while (!store.ready) await new Promise(setImmediate);
+    await store.commit([{ name: 'a', value: 1 }]);
+    await store.close();
+    assert.equal(store.ready, false);
+    await assert.rejects(store.read(['a']), { code: 'DATABASE_CLOSED' });
   });
 
   const keepsPromise = (policy: string) => async () => {
@@ -300,7 +307,7 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     paused[Symbol.dispose]();
   });
 
-  it('follows a Sentinel to the new master, and gives no version twice', async () => {
+  it('follows a Sentinel under load to the new master, and gives no version twice', async () => {
     await using stack = new AsyncDisposableStack();
     const master = stack.use(await RedisServer.start());
     const replica = stack.use(await RedisServer.start());
@@ -315,20 +322,31 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     await client.connect();
     stack.defer(() => client.destroy());
     const store = stack.use(await RedisStore.open({ client, deadlineMs: 1_000 }));
-    let highest = 0;
-    const commit = async (value: number) => {
-      const done = await store.commit([{ name: 'n', value }]).catch(() => undefined);
-      if (done === undefined) return false;
-      assert.ok(done.version > highest, `${done.version} after ${highest}`);
-      highest = done.version;
-      return true;
+    const versions: number[] = [];
+    let failed = 0;
+    let isOver = false;
+    const write = async (name: string) => {
+      for (let value = 0; !isOver; value += 1) {
+        const done = await store.commit([{ name, value }]).catch(() => undefined);
+        if (done === undefined) failed += 1;
+        else versions.push(done.version);
+        if (done === undefined) await new Promise(setImmediate);
+      }
     };
-    for (let value = 0; value < 50; value += 1) assert.ok(await commit(value));
-    const isLinked = async () => String(await replica.ask('INFO', 'replication'));
-    while (!(await isLinked()).includes('master_link_status:up'));
+    const writers = Promise.all(['a', 'b', 'c', 'd'].map(write));
+    const info = async () => String(await replica.ask('INFO', 'replication'));
+    while (!(await info()).includes('master_link_status:up'));
+    while (versions.length < 200) await new Promise(setImmediate);
     await master.kill();
-    while (!(await commit(50))) await new Promise(setImmediate);
-    assert.ok((await replica.ask('INFO', 'replication'))?.toString().includes('role:master'));
+    const before = versions.length;
+    while (versions.length < before + 200) await new Promise(setImmediate);
+    isOver = true;
+    await writers;
+    assert.ok(failed > 0, 'it was noticed');
+    assert.match(await info(), /role:master/);
+    // Commits of one group have one version after the other; none is given again.
+    assert.equal(new Set(versions).size, versions.length);
+    assert.ok(Math.min(...versions.slice(before)) > Math.max(...versions.slice(0, before)));
   });
 });
 

@@ -211,9 +211,13 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#timer = undefined;
     if (this.#topics.size === 0 || this.#polling !== undefined) return;
     const { clock, pollMs } = this.#options;
+    if (this.#isBehind) {
+      // Without a timer, which would take a millisecond.
+      this.#polling = this.#poll();
+      return;
+    }
     const isTold = this.#topics.values().every(({ watch }) => watch?.isLive === true);
-    const ms = isTold ? watchedPolls * pollMs : pollMs;
-    this.#timer = clock.after(this.#isBehind ? 0 : ms, () => {
+    this.#timer = clock.after(isTold ? watchedPolls * pollMs : pollMs, () => {
       this.#polling = this.#poll();
     });
   }

@@ -1,10 +1,12 @@
 import {
   type Batch,
   type BatchGroup,
+  type CloseOptions,
   type Durability,
   deadline,
   type Json,
   type NamedRecord,
+  type Part,
   type RunOptions,
   type Store,
   type StoreApplied,
@@ -20,6 +22,7 @@ import {
 } from 'spillway';
 import {
   anything,
+  Closing,
   checkStoreChanges,
   checkStoreList,
   checkStoreNames,
@@ -33,6 +36,7 @@ import {
   settle,
   storeQueue,
   tracedCommit,
+  untilAborted,
   word,
 } from 'spillway/internal';
 import type { RunIn } from '../connection.ts';
@@ -78,14 +82,12 @@ export interface PostgresStoreStats extends PostgresStats {
   readonly durability: Durability;
 }
 
-/** The longest time that closing may take, in milliseconds. */
-const closeMsMax = 10_000;
-
 /**
  * The Store for many machines. All commits of one process that come while a call is under way
  * share the next one, and its write to disk.
  */
-export class PostgresStore implements Store {
+export class PostgresStore implements Store, Part {
+  readonly name = 'store';
   readonly durability = 'disk';
   readonly #engine: PostgresEngine;
   readonly #ownsEngine: boolean;
@@ -93,6 +95,7 @@ export class PostgresStore implements Store {
   readonly #seen = new SeenTime();
   readonly #commits: Batch<Pending, StoreCommit | undefined>;
   readonly #decisions: Batch<PendingDecision, StoreApplied>;
+  readonly #closing: Closing;
 
   private constructor(engine: PostgresEngine, ownsEngine: boolean) {
     const { queueMax, deadlineMs, clock } = engine;
@@ -102,6 +105,7 @@ export class PostgresStore implements Store {
     const bounds = { queueMax, deadlineMs, clock };
     this.#commits = storeQueue({ ...bounds, send: (group) => this.#send(group) });
     this.#decisions = storeQueue({ ...bounds, send: (group) => this.#decide(group) });
+    this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
   /** Opens a store with connections of its own, and makes the tables if they are not there. */
@@ -120,7 +124,8 @@ export class PostgresStore implements Store {
     try {
       return await PostgresStore.on(engine, { signal, ownsEngine: true });
     } catch (error) {
-      await closeEngine(engine);
+      using limit = deadline(engine.clock, 10_000);
+      await engine.close(limit.signal);
       throw error;
     }
   }
@@ -183,12 +188,24 @@ export class PostgresStore implements Store {
     return this.#decisions.add(item, { signal });
   }
 
+  /** False while the server is away, and from `close` on. */
+  get ready(): boolean {
+    return this.#engine.ready && !this.#closing.hasBegun;
+  }
+
   /** Resolves when nothing is under way; connections of a database stay open. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  close(options?: CloseOptions): Promise<void> {
+    return this.#closing.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(limit: AbortSignal): Promise<void> {
     await this.#watcher.close();
-    await this.#commits.idle();
-    await this.#decisions.idle();
-    if (this.#ownsEngine) await closeEngine(this.#engine);
+    await untilAborted(Promise.all([this.#commits.idle(), this.#decisions.idle()]), limit);
+    if (this.#ownsEngine) await this.#engine.close(limit);
   }
 
   async #select(
@@ -246,11 +263,6 @@ export class PostgresStore implements Store {
       session.close();
     }
   }
-}
-
-async function closeEngine(engine: PostgresEngine): Promise<void> {
-  using limit = deadline(engine.clock, closeMsMax);
-  await engine.close(limit.signal);
 }
 
 /** Commits to the store inside of a transaction; false if a version was another one. */
