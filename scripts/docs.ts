@@ -29,8 +29,8 @@ interface Page {
 }
 
 const groups: readonly (readonly [name: string, pattern: string])[] = [
-  ['Start', 'README.md'],
-  ['Guides', 'docs/guides/*.md'],
+  ['Start', '{README,docs/guides/start,docs/guides/parts}.md'],
+  ['Guides', 'docs/guides/!(start|parts).md'],
   ['Packages', 'packages/*/README.md'],
   ['Services', 'apps/*/README.md'],
   ['Background', 'docs/*.md'],
@@ -80,7 +80,8 @@ function linkOf(
   paths: ReadonlySet<string>,
 ): string | undefined {
   if (/^(https?:|#|mailto:)/.test(href)) return href;
-  const [file = '', hash] = href.split('#');
+  // All examples are on one page of the site.
+  const [file = '', hash] = href.replace(/\bexamples\/([\w-]+)\.ts$/, 'examples#$1').split('#');
   const target = normalize(join(from, file));
   const found = [target, htmlPath(target), join(target, 'index.html')].find((each) => {
     return paths.has(each) || each.startsWith('docs/images/');

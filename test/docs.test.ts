@@ -54,6 +54,8 @@ describe('npm run docs', () => {
     assert.deepEqual(broken, []);
     assert.deepEqual(foreign, [], 'asked of another site');
     assert.deepEqual(bare, [], 'exported without a doc comment, or an option without one');
+    const parts = readFileSync(join(folder.path, 'docs/guides/parts.html'), 'utf8');
+    assert.match(parts, /href="..\/..\/examples\/index.html#lane"/);
     const found = pages.filter((page) => page.startsWith('docs/guides/'));
     assert.equal(found.length, globSync('docs/guides/*.md', { cwd: root }).length);
   });

@@ -139,6 +139,18 @@ async function bundleAndRun(project: string): Promise<void> {
   }
 }
 
+/** The text with all changes that a guide shows as `diff`. */
+function changed(text: string, guide: string): string {
+  const blocks = [...guide.matchAll(/^```diff\n([\s\S]*?)^```/gm)];
+  assert.ok(blocks.length > 0);
+  return blocks.reduce((all, [, block = '']) => {
+    const side = (sign: string) =>
+      block.replaceAll(new RegExp(`^[${sign}].*\\n`, 'gm'), '').replaceAll(/^[-+ ]/gm, '');
+    assert.ok(all.includes(side('+')), block);
+    return all.replace(side('+'), side('-'));
+  }, text);
+}
+
 const flags = ['--offline', '--no-audit', '--no-fund', '--ignore-scripts', '--install-links'];
 
 describe('the published packages', () => {
@@ -194,7 +206,16 @@ describe('the published packages', () => {
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));
   });
 
-  it('make a service that is tested and started as it is made', async () => {
+  it('make a service that is tested, changed and started as the guide says', async () => {
+    const guide = await readFile(join(root, 'docs', 'guides', 'start.md'), 'utf8');
+    // The build, the program and the package are the packed ones, in another folder.
+    for (const line of [
+      '-- --out ../built',
+      'create-spillway ../my-service',
+      '../built/spillway',
+    ]) {
+      assert.ok(guide.includes(line), line);
+    }
     const creator = await pack(join(folder, 'create'), cache);
     const npx = ['exec', '--yes', '--offline', cache, `--package=${creator}`, '--'];
     const told = await run(folder, 'npm', [...npx, 'create-spillway', 'my-quotes']);
@@ -209,6 +230,8 @@ describe('the published packages', () => {
     await writeJson(path, { ...manifest, dependencies });
     await run(project, 'npm', ['install', ...flags, cache]);
     const typeRoots = join(root, 'node_modules', '@types');
+    const source = join(project, 'src', 'service.ts');
+    await writeFile(source, changed(await readFile(source, 'utf8'), guide));
     await run(project, process.execPath, [tsc, '--typeRoots', typeRoots]);
     assert.match(await run(project, 'npm', ['test']), /^# fail 0|^ℹ fail 0/m);
 
@@ -223,6 +246,11 @@ describe('the published packages', () => {
     const [line] = await once(child.stdout, 'data');
     const url = /http:\S+/.exec(String(line))?.[0];
     assert.deepEqual(await (await fetch(`${url}/words/any`)).json(), { words: 4 });
+    assert.deepEqual(await (await fetch(`${url}/hello`)).json(), { hello: 'world' });
+    assert.match(
+      await (await fetch(`${url}/metrics`)).text(),
+      /finished_total\{lane="greetings"\} 1/,
+    );
     child.kill('SIGTERM');
     assert.deepEqual(await exited, [0, null]);
   });

@@ -53,3 +53,35 @@ document.addEventListener('keydown', (event) => {
   event.preventDefault();
   input.focus();
 });
+
+// The calculator of the guide to sizing, which is a picture without script.
+const calculator = document.getElementById('calculator');
+if (calculator !== null) {
+  const fields = [
+    ['Calls a second at the busiest hour', 64],
+    ['Time of one call, in ms', 130],
+    ['Time that a caller has, in ms', 2000],
+  ];
+  const inputs = fields.map(([label, value]) => {
+    const input = Object.assign(document.createElement('input'), { type: 'number', min: 0, value });
+    input.className = 'input';
+    const named = document.createElement('label');
+    named.append(label, input);
+    calculator.append(named);
+    return input;
+  });
+  const output = calculator.appendChild(document.createElement('output'));
+  const show = () => {
+    const [rate, serviceMs, deadlineMs] = inputs.map(({ value }) => Number(value));
+    const busy = (rate * serviceMs) / 1000;
+    const limit = Math.max(1, Math.ceil(busy * 1.3));
+    const waitMs = Math.max(0, deadlineMs - serviceMs);
+    const queueMax = Math.floor((limit * waitMs) / Math.max(1, serviceMs));
+    output.textContent =
+      serviceMs < deadlineMs
+        ? `${busy.toFixed(1)} permits are busy: limit ${limit}, queueMax ${queueMax}, deadlineMs ${deadlineMs}`
+        : 'A deadline below the time of one call cannot be kept.';
+  };
+  calculator.addEventListener('input', show);
+  show();
+}
