@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { SpillwayError } from 'spillway';
+import { SpillwayError, wallClock } from 'spillway';
 import { storyOf } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { storedArticle, temporaryFolder } from './fixtures/stored-ranker.ts';
@@ -127,5 +127,29 @@ describe('a ranker service', () => {
     const told = () => server.app.recentErrors.list().map(({ route, message }) => [route, message]);
     while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
     assert.deepEqual(told(), [['job lists', 'no list today']]);
+  });
+
+  it('lets go of the lists of a reader who has gone, and makes them again', async () => {
+    let aheadMs = 0;
+    const clock = {
+      now: () => wallClock.now() + aheadMs,
+      after: (ms: number, callback: () => void) => wallClock.after(ms, callback),
+    };
+    await using site = await RankerSite.open({ clock });
+    const { storage, changes } = site.ranker;
+    await storage.shelves.add(site.userId, [storedArticle('https://example.org/a')], 1);
+    const visitor = new Visitor(site.url);
+    await visitor.logIn(site.key);
+    await visitor.page('/reader');
+    const kept = async () => (await site.askOperator('/-/stats')).json.parts.desks.stats.desks;
+    changes.tell(site.userId, 'all');
+    assert.equal(await kept(), 1);
+    aheadMs = 9 * 60_000;
+    changes.tell(site.userId, 'all');
+    assert.equal(await kept(), 1);
+    // The server may hear of the end of a page a moment later than the visitor.
+    for (; (await kept()) > 0; aheadMs += 11 * 60_000) changes.tell(site.userId, 'all');
+    assert.match(await visitor.page('/reader'), /1 story, best first/);
+    assert.equal(await kept(), 1);
   });
 });

@@ -48,6 +48,8 @@ export interface ShownList {
 const listsMax = 6;
 /** Older lists are made anew when they are asked for, since their articles have aged. */
 const freshMs = 5 * 60_000;
+/** A user who was not here for so long has gone, in milliseconds. */
+const leftMs = 10 * 60_000;
 /** Changes that nobody waits for are gathered for so long. */
 const gatherMs = 250;
 const refreshMsMax = 15_000;
@@ -97,12 +99,32 @@ export class Desk implements Disposable {
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #timer: Disposable | undefined;
+  #watchers = 0;
+  /** Time at which the user was last here. */
+  #seenAt: number;
   readonly #closing = new AbortController();
   /** Articles that were opened here: they stay on the list until it is asked for again. */
   readonly #opened = new Set<string>();
 
   constructor(options: DeskOptions) {
     this.#options = options;
+    this.#seenAt = options.clock.now();
+  }
+
+  /** True if no page has shown it for a while: its user has gone. */
+  get isLeft(): boolean {
+    return this.#watchers === 0 && this.#options.clock.now() - this.#seenAt > leftMs;
+  }
+
+  /** Says that a page shows it, until the result is disposed. */
+  watch(): Disposable {
+    this.#watchers += 1;
+    return {
+      [Symbol.dispose]: () => {
+        this.#watchers -= 1;
+        this.#seenAt = this.#options.clock.now();
+      },
+    };
   }
 
   /** Ids of rules whose pattern takes too long. */

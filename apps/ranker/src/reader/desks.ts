@@ -59,7 +59,9 @@ export class Desks implements Observable, Disposable {
       },
     };
     this.#subscription = reader.onChange((userId, change) => {
-      this.#desks.get(userId)?.refreshSoon(change);
+      const desk = this.#desks.get(userId);
+      if (desk?.isLeft) this.#drop(userId, desk);
+      else desk?.refreshSoon(change);
     });
   }
 
@@ -90,10 +92,14 @@ export class Desks implements Observable, Disposable {
     this.#desks.set(userId, desk);
     for (const [oldest, old] of this.#desks) {
       if (this.#desks.size <= desksMax) break;
-      this.#desks.delete(oldest);
-      old[Symbol.dispose]();
+      this.#drop(oldest, old);
     }
     return desk;
+  }
+
+  #drop(userId: string, desk: Desk): void {
+    this.#desks.delete(userId);
+    desk[Symbol.dispose]();
   }
 
   [Symbol.dispose](): void {

@@ -102,9 +102,11 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
       return frame(reply, { title, search, name: userOf(request).name, body, layout: 'panes' });
     },
     route: {
-      preHandler: async (request) => {
+      preHandler: async (request, reply) => {
         const { id } = userOf(request);
         const desk = desks.open(id);
+        const watching = desk.watch();
+        reply.raw.once('close', () => watching[Symbol.dispose]());
         const { open } = Object(request.query);
         const isChanged = typeof open !== 'string' && desk.closeAll();
         await desk.prepare(wanted(request));
