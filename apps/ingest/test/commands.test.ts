@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { tableFromIPC } from 'apache-arrow';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
@@ -94,6 +95,11 @@ describe('ingest run', () => {
     const sum = await duckdb.rows(`SELECT count(*) AS n,
       sum(price * quantity) = sum(notional) AS same FROM given.trades`);
     assert.deepEqual(sum, [{ n: '3500', same: true }]);
+    const arrow = join(folder, 'out', 'all.arrow');
+    await ingest('export', arrow, 'A-USD', ...here);
+    assert.equal(tableFromIPC(await readFile(arrow)).numRows, 3_500);
+    const [iceberg] = JSON.parse((await ingest('iceberg', '--json', ...here)).stdout);
+    assert.deepEqual([iceberg.table, iceberg.rows], ['trades', 3_500]);
     assert.match((await ingest('export', target, ...here)).stderr, /--force replaces it/);
     assert.match((await ingest('export', 'x.txt', ...here)).stderr, /must end in .parquet, .csv/);
     const candles = `SELECT sum(trades) AS n FROM ohlcv('A-USD', '1d')`;

@@ -13,7 +13,7 @@ import { gapsCommands, runCommand, transformCommand } from './run.ts';
 import { exchangeCommand, followCommand } from './serve.ts';
 import { sourceCommands } from './source.ts';
 import { copyStoreCommand } from './store.ts';
-import { exportCommand, filesCommand, queryCommand } from './table.ts';
+import { exportCommand, filesCommand, icebergCommand, queryCommand } from './table.ts';
 
 /** Exit codes of errors that are more than a failure: wrong use, a lock, Ctrl-C. */
 const errorExitCodes = {
@@ -62,6 +62,7 @@ export function ingestProgram(): Command {
       queryCommand(),
       filesCommand(),
       exportCommand(),
+      icebergCommand(),
       sourceCommands(),
       gapsCommands(),
       resumeCommand(),

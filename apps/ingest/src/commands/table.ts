@@ -75,6 +75,32 @@ export function filesCommand(): Command {
   return withSettings(command, ['s3Bucket']);
 }
 
+interface IcebergOptions {
+  readonly location?: string;
+  readonly json?: boolean;
+}
+
+/** `ingest iceberg`: metadata of Apache Iceberg beside the table. */
+export function icebergCommand(): Command {
+  const command = new Command('iceberg')
+    .description('write Apache Iceberg metadata for the table, now and after each change of it')
+    .option('--location <url>', 'where others find the folder (default file://… or s3://…)')
+    .option('--json', 'print JSON')
+    .addHelpText('after', examplesOf('iceberg', 'iceberg --location s3a://trades/prod'))
+    .action(async ({ location, json }: IcebergOptions, self: Command) => {
+      if (location !== undefined && !/^[\w+.-]+:\/\/.*[^/]$/.test(location)) {
+        const rule = 'an address like s3a://trades, without a slash at its end';
+        throw new UsageError(`--location: must be ${rule}, got ${location}`);
+      }
+      using stop = new StopRequest();
+      await using ingest = await openFor(self, { signal: stop.signal });
+      const rows = await (await ingest.transformer()).iceberg(location, stop.signal);
+      if (rows.length === 0) throw new UsageError(nothingIn(ingest));
+      print(rows, json, () => table(rows, ''));
+    });
+  return withSettings(command, ['s3Bucket']);
+}
+
 interface ExportOptions {
   readonly since?: bigint;
   readonly until?: bigint;
@@ -85,13 +111,14 @@ interface ExportOptions {
 const formats: Readonly<Record<string, string>> = {
   '.parquet': 'FORMAT parquet, COMPRESSION zstd',
   '.csv': 'FORMAT csv, HEADER',
+  '.arrow': '',
   '.duckdb': '',
 };
 
 /** `ingest export`: the trades as one file for another program. */
 export function exportCommand(): Command {
   const command = new Command('export')
-    .description('write trades to one file: .parquet, .csv or .duckdb, by the end of its name')
+    .description('write trades to one file: .parquet, .csv, .arrow or .duckdb, by its name')
     .argument('<file>')
     .argument('[products...]', 'default: all')
     .addOption(timeOption('--since <time>', 'only trades from then on'))
@@ -135,18 +162,22 @@ async function exportTrades(
   const where = wanted.length > 0 ? `WHERE ${wanted.join(' AND ')}` : '';
   const select = `SELECT * FROM ${named(name)} ${where}`;
   const unfinished = `${path}.${process.pid}.tmp`;
-  const statements =
-    format === ''
-      ? [
-          `ATTACH ${quoted(unfinished)} AS exported`,
-          `CREATE TABLE exported.${named(name)} AS ${select}`,
-          'DETACH exported',
-        ]
-      : [`COPY (${select}) TO ${quoted(unfinished)} (${format})`];
+  const statements = {
+    '.arrow': [],
+    '.duckdb': [
+      `ATTACH ${quoted(unfinished)} AS exported`,
+      `CREATE TABLE exported.${named(name)} AS ${select}`,
+      'DETACH exported',
+    ],
+  }[extname(path)] ?? [`COPY (${select}) TO ${quoted(unfinished)} (${format})`];
   await mkdir(dirname(path), { recursive: true });
   try {
     using _told = tellWork(`Writing ${path} …`);
     for (const sql of statements) await view.engine.run(sql, stop.signal);
+    if (extname(path) === '.arrow') {
+      const { writeArrow } = await import('../table/arrow.ts');
+      await writeArrow(view.engine, select, unfinished, stop.signal);
+    }
     await rename(unfinished, path);
   } finally {
     await rm(unfinished, { force: true });

@@ -1,6 +1,7 @@
 import { type Clock, Lease, type Random, SpillwayError, type Store } from 'spillway';
 import { ingestError } from '../errors.ts';
 import type { RawEntry } from '../files/raw-file.ts';
+import { type IcebergWish, type Published, publishIceberg } from '../table/iceberg.ts';
 import type { TradeTable } from '../table/trade-table.ts';
 import type { ProductGeneration, ProductLedger } from './ledger.ts';
 
@@ -54,7 +55,7 @@ export class Transformer {
 
   async run(request: TransformRequest, signal: AbortSignal): Promise<Transformed> {
     await using lease = await this.#lease(request.waits, signal);
-    const { table, book } = this.#options;
+    const { table, book, clock } = this.#options;
     const limit = AbortSignal.any([signal, lease.signal]);
     const fence = { fence: lease.fence, signal: limit };
     await table.refresh(limit);
@@ -82,7 +83,17 @@ export class Transformer {
       for (const some of slices(entries)) add(await table.merge(some, fence));
     }
     if (table.manifest.version > before) await table.compact(fence, request.joinsFrom);
+    await publishIceberg(table.folder, table.manifest, clock.now(), { signal: limit });
     return { ...sum, changes, version: table.manifest.version };
+  }
+
+  /** Writes the metadata of Iceberg, and from now on with each change of the table. */
+  async iceberg(location: string | undefined, signal: AbortSignal): Promise<readonly Published[]> {
+    await using lease = await this.#lease(false, signal);
+    const { table, clock } = this.#options;
+    const limit = AbortSignal.any([signal, lease.signal]);
+    const wish: IcebergWish = { begins: true, location, signal: limit };
+    return await publishIceberg(table.folder, await table.refresh(limit), clock.now(), wish);
   }
 
   /** The last commit that is in the table; undefined if it has another generation. */

@@ -1,0 +1,142 @@
+import { createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  type DuckDBDateValue,
+  type DuckDBDecimalType,
+  type DuckDBDecimalValue,
+  type DuckDBTimestampTZValue,
+  type DuckDBType,
+  DuckDBTypeId,
+  type DuckDBValue,
+} from '@duckdb/node-api';
+import {
+  Bool,
+  type Data,
+  type DataType,
+  DateDay,
+  Decimal,
+  Field,
+  Float64,
+  Int64,
+  makeData,
+  RecordBatch,
+  RecordBatchFileWriter,
+  Schema,
+  Struct,
+  TimestampMicrosecond,
+  Utf8,
+} from 'apache-arrow';
+import type { Engine } from './engine.ts';
+
+/** Rows of one record batch, about: what is in memory at once. */
+const batchRows = 61_440;
+
+/** Writes the rows of a query as one file of Arrow IPC, batch by batch; gives their number. */
+export async function writeArrow(
+  engine: Engine,
+  select: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<number> {
+  return await engine.within(signal, async () => {
+    const result = await engine.connection.stream(select);
+    const types = result.columnTypes();
+    const fields = result.deduplicatedColumnNames().map((name, at) => {
+      return new Field(name, arrowType(types[at] as DuckDBType), true);
+    });
+    const schema = new Schema(fields);
+    let rows = 0;
+    const batches = async function* (): AsyncGenerator<RecordBatch> {
+      let columns: DuckDBValue[][] = types.map(() => []);
+      const batch = (): RecordBatch => {
+        const children = columns.map((values, at) => arrowData(fields[at] as Field, values));
+        const length = columns[0]?.length ?? 0;
+        rows += length;
+        columns = types.map(() => []);
+        return new RecordBatch(schema, makeData({ type: new Struct(fields), length, children }));
+      };
+      for (;;) {
+        const chunk = await result.fetchChunk();
+        const isEnd = chunk === null || chunk.rowCount === 0;
+        // At least one batch, as the schema of the file is in it.
+        const isFull = (columns[0]?.length ?? 0) >= batchRows;
+        if (isFull || (isEnd && (rows === 0 || columns[0]?.length !== 0))) yield batch();
+        if (isEnd) return;
+        for (const [at, column] of columns.entries()) column.push(...chunk.getColumnValues(at));
+      }
+    };
+    const writer = RecordBatchFileWriter.throughNode();
+    await pipeline(Readable.from(batches()), writer, createWriteStream(path), { signal });
+    return rows;
+  });
+}
+
+function arrowType(type: DuckDBType): DataType {
+  switch (type.typeId) {
+    case DuckDBTypeId.BIGINT:
+      return new Int64();
+    case DuckDBTypeId.DOUBLE:
+      return new Float64();
+    case DuckDBTypeId.BOOLEAN:
+      return new Bool();
+    case DuckDBTypeId.DATE:
+      return new DateDay();
+    case DuckDBTypeId.TIMESTAMP_TZ:
+      return new TimestampMicrosecond('UTC');
+    case DuckDBTypeId.DECIMAL: {
+      const { scale, width } = type as DuckDBDecimalType;
+      return new Decimal(scale, width, 128);
+    }
+    default:
+      return new Utf8();
+  }
+}
+
+/** One column of a batch, in the buffers of its type. */
+function arrowData({ type }: Field, values: readonly DuckDBValue[]): Data {
+  const { length } = values;
+  const nullBitmap = new Uint8Array(Math.ceil(length / 8));
+  let nullCount = 0;
+  for (const [at, value] of values.entries()) {
+    if (value === null) nullCount += 1;
+    else nullBitmap[at >> 3] = (nullBitmap[at >> 3] as number) | (1 << (at & 7));
+  }
+  const common = { length, nullCount, nullBitmap };
+  const each = <T>(read: (value: never) => T, none: T): T[] =>
+    values.map((value) => (value === null ? none : read(value as never)));
+  if (type instanceof Int64) {
+    return makeData({ type, ...common, data: BigInt64Array.from(each(BigInt, 0n)) });
+  }
+  if (type instanceof TimestampMicrosecond) {
+    const micros = each((value: DuckDBTimestampTZValue) => value.micros, 0n);
+    return makeData({ type, ...common, data: BigInt64Array.from(micros) });
+  }
+  if (type instanceof Decimal) {
+    const words = each((value: DuckDBDecimalValue) => value.value, 0n).flatMap((value) => {
+      return [BigInt.asUintN(64, value), BigInt.asUintN(64, value >> 64n)];
+    });
+    const data = new Uint32Array(BigUint64Array.from(words).buffer);
+    return makeData({ type, ...common, data });
+  }
+  if (type instanceof Float64) {
+    return makeData({ type, ...common, data: Float64Array.from(each(Number, 0)) });
+  }
+  if (type instanceof DateDay) {
+    const days = each((value: DuckDBDateValue) => value.days, 0);
+    return makeData({ type, ...common, data: Int32Array.from(days) });
+  }
+  if (type instanceof Bool) {
+    const data = new Uint8Array(nullBitmap.length);
+    for (const [at, value] of values.entries()) {
+      if (value === true) data[at >> 3] = (data[at >> 3] as number) | (1 << (at & 7));
+    }
+    return makeData({ type, ...common, data });
+  }
+  const texts = each((value: DuckDBValue) => Buffer.from(String(value)), Buffer.alloc(0));
+  const valueOffsets = new Int32Array(length + 1);
+  for (const [at, text] of texts.entries()) {
+    valueOffsets[at + 1] = (valueOffsets[at] as number) + text.length;
+  }
+  return makeData({ type: new Utf8(), ...common, valueOffsets, data: Buffer.concat(texts) });
+}
