@@ -46,6 +46,7 @@ describe('the page of a run', () => {
     ]) {
       assert.ok(text.includes(word), word);
     }
+    assert.equal(text.match(/Show as a table/g)?.length, 2, 'both charts can be read aloud');
     assert.equal(text.includes('Stop…'), false, 'strangers have no buttons');
   });
 

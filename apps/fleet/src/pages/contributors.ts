@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { html } from 'spillway-http';
 import { ago, button, decimal, pageHead, tabs } from 'spillway-http/kit';
 import type { Contributor, ContributorTable } from '../contributors/contributor-tables.ts';
-import { type ListColumn, listing, searchForm } from './listing.ts';
+import { type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { addPage, type Shown, type Visit } from './visit.ts';
 
@@ -63,47 +63,16 @@ async function contributorsPage(
 function contributorColumns(now: number): ListColumn<Contributor & { readonly rank: number }>[] {
   return [
     { name: 'Rank', numeric: true, heads: false, cell: ({ rank }) => decimal(rank), fold: 'away' },
-    {
-      name: 'Person',
-      sort: 'username',
+    texts('Person', 'username', ({ username }) => username.toLowerCase(), {
       heads: true,
-      by: ({ username }) => username.toLowerCase(),
       cell: ({ username }) => html`<a href="/tests/user/${username}">${username}</a>`,
-    },
-    {
-      name: 'Hours of cores',
-      numeric: true,
-      sort: 'cpu_hours',
-      by: ({ cpu_hours }) => cpu_hours,
-      cell: ({ cpu_hours }) => decimal(cpu_hours),
-    },
-    {
-      name: 'Games',
-      numeric: true,
-      sort: 'games',
-      by: ({ games }) => games,
-      cell: ({ games }) => decimal(games),
-    },
-    {
-      name: 'Games an hour',
-      numeric: true,
-      sort: 'games_per_hour',
-      by: ({ games_per_hour }) => games_per_hour,
-      cell: ({ games_per_hour }) => decimal(games_per_hour),
-    },
-    {
-      name: 'Runs',
-      numeric: true,
-      sort: 'tests',
-      by: ({ tests }) => tests,
-      cell: ({ tests }) => decimal(tests),
-    },
-    {
-      name: 'Last games',
-      numeric: true,
-      sort: 'last_updated',
-      by: ({ last_updated }) => last_updated,
+    }),
+    numbers('Hours of cores', 'cpu_hours', ({ cpu_hours }) => cpu_hours),
+    numbers('Games', 'games', ({ games }) => games),
+    numbers('Games an hour', 'games_per_hour', ({ games_per_hour }) => games_per_hour),
+    numbers('Runs', 'tests', ({ tests }) => tests),
+    numbers('Last games', 'last_updated', ({ last_updated }) => last_updated, {
       cell: ({ last_updated }) => (last_updated === 0 ? '–' : ago(now - last_updated)),
-    },
+    }),
   ];
 }

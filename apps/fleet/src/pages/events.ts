@@ -1,21 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type Html, html } from 'spillway-http';
-import {
-  button,
-  card,
-  choice,
-  decimal,
-  empty,
-  field,
-  pageHead,
-  pager,
-  table,
-} from 'spillway-http/kit';
+import { button, card, choice, field, pageHead } from 'spillway-http/kit';
 import { patterns } from '../protocol/schema.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
-import { hrefOf, pageIn } from './listing.ts';
+import { hrefOf, pageCard, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { addPage, goTo } from './visit.ts';
@@ -136,16 +126,14 @@ function eventCard(
   rows: readonly ActionRow[],
   { total, max }: { readonly total: number; readonly max: number },
 ): Html {
-  const page = pageIn(query);
-  const first = (page - 1) * pageSize;
   const href = (to: QueryTexts) => hrefOf('/actions', { ...query, page: undefined, ...to });
-  const { sort = 'time' } = query;
-  const body = table({
-    label: 'Table of events',
+  return pageCard({
+    id: 'events',
+    title: 'Events',
     dense: true,
     rows,
     key: ({ id }) => id,
-    sorted: { by: sort, descending: query.order !== 'asc' },
+    sorted: { by: query.sort ?? 'time', descending: query.order !== 'asc' },
     sortHref: (by, descending) => href({ sort: by, order: descending ? 'desc' : 'asc' }),
     columns: [
       { name: 'Time', sort: 'time', cell: timeCell },
@@ -159,25 +147,17 @@ function eventCard(
         cell: ({ message }) => html`<span class="comment">${message ?? ''}</span>`,
       },
     ],
-  });
-  const range = `${decimal(first + 1)} to ${decimal(first + rows.length)}`;
-  const pages = pager({
-    label: 'Pages of events',
-    words: `${range} of ${decimal(total)}${total >= max ? ' or more' : ''}`,
+    page: pageIn(query),
+    pageSize,
+    total,
+    remark: total >= max ? ' or more' : '',
+    pageHref: (page) => href({ page: String(page) }),
     names: ['Newer', 'Older'],
-    ...(page > 1 && { previous: href({ page: String(page - 1) }) }),
-    ...(first + rows.length < total && { next: href({ page: String(page + 1) }) }),
-  });
-  const nothing = empty({
-    title: 'No such event',
-    text: 'Everything that people and workers do to runs, users and nets is listed here.',
-    actions: button({ label: 'Show all', href: '/actions' }),
-  });
-  return card({
-    id: 'events',
-    title: 'Events',
-    flush: true,
-    body: rows.length === 0 ? nothing : html`${body}<div class="foot">${pages}</div>`,
+    nothing: {
+      title: 'No such event',
+      text: 'Everything that people and workers do to runs, users and nets is listed here.',
+      actions: button({ label: 'Show all', href: '/actions' }),
+    },
   });
 }
 

@@ -34,7 +34,7 @@ export function firstSteps(): Html {
     body: empty({
       title: 'No runs yet',
       text: html`A run lets two versions of an engine play each other until it is clear which one is
-stronger. Log in and submit one, or let <code>npx fleet seed</code> make a user and two runs to
+stronger. Submit one, or let <code>npx fleet seed</code> make a user and two runs to
 try a worker with. Then start a worker: the terminal of the server says how.`,
       actions: button({ label: 'New run', href: '/tests/run', look: 'main' }),
     }),
@@ -43,9 +43,9 @@ try a worker with. Then start a worker: the terminal of the server says how.`,
 
 /** The offer to an approver on a server without runs. */
 export function sampleCard({ reply }: Visit): Html {
-  const body = html`<p>Two runs of Stockfish 17 against itself, one of a fixed number of games and a
+  const body = html`<div class="stack"><p>Two runs of Stockfish 17 against itself, one of a fixed number of games and a
 sequential test, under your name: something for a first worker.</p>
 <form method="post" action="/tests/seed">${tokenField(reply)}
-${button({ label: 'Make the sample runs', look: 'main' })}</form>`;
+${button({ label: 'Make the sample runs', look: 'main' })}</form></div>`;
   return card({ id: 'sample', title: 'Something to try', body });
 }

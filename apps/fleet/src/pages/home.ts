@@ -7,7 +7,6 @@ import {
   duration,
   empty,
   pageHead,
-  pager,
   sparkline,
   stats,
   table,
@@ -21,7 +20,7 @@ import type { RunRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
 import { allFinished, type FleetSample, homeFinished } from './figures.ts';
 import { firstSteps, sampleCard, samplePage } from './first-steps.ts';
-import { hrefOf, pageIn } from './listing.ts';
+import { hrefOf, pageCard, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
 import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.ts';
@@ -270,37 +269,27 @@ function finishedCard(
     href: hrefOf(path, { ...rest, ...filter }),
     current: hrefOf('', chosen) === hrefOf('', filter),
   }));
-  const here = pageIn(query);
-  const size =
-    path === '/tests/finished' && Object.keys(query).length === 0 ? homeFinished : pageSize;
-  const first = (here - 1) * size;
-  const pages = pager({
-    label: 'Pages of finished runs',
-    words: `${decimal(first + 1)} to ${decimal(first + runs.length)} of ${decimal(total)}`,
-    names: ['Newer', 'Older'],
-    ...(here > 1 && { previous: hrefOf(path, { ...query, page: String(here - 1) }) }),
-    ...(first + runs.length < total && {
-      next: hrefOf(path, { ...query, page: String(size < pageSize ? 1 : here + 1) }),
-    }),
-  });
-  const nothing = empty({
-    title: 'No such run',
-    text: 'A run is listed here when it has ended, with its result.',
-    actions: hrefOf('', query) !== '' && button({ label: 'Show all', href: path }),
-  });
-  const rows = html`${table({
-    label: 'Finished runs',
+  const isHome = path === '/tests/finished' && Object.keys(query).length === 0;
+  return pageCard({
+    id: 'finished',
+    title: 'Finished',
+    plural: 'finished runs',
+    about: decimal(total),
+    tools: tabs('Results', links),
     columns: finishedColumns(clock.now()),
     rows: runs,
     key: ({ _id }) => _id,
-  })}<div class="foot">${pages}</div>`;
-  return card({
-    id: 'finished',
-    title: 'Finished',
-    about: decimal(total),
-    tools: tabs('Results', links),
-    flush: true,
-    body: runs.length === 0 ? nothing : rows,
+    page: pageIn(query),
+    pageSize: isHome ? homeFinished : pageSize,
+    total,
+    // The home page shows fewer than a page of the list does.
+    pageHref: (page) => hrefOf(path, { ...query, page: String(isHome ? 1 : page) }),
+    names: ['Newer', 'Older'],
+    nothing: {
+      title: 'No such run',
+      text: 'A run is listed here when it has ended, with its result.',
+      actions: hrefOf('', query) !== '' && button({ label: 'Show all', href: path }),
+    },
   });
 }
 

@@ -21,7 +21,7 @@ import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
 import { refusalText } from './faults.ts';
-import { hrefOf, type ListColumn, listing, searchForm } from './listing.ts';
+import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { actorOf, addPage, goTo, refusalFor, type Shown, tokenField, type Visit } from './visit.ts';
@@ -47,10 +47,13 @@ export function machinePages(app: FastifyInstance, context: PageContext): void {
 
 function machinesPage(context: PageContext, query: QueryTexts, username?: string): Shown {
   const { primary, clock } = context;
-  const tasks = primary.isPrimary ? [...primary.world.active].filter(({ active }) => active) : [];
+  // The world keeps them from the longest silent on, so that the usual order is nearly there.
+  const tasks = primary.isPrimary ? [...primary.world.active].reverse() : [];
   const q = (query.q ?? '').trim().toLowerCase();
   const isMine = query.my_workers !== undefined && username !== undefined;
-  const rows = tasks.filter(({ name, run, record }) => {
+  const rows = tasks.filter((task) => {
+    if (!task.active) return false;
+    const { name, run, record } = task;
     const { worker_info: info } = record;
     if (isMine && info.username !== username) return false;
     if (q === '') return true;
@@ -81,84 +84,37 @@ ${listing({
 
 function machineColumns(now: number): ListColumn<Task>[] {
   const info = ({ record }: Task) => record.worker_info;
-  const version = (numbers: readonly number[]) => numbers.join('.');
+  const python = (task: Task) => info(task).python_version.join('.');
   return [
-    {
-      name: 'Machine',
-      sort: 'machine',
-      by: ({ name }) => name,
+    texts('Machine', 'machine', ({ name }) => name, {
       cell: ({ name }) => html`<a class="nowrap" href="/workers/${name}">${name}</a>`,
-    },
-    {
-      name: 'Cores',
-      sort: 'cores',
-      numeric: true,
-      by: (task) => info(task).concurrency,
-      cell: (task) => decimal(info(task).concurrency),
-    },
-    {
-      name: 'M nodes/s',
-      sort: 'mnps',
-      numeric: true,
-      by: (task) => info(task).nps,
+    }),
+    numbers('Cores', 'cores', (task) => info(task).concurrency),
+    numbers('M nodes/s', 'mnps', (task) => info(task).nps, {
       cell: (task) => decimal(info(task).nps / 1e6, 2),
-    },
-    {
-      name: 'RAM, MB',
-      sort: 'ram',
-      numeric: true,
-      fold: 'away',
-      by: (task) => info(task).max_memory,
-      cell: (task) => decimal(info(task).max_memory),
-    },
-    {
-      name: 'Architecture',
-      sort: 'arch',
-      by: (task) => info(task).worker_arch,
+    }),
+    numbers('RAM, MB', 'ram', (task) => info(task).max_memory, { fold: 'away' }),
+    texts('Architecture', 'arch', (task) => info(task).worker_arch, {
       cell: (task) => html`<span class="mono small">${info(task).worker_arch}</span>`,
-    },
-    {
-      name: 'System',
-      sort: 'system',
-      by: (task) => info(task).uname,
-      cell: (task) => info(task).uname,
-    },
-    {
-      name: 'Compiler',
-      sort: 'compiler',
+    }),
+    texts('System', 'system', (task) => info(task).uname),
+    texts('Compiler', 'compiler', (task) => info(task).compiler, {
       fold: 'away',
-      by: (task) => info(task).compiler,
-      cell: (task) => `${info(task).compiler} ${version(info(task).gcc_version)}`,
-    },
-    {
-      name: 'Python',
-      sort: 'python',
+      cell: (task) => `${info(task).compiler} ${info(task).gcc_version.join('.')}`,
+    }),
+    texts('Python', 'python', python, { fold: 'away' }),
+    numbers('Version', 'worker', (task) => info(task).version, {
       fold: 'away',
-      by: (task) => version(info(task).python_version),
-      cell: (task) => version(info(task).python_version),
-    },
-    {
-      name: 'Version',
-      sort: 'worker',
-      numeric: true,
-      fold: 'away',
-      by: (task) => info(task).version,
       cell: (task) => `${info(task).version}${info(task).modified ? '*' : ''}`,
-    },
-    {
-      name: 'Works on',
-      sort: 'running_on',
-      by: ({ run }) => run.args.new_tag,
+    }),
+    texts('Works on', 'running_on', ({ run }) => run.args.new_tag, {
+      fold: 'named',
       cell: ({ run, id }) =>
         html`<a href="${runUrl(run.id)}?show_task=${id}">${run.args.new_tag}</a>`,
-    },
-    {
-      name: 'Heard of',
-      sort: 'last_active',
-      numeric: true,
-      by: ({ record }) => record.last_updated,
+    }),
+    numbers('Heard of', 'last_active', ({ record }) => record.last_updated, {
       cell: ({ record }) => ago(now - record.last_updated),
-    },
+    }),
   ];
 }
 
@@ -193,19 +149,12 @@ async function blockedPage(context: PageContext, query: QueryTexts): Promise<Sho
     current: value === filter,
   }));
   const columns: ListColumn<BlockedRow>[] = [
-    {
-      name: 'Worker',
-      sort: 'worker',
-      by: ({ name }) => name,
+    texts('Worker', 'worker', ({ name }) => name, {
       cell: ({ name }) => html`<a href="/workers/${name}">${name}</a>`,
-    },
-    {
-      name: 'Last asked',
-      sort: 'last_changed',
-      numeric: true,
-      by: ({ last_updated }) => last_updated,
+    }),
+    numbers('Last asked', 'last_changed', ({ last_updated }) => last_updated, {
       cell: ({ last_updated }) => timeText(last_updated),
-    },
+    }),
     { name: 'Message to its owner', cell: ({ message }) => message, fold: 'whole' },
   ];
   const more = hiddenFields({ filter });

@@ -6,7 +6,7 @@ import { patterns } from '../protocol/schema.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { NetRow } from '../storage/fleet-schema.ts';
 import { timeText } from './events.ts';
-import { type ListColumn, listing, searchForm } from './listing.ts';
+import { type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import {
@@ -132,33 +132,16 @@ const testCell = (date: number | null, id: string | null) =>
   date === null || id === null ? '–' : html`<a href="${runUrl(id)}">${timeText(date)}</a>`;
 
 const netColumns: readonly ListColumn<NetRow>[] = [
-  {
-    name: 'Net',
-    sort: 'name',
-    by: ({ name }) => name,
+  texts('Net', 'name', ({ name }) => name, {
     cell: ({ name, is_master }) => html`<a class="mono" href="/api/nn/${name}">${name}</a>
 ${is_master === 1 && html`<span class="tag">master</span>`}`,
-  },
-  { name: 'User', sort: 'user', by: ({ user }) => user, cell: ({ user }) => user },
-  {
-    name: 'First test',
-    sort: 'first_test',
-    numeric: true,
-    by: ({ first_date }) => first_date ?? 0,
+  }),
+  texts('User', 'user', ({ user }) => user),
+  numbers('First test', 'first_test', ({ first_date }) => first_date ?? 0, {
     cell: ({ first_date, first_id }) => testCell(first_date, first_id),
-  },
-  {
-    name: 'Last test',
-    sort: 'last_test',
-    numeric: true,
-    by: ({ last_date }) => last_date ?? 0,
+  }),
+  numbers('Last test', 'last_test', ({ last_date }) => last_date ?? 0, {
     cell: ({ last_date, last_id }) => testCell(last_date, last_id),
-  },
-  {
-    name: 'Downloads',
-    sort: 'downloads',
-    numeric: true,
-    by: ({ downloads }) => downloads,
-    cell: ({ downloads }) => decimal(downloads),
-  },
+  }),
+  numbers('Downloads', 'downloads', ({ downloads }) => downloads),
 ];

@@ -23,7 +23,7 @@ import type { User } from '../users/user.ts';
 import { passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
 import { type FieldErrors, faultsOf, refusalText } from './faults.ts';
-import { hrefOf, type ListColumn, listing, searchForm } from './listing.ts';
+import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import {
   actorOf,
@@ -125,35 +125,22 @@ ${listing({
 
 function userColumns(seen: ReadonlyMap<string, number>, now: number): ListColumn<User>[] {
   return [
-    {
-      name: 'User',
-      sort: 'username',
-      by: ({ username }) => username.toLowerCase(),
+    texts('User', 'username', ({ username }) => username.toLowerCase(), {
       cell: ({ username }) => html`<a href="/user/${username}">${username}</a>`,
-    },
+    }),
     { name: 'State', cell: userState, fold: 'corner' },
-    {
-      name: 'Registered',
-      sort: 'registered',
-      numeric: true,
-      by: ({ registrationTime }) => registrationTime,
+    numbers('Registered', 'registered', ({ registrationTime }) => registrationTime, {
       cell: ({ registrationTime }) => timeText(registrationTime).slice(0, 10),
-    },
-    {
-      name: 'Last games',
-      sort: 'last',
-      numeric: true,
-      by: ({ username }) => seen.get(username) ?? 0,
+    }),
+    numbers('Last games', 'last', ({ username }) => seen.get(username) ?? 0, {
       cell: ({ username }) => (seen.has(username) ? ago(now - (seen.get(username) ?? 0)) : '–'),
-    },
-    {
-      name: 'E-mail',
-      sort: 'email',
-      by: ({ email }) => email,
-      cell: ({ email }) => (email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`),
-      fold: 'whole',
-    },
+    }),
+    texts('E-mail', 'email', ({ email }) => email, { cell: mailLink, fold: 'whole' }),
   ];
+}
+
+function mailLink({ email }: User): Html | string {
+  return email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`;
 }
 
 function userState(user: User): Html {
@@ -242,7 +229,7 @@ async function otherPage(
   user: User,
   link?: PasswordLink,
 ): Promise<Shown> {
-  const { username, email } = user;
+  const { username } = user;
   const ask = (name: string, value: string, label: string, danger = false) =>
     html`<form method="post" action="/user/${username}">${tokenField(visit.reply)}
 ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</form>`;
@@ -251,9 +238,8 @@ ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</
     ? [ask('pending', '0', 'Accept'), ask('pending', '1', 'Reject and remove', true)]
     : [user.blocked ? ask('blocked', '0', 'Unblock') : ask('blocked', '1', 'Block', true)];
   actions.push(ask('link', '1', 'Make a link for a new password'));
-  const mail = email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`;
   const more = facts([
-    ['E-mail', mail],
+    ['E-mail', mailLink(user)],
     ['Repository', user.testsRepo || '–'],
     ['Signed up', age],
   ]);
@@ -280,8 +266,10 @@ function linkCard({ link, expires }: PasswordLink, { username, email }: User): H
   });
   const href = `mailto:${email}?${letter.toString().replaceAll('+', '%20')}`;
   const send = email !== '' && button({ label: 'Write a letter with it', href });
-  const body = html`<p>Send this link to ${username}. It works once, until ${expires.slice(0, 10)},
-and is shown only now.</p>${copyable('password-link', link)}<div class="row">${send}</div>`;
+  const body = html`<div class="stack"><p>Send this link to ${username}. It works once, until ${expires.slice(0, 10)},
+and is shown only now.</p>${copyable('password-link', link)}${
+    send && html`<div class="row">${send}</div>`
+  }</div>`;
   return card({ id: 'link', title: 'A link for a new password', body });
 }
 

@@ -66,8 +66,8 @@ function llrChart(sprt: Sprt, moments: readonly Moment[]): Html {
     format: (y) => decimal(y, 2),
     formatGrid: (y) => decimal(y),
     formatX: formatGames,
+    nameX: 'Games',
     size: 'tall',
-    table: false,
   });
 }
 

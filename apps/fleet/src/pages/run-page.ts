@@ -4,14 +4,15 @@ import { type Html, html } from 'spillway-http';
 import { card, decimal, facts, gauge, pageHead, percent, spanBar } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
-import { queryTexts } from '../read/answers.ts';
+import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import type { Run } from '../world/run.ts';
+import { hrefOf } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runDialogs } from './run-actions.ts';
 import { runUrl, statePill } from './run-cells.ts';
 import { chartCard } from './run-charts.ts';
 import { rawStatisticsCards } from './run-statistics-cards.ts';
-import { type TaskChoice, taskCard, taskChoice, taskQuery } from './run-tasks.ts';
+import { taskCard, taskChoice } from './run-tasks.ts';
 import { eloGauge, type RunRole, runHead, runSummary, strengthOf } from './run-view.ts';
 import { addPage, framed, isApprover, isFragment, visitOf } from './visit.ts';
 
@@ -77,12 +78,13 @@ class ShownRuns {
   /** The key of a view: run, role of the visitor, and which tasks are shown. */
   keyOf(request: FastifyRequest): string {
     const run = this.of(request);
-    return `${run.id} ${roleOf(request, run)} ${taskQuery(taskChoice(queryTexts(request.query)))}`;
+    const choice = hrefOf('', taskChoice(queryTexts(request.query)));
+    return `${run.id} ${roleOf(request, run)} ${choice}`;
   }
 
   view(key: string): Html {
     const [id = '', role = '', query = ''] = key.split(' ');
-    const choice = taskChoice(Object.fromEntries(new URLSearchParams(query)));
+    const choice = Object.fromEntries(new URLSearchParams(query));
     return runView(this.#context, this.known(id), role as RunRole, choice);
   }
 }
@@ -164,7 +166,7 @@ function crumbsOf({ args, id }: Run) {
   ];
 }
 
-function runView(context: PageContext, run: Run, role: RunRole, choice: TaskChoice): Html {
+function runView(context: PageContext, run: Run, role: RunRole, choice: QueryTexts): Html {
   const { verdict, cards } = runSummary(context, run);
   const options = { now: context.clock.now(), isUser: role !== '', path: runUrl(run.id) };
   return html`<div class="stack">${runHead(run, role)}${verdict}

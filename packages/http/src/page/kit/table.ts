@@ -46,8 +46,9 @@ export function table<Row>(options: TableOptions<Row>): Html {
   const { label, columns, rows, key, tone, folds = true, dense = false } = options;
   const kind = classes('table', { folds, dense });
   const hasCorner = columns.some(({ fold }) => fold === 'corner');
+  const places = columns.map((column, at) => placeOf(column, at, hasCorner));
   const body = rows.map((row) => {
-    const cells = columns.map((column, at) => cell(column, row, { at, hasCorner }));
+    const cells = places.map((place) => cell(place, row));
     const found = tone?.(row);
     const name = found === 'bad' ? 'odd' : found;
     const line = html`<tr role="row" class="${name}">${cells}</tr>`;
@@ -75,14 +76,18 @@ function head<Row>(column: Column<Row>, { sorted, sortHref }: TableOptions<Row>)
  aria-sort="${order}">${words}</th>`;
 }
 
-interface CellPlace {
-  readonly at: number;
-  /** True if another cell stands at the right end of the row's first line on a phone. */
-  readonly hasCorner: boolean;
+/** A column with what all its cells have in common: it is found once for thousands of rows. */
+interface CellPlace<Row> {
+  readonly cell: Column<Row>['cell'];
+  readonly heads: boolean;
+  readonly classList: string | undefined;
+  /** Name that is shown with the cell on a phone. */
+  readonly shown: string | undefined;
 }
 
-function cell<Row>(column: Column<Row>, row: Row, { at, hasCorner }: CellPlace): Html {
-  const { name, numeric = false, heads = at === 0 } = column;
+/** With a corner, another cell stands at the right end of the row's first line on a phone. */
+function placeOf<Row>(column: Column<Row>, at: number, hasCorner: boolean): CellPlace<Row> {
+  const { name, numeric = false, heads = at === 0, cell } = column;
   const headFold = hasCorner ? 'left' : 'whole';
   const fold = column.fold ?? (heads ? headFold : 'half');
   const kind = classes('', {
@@ -92,8 +97,11 @@ function cell<Row>(column: Column<Row>, row: Row, { at, hasCorner }: CellPlace):
     'fold-away': fold === 'away',
   }).trim();
   const shown = fold === 'half' || fold === 'named' ? name : undefined;
-  const content = column.cell(row);
-  const classList = kind === '' ? undefined : kind;
+  return { cell, heads, classList: kind === '' ? undefined : kind, shown };
+}
+
+function cell<Row>({ cell: contentOf, heads, classList, shown }: CellPlace<Row>, row: Row): Html {
+  const content = contentOf(row);
   if (heads) {
     return html`<th role="rowheader" scope="row" class="${classList}"
  data-name="${shown}">${content}</th>`;
