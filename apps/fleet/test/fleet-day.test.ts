@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { every } from 'spillway';
+import { audit, endDeadTasks, shareThroughput } from '../src/world/manage.ts';
 import type { Changes } from '../src/world/records.ts';
-import { audit, endDeadTasks, shareThroughput } from '../src/world/upkeep.ts';
 import {
   assertInOrder,
   Scene,

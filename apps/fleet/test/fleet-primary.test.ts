@@ -7,8 +7,8 @@ import { Database } from 'spillway-sql';
 import { Primary } from '../src/primary/primary.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { FleetStorage } from '../src/storage/fleet-storage.ts';
+import { audit } from '../src/world/manage.ts';
 import type { Run } from '../src/world/run.ts';
-import { audit } from '../src/world/upkeep.ts';
 import { uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 

@@ -6,9 +6,8 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { logWorker, stopByUser } from '../src/world/manage.ts';
+import { logWorker, shareThroughput, stopByUser } from '../src/world/manage.ts';
 import { Run } from '../src/world/run.ts';
-import { shareThroughput } from '../src/world/upkeep.ts';
 import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, info, temporaryFolder, until } from './fixtures/fleet-site.ts';
 

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { Github } from '../src/outside/github.ts';
-import { outsideDispatcher } from '../src/outside/proxy.ts';
+import { outsideDispatcher } from '../src/outside/outside-host.ts';
 import { commit, openGithub, other, passing, repo, sha } from './fixtures/github-scene.ts';
 
 describe('GitHub in trouble', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { operate } from '../src/operations/operations.ts';
-import { commitText, netNames } from '../src/outside/commit-text.ts';
+import { commitText, netNames } from '../src/outside/github.ts';
 import { FleetSite, until } from './fixtures/fleet-site.ts';
 import { commit, openGithub, other, repo, sha } from './fixtures/github-scene.ts';
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { longName, shortName, statsSchema } from '../src/protocol/read-request.ts';
 import { patterns } from '../src/protocol/schema.ts';
 import { timeControlPattern } from '../src/statistics/time-control.ts';
-import { runName } from '../src/world/run-name.ts';
+import { runName } from '../src/world/run.ts';
 import { golden, parts, unreadPaths } from './fixtures/golden.ts';
 
 const byName = (a: string, b: string) => (a < b ? -1 : 1);

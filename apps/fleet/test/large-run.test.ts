@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { taskRecord, taskRow } from '../src/storage/rows.ts';
-import { addRun, newRunRecord, purgeByUser, stopByUser } from '../src/world/manage.ts';
+import {
+  addRun,
+  endDeadTasks,
+  newRunRecord,
+  purgeByUser,
+  stopByUser,
+} from '../src/world/manage.ts';
 import { Run } from '../src/world/run.ts';
 import { beat, settle } from '../src/world/update-task.ts';
-import { endDeadTasks } from '../src/world/upkeep.ts';
 import { assertInOrder, draws, runArgs, Scene, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { ask, FleetSite, until } from './fixtures/fleet-site.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { approversGroup } from '../src/users/user.ts';
+import { approversGroup } from '../src/users/users.ts';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
 import { FleetSite } from './fixtures/fleet-site.ts';
 import { Visitor } from './fixtures/visitor.ts';

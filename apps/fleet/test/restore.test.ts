@@ -3,10 +3,10 @@ import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import type { VirtualClock } from 'spillway/testing';
 import { requestTask } from '../src/world/hand-out.ts';
+import { endDeadTasks } from '../src/world/manage.ts';
 import { restore } from '../src/world/records.ts';
 import { Run, type Task } from '../src/world/run.ts';
 import { beat, failTask, updateTask } from '../src/world/update-task.ts';
-import { endDeadTasks } from '../src/world/upkeep.ts';
 import { World } from '../src/world/world.ts';
 import { assertInOrder, draws, Scene, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 

@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { approveRun, deleteRun, modifyRun, purgeByUser, stopByUser } from '../src/world/manage.ts';
+import {
+  approveRun,
+  audit,
+  deleteRun,
+  endDeadTasks,
+  measureSpeed,
+  modifyRun,
+  purgeByUser,
+  shareThroughput,
+  stopByUser,
+} from '../src/world/manage.ts';
 import type { Changes } from '../src/world/records.ts';
 import { Run, type Task } from '../src/world/run.ts';
 import { beat, failTask, stopByWorker } from '../src/world/update-task.ts';
-import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../src/world/upkeep.ts';
 import {
   assertInOrder,
   draws,

@@ -1,11 +1,11 @@
-import type { Command } from 'commander';
+import { Command } from 'commander';
 import { configCommand, exitCodes, makeProgram, runProgram as run } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
+import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import { demoWorkersCommand } from './demo-workers.ts';
 import { netCommands } from './net-commands.ts';
 import { operationCommand, operationCommands } from './operation-commands.ts';
 import { seedCommand } from './seed-command.ts';
-import { serveCommand } from './serve-command.ts';
 import { exportCommand, importCommand } from './transfer-commands.ts';
 
 const examples = `
@@ -47,4 +47,19 @@ export function fleetProgram(): Command {
 /** Runs the command that the words make; gives the exit code. */
 export function runProgram(words: readonly string[]): Promise<number> {
   return run(fleetProgram(), words, { INPUT_INVALID: exitCodes.usage });
+}
+
+/** `fleet serve`: the server itself. */
+export function serveCommand(): Command {
+  const command = new Command('serve')
+    .description('start the server; the first start makes the database and the first account')
+    .addHelpText('after', examplesOf('serve', 'serve --data /srv/fleet --host 0.0.0.0 --port 8080'))
+    .action(async (_options: object, self: Command) => {
+      const settings = settingsOf(self);
+      const { serve } = await import('./serve.ts');
+      process.exitCode = await serve(settings);
+      // Signals keep a process alive, and all that mattered has stopped.
+      process.exit();
+    });
+  return withSettings(command, 'all');
 }

@@ -5,7 +5,7 @@ import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
-import { approversGroup } from '../users/user.ts';
+import { approversGroup } from '../users/users.ts';
 import { systemUser } from '../world/records.ts';
 import { leaseMs } from './operator.ts';
 import { randomPassword } from './read-password.ts';

@@ -4,8 +4,8 @@ import type { Database } from 'spillway-sql';
 import type { Primary } from '../primary/primary.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import type { Run } from '../world/run.ts';
-import { Contributions } from './contribution.ts';
 import {
+  Contributions,
   type Contributor,
   type ContributorTable,
   ContributorTables,

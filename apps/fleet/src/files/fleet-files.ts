@@ -13,10 +13,13 @@ import {
 import type { Database } from 'spillway-sql';
 import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
-import { Github, type GithubOptions } from '../outside/github.ts';
-import { GithubBudget, type GithubBudgetState } from '../outside/github-budget.ts';
-import { OutsideHost } from '../outside/outside-host.ts';
-import { outsideDispatcher, type ProxyVariables } from '../outside/proxy.ts';
+import {
+  Github,
+  GithubBudget,
+  type GithubBudgetState,
+  type GithubOptions,
+} from '../outside/github.ts';
+import { OutsideHost, outsideDispatcher, type ProxyVariables } from '../outside/outside-host.ts';
 import { patterns } from '../protocol/schema.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { systemUser } from '../world/records.ts';

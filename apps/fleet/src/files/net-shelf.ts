@@ -7,8 +7,8 @@ import { type Download, fileDownload } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
-import { actionRow } from '../storage/actions-log.ts';
 import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
+import { actionRow } from '../storage/rows.ts';
 import { systemUser } from '../world/records.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 

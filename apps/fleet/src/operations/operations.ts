@@ -1,7 +1,7 @@
 import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
 import { fleetError } from '../errors.ts';
-import { approversGroup } from '../users/user.ts';
+import { approversGroup } from '../users/users.ts';
 import { systemUser } from '../world/records.ts';
 import { bookOperations, contributorOperations, workerOperations } from './catalog-operations.ts';
 import {

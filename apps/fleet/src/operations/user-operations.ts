@@ -2,9 +2,8 @@ import type { SpillwayError } from 'spillway';
 import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
-import { impossibleHash } from '../users/password.ts';
-import { linkMs, passwordLink } from '../users/password-link.ts';
-import { approversGroup, type User } from '../users/user.ts';
+import { impossibleHash, linkMs, passwordLink } from '../users/password.ts';
+import { approversGroup, type User } from '../users/users.ts';
 import { flag, integerIn, optional, secret, text } from './fields.ts';
 import { type AnyOperation, accountField, operation } from './operation.ts';
 

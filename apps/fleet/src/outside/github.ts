@@ -3,8 +3,6 @@ import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
 import { type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/schema.ts';
-import { commitText, netNames } from './commit-text.ts';
-import { GithubBudget, type GithubBudgetState } from './github-budget.ts';
 import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';
 import { OutsideSource } from './outside-source.ts';
 
@@ -213,4 +211,76 @@ function repoUrl(name: unknown): string {
   const url = `https://github.com/${text(name)}`;
   if (!patterns.githubRepo.test(url)) throw new TypeError('not a repository');
   return url;
+}
+
+/** Calls that GitHub still grants, as its answers tell. */
+export interface GithubBudgetState {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Time at which it is full again, in UNIX seconds. */
+  readonly reset: number;
+  readonly used: number;
+  readonly resource: 'core';
+  /** Nothing has been heard of it yet. */
+  readonly _uninitialized: boolean;
+}
+
+/** Budget that GitHub grants without a token, assumed until its first answer. */
+const unheard = { limit: 60, remaining: 60, used: 0, resource: 'core' } as const;
+
+/** Knows from each answer how many calls are left. */
+export class GithubBudget {
+  readonly #clock: Pick<Clock, 'now'>;
+  #state: GithubBudgetState | undefined;
+
+  /** The clock is one of UNIX milliseconds. */
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  get state(): GithubBudgetState {
+    const now = Math.floor(this.#clock.now() / 1000);
+    const state = this.#state;
+    if (state === undefined) return { ...unheard, reset: now, _uninitialized: true };
+    if (now < state.reset) return state;
+    return { ...state, remaining: state.limit, used: 0 };
+  }
+
+  /** To be told of the headers of each answer. */
+  note(headers: Readonly<Record<string, string | readonly string[] | undefined>>): void {
+    if ((headers['x-ratelimit-resource'] ?? 'core') !== 'core') return;
+    const count = (name: string) => {
+      const text = headers[`x-ratelimit-${name}`];
+      return typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+    };
+    const [limit, remaining, reset] = [count('limit'), count('remaining'), count('reset')];
+    if (limit === undefined || remaining === undefined || reset === undefined) return;
+    const used = count('used') ?? limit - remaining;
+    this.#state = { limit, remaining, reset, used, resource: 'core', _uninitialized: false };
+  }
+}
+
+/** Content of a commit's message: its bench, and the rest as a description. */
+export interface CommitText {
+  /** The last `Bench: <6 to 8 digits>`; undefined if there is none. */
+  readonly signature: string | undefined;
+  readonly info: string;
+}
+
+/** Reads the message of an engine's commit. */
+export function commitText(message: string): CommitText {
+  const benches = [...message.matchAll(/\bbench\s*:?\s*([1-9]\d{5,7})\b/gi)];
+  const last = benches.at(-1);
+  if (last === undefined) return { signature: undefined, info: message.trim() };
+  const before = message.slice(0, last.index);
+  const after = message.slice(last.index + last[0].length);
+  return { signature: last[1], info: `${before}${after}`.trim() };
+}
+
+/** The nets that an engine's source names as its defaults, each once. */
+export function netNames(source: string): string[] {
+  const lines = source.split('\n').filter((line) => {
+    return line.includes('EvalFileDefaultName') && line.includes('define');
+  });
+  return [...new Set(lines.flatMap((line) => line.match(/\bnn-[a-f0-9]{12}\.nnue\b/g) ?? []))];
 }

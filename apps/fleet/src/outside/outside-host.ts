@@ -17,7 +17,7 @@ import {
   systemRandom,
 } from 'spillway';
 import { check, checkNumber } from 'spillway/internal';
-import { type Dispatcher, request } from 'undici';
+import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
 import { fleetError } from '../errors.ts';
 
 export interface OutsideHostOptions {
@@ -191,4 +191,20 @@ function attemptLimit(clock: Clock, attemptMsMax: number): Runner {
 function isFailure(error: unknown): boolean {
   const { code } = Object(error);
   return code === 'OUTSIDE_FAILED' || code === 'DEADLINE';
+}
+
+/** The standard variables, each in small or capital letters. */
+export type ProxyVariables = Readonly<Record<string, string | undefined>>;
+
+/** The way to hosts outside: directly, or as `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` say. */
+export function outsideDispatcher(variables: ProxyVariables): Dispatcher {
+  const of = (name: string) => variables[name.toLowerCase()] ?? variables[name] ?? '';
+  return new EnvHttpProxyAgent({
+    httpProxy: of('HTTP_PROXY'),
+    httpsProxy: of('HTTPS_PROXY'),
+    noProxy: of('NO_PROXY'),
+    connect: { timeout: 3_000 },
+    // A host that accepts calls and says nothing is the deadline's matter.
+    connections: 8,
+  });
 }

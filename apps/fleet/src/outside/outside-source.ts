@@ -2,7 +2,6 @@ import { BoundedMap, type Clock, SingleFlight, SpillwayError, systemClock } from
 import { retryAfterMsIn } from 'spillway/internal';
 import { fleetError } from '../errors.ts';
 import type { OutsideAnswer, OutsideCall, OutsideHost } from './outside-host.ts';
-import { readBytes } from './read-bytes.ts';
 
 /** An answer from outside, with what it takes to ask whether it is still true. */
 interface CachedAnswer {
@@ -129,4 +128,21 @@ export class OutsideSource {
 
 function keyOf({ path, query = {} }: OutsideCall): string {
   return JSON.stringify([path, Object.entries(query).sort()]);
+}
+
+/** All of a body, if it is no longer than that. */
+export async function readBytes(
+  { body, headers }: OutsideAnswer,
+  bytesMax: number,
+): Promise<Buffer> {
+  const tooLong = () => fleetError('OUTSIDE_FAILED', `an answer has more than ${bytesMax} bytes`);
+  if (Number(headers['content-length'] ?? 0) > bytesMax) throw tooLong();
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw tooLong();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }

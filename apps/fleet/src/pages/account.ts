@@ -14,11 +14,18 @@ import {
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import { isPasswordLink } from '../users/password-link.ts';
-import type { User } from '../users/user.ts';
-import type { FieldErrors } from './faults.ts';
+import { isPasswordLink } from '../users/password.ts';
+import type { User } from '../users/users.ts';
 import type { PageContext } from './pages.ts';
-import { addPage, goTo, type PageSession, type Shown, tokenField, type Visit } from './visit.ts';
+import {
+  addPage,
+  type FieldErrors,
+  goTo,
+  type PageSession,
+  type Shown,
+  tokenField,
+  type Visit,
+} from './visit.ts';
 
 const passwordMin = 8;
 const passwordMax = 72;

@@ -20,11 +20,19 @@ import type { QueryTexts } from '../read/answers.ts';
 import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
-import { refusalText } from './faults.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
-import { actorOf, addPage, goTo, refusalFor, type Shown, tokenField, type Visit } from './visit.ts';
+import {
+  actorOf,
+  addPage,
+  goTo,
+  refusalFor,
+  refusalText,
+  type Shown,
+  tokenField,
+  type Visit,
+} from './visit.ts';
 
 const recentMs = 5 * 86_400_000;
 

@@ -19,18 +19,20 @@ import { fleetError } from '../errors.ts';
 import { operateAs } from '../operations/operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { impossibleHash } from '../users/password.ts';
-import type { User } from '../users/user.ts';
+import type { User } from '../users/users.ts';
 import { passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
-import { type FieldErrors, faultsOf, refusalText } from './faults.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import {
   actorOf,
   addPage,
+  type FieldErrors,
+  faultsOf,
   goTo,
   isApprover,
   refusalFor,
+  refusalText,
   type Shown,
   tokenField,
   type Visit,

@@ -14,12 +14,20 @@ import {
 import { fleetError } from '../errors.ts';
 import { operateAs } from '../operations/operations.ts';
 import type { Run } from '../world/run.ts';
-import { faultsOf, refusalText } from './faults.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
 import type { RunRole } from './run-view.ts';
-import { actorOf, addPage, goTo, type Shown, tokenField, type Visit } from './visit.ts';
+import {
+  actorOf,
+  addPage,
+  faultsOf,
+  goTo,
+  refusalText,
+  type Shown,
+  tokenField,
+  type Visit,
+} from './visit.ts';
 
 interface RunAction {
   readonly name: 'approve' | 'pause' | 'stop' | 'purge' | 'delete';

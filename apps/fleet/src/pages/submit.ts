@@ -16,12 +16,20 @@ import { operateAs } from '../operations/operations.ts';
 import { presets } from '../operations/submission-source.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { Run } from '../world/run.ts';
-import { type FieldErrors, faultsOf } from './faults.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
 import { bounds, startValues, submissionOf, valuesOf } from './submit-values.ts';
-import { actorOf, addPage, goTo, type Shown, tokenField, type Visit } from './visit.ts';
+import {
+  actorOf,
+  addPage,
+  type FieldErrors,
+  faultsOf,
+  goTo,
+  type Shown,
+  tokenField,
+  type Visit,
+} from './visit.ts';
 
 /** Names of the form's fields by the names that operations have for them. */
 const fieldNames: Readonly<Record<string, string>> = {

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { SpillwayError } from 'spillway';
 import { type Html, type HtmlValue, html, wantsPage } from 'spillway-http';
 import {
   button,
@@ -9,9 +10,10 @@ import {
   type PlaceLink,
   toasts,
 } from 'spillway-http/kit';
+import { InputError } from '../operations/fields.ts';
 import type { Actor } from '../operations/operation.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
-import { approversGroup, type User } from '../users/user.ts';
+import { approversGroup, type User } from '../users/users.ts';
 import { loginPage } from './account.ts';
 import type { PageContext } from './pages.ts';
 
@@ -239,4 +241,35 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
     });
     reply.send(page);
   });
+}
+
+/** Texts beside fields, by the name of the field. */
+export type FieldErrors = Readonly<Record<string, string>>;
+
+/** Complaints by field; under no name if the whole was refused; undefined for any other failure. */
+export function faultsOf(error: unknown): FieldErrors | undefined {
+  if (error instanceof InputError) {
+    const entries = error.faults.map(({ field, message }) => [field, sentence(message)] as const);
+    return Object.fromEntries(entries.reverse());
+  }
+  const isRefusal = error instanceof SpillwayError && error.code === 'REQUEST_REFUSED';
+  return isRefusal ? { '': sentence(error.message) } : undefined;
+}
+
+/** Runs the work. Gives its refusal in words for people, if there is one; throws other failures. */
+export async function refusalText(work: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    const faults = faultsOf(error);
+    if (faults === undefined) throw error;
+    return Object.values(faults).join(' ');
+  }
+}
+
+function sentence(text: string): string {
+  const plain = text.replace(/^(id|by): /, '');
+  const start = plain.charAt(0).toUpperCase() + plain.slice(1);
+  return /[.!?]$/.test(start) ? start : `${start}.`;
 }

@@ -1,5 +1,5 @@
 import { type Clock, every, type Part } from 'spillway';
-import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../world/upkeep.ts';
+import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../world/manage.ts';
 import type { Primary } from './primary.ts';
 
 export interface JobsOptions {

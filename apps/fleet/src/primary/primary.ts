@@ -3,9 +3,9 @@ import { nextTurn, onceAborted, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
 import type { ChangeWriter, ChangeWriterStats } from '../storage/change-writer.ts';
 import type { Waiter } from '../users/password.ts';
+import { shareThroughput } from '../world/manage.ts';
 import { type Changes, type Decision, restore } from '../world/records.ts';
 import { settle } from '../world/update-task.ts';
-import { shareThroughput } from '../world/upkeep.ts';
 import { World, type WorldStats } from '../world/world.ts';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { nextTurn } from 'spillway/internal';
 import { refuseBody } from 'spillway-http';
-import { durationOf, pathOf } from '../server/worker-answer.ts';
+import { durationOf, pathOf } from '../server/worker-scope.ts';
 
 /** Headers that describe the intended answer, and not the failure. */
 const headersOfAnswer = [

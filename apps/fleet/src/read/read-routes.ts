@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply } from 'fastify'
 import { type Lane, SpillwayError } from 'spillway';
 import { failureOf, refuseBody } from 'spillway-http';
 import { fleetError } from '../errors.ts';
-import type { GithubBudgetState } from '../outside/github-budget.ts';
+import type { GithubBudgetState } from '../outside/github.ts';
 import { patterns } from '../protocol/schema.ts';
 import type { FleetLanes } from '../server/fleet-lanes.ts';
 import { calculateElo } from '../statistics/elo.ts';

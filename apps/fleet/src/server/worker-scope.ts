@@ -9,10 +9,8 @@ import {
   type WorkerRequest,
 } from '../protocol/read-request.ts';
 import type { Waiter } from '../users/password.ts';
-import type { User } from '../users/user.ts';
-import type { Users } from '../users/users.ts';
+import type { User, Users } from '../users/users.ts';
 import type { FleetLanes } from './fleet-lanes.ts';
-import { answerWorkers, durationOf } from './worker-answer.ts';
 
 export interface WorkerScopeOptions {
   readonly users: Users;
@@ -140,4 +138,35 @@ function parse(text: string): { readonly value: unknown } | undefined {
 
 function notJson(): Error {
   return fleetError('REQUEST_REFUSED', 'request is not json encoded');
+}
+
+/** Seconds since the request came. */
+export function durationOf(reply: FastifyReply): number {
+  // There is none yet while the server stops.
+  const { permit } = reply.request;
+  return permit === undefined ? 0 : Math.round(permit.elapsedMs * 1000) / 1e6;
+}
+
+/** `/api/beat`, without what follows a question mark. */
+export function pathOf({ url }: FastifyRequest): string {
+  return url.split('?', 1)[0] as string;
+}
+
+/**
+ * Failures in a worker's words. It reads `error` as an order to give up, and an answer that is no
+ * JSON as a bad line: so what will pass by itself is told by an empty body, and it tries again.
+ * An instance that is not the primary answers so too: it may be the next one in a moment.
+ */
+export function answerWorkers(app: FastifyInstance): void {
+  app.setErrorHandler((error, request, reply) => {
+    if (reply.sent || reply.raw.destroyed) return reply;
+    const { code, status, message, headers } = app.noteFailure(error, reply);
+    const path = pathOf(request);
+    refuseBody(reply);
+    reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
+    const willPass = status >= 500 && error instanceof SpillwayError;
+    if (willPass) return reply.type('text/plain; charset=utf-8').send('');
+    const text = code === 'UNEXPECTED' ? 'Internal Server Error' : message;
+    return reply.send({ error: `${path}: ${text}`, duration: durationOf(reply) });
+  });
 }

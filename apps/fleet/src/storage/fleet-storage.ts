@@ -4,11 +4,10 @@ import type { Database } from 'spillway-sql';
 import type { StoredWorld, TaskRecord } from '../world/records.ts';
 import { Run } from '../world/run.ts';
 import type { BlockedWorker, World } from '../world/world.ts';
-import { actionRow, type LogEntry } from './actions-log.ts';
 import { ChangeWriter } from './change-writer.ts';
 import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { fleetMigrations } from './migrations.ts';
-import { badTaskRecord, runRecord, taskRecord } from './rows.ts';
+import { actionRow, badTaskRecord, type LogEntry, runRecord, taskRecord } from './rows.ts';
 
 /** Tasks that are read and taken up at once, before the event loop turns: a few milliseconds'. */
 const pageSize = 500;

@@ -3,6 +3,7 @@ import { CompiledQuery } from 'kysely';
 import type { DatabaseKind } from 'spillway-sql';
 import type { Spsa } from '../statistics/spsa.ts';
 import type {
+  Action,
   BadTaskRecord,
   PurgedTask,
   RunArgs,
@@ -10,7 +11,7 @@ import type {
   TaskRecord,
 } from '../world/records.ts';
 import type { Run, Task } from '../world/run.ts';
-import type { RunRow, TaskRow } from './fleet-schema.ts';
+import type { ActionRow, RunRow, TaskRow } from './fleet-schema.ts';
 
 /** A run as a row, but for the history of a tuning. */
 export function runRow({ record }: Pick<Run, 'record'>): Omit<RunRow, 'param_history'> {
@@ -124,4 +125,41 @@ export function objectId(now: number): string {
 
 function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
+}
+
+/** Any entry of the event log, those about users, nets and the server itself included. */
+export interface LogEntry extends Omit<Action, 'action'> {
+  readonly action:
+    | Action['action']
+    | 'system_event'
+    | 'upload_nn'
+    | 'new_book'
+    | 'new_user'
+    | 'modify_user'
+    | 'block_user'
+    | 'accept_user';
+  readonly user?: string;
+  readonly nn?: string;
+}
+
+/** An entry with an id of its own, so that it is there once however often it is written. */
+export function actionRow(entry: LogEntry): ActionRow {
+  return {
+    id: objectId(entry.time * 1000),
+    time: entry.time,
+    action: entry.action,
+    username: entry.username,
+    run_id: entry.run_id ?? null,
+    run: entry.run ?? null,
+    task_id: entry.task_id ?? null,
+    worker: entry.worker ?? null,
+    message: entry.message === undefined ? null : withoutNul(entry.message),
+    user: entry.user ?? null,
+    nn: entry.nn ?? null,
+  };
+}
+
+/** Postgres has no such character in texts. */
+export function withoutNul(text: string): string {
+  return text.replaceAll('\0', '');
 }

@@ -12,10 +12,9 @@ import { fenceQuery } from '../storage/change-writer.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Upsert } from '../storage/rows.ts';
-import { extendedJson } from './extended-json.ts';
-import { type Collection, collections, type Entry } from './fishtest-collections.ts';
+import { type Collection, collections, type Entry, extendedJson } from './fishtest-collections.ts';
+import { DocumentFault } from './fishtest-records.ts';
 import { claimed } from './import-fleet.ts';
-import { DocumentFault } from './shape.ts';
 
 export interface ImportFishtestOptions {
   /** As for `Database.open`. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type StoredWorkerInfo, shortName } from '../protocol/read-request.ts';
 import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
@@ -5,7 +6,6 @@ import { type SprtState, sprtElo } from '../statistics/sprt.ts';
 import { gameDuration } from '../statistics/time-control.ts';
 import { type ArchFilter, archFilter, hashSize } from './hand-out.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './records.ts';
-import { runName } from './run-name.ts';
 import { addDifference, gamesOf, type Stats, WorkerTotals, zeroStats } from './world.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
@@ -313,4 +313,10 @@ export function colours({ finished, results, sprt, spsa }: ColoursInput): Colour
   const state = sprt === undefined ? fixedGamesState(results) : sprt.state;
   const is_yellow = state === 'rejected' && results.wins > results.losses;
   return { is_green: state === 'accepted', is_yellow };
+}
+
+/** Name of a run in the log: the start of its branch, and a piece of its id's digest. */
+export function runName(id: string, newTag: string): string {
+  const digest = createHash('md5').update(id).digest('hex');
+  return `${newTag.slice(0, 23)}-${digest.slice(0, 7)}`;
 }
