@@ -9,6 +9,7 @@ import {
 } from 'spillway';
 import { createServer, type HttpServer, type OperatorOptions, RecentErrors } from 'spillway-http';
 import { Database } from 'spillway-sql';
+import type { Context } from './context.ts';
 import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
@@ -20,7 +21,7 @@ import { jobs } from './primary/jobs.ts';
 import { Primary } from './primary/primary.ts';
 import { readRoutes } from './read/read-routes.ts';
 import { StoredRuns } from './read/stored-runs.ts';
-import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
+import { fleetLanes } from './server/fleet-lanes.ts';
 import { workerApi } from './server/worker-api.ts';
 import type { FleetSchema } from './storage/fleet-schema.ts';
 import { FleetStorage } from './storage/fleet-storage.ts';
@@ -64,16 +65,9 @@ const dayMs = 86_400_000;
 const liveMs = 1_000;
 
 /** All parts of a fleet server. Start the service, then it answers at its server's address. */
-export interface FleetService {
+export interface FleetService extends Context {
   readonly service: Service;
   readonly server: HttpServer;
-  readonly storage: FleetStorage;
-  readonly users: Users;
-  readonly primary: Primary;
-  readonly lanes: FleetLanes;
-  readonly files: FleetFiles;
-  readonly contributors: Contributors;
-  readonly operations: OperationContext;
 }
 
 /**
@@ -81,71 +75,80 @@ export interface FleetService {
  * the service is started; closing that closes the database too.
  */
 export async function openFleet(options: OpenFleetOptions): Promise<FleetService> {
-  const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
+  const { clock = wallClock } = options;
   // The database is real in virtual time too: its deadlines are not the fleet's.
   const { database: url, databaseConnections: connectionsMax } = options;
   const database = await Database.open<FleetSchema>({ url, connectionsMax });
   try {
-    const storage = new FleetStorage(database);
-    await storage.migrate();
-    const users = new Users({ database, clock });
-    const lockPath = primaryLockPath(options.database);
-    const feed = new WorldFeed(clock);
-    const onStored = (changes: Changes) => feed.note(changes);
-    const primary = new Primary({ storage, clock, random, leaseMs, lockPath, onStored });
-    const lanes = fleetLanes(clock);
     const errors = new RecentErrors({ clock });
-    const onFailure = (job: string, error: unknown) => {
-      const message = String(Object(error).message ?? error);
-      errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
-    };
-    const folder = options.folder ?? folderOf(options.database);
-    const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
-    const contributors = new Contributors({ database, primary, onFailure, clock });
-    const operations = operationsOf({ options, storage, users, primary, files, clock });
-    const world = { primary, users, storage, lanes, files, contributors, operations };
-    const server = await openServer(options, { ...world, errors, feed, clock });
-    const log = lifeLog({ storage, primary, server, clock });
-    const upkeep = jobs({ primary, clock, onFailure });
-    const parts = [database, files, feed, primary, contributors, server, upkeep, log];
+    const context = await contextOf(options, { database, errors, clock });
+    const server = await openServer(options, context, errors);
+    const { files, feed, primary, contributors } = context;
+    const last = [jobs(context), lifeLog(context, server)];
+    const parts = [database, files, feed, primary, contributors, server, ...last];
     const service = new Service({ parts, clock });
-    return { service, server, ...world };
+    return { service, server, ...context };
   } catch (error) {
     await database[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-interface ServerParts extends Omit<FleetService, 'service' | 'server'> {
+interface Foundation {
+  readonly database: Database<FleetSchema>;
   readonly errors: RecentErrors;
-  readonly feed: WorldFeed;
   readonly clock: Clock;
 }
 
-/** The parts that commands, operator endpoints and pages work with. */
-function operationsOf(parts: {
-  readonly options: OpenFleetOptions;
-  readonly storage: FleetStorage;
-  readonly users: Users;
-  readonly primary: Primary;
-  readonly files: FleetFiles;
-  readonly clock: Clock;
-}): OperationContext {
-  const { files, options, ...common } = parts;
+async function contextOf(
+  options: OpenFleetOptions,
+  { database, errors, clock }: Foundation,
+): Promise<Context> {
+  const { random = systemRandom, leaseMs = 5_000, baseUrl, foreignRepos } = options;
+  const storage = new FleetStorage(database);
+  await storage.migrate();
+  const users = new Users({ database, clock });
+  const lockPath = primaryLockPath(options.database);
+  const feed = new WorldFeed(clock);
+  const onStored = (changes: Changes) => feed.note(changes);
+  const primary = new Primary({ storage, clock, random, leaseMs, lockPath, onStored });
+  const onFailure = (job: string, error: unknown) => {
+    const message = String(Object(error).message ?? error);
+    errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
+  };
+  const folder = options.folder ?? folderOf(options.database);
+  const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
+  const { books, github } = files;
+  const { bookSri = (book) => books.sri(book) } = options;
+  const contributors = new Contributors({ storage, primary, onFailure, clock });
+  const common = { storage, users, primary, baseUrl, clock };
   const nets: OperationContext['nets'] = {
     has: (name, signal) => files.obtainNet(name, signal),
     noteTest: (name, test) => files.nets.noteTest(name, test),
   };
-  const { books, github } = files;
   const fetchBooks = (signal: AbortSignal) => files.refreshBooks(signal);
-  const { foreignRepos, baseUrl } = options;
-  return { ...common, books, fetchBooks, nets, github, foreignRepos, baseUrl };
+  const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
+  return {
+    ...common,
+    lanes: fleetLanes(clock),
+    files,
+    contributors,
+    operations: { ...common, books, fetchBooks, nets, github, foreignRepos },
+    source: new StoredRuns({ primary, storage }),
+    feed,
+    bookSri,
+    legacyUsernames: new Set(legacy),
+    onFailure,
+  };
 }
 
-async function openServer(options: OpenFleetOptions, parts: ServerParts): Promise<HttpServer> {
-  const { host, port, trustProxy, log, baseUrl, lameDuckMs } = options;
-  const { primary, users, storage, lanes, files, errors, clock } = parts;
-  const { bookSri = (book) => files.books.sri(book) } = options;
+async function openServer(
+  options: OpenFleetOptions,
+  context: Context,
+  errors: RecentErrors,
+): Promise<HttpServer> {
+  const { host, port, trustProxy, log, lameDuckMs } = options;
+  const { primary, users, storage, lanes, files, clock } = context;
   const keys: [string] = [await storage.secretKey()];
   const panel = new Panel();
   panel.watch('lanes', lanes.process);
@@ -167,23 +170,11 @@ async function openServer(options: OpenFleetOptions, parts: ServerParts): Promis
     live: { intervalMs: liveMs },
     connectionsMax: 20_000,
     primaryOnly: { primary: () => primary.decides() },
-    operator: {
-      ...options.operator,
-      panel,
-      ready: [storage.database, decider],
-    },
+    operator: { ...options.operator, panel, ready: [storage.database, decider] },
   });
-  const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
-  const legacyUsernames = new Set(legacy);
-  const { pgns, nets } = files;
-  const api = { primary, users, storage, lanes, pgns, baseUrl, bookSri, legacyUsernames };
-  await server.app.register(workerApi, api);
-  const source = new StoredRuns({ primary, storage });
-  await server.app.register(fleetPages, { ...parts, source });
-  await server.app.register(readRoutes, { source, budget: () => files.budget, lanes });
-  const obtainNet: FleetFiles['obtainNet'] = (name, signal) => files.obtainNet(name, signal);
-  const shelves = { pgns, nets, obtainNet };
-  await server.app.register(fileRoutes, { ...shelves, baseUrl, lane: lanes.downloads });
+  for (const routes of [workerApi, fleetPages, readRoutes, fileRoutes]) {
+    await server.app.register(routes, context);
+  }
   return server;
 }
 
@@ -191,12 +182,8 @@ function folderOf(database: string): string {
   return database.startsWith('sqlite:') ? `${database.slice(7)}-files` : 'fleet-files';
 }
 
-interface LifeLogOptions extends Pick<FleetService, 'storage' | 'primary' | 'server'> {
-  readonly clock: Clock;
-}
-
 /** Writes down when the server began and ended. */
-function lifeLog({ storage, primary, server, clock }: LifeLogOptions): Part {
+function lifeLog({ storage, primary, clock }: Context, server: HttpServer): Part {
   const write = async (what: 'start' | 'stop') => {
     if (!primary.isPrimary) return;
     const message = `${what} fishtest@${new URL(server.url).port}`;

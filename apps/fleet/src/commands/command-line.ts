@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import * as cli from 'spillway-cli';
 import { type Settings, settingsReader } from '../settings.ts';
-import type { Operator } from './operator.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
 export function withSettings(
@@ -19,25 +18,12 @@ export function settingsOf(command: Command): Settings {
   return cli.settingsOf(command, settingsReader).settings;
 }
 
-/** Loaded when it is needed: help and complaints come at once without. */
-export async function operatorOf(command: Command): Promise<Operator> {
-  const settings = settingsOf(command);
-  const { openOperator } = await import('./operator.ts');
-  return openOperator(settings);
-}
-
 /** Asks for one thing, and names the flag of what was wrong with it. */
 export async function ask(command: Command, name: string, input: object): Promise<unknown> {
-  await using operator = await operatorOf(command);
-  return await called(command, operator, name, input);
-}
-
-export async function called(
-  command: Command,
-  operator: Operator,
-  name: string,
-  input: object,
-): Promise<unknown> {
+  const settings = settingsOf(command);
+  // Loaded when it is needed: help and complaints come at once without.
+  const { openOperator } = await import('./operator.ts');
+  await using operator = await openOperator(settings);
   try {
     return await operator.call(name, input);
   } catch (error) {

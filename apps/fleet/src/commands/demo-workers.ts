@@ -8,10 +8,10 @@ import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { ShownUser } from '../operations/user-operations.ts';
 import { scoreOf } from '../statistics/elo.ts';
 import type { AssignedTask } from '../world/hand-out.ts';
+import { randomPassword } from '../users/password.ts';
 import { gamesOf, type Stats, zeroStats } from '../world/world.ts';
-import { examplesOf, operatorOf, settingsOf, withSettings } from './command-line.ts';
+import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import type { Operator } from './operator.ts';
-import { randomPassword } from './read-password.ts';
 
 const username = 'demoworkers';
 /** Milliseconds from one batch of games to the next. */
@@ -27,9 +27,10 @@ export function demoWorkersCommand(): Command {
     .addHelpText('after', examplesOf('demo-workers', 'demo-workers --count 100'))
     .action(async ({ count }: { readonly count: number }, self: Command) => {
       using stop = new StopSignal({ left: () => 'Ended at once.' });
-      const { data } = settingsOf(self);
-      const url = await serverUrl(data);
-      await using operator = await operatorOf(self);
+      const settings = settingsOf(self);
+      const url = await serverUrl(settings.data);
+      const { openOperator } = await import('./operator.ts');
+      await using operator = await openOperator(settings);
       const workers = new DemoWorkers({ url, operator, signal: stop.signal });
       await workers.open();
       process.stdout.write(`${count} simulated workers play for ${url} until Ctrl-C.\n`);

@@ -6,8 +6,9 @@ import type { AnyOperation } from '../operations/operation.ts';
 import { fieldsOf, operations } from '../operations/operations.ts';
 import { runFields } from '../operations/submission.ts';
 import { presets } from '../operations/submission-source.ts';
+import { randomPassword } from '../users/password.ts';
 import { ask, examplesOf, withSettings } from './command-line.ts';
-import { randomPassword, readPassword } from './read-password.ts';
+import { readPassword } from './read-password.ts';
 
 type Flags = Readonly<Record<string, unknown>>;
 

@@ -5,7 +5,6 @@ import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import { demoWorkersCommand } from './demo-workers.ts';
 import { netCommands } from './net-commands.ts';
 import { operationCommand, operationCommands } from './operation-commands.ts';
-import { seedCommand } from './seed-command.ts';
 import { exportCommand, importCommand } from './transfer-commands.ts';
 
 const examples = `
@@ -35,7 +34,7 @@ export function fleetProgram(): Command {
       netCommands(),
       operationCommands('book', 'openings that runs begin with'),
       operationCommand('contributors'),
-      seedCommand(),
+      operationCommand('seed'),
       demoWorkersCommand(),
       exportCommand(),
       importCommand(),

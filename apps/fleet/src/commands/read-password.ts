@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { UsageError } from 'spillway-cli';
 
 export interface PasswordOptions {
@@ -21,11 +20,6 @@ export async function readPassword({ passwordStdin }: PasswordOptions): Promise<
   const password = await typed('Password: ');
   if ((await typed('Once more: ')) === password) return password;
   throw new UsageError('the two passwords differ; try again');
-}
-
-/** A password that nobody can guess. */
-export function randomPassword(): string {
-  return randomBytes(15).toString('base64url');
 }
 
 async function firstLine(): Promise<string> {

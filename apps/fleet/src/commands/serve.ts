@@ -5,10 +5,10 @@ import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import { operatorApi } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
+import { randomPassword } from '../users/password.ts';
 import { approversGroup } from '../users/users.ts';
 import { systemUser } from '../world/records.ts';
 import { leaseMs } from './operator.ts';
-import { randomPassword } from './read-password.ts';
 import { demandUsedDatabase, noteDatabase } from './used-database.ts';
 
 const firstUser = 'admin';

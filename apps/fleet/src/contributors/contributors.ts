@@ -1,8 +1,6 @@
-import { type Clock, type CloseOptions, type Every, every, type Part } from 'spillway';
+import { type CloseOptions, type Every, every, type Part } from 'spillway';
 import { nextTurn } from 'spillway/internal';
-import type { Database } from 'spillway-sql';
-import type { Primary } from '../primary/primary.ts';
-import type { FleetSchema } from '../storage/fleet-schema.ts';
+import type { Context } from '../context.ts';
 import type { Run } from '../world/run.ts';
 import {
   Contributions,
@@ -12,14 +10,7 @@ import {
   countedOf,
 } from './contributor-tables.ts';
 
-export interface ContributorsOptions {
-  readonly database: Database<FleetSchema>;
-  readonly primary: Primary;
-  /** Told of a count that failed; it is done again at its time. */
-  readonly onFailure: (job: string, error: unknown) => void;
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Clock;
-}
+type ContributorsOptions = Pick<Context, 'storage' | 'primary' | 'onFailure' | 'clock'>;
 
 const periodMs = 3_600_000;
 /** The first count waits until workers have come back. */
@@ -45,7 +36,7 @@ export class Contributors implements Part {
 
   constructor(options: ContributorsOptions) {
     this.#options = options;
-    this.#tables = new ContributorTables(options.database);
+    this.#tables = new ContributorTables(options.storage.database);
     const { clock, onFailure } = options;
     const name = 'count contributors';
     const onError = (error: unknown) => onFailure(name, error);

@@ -1,37 +1,25 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import type { Lane } from 'spillway';
 import { download } from 'spillway-http';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { apiErrors, refuseOtherMethods } from '../read/answers.ts';
-import type { FleetFiles } from './fleet-files.ts';
-import type { NetShelf } from './net-shelf.ts';
-import type { PgnShelf } from './pgns.ts';
-
-export interface FileRoutesOptions {
-  readonly pgns: PgnShelf;
-  readonly nets: NetShelf;
-  /** True if a net is here, or could be brought here. @default true if it is here */
-  readonly obtainNet?: FleetFiles['obtainNet'] | undefined;
-  /** Address of this server, or of one with its nets. @default as the request says */
-  readonly baseUrl?: string | undefined;
-  readonly lane: Lane;
-}
 
 const urls = ['/api/nn/:name', '/nn/:name', '/api/pgn/:name', '/api/run_pgns/:name'];
 const pgnName = /^([0-9a-f]{24})-(0|[1-9]\d{0,8})\.pgn$/;
 const runPgnsName = /^[a-zA-Z0-9]+\.pgn\.gz$/;
 
 /** Nets and games, in constant memory whatever their size. */
-export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, options) => {
-  const { lane } = options;
+export const fileRoutes: FastifyPluginAsync<Context> = async (app, context) => {
+  const { lanes, files } = context;
+  const lane = lanes.downloads;
   apiErrors(app);
-  netRoutes(app, options);
+  netRoutes(app, context);
   refuseOtherMethods(app, urls, ['GET', 'HEAD']);
   const route = { config: { lane, domain: 'stream' } } as const;
   app.get('/api/pgn/:name', route, async (request, reply) => {
     const { name } = request.params as { name: string };
     const [, runId = '', taskId] = pgnName.exec(name.toLowerCase()) ?? [];
-    const pgn = await options.pgns.find(runId, Number(taskId ?? -1), request.permit.signal);
+    const pgn = await files.pgns.find(runId, Number(taskId ?? -1), request.permit.signal);
     if (pgn === undefined) throw fleetError('RECORD_UNKNOWN', `No games for ${name}`);
     reply.headers({ 'content-encoding': 'gzip', 'content-disposition': attachment(name) });
     const version = pgn.sha256;
@@ -41,7 +29,7 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
     const { name } = request.params as { name: string };
     if (!runPgnsName.test(name)) throw fleetError('REQUEST_REFUSED', `Invalid name: ${name}`);
     const [runId = ''] = name.toLowerCase().split('.');
-    const { pgns, version } = await options.pgns.ofRun(runId, request.permit.signal);
+    const { pgns, version } = await files.pgns.ofRun(runId, request.permit.signal);
     if (pgns.length === 0) throw fleetError('RECORD_UNKNOWN', `No games for ${name}`);
     reply.header('content-disposition', attachment(name));
     const body = pgns.map(({ piece }) => piece);
@@ -49,12 +37,12 @@ export const fileRoutes: FastifyPluginAsync<FileRoutesOptions> = async (app, opt
   });
 };
 
-function netRoutes(app: FastifyInstance, options: FileRoutesOptions): void {
-  const { nets, baseUrl, lane } = options;
-  const { obtainNet = (name: string, signal?: AbortSignal) => nets.has(name, signal) } = options;
+function netRoutes(app: FastifyInstance, { files, baseUrl, lanes }: Context): void {
+  const lane = lanes.downloads;
+  const { nets } = files;
   app.get('/api/nn/:name', { config: { lane } }, async (request, reply) => {
     const { name } = request.params as { name: string };
-    if (!(await obtainNet(name, request.permit.signal))) throw noNet(name);
+    if (!(await files.obtainNet(name, request.permit.signal))) throw noNet(name);
     await nets.count(name).catch((error: unknown) => {
       // A worker that waits for its net matters more than a number.
       request.log.warn({ err: error }, 'a download was not counted');
@@ -65,7 +53,7 @@ function netRoutes(app: FastifyInstance, options: FileRoutesOptions): void {
   app.get('/nn/:name', route, async (request, reply) => {
     const { name } = request.params as { name: string };
     const { signal } = request.permit;
-    const net = (await obtainNet(name, signal)) ? await nets.find(name, signal) : undefined;
+    const net = (await files.obtainNet(name, signal)) ? await nets.find(name, signal) : undefined;
     if (net === undefined) throw noNet(name);
     // Another content would have another name.
     reply.header('cache-control', 'public, max-age=31536000, immutable');

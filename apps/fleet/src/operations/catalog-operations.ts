@@ -5,7 +5,13 @@ import { type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/schema.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, integerIn, text } from './fields.ts';
-import { type AnyOperation, knownBooks, operation } from './operation.ts';
+import {
+  type Actor,
+  type AnyOperation,
+  knownBooks,
+  type OperationContext,
+  operation,
+} from './operation.ts';
 
 /** A book as operators see one. */
 export interface ShownBook extends BookEntry {
@@ -19,14 +25,7 @@ export const bookOperations: Readonly<Record<string, AnyOperation>> = {
     examples: ['book add noob_3moves.epd', 'book add --list books.json'],
     input: { books: any },
     role: 'approver',
-    do: async ({ books, storage, clock }, input, { username: by }) => {
-      const added = readBookList(input.books);
-      await books.store(added);
-      const message = `added ${[...added.keys()].join(', ')}`;
-      const time = clock.now() / 1000;
-      await storage.log({ time, action: 'new_book', username: by, message });
-      return shownBooks(added);
-    },
+    do: (context, input, by) => addBooks(context, input.books, by),
     say: (added) => added.map(({ name }) => `Book ${name} was added.`).join('\n'),
   }),
 
@@ -43,6 +42,19 @@ export const bookOperations: Readonly<Record<string, AnyOperation>> = {
 const noBooks =
   'No books yet. A running server fetches the list of books from GitHub, if it may and can; ' +
   'else see fleet book add.';
+
+/** Adds a list of books, with an entry in the log. */
+export async function addBooks(
+  { books, storage, clock }: OperationContext,
+  list: unknown,
+  { username }: Actor,
+): Promise<ShownBook[]> {
+  const added = readBookList(list);
+  await books.store(added);
+  const message = `added ${[...added.keys()].join(', ')}`;
+  await storage.log({ time: clock.now() / 1000, action: 'new_book', username, message });
+  return shownBooks(added);
+}
 
 function shownBooks(books: ReadonlyMap<string, BookEntry>): ShownBook[] {
   return [...books].map(([name, entry]) => ({ name, ...entry }));

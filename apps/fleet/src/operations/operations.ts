@@ -14,6 +14,7 @@ import {
 } from './fields.ts';
 import { type Actor, type AnyOperation, accountField, type OperationContext } from './operation.ts';
 import { runOperations } from './run-operations.ts';
+import { sampleOperations } from './sample.ts';
 import { userOperations } from './user-operations.ts';
 
 /** Everything that an operator can ask for, by name. */
@@ -24,6 +25,7 @@ export const operations: ReadonlyMap<string, AnyOperation> = new Map(
     ...workerOperations,
     ...bookOperations,
     ...contributorOperations,
+    ...sampleOperations,
   }),
 );
 

@@ -161,7 +161,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
         info: to.info ?? args.info,
       };
       await context.primary.change((world) => modifyRun(world, run, all, by));
-      return shown(run);
+      return shownRun(run);
     },
     say: (run) => `Run ${run.id} was changed: ${run.status}, priority ${run.priority}.`,
   }),
@@ -199,14 +199,14 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   }),
 };
 
-interface AddInput {
+export interface AddInput {
   readonly username: string;
   readonly run: unknown;
   readonly trial: boolean;
   readonly approve: boolean;
 }
 
-async function submitRun(
+export async function submitRun(
   context: OperationContext,
   input: AddInput,
   { username: by }: Actor,
@@ -234,7 +234,7 @@ async function submitRun(
   }
   await users.change(username, { testsRepo: args.tests_repo });
   if (approve) await primary.change((world) => approveRun(world, run, by));
-  return { ...shown(run), warnings: checked.warnings };
+  return { ...shownRun(run), warnings: checked.warnings };
 }
 
 async function listRuns(
@@ -242,7 +242,7 @@ async function listRuns(
   { finished, limit }: { readonly finished: boolean; readonly limit: number },
 ): Promise<ShownRun[]> {
   if (!finished) {
-    return [...primary.world.unfinished].sort(byProgress).slice(0, limit).map(shown);
+    return [...primary.world.unfinished].sort(byProgress).slice(0, limit).map(shownRun);
   }
   const rows = await storage.database.kysely
     .selectFrom('runs')
@@ -252,7 +252,7 @@ async function listRuns(
     .orderBy('last_updated', 'desc')
     .limit(limit)
     .execute();
-  return rows.map((row) => shown(new Run(runRecord(row), [], [])));
+  return rows.map((row) => shownRun(new Run(runRecord(row), [], [])));
 }
 
 /** The nets that a submission names and that are here. */
@@ -287,7 +287,7 @@ function change({ about, name, said, decide, isOwners = false }: RunChange): Any
     do: async (context, input, { username: by }) => {
       const run = await find(context, input.id);
       await context.primary.change((world) => decide(world, run, by, input.message));
-      return shown(run);
+      return shownRun(run);
     },
     say: (run) => `Run ${run.id} ${said} (${run.games} games played).`,
   });
@@ -319,7 +319,7 @@ async function find({ primary }: OperationContext, runId: string): Promise<Run> 
   throw fleetError('RECORD_UNKNOWN', `there is no run ${runId}; see fleet run list`);
 }
 
-function shown(run: Run): ShownRun {
+export function shownRun(run: Run): ShownRun {
   const { record, args } = run;
   return {
     id: run.id,

@@ -1,3 +1,10 @@
+import { randomPassword } from '../users/password.ts';
+import { addBooks } from './catalog-operations.ts';
+import { text } from './fields.ts';
+import { type AnyOperation, operation } from './operation.ts';
+import { type ShownRun, shownRun, submitRun } from './run-operations.ts';
+import { newName } from './user-operations.ts';
+
 /** A book of the official collection, which workers fetch by themselves. */
 export const sampleBooks: Readonly<Record<string, object>> = {
   'noob_3moves.epd': {
@@ -27,3 +34,44 @@ export const sampleRuns: readonly object[] = [
   { ...common, num_games: 1_000, info: 'A fixed number of games, to try a worker.' },
   { ...common, sprt: { elo0: 0, elo1: 2 }, info: 'A sequential test, to try a worker.' },
 ];
+
+/** Something to do for a first worker. */
+export const sampleOperations: Readonly<Record<string, AnyOperation>> = {
+  seed: operation({
+    about: 'a user and two approved runs, so that a worker has something to do',
+    examples: ['seed', 'seed --user me --json'],
+    input: {
+      username: text({
+        ...newName,
+        about: 'who submits the runs and sends the worker (default demo)',
+        flag: '--user <name>',
+        absent: 'demo',
+      }),
+    },
+    role: 'approver',
+    do: async (context, { username }, by) => {
+      const { users, primary } = context;
+      const isKnown = (await users.find(username)) !== undefined;
+      const password = isKnown ? undefined : randomPassword();
+      if (password !== undefined) {
+        await users.add({ username, password, pending: false }, by.username);
+      }
+      await addBooks(context, sampleBooks, by);
+      const open = [...primary.world.unfinished].filter(({ args }) => args.username === username);
+      const runs: ShownRun[] = open.map(shownRun);
+      for (const run of runs.length > 0 ? [] : sampleRuns) {
+        runs.push(await submitRun(context, { username, run, trial: false, approve: true }, by));
+      }
+      return { username, password, runs };
+    },
+    say: ({ username, password, runs }) => {
+      const secret = password ?? '(as it was; a new one: fleet user password)';
+      return [
+        `User ${username}, password, shown only now: ${secret}`,
+        ...runs.map((run) => `Run ${run.id}: ${run.new_tag} at ${run.tc}, ${run.status}`),
+        'A worker comes with: python3 worker.py <user> <password> --protocol http --host … --port …',
+        'It gets the nets of the engine here: fleet net add <file>, or serve with --nets-url.',
+      ].join('\n');
+    },
+  }),
+};

@@ -4,7 +4,7 @@ import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/schema.ts';
 import { impossibleHash, linkMs, passwordLink } from '../users/password.ts';
 import { approversGroup, type User } from '../users/users.ts';
-import { flag, integerIn, optional, secret, text } from './fields.ts';
+import { type Field, flag, integerIn, optional, secret, text } from './fields.ts';
 import { type AnyOperation, accountField, operation } from './operation.ts';
 
 /** A user as operators see one. */
@@ -20,7 +20,7 @@ export interface ShownUser {
   readonly has_password: boolean;
 }
 
-const newName = text({
+export const newName: Field<string> = text({
   about: 'the name of an account',
   rule: '2 to 64 letters and digits, without any others',
   holds: (value) => patterns.username.test(value) && value.length <= 64,

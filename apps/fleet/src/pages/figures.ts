@@ -1,7 +1,7 @@
+import type { Context } from '../context.ts';
 import { hoursLeft } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
 import { Run } from '../world/run.ts';
-import type { FleetPagesOptions } from './pages.ts';
 
 /** Finished runs as the home page shows them. */
 export interface FinishedRuns {
@@ -30,7 +30,7 @@ export const homeFinished = 10;
 
 /** Numbers and lists that many pages show, kept so that pages need not wait for the database. */
 export class Figures {
-  readonly #options: FleetPagesOptions;
+  readonly #options: Context;
   readonly #samples: FleetSample[] = [];
   #sampledAt = Number.NEGATIVE_INFINITY;
   #finished: FinishedRuns = { runs: [], total: 0, today: 0, acceptedToday: 0 };
@@ -41,7 +41,7 @@ export class Figures {
   #lists = -1;
   #refreshing: Promise<void> | undefined;
 
-  constructor(options: FleetPagesOptions) {
+  constructor(options: Context) {
     this.#options = options;
     // Whoever finishes a run makes the list of finished runs be read again, then shown.
     options.feed.subscribe(() => {
@@ -101,8 +101,7 @@ export class Figures {
       });
       await this.#refreshing;
     }
-    if (!primary.isPrimary) feed.freshen(0);
-    else feed.freshen(staleMs);
+    feed.freshen(primary.isPrimary ? staleMs : 0);
   }
 
   async #load(): Promise<void> {
@@ -116,7 +115,7 @@ export class Figures {
       .selectFrom('users')
       .select(({ fn }) => fn.countAll<number>().as('count'));
     const [runs, total, inDay, accepted, waiting] = await Promise.all([
-      source.finished({ ...allFinished, pageSize: homeFinished }),
+      source.finished({ pageSize: homeFinished }),
       ended.executeTakeFirstOrThrow(),
       today.executeTakeFirstOrThrow(),
       today.where('is_green', '=', 1).executeTakeFirstOrThrow(),
@@ -144,14 +143,3 @@ export class Figures {
     if (this.#samples.length > samplesMax) this.#samples.shift();
   }
 }
-
-/** The query for all finished runs, from the newest. */
-export const allFinished = {
-  page: 0,
-  pageSize: 25,
-  username: undefined,
-  successOnly: false,
-  yellowOnly: false,
-  ltcOnly: false,
-  since: undefined,
-} as const;

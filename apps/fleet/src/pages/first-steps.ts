@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
 import { button, card, empty } from 'spillway-http/kit';
 import { operate } from '../operations/operations.ts';
-import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { PageContext } from './pages.ts';
 import { actorOf, addPage, goTo, tokenField, type Visit } from './visit.ts';
 
@@ -17,10 +16,7 @@ export function samplePage(app: FastifyInstance, context: PageContext): void {
         return goTo(visit, '/tests', 'There are runs already.');
       }
       const { username } = actorOf(visit);
-      await operate(operations, 'book-add', { books: sampleBooks });
-      for (const run of sampleRuns) {
-        await operate(operations, 'run-add', { username, run, approve: true });
-      }
+      await operate(operations, 'seed', { username });
       return goTo(visit, '/tests', 'Two sample runs wait for a worker.');
     },
   });
@@ -43,8 +39,8 @@ try a worker with. Then start a worker: the terminal of the server says how.`,
 
 /** The offer to an approver on a server without runs. */
 export function sampleCard({ reply }: Visit): Html {
-  const body = html`<div class="stack"><p>Two runs of Stockfish 17 against itself, one of a fixed number of games and a
-sequential test, under your name: something for a first worker.</p>
+  const body = html`<div class="stack"><p>Two runs of Stockfish 17 against itself, one of a fixed
+number of games and a sequential test, under your name: something for a first worker.</p>
 <form method="post" action="/tests/seed">${tokenField(reply)}
 ${button({ label: 'Make the sample runs', look: 'main' })}</form></div>`;
   return card({ id: 'sample', title: 'Something to try', body });

@@ -18,7 +18,7 @@ import type { QueryTexts } from '../read/answers.ts';
 import { byProgress, byUrgency } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
-import { allFinished, type FleetSample, homeFinished } from './figures.ts';
+import { type FleetSample, homeFinished } from './figures.ts';
 import { firstSteps, sampleCard, samplePage } from './first-steps.ts';
 import { hrefOf, pageCard, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
@@ -300,7 +300,6 @@ interface FoundRuns {
 
 function filtersOf(query: QueryTexts) {
   return {
-    ...allFinished,
     username: query.user || undefined,
     successOnly: Boolean(query.success_only),
     yellowOnly: Boolean(query.yellow_only),
@@ -335,7 +334,7 @@ async function searchRuns(
   const words = (query.text ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const found: RunRecord[] = [];
   for (let page = 0; page * 500 < max; page += 1) {
-    const options = { ...filters, username: undefined, page, pageSize: 500 };
+    const options = { ...filters, page, pageSize: 500 };
     const batch = [...(await source.finished(options, signal))];
     for (const record of batch) if (matches(record, user, words)) found.push(record);
     if (batch.length < 500) break;

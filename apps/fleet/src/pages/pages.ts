@@ -2,21 +2,12 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { FastifyPluginAsync } from 'fastify';
-import type { Clock } from 'spillway';
 import { assets, sessionOf } from 'spillway-http';
-import type { Contributors } from '../contributors/contributors.ts';
-import type { FleetFiles } from '../files/fleet-files.ts';
-import type { OperationContext } from '../operations/operation.ts';
-import type { Primary } from '../primary/primary.ts';
-import type { StoredRuns } from '../read/stored-runs.ts';
-import type { FleetLanes } from '../server/fleet-lanes.ts';
-import type { FleetStorage } from '../storage/fleet-storage.ts';
-import type { Users } from '../users/users.ts';
+import type { Context } from '../context.ts';
 import { accountPages } from './account.ts';
 import { calculatorPages } from './calculator.ts';
 import { contributorPages } from './contributors.ts';
 import { eventPages } from './events.ts';
-import type { WorldFeed } from './feed.ts';
 import { Figures } from './figures.ts';
 import { homePages } from './home.ts';
 import { machinePages } from './machines.ts';
@@ -27,22 +18,8 @@ import { runPages } from './run-page.ts';
 import { submitPages } from './submit.ts';
 import { type PageSession, pageErrors } from './visit.ts';
 
-export interface FleetPagesOptions {
-  readonly primary: Primary;
-  readonly storage: FleetStorage;
-  readonly users: Users;
-  readonly files: FleetFiles;
-  readonly contributors: Contributors;
-  readonly operations: OperationContext;
-  readonly source: StoredRuns;
-  readonly lanes: FleetLanes;
-  readonly feed: WorldFeed;
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Clock;
-}
-
 /** The parts that pages are made from. */
-export interface PageContext extends FleetPagesOptions {
+export interface PageContext extends Context {
   readonly figures: Figures;
   /** Address of the style sheet. */
   readonly style: string;
@@ -51,7 +28,7 @@ export interface PageContext extends FleetPagesOptions {
 const folder = fileURLToPath(new URL('./browser/', import.meta.url));
 
 /** Every page for people, with the addresses and fields that users of fishtest know. */
-export const fleetPages: FastifyPluginAsync<FleetPagesOptions> = async (app, options) => {
+export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
   const figures = new Figures(options);
   const context: PageContext = { ...options, figures, style: staticUrl('fleet.css') };
   await app.register(assets, { root: folder, prefix: '/static/' });

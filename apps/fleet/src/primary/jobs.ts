@@ -1,18 +1,16 @@
-import { type Clock, every, type Part } from 'spillway';
+import { every, type Part } from 'spillway';
+import type { Context } from '../context.ts';
 import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../world/manage.ts';
 import type { Primary } from './primary.ts';
-
-export interface JobsOptions {
-  readonly primary: Primary;
-  readonly clock: Clock;
-  /** Called with each job that failed; it is done again at its time. */
-  readonly onFailure: (job: string, error: unknown) => void;
-}
 
 const minuteMs = 60_000;
 
 /** The upkeep of the world, which the primary instance does by itself. */
-export function jobs({ primary, clock, onFailure }: JobsOptions): Part {
+export function jobs({
+  primary,
+  clock,
+  onFailure,
+}: Pick<Context, 'primary' | 'clock' | 'onFailure'>): Part {
   const job = (name: string, work: () => Promise<void> | void, periodMs = minuteMs) => {
     const run = async () => {
       if (primary.isPrimary) await work();

@@ -2,10 +2,9 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply } from 'fastify';
 import { type Lane, SpillwayError } from 'spillway';
 import { failureOf, refuseBody } from 'spillway-http';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
-import type { GithubBudgetState } from '../outside/github.ts';
 import { patterns } from '../protocol/schema.ts';
-import type { FleetLanes } from '../server/fleet-lanes.ts';
 import { calculateElo } from '../statistics/elo.ts';
 import type { RunRecord } from '../world/records.ts';
 import {
@@ -18,18 +17,11 @@ import {
 import {
   finishedQuery,
   listedRun,
-  type RunSource,
+  type StoredRuns,
   shownElo,
   shownRun,
   shownTask,
 } from './stored-runs.ts';
-
-export interface ReadRoutesOptions {
-  readonly source: RunSource;
-  /** Calls that GitHub still grants the server. */
-  readonly budget: () => GithubBudgetState;
-  readonly lanes: Pick<FleetLanes, 'read' | 'queries'>;
-}
 
 /** The longest query about the log, in bytes. */
 const actionsBodyBytesMax = 65_536;
@@ -45,8 +37,8 @@ const getUrls = [
 const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
 
 /** Routes of the public read API about runs, in the forms that scripts know. */
-export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, options) => {
-  const { source, lanes } = options;
+export const readRoutes: FastifyPluginAsync<Context> = async (app, context) => {
+  const { source, lanes, files } = context;
   const lane = lanes.read;
   apiErrors(app);
   const streamed = { config: { lane, domain: 'stream' } } as const;
@@ -73,14 +65,14 @@ export const readRoutes: FastifyPluginAsync<ReadRoutesOptions> = async (app, opt
   app.get('/api/calc_elo', { config: { lane } }, async (request) => {
     return calculateElo(queryTexts(request.query));
   });
-  app.get('/api/rate_limit', { config: { lane } }, async () => options.budget());
+  app.get('/api/rate_limit', { config: { lane } }, async () => files.budget);
   await app.register(async (scope) => actionsRoute(scope, source, lanes.queries));
   refuseOtherMethods(app, getUrls, ['GET', 'HEAD']);
   refuseOtherMethods(app, ['/api/actions'], ['POST']);
   await app.register(async (scope) => answerUnknownPaths(scope), { prefix: '/api' });
 };
 
-function actionsRoute(app: FastifyInstance, source: RunSource, lane: Lane): void {
+function actionsRoute(app: FastifyInstance, source: StoredRuns, lane: Lane): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, _request, reply) => {
@@ -118,14 +110,14 @@ function sendRuns(reply: FastifyReply, runs: Iterable<RunRecord>): FastifyReply 
   return reply.type('application/json; charset=utf-8').send(body);
 }
 
-async function findRun(source: RunSource, id: string, signal: AbortSignal): Promise<RunRecord> {
+async function findRun(source: StoredRuns, id: string, signal: AbortSignal): Promise<RunRecord> {
   const run = patterns.runId.test(id) ? await source.run(id.toLowerCase(), signal) : undefined;
   if (run === undefined) throw fleetError('RECORD_UNKNOWN', `The run ${id} does not exist`);
   return run;
 }
 
 async function findTask(
-  source: RunSource,
+  source: StoredRuns,
   id: string,
   name: string,
   signal: AbortSignal,

@@ -1,5 +1,5 @@
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
-import type { Primary } from '../primary/primary.ts';
 import { sprtElo } from '../statistics/sprt.ts';
 import type { RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
@@ -9,16 +9,11 @@ import type { World } from '../world/world.ts';
 import { searchActions } from './action-search.ts';
 import { dateText, type QueryTexts } from './answers.ts';
 
-export interface StoredRunsOptions {
-  readonly primary: Primary;
-  readonly storage: FleetStorage;
-}
+/** Runs as they are in memory on the primary, elsewhere as stored; ids are in small letters. */
+export class StoredRuns {
+  readonly #options: Pick<Context, 'primary' | 'storage'>;
 
-/** Runs as they are in memory, on the primary instance; else as they are stored. */
-export class StoredRuns implements RunSource {
-  readonly #options: StoredRunsOptions;
-
-  constructor(options: StoredRunsOptions) {
+  constructor(options: Pick<Context, 'primary' | 'storage'>) {
     this.#options = options;
   }
 
@@ -45,7 +40,7 @@ export class StoredRuns implements RunSource {
     return row && (JSON.parse(row.record) as RunRecord);
   }
 
-  async task(id: string, number: number): Promise<TaskRecord | undefined> {
+  async task(id: string, number: number, _signal?: AbortSignal): Promise<TaskRecord | undefined> {
     const known = this.#fleet()?.run(id);
     const task = known?.tasks[number];
     if (known !== undefined) return task && { ...task.record, active: task.active };
@@ -68,8 +63,9 @@ export class StoredRuns implements RunSource {
     return row && badTaskRecord(row);
   }
 
+  /** One page, the newest first. */
   async finished(query: FinishedQuery, signal?: AbortSignal): Promise<Iterable<RunRecord>> {
-    const { page, pageSize } = query;
+    const { page = 0, pageSize } = query;
     const rows = this.#finished(query)
       .select('record')
       .orderBy('last_updated', 'desc')
@@ -80,14 +76,17 @@ export class StoredRuns implements RunSource {
   }
 
   /** Number of finished runs for a query, on all its pages. */
-  async countFinished(query: FinishedQuery, signal?: AbortSignal): Promise<number> {
+  async countFinished(
+    query: Omit<FinishedQuery, 'pageSize'>,
+    signal?: AbortSignal,
+  ): Promise<number> {
     const row = await this.#finished(query)
       .select(({ fn }) => fn.countAll<number | string>().as('count'))
       .executeTakeFirstOrThrow({ signal });
     return Number(row.count);
   }
 
-  #finished({ username, since, ...only }: FinishedQuery) {
+  #finished({ username, since, ...only }: Omit<FinishedQuery, 'pageSize'>) {
     let rows = this.#kysely.selectFrom('runs').where('finished', '=', 1).where('deleted', '=', 0);
     if (username !== undefined) rows = rows.where('username', '=', username);
     if (only.successOnly) rows = rows.where('is_green', '=', 1);
@@ -97,6 +96,7 @@ export class StoredRuns implements RunSource {
     return rows;
   }
 
+  /** Entries for a query in MongoDB's form, newest first; throws if the query is not supported. */
   actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]> {
     return searchActions(this.#options.storage, query, signal);
   }
@@ -118,16 +118,17 @@ function records(rows: readonly Pick<RunRow, 'record'>[]): Iterable<RunRecord> {
 
 /** Query for finished runs; deleted ones are never found. */
 export interface FinishedQuery {
-  /** Counted from 0. */
-  readonly page: number;
+  /** Counted from 0. @default 0 */
+  readonly page?: number | undefined;
   readonly pageSize: number;
-  readonly username: string | undefined;
-  readonly successOnly: boolean;
-  readonly yellowOnly: boolean;
+  /** Submitter. @default all */
+  readonly username?: string | undefined;
+  readonly successOnly?: boolean | undefined;
+  readonly yellowOnly?: boolean | undefined;
   /** Long time controls only. */
-  readonly ltcOnly: boolean;
-  /** Last updated then or later, in UNIX milliseconds. */
-  readonly since: number | undefined;
+  readonly ltcOnly?: boolean | undefined;
+  /** Last updated then or later, in UNIX milliseconds. @default at any time */
+  readonly since?: number | undefined;
 }
 
 /** From how many seconds a time control is a long one. */
@@ -156,18 +157,6 @@ export function finishedQuery(query: QueryTexts): FinishedQuery {
     ltcOnly: Boolean(query.ltc_only),
     since: timestamp ? Number(timestamp) * 1000 : undefined,
   };
-}
-
-/** Source of runs and their log for the read API; ids are in small letters. */
-export interface RunSource {
-  unfinished(signal?: AbortSignal): Promise<Iterable<RunRecord>>;
-  run(id: string, signal?: AbortSignal): Promise<RunRecord | undefined>;
-  task(id: string, number: number, signal?: AbortSignal): Promise<TaskRecord | undefined>;
-  badTask(id: string, number: number, signal?: AbortSignal): Promise<BadTaskRecord | undefined>;
-  /** One page, the newest first. */
-  finished(query: FinishedQuery, signal?: AbortSignal): Promise<Iterable<RunRecord>>;
-  /** Entries for a query in MongoDB's form, newest first; throws if the query is not supported. */
-  actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]>;
 }
 
 /** A run as lists show it: without its tasks, and a tuning without its history. */

@@ -1,9 +1,9 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { Gate } from 'spillway';
 import { uploads } from 'spillway-http';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
-import { type PgnShelf, receivePgn } from '../files/pgns.ts';
-import type { Primary } from '../primary/primary.ts';
+import { receivePgn } from '../files/pgns.ts';
 import {
   type Endpoint,
   requireFor,
@@ -11,28 +11,12 @@ import {
   type WorkerInfo,
   type WorkerRequest,
 } from '../protocol/read-request.ts';
-import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { type AssignedTask, type NoTask, requestSpsa, requestTask } from '../world/hand-out.ts';
 import { logWorker } from '../world/manage.ts';
 import type { Decision } from '../world/records.ts';
 import { beat, failTask, stopByWorker, updateTask } from '../world/update-task.ts';
 import type { World } from '../world/world.ts';
-import {
-  type Asked,
-  type WorkerRouteOptions,
-  WorkerScope,
-  type WorkerScopeOptions,
-} from './worker-scope.ts';
-
-export interface WorkerApiOptions extends WorkerScopeOptions {
-  readonly primary: Primary;
-  readonly storage: FleetStorage;
-  readonly pgns: PgnShelf;
-  /** Address of this server for people. @default as the worker reached it */
-  readonly baseUrl?: string | undefined;
-  /** The checksum of a book, without which workers cannot play from it. @default none known */
-  readonly bookSri?: ((book: string) => string | undefined) | undefined;
-}
+import { type Asked, type WorkerRouteOptions, WorkerScope } from './worker-scope.ts';
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
@@ -45,9 +29,9 @@ const busyText = 'The server is too busy to give out tasks now; ask again later.
 type TaskEndpoint = 'update_task' | 'beat' | 'request_spsa' | 'failed_task' | 'stop_run';
 
 /** The nine endpoints that workers use. */
-export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, options) => {
-  const { primary, storage } = options;
-  const scope = new WorkerScope(app, options);
+export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
+  const { primary, storage } = context;
+  const scope = new WorkerScope(app, context);
 
   /** Decides about the task that a request names, after the checks that all of them share. */
   const onTask = <Name extends TaskEndpoint, Reply>(
@@ -85,12 +69,12 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
   const giveTask = async ({ user, request, http }: Asked) => {
     primary.world.find(request);
     const info = storedInfo(request.worker_info, http);
-    const baseUrl = options.baseUrl ?? `${http.protocol}://${http.host}`;
+    const baseUrl = context.baseUrl ?? `${http.protocol}://${http.host}`;
     const { machineLimit } = user;
     const reply = await primary.decide((world) =>
       requestTask(world, { info, machineLimit, baseUrl }),
     );
-    return taskReply(reply, options.bookSri);
+    return taskReply(reply, context.bookSri);
   };
   route('request_task', giveTask, { busy });
   route('update_task', (asked) =>
@@ -120,7 +104,7 @@ export const workerApi: FastifyPluginAsync<WorkerApiOptions> = async (app, optio
     });
     return {};
   });
-  await app.register(uploadPgn, options);
+  await app.register(uploadPgn, context);
 };
 
 /** Joins the worker's description of itself with the server's view of it. */
@@ -131,18 +115,12 @@ function storedInfo(info: WorkerInfo, { ip, headers }: FastifyRequest): StoredWo
 }
 
 /** The task as it is told: with the book's checksum, without the long history of a tuning. */
-function taskReply(reply: AssignedTask | NoTask, bookSri: WorkerApiOptions['bookSri']): object {
+function taskReply(reply: AssignedTask | NoTask, bookSri: Context['bookSri']): object {
   if (!('run' in reply)) return reply;
   const { args } = reply.run;
   const spsa = args.spsa && { ...args.spsa, param_history: undefined };
-  const book_sri = bookSri?.(args.book);
+  const book_sri = bookSri(args.book);
   return { ...reply, run: { ...reply.run, args: { ...args, spsa, book_sri } } };
-}
-
-export interface UploadPgnOptions extends WorkerScopeOptions {
-  readonly primary: Primary;
-  readonly storage: FleetStorage;
-  readonly pgns: PgnShelf;
 }
 
 /** The longest body: base64 makes a third more of it than the file has. */
@@ -154,17 +132,17 @@ const checksMax = 2;
 const waitingMax = 1_000;
 
 /** Takes the games of a task, active or not, on any instance; the body is never in memory whole. */
-export const uploadPgn: FastifyPluginAsync<UploadPgnOptions> = async (app, options) => {
-  const scope = new WorkerScope(app, options);
+const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
+  const scope = new WorkerScope(app, context);
   await app.register(uploads);
   const admit = async (body: unknown, signal: AbortSignal) => {
     const { request } = await scope.read(body, { signal });
-    await assertOwner(options, request);
+    await assertOwner(context, request);
     const { run_id, task_id } = requireFor('upload_pgn', request);
     return { run_id: run_id.toLowerCase(), task_id };
   };
   const checks = new Gate({ limit: checksMax, queueMax: waitingMax });
-  const limits = { checks, shelf: options.pgns, bodyBytesMax, textBytesMax, admit };
+  const limits = { checks, shelf: context.files.pgns, bodyBytesMax, textBytesMax, admit };
   const work = async (http: Parameters<typeof receivePgn>[0]) => {
     await receivePgn(http, limits, http.permit.signal);
     return {};
@@ -173,10 +151,7 @@ export const uploadPgn: FastifyPluginAsync<UploadPgnOptions> = async (app, optio
 };
 
 /** Checks the run, the task and its owner, in memory or, elsewhere, in what is stored. */
-async function assertOwner(
-  { primary, storage }: UploadPgnOptions,
-  request: WorkerRequest,
-): Promise<void> {
+async function assertOwner({ primary, storage }: Context, request: WorkerRequest): Promise<void> {
   const { run_id, task_id, worker_info } = request;
   if (run_id === undefined) return;
   if (primary.isPrimary && primary.world.run(run_id) !== undefined) {

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { refuseBody } from 'spillway-http';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import {
   type Endpoint,
@@ -9,15 +10,7 @@ import {
   type WorkerRequest,
 } from '../protocol/read-request.ts';
 import type { Waiter } from '../users/password.ts';
-import type { User, Users } from '../users/users.ts';
-import type { FleetLanes } from './fleet-lanes.ts';
-
-export interface WorkerScopeOptions {
-  readonly users: Users;
-  readonly lanes: FleetLanes;
-  /** Names of users that are older than the rule for names. @default none */
-  readonly legacyUsernames?: ReadonlySet<string> | undefined;
-}
+import type { User } from '../users/users.ts';
 
 /** A request to an endpoint, with its user. */
 export interface Asked {
@@ -38,14 +31,14 @@ export interface WorkerRouteOptions {
 /** The rules that all of a worker's endpoints share, in the order that workers know. */
 export class WorkerScope {
   readonly #app: FastifyInstance;
-  readonly #options: WorkerScopeOptions;
+  readonly #context: Context;
   readonly #reader: RequestReader;
 
   /** The scope must be one of its own: it takes any body for JSON, and answers as workers need. */
-  constructor(app: FastifyInstance, options: WorkerScopeOptions) {
+  constructor(app: FastifyInstance, context: Context) {
     this.#app = app;
-    this.#options = options;
-    this.#reader = new RequestReader(options.legacyUsernames);
+    this.#context = context;
+    this.#reader = new RequestReader(context.legacyUsernames);
     answerWorkers(app);
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
@@ -80,7 +73,7 @@ export class WorkerScope {
 
   #admit(body: unknown, waiter: Waiter, address?: string): Promise<User> {
     if (body === undefined) throw notJson();
-    return this.#options.users.admit({ ...readAccess(body), address }, waiter);
+    return this.#context.users.admit({ ...readAccess(body), address }, waiter);
   }
 
   post(
@@ -89,7 +82,7 @@ export class WorkerScope {
     { bodyLimit, anywhere = false }: WorkerRouteOptions = {},
   ): void {
     const app = this.#app;
-    const lane = this.#options.lanes.workers[name];
+    const lane = this.#context.lanes.workers[name];
     const config = { lane, primaryOnly: !anywhere, bodyTypes: 'any' as const, csrf: false };
     const url = `/api/${name}`;
     app.route({

@@ -19,6 +19,11 @@ import { untilAborted } from 'spillway/internal';
 import type { Access } from '../protocol/read-request.ts';
 import type { User } from './users.ts';
 
+/** A password that nobody can guess. */
+export function randomPassword(): string {
+  return randomBytes(15).toString('base64url');
+}
+
 /** Cost of new hashes: 32 MiB and some 80 ms of one core (2026-11); each hash names its own. */
 const cost = { N: 2 ** 15, r: 8, p: 1 };
 const keyBytes = 32;
