@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { architectures } from '../src/protocol/patterns.ts';
 import {
   RequestReader,
   readAccess,
   requireFor,
   requirements,
 } from '../src/protocol/read-request.ts';
-import { architectures } from '../src/protocol/schema.ts';
 import { draws, stats } from './fixtures/fleet-scene.ts';
 
 const info = {

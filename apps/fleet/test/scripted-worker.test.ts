@@ -6,10 +6,11 @@ import { json } from 'node:stream/consumers';
 import { after, describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import { playPairs } from '../src/commands/demo-workers.ts';
-import { RequestReader, statsSchema } from '../src/protocol/read-request.ts';
+import { RequestReader } from '../src/protocol/read-request.ts';
 import { eloEstimate } from '../src/statistics/elo.ts';
 import { zeroStats } from '../src/world/world.ts';
 import { runArgs, sprtArgs } from './fixtures/fleet-scene.ts';
+import { info } from './fixtures/fleet-site.ts';
 import { type Mishaps, ScriptedWorker } from './fixtures/scripted-worker.ts';
 
 type Answers = (endpoint: string, body: Record<string, unknown>) => object | string;
@@ -105,7 +106,7 @@ describe('the scripted worker', () => {
     const random = seededRandom(9);
     for (const elo of [-300, -20, 0, 20, 300]) {
       const stats = playPairs(zeroStats(), 5000, elo, random);
-      assert.equal(statsSchema(stats, 'stats'), undefined);
+      assert.ok(new RequestReader().read({ password: '', worker_info: info(), stats }));
       const estimate = eloEstimate(stats.pentanomial);
       assert.ok(Math.abs(estimate.elo - elo) < 2 * estimate.error95, `${elo}: ${estimate.elo}`);
     }

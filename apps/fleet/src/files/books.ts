@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 
 /** A book of openings, as the list of books has it. */

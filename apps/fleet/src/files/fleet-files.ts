@@ -20,7 +20,7 @@ import {
   type GithubOptions,
 } from '../outside/github.ts';
 import { OutsideHost, outsideDispatcher, type ProxyVariables } from '../outside/outside-host.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { systemUser } from '../world/records.ts';
 import { BookShelf } from './books.ts';

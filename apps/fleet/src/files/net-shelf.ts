@@ -6,7 +6,7 @@ import { BoundedMap, type Clock, Lane, SingleFlight } from 'spillway';
 import { type Download, fileDownload } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
 import { actionRow } from '../storage/rows.ts';
 import { systemUser } from '../world/records.ts';

@@ -2,7 +2,7 @@ import { table } from 'spillway-cli';
 import { ContributorTables } from '../contributors/contributor-tables.ts';
 import { fleetError } from '../errors.ts';
 import { type BookEntry, readBookList } from '../files/books.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, integerIn, text } from './fields.ts';
 import {

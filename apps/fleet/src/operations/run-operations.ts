@@ -1,6 +1,6 @@
 import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { resultText } from '../statistics/run-statistics.ts';
 import { objectId, runRecord } from '../storage/rows.ts';
 import { byProgress } from '../world/hand-out.ts';

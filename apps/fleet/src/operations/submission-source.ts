@@ -1,5 +1,5 @@
 import type { Github } from '../outside/github.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { brackets } from '../statistics/run-statistics.ts';
 import { hashSize } from '../world/hand-out.ts';
 import type { RunArgs } from '../world/records.ts';

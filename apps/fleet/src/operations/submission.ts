@@ -1,4 +1,4 @@
-import { architectures, patterns } from '../protocol/schema.ts';
+import { architectures, patterns } from '../protocol/patterns.ts';
 import type { EloModel } from '../statistics/llr.ts';
 import { newSprt, type Sprt } from '../statistics/sprt.ts';
 import { newSpsa, type Spsa } from '../statistics/spsa.ts';

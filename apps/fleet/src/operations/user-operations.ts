@@ -1,7 +1,7 @@
 import type { SpillwayError } from 'spillway';
 import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { impossibleHash, linkMs, passwordLink } from '../users/password.ts';
 import { approversGroup, type User } from '../users/users.ts';
 import { type Field, flag, integerIn, optional, secret, text } from './fields.ts';

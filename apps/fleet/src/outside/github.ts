@@ -2,7 +2,7 @@ import type { Clock } from 'spillway';
 import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
 import { type BookEntry, readBookList } from '../files/books.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';
 import { OutsideSource } from './outside-source.ts';
 

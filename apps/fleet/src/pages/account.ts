@@ -12,7 +12,7 @@ import {
   wrongFields,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { isPasswordLink } from '../users/password.ts';
 import type { User } from '../users/users.ts';

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type Html, html } from 'spillway-http';
 import { button, card, choice, field, pageHead } from 'spillway-http/kit';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
 import { hrefOf, pageCard, pageIn } from './listing.ts';

@@ -15,7 +15,7 @@ import {
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
 import { operateAs } from '../operations/operations.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';

@@ -3,7 +3,7 @@ import { BoundedMap } from 'spillway';
 import { type Html, html } from 'spillway-http';
 import { card, decimal, facts, gauge, pageHead, percent, spanBar } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import type { Run } from '../world/run.ts';
 import { hrefOf } from './listing.ts';

@@ -1,20 +1,8 @@
+import { Ajv, type ErrorObject } from 'ajv';
+import type { SpillwayError } from 'spillway';
 import { fleetError } from '../errors.ts';
 import type { Stats } from '../world/world.ts';
-import {
-  architectures,
-  either,
-  flag,
-  integer,
-  list,
-  number,
-  object,
-  oneOf,
-  pattern,
-  patterns,
-  type Rule,
-  text,
-  wrong,
-} from './schema.ts';
+import { architectures, patterns } from './patterns.ts';
 
 /** Results of the games that were played with one trial's parameters. */
 export interface SpsaResults {
@@ -44,26 +32,11 @@ export interface WorkerRequest {
   readonly stats?: Stats;
 }
 
-type TaskKeys = 'run_id' | 'task_id';
-
-/** The parts of a request that each endpoint cannot do without. */
-export interface Requirements {
-  readonly request_task: never;
-  readonly update_task: TaskKeys | 'stats';
-  readonly beat: TaskKeys;
-  readonly request_spsa: TaskKeys;
-  readonly failed_task: TaskKeys;
-  readonly stop_run: TaskKeys;
-  readonly upload_pgn: TaskKeys | 'pgn';
-  readonly worker_log: never;
-}
-
-export type Endpoint = keyof Requirements;
-
-/** `request_version` reads no more than {@link readAccess} does. */
-export const requirements: {
-  readonly [Name in Endpoint]: readonly Requirements[Name][];
-} = {
+/**
+ * The parts of a request that each endpoint cannot do without; `request_version` reads no more than
+ * {@link readAccess} does.
+ */
+export const requirements = {
   request_task: [],
   update_task: ['run_id', 'task_id', 'stats'],
   beat: ['run_id', 'task_id'],
@@ -72,35 +45,44 @@ export const requirements: {
   stop_run: ['run_id', 'task_id'],
   upload_pgn: ['run_id', 'task_id', 'pgn'],
   worker_log: [],
-};
+} as const;
+
+export type Endpoint = keyof typeof requirements;
+
+/** A request with all that an endpoint needs. */
+type RequestFor<Name extends Endpoint> = WorkerRequest &
+  Required<Pick<WorkerRequest, (typeof requirements)[Name][number]>>;
 
 /** Reads the user and password of a request; throws `REQUEST_REFUSED`. */
 export function readAccess(body: unknown): Access {
-  demand(accessSchema, body);
+  checkAccess(body);
   const { password, worker_info } = body as WorkerRequest;
   return { username: worker_info.username, password };
 }
 
 /** Reads bodies by the strict schema; throws `REQUEST_REFUSED` with the first fault found. */
 export class RequestReader {
-  readonly #schema: Rule;
+  readonly #check: (body: unknown) => void;
 
   /** Names of users that are older than the rule for names. */
-  constructor(legacyUsernames?: ReadonlySet<string>) {
-    this.#schema = requestSchema(legacyUsernames);
+  constructor(legacyUsernames: ReadonlySet<string> = new Set()) {
+    this.#check = checker(requestRule(legacyUsernames));
   }
 
   read(body: unknown): WorkerRequest {
-    demand(this.#schema, body);
-    const request = body as WorkerRequest;
-    const { task_id, stats, spsa } = request;
-    return {
-      ...request,
-      worker_info: withNumbers(request.worker_info),
+    this.#check(body);
+    const sent = body as WorkerRequest;
+    const { task_id, stats, spsa } = sent;
+    const request = {
+      ...sent,
+      worker_info: withNumbers(sent.worker_info),
       ...(task_id !== undefined && { task_id: Number(task_id) }),
       ...(stats && { stats: counted(stats) }),
       ...(spsa && { spsa: counted(spsa) }),
     };
+    const fault = discord(request);
+    if (fault !== undefined) throw refusal(fault);
+    return request;
   }
 }
 
@@ -108,18 +90,14 @@ export class RequestReader {
 export function requireFor<Name extends Endpoint>(
   endpoint: Name,
   request: WorkerRequest,
-): WorkerRequest & Required<Pick<WorkerRequest, Requirements[Name]>> {
-  const missing = requirements[endpoint].find((key: keyof WorkerRequest) => !(key in request));
-  if (missing !== undefined) throw fleetError('REQUEST_REFUSED', `Missing ${missing}`);
+): RequestFor<Name> {
+  const needed: readonly (keyof WorkerRequest)[] = requirements[endpoint];
+  const missing = needed.find((key) => !(key in request));
+  if (missing !== undefined) throw refusal(`Missing ${missing}`);
   if (endpoint === 'worker_log' && 'run_id' in request && !('task_id' in request)) {
-    throw fleetError('REQUEST_REFUSED', 'Missing task_id for worker_log run context');
+    throw refusal('Missing task_id for worker_log run context');
   }
-  return request as WorkerRequest & Required<Pick<WorkerRequest, Requirements[Name]>>;
-}
-
-function demand(rule: Rule, body: unknown): void {
-  const problem = rule(body, 'request');
-  if (problem !== undefined) throw fleetError('REQUEST_REFUSED', problem);
+  return request as RequestFor<Name>;
 }
 
 /** The schema lets true pass as the integer 1. */
@@ -142,91 +120,170 @@ function counted<Counts extends object>(counts: Counts): Counts {
   return Object.fromEntries(entries) as Counts;
 }
 
-const count = integer(0);
+/** A rule for a value; `title` completes "is not". */
+type Rule = Readonly<Record<string, unknown>>;
+
+/** Workers are written in Python, where true is the integer 1. */
+function number(min: 0 | 1, type: 'integer' | 'number' = 'integer'): Rule {
+  const truths = min === 0 ? [true, false] : [true];
+  const plain = { type, minimum: min, maximum: Number.MAX_SAFE_INTEGER };
+  const article = type === 'integer' ? 'an' : 'a';
+  return { title: `${article} ${type} >= ${min}`, anyOf: [plain, { enum: truths }] };
+}
+
+function list(items: Rule, length: number): Rule {
+  const size = { minItems: length, maxItems: length };
+  return { title: `a list of ${length}`, type: 'array', items, ...size };
+}
+
+function object(
+  properties: Readonly<Record<string, Rule>>,
+  optional: readonly string[] = [],
+): Rule {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  const shape = { type: 'object', properties, required };
+  return { title: 'a dict', ...shape, additionalProperties: false };
+}
+
+function pattern({ source }: RegExp, title: string): Rule {
+  return { title, type: 'string', pattern: source };
+}
+
+function oneOf(words: readonly string[]): Rule {
+  return { title: `one of ${words.join(', ')}`, enum: words };
+}
+
+const text: Rule = { title: 'a string', type: 'string' };
+const flag: Rule = { title: 'a boolean', type: 'boolean' };
+const count = number(0);
 const version = list(count, 3);
 
-/** Rule for user and password alone: nothing else is looked at before the password is. */
-export const accessSchema: Rule = object({
-  required: {
+/** User and password alone: nothing else is looked at before the password is. */
+const accessRule: Rule = {
+  ...object({
     password: text,
-    worker_info: object({ required: { username: text }, open: true }),
-  },
-  open: true,
-});
+    worker_info: { ...object({ username: text }), additionalProperties: true },
+  }),
+  additionalProperties: true,
+};
 
-/** Totals that games and pairs can have come to. */
-export const statsSchema: Rule = object({
-  required: {
-    wins: count,
-    losses: count,
-    draws: count,
-    crashes: count,
-    time_losses: count,
-    pentanomial: list(count, 5),
-  },
-  together: (value, name) => {
-    const { wins, losses, draws, pentanomial } = value as Stats;
-    const [p0, p1, p2, p3, p4] = pentanomial as [number, number, number, number, number];
-    const agree =
-      wins + losses + draws === 2 * (p0 + p1 + p2 + p3 + p4) &&
-      wins - losses === 2 * p4 + p3 - p1 - 2 * p0 &&
-      p1 + p3 <= draws &&
-      draws <= p1 + 2 * p2 + p3;
-    return agree ? undefined : wrong(value, name, 'has games and pairs that do not agree');
-  },
+const statsRule = object({
+  wins: count,
+  losses: count,
+  draws: count,
+  crashes: count,
+  time_losses: count,
+  pentanomial: list(count, 5),
 });
-
-/** The batch that was just played with a trial's parameters. */
-export const spsaSchema: Rule = object({
-  required: { wins: count, losses: count, draws: count, num_games: count, sig: count },
-  together: (value, name) => {
-    const { wins, losses, draws, num_games } = value as Record<string, number>;
-    const games = (wins as number) + (losses as number) + (draws as number);
-    if ((num_games as number) % 2 !== 0) return wrong(value, name, 'has an odd num_games');
-    return games === num_games ? undefined : wrong(value, name, 'does not add up to num_games');
-  },
-});
+const spsaRule = object({ wins: count, losses: count, draws: count, num_games: count, sig: count });
 
 /** The strict schema of a worker's request; some users' names are older than the rule for names. */
-export function requestSchema(legacyUsernames: ReadonlySet<string> = new Set()): Rule {
-  const username = pattern(patterns.username, 'a user name: two letters or digits, or more');
+function requestRule(legacyUsernames: ReadonlySet<string>): Rule {
+  const name = 'a user name: two letters or digits, or more';
   const worker_info = object({
-    required: {
-      uname: text,
-      architecture: list(text, 2),
-      concurrency: integer(1),
-      max_memory: count,
-      min_threads: integer(1),
-      username: either(username, oneOf(legacyUsernames)),
-      version: count,
-      python_version: version,
-      gcc_version: version,
-      compiler: oneOf(new Set(['g++', 'clang++'])),
-      unique_key: pattern(patterns.uniqueKey, 'a unique key'),
-      modified: flag,
-      worker_arch: oneOf(new Set([...architectures, 'unknown'])),
-      ARCH: text,
-      nps: number(0),
-      near_github_api_limit: flag,
+    uname: text,
+    architecture: list(text, 2),
+    concurrency: number(1),
+    max_memory: count,
+    min_threads: number(1),
+    username: {
+      title: name,
+      anyOf: [pattern(patterns.username, name), { enum: ['', ...legacyUsernames] }],
     },
+    version: count,
+    python_version: version,
+    gcc_version: version,
+    compiler: oneOf(['g++', 'clang++']),
+    unique_key: pattern(patterns.uniqueKey, 'a unique key'),
+    modified: flag,
+    worker_arch: oneOf([...architectures, 'unknown']),
+    ARCH: text,
+    nps: number(0, 'number'),
+    near_github_api_limit: flag,
   });
-  return object({
-    required: { password: text, worker_info },
-    optional: {
-      run_id: pattern(patterns.runId, 'a run id: 24 hexadecimal digits'),
-      task_id: count,
-      pgn: text,
-      message: text,
-      spsa: spsaSchema,
-      stats: statsSchema,
-    },
-    together: (value, name) => {
-      const { task_id, run_id } = value as Record<string, unknown>;
-      return task_id === undefined || run_id !== undefined
-        ? undefined
-        : `${name}['run_id'] is missing, but there is a task_id`;
-    },
-  });
+  const parts = {
+    run_id: pattern(patterns.runId, 'a run id: 24 hexadecimal digits'),
+    task_id: count,
+    pgn: text,
+    message: text,
+    spsa: spsaRule,
+    stats: statsRule,
+  };
+  return object({ password: text, worker_info, ...parts }, Object.keys(parts));
+}
+
+/** Checks by a rule; throws `REQUEST_REFUSED` with the first fault found. */
+function checker(rule: Rule): (body: unknown) => void {
+  const isRight = ajv.compile(rule);
+  return (body) => {
+    if (!isRight(body)) throw refusal(faultOf(isRight.errors?.at(-1) as ErrorObject));
+  };
+}
+
+const ajv = new Ajv({ verbose: true, strict: false });
+const checkAccess = checker(accessRule);
+
+function faultOf({ instancePath, keyword, params, data, parentSchema }: ErrorObject): string {
+  const keys = instancePath.split('/').slice(1);
+  const name = `request${keys.map((key) => (/^\d+$/.test(key) ? `[${key}]` : at(key))).join('')}`;
+  if (keyword === 'required') return `${name}${at(params.missingProperty)} is missing`;
+  if (keyword === 'additionalProperties') {
+    return `${name}${at(params.additionalProperty)} is not in the schema`;
+  }
+  return wrong(data, name, `is not ${parentSchema?.title}`);
+}
+
+/** Explains what is wrong with a request whose parts are right each by itself. */
+function discord({ task_id, run_id, stats, spsa }: WorkerRequest): string | undefined {
+  if (task_id !== undefined && run_id === undefined) {
+    return "request['run_id'] is missing, but there is a task_id";
+  }
+  const name = (key: string) => `request['${key}']`;
+  if (spsa !== undefined) {
+    const games = spsa.wins + spsa.losses + spsa.draws;
+    if (spsa.num_games % 2 !== 0) return wrong(spsa, name('spsa'), 'has an odd num_games');
+    if (games !== spsa.num_games) return wrong(spsa, name('spsa'), 'does not add up to num_games');
+  }
+  return stats === undefined || agrees(stats)
+    ? undefined
+    : wrong(stats, name('stats'), 'has games and pairs that do not agree');
+}
+
+/** True if games and pairs can have come to these totals. */
+function agrees({ wins, losses, draws, pentanomial }: Stats): boolean {
+  const [p0, p1, p2, p3, p4] = pentanomial as [number, number, number, number, number];
+  return (
+    wins + losses + draws === 2 * (p0 + p1 + p2 + p3 + p4) &&
+    wins - losses === 2 * p4 + p3 - p1 - 2 * p0 &&
+    p1 + p3 <= draws &&
+    draws <= p1 + 2 * p2 + p3
+  );
+}
+
+function refusal(text: string): SpillwayError {
+  return fleetError('REQUEST_REFUSED', text);
+}
+
+/** Names what was received, and shows it if it is not too long. */
+function wrong(value: unknown, name: string, complaint: string): string {
+  return `${name} (value:${cut(shown(value))}) ${complaint}`;
+}
+
+/** Writes a value as JSON, or `...` if it is nested too deep for that. */
+function shown(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? 'undefined';
+  } catch {
+    return '...';
+  }
+}
+
+function at(key: string): string {
+  return `['${cut(key)}']`;
+}
+
+function cut(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 80)}...` : text;
 }
 
 /** Description that a worker sends of itself with every request. */

@@ -4,7 +4,7 @@ import { type Lane, SpillwayError } from 'spillway';
 import { failureOf, refuseBody } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { calculateElo } from '../statistics/elo.ts';
 import type { RunRecord } from '../world/records.ts';
 import {

@@ -1,4 +1,4 @@
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { actionColumns, plainRunColumns } from '../storage/change-writer.ts';
 import type { ActionRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
 import { runRow, withoutNul } from '../storage/rows.ts';

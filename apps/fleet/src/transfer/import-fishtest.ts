@@ -7,7 +7,7 @@ import { wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
 import { byteLines, Database } from 'spillway-sql';
 import type { Claim } from '../primary/claim.ts';
-import { patterns } from '../protocol/schema.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm';
 import { fleetError } from '../errors.ts';
+import { architectures } from '../protocol/patterns.ts';
 import { type StoredWorkerInfo, shortName, type WorkerInfo } from '../protocol/read-request.ts';
-import { architectures } from '../protocol/schema.ts';
 import {
   type Flip,
   flipsSignature,
