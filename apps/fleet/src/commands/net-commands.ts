@@ -39,9 +39,8 @@ export function netCommands(): Command {
   return net;
 }
 
+/** Loaded when it is needed: help comes at once without. */
 async function withNets<T>(command: Command, work: (nets: NetShelf) => Promise<T>): Promise<T> {
   const settings = settingsOf(command);
-  const { openNets } = await import('./operator.ts');
-  await using opened = await openNets(settings);
-  return await work(opened.nets);
+  return await (await import('./operator.ts')).withNets(settings, work);
 }

@@ -149,9 +149,8 @@ function addPasswordFlags(command: Command): void {
     .option('--password-random', 'make a password and show it once');
 }
 
-function newPassword(flags: Flags): Promise<string> {
-  if (flags.passwordRandom) return Promise.resolve(randomPassword());
-  return readPassword({ passwordStdin: Boolean(flags.passwordStdin) });
+async function newPassword(flags: Flags): Promise<string> {
+  return flags.passwordRandom ? randomPassword() : readPassword(Boolean(flags.passwordStdin));
 }
 
 function presetOf(name: unknown): object {

@@ -5,7 +5,6 @@ import { askOperator, operatorSocket } from 'spillway-http';
 import { Database } from 'spillway-sql';
 import { BookShelf } from '../files/books.ts';
 import { NetShelf } from '../files/net-shelf.ts';
-import type { OperationContext } from '../operations/operation.ts';
 import { operate } from '../operations/operations.ts';
 import { primaryLockPath } from '../primary/claim.ts';
 import { Primary } from '../primary/primary.ts';
@@ -35,45 +34,22 @@ const lockMsMax = 5_000;
  */
 export async function openOperator(settings: Settings): Promise<Operator> {
   const socket = operatorSocket(settings.data);
-  if (await isThere(socket)) return new RemoteOperator(socket);
-  const database = await openDatabase(settings);
-  try {
-    return await LocalOperator.open(new FleetStorage(database), settings);
-  } catch (error) {
-    await database[Symbol.asyncDispose]();
-    throw error;
-  }
+  if (!(await isThere(socket))) return await openLocal(settings);
+  return {
+    call: (name, input) => askServer(socket, name, input),
+    [Symbol.asyncDispose]: async () => {},
+  };
 }
 
-async function openDatabase(settings: Settings): Promise<Database<FleetSchema>> {
-  await demandUsedDatabase(settings);
-  tellNewDatabase(settings);
-  await makeDatabaseFolder(settings.database);
-  return await Database.open<FleetSchema>({ url: settings.database });
-}
-
-/** The server that has the operator's socket in the data folder. */
-class RemoteOperator implements Operator {
-  readonly #socket: string;
-
-  constructor(socket: string) {
-    this.#socket = socket;
-  }
-
-  async call(name: string, input: object): Promise<unknown> {
-    const { status, text } = await askOperator({
-      socket: this.#socket,
-      path: `${operatorPath}${name}`,
-      body: input,
-      signal: AbortSignal.timeout(answerMsMax),
-    });
-    const answer = JSON.parse(text) as Answer;
-    if (answer.ok) return answer.value;
-    const { code = 'UNEXPECTED', message = `it answered ${status}` } = answer.error ?? {};
-    throw new SpillwayError({ code, status, retryable: false }, message);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {}
+/** Asks the server that has the operator's socket in the data folder. */
+async function askServer(socket: string, name: string, input: object): Promise<unknown> {
+  const signal = AbortSignal.timeout(answerMsMax);
+  const path = `${operatorPath}${name}`;
+  const { status, text } = await askOperator({ socket, path, body: input, signal });
+  const answer = JSON.parse(text) as Answer;
+  if (answer.ok) return answer.value;
+  const { code = 'UNEXPECTED', message = `it answered ${status}` } = answer.error ?? {};
+  throw new SpillwayError({ code, status, retryable: false }, message);
 }
 
 interface Answer {
@@ -82,69 +58,55 @@ interface Answer {
   readonly error?: { readonly code?: string; readonly message?: string };
 }
 
-/** The command itself, as the primary. */
-class LocalOperator implements Operator {
-  readonly #primary: Primary;
-  readonly #storage: FleetStorage;
-  readonly #context: OperationContext;
-
-  static async open(storage: FleetStorage, settings: Settings): Promise<LocalOperator> {
-    await storage.migrate();
-    const users = new Users({ database: storage.database, clock: wallClock });
-    const lockPath = primaryLockPath(settings.database);
-    const common = { storage, clock: wallClock, random: systemRandom };
-    const primary = new Primary({ ...common, leaseMs, lockPath, patienceMs: lockMsMax });
-    await primary.start({ signal: new AbortController().signal });
-    if (!primary.isPrimary) {
-      await primary.close();
-      throw new SpillwayError(
-        { code: 'SERVER_UNREACHABLE', status: 503, retryable: true },
-        `a server has this database open but does not answer in ${settings.data}\n` +
-          'Run the command on its machine with its data folder, or stop the server first.',
-      );
-    }
-    const { database } = storage;
-    const books = new BookShelf(database);
-    await books.reload();
-    const nets = new NetShelf({ folder: netsFolder(settings), database, clock: wallClock });
-    const context = { storage, users, primary, books, nets, clock: wallClock };
-    return new LocalOperator(storage, primary, context);
+/** Makes the command itself the primary. */
+async function openLocal(settings: Settings): Promise<Operator> {
+  await using parts = new AsyncDisposableStack();
+  const { storage, nets } = await openStorage(settings, parts);
+  const { database } = storage;
+  const clock = wallClock;
+  const lockPath = primaryLockPath(settings.database);
+  const terms = { leaseMs, lockPath, patienceMs: lockMsMax };
+  const primary = new Primary({ storage, clock, random: systemRandom, ...terms });
+  await primary.start({ signal: new AbortController().signal });
+  parts.defer(() => primary.close());
+  if (!primary.isPrimary) {
+    throw new SpillwayError(
+      { code: 'SERVER_UNREACHABLE', status: 503, retryable: true },
+      `a server has this database open but does not answer in ${settings.data}\n` +
+        'Run the command on its machine with its data folder, or stop the server first.',
+    );
   }
-
-  private constructor(storage: FleetStorage, primary: Primary, context: OperationContext) {
-    this.#storage = storage;
-    this.#primary = primary;
-    this.#context = context;
-  }
-
-  call(name: string, input: object): Promise<unknown> {
-    return operate(this.#context, name, input);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#primary.close();
-    await this.#storage.database[Symbol.asyncDispose]();
-  }
+  const books = new BookShelf(database);
+  await books.reload();
+  const context = { storage, users: new Users({ database, clock }), primary, books, nets, clock };
+  const opened = parts.move();
+  return {
+    call: (name, input) => operate(context, name, input),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
 }
 
-function netsFolder({ data }: Settings): string {
-  return join(data, 'nets');
-}
-
-/** Opens the nets beside a running server, which has nothing about them in memory. */
-export async function openNets(
+async function openStorage(
   settings: Settings,
-): Promise<AsyncDisposable & { readonly nets: NetShelf }> {
-  const database = await openDatabase(settings);
-  const close = () => database[Symbol.asyncDispose]();
-  try {
-    await new FleetStorage(database).migrate();
-  } catch (error) {
-    await close();
-    throw error;
-  }
-  const nets = new NetShelf({ folder: netsFolder(settings), database, clock: wallClock });
-  return { nets, [Symbol.asyncDispose]: close };
+  parts: AsyncDisposableStack,
+): Promise<{ readonly storage: FleetStorage; readonly nets: NetShelf }> {
+  await demandUsedDatabase(settings);
+  tellNewDatabase(settings);
+  await makeDatabaseFolder(settings.database);
+  const database = parts.use(await Database.open<FleetSchema>({ url: settings.database }));
+  const storage = new FleetStorage(database);
+  await storage.migrate();
+  const folder = join(settings.data, 'nets');
+  return { storage, nets: new NetShelf({ folder, database, clock: wallClock }) };
+}
+
+/** Works with the nets beside a running server, which has nothing about them in memory. */
+export async function withNets<T>(
+  settings: Settings,
+  work: (nets: NetShelf) => Promise<T>,
+): Promise<T> {
+  await using parts = new AsyncDisposableStack();
+  return await work((await openStorage(settings, parts)).nets);
 }
 
 async function isThere(socket: string): Promise<boolean> {

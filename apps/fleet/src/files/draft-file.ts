@@ -1,6 +1,7 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { renameDurably, syncFolder } from 'spillway/internal';
 
 const suffix = '.part';
 /** Longer than any upload may take. */
@@ -49,9 +50,8 @@ export class DraftFile implements AsyncDisposable {
   async keep(path: string): Promise<void> {
     await this.#handle.sync();
     await makeFolder(dirname(path));
-    await rename(this.path, path);
+    await renameDurably(this.path, path);
     this.#isKept = true;
-    await syncFolder(dirname(path));
   }
 
   /** Leaves nothing behind, unless it was kept. */
@@ -81,13 +81,4 @@ export async function sweepDrafts(folder: string, now: number): Promise<void> {
 async function makeFolder(folder: string): Promise<void> {
   const made = await mkdir(folder, { recursive: true });
   if (made !== undefined) await syncFolder(dirname(made));
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

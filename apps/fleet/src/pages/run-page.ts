@@ -5,7 +5,7 @@ import { card, decimal, facts, gauge, pageHead, percent, spanBar } from 'spillwa
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
-import type { Run } from '../world/run.ts';
+import { type Run, strengthOf } from '../world/run.ts';
 import { hrefOf } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runDialogs } from './run-actions.ts';
@@ -13,7 +13,7 @@ import { runUrl, statePill } from './run-cells.ts';
 import { chartCard } from './run-charts.ts';
 import { rawStatisticsCards } from './run-statistics-cards.ts';
 import { taskCard, taskChoice } from './run-tasks.ts';
-import { eloGauge, type RunRole, runHead, runSummary, strengthOf } from './run-view.ts';
+import { eloGauge, type RunRole, runHead, runSummary } from './run-view.ts';
 import { addPage, framed, isApprover, isFragment, visitOf } from './visit.ts';
 
 /** Runs that open pages show, kept for those that the world has let go of. */

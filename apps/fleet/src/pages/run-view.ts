@@ -17,12 +17,11 @@ import {
   spanBar,
   state,
 } from 'spillway-http/kit';
-import { eloEstimate } from '../statistics/elo.ts';
 import { resultText } from '../statistics/run-statistics.ts';
-import { type Sprt, sprtElo } from '../statistics/sprt.ts';
+import type { Sprt } from '../statistics/sprt.ts';
 import { timeControlRatio } from '../statistics/time-control.ts';
 import { hashSize } from '../world/hand-out.ts';
-import type { Run } from '../world/run.ts';
+import { type Run, strengthOf } from '../world/run.ts';
 import type { PageContext } from './pages.ts';
 import { msLeft, pairRatio, pairsOf, ruleText, statePill } from './run-cells.ts';
 
@@ -141,19 +140,6 @@ ${spsa === undefined && html`· <a href="/api/run_pgns/${run.id}.pgn.gz">Games (
 <div class="spread">${links}<button type="button" class="button little" data-copies="raw">
 Copy</button></div></div>`;
   return card({ id: 'result', title: 'Result', about: `${decimal(games)} games`, body });
-}
-
-/** Strength of the change with its interval and the chance that it is positive. */
-export function strengthOf(run: Run): { elo: number; low: number; high: number; los: number } {
-  const { results } = run.record;
-  const { sprt } = run.args;
-  if (sprt === undefined) {
-    const { elo, error95, los } = eloEstimate(results.pentanomial);
-    return { elo, low: elo - error95, high: elo + error95, los };
-  }
-  const { elo0, elo1, alpha, beta, elo_model: model = 'BayesElo' } = sprt;
-  const { elo, ci, LOS } = sprtElo(results, { elo0, elo1, alpha, beta, model });
-  return { elo, low: ci[0], high: ci[1], los: LOS };
 }
 
 export function eloGauge(elo: number, low: number, high: number): Html {

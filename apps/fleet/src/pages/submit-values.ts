@@ -9,6 +9,32 @@ const defaultBook = 'UHO_Lichess_4852_v1.epd';
 /** Pairs of bounds that the form offers. */
 export const bounds: readonly string[] = ['0,2', '0.5,2.5', '-1.75,0.25', 'custom'];
 
+/** Fields of the form by the names that operations have for them. */
+export const fieldNames = {
+  tests_repo: 'tests-repo',
+  new_tag: 'test-branch',
+  base_tag: 'base-branch',
+  new_signature: 'test-signature',
+  base_signature: 'base-signature',
+  resolved_new: 'resolved_new',
+  resolved_base: 'resolved_base',
+  new_nets: 'new-nets',
+  base_nets: 'base-nets',
+  msg_new: 'msg_new',
+  msg_base: 'msg_base',
+  new_options: 'new-options',
+  base_options: 'base-options',
+  info: 'run-info',
+  threads: 'threads',
+  tc: 'tc',
+  priority: 'priority',
+  throughput: 'throughput',
+  book: 'book',
+  book_depth: 'book-depth',
+  num_games: 'num-games',
+} as const;
+type FieldName = keyof typeof fieldNames;
+
 /** The run that a form asks for, as the operation takes it; empty fields are left out. */
 export function submissionOf(form: QueryTexts): object {
   const given = (name: string) => form[name]?.trim() || undefined;
@@ -16,35 +42,17 @@ export function submissionOf(form: QueryTexts): object {
   const [low, high] = (given('bounds') ?? 'custom').split(',');
   const isCustom = low === 'custom' || high === undefined;
   const rule = form.stop_rule ?? 'sprt';
-  const signature = given('test-signature');
+  const plain = Object.entries(fieldNames).map(([name, field]) => [name, given(field)]);
   const run = {
-    tests_repo: given('tests-repo'),
-    new_tag: given('test-branch'),
-    base_tag: given('base-branch'),
-    new_signature: signature,
-    base_signature: rule === 'spsa' ? signature : given('base-signature'),
-    resolved_new: given('resolved_new'),
-    resolved_base: given('resolved_base'),
-    new_nets: given('new-nets'),
-    base_nets: given('base-nets'),
-    msg_new: given('msg_new'),
-    msg_base: given('msg_base'),
+    ...(Object.fromEntries(plain) as Record<FieldName, string | undefined>),
+    ...(rule === 'spsa' && { base_signature: given('test-signature') }),
+    ...(rule === 'sprt' && { num_games: undefined }),
     rescheduled_from: given('rescheduled_from'),
-    new_options: given('new-options'),
-    base_options: given('base-options'),
-    info: given('run-info'),
-    threads: given('threads'),
-    tc: given('tc'),
     new_tc: isTicked('odds') ? given('new_tc') : undefined,
-    priority: given('priority'),
-    throughput: given('throughput'),
-    book: given('book'),
-    book_depth: given('book-depth'),
     arch_filter: isTicked('checkbox-arch-filter') ? given('arch-filter') : undefined,
     compiler: isTicked('checkbox-compiler') ? given('compiler') : undefined,
     auto_purge: isTicked('auto-purge'),
     adjudication: !isTicked('adjudication'),
-    num_games: rule === 'sprt' ? undefined : given('num-games'),
     sprt:
       rule !== 'sprt'
         ? undefined
@@ -112,29 +120,13 @@ export function valuesOf({ args, id }: Run): QueryTexts {
   const raw = spsa?.params.map(({ name, start, min, max, c_end, r_end }) =>
     [name, start, min, max, c_end, r_end].join(','),
   );
+  const plain = Object.entries(fieldNames).map(([name, field]) => {
+    return [field, [args[name as FieldName]].flat().join(', ')];
+  });
   return {
-    'tests-repo': args.tests_repo,
-    'test-branch': args.new_tag,
-    'base-branch': args.base_tag,
-    'test-signature': args.new_signature,
-    'base-signature': args.base_signature,
-    'new-options': args.new_options,
-    'base-options': args.base_options,
-    'new-nets': args.new_nets.join(', '),
-    'base-nets': args.base_nets.join(', '),
-    resolved_new: args.resolved_new,
-    resolved_base: args.resolved_base,
-    msg_new: args.msg_new,
-    msg_base: args.msg_base,
+    ...Object.fromEntries(plain),
     rescheduled_from: id,
-    'run-info': args.info,
-    tc: args.tc,
     ...(args.new_tc !== args.tc && { odds: 'on', new_tc: args.new_tc }),
-    threads: String(args.threads),
-    throughput: String(args.throughput),
-    priority: String(args.priority),
-    book: args.book,
-    'book-depth': args.book_depth,
     ...(args.arch_filter !== undefined && {
       'checkbox-arch-filter': 'on',
       'arch-filter': args.arch_filter,
@@ -143,7 +135,6 @@ export function valuesOf({ args, id }: Run): QueryTexts {
     ...(args.auto_purge && { 'auto-purge': 'on' }),
     ...(!args.adjudication && { adjudication: 'on' }),
     stop_rule: spsa === undefined ? (sprt === undefined ? 'games' : 'sprt') : 'spsa',
-    'num-games': String(args.num_games),
     bounds: bounds.includes(both) ? both : 'custom',
     elo_model: sprt?.elo_model ?? 'normalized',
     sprt_elo0: String(sprt?.elo0 ?? 0),

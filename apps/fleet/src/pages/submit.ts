@@ -19,7 +19,7 @@ import type { Run } from '../world/run.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
-import { bounds, startValues, submissionOf, valuesOf } from './submit-values.ts';
+import { bounds, fieldNames, startValues, submissionOf, valuesOf } from './submit-values.ts';
 import {
   actorOf,
   addPage,
@@ -31,20 +31,8 @@ import {
   type Visit,
 } from './visit.ts';
 
-/** Names of the form's fields by the names that operations have for them. */
-const fieldNames: Readonly<Record<string, string>> = {
-  new_tag: 'test-branch',
-  base_tag: 'base-branch',
-  new_signature: 'test-signature',
-  base_signature: 'base-signature',
-  new_nets: 'new-nets',
-  base_nets: 'base-nets',
-  new_options: 'new-options',
-  base_options: 'base-options',
-  tests_repo: 'tests-repo',
-  info: 'run-info',
-  num_games: 'num-games',
-  book_depth: 'book-depth',
+/** Names of form fields, besides those of {@link fieldNames}, by the names of operations. */
+const otherNames: Readonly<Record<string, string>> = {
   arch_filter: 'arch-filter',
   'sprt.elo0': 'sprt_elo0',
   'sprt.elo1': 'sprt_elo1',
@@ -86,7 +74,8 @@ export function submitPages(app: FastifyInstance, context: PageContext): void {
       } catch (error) {
         const faults = faultsOf(error);
         if (faults === undefined) throw error;
-        const names = { ...fieldNames, ...(context.files.github !== undefined && foundNames) };
+        const found = context.files.github === undefined ? {} : foundNames;
+        const names: Record<string, string> = { ...fieldNames, ...otherNames, ...found };
         const named = Object.entries(faults).map(([name, text]) => [names[name] ?? name, text]);
         return submitPage(context, visit, { values: form, errors: Object.fromEntries(named) });
       }

@@ -235,20 +235,20 @@ export function taskAction(
   message?: string,
 ): Action {
   const info = task.record.worker_info;
-  const worker = longName(info);
-  const about = aboutRun(action, task.run, info.username, now, message);
-  return { ...about, worker, task_id: task.id };
+  const about = runAction(action, task.run, info.username, now, message);
+  return { ...about, worker: longName(info), task_id: task.id };
 }
 
 /** Something that a person did to a run, or that happened to it. */
 export function runAction(
-  action: RunActionName,
+  action: TaskActionName | RunActionName,
   run: Run,
   username: string,
   now: number,
   message?: string,
 ): Action {
-  return aboutRun(action, run, username, now, message);
+  const about = { time: now / 1000, action, username, run_id: run.id, run: run.name };
+  return message === undefined ? about : { ...about, message: cut(message) };
 }
 
 /** Log entry for a fault of the server itself. */
@@ -264,12 +264,12 @@ export function workerLog(
   message: string,
   task?: Task,
 ): Action {
-  const said = { worker: longName(info), message: cut(message) };
   const action = {
     time: now / 1000,
     action: 'worker_log',
     username: info.username,
-    ...said,
+    worker: longName(info),
+    message: cut(message),
   } as const;
   if (task === undefined) return action;
   return { ...action, run_id: task.run.id, run: task.run.name, task_id: task.id };
@@ -283,17 +283,6 @@ export function blockAction(
   message: 'blocked' | 'unblocked',
 ): Action {
   return { time: now / 1000, action: 'block_worker', username, worker, message };
-}
-
-function aboutRun(
-  action: TaskActionName | RunActionName,
-  run: Run,
-  username: string,
-  now: number,
-  message?: string,
-): Action {
-  const about = { time: now / 1000, action, username, run_id: run.id, run: run.name };
-  return message === undefined ? about : { ...about, message: cut(message) };
 }
 
 function cut(message: string): string {

@@ -276,14 +276,15 @@ export function finishedText(run: Run): string {
   const { sprt, spsa } = run.args;
   if (spsa !== undefined) return 'SPSA tune finished';
   const state = sprt === undefined ? (is_green ? 'accepted' : 'rejected') : sprt.state;
-  const { elo, low, high, los } = strength(run);
+  const { elo, low, high, los } = strengthOf(run);
   return (
     `Result:${state} Elo:${elo.toFixed(2)}[${low.toFixed(2)},${high.toFixed(2)}] ` +
     `LOS:${(100 * los).toFixed(0)}% Games:${run.games} Ptnml:[${results.pentanomial.join(',')}]`
   );
 }
 
-function strength(run: Run): { elo: number; low: number; high: number; los: number } {
+/** Strength of the change with its 95 % interval, and the chance that it is positive. */
+export function strengthOf(run: Run): { elo: number; low: number; high: number; los: number } {
   const { results } = run.record;
   const { sprt } = run.args;
   if (sprt === undefined) {
