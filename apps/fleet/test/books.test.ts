@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { readBookList } from '../src/files/books.ts';
 import { FleetSite, info, temporaryFolder } from './fixtures/fleet-site.ts';
 
 const white = 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1';
@@ -51,7 +52,6 @@ describe('books', () => {
       await assert.rejects(books.add(join(folder, name)), { code: 'REQUEST_REFUSED' }, name);
     }
     const good = { total: 3, white: 2, black: 1, min_depth: null, max_depth: 8, sri: sriOf('x') };
-    const list = join(folder, 'list.json');
     for (const bad of [
       [],
       null,
@@ -61,11 +61,10 @@ describe('books', () => {
       { 'a.epd': { ...good, white: -1, black: 4 } },
       { '../a.epd': good },
     ]) {
-      await writeFile(list, JSON.stringify(bad));
-      await assert.rejects(books.addList(list), { code: 'REQUEST_REFUSED' }, JSON.stringify(bad));
+      const refused = { code: 'REQUEST_REFUSED' };
+      assert.throws(() => readBookList(bad), refused, JSON.stringify(bad));
     }
-    await writeFile(list, JSON.stringify({ 'a.epd': good }));
-    assert.equal(await books.addList(list), 1);
+    await books.store(readBookList({ 'a.epd': good }));
     assert.deepEqual([...books.books.keys()], ['a.epd']);
   });
 

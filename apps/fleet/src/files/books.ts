@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
@@ -100,8 +99,7 @@ class OpeningCounter {
   end(): Pick<BookEntry, 'total' | 'white' | 'black'> {
     this.#count(this.#line);
     this.#line = '';
-    const [white, black] = [this.#white, this.#black];
-    return { total: white + black, white, black };
+    return { total: this.#white + this.#black, white: this.#white, black: this.#black };
   }
 
   #count(line: string): void {
@@ -141,13 +139,6 @@ export class BookShelf {
     const { name, ...entry } = await readBook(path);
     await this.store(new Map([[name, entry]]));
     return { name, ...entry };
-  }
-
-  /** Adds or replaces all books of a JSON list, as in `books.json`; tells how many. */
-  async addList(path: string): Promise<number> {
-    const books = readBookList(JSON.parse(await readFile(path, 'utf8')));
-    await this.store(books);
-    return books.size;
   }
 
   /** Durable when this resolves. */

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   BoundedMap,
@@ -23,7 +23,7 @@ import { OutsideHost, outsideDispatcher, type ProxyVariables } from '../outside/
 import { patterns } from '../protocol/patterns.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { systemUser } from '../world/records.ts';
-import { BookShelf } from './books.ts';
+import { BookShelf, readBookList } from './books.ts';
 import { type Net, NetShelf } from './net-shelf.ts';
 import { PgnShelf } from './pgns.ts';
 
@@ -159,7 +159,10 @@ export class FleetFiles implements Part {
   /** Books in the folder that are not known yet: a list of them, and books themselves. */
   async #takeUp(folder: string): Promise<void> {
     const names = await readdir(folder).catch((): string[] => []);
-    if (names.includes(listName)) await this.books.addList(join(folder, listName));
+    if (names.includes(listName)) {
+      const list = JSON.parse(await readFile(join(folder, listName), 'utf8'));
+      await this.books.store(readBookList(list));
+    }
     const isNew = (name: string) => /\.(epd|pgn)$/.test(name) && this.books.sri(name) === undefined;
     for (const name of names.filter(isNew)) await this.books.add(join(folder, name));
   }

@@ -16,8 +16,6 @@ export interface NetShelfOptions {
   /** Folder of the nets; files may also be put there by hand. Made if it is not there. */
   readonly folder: string;
   readonly database: Database<FleetSchema>;
-  /** The longest net that is taken, in bytes. @default 200,000,000 */
-  readonly bytesMax?: number | undefined;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
 }
@@ -28,6 +26,8 @@ export interface Net {
   readonly sha256: string;
 }
 
+/** The longest net that is taken, in bytes. */
+export const netBytesMax = 200_000_000;
 /** Nets that are remembered as checked. */
 const checkedMax = 10_000;
 
@@ -40,18 +40,15 @@ interface CheckedNet {
 /** Engine networks, each named by the first 12 digits of its SHA-256. */
 export class NetShelf {
   readonly #options: NetShelfOptions;
-  readonly #bytesMax: number;
   /** Checked versions of files, with their digests; the least recently used is forgotten first. */
   readonly #checked = new BoundedMap<string, CheckedNet>({ countMax: checkedMax });
   readonly #running = new SingleFlight<string>();
   readonly #lane: Lane;
 
   constructor(options: NetShelfOptions) {
-    const { bytesMax = 200_000_000, clock } = options;
     this.#options = options;
-    this.#bytesMax = bytesMax;
     const limits = { limit: { fixed: 2 }, queueMax: 100, deadlineMs: 60_000 };
-    this.#lane = new Lane({ name: 'net-check', ...limits, clock });
+    this.#lane = new Lane({ name: 'net-check', ...limits, clock: options.clock });
   }
 
   /** Removes what a crash has left; before the first net comes. */
@@ -76,8 +73,8 @@ export class NetShelf {
     await using draft = await DraftFile.open(this.#options.folder);
     for await (const chunk of chunks) {
       await draft.write(chunk);
-      if (draft.bytes > this.#bytesMax) {
-        throw fleetError('REQUEST_TOO_LARGE', `a net has at most ${this.#bytesMax} bytes`);
+      if (draft.bytes > netBytesMax) {
+        throw fleetError('REQUEST_TOO_LARGE', `a net has at most ${netBytesMax} bytes`);
       }
     }
     const net = { name: nameOf(draft.sha256), sha256: draft.sha256 };

@@ -11,12 +11,8 @@ export interface GithubOptions {
   readonly apiUrl?: string | undefined;
   /** Address of files. @default 'https://raw.githubusercontent.com' */
   readonly rawUrl?: string | undefined;
-  /** The repository of the books, as `owner/name`. @default 'official-stockfish/books' */
-  readonly booksRepo?: string | undefined;
   /** Grants a larger budget. @default none */
   readonly token?: string | undefined;
-  /** Longest time for one attempt, in milliseconds, from 1. @default 3000 */
-  readonly attemptMsMax?: number | undefined;
   readonly dispatcher: Dispatcher;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
@@ -62,14 +58,12 @@ export class Github {
   readonly #rawHost: OutsideHost;
   readonly #api: OutsideSource;
   readonly #raw: OutsideSource;
-  readonly #booksRepo: readonly string[];
 
   constructor(options: GithubOptions) {
-    const { token, clock, dispatcher, attemptMsMax } = options;
+    const { token, clock, dispatcher } = options;
     const agent = { 'user-agent': 'spillway-fleet' };
-    const common = { dispatcher, attemptMsMax, clock } satisfies Partial<OutsideHostOptions>;
+    const common = { dispatcher, clock } satisfies Partial<OutsideHostOptions>;
     this.#budget = new GithubBudget(clock);
-    this.#booksRepo = (options.booksRepo ?? 'official-stockfish/books').split('/');
     this.#apiHost = new OutsideHost({
       ...common,
       name: 'github',
@@ -176,7 +170,7 @@ export class Github {
   /** The list of books by name; undefined if the repository has none. */
   books(signal?: AbortSignal): Promise<ReadonlyMap<string, BookEntry> | undefined> {
     return this.#raw.ask({
-      path: [...this.#booksRepo, 'master', 'books.json'],
+      path: ['official-stockfish', 'books', 'master', 'books.json'],
       freshMs: 0,
       parse: (body) => readBookList(JSON.parse(String(body))),
       signal,

@@ -7,14 +7,11 @@ import {
   deadline,
   Lane,
   type LaneStats,
-  type Random,
   Retry,
   type Runner,
   SpillwayError,
   type Stack,
   stack,
-  systemClock,
-  systemRandom,
 } from 'spillway';
 import { check, checkNumber } from 'spillway/internal';
 import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
@@ -31,10 +28,7 @@ export interface OutsideHostOptions {
   readonly dispatcher: Dispatcher;
   /** Longest time for one attempt, in milliseconds, from 1. @default 3000 */
   readonly attemptMsMax?: number | undefined;
-  /** Calls that may start each second, above 0. @default 10 */
-  readonly ratePerSecond?: number | undefined;
-  readonly clock?: Clock | undefined;
-  readonly random?: Random | undefined;
+  readonly clock: Clock;
 }
 
 export interface OutsideCall {
@@ -56,6 +50,8 @@ const redirectsMax = 3;
 const callsMax = 4;
 const queueMax = 64;
 const attemptsMax = 2;
+/** Calls that may start each second. */
+const ratePerSecond = 10;
 
 /**
  * One host of others, and the only way to it: bounded in calls at once, calls a second and time;
@@ -74,8 +70,7 @@ export class OutsideHost {
   #quietUntil = -Infinity;
 
   constructor(options: OutsideHostOptions) {
-    const { name, url, attemptMsMax = 3_000, ratePerSecond = 10 } = options;
-    const { clock = systemClock, random = systemRandom } = options;
+    const { name, url, attemptMsMax = 3_000, clock } = options;
     check(URL.canParse(url), 'url', 'an address', url);
     checkNumber('attemptMsMax', attemptMsMax, 1);
     this.name = name;
@@ -85,11 +80,10 @@ export class OutsideHost {
     this.#clock = clock;
     const deadlineMs = 2 * attemptsMax * attemptMsMax;
     this.#lane = new Lane({ name, limit: { fixed: callsMax }, queueMax, deadlineMs, clock });
-    const burst = Math.ceil(ratePerSecond);
-    this.#bucket = new Bucket({ ratePerSecond, burst, queueMax, clock });
-    this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock, random });
+    this.#bucket = new Bucket({ ratePerSecond, burst: ratePerSecond, queueMax, clock });
+    this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock });
     const isRetryable = isFailure;
-    const retry = new Retry({ attemptsMax, backoffMs: 100, isRetryable, clock, random });
+    const retry = new Retry({ attemptsMax, backoffMs: 100, isRetryable, clock });
     const timed = attemptLimit(clock, attemptMsMax);
     this.#run = stack(this.#lane, retry, this.#bucket, timed, this.#breaker);
   }
@@ -99,8 +93,7 @@ export class OutsideHost {
     readonly bucket: BucketStats;
     readonly breaker: BreakerStats;
   } {
-    const [lane, bucket, breaker] = [this.#lane.stats, this.#bucket.stats, this.#breaker.stats];
-    return { lane, bucket, breaker };
+    return { lane: this.#lane.stats, bucket: this.#bucket.stats, breaker: this.#breaker.stats };
   }
 
   /** Asks, and once more if the way there or the host itself failed. */

@@ -1,4 +1,4 @@
-import { BoundedMap, type Clock, SingleFlight, SpillwayError, systemClock } from 'spillway';
+import { BoundedMap, type Clock, SingleFlight, SpillwayError } from 'spillway';
 import { retryAfterMsIn } from 'spillway/internal';
 import { fleetError } from '../errors.ts';
 import type { OutsideAnswer, OutsideCall, OutsideHost } from './outside-host.ts';
@@ -24,16 +24,16 @@ export interface OutsideSourceOptions {
   readonly host: OutsideHost;
   /** Called with the headers of each answer. @default nobody listens */
   readonly note?: ((headers: OutsideAnswer['headers']) => void) | undefined;
-  /** The longest body that is taken, in bytes. @default 8 MiB */
-  readonly bytesMax?: number | undefined;
-  readonly clock?: Clock | undefined;
+  readonly clock: Clock;
 }
+
+/** The longest body that is taken, in bytes. */
+const bytesMax = 8 * 1_048_576;
 
 /** Cache of a host's answers, asked for no more often than needed; undefined for a 404. */
 export class OutsideSource {
   readonly #options: OutsideSourceOptions;
   readonly #clock: Clock;
-  readonly #bytesMax: number;
   readonly #cache = new BoundedMap<string, CachedAnswer>({
     countMax: 6_000,
     bytesMax: 32 * 1_048_576,
@@ -44,8 +44,7 @@ export class OutsideSource {
 
   constructor(options: OutsideSourceOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
-    this.#bytesMax = options.bytesMax ?? 8 * 1_048_576;
+    this.#clock = options.clock;
   }
 
   get stats(): { readonly answers: number; readonly bytes: number; readonly flights: number } {
@@ -100,7 +99,7 @@ export class OutsideSource {
     }
     if (statusCode === 404 || statusCode === 410) return undefined;
     if (statusCode !== 200) throw this.#refusal(answer);
-    const body = await readBytes(answer, this.#bytesMax);
+    const body = await readBytes(answer);
     const etag = typeof headers.etag === 'string' ? headers.etag : undefined;
     const value = this.#parse(body, parse);
     this.#cache.set(key, { value, bytes: key.length + 2 * body.length, etag, checkedAt });
@@ -130,11 +129,8 @@ function keyOf({ path, query = {} }: OutsideCall): string {
   return JSON.stringify([path, Object.entries(query).sort()]);
 }
 
-/** All of a body, if it is no longer than that. */
-export async function readBytes(
-  { body, headers }: OutsideAnswer,
-  bytesMax: number,
-): Promise<Buffer> {
+/** All of a body, if it is not too long. */
+async function readBytes({ body, headers }: OutsideAnswer): Promise<Buffer> {
   const tooLong = () => fleetError('OUTSIDE_FAILED', `an answer has more than ${bytesMax} bytes`);
   if (Number(headers['content-length'] ?? 0) > bytesMax) throw tooLong();
   const chunks: Uint8Array[] = [];

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { html, httpError, uploads } from 'spillway-http';
 import { button, card, decimal, notice, pageHead, stats, tick } from 'spillway-http/kit';
+import { netBytesMax } from '../files/net-shelf.ts';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { NetRow } from '../storage/fleet-schema.ts';
@@ -19,8 +20,6 @@ import {
   type Visit,
   visitOf,
 } from './visit.ts';
-
-const bytesMax = 200_000_000;
 
 /** `/nns` lists nets, `/upload` takes one. */
 export async function netPages(app: FastifyInstance, context: PageContext): Promise<void> {
@@ -44,7 +43,7 @@ const uploadRoute: FastifyPluginAsync<PageContext> = async (app, context) => {
 async function receiveNet(context: PageContext, visit: Visit) {
   const { request, person } = visit;
   if (!request.isMultipart()) throw httpError('BODY_TYPE', 'multipart/form-data is taken');
-  const limits = { fileSize: bytesMax + 1, files: 1, fields: 10 };
+  const limits = { fileSize: netBytesMax + 1, files: 1, fields: 10 };
   let isOurs = false;
   for await (const part of request.parts({ limits })) {
     if (part.type === 'field') {

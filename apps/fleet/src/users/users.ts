@@ -1,5 +1,5 @@
 import type { CompiledQuery } from 'kysely';
-import { BoundedMap, type Clock, Gate } from 'spillway';
+import { BoundedMap, type Clock, Gate, SingleFlight } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
@@ -52,7 +52,9 @@ export class Users {
   readonly #verified: VerifiedPasswords;
   /** One at a time, so that of two equal names the second one is refused. */
   readonly #adding = new Gate({ limit: 1, queueMax: 1_000 });
-  readonly #looking = new Map<string, Promise<User | undefined>>();
+  readonly #looking = new SingleFlight<User | undefined>();
+  /** Number of changes so far. */
+  #version = 0;
   readonly #seen = new BoundedMap<string, { readonly user: User; readonly at: number }>({
     countMax: cachedMax,
     first: 'oldest',
@@ -206,31 +208,21 @@ export class Users {
 
   /** All who ask at once get one answer, which is as old as the question. */
   #look(username: string): Promise<User | undefined> {
-    const known = this.#looking.get(username);
-    if (known !== undefined) return known;
     const at = this.#clock.now();
-    const looking = this.find(username);
-    this.#looking.set(username, looking);
-    const settle = (user?: User) => {
-      // Whoever changed the user meanwhile has made the answer void.
-      if (this.#looking.get(username) !== looking) return;
-      this.#looking.delete(username);
-      this.#remember(username, user, at);
-    };
-    looking.then(settle, () => settle());
-    return looking;
+    const version = this.#version;
+    return this.#looking.run(`${version} ${username}`, async () => {
+      const user = await this.find(username);
+      // Names of nobody are not kept: whoever asks for them can think of as many as they like.
+      if (user === undefined) this.#seen.delete(username);
+      // Whoever changed a user meanwhile has made the answer void.
+      else if (this.#version === version) this.#seen.set(username, { user, at });
+      return user;
+    });
   }
 
   #forget(username: string): void {
+    this.#version += 1;
     this.#seen.delete(username);
-    this.#looking.delete(username);
-  }
-
-  #remember(username: string, user: User | undefined, at: number): void {
-    this.#seen.delete(username);
-    // Names of nobody are not kept: whoever asks for them can think of as many as they like.
-    if (user === undefined) return;
-    this.#seen.set(username, { user, at });
   }
 }
 

@@ -9,8 +9,6 @@ export interface WorldOptions {
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Pick<Clock, 'now'>;
   readonly random: Random;
-  /** Finished runs that stay in memory: an integer from 1; 1000 if absent. */
-  readonly finishedMax?: number | undefined;
 }
 
 /** Reference to a task in a request. */
@@ -21,6 +19,8 @@ export interface Named {
 }
 
 const idleMsMax = 300_000;
+/** Finished runs that stay in memory. */
+const finishedMax = 1_000;
 /** Tasks and workers of ended runs that are dealt with in one turn: a millisecond's worth. */
 const settleMax = 256;
 
@@ -53,7 +53,6 @@ export interface WorldStats {
 export class World {
   readonly clock: Pick<Clock, 'now'>;
   readonly random: Random;
-  readonly #finishedMax: number;
   readonly #runs = new Map<string, Run>();
   /** Finished runs in memory, the longest unused first. */
   readonly #finished = new Set<Run>();
@@ -66,10 +65,9 @@ export class World {
   readonly #leaving: Leaving[] = [];
   readonly blocked: Map<string, BlockedWorker> = new Map();
 
-  constructor({ clock, random, finishedMax = 1000 }: WorldOptions) {
+  constructor({ clock, random }: WorldOptions) {
     this.clock = clock;
     this.random = random;
-    this.#finishedMax = finishedMax;
   }
 
   get stats(): WorldStats {
@@ -140,7 +138,7 @@ export class World {
       this.unfinished.delete(run);
       this.#use(run);
       const [oldest] = this.#finished;
-      if (this.#finished.size > this.#finishedMax) this.#forget(oldest as Run);
+      if (this.#finished.size > finishedMax) this.#forget(oldest as Run);
     } else {
       this.#finished.delete(run);
       this.unfinished.add(run);
