@@ -1,3 +1,2 @@
 export { fleetProgram } from './commands/program.ts';
 export { type FleetService, type OpenFleetOptions, openFleet } from './open-fleet.ts';
-export { readSettings, type Settings, shownSettings } from './settings.ts';

@@ -1,14 +1,5 @@
 import { join } from 'node:path';
-import {
-  flag,
-  number,
-  type SettingRules,
-  SettingsReader,
-  type SettingsReading,
-  type SettingsSources,
-  text,
-  words,
-} from 'spillway-cli';
+import { flag, number, type SettingRules, SettingsReader, text, words } from 'spillway-cli';
 
 /** All that can be set when a server or a command starts. */
 export interface Settings {
@@ -29,8 +20,6 @@ export interface Settings {
   readonly githubToken: string | undefined;
   readonly log: boolean;
 }
-
-export type SettingName = keyof Settings;
 
 const url = {
   value: '<url>',
@@ -91,23 +80,9 @@ const settingRules: SettingRules<Settings> = {
   log: flag('warnings as lines of JSON on stderr', false),
 };
 
+/** Reads the settings from flags, variables and the file in the data folder. */
 export const settingsReader: SettingsReader<Settings> = new SettingsReader({
   program: 'fleet',
   rules: settingRules,
   otherVariables: ['FLEET_PASSWORD'],
 });
-
-export const settingNames: readonly SettingName[] = settingsReader.names;
-
-export function variableOf(name: SettingName): string {
-  return settingsReader.variableOf(name);
-}
-
-export function readSettings(sources: SettingsSources<SettingName>): SettingsReading<Settings> {
-  return settingsReader.read(sources);
-}
-
-/** The settings as they may be shown to anybody. */
-export function shownSettings(settings: Settings): Record<SettingName, unknown> {
-  return settingsReader.shown(settings);
-}

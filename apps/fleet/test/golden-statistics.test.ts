@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
-  bayesEloLlr,
+  bayesEloChances,
   bayesEloToElo,
   drawEloOf,
   eloEstimate,
   eloToBayesElo,
 } from '../src/statistics/elo.ts';
-import { llr, llrNormalizedQuick, outcomeCdf } from '../src/statistics/llr.ts';
+import { llr, llrNormalizedQuick, outcomeCdf, type Results } from '../src/statistics/llr.ts';
 import {
   residualColor,
   residuals,
@@ -35,6 +35,16 @@ function asResults(counts: readonly number[]) {
   const [losses = 0, draws = 0, wins = 0] = counts;
   if (counts.length === 3) return { wins, losses, draws };
   return { wins: 0, losses: 0, draws: 0, pentanomial: counts };
+}
+
+/** The ratio of two BayesElo hypotheses, as the reference computed it before the generalized one. */
+function bayesEloLlr(results: Results, elo0: number, elo1: number): number {
+  const drawElo = drawEloOf(results);
+  const under0 = bayesEloChances(elo0, drawElo);
+  const under1 = bayesEloChances(elo1, drawElo);
+  const { wins, losses, draws } = results;
+  const ratio = (key: keyof typeof under0) => Math.log(under1[key] / under0[key]);
+  return wins * ratio('win') + draws * ratio('draw') + losses * ratio('loss');
 }
 
 describe('statistics like the reference', () => {

@@ -4,13 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { flagOf, SettingsError } from 'spillway-cli';
-import {
-  readSettings,
-  type SettingName,
-  settingNames,
-  shownSettings,
-  variableOf,
-} from '../src/settings.ts';
+import { type Settings, settingsReader } from '../src/settings.ts';
+
+type SettingName = keyof Settings;
 
 const folder = mkdtempSync(join(tmpdir(), 'fleet-settings-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -55,15 +51,18 @@ describe('settings', () => {
     it(`take ${name} from its flag, then the environment, then the file, then the default`, () => {
       const setting = name as SettingName;
       const data = dataWith({ [name]: inFile });
-      const environment = { [variableOf(setting)]: variable };
+      const environment = { [settingsReader.variableOf(setting)]: variable };
       const read = (flags: object, variables: object, folderOfData = data) => {
-        const reading = readSettings({
+        const reading = settingsReader.read({
           flags: { ...flags, data: folderOfData },
           environment: { ...variables },
         });
         return [reading.settings[setting], reading.origins[setting]];
       };
-      const variableSaid = [meant(name, variable), `environment ${variableOf(setting)}`];
+      const variableSaid = [
+        meant(name, variable),
+        `environment ${settingsReader.variableOf(setting)}`,
+      ];
       const fileSaid = [meant(name, inFile), `file ${join(data, 'fleet.json')}`];
       assert.deepEqual(read({ [name]: flag }, environment), [
         meant(name, flag),
@@ -76,7 +75,7 @@ describe('settings', () => {
   }
 
   it('lie in one folder by default, and listen to this machine only', () => {
-    const { settings } = readSettings({ flags: { data: '/d' }, environment: {} });
+    const { settings } = settingsReader.read({ flags: { data: '/d' }, environment: {} });
     assert.deepEqual(settings, {
       data: '/d',
       database: 'sqlite:/d/fleet.db',
@@ -101,7 +100,7 @@ describe('settings', () => {
     const data = dataWith({ data: './here' });
     const config = join(data, 'fleet.json');
     const read = (flags: object, environment: Record<string, string>) =>
-      readSettings({ flags, environment }).settings;
+      settingsReader.read({ flags, environment }).settings;
     assert.equal(read({ config }, {}).data, join(data, 'here'));
     assert.equal(read({}, { FLEET_CONFIG: config }).data, join(data, 'here'));
     assert.equal(read({ config, data: '/other' }, {}).data, '/other');
@@ -160,7 +159,7 @@ describe('settings', () => {
   for (const [name, sources, words] of faults) {
     it(`name the place and the rule of ${name} that cannot be used`, () => {
       assert.throws(
-        () => readSettings({ flags: {}, environment: {}, ...sources() }),
+        () => settingsReader.read({ flags: {}, environment: {}, ...sources() }),
         (error) => error instanceof SettingsError && words.test(error.message),
       );
     });
@@ -169,9 +168,9 @@ describe('settings', () => {
   it('are shown without their secrets', () => {
     const database = 'postgres://me:letmein@host/db';
     const flags = { data: '/d', database, operatorToken: 's'.repeat(20), githubToken: 'hush' };
-    const shown = shownSettings(readSettings({ flags, environment: {} }).settings);
+    const shown = settingsReader.shown(settingsReader.read({ flags, environment: {} }).settings);
     assert.equal(shown.database, 'postgres://me:(hidden)@host/db');
     assert.doesNotMatch(JSON.stringify(shown), /letmein|sss|hush/);
-    assert.deepEqual(Object.keys(shown), settingNames);
+    assert.deepEqual(Object.keys(shown), settingsReader.names);
   });
 });

@@ -30,6 +30,13 @@ ${pairs && card({ id: 'pairs', title: 'Pairs of games', body: sample(pairs) })}
 ${card({ id: 'games', title: 'Single games', body: sample(trinomial) })}</div>`;
 }
 
+type Fact = readonly [name: string, value: string];
+
+/** Facts about a value, none if there is no value. */
+function known<T>(value: T | undefined, facts: (value: T) => Fact[]): Fact[] {
+  return value === undefined ? [] : facts(value);
+}
+
 function context(run: Run, raw: RawStatistics): Html {
   const { sprt } = run.args;
   const { bounds } = raw;
@@ -42,24 +49,18 @@ function context(run: Run, raw: RawStatistics): Html {
     ['Normalized Elo', normalizedEloLine(pairs)],
     ['Draws', percent(raw.drawRatio, 2)],
     ['Draw Elo', decimal(raw.drawElo, 2)],
-    ...(sprt === undefined
-      ? []
-      : ([
-          ['Error chances', `α = ${sprt.alpha}, β = ${sprt.beta}`],
-          ['Batch', `${sprt.batch_size ?? 1} pairs`],
-        ] as const)),
-    ...(bounds === undefined
-      ? []
-      : ([
-          ['Bounds, logistic', both(bounds.logistic)],
-          ['Bounds, normalized', both(bounds.normalized)],
-          ['Bounds, BayesElo', both(bounds.BayesElo)],
-        ] as const)),
-    ...(overshoot === undefined
-      ? []
-      : ([
-          ['Expected overshoot', `${decimal(overshoot.below, 4)}, ${decimal(overshoot.above, 4)}`],
-        ] as const)),
+    ...known(sprt, ({ alpha, beta, batch_size = 1 }) => [
+      ['Error chances', `α = ${alpha}, β = ${beta}`],
+      ['Batch', `${batch_size} pairs`],
+    ]),
+    ...known(bounds, ({ logistic, normalized, BayesElo }) => [
+      ['Bounds, logistic', both(logistic)],
+      ['Bounds, normalized', both(normalized)],
+      ['Bounds, BayesElo', both(BayesElo)],
+    ]),
+    ...known(overshoot, ({ below, above }) => [
+      ['Expected overshoot', `${decimal(below, 4)}, ${decimal(above, 4)}`],
+    ]),
     ['Variance of pairs by games', decimal(raw.varianceRatio, 4)],
     ['Bias of openings', raw.rmsBias === undefined ? unknown : `${decimal(raw.rmsBias, 2)} Elo`],
   ]);
@@ -86,15 +87,13 @@ function sample(one: SampleStatistics): Html {
     ['Variance a game', between(one.variancePerGame, 5)],
     ['Deviation a game', between(one.deviationPerGame, 5)],
     ['Normalized Elo', between(one.normalizedElo, 3)],
-    ...(test === undefined
-      ? []
-      : ([
-          ['LLR, logistic', `${decimal(test.llr.logistic, 4)} exact`],
-          ['', `${decimal(test.llrQuick.logistic, 4)} approximate`],
-          ['LLR, normalized', `${decimal(test.llr.normalized, 4)} exact`],
-          ['', `${decimal(test.llrQuick.normalized, 4)} approximate`],
-          ['LLR, normal', decimal(test.llrNormal, 4)],
-          ['Jumps of the LLR', list(test.jumps, 4)],
-        ] as const)),
+    ...known(test, ({ llr, llrQuick, llrNormal, jumps }) => [
+      ['LLR, logistic', `${decimal(llr.logistic, 4)} exact`],
+      ['', `${decimal(llrQuick.logistic, 4)} approximate`],
+      ['LLR, normalized', `${decimal(llr.normalized, 4)} exact`],
+      ['', `${decimal(llrQuick.normalized, 4)} approximate`],
+      ['LLR, normal', decimal(llrNormal, 4)],
+      ['Jumps of the LLR', list(jumps, 4)],
+    ]),
   ]);
 }

@@ -1,7 +1,18 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { nextTurn } from 'spillway/internal';
 import { refuseBody } from 'spillway-http';
-import { durationOf, pathOf } from '../server/worker-scope.ts';
+
+/** Seconds since the request came. */
+export function durationOf(reply: FastifyReply): number {
+  // There is none yet while the server stops.
+  const { permit } = reply.request;
+  return permit === undefined ? 0 : Math.round(permit.elapsedMs * 1000) / 1e6;
+}
+
+/** `/api/beat`, without what follows a question mark. */
+export function pathOf({ url }: FastifyRequest): string {
+  return url.split('?', 1)[0] as string;
+}
 
 /** Headers that describe the intended answer, and not the failure. */
 const headersOfAnswer = [

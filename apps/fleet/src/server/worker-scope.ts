@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { refuseBody } from 'spillway-http';
 import type { Context } from '../context.ts';
@@ -9,6 +9,7 @@ import {
   readAccess,
   type WorkerRequest,
 } from '../protocol/read-request.ts';
+import { durationOf, pathOf, refuseOtherMethods } from '../read/answers.ts';
 import type { Waiter } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 
@@ -42,9 +43,11 @@ export class WorkerScope {
     answerWorkers(app);
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
-      const parsed = parse(body as string);
-      if (parsed === undefined) done(notJson());
-      else done(null, parsed.value);
+      try {
+        done(null, JSON.parse(body as string));
+      } catch {
+        done(notJson());
+      }
     });
   }
 
@@ -95,14 +98,7 @@ export class WorkerScope {
         return { ...said, duration: durationOf(reply) };
       },
     });
-    app.route({
-      method: app.supportedMethods.filter((method) => method !== 'POST'),
-      url,
-      config: { bodyTypes: 'any' },
-      // Before the body is read: nobody wants it.
-      onRequest: refuseMethod,
-      handler: refuseMethod,
-    });
+    refuseOtherMethods(app, [url], ['POST']);
   }
 }
 
@@ -116,33 +112,8 @@ function orBusy(work: Work, busy: object): Work {
     });
 }
 
-async function refuseMethod(_request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  refuseBody(reply);
-  return reply.code(405).header('allow', 'POST').send({ detail: 'Method Not Allowed' });
-}
-
-function parse(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) };
-  } catch {
-    return undefined;
-  }
-}
-
 function notJson(): Error {
   return fleetError('REQUEST_REFUSED', 'request is not json encoded');
-}
-
-/** Seconds since the request came. */
-export function durationOf(reply: FastifyReply): number {
-  // There is none yet while the server stops.
-  const { permit } = reply.request;
-  return permit === undefined ? 0 : Math.round(permit.elapsedMs * 1000) / 1e6;
-}
-
-/** `/api/beat`, without what follows a question mark. */
-export function pathOf({ url }: FastifyRequest): string {
-  return url.split('?', 1)[0] as string;
 }
 
 /**

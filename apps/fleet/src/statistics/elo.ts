@@ -123,17 +123,6 @@ export function eloToBayesElo(
   return { bayesElo, drawElo: drawElo(win, loss) };
 }
 
-/** The log-likelihood ratio of two BayesElo hypotheses, as it was computed before the GSPRT. */
-export function bayesEloLlr(results: Results, elo0: number, elo1: number): number {
-  const drawEloNow = drawEloOf(results);
-  const [under0, under1] = [elo0, elo1].map((elo) => bayesEloChances(elo, drawEloNow));
-  const { wins, losses, draws } = results;
-  const ratio = (key: keyof GameChances): number => {
-    return Math.log((under1 as GameChances)[key] / (under0 as GameChances)[key]);
-  };
-  return wins * ratio('win') + draws * ratio('draw') + losses * ratio('loss');
-}
-
 function drawElo(win: number, loss: number): number {
   return 200 * Math.log10(((1 - loss) / loss) * ((1 - win) / win));
 }

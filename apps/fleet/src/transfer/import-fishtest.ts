@@ -70,49 +70,34 @@ export async function importFishtest(
   options: ImportFishtestOptions,
 ): Promise<ImportedCollection[]> {
   const files = await filesIn(options.folder);
-  await using target = new Target(options.database);
+  await using parts = new AsyncDisposableStack();
+  let target: Promise<Target> | undefined;
+  // Not before there is a document to store: whoever names a wrong folder wants no new database.
+  const open = () => {
+    target ??= openTarget(options.database, parts);
+    return target;
+  };
   const done: ImportedCollection[] = [];
   for (const [collection, file] of files) {
-    const writer = new CollectionWriter(collection, target);
+    const writer = new CollectionWriter(collection, open);
     done.push(await readCollection(collection, file, writer, options.onProgress));
-    if (writer.oldNames.size > 0) await keepOldNames(await target.open(), writer.oldNames);
+    if (writer.oldNames.size > 0) await keepOldNames(await open(), writer.oldNames);
   }
   return done;
 }
 
-/** The database, which is not opened, or made, before there is a document to store. */
-class Target implements AsyncDisposable {
-  readonly #url: string;
-  readonly #parts = new AsyncDisposableStack();
-  #opened: Promise<OpenTarget> | undefined;
-
-  constructor(url: string) {
-    this.#url = url;
-  }
-
-  open(): Promise<OpenTarget> {
-    this.#opened ??= this.#open();
-    return this.#opened;
-  }
-
-  async #open(): Promise<OpenTarget> {
-    const url = this.#url;
-    await makeDatabaseFolder(url);
-    const database = await Database.open<FleetSchema>({ url, deadlineMs: Infinity });
-    const storage = new FleetStorage(this.#parts.use(database));
-    await storage.migrate();
-    return { storage, database, claim: this.#parts.use(await claimed(storage, url)) };
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#parts.disposeAsync();
-  }
-}
-
-interface OpenTarget {
+interface Target {
   readonly storage: FleetStorage;
   readonly database: Database<FleetSchema>;
   readonly claim: Claim;
+}
+
+async function openTarget(url: string, parts: AsyncDisposableStack): Promise<Target> {
+  await makeDatabaseFolder(url);
+  const database = await Database.open<FleetSchema>({ url, deadlineMs: Infinity });
+  const storage = new FleetStorage(parts.use(database));
+  await storage.migrate();
+  return { storage, database, claim: parts.use(await claimed(storage, url)) };
 }
 
 async function filesIn(folder: string): Promise<[Collection, FoundFile][]> {
@@ -223,7 +208,7 @@ function refuse({ refused, documents }: ImportedCollection, reason: string, id: 
 /** Writes the rows of one collection. While a batch is written, the next one is read. */
 class CollectionWriter {
   readonly #collection: Collection;
-  readonly #target: Target;
+  readonly #open: () => Promise<Target>;
   /** By key: a statement may not have the same row twice. */
   #batch = new Map<string, Entry>();
   #rows = 0;
@@ -232,9 +217,9 @@ class CollectionWriter {
   /** Users whose names are older than the rule for names. */
   readonly oldNames: Set<string> = new Set();
 
-  constructor(collection: Collection, target: Target) {
+  constructor(collection: Collection, open: () => Promise<Target>) {
     this.#collection = collection;
-    this.#target = target;
+    this.#open = open;
   }
 
   async add(entry: Entry, bytes: number, result: ImportedCollection): Promise<void> {
@@ -267,7 +252,7 @@ class CollectionWriter {
 
   async #write(entries: readonly Entry[], result: ImportedCollection): Promise<void> {
     if (entries.length === 0) return;
-    const { database, claim } = await this.#target.open();
+    const { database, claim } = await this.#open();
     claim.signal.throwIfAborted();
     const known = await this.#known(database, entries);
     const taken = entries.filter(({ key, updated }) => (known.get(key) ?? -1) < updated);
@@ -313,7 +298,7 @@ class CollectionWriter {
 }
 
 /** Workers of users with an old name are let in by this list. */
-async function keepOldNames({ storage }: OpenTarget, names: ReadonlySet<string>): Promise<void> {
+async function keepOldNames({ storage }: Target, names: ReadonlySet<string>): Promise<void> {
   const before = ((await storage.document('legacy_usernames')) ?? []) as string[];
   await storage.setDocument('legacy_usernames', [...new Set([...before, ...names])]);
 }
