@@ -48,7 +48,7 @@ const reloadMs = 60_000;
 const refreshMs = 900_000;
 const pruneMs = 3_600_000;
 const netMsMax = 300_000;
-/** For how long a net that is nowhere is not looked for again, and how many such are known. */
+/** Time for which a net that is nowhere is not looked for again; number of such nets known. */
 const missingMs = 60_000;
 const missingMax = 1_000;
 const listName = 'books.json';

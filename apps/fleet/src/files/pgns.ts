@@ -43,7 +43,7 @@ const pageSize = 1_000;
 const highWaterMark = 262_144;
 
 const dayMs = 86_400_000;
-/** For how many days after a run's last result its games are kept; deleted runs are as LTC. */
+/** Days for which games are kept after a run's last result; deleted runs are as LTC. */
 const days = { stc: 1, ltc: 10, unfinished: 50 };
 
 /**

@@ -240,7 +240,7 @@ export class GithubBudget {
     return { ...state, remaining: state.limit, used: 0 };
   }
 
-  /** To be told of the headers of each answer. */
+  /** Takes in the headers of an answer. */
   note(headers: Readonly<Record<string, string | readonly string[] | undefined>>): void {
     if ((headers['x-ratelimit-resource'] ?? 'core') !== 'core') return;
     const count = (name: string) => {

@@ -180,7 +180,7 @@ function attemptLimit(clock: Clock, attemptMsMax: number): Runner {
   };
 }
 
-/** That it wants less, or leads elsewhere, is an answer too. */
+/** True for failures of the host; a demand for less, or a way elsewhere, is an answer too. */
 function isFailure(error: unknown): boolean {
   const { code } = Object(error);
   return code === 'OUTSIDE_FAILED' || code === 'DEADLINE';

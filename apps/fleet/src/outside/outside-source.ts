@@ -14,7 +14,7 @@ interface CachedAnswer {
 }
 
 export interface OutsideQuestion<T> extends OutsideCall {
-  /** For how long an answer is true without asking again, in milliseconds; from 0. */
+  /** Time for which an answer is true without asking again, in milliseconds; from 0. */
   readonly freshMs: number;
   /** Makes the value of a body; what it throws speaks against the host. */
   readonly parse: (body: Buffer) => T;

@@ -14,7 +14,6 @@ import {
   tick,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { operateAs } from '../operations/operations.ts';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { Task } from '../world/run.ts';
@@ -23,16 +22,7 @@ import { timeText } from './events.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
-import {
-  actorOf,
-  addPage,
-  goTo,
-  refusalFor,
-  refusalText,
-  type Shown,
-  tokenField,
-  type Visit,
-} from './visit.ts';
+import { addPage, attempt, goTo, refusalFor, type Shown, tokenField, type Visit } from './visit.ts';
 
 const recentMs = 5 * 86_400_000;
 
@@ -244,15 +234,14 @@ function ownerOf(name: string): string {
   return name.replace(/-\d+cores-.*$/, '');
 }
 
-async function block({ operations, primary }: PageContext, visit: Visit) {
+async function block(context: PageContext, visit: Visit) {
   const name = nameOf(visit);
   const isBlocked = visit.form.blocked !== undefined;
   const message = (visit.form.message ?? '').slice(0, 500);
-  if (!isBlocked && !primary.world.blocked.has(name)) return goTo(visit, `/workers/${name}`);
+  if (!isBlocked && !context.primary.world.blocked.has(name))
+    return goTo(visit, `/workers/${name}`);
   const input = { name, message, blocked: isBlocked };
-  const problem = await refusalText(() =>
-    operateAs(operations, 'worker-block', input, actorOf(visit)),
-  );
+  const { problem } = await attempt(context, visit, 'worker-block', input);
   const done = `${name} ${isBlocked ? 'gets no more tasks' : 'gets tasks again'}.`;
   return goTo(visit, '/workers/show', problem ?? done);
 }

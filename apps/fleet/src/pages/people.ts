@@ -27,12 +27,11 @@ import type { PageContext } from './pages.ts';
 import {
   actorOf,
   addPage,
+  attempt,
   type FieldErrors,
-  faultsOf,
   goTo,
   isApprover,
   refusalFor,
-  refusalText,
   type Shown,
   tokenField,
   type Visit,
@@ -194,7 +193,7 @@ ${card({ id: 'about', title: 'About this account', body: aboutUser(user) })}</di
 }
 
 async function changeProfile(context: PageContext, visit: Visit) {
-  const { users, operations } = context;
+  const { users } = context;
   const user = visit.person as User;
   const { username } = user;
   const { form } = visit;
@@ -212,16 +211,12 @@ async function changeProfile(context: PageContext, visit: Visit) {
     Object.assign(errors, wrong);
   }
   if (Object.keys(errors).length > 0) return profilePage(visit, user, errors);
-  const actor = actorOf(visit);
-  try {
-    await operateAs(operations, 'user-change', { username, email, tests_repo }, actor);
-    if (password !== '')
-      await operateAs(operations, 'user-password', { username, password }, actor);
-  } catch (error) {
-    const faults = faultsOf(error);
-    if (faults === undefined) throw error;
-    return profilePage(visit, user, faults);
+  const change = { username, email, tests_repo };
+  let { faults } = await attempt(context, visit, 'user-change', change);
+  if (faults === undefined && password !== '') {
+    ({ faults } = await attempt(context, visit, 'user-password', { username, password }));
   }
+  if (faults !== undefined) return profilePage(visit, user, faults);
   return goTo(visit, '/user', 'Your profile was changed.');
 }
 
@@ -277,20 +272,18 @@ and is shown only now.</p>${copyable('password-link', link)}${
 
 /** Accepts, rejects, blocks or unblocks a user, or makes a link for a new password. */
 async function decide(context: PageContext, visit: Visit, user: User) {
-  const { operations } = context;
   const { username } = user;
   const { pending, blocked } = visit.form;
   if (visit.form.link === '1') {
     const { request } = visit;
-    const made = await operateAs(operations, 'user-link', { username }, actorOf(visit));
+    const made = await operateAs(context.operations, 'user-link', { username }, actorOf(visit));
     const { link, expires } = made as PasswordLink;
     const base = link.startsWith('/') ? `${request.protocol}://${request.host}` : '';
     return otherPage(context, visit, user, { link: `${base}${link}`, expires });
   }
-  const actor = actorOf(visit);
   const back = '/user_management';
-  const run = (name: string, input: object) =>
-    refusalText(() => operateAs(operations, name, { username, ...input }, actor));
+  const run = async (name: string, input: object) =>
+    (await attempt(context, visit, name, { username, ...input })).problem;
   if (pending === '0') {
     return goTo(visit, back, (await run('user-approve', {})) ?? `${username} was accepted.`);
   }

@@ -12,22 +12,12 @@ import {
   wrongFields,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { operateAs } from '../operations/operations.ts';
 import type { Run } from '../world/run.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
 import type { RunRole } from './run-view.ts';
-import {
-  actorOf,
-  addPage,
-  faultsOf,
-  goTo,
-  refusalText,
-  type Shown,
-  tokenField,
-  type Visit,
-} from './visit.ts';
+import { addPage, attempt, goTo, type Shown, tokenField, type Visit } from './visit.ts';
 
 interface RunAction {
   readonly name: 'approve' | 'pause' | 'stop' | 'purge' | 'delete';
@@ -96,9 +86,7 @@ export function runActions(app: FastifyInstance, context: PageContext): void {
         const id = visit.form['run-id'] ?? '';
         const run = await runOf(context, id, visit.signal);
         const input = { id, ...(name === 'stop' && { message: 'User stop' }) };
-        const problem = await refusalText(() =>
-          operateAs(context.operations, `run-${name}`, input, actorOf(visit)),
-        );
+        const { problem } = await attempt(context, visit, `run-${name}`, input);
         const to = problem === undefined && name === 'stop' ? '/tests' : runUrl(id);
         return goTo(visit, to, problem ?? `${run.args.new_tag} ${done}.`);
       },
@@ -126,18 +114,12 @@ export function runActions(app: FastifyInstance, context: PageContext): void {
         auto_purge: form.auto_purge !== undefined,
         ...(isOwner && form.info !== undefined && { info: form.info }),
       };
-      try {
-        await operateAs(context.operations, 'run-modify', input, actorOf(visit));
-      } catch (error) {
-        const faults = faultsOf(error);
-        if (faults === undefined) throw error;
-        const named = Object.entries(faults).map(([name, text]) => [
-          name === '' || name === 'num_games' ? 'num-games' : name,
-          text,
-        ]);
-        return modifyPage(visit, run, Object.fromEntries(named));
+      const { faults } = await attempt(context, visit, 'run-modify', input);
+      if (faults === undefined) {
+        return goTo(visit, runUrl(run.id), `${run.args.new_tag} was changed.`);
       }
-      return goTo(visit, runUrl(run.id), `${run.args.new_tag} was changed.`);
+      const { '': whole, num_games: games = whole, ...others } = faults;
+      return modifyPage(visit, run, { ...others, ...(games && { 'num-games': games }) });
     },
   });
 }

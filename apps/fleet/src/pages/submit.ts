@@ -12,7 +12,7 @@ import {
   tick,
   wrongFields,
 } from 'spillway-http/kit';
-import { operateAs } from '../operations/operations.ts';
+import type { ShownRun } from '../operations/run-operations.ts';
 import { presets } from '../operations/submission-source.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { Run } from '../world/run.ts';
@@ -21,10 +21,9 @@ import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
 import { bounds, fieldNames, startValues, submissionOf, valuesOf } from './submit-values.ts';
 import {
-  actorOf,
   addPage,
+  attempt,
   type FieldErrors,
-  faultsOf,
   goTo,
   type Shown,
   tokenField,
@@ -65,20 +64,16 @@ export function submitPages(app: FastifyInstance, context: PageContext): void {
     post: async (visit) => {
       const { form, person } = visit;
       const username = person?.username ?? '';
-      try {
-        const input = { username, run: submissionOf(form) };
-        const { id } = (await operateAs(context.operations, 'run-add', input, actorOf(visit))) as {
-          id: string;
-        };
+      const input = { username, run: submissionOf(form) };
+      const { value, faults } = await attempt(context, visit, 'run-add', input);
+      if (faults === undefined) {
+        const { id } = value as ShownRun;
         return goTo(visit, `${runUrl(id)}?follow=1`, `${form['test-branch']} was submitted.`);
-      } catch (error) {
-        const faults = faultsOf(error);
-        if (faults === undefined) throw error;
-        const found = context.files.github === undefined ? {} : foundNames;
-        const names: Record<string, string> = { ...fieldNames, ...otherNames, ...found };
-        const named = Object.entries(faults).map(([name, text]) => [names[name] ?? name, text]);
-        return submitPage(context, visit, { values: form, errors: Object.fromEntries(named) });
       }
+      const found = context.files.github === undefined ? {} : foundNames;
+      const names: Record<string, string> = { ...fieldNames, ...otherNames, ...found };
+      const named = Object.entries(faults).map(([name, text]) => [names[name] ?? name, text]);
+      return submitPage(context, visit, { values: form, errors: Object.fromEntries(named) });
     },
   });
 }

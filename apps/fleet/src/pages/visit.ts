@@ -12,6 +12,7 @@ import {
 } from 'spillway-http/kit';
 import { InputError } from '../operations/fields.ts';
 import type { Actor } from '../operations/operation.ts';
+import { operateAs } from '../operations/operations.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { approversGroup, type User } from '../users/users.ts';
 import { loginPage } from './account.ts';
@@ -247,7 +248,7 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
 export type FieldErrors = Readonly<Record<string, string>>;
 
 /** Complaints by field; under no name if the whole was refused; undefined for any other failure. */
-export function faultsOf(error: unknown): FieldErrors | undefined {
+function faultsOf(error: unknown): FieldErrors | undefined {
   if (error instanceof InputError) {
     const entries = error.faults.map(({ field, message }) => [field, sentence(message)] as const);
     return Object.fromEntries(entries.reverse());
@@ -256,15 +257,28 @@ export function faultsOf(error: unknown): FieldErrors | undefined {
   return isRefusal ? { '': sentence(error.message) } : undefined;
 }
 
-/** Runs the work. Gives its refusal in words for people, if there is one; throws other failures. */
-export async function refusalText(work: () => Promise<unknown>): Promise<string | undefined> {
+/** Result of an operation, or the reasons for which it was refused. */
+export interface Attempt {
+  readonly value?: unknown;
+  /** By field; under no name for the whole. */
+  readonly faults?: FieldErrors;
+  /** The faults in words for people. */
+  readonly problem?: string;
+}
+
+/** Does an operation for the visitor; throws failures that are no refusals. */
+export async function attempt(
+  { operations }: PageContext,
+  visit: Visit,
+  name: string,
+  input: object,
+): Promise<Attempt> {
   try {
-    await work();
-    return undefined;
+    return { value: await operateAs(operations, name, input, actorOf(visit)) };
   } catch (error) {
     const faults = faultsOf(error);
     if (faults === undefined) throw error;
-    return Object.values(faults).join(' ');
+    return { faults, problem: Object.values(faults).join(' ') };
   }
 }
 

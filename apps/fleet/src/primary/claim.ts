@@ -14,7 +14,7 @@ export interface ClaimOptions {
   readonly storage: FleetStorage;
   readonly clock: Clock;
   readonly random: Random;
-  /** For how long a lease lasts without being renewed, in milliseconds. */
+  /** Life of a lease that is not renewed, in milliseconds. */
   readonly leaseMs: number;
   /** The file that is locked instead, where all instances are on one machine. @default none */
   readonly lockPath?: string | undefined;

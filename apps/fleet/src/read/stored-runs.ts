@@ -131,7 +131,7 @@ export interface FinishedQuery {
   readonly since?: number | undefined;
 }
 
-/** From how many seconds a time control is a long one. */
+/** Seconds from which on a time control is a long one. */
 export const ltcFrom = 40;
 
 const pageSize = 50;

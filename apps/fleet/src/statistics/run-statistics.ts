@@ -55,7 +55,7 @@ export interface TestStatistics {
   readonly llr: { readonly [Model in Exclude<EloModel, 'BayesElo'>]: number };
   readonly llrQuick: { readonly [Model in Exclude<EloModel, 'BayesElo'>]: number };
   readonly llrNormal: number;
-  /** By how much one sample of each kind moves the ratio. */
+  /** Change of the ratio by one sample of each kind. */
   readonly jumps: readonly number[];
 }
 

@@ -100,7 +100,7 @@ export function updateSprt(sprt: Sprt, results: Results): void {
   else sprt.state = '';
 }
 
-/** By how much the ratio passes each bound on average when it does. */
+/** Average distance by which the ratio passes each bound when it does. */
 export function expectedOvershoot(
   overshoot: Pick<Overshoot, 'm0' | 'sq0' | 'm1' | 'sq1'> | undefined,
 ): { readonly below: number; readonly above: number } {

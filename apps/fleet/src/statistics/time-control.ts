@@ -53,7 +53,7 @@ export function remainingHours(run: RestOfRun): number {
   return (gameDuration(run.timeControl) * Math.max(0, games) * run.threads) / 3600;
 }
 
-/** From how fast the ratio has moved so far; at first from what tests usually take. */
+/** Estimate from the speed of the ratio so far; at first from what tests usually take. */
 function remainingSprtGames({ numGames, games }: RestOfRun, sprt: RestOfSprt): number {
   const { below, above } = expectedOvershoot(sprt.overshoot);
   const bound = sprt.llr > 0 ? sprt.upper_bound - above : -sprt.lower_bound - below;

@@ -24,7 +24,7 @@ export interface Imported {
   readonly files: number;
 }
 
-/** For how long a server that crashed keeps others from a database that is not a file. */
+/** Time for which a server that crashed keeps others from a database that is not a file. */
 const leaseMs = 5_000;
 /** A lock is free at once when its holder dies, so that others need not wait for it. */
 const lockMsMax = 500;
