@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { print, table } from 'spillway-cli';
-import type { NetShelf } from '../files/net-shelf.ts';
+import type { Nets } from '../files/nets.ts';
 import { systemUser } from '../world/records.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
@@ -40,7 +40,7 @@ export function netCommands(): Command {
 }
 
 /** Loaded when it is needed: help comes at once without. */
-async function withNets<T>(command: Command, work: (nets: NetShelf) => Promise<T>): Promise<T> {
+async function withNets<T>(command: Command, work: (nets: Nets) => Promise<T>): Promise<T> {
   const settings = settingsOf(command);
   return await (await import('./operator.ts')).withNets(settings, work);
 }

@@ -3,8 +3,8 @@ import { SpillwayError, systemRandom, wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
 import { Database } from 'spillway-sql';
-import { BookShelf } from '../files/books.ts';
-import { NetShelf } from '../files/net-shelf.ts';
+import { Books } from '../files/books.ts';
+import { Nets } from '../files/nets.ts';
 import { operate } from '../operations/operations.ts';
 import { primaryLockPath } from '../primary/claim.ts';
 import { Primary } from '../primary/primary.ts';
@@ -76,7 +76,7 @@ async function openLocal(settings: Settings): Promise<Operator> {
         'Run the command on its machine with its data folder, or stop the server first.',
     );
   }
-  const books = new BookShelf(database);
+  const books = new Books(database);
   await books.reload();
   const context = { storage, users: new Users({ database, clock }), primary, books, nets, clock };
   const opened = parts.move();
@@ -89,7 +89,7 @@ async function openLocal(settings: Settings): Promise<Operator> {
 async function openStorage(
   settings: Settings,
   parts: AsyncDisposableStack,
-): Promise<{ readonly storage: FleetStorage; readonly nets: NetShelf }> {
+): Promise<{ readonly storage: FleetStorage; readonly nets: Nets }> {
   await demandUsedDatabase(settings);
   tellNewDatabase(settings);
   await makeDatabaseFolder(settings.database);
@@ -97,13 +97,13 @@ async function openStorage(
   const storage = new FleetStorage(database);
   await storage.migrate();
   const folder = join(settings.data, 'nets');
-  return { storage, nets: new NetShelf({ folder, database, clock: wallClock }) };
+  return { storage, nets: new Nets({ folder, database, clock: wallClock }) };
 }
 
 /** Works with the nets beside a running server, which has nothing about them in memory. */
 export async function withNets<T>(
   settings: Settings,
-  work: (nets: NetShelf) => Promise<T>,
+  work: (nets: Nets) => Promise<T>,
 ): Promise<T> {
   await using parts = new AsyncDisposableStack();
   return await work((await openStorage(settings, parts)).nets);

@@ -117,7 +117,7 @@ class OpeningCounter {
  * The books that runs may use, by name: in memory, because each new task asks for one. It knows
  * none before it is reloaded.
  */
-export class BookShelf {
+export class Books {
   readonly #database: Database<FleetSchema>;
   #books: ReadonlyMap<string, BookEntry> = new Map();
 

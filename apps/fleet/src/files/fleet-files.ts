@@ -23,9 +23,9 @@ import { OutsideHost, outsideDispatcher, type ProxyVariables } from '../outside/
 import { patterns } from '../protocol/patterns.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { systemUser } from '../world/records.ts';
-import { BookShelf, readBookList } from './books.ts';
-import { type Net, NetShelf } from './net-shelf.ts';
-import { PgnShelf } from './pgns.ts';
+import { Books, readBookList } from './books.ts';
+import { type Net, Nets } from './nets.ts';
+import { Pgns } from './pgns.ts';
 
 export interface FleetFilesOptions {
   readonly database: Database<FleetSchema>;
@@ -56,9 +56,9 @@ const listName = 'books.json';
 /** All that lies in files: games, nets and books, and where more of them comes from. */
 export class FleetFiles implements Part {
   readonly name = 'files';
-  readonly pgns: PgnShelf;
-  readonly nets: NetShelf;
-  readonly books: BookShelf;
+  readonly pgns: Pgns;
+  readonly nets: Nets;
+  readonly books: Books;
   readonly github: Github | undefined;
   readonly #options: FleetFilesOptions;
   readonly #dispatcher: Dispatcher | undefined;
@@ -73,9 +73,9 @@ export class FleetFiles implements Part {
   constructor(options: FleetFilesOptions) {
     const { database, folder, github, netsUrl, proxy = {}, clock } = options;
     this.#options = options;
-    this.pgns = new PgnShelf({ folder: join(folder, 'pgns'), database, clock });
-    this.nets = new NetShelf({ folder: join(folder, 'nets'), database, clock });
-    this.books = new BookShelf(database);
+    this.pgns = new Pgns({ folder: join(folder, 'pgns'), database, clock });
+    this.nets = new Nets({ folder: join(folder, 'nets'), database, clock });
+    this.books = new Books(database);
     this.#budget = new GithubBudget(clock);
     if (github === undefined && netsUrl === undefined) return;
     const dispatcher = outsideDispatcher(proxy);

@@ -16,7 +16,7 @@ import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 import { UploadBody } from './upload-body.ts';
 
-export interface PgnShelfOptions {
+export interface PgnsOptions {
   /** Folder of the games; made if it is not there. */
   readonly folder: string;
   readonly database: Database<FleetSchema>;
@@ -51,10 +51,10 @@ const days = { stc: 1, ltc: 10, unfinished: 50 };
  * by its content. A row is written when its file is on disk, and a file is removed when no row
  * names it any more, so that what a row says can be read at any time.
  */
-export class PgnShelf {
-  readonly #options: PgnShelfOptions;
+export class Pgns {
+  readonly #options: PgnsOptions;
 
-  constructor(options: PgnShelfOptions) {
+  constructor(options: PgnsOptions) {
     this.#options = options;
   }
 
@@ -219,7 +219,7 @@ export async function checkGzip(path: string, options: GzipCheckOptions): Promis
 }
 
 export interface ReceivePgnOptions {
-  readonly shelf: PgnShelf;
+  readonly store: Pgns;
   /** Bounds how many files are looked into at once: that takes a core. */
   readonly checks: Gate;
   /** The longest body, in bytes. */
@@ -245,17 +245,17 @@ export async function receivePgn(
   options: ReceivePgnOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const { shelf, textBytesMax, admit } = options;
+  const { store, textBytesMax, admit } = options;
   const { body } = request;
   check(body instanceof Readable, 'body', 'unparsed: register `uploads` in its scope', body);
-  await using draft = await shelf.draft();
+  await using draft = await store.draft();
   const upload = new UploadBody();
   await drain(body, upload, draft, options.bodyBytesMax, signal);
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_REFUSED', upload.gamesFault);
   using _permit = await options.checks.enter({ signal });
   await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
-  await shelf.put(task, draft);
+  await store.put(task, draft);
 }
 
 async function drain(

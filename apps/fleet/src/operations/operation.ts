@@ -1,5 +1,5 @@
-import type { BookShelf } from '../files/books.ts';
-import type { NetShelf } from '../files/net-shelf.ts';
+import type { Books } from '../files/books.ts';
+import type { Nets } from '../files/nets.ts';
 import type { Github } from '../outside/github.ts';
 import type { Primary } from '../primary/primary.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
@@ -13,10 +13,10 @@ export interface OperationContext {
   readonly users: Users;
   /** UNIX milliseconds. */
   readonly clock: { now(): number };
-  readonly books: Pick<BookShelf, 'books' | 'store'>;
+  readonly books: Pick<Books, 'books' | 'store'>;
   /** Fetches the list of books from GitHub. @default there is none */
   readonly fetchBooks?: ((signal: AbortSignal) => Promise<void>) | undefined;
-  readonly nets: Pick<NetShelf, 'has' | 'noteTest'>;
+  readonly nets: Pick<Nets, 'has' | 'noteTest'>;
   /** The source of commits and benches. @default none: they are given by hand */
   readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
   /** True if all accounts may test engines that are no fork of the official one. @default false */
@@ -64,7 +64,7 @@ export function operation<F extends Fields, Out>(described: Operation<F, Out>): 
 const fetchMsMax = 5_000;
 
 /** The books that runs can use; on a server that has none yet, fetched first. */
-export async function knownBooks(context: OperationContext): Promise<BookShelf['books']> {
+export async function knownBooks(context: OperationContext): Promise<Books['books']> {
   const { books, fetchBooks } = context;
   if (books.books.size === 0) await fetchBooks?.(AbortSignal.timeout(fetchMsMax)).catch(() => {});
   return books.books;

@@ -154,7 +154,7 @@ function limitsCard({ files, clock }: PageContext): Html {
   const isAsked = files.github !== undefined;
   const body = html`<div class="stack">${meter({ share: remaining / Math.max(1, limit) })}
 ${facts([
-  ['Asked', isAsked ? 'yes' : 'no: this server does not ask GitHub'],
+  ['WorkerCall', isAsked ? 'yes' : 'no: this server does not ask GitHub'],
   ['Left', `${decimal(remaining)} of ${decimal(limit)} requests`],
   ['Used', decimal(used)],
   ['Full again', `in ${duration(Math.max(0, reset * 1000 - clock.now()))}`],

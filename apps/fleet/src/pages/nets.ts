@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { html, httpError, uploads } from 'spillway-http';
 import { button, card, decimal, notice, pageHead, stats, tick } from 'spillway-http/kit';
-import { netBytesMax } from '../files/net-shelf.ts';
+import { netBytesMax } from '../files/nets.ts';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { NetRow } from '../storage/fleet-schema.ts';

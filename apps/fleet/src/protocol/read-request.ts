@@ -313,14 +313,14 @@ export interface StoredWorkerInfo extends WorkerInfo {
   readonly country_code: string;
 }
 
-type Named = Pick<WorkerInfo, 'username' | 'concurrency' | 'unique_key' | 'modified'>;
+type WorkerNames = Pick<WorkerInfo, 'username' | 'concurrency' | 'unique_key' | 'modified'>;
 
 /** `<user>-<n>cores-<first block of the key>`: what a machine is known by. */
-export function shortName({ username, concurrency, unique_key }: Named): string {
+export function shortName({ username, concurrency, unique_key }: WorkerNames): string {
   return `${username}-${concurrency}cores-${unique_key.split('-')[0]}`;
 }
 
 /** The short name with the second block of the key, and a star if the worker was changed. */
-export function longName(info: Named): string {
+export function longName(info: WorkerNames): string {
   return `${shortName(info)}-${info.unique_key.split('-')[1]}${info.modified ? '*' : ''}`;
 }

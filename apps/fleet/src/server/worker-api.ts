@@ -16,7 +16,7 @@ import { logWorker } from '../world/manage.ts';
 import type { Decision } from '../world/records.ts';
 import { beat, failTask, stopByWorker, updateTask } from '../world/update-task.ts';
 import type { World } from '../world/world.ts';
-import { type Asked, type WorkerRouteOptions, WorkerScope } from './worker-scope.ts';
+import { type WorkerCall, type WorkerRouteOptions, WorkerScope } from './worker-scope.ts';
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
@@ -36,7 +36,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
   /** Decides about the task that a request names, after the checks that all of them share. */
   const onTask = <Name extends TaskEndpoint, Reply>(
     name: Name,
-    { request }: Asked,
+    { request }: WorkerCall,
     work: (
       world: World,
       task: ReturnType<World['find']> & object,
@@ -50,10 +50,10 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     });
   const route = (
     name: Endpoint,
-    answer: (asked: Asked) => Promise<object>,
+    answer: (asked: WorkerCall) => Promise<object>,
     more?: WorkerRouteOptions,
   ) => {
-    const work = async (asked: Asked) => {
+    const work = async (asked: WorkerCall) => {
       const { run_id } = asked.request;
       if (run_id !== undefined) await primary.recall(run_id, asked.http.permit);
       return answer(asked);
@@ -66,7 +66,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     return { version: workerVersion };
   });
   const busy = { task_waiting: false, info: busyText };
-  const giveTask = async ({ user, request, http }: Asked) => {
+  const giveTask = async ({ user, request, http }: WorkerCall) => {
     primary.world.find(request);
     const info = storedInfo(request.worker_info, http);
     const baseUrl = context.baseUrl ?? `${http.protocol}://${http.host}`;
@@ -82,10 +82,10 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
       updateTask(world, task, { info, stats, spsa }),
     ),
   );
-  const beatTask = (asked: Asked) => onTask('beat', asked, beat);
+  const beatTask = (asked: WorkerCall) => onTask('beat', asked, beat);
   route('beat', beatTask, { bodyLimit: beatBytesMax });
   route('request_spsa', (asked) => onTask('request_spsa', asked, requestSpsa));
-  const fail = (asked: Asked) =>
+  const fail = (asked: WorkerCall) =>
     onTask('failed_task', asked, (world, task, { message = '' }) => failTask(world, task, message));
   route('failed_task', fail, { bodyLimit: failureBytesMax });
   route('stop_run', async (asked) => {
@@ -142,7 +142,7 @@ const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
     return { run_id: run_id.toLowerCase(), task_id };
   };
   const checks = new Gate({ limit: checksMax, queueMax: waitingMax });
-  const limits = { checks, shelf: context.files.pgns, bodyBytesMax, textBytesMax, admit };
+  const limits = { checks, store: context.files.pgns, bodyBytesMax, textBytesMax, admit };
   const work = async (http: Parameters<typeof receivePgn>[0]) => {
     await receivePgn(http, limits, http.permit.signal);
     return {};

@@ -14,7 +14,7 @@ import type { Waiter } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 
 /** A request to an endpoint, with its user. */
-export interface Asked {
+export interface WorkerCall {
   readonly user: User;
   readonly request: WorkerRequest;
   readonly http: FastifyRequest;
@@ -57,7 +57,7 @@ export class WorkerScope {
   }
 
   /** Authenticates the user, then reads the request by the strict schema. */
-  async read(body: unknown, waiter: Waiter, address?: string): Promise<Omit<Asked, 'http'>> {
+  async read(body: unknown, waiter: Waiter, address?: string): Promise<Omit<WorkerCall, 'http'>> {
     const user = await this.#admit(body, waiter, address);
     return { user, request: this.#reader.read(body) };
   }
@@ -65,7 +65,7 @@ export class WorkerScope {
   /** An endpoint that reads its requests by the strict schema. */
   route(
     name: Endpoint,
-    answer: (asked: Asked) => Promise<object>,
+    answer: (asked: WorkerCall) => Promise<object>,
     options: WorkerRouteOptions = {},
   ): void {
     const work = async (http: FastifyRequest) => {

@@ -203,7 +203,7 @@ export class Run {
   }
 
   /** Shows how it ended. */
-  paint(): void {
+  setColours(): void {
     const { finished, results } = this.record;
     const { sprt, spsa } = this.args;
     Object.assign(this.record, colours({ finished, results, sprt, spsa }));

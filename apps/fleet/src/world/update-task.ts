@@ -169,7 +169,7 @@ export function endRun(world: World, run: Run, changes: Changes): void {
   record.finished = true;
   record.nps = 0;
   record.games_per_minute = 0;
-  run.paint();
+  run.setColours();
   world.place(run);
 }
 
@@ -202,7 +202,7 @@ export function purgeRun(
   }
   changes.runs.add(run);
   if (run.args.sprt !== undefined) updateSprt(run.args.sprt, record.results);
-  if (run.decided) run.paint();
+  if (run.decided) run.setColours();
   else revive(world, run, changes);
   return undefined;
 }
@@ -215,7 +215,7 @@ export function revive(world: World, run: Run, changes: Changes): void {
   record.finished = false;
   record.deleted = false;
   record.failed = false;
-  run.paint();
+  run.setColours();
   world.place(run);
 }
 

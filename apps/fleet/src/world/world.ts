@@ -12,7 +12,7 @@ export interface WorldOptions {
 }
 
 /** Reference to a task in a request. */
-export interface Named {
+export interface TaskRef {
   readonly run_id?: string;
   readonly task_id?: number;
   readonly worker_info: Pick<WorkerInfo, 'unique_key' | 'username'>;
@@ -25,7 +25,7 @@ const finishedMax = 1_000;
 const settleMax = 256;
 
 /** Tasks and workers of an ended run that are still to be dealt with. */
-interface Leaving {
+interface EndingRun {
   readonly run: Run;
   readonly tasks: Set<Task>;
   readonly names: Iterator<string>;
@@ -62,7 +62,7 @@ export class World {
   /** The latest task of each worker, by short name, while it is active. */
   readonly taskByName: Map<string, Task> = new Map();
   readonly #lastRun = new Map<string, { readonly run: Run; readonly life: number }>();
-  readonly #leaving: Leaving[] = [];
+  readonly #leaving: EndingRun[] = [];
   readonly blocked: Map<string, BlockedWorker> = new Map();
 
   constructor({ clock, random }: WorldOptions) {
@@ -115,9 +115,9 @@ export class World {
    * The task that a request names, if it belongs to who asks; throws `REQUEST_REFUSED`.
    * A finished run that is no longer in memory must be recalled first.
    */
-  find(request: Required<Named>): Task;
-  find(request: Named): Task | undefined;
-  find({ run_id, task_id, worker_info }: Named): Task | undefined {
+  find(request: Required<TaskRef>): Task;
+  find(request: TaskRef): Task | undefined;
+  find({ run_id, task_id, worker_info }: TaskRef): Task | undefined {
     if (run_id === undefined) return undefined;
     const run = this.run(run_id);
     if (run === undefined) throw fleetError('REQUEST_REFUSED', `Invalid run_id: ${run_id}`);
@@ -198,7 +198,7 @@ export class World {
   }
 
   /** Gives how many more may be settled in this turn. */
-  #settle({ tasks, names, at }: Leaving, changes: Changes, max: number): number {
+  #settle({ tasks, names, at }: EndingRun, changes: Changes, max: number): number {
     let left = max;
     for (const task of tasks) {
       if (left <= 0) return 0;

@@ -12,7 +12,7 @@ import { actionRow } from '../storage/rows.ts';
 import { systemUser } from '../world/records.ts';
 import { DraftFile, sweepDrafts } from './draft-file.ts';
 
-export interface NetShelfOptions {
+export interface NetsOptions {
   /** Folder of the nets; files may also be put there by hand. Made if it is not there. */
   readonly folder: string;
   readonly database: Database<FleetSchema>;
@@ -38,14 +38,14 @@ interface CheckedNet {
 }
 
 /** Engine networks, each named by the first 12 digits of its SHA-256. */
-export class NetShelf {
-  readonly #options: NetShelfOptions;
+export class Nets {
+  readonly #options: NetsOptions;
   /** Checked versions of files, with their digests; the least recently used is forgotten first. */
   readonly #checked = new BoundedMap<string, CheckedNet>({ countMax: checkedMax });
   readonly #running = new SingleFlight<string>();
   readonly #lane: Lane;
 
-  constructor(options: NetShelfOptions) {
+  constructor(options: NetsOptions) {
     this.#options = options;
     const limits = { limit: { fixed: 2 }, queueMax: 100, deadlineMs: 60_000 };
     this.#lane = new Lane({ name: 'net-check', ...limits, clock: options.clock });
