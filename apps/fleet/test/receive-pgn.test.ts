@@ -30,8 +30,8 @@ async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptio
     await Database.open<FleetSchema>({ url: `sqlite:${join(folder, 'db')}` }),
   );
   await database.migrate(fleetMigrations);
-  const store = new Pgns({ folder: join(folder, 'pgns'), database, clock: wallClock });
-  await store.start();
+  const games = new Pgns({ folder: join(folder, 'pgns'), database, clock: wallClock });
+  await games.start();
   const checks = new Gate({ limit: 2, queueMax: 9 });
   // A busy machine may take as long as it needs.
   const lane = new Lane({ name: 'all', limit: 8, queueMax: 8, deadlineMs: 600_000 });
@@ -41,13 +41,13 @@ async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptio
     scope.post('/', async (http) => {
       const admit = async () => task;
       const usual = { checks, bodyBytesMax: 200_000_000, textBytesMax: 400_000_000 };
-      await receivePgn(http, { store, ...usual, admit, ...limits }, http.permit.signal);
+      await receivePgn(http, { games, ...usual, admit, ...limits }, http.permit.signal);
       return {};
     });
   };
   await server.app.register(routes);
   await server.start();
-  return { store, url: server.url, pgns: join(folder, 'pgns') };
+  return { games, url: server.url, pgns: join(folder, 'pgns') };
 }
 
 /** Sends a body without saying how long it will be. */
@@ -72,17 +72,17 @@ function* bodyOf(zip: Buffer): Generator<string> {
 describe('receiving games', () => {
   it('stops at the limit of the body, and leaves nothing behind', async () => {
     await using stack = new AsyncDisposableStack();
-    const { store, url, pgns } = await open(stack, { bodyBytesMax: 100_000 });
+    const { games, url, pgns } = await open(stack, { bodyBytesMax: 100_000 });
     const zip = gzipSync(randomBytes(60_000));
     assert.equal(await send(url, bodyOf(zip)), 200);
     assert.equal(await send(url, bodyOf(gzipSync(randomBytes(90_000)))), 413);
     assert.deepEqual(await readdir(pgns), [task.run_id]);
-    assert.equal((await store.find(task.run_id, task.task_id))?.piece.size, zip.length);
+    assert.equal((await games.find(task.run_id, task.task_id))?.piece.size, zip.length);
   });
 
   it('refuses a small file that becomes a huge one', async () => {
     await using stack = new AsyncDisposableStack();
-    const { store, url, pgns } = await open(stack, { textBytesMax: 50_000_000 });
+    const { games, url, pgns } = await open(stack, { textBytesMax: 50_000_000 });
     const bomb = gzipSync(Buffer.alloc(60_000_000));
     assert.ok(bomb.length < 100_000);
     assert.equal(await send(url, bodyOf(bomb)), 413);
@@ -90,7 +90,7 @@ describe('receiving games', () => {
       await send(url, bodyOf(Buffer.concat(Array(9).fill(gzipSync(Buffer.alloc(6e6)))))),
       413,
     );
-    assert.equal(await store.find(task.run_id, task.task_id), undefined);
+    assert.equal(await games.find(task.run_id, task.task_id), undefined);
     assert.deepEqual(await readdir(pgns), []);
   });
 
@@ -107,7 +107,7 @@ describe('receiving games', () => {
 
   it('takes 100 MB with a few of them in memory', async () => {
     await using stack = new AsyncDisposableStack();
-    const { store, url } = await open(stack);
+    const { games, url } = await open(stack);
     // What is garbage already says nothing of what is held. Buffers are given back by another
     // thread after a collection; the next collection waits for it.
     setFlagsFromString('--expose-gc');
@@ -131,7 +131,7 @@ describe('receiving games', () => {
       await new Promise<void>((resolve) => systemClock.after(250, resolve));
     }
     assert.equal((await sent).stdout, '200');
-    const stored = await store.find(task.run_id, task.task_id);
+    const stored = await games.find(task.run_id, task.task_id);
     assert.ok((stored?.piece.size ?? 0) > 100_000_000);
     assert.ok(peak < 10_000_000, `${peak} bytes at once`);
   });

@@ -219,7 +219,7 @@ export async function checkGzip(path: string, options: GzipCheckOptions): Promis
 }
 
 export interface ReceivePgnOptions {
-  readonly store: Pgns;
+  readonly games: Pgns;
   /** Bounds how many files are looked into at once: that takes a core. */
   readonly checks: Gate;
   /** The longest body, in bytes. */
@@ -245,17 +245,17 @@ export async function receivePgn(
   options: ReceivePgnOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, textBytesMax, admit } = options;
+  const { games, textBytesMax, admit } = options;
   const { body } = request;
   check(body instanceof Readable, 'body', 'unparsed: register `uploads` in its scope', body);
-  await using draft = await store.draft();
+  await using draft = await games.draft();
   const upload = new UploadBody();
   await drain(body, upload, draft, options.bodyBytesMax, signal);
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_REFUSED', upload.gamesFault);
   using _permit = await options.checks.enter({ signal });
   await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
-  await store.put(task, draft);
+  await games.put(task, draft);
 }
 
 async function drain(

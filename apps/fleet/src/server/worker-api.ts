@@ -142,7 +142,7 @@ const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
     return { run_id: run_id.toLowerCase(), task_id };
   };
   const checks = new Gate({ limit: checksMax, queueMax: waitingMax });
-  const limits = { checks, store: context.files.pgns, bodyBytesMax, textBytesMax, admit };
+  const limits = { checks, games: context.files.pgns, bodyBytesMax, textBytesMax, admit };
   const work = async (http: Parameters<typeof receivePgn>[0]) => {
     await receivePgn(http, limits, http.permit.signal);
     return {};
