@@ -37,7 +37,7 @@ function asResults(counts: readonly number[]) {
   return { wins: 0, losses: 0, draws: 0, pentanomial: counts };
 }
 
-/** The ratio of two BayesElo hypotheses, as the reference computed it before the generalized one. */
+/** The ratio of two BayesElo hypotheses, as it was computed before the generalized one. */
 function bayesEloLlr(results: Results, elo0: number, elo1: number): number {
   const drawElo = drawEloOf(results);
   const under0 = bayesEloChances(elo0, drawElo);

@@ -69,7 +69,8 @@ export const sampleOperations: Readonly<Record<string, AnyOperation>> = {
       return [
         `User ${username}, password, shown only now: ${secret}`,
         ...runs.map((run) => `Run ${run.id}: ${run.new_tag} at ${run.tc}, ${run.status}`),
-        'A worker comes with: python3 worker.py <user> <password> --protocol http --host … --port …',
+        'A worker comes with:',
+        '  python3 worker.py <user> <password> --protocol http --host … --port …',
         'It gets the nets of the engine here: fleet net add <file>, or serve with --nets-url.',
       ].join('\n');
     },

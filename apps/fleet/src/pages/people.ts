@@ -263,8 +263,8 @@ function linkCard({ link, expires }: PasswordLink, { username, email }: User): H
   });
   const href = `mailto:${email}?${letter.toString().replaceAll('+', '%20')}`;
   const send = email !== '' && button({ label: 'Write a letter with it', href });
-  const body = html`<div class="stack"><p>Send this link to ${username}. It works once, until ${expires.slice(0, 10)},
-and is shown only now.</p>${copyable('password-link', link)}${
+  const body = html`<div class="stack"><p>Send this link to ${username}. It works once, until
+${expires.slice(0, 10)}, and is shown only now.</p>${copyable('password-link', link)}${
     send && html`<div class="row">${send}</div>`
   }</div>`;
   return card({ id: 'link', title: 'A link for a new password', body });
