@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
@@ -80,6 +81,19 @@ describe('the primary instance of a fleet', () => {
     await started;
     assert.ok(primary.isPrimary);
     await primary.close();
+  });
+
+  it('is so again under a higher fence when the file of its lock was deleted', async () => {
+    await using site = await FleetSite.open();
+    const { primary } = site.fleet;
+    const id = await site.run();
+    const { fence = 0 } = primary.stats;
+    const path = site.database.slice('sqlite:'.length);
+    rmSync(join(dirname(path), '.locks', `${basename(path)}-primary`));
+    await until(() => (primary.stats.fence ?? 0) > fence);
+    await until(() => primary.isPrimary && primary.world.run(id) !== undefined);
+    const task = await site.task();
+    assert.equal((await site.ask('beat', task)).json.task_alive, true);
   });
 
   it('drops what a bug left half changed, and loads what was stored', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { postgresUrl } from 'spillway-fixtures/postgres';
+import { PostgresServer, postgresUrl } from 'spillway-fixtures/postgres';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
 
@@ -73,3 +73,21 @@ for (const kind of ['sqlite', 'postgres'] as const) {
     });
   });
 }
+
+describe('a ranker whose Postgres is away', () => {
+  it('is not ready and says why, and is ready again by itself', async () => {
+    await using server = await PostgresServer.start();
+    await using site = await RankerSite.open({ database: server.url, log: false });
+    const ready = async () => await site.askOperator('/-/ready');
+    assert.equal((await ready()).status, 200);
+    await server.stop();
+    let told = await ready();
+    while (told.json.reasons?.database === undefined) told = await ready();
+    assert.equal(told.status, 503);
+    assert.ok(told.json.unready.includes('database'));
+    assert.match(told.json.reasons.database, /Postgres cannot be reached/);
+    await server.start();
+    while ((await ready()).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.equal((await site.ask('/articles')).status, 200);
+  });
+});
