@@ -3,8 +3,8 @@ import { clock, type Script, script, writing } from './scripts.ts';
 /**
  * Makes a decision about one record. KEYS: state, names, expiries, record. ARGV: what precedes a
  * name in the key of its record, the name, the argument as JSON. The body finds `value` and
- * `argument`, and sets `answer`, and `next` and `ttl` if the record changes. JSON is written by
- * `json`, since cjson writes 14 digits of a number.
+ * `argument`, and sets `answer`, and `next` and `ttl` if the record changes; both may be JSON
+ * already. JSON is written by `json`, since cjson writes 14 digits of a number.
  */
 const decision = (body: string): Script =>
   script(`${clock}${writing}
@@ -26,11 +26,17 @@ local function json(of)
   return '{' .. table.concat(parts, ',') .. '}'
 end
 ${body}
-if next then put(KEYS[4], ARGV[4], json(next), advance(), ttl, is_there) end
+if next then
+  local text = type(next) == 'string' and next or json(next)
+  put(KEYS[4], ARGV[4], text, advance(), ttl, is_there)
+end
 finish((next and not is_there) and 1 or 0)
-return { exact(now), exact(wall), json(answer) }`);
+return { now_text, wall_text, type(answer) == 'table' and json(answer) or answer }`);
 
-/** The arithmetic of slots, as in `slots.ts` of spillway. */
+/**
+ * The arithmetic of slots, as in `slots.ts` of spillway. One format for the whole state takes a
+ * third of the time that `json` does (2026-11), and buckets ask most often.
+ */
 const slots = `
 local rule = argument.rule
 local rate = rule.ratePerSecond
@@ -55,14 +61,21 @@ end
 local function keep()
   local rest = math.max(s.next - now, s.roundEndsAt - now, 0)
   rest = math.max(rest, math.max(0, s.since + s.recoverMs - now))
-  next, ttl = s, rest + life + 1000
+  ttl = rest + life + 1000
+  next = string.format('{"next":%.17g,"ratePerSecond":%.17g,"since":%.17g,"recoverMs":%.17g,' ..
+    '"pausedUntil":%.17g,"halvings":%d,"roundEndsAt":%.17g,"roundRate":%.17g,' ..
+    '"roundRefused":%d,"isHalved":%s,"round":%d,"given":%d,"givenBefore":%d,' ..
+    '"countedFrom":%.17g}', s.next, s.ratePerSecond, s.since, s.recoverMs, s.pausedUntil,
+    s.halvings, s.roundEndsAt, s.roundRate, s.roundRefused, tostring(s.isHalved), s.round,
+    s.given, s.givenBefore, s.countedFrom)
 end
 `;
 
 const reserve = `${slots}
 local at = math.max(s.next, now - life + argument.restMs)
 local step = 1000 / rate_at(at)
-answer = { at = at, stepMs = step, round = s.round, ratePerSecond = rate_at(now) }
+answer = string.format('{"at":%.17g,"stepMs":%.17g,"round":%d,"ratePerSecond":%.17g}',
+  at, step, s.round, rate_at(now))
 if argument.n > 0 then
   s.next = at + argument.n * step
   count()
@@ -114,7 +127,8 @@ else
     answer = 'halved'
   end
 end
-if answer ~= 'known' then keep() end`;
+if answer ~= 'known' then keep() end
+answer = '"' .. answer .. '"'`;
 
 /** The arithmetic of a rate limit, as in `rate-record.ts` of spillway. */
 const charge = `

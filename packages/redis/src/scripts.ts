@@ -31,6 +31,7 @@ local function exact(number)
   if number % 1 == 0 then return string.format('%d', number) end
   return string.format('%.17g', number)
 end
+local now_text, wall_text = exact(now), exact(wall)
 `;
 
 /**
@@ -39,9 +40,9 @@ end
  */
 export const readScript: Script = script(`${clock}
 if ARGV[3] == 'touch' then
-  redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall))
+  redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text)
 end
-local answer = { exact(now), exact(wall) }
+local answer = { now_text, wall_text }
 for at = 2, #KEYS do
   local record = redis.call('HMGET', KEYS[at], 'value', 'version', 'expires')
   if record[1] and (record[3] == '' or tonumber(record[3]) > now) then
@@ -61,7 +62,7 @@ local prefix, max, after, records = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local from = prefix == '' and '-' or '[' .. prefix
 if after ~= '' and after >= prefix then from = '(' .. after end
 local to = prefix == '' and '+' or '(' .. prefix .. '\\255'
-local answer = { exact(now), exact(wall) }
+local answer = { now_text, wall_text }
 while #answer - 2 < max do
   local wanted = max - (#answer - 2)
   local names = redis.call('ZRANGE', KEYS[2], from, to, 'BYLEX', 'LIMIT', 0, wanted)
@@ -103,11 +104,11 @@ local function remove(key, name)
   redis.call('ZREM', expiries, name)
 end
 local function finish(written)
-  redis.call('HSET', KEYS[1], 'now', exact(now), 'wall', exact(wall), 'version',
+  redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text, 'version',
     string.format('%.0f', version))
   if written == 0 then return end
   local most = written + 100
-  local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', exact(now), 'LIMIT', 0, most)
+  local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, most)
   for _, name in ipairs(expired) do remove(records .. name, name) end
 end
 `;
@@ -121,7 +122,7 @@ end
  */
 export const commitScript: Script = script(`${clock}${writing}
 local channel = ARGV[4]
-local answer = { exact(now), exact(wall) }
+local answer = { now_text, wall_text }
 local told, key, at = {}, 4, 5
 while at <= #ARGV do
   local count, first, agrees = tonumber(ARGV[at]), at + 1, true
