@@ -176,7 +176,13 @@ async function openStore(
     if (/^rediss?:/.test(url)) {
       const { RedisStore } = await import('spillway-redis');
       const store = stack.use(await RedisStore.open({ url }));
-      return { store, database: { name: 'redis' } };
+      const database = {
+        name: 'redis',
+        get ready() {
+          return store.ready;
+        },
+      };
+      return { store, database };
     }
     if (path === undefined) {
       const { Database } = await import('spillway-sql');
