@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { systemClock } from 'spillway';
 import type { LocalFolder } from '../src/files/folder.ts';
 import type { RawEntry } from '../src/files/raw-file.ts';
-import { qualityMetrics } from '../src/quality/assessment.ts';
+import { QualityWatch, qualityMetrics } from '../src/quality/assessment.ts';
 import { qualityPage } from '../src/quality/page.ts';
 import { type ProductQuality, type Quality, quality } from '../src/quality/quality.ts';
 import { verify } from '../src/quality/verify.ts';
@@ -109,6 +110,20 @@ describe('quality', () => {
     const nothing = await quality(await TradeTable.open({ folder: empty, lines }), 0);
     assert.deepEqual([nothing.score, nothing.trades, nothing.products], [0, 0, []]);
     assert.match(qualityPage(nothing), /quality 0 of 100/);
+  });
+
+  it('is looked at less often the longer a look takes', async () => {
+    // The first look takes a minute by this clock, the others no time.
+    const times = [0, 60_000, 300_000, 1_199_999, 1_200_000, 1_200_000];
+    const clock = { now: () => times.shift() ?? assert.fail(), after: systemClock.after };
+    const watch = new QualityWatch({ table, clock });
+    const looks: (string | undefined)[] = [];
+    for (let round = 0; round < 4; round += 1) {
+      await watch.look(new AbortController().signal);
+      looks.push(watch.last?.at);
+    }
+    const at = (ms: number) => new Date(ms).toISOString();
+    assert.deepEqual(looks, [at(0), at(0), at(0), at(1_200_000)]);
   });
 
   it('has its numbers for Prometheus', () => {

@@ -192,10 +192,13 @@ export interface QualityWatchOptions {
   readonly everyMs?: number | undefined;
 }
 
+/** A look at all trades takes no more than one part of so many of all time. */
+const share = 20;
+
 /** The quality of a table that changes, as it was at the last look: for operators to watch. */
 export class QualityWatch {
   readonly #options: QualityWatchOptions;
-  #seenAt = -Infinity;
+  #nextAt = -Infinity;
   last: Quality | undefined;
 
   constructor(options: QualityWatchOptions) {
@@ -214,9 +217,11 @@ export class QualityWatch {
   async look(signal: AbortSignal): Promise<void> {
     const { table, clock, everyMs = 300_000 } = this.#options;
     const now = clock.now();
-    if (now - this.#seenAt < everyMs) return;
-    this.#seenAt = now;
+    if (now < this.#nextAt) return;
+    this.#nextAt = now + everyMs;
     const found = await quality(table, now, signal);
+    // The longer the history, the longer the look, and the longer the time to the next.
+    this.#nextAt = now + Math.max(everyMs, share * (clock.now() - now));
     // A table of records alone has no trades to judge.
     if (found.products.length > 0) this.last = found;
   }
