@@ -25,9 +25,16 @@ export function usedLanes(service: ServiceWatch): Html {
   return html`${used.length > 0 && laneTable(service, used)}${rest}`;
 }
 
-/** Lanes, those with the most calls first. */
-export function laneTable(service: ServiceWatch, lanes: readonly LaneReading[]): Html {
-  const rows = lanes.toSorted((a, b) => b.arrivalsPerSecond - a.arrivalsPerSecond);
+/** Lanes, those that refuse first, then those with the most calls; at most `countMax`. */
+export function laneTable(
+  service: ServiceWatch,
+  lanes: readonly LaneReading[],
+  countMax: number = Infinity,
+): Html {
+  const weight = (lane: LaneReading) => {
+    return 1e9 * service.minuteOf(lane).refused + lane.arrivalsPerSecond;
+  };
+  const rows = lanes.toSorted((a, b) => weight(b) - weight(a)).slice(0, countMax);
   const isTrouble = (lane: LaneReading) => service.minuteOf(lane).refused > 0;
   return table({
     label: `Lanes of ${service.name}`,

@@ -9,17 +9,24 @@ import { laneTable } from './lane-table.ts';
 const chosenOf = ({ services }: View, chosen: string): readonly ServiceWatch[] =>
   services.filter(({ name }) => chosen === '' || name === chosen);
 
-/** All lanes of all services. */
+/** Lanes of each service while all are shown; one service has all of its lanes. */
+const lanesEach = 10;
+
+/** The lanes of one service, or the busiest of all. */
 export function lanesView(view: View, chosen: string): Html {
-  const cards = chosenOf(view, chosen).map((service) =>
-    card({
+  const cards = chosenOf(view, chosen).map((service) => {
+    const lanes = service.reading?.parts.lanes ?? [];
+    const countMax = chosen === '' ? lanesEach : Infinity;
+    const all = html`<a href="/lanes?service=${service.name}">All ${decimal(lanes.length)}</a>`;
+    return card({
       id: `lanes-${service.name}`,
       title: service.name,
-      about: decimal(service.reading?.parts.lanes.length),
-      body: laneTable(service, service.reading?.parts.lanes ?? []),
+      about: decimal(lanes.length),
+      tools: lanes.length > countMax ? all : undefined,
+      body: laneTable(service, lanes, countMax),
       flush: true,
-    }),
-  );
+    });
+  });
   return html`${pageHead({ title: 'Lanes' })}${cards}`;
 }
 

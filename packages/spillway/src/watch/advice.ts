@@ -39,12 +39,13 @@ export function adviseLane(figures: LaneFigures): LaneAdvice | undefined {
   const { arrivalsPerSecond, serviceMs, limit, inside, usualMs = 0 } = figures;
   const share = figures.refused / Math.max(1, figures.arrived);
   const busy = (arrivalsPerSecond * serviceMs.mean) / 1_000;
+  const enough = Math.ceil(busy * headroom);
+  const isLarge = arrivalsPerSecond >= 1 && limit > largeFactor * Math.max(1, enough);
+  if (share < shareMin && !isLarge) return undefined;
   const calls = `${figure(arrivalsPerSecond)} calls a second, each inside for`;
   const kept = `${calls} ${figure(serviceMs.mean)} ms, keep ${figure(busy)} permits busy.`;
   const sum = `${kept} The lane has ${figure(limit)}.`;
-  const enough = Math.ceil(busy * headroom);
   if (share < shareMin) {
-    if (arrivalsPerSecond < 1 || limit <= largeFactor * Math.max(1, enough)) return undefined;
     const text = `${sum} ${Math.max(1, enough)} would be enough for this load.`;
     return { finding: 'larger than it needs', share, text };
   }
@@ -62,6 +63,8 @@ export function adviseLane(figures: LaneFigures): LaneAdvice | undefined {
   return { finding: 'too small', share, text };
 }
 
+const format = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
 function figure(value: number): string {
-  return new Intl.NumberFormat('en', { maximumFractionDigits: 1 }).format(value);
+  return format.format(value);
 }
