@@ -19,6 +19,7 @@ export interface MovedTables {
 }
 
 /** A row, by the names of its columns. */
+/** Row of a table, by column. */
 export type TableRow = Readonly<Record<string, unknown>>;
 
 /** A line of an export that is no row; what it means is up to the program. */
