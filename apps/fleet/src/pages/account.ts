@@ -4,6 +4,7 @@ import { type Html, html, httpError, sessionOf } from 'spillway-http';
 import {
   button,
   card,
+  type FieldOptions,
   field,
   hiddenFields,
   notice,
@@ -152,21 +153,11 @@ export function loginPage(visit: Visit, problem?: string, status = 200): Shown {
   const { reply, form, query, request } = visit;
   const remembers = !/login_remember_me=0/.test(request.headers.cookie ?? '');
   const next = query.next === undefined ? '' : `?next=${encodeURIComponent(query.next)}`;
+  const text = (name: string, label: string, more: Partial<FieldOptions>) =>
+    field({ name, label, required: true, ...more });
   const body = html`<form class="form" method="post" action="/login${next}">${tokenField(reply)}
-${field({
-  name: 'username',
-  label: 'User name',
-  value: form.username,
-  autocomplete: 'username',
-  required: true,
-})}
-${field({
-  name: 'password',
-  label: 'Password',
-  type: 'password',
-  autocomplete: 'current-password',
-  required: true,
-})}
+${text('username', 'User name', { value: form.username, autocomplete: 'username' })}
+${text('password', 'Password', { type: 'password', autocomplete: 'current-password' })}
 ${tick({ name: 'stay_logged_in', label: 'Stay logged in on this machine', checked: remembers })}
 <div class="row">${button({ label: 'Log in', look: 'main' })}
 <a href="/signup">Make an account</a></div></form>`;

@@ -7,6 +7,7 @@ import {
   card,
   copyable,
   decimal,
+  type FieldOptions,
   facts,
   field,
   hiddenFields,
@@ -162,24 +163,14 @@ function aboutUser(user: User): Html {
 
 function profilePage(visit: Visit, user: User, errors: FieldErrors = {}): Shown {
   const { form, reply } = visit;
-  const value = (name: string, now: string) => form[name] ?? now;
+  const text = (name: string, label: string, more: Partial<FieldOptions>) =>
+    field({ name, label, error: errors[name], ...more });
   const secret = (name: string, label: string, autocomplete: string) =>
-    field({ name, label, type: 'password', autocomplete, error: errors[name] });
+    text(name, label, { type: 'password', autocomplete });
   const body = html`<form class="form" method="post" action="/user">${tokenField(reply)}
 <input type="hidden" name="user" value="${user.username}">
-${field({
-  name: 'email',
-  label: 'E-mail',
-  type: 'email',
-  value: value('email', user.email),
-  error: errors.email,
-})}
-${field({
-  name: 'tests_repo',
-  label: 'Repository of your branches',
-  value: value('tests_repo', user.testsRepo),
-  error: errors.tests_repo,
-})}
+${text('email', 'E-mail', { type: 'email', value: form.email ?? user.email })}
+${text('tests_repo', 'Repository of your branches', { value: form.tests_repo ?? user.testsRepo })}
 ${secret('password', 'New password, if you want one', 'new-password')}
 ${secret('password2', 'The new password again', 'new-password')}
 ${secret('old_password', 'Your password now', 'current-password')}

@@ -213,12 +213,12 @@ export class ChangeWriter {
 }
 
 /** Columns of a run that are written with each change of it. */
-export const plainRunColumns: readonly Exclude<keyof RunRow, 'param_history'>[] = [
+const plainRunColumns: readonly Exclude<keyof RunRow, 'param_history'>[] = [
   ...(['id', 'username', 'start_time', 'last_updated', 'tc_base', 'finished'] as const),
   ...(['deleted', 'is_green', 'is_yellow', 'record'] as const),
 ];
 
-export const actionColumns: readonly (keyof ActionRow)[] = [
+const actionColumns: readonly (keyof ActionRow)[] = [
   ...(['id', 'time', 'action', 'username', 'run_id', 'run', 'task_id', 'worker'] as const),
   ...(['message', 'user', 'nn'] as const),
 ];

@@ -1,5 +1,4 @@
 import { patterns } from '../protocol/patterns.ts';
-import { actionColumns, plainRunColumns } from '../storage/change-writer.ts';
 import type { ActionRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
 import { runRow, withoutNul } from '../storage/rows.ts';
 import { impossibleHash } from '../users/password.ts';
@@ -25,7 +24,7 @@ export interface Entry {
   readonly key: string;
   /** Time of its last change, in UNIX milliseconds; 0 if one that is here stays as it is. */
   readonly updated: number;
-  /** Rows by table; the first table is the one that has the key. */
+  /** Rows by table, all with the same columns; the first table is the one that has the key. */
   readonly rows: Readonly<Record<string, readonly object[]>>;
 }
 
@@ -36,8 +35,6 @@ export interface Collection {
   /** Table of the documents, and its key. */
   readonly table: 'users' | 'nns' | 'blocked_workers' | 'actions' | 'runs';
   readonly key: string;
-  /** Columns by table. */
-  readonly columns: Readonly<Record<string, readonly string[]>>;
   /** Reads a document; throws {@link DocumentFault}. */
   readonly read: (value: unknown, onLeftOut: (path: string) => void) => Entry;
 }
@@ -58,12 +55,6 @@ const users: Collection = {
   name: 'users',
   table: 'users',
   key: 'username',
-  columns: {
-    users: [
-      ...['username', 'password_hash', 'registration_time', 'pending', 'blocked', 'email'],
-      ...['groups', 'tests_repo', 'machine_limit'],
-    ],
-  },
   read: (value, onLeftOut) => {
     const user = readShape<Omit<UserRow, 'groups' | 'password_hash'> & { groups: string[] }>(
       userShape,
@@ -96,12 +87,6 @@ const nns: Collection = {
   name: 'nns',
   table: 'nns',
   key: 'name',
-  columns: {
-    nns: [
-      ...['name', 'user', 'downloads', 'is_master', 'first_date', 'first_id', 'last_date'],
-      ...['last_id'],
-    ],
-  },
   read: (value, onLeftOut) => {
     const { first_test, last_test, ...net } = readShape<
       Pick<NetRow, 'name' | 'user' | 'downloads' | 'is_master'> & Record<string, unknown>
@@ -135,7 +120,6 @@ const workers: Collection = {
   name: 'workers',
   table: 'blocked_workers',
   key: 'worker_name',
-  columns: { blocked_workers: ['worker_name', 'message', 'last_updated'] },
   read: (value, onLeftOut) => {
     const { blocked, ...worker } = readShape<{
       readonly worker_name: string;
@@ -161,7 +145,6 @@ const actions: Collection = {
   name: 'actions',
   table: 'actions',
   key: 'id',
-  columns: { actions: actionColumns },
   read: (value, onLeftOut) => {
     const { _id, ...action } = readShape<Omit<ActionRow, 'id'> & { _id: string }>(
       actionShape,
@@ -177,11 +160,6 @@ const runs: Collection = {
   name: 'runs',
   table: 'runs',
   key: 'id',
-  columns: {
-    runs: [...plainRunColumns, 'param_history'],
-    tasks: ['run_id', 'id', 'record'],
-    bad_tasks: ['run_id', 'id', 'record'],
-  },
   read: (value, onLeftOut) => {
     const { record, tasks, badTasks } = readRun(value, onLeftOut);
     const { _id: run_id, last_updated, args } = record;

@@ -265,10 +265,12 @@ class CollectionWriter {
         queries.push(database.kysely.deleteFrom(table).where('run_id', '=', key).compile());
       }
     }
-    for (const [table, columns] of Object.entries(this.#collection.columns)) {
+    for (const table of Object.keys(taken[0]?.rows ?? {})) {
+      const rows = taken.flatMap((entry) => entry.rows[table] ?? []);
+      const columns = Object.keys(rows[0] ?? {});
       const keys = table.endsWith('tasks') ? ['run_id', 'id'] : [this.#collection.key];
       const upsert = new Upsert<object>({ kind: database.kind, table, keys, columns });
-      queries.push(...upsert.queries(taken.flatMap(({ rows }) => rows[table] ?? [])));
+      queries.push(...upsert.queries(rows));
     }
     await database.batch(queries);
     result.taken += taken.length;
