@@ -163,7 +163,13 @@ async function openServer(
     },
   };
   const server = await createServer({
-    ...{ host, port, trustProxy, log, errors, lameDuckMs, clock },
+    host,
+    port,
+    trustProxy,
+    log,
+    errors,
+    lameDuckMs,
+    clock,
     lane: lanes.readers,
     sessions: { keys, name: 'fishtest_session', rememberMs: 400 * dayMs, ageMs: 30 * dayMs },
     csrf: { keys, field: 'csrf_token', ageMs: dayMs },

@@ -30,8 +30,11 @@ const url = {
 /** Each setting in the order in which it is shown. */
 const settingRules: SettingRules<Settings> = {
   data: text('where everything is kept (default ./data/fleet)', {
-    ...{ value: '<folder>', rule: 'the path of a folder', pattern: /./ },
-    ...{ absent: 'data/fleet', isPath: true },
+    value: '<folder>',
+    rule: 'the path of a folder',
+    pattern: /./,
+    absent: 'data/fleet',
+    isPath: true,
   }),
   database: text('sqlite:<file> or postgres://… (default sqlite:<data>/fleet.db)', {
     value: '<url>',
@@ -42,20 +45,29 @@ const settingRules: SettingRules<Settings> = {
     hides: 'password',
   }),
   databaseConnections: number('connections of a process to Postgres at most', {
-    ...{ absent: 10, min: 1, max: 1_000 },
+    absent: 10,
+    min: 1,
+    max: 1_000,
   }),
   host: text('address to listen at (default 127.0.0.1)', {
-    ...{ value: '<address>', rule: 'an address or a name', pattern: /^[\w.:-]+$/ },
+    value: '<address>',
+    rule: 'an address or a name',
+    pattern: /^[\w.:-]+$/,
     absent: '127.0.0.1',
   }),
   port: number('port to listen at, 0 for a free one', { absent: 6543, min: 0, max: 65_535 }),
   publicUrl: text('where workers reach it (default: as they asked)', { ...url, absent: undefined }),
   operatorPort: number('a second port for operators, who send the token (default: none)', {
-    ...{ absent: undefined, min: 0, max: 65_535 },
+    absent: undefined,
+    min: 0,
+    max: 65_535,
   }),
   operatorToken: text('the token for that port; at least 16 characters', {
-    ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^(\S{16,1024})?$/ },
-    ...{ absent: undefined, hides: 'all' },
+    value: '<word>',
+    rule: 'a word of 16 to 1024 characters',
+    pattern: /^(\S{16,1024})?$/,
+    absent: undefined,
+    hides: 'all',
   }),
   trustProxy: words('proxies whose X-Forwarded-For is believed, with commas (default: none)', {
     value: '<addresses>',
@@ -63,19 +75,25 @@ const settingRules: SettingRules<Settings> = {
     pattern: /^[0-9a-f.:/]+$|^loopback$/,
   }),
   netsUrl: text('where nets come from that are not here (default: nowhere)', {
-    ...{ ...url, absent: undefined },
+    ...url,
+    absent: undefined,
   }),
   github: flag('whether GitHub is asked for books, and about new runs', true),
   foreignRepos: flag('whether accounts since July 2025 may test forks of other engines', false),
   githubUrl: text('its API, or a mirror (default https://api.github.com)', {
-    ...{ ...url, absent: 'https://api.github.com' },
+    ...url,
+    absent: 'https://api.github.com',
   }),
   githubRawUrl: text('its files, or a mirror (default https://raw.githubusercontent.com)', {
-    ...{ ...url, absent: 'https://raw.githubusercontent.com' },
+    ...url,
+    absent: 'https://raw.githubusercontent.com',
   }),
   githubToken: text('a token for GitHub (default: none)', {
-    ...{ value: '<word>', rule: 'a word', pattern: /^\S*$/ },
-    ...{ absent: undefined, hides: 'all' },
+    value: '<word>',
+    rule: 'a word',
+    pattern: /^\S*$/,
+    absent: undefined,
+    hides: 'all',
   }),
   log: flag('warnings as lines of JSON on stderr', false),
 };

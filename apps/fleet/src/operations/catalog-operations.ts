@@ -1,7 +1,7 @@
 import { table } from 'spillway-cli';
 import { ContributorTables } from '../contributors/contributor-tables.ts';
 import { fleetError } from '../errors.ts';
-import { type BookEntry, readBookList } from '../files/books.ts';
+import { type Book, type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, integerIn, text } from './fields.ts';
@@ -12,11 +12,6 @@ import {
   type OperationContext,
   operation,
 } from './operation.ts';
-
-/** A book as operators see one. */
-export interface ShownBook extends BookEntry {
-  readonly name: string;
-}
 
 /** Openings that runs begin with. */
 export const bookOperations: Readonly<Record<string, AnyOperation>> = {
@@ -48,7 +43,7 @@ export async function addBooks(
   { books, storage, clock }: OperationContext,
   list: unknown,
   { username }: Actor,
-): Promise<ShownBook[]> {
+): Promise<Book[]> {
   const added = readBookList(list);
   await books.store(added);
   const message = `added ${[...added.keys()].join(', ')}`;
@@ -56,7 +51,7 @@ export async function addBooks(
   return shownBooks(added);
 }
 
-function shownBooks(books: ReadonlyMap<string, BookEntry>): ShownBook[] {
+function shownBooks(books: ReadonlyMap<string, BookEntry>): Book[] {
   return [...books].map(([name, entry]) => ({ name, ...entry }));
 }
 

@@ -136,8 +136,13 @@ const passwordHint = `At least ${passwordMin} characters, and not your name.`;
 
 function newSecret(name: string, label: string, errors: FieldErrors, hint?: string): Html {
   return field({
-    ...{ name, label, hint, error: errors[name] },
-    ...({ type: 'password', autocomplete: 'new-password', required: true } as const),
+    name,
+    label,
+    hint,
+    error: errors[name],
+    type: 'password',
+    autocomplete: 'new-password',
+    required: true,
   });
 }
 

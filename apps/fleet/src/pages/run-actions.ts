@@ -131,7 +131,11 @@ export function runDialogs(visit: Visit, run: Run, role: RunRole): Html | undefi
   const asked = actions.filter(({ name }) => name !== 'approve' || role === 'approver');
   const questions = asked.map(({ name, title, text, cancel, confirm, danger }) => {
     const options: DialogOptions = {
-      ...{ id: name, title, cancel, confirm, danger },
+      id: name,
+      title,
+      cancel,
+      confirm,
+      danger,
       body: html`<p>${text}</p>`,
       action: `/tests/${name}`,
       fields: { ...token, 'run-id': run.id },

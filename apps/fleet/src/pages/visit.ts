@@ -77,11 +77,13 @@ export function actorOf({ person, isApprover: approves }: Visit): Actor {
   return { username: person?.username ?? '', isApprover: approves };
 }
 
-export interface PageRouteOptions {
+interface PageRoute {
   /** Visitors that are let in; others are asked to log in, or refused. @default 'all' */
-  readonly for?: 'all' | 'user' | 'approver' | undefined;
+  readonly for?: 'all' | 'user' | 'approver';
   /** True if browsers must not keep the page. @default false */
-  readonly noStore?: boolean | undefined;
+  readonly noStore?: boolean;
+  readonly get?: (visit: Visit) => Promise<Answer>;
+  readonly post?: (visit: Visit) => Promise<Answer>;
 }
 
 type Answer = Shown | FastifyReply;
@@ -91,10 +93,7 @@ export function addPage(
   app: FastifyInstance,
   context: PageContext,
   url: string,
-  options: PageRouteOptions & {
-    readonly get?: (visit: Visit) => Promise<Answer>;
-    readonly post?: (visit: Visit) => Promise<Answer>;
-  },
+  options: PageRoute,
 ): void {
   const answer = (make: (visit: Visit) => Promise<Answer>) => {
     return async (request: FastifyRequest, reply: FastifyReply) => {
@@ -237,7 +236,13 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
     if (request.person === null) links.push({ name: 'Log in', href: '/login' });
     const title = code === 'RECORD_UNKNOWN' ? detail : undefined;
     const page = errorPage({
-      ...{ status, code, title, requestId: request.id, retrySeconds, frame, links },
+      status,
+      code,
+      title,
+      requestId: request.id,
+      retrySeconds,
+      frame,
+      links,
       ...(title === undefined && { detail }),
     });
     reply.send(page);

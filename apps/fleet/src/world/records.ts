@@ -207,13 +207,11 @@ export type RunActionName =
   | 'stop_run'
   | 'approve_run';
 
-export type WorkerActionName = 'block_worker' | 'worker_log';
-
 /** An entry of the event log. */
 export interface Action {
   /** UNIX seconds, with fractions. */
   readonly time: number;
-  readonly action: TaskActionName | RunActionName | WorkerActionName | 'log_message';
+  readonly action: TaskActionName | RunActionName | 'block_worker' | 'worker_log' | 'log_message';
   readonly username: string;
   readonly run_id?: string;
   readonly run?: string;
