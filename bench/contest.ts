@@ -71,6 +71,11 @@ export function times(least: number, peer?: string): Target {
   return { peer, text: `at least ${least}x`, met: ({ ratio }) => ratio >= least };
 }
 
+/** At least so much, whatever the peers reach. */
+export function atLeast(least: number, unit: string): Target {
+  return { text: `at least ${least} ${unit}`, met: ({ ours }) => ours >= least };
+}
+
 /** At most so much, whatever the peers need. */
 export function atMost(most: number, unit: string): Target {
   return { text: `at most ${most} ${unit}`, met: ({ ours }) => ours <= most };

@@ -1,16 +1,45 @@
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { atMost, type Bench, type Contestant, type Run, type Target, times } from './contest.ts';
+import {
+  atLeast,
+  atMost,
+  type Bench,
+  type Contestant,
+  type Run,
+  type Target,
+  times,
+} from './contest.ts';
+import { busyRuns, keepsItsRate } from './ingest/busy.ts';
+import { followCosts, followRun } from './ingest/follow.ts';
 import { Simulation } from './ingest/simulation.ts';
+import { rightRows } from './ingest/truth.ts';
 
-/** A harvest that is under way. */
+/** A harvest that is under way; disposing it ends it as a crash does. */
 export interface Harvesting extends AsyncDisposable {
   /** Resolves at its end. */
   done(): Promise<{ readonly trades: number; readonly peakMb: number }>;
 }
 
+export interface HarvestPlace {
+  readonly url: string;
+  readonly ratePerSecond: number;
+  readonly folder: string;
+  /** Store that several processes share. @default its own */
+  readonly store?: string | undefined;
+  readonly product?: string | undefined;
+  /** Time by which the lock of a process outlives it. @default that of the program */
+  readonly leaseSeconds?: number | undefined;
+  /** Priority of its process; below 0 is more. @default 0 */
+  readonly priority?: number | undefined;
+}
+
 /** One way from an exchange to Parquet files. */
 export interface Pipeline {
-  begin(url: string, ratePerSecond: number): Promise<Harvesting>;
+  /** Lines of code that its user has written. */
+  readonly codeLines: number;
+  begin(place: HarvestPlace): Promise<Harvesting>;
 }
 
 /** As Coinbase permits it. */
@@ -18,7 +47,11 @@ const ratePerSecond = 10;
 const warmUpMs = { quick: 15_000, full: 60_000 };
 const windowMs = { quick: 10_000, full: 60_000 };
 const trades = { quick: 1_000_000, full: 10_000_000 };
+const tradesKilled = { quick: 500_000, full: 2_000_000 };
+/** Lock of a process that has crashed: it has to run out before another may go on. */
+const leaseSeconds = 1;
 const noLimit = 'no rate limit';
+const killed = 'ended half way by a crash and run again, 2 % errors';
 /** More than any of them asks for in a second. */
 const anyRate = 10_000;
 
@@ -28,7 +61,7 @@ const latencyMsOf: Readonly<Record<string, number>> = {
   'mean latency 3 s, 1 % errors': 3_000,
 };
 
-/** 99 to 100 %, to half a percent: what is counted are whole requests. */
+/** Whole requests are counted: 99 to 100 %, to half a percent. */
 const wholeRate: Target = {
   text: '99 to 100 %',
   met: ({ ours }) => ours >= 99 && ours < 100.5,
@@ -46,16 +79,25 @@ const paced = Object.keys(latencyMsOf).map((name): Run => {
   };
 });
 
-/** Measures the share of a permitted rate that is used, and the throughput without a rate. */
+/** Measures the share of a permitted rate that is used, and what a harvest and a follower cost. */
 export const ingest: Bench = {
   contenders: {
-    'spillway ingest run': async () => contestant((await import('./ingest/ours.ts')).ours),
+    'spillway ingest run': async () => contestant((await import('./ingest/ours.ts')).ours, true),
     'fetch, p-limit, hyparquet-writer': async () =>
-      contestant((await import('./ingest/straightforward.ts')).straightforward),
+      contestant((await import('./ingest/fetch.ts')).withFetch),
   },
   yardsticks: [],
   runs: [
     ...paced,
+    {
+      name: killed,
+      rounds: 1,
+      figures: [
+        { name: 'right rows', unit: '%', better: 'more', targets: [atLeast(100, '%')] },
+        { name: 'requests a page', unit: '', better: 'less', targets: [atMost(1.15, '')] },
+        { name: 'lines of code', unit: '', better: 'less', targets: [] },
+      ],
+    },
     {
       name: noLimit,
       rounds: 1,
@@ -65,36 +107,66 @@ export const ingest: Bench = {
         { name: 'memory at its peak', unit: 'MB', better: 'less', targets: [atMost(400, 'MB')] },
       ],
     },
+    ...busyRuns,
+    followRun,
   ],
 };
 
-function contestant(pipeline: Pipeline): Contestant {
+function contestant(pipeline: Pipeline, isOurs = false): Contestant {
   return async (run, quick) => {
     const size = quick ? 'quick' : 'full';
     const latencyMs = latencyMsOf[run];
-    if (latencyMs === undefined) return flatOut(pipeline, trades[size]);
-    const words = ['--rate', String(ratePerSecond), '--latency', String(latencyMs)];
-    words.push('--trades', '100000000', '--errors', '0.01');
-    await using exchange = await Simulation.start(...words);
-    await using _harvesting = await pipeline.begin(exchange.url, ratePerSecond);
-    while ((await exchange.counted()).requests === 0) await setTimeout(10);
-    await setTimeout(warmUpMs[size]);
-    const [startedAt, before] = [performance.now(), await exchange.counted()];
-    await setTimeout(windowMs[size]);
-    const [endedAt, after] = [performance.now(), await exchange.counted()];
-    const could = ((endedAt - startedAt) * ratePerSecond) / 1_000;
-    return {
-      'share of the permitted rate': (100 * (after.requests - before.requests)) / could,
-      'answered 429': after.refused,
-    };
+    if (latencyMs !== undefined) return await pacedBy(pipeline, latencyMs, size);
+    if (run === killed) return await crashed(pipeline, tradesKilled[size]);
+    if (run === noLimit) return await flatOut(pipeline, trades[size]);
+    if (run === followRun.name) return isOurs ? await followCosts(quick) : {};
+    return isOurs ? await keepsItsRate(run, pipeline, quick) : {};
+  };
+}
+
+async function pacedBy(
+  pipeline: Pipeline,
+  latencyMs: number,
+  size: 'quick' | 'full',
+): Promise<Record<string, number>> {
+  const words = ['--rate', String(ratePerSecond), '--latency', String(latencyMs)];
+  words.push('--trades', '100000000', '--errors', '0.01');
+  await using exchange = await Simulation.start(...words);
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-bench-'));
+  const place = { url: exchange.url, ratePerSecond, folder: folder.path };
+  await using _harvesting = await pipeline.begin(place);
+  const share = await exchange.shareOf(ratePerSecond, warmUpMs[size], windowMs[size]);
+  return { 'share of the permitted rate': share.percent, 'answered 429': share.refused };
+}
+
+/** Ends a harvest in the middle, runs it again, and looks at every row. */
+async function crashed(pipeline: Pipeline, count: number): Promise<Record<string, number>> {
+  const words = ['--rate', '0', '--latency', '5', '--errors', '0.02', '--trades', String(count)];
+  await using exchange = await Simulation.start(...words);
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-bench-'));
+  const place = { url: exchange.url, ratePerSecond: 100, folder: folder.path, leaseSeconds };
+  {
+    await using _first = await pipeline.begin(place);
+    while ((await exchange.counted()).requests < count / 2_000) await setTimeout(5);
+  }
+  await setTimeout(leaseSeconds * 1_000);
+  await using again = await pipeline.begin(place);
+  await again.done();
+  const { requests } = await exchange.counted();
+  return {
+    'right rows': await rightRows(folder.path, exchange.url, count),
+    'requests a page': requests / (count / 1_000),
+    'lines of code': pipeline.codeLines,
   };
 }
 
 async function flatOut(pipeline: Pipeline, count: number): Promise<Record<string, number>> {
   const words = ['--rate', '0', '--latency', '0', '--errors', '0', '--trades', String(count)];
   await using exchange = await Simulation.start(...words);
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-bench-'));
   const startedAt = performance.now();
-  await using harvesting = await pipeline.begin(exchange.url, anyRate);
+  const place = { url: exchange.url, ratePerSecond: anyRate, folder: folder.path };
+  await using harvesting = await pipeline.begin(place);
   const { trades: got, peakMb } = await harvesting.done();
   const seconds = (performance.now() - startedAt) / 1_000;
   if (got !== count) throw new Error(`${got} trades of ${count}`);

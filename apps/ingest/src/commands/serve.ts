@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
+import { wallClock } from 'spillway';
 import { listenFault, UsageError } from 'spillway-cli';
 import { simulatedPort } from '../settings.ts';
 import type { ExchangeOptions } from '../simulated/exchange.ts';
@@ -55,6 +56,7 @@ export function followCommand(): Command {
 
 interface ExchangeFlags {
   readonly trades: number;
+  readonly growth: number;
   readonly rate: number;
   readonly latency: number;
   readonly errors: number;
@@ -68,6 +70,7 @@ export function exchangeCommand(): Command {
     .description('a simulated exchange, to try everything with: it answers as real ones do')
     .argument('[products...]', `default: ${defaultProducts.join(' ')}`, defaultProducts)
     .option('--trades <number>', 'trades that each product has', numberFrom(0), 100_000)
+    .option('--growth <number>', 'trades that are added each second', numberFrom(0), 0)
     .option('--rate <number>', 'requests a second; more are answered 429', numberFrom(0), 10)
     .option('--latency <ms>', 'how long an answer takes on average', numberFrom(0), 100)
     .option('--errors <share>', 'answered 5xx, from 0 to 1', share, 0.01)
@@ -93,10 +96,14 @@ export function exchangeCommand(): Command {
 
 /** The exchange that the flags describe; a burst is the requests of one and a half seconds. */
 function exchangeOptions(products: readonly string[], flags: ExchangeFlags): ExchangeOptions {
-  const { trades, rate, latency, errors } = flags;
+  const { trades, growth, rate, latency, errors } = flags;
   const burst = Math.max(1, Math.ceil(1.5 * rate));
+  // Trades that are added are of now, and those before go back from there at the same pace.
+  const stepUs = Math.max(1, Math.floor(1e6 / Math.max(1, growth)));
+  const startUs = Math.floor(wallClock.now() * 1000) - Math.floor(trades) * stepUs;
+  const times = growth === 0 ? {} : { stepUs, startUs, growthPerSecond: growth };
   return {
-    products: products.map((id) => ({ id, trades })),
+    products: products.map((id) => ({ id, trades, ...times })),
     rate: rate === 0 ? undefined : { ratePerSecond: rate, burst },
     latency: { meanMs: latency },
     trouble: { error: errors },

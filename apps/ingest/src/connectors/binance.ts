@@ -1,6 +1,6 @@
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
-import { binanceFeed, feedUrl, sameSymbols } from './feed-form.ts';
+import { binanceFeed, feedUrl, lineOf, sameSymbols } from './feed-form.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
 import { buildPage, parseAnswer, productIds, readTrades, type TradePage } from './trade-page.ts';
 import { TradeScanner } from './trade-scanner.ts';
@@ -72,9 +72,7 @@ export function binance(options: BinanceOptions = {}): Connector {
         '/ws?timeUnit=MICROSECOND',
       ),
       symbols: sameSymbols,
-      page: (trades) => {
-        return buildPage(readTrades(name, Buffer.from(JSON.stringify(trades)), scanner), all);
-      },
+      line: (trade) => lineOf(name, trade, scanner),
     },
     async products(signal) {
       const path = '/api/v3/exchangeInfo?showPermissionSets=false';

@@ -1,6 +1,6 @@
 import type { Connector, ConnectorOptions } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
-import { coinbaseFeed, feedUrl, sameSymbols } from './feed-form.ts';
+import { coinbaseFeed, feedUrl, lineOf, sameSymbols } from './feed-form.ts';
 import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
 import { buildPage, parseAnswer, productIds, readTrades, type TradePage } from './trade-page.ts';
 import { TradeScanner } from './trade-scanner.ts';
@@ -58,9 +58,7 @@ export function coinbase(options: ConnectorOptions = {}): Connector {
       ...coinbaseFeed,
       url: feedUrl(options, 'wss://ws-feed.exchange.coinbase.com', '/feed'),
       symbols: sameSymbols,
-      page: (trades) => {
-        return buildPage(readTrades(name, Buffer.from(JSON.stringify(trades)), scanner), all);
-      },
+      line: (trade) => lineOf(name, trade, scanner),
     },
     async products(signal) {
       const read = (answer: Buffer) => parseAnswer(name, answer);

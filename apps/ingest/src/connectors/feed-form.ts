@@ -1,6 +1,7 @@
 import type { ConnectorOptions } from './connector.ts';
-import type { TradePage } from './trade-page.ts';
+import { readTrades } from './trade-page.ts';
 import { TradeReader } from './trade-reader.ts';
+import type { TradeScanner } from './trade-scanner.ts';
 
 /** A trade of a feed. */
 export interface FeedTrade {
@@ -8,6 +9,15 @@ export interface FeedTrade {
   readonly symbol: string;
   /** The trade as the REST API of the exchange writes it. */
   readonly trade: unknown;
+}
+
+/** A trade as it goes into the ledger. */
+export interface TradeLine {
+  readonly id: number;
+  /** Microseconds since 1970 in UTC. */
+  readonly timeUs: number;
+  /** JSON, without an end of line. */
+  readonly text: string;
 }
 
 /** Content of one message; all parts are left out of a message that means nothing to us. */
@@ -40,13 +50,13 @@ export interface FeedForm {
   readonly ping?: object | undefined;
   /** Reads a message; throws where a trade is not written as documented. */
   read(text: string): FeedNews;
-  /** Reads a trade that is written as the REST API does. */
-  page(trades: readonly unknown[]): TradePage;
+  /** Reads a trade that is written as the REST API does; throws where it breaks a rule. */
+  line(trade: unknown): TradeLine;
   facts(trade: unknown): TradeFacts;
 }
 
 /** A form without the parts that only the connector knows. */
-type PlainForm = Omit<FeedForm, 'url' | 'symbols' | 'page'>;
+type PlainForm = Omit<FeedForm, 'url' | 'symbols' | 'line'>;
 
 /** The address that is set, or that of the exchange; below its REST API where that is set. */
 export function feedUrl(
@@ -55,6 +65,13 @@ export function feedUrl(
   path: string,
 ): string {
   return url ?? (baseUrl === undefined ? absent : `${baseUrl.replace(/^http/, 'ws')}${path}`);
+}
+
+/** Reads a trade by the rules for answers of the exchange. */
+export function lineOf(exchange: string, trade: unknown, scanner: TradeScanner): TradeLine {
+  const list = JSON.stringify([trade]);
+  const { ids, timesUs } = readTrades(exchange, Buffer.from(list), scanner);
+  return { id: ids[0] as number, timeUs: timesUs[0] as number, text: list.slice(1, -1) };
 }
 
 export async function sameSymbols(

@@ -8,8 +8,8 @@ import type {
   TradeRange,
 } from './connector.ts';
 import { ExchangeClient } from './exchange-client.ts';
-import { feedUrl, krakenFeed } from './feed-form.ts';
-import { buildPage, byText, parseAnswer, readTrades, type TradePage } from './trade-page.ts';
+import { feedUrl, krakenFeed, lineOf } from './feed-form.ts';
+import { buildPage, byText, parseAnswer, type TradePage } from './trade-page.ts';
 import { fieldChanged, type ScannedTrades, TradeScanner } from './trade-scanner.ts';
 
 const name = 'kraken';
@@ -107,8 +107,6 @@ export function kraken(options: ConnectorOptions = {}): Connector {
     return await client.get(path, signal, (answer) => read(readKraken(answer)));
   }
 
-  const all = { from: 0, to: Infinity };
-
   const connector: Connector = {
     name,
     baseUrl,
@@ -127,9 +125,7 @@ export function kraken(options: ConnectorOptions = {}): Connector {
         const pairs = await guard((caller) => client.get(pairsPath, caller, read), signal);
         return symbolsOf(products, pairs);
       },
-      page: (trades) => {
-        return buildPage(readTrades(name, Buffer.from(JSON.stringify(trades)), scanner), all);
-      },
+      line: (trade) => lineOf(name, trade, scanner),
     },
     async products(signal) {
       const read = (answer: Buffer) => krakenResult(parseAnswer(name, answer));

@@ -115,7 +115,8 @@ export async function writeRawFile(
   let packed: Promise<Uint8Array> | undefined;
   // Piece by piece, as 100,000 trades at once would hold up the event loop for milliseconds; and in
   // equal pieces, as the bytes that zstd makes depend on how its input is cut.
-  for (const piece of pieces(extent.lines(pages))) {
+  const length = pages.reduce((sum, { lines }) => sum + lines.length, 0);
+  for (const piece of pieces(extent.lines(pages), Math.min(length, pieceBytes))) {
     signal?.throwIfAborted();
     const before = packed;
     packed = compress(piece);
@@ -166,19 +167,19 @@ export function inOrderOfId(pages: readonly TradePage[]): readonly TradePage[] {
  * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until
  * the one after the next is asked for.
  */
-function* pieces(lines: Iterable<Uint8Array>): Generator<Uint8Array> {
-  let piece = Buffer.allocUnsafeSlow(pieceBytes);
+function* pieces(lines: Iterable<Uint8Array>, size: number): Generator<Uint8Array> {
+  let piece = Buffer.allocUnsafeSlow(size);
   let other = Buffer.alloc(0);
   let used = 0;
   for (const page of lines) {
     for (let at = 0; at < page.length; ) {
-      const part = page.subarray(at, at + pieceBytes - used);
+      const part = page.subarray(at, at + size - used);
       piece.set(part, used);
       at += part.length;
       used += part.length;
-      if (used < pieceBytes) continue;
+      if (used < size) continue;
       yield piece;
-      if (other.length === 0) other = Buffer.allocUnsafeSlow(pieceBytes);
+      if (other.length === 0) other = Buffer.allocUnsafeSlow(size);
       [piece, other] = [other, piece];
       used = 0;
     }

@@ -1,7 +1,7 @@
 import { type Clock, deadline, type Random } from 'spillway';
 import { untilAborted } from 'spillway/internal';
 import { Agent, WebSocket } from 'undici';
-import type { FeedForm, FeedNews } from '../connectors/feed-form.ts';
+import type { FeedForm, FeedNews, TradeLine } from '../connectors/feed-form.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
 
 export interface FeedOptions {
@@ -46,14 +46,9 @@ const futureMsMax = 60_000;
 /** A subscription of more products is sent in several messages. */
 const symbolsPerMessage = 100;
 
-interface BufferedTrade {
-  readonly timeUs: bigint;
-  readonly line: Uint8Array;
-}
-
 /** Trades of one product that came by the feed, the newest ones. */
 class FeedBuffer {
-  readonly trades = new Map<number, BufferedTrade>();
+  readonly trades = new Map<number, TradeLine>();
   /** The highest id of a trade, and the highest that was told without its trade; -1 for none. */
   newest = -1;
   head = -1;
@@ -130,13 +125,15 @@ export class Feed {
   /** The trades from one id to before another that are here, in order of id. */
   page(product: string, from: number, to: number): TradePage {
     const trades = this.#buffers.get(product)?.trades;
-    const ids: number[] = [];
-    for (let id = from; id < to; id += 1) if (trades?.has(id)) ids.push(id);
-    const found = ids.map((id) => trades?.get(id) as BufferedTrade);
+    const found: TradeLine[] = [];
+    for (let id = from; id < to; id += 1) {
+      const line = trades?.get(id);
+      if (line !== undefined) found.push(line);
+    }
     return {
-      ids: Float64Array.from(ids),
-      timesUs: BigInt64Array.from(found, ({ timeUs }) => timeUs),
-      lines: Buffer.concat(found.map(({ line }) => line)),
+      ids: Float64Array.from(found, ({ id }) => id),
+      timesUs: BigInt64Array.from(found, ({ timeUs }) => BigInt(timeUs)),
+      lines: Buffer.from(found.map(({ text }) => `${text}\n`).join('')),
     };
   }
 
@@ -246,10 +243,9 @@ export class Feed {
   #add(symbol: string, trade: unknown): void {
     const counts = this.#counts;
     const buffer = this.#bufferOf(symbol);
-    const { ids, timesUs, lines } = this.#options.form.page([trade]);
-    const id = ids[0] as number;
-    const timeUs = timesUs[0] as bigint;
-    const isFuture = Number(timeUs) / 1000 > this.#options.clock.now() + futureMsMax;
+    const line = this.#options.form.line(trade);
+    const { id } = line;
+    const isFuture = line.timeUs / 1000 > this.#options.clock.now() + futureMsMax;
     if (buffer === undefined || isFuture) {
       counts.refused += 1;
       return;
@@ -263,7 +259,7 @@ export class Feed {
     if (newest >= 0 && id > newest + 1) counts.missed += id - newest - 1;
     else if (newest >= 0 && id <= newest && counts.missed > 0) counts.missed -= 1;
     buffer.newest = Math.max(newest, id);
-    trades.set(id, { timeUs, line: lines });
+    trades.set(id, line);
     if (trades.size <= this.#roomEach) return;
     for (const [oldest] of trades) {
       trades.delete(oldest);

@@ -15,7 +15,7 @@ export interface LiveTradesOptions {
   /** Runs a request at the shared rate, behind the shared breaker. */
   readonly guard: <T>(request: Task<T>, signal: AbortSignal) => Promise<T>;
   readonly products: readonly string[];
-  /** From one commit of the trades that came by the feed to the next, in ms. @default 500 */
+  /** From one commit of the trades that came by the feed to the next, in ms. @default 700 */
   readonly commitMs?: number | undefined;
   /** From one comparison of the feed with the REST API to the next, in ms. @default 30_000 */
   readonly compareMs?: number | undefined;
@@ -103,7 +103,7 @@ export class LiveTrades {
 
   /** Receives and commits until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { feed, clock, commitMs = 500 } = this.#options;
+    const { feed, clock, commitMs = 700 } = this.#options;
     const commit = async (): Promise<void> => {
       while (!signal.aborted) {
         this.#committing = this.#commit(signal);

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import { type Clock, type Random, seededRandom, systemClock } from 'spillway';
@@ -203,6 +204,7 @@ export class Exchange implements AsyncDisposable {
   /** May be changed at any time. */
   trouble: ExchangeTrouble;
   readonly feeds: SimulatedFeeds;
+  #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
   #open = 0;
 
   constructor(options: ExchangeOptions) {
@@ -277,6 +279,16 @@ export class Exchange implements AsyncDisposable {
     return this.#clock.now() - this.#startedAt;
   }
 
+  /** The 99th percentile of the event loop's delay since this was first asked for. */
+  #lateMs(): number {
+    const resolution = 10;
+    if (this.#delay === undefined) {
+      this.#delay = monitorEventLoopDelay({ resolution });
+      this.#delay.enable();
+    }
+    return Math.max(0, this.#delay.percentile(99) / 1e6 - resolution);
+  }
+
   #serve(message: IncomingMessage, response: ServerResponse): void {
     const url = message.url ?? '/';
     const mark = url.indexOf('?');
@@ -285,7 +297,7 @@ export class Exchange implements AsyncDisposable {
     const request = { path, query, headers: message.headers };
     message.resume();
     if (path === '/simulation') {
-      send(response, json(200, this.stats));
+      send(response, json(200, { ...this.stats, lateMs: this.#lateMs() }));
       return;
     }
     const waitMs = this.#meter.arrive(this.#ms());
