@@ -45,6 +45,9 @@ async function serveShop(data: string): Promise<Served> {
     await over.promise;
     return 'done';
   });
+  const id = { type: 'string', maxLength: 100, pattern: '^[a-z0-9]{1,100}$', description: 'x' };
+  const params = { type: 'object', properties: { id }, required: ['id'] };
+  server.app.get(`/${'a_long-name_'.repeat(5)}/:id`, { schema: { params } }, async () => 'done');
   await server.start({ signal: new AbortController().signal });
   return {
     server,
@@ -272,5 +275,9 @@ describe('the console', () => {
       const width = Number(await page.evaluate('document.documentElement.scrollWidth'));
       assert.ok(width <= 390, `${name}: ${width}`);
     }
+    await page.goto(`${new URL(page.url()).origin}/api?service=shop`);
+    await page.getByRole('heading', { name: /long-name/ }).waitFor();
+    const width = Number(await page.evaluate('document.documentElement.scrollWidth'));
+    assert.ok(width <= 390, `API: ${width}`);
   });
 });

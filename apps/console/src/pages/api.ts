@@ -30,7 +30,7 @@ export function addApi(app: FastifyInstance, view: () => View, places: readonly 
     const service = view().services.find((each) => each.name === name);
     const found = await service?.ask('/-/openapi.json').catch(() => undefined);
     const none = empty({ title: 'No description', text: 'The service does not answer.' });
-    const main = html`<div class="stack">${pageHead({ title: `API of ${name ?? ''}` })}
+    const main = html`<div class="stack api">${pageHead({ title: `API of ${name ?? ''}` })}
 ${found === undefined ? none : operations(found as Description)}</div>`;
     const page = framedPage({
       title: `API of ${name ?? ''}`,

@@ -308,7 +308,11 @@ export class Operator {
 }
 
 function listPage(own: readonly (readonly [path: string, text: string])[]): string {
-  const items = own.map(([path, text]) => `<dt><a href="${path}">${path}</a></dt><dd>${text}</dd>`);
+  const items = own.map(([path, text]) => {
+    // Actions are sent by POST: a link would lead to a 404.
+    const name = path === '/-/actions' ? path : `<a href="${path}">${path}</a>`;
+    return `<dt>${name}</dt><dd>${text}</dd>`;
+  });
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Operator</title>
 <meta name="color-scheme" content="light dark"><h1>Operator's interface</h1>
 <dl>${items.join('\n')}</dl></html>`;
