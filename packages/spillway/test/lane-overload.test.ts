@@ -15,12 +15,14 @@ function playLane(
   written: Written,
   load: number,
   events: readonly { readonly atS: number; readonly health: Health }[] = [],
+  keys?: number,
 ): Promise<Played> {
   return play({
     lane: (clock, random) => new Lane({ name: 'calls', ...written, clock, random }),
     dependency: { places: 10, serviceMs: 400, shape: 'constant' },
     arrivalsPerSecond: 25 * load,
     patienceMs: 1_000,
+    keys,
     seed: 1,
     warmUpS: 10,
     seconds: 20,
@@ -45,6 +47,44 @@ describe('a lane with the numbers that came to mind', () => {
       }
     });
   }
+
+  it('judges by the wait of the caller, not by that of those it passes', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 99, deadlineMs: 1_000, clock });
+    const call = () => new Promise<void>((resolve) => void clock.after(100, resolve));
+    for (let i = 0; i < 8; i += 1) {
+      const done = lane.run(call);
+      await clock.advance(101);
+      await done;
+    }
+    const refused: unknown[] = [];
+    const calls: Promise<void>[] = [];
+    for (let i = 0; i < 12; i += 1) {
+      calls.push(lane.run(call, { key: 'a' }).catch(({ code }) => void refused.push(code)));
+    }
+    await clock.advance(1);
+    assert.deepEqual(new Set(refused), new Set(['LANE_LATE']));
+    calls.push(lane.run(call, { key: 'b' }), lane.run(call, { key: 'a', priority: 1 }));
+    await clock.advance(2_000);
+    const ends = await Promise.allSettled(calls.slice(-2));
+    assert.deepEqual(new Set(ends.map(({ status }) => status)), new Set(['fulfilled']));
+    await Promise.allSettled(calls);
+  });
+
+  it('refuses those it will not serve, instead of letting them wait for nothing', async () => {
+    const written = { limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
+    const { good, refused, arrived } = await playLane(written, 10);
+    assert.ok(good / 20 >= 0.9 * 25, `${good / 20} a second`);
+    assert.ok(refused >= 0.8 * arrived, `${refused} of ${arrived} refused`);
+  });
+
+  it('serves those who came last though each has a key of its own', async () => {
+    const written = { limit: 12, queueMax: 30, deadlineMs: 800 };
+    for (const load of [1.5, 10]) {
+      const { good } = await playLane(written, load, [], 100_000);
+      assert.ok(good / 20 >= 0.85 * 25, `${good / 20} a second at ${load} times the load`);
+    }
+  });
 
   for (const patienceMs of [5, 60, 100, 200]) {
     it(`refuses nobody because others leave after ${patienceMs} ms`, async () => {

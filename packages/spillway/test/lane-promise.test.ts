@@ -170,6 +170,35 @@ describe('the promise of a lane, whatever numbers it was given', () => {
     }
   });
 
+  it('keeps a client that asks for 100 times its share from nine others', async () => {
+    for (const written of [
+      [50, 50, 1_000],
+      [256, 2_048, 20_000],
+    ] as const) {
+      const [limit, queueMax, deadlineMs] = written;
+      const others = 0.8 * 0.9 * 25;
+      const served: number[] = [];
+      for (const flood of [0, 250]) {
+        const { good, arrived } = await play({
+          lane: (clock, random) => {
+            return new Lane({ name: 'calls', limit, queueMax, deadlineMs, clock, random });
+          },
+          dependency: serviceOf(1, 40, 'constant'),
+          arrivalsPerSecond: others + flood,
+          keys: 9,
+          flood: flood / (flood + others),
+          patienceMs: 1_000,
+          seed: 1,
+          warmUpS: 10,
+          seconds: 20,
+        });
+        served.push(good / arrived);
+      }
+      const [alone = 0, flooded = 0] = served;
+      assert.ok(flooded >= 0.95 * alone, `${flooded} of ${alone} with ${written}`);
+    }
+  });
+
   it('does not shrink because most callers leave in the middle of the service', async () => {
     for (const shape of ['constant', 'exponential'] as const) {
       const good: number[] = [];

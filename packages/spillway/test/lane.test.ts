@@ -148,6 +148,26 @@ describe('Lane', () => {
     assert.deepEqual(seen, ['first', 'urgent', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3', 'a4']);
   });
 
+  it('serves a key that did not wait before one that always does', async () => {
+    const clock = new VirtualClock();
+    const bounds = { limit: 1, queueMax: 20, deadlineMs: 1_000 };
+    // One seed in 256 would have the two share a sub-queue.
+    const lane = new Lane({ name: 'work', ...bounds, clock, random: seededRandom(1) });
+    const seen: string[] = [];
+    const held: Permit[] = [];
+    const enter = enterer(lane, seen, held);
+    const all = ['a1', 'a2', 'a3', 'a4'].map((name) => enter(name, { key: 'a' }));
+    await clock.advance(1);
+    held.shift()?.[Symbol.dispose]();
+    all.push(enter('b1', { key: 'b' }));
+    for (let i = 0; i < all.length; i += 1) {
+      await clock.advance(1);
+      held.shift()?.[Symbol.dispose]();
+    }
+    await Promise.all(all);
+    assert.ok(seen.indexOf('b1') < seen.indexOf('a3'), seen.join());
+  });
+
   it('makes the tenant that fills the queue pay for it, and nobody else', async () => {
     const clock = new VirtualClock();
     const bounds = { limit: 1, queueMax: 4, deadlineMs: 1_000 };

@@ -291,7 +291,7 @@ export class Lane implements Part, AsyncDisposable {
     this.#queue.push(permit);
     this.#permits.wait(1);
     this.#dispatcher.dispatch(now, isForced);
-    if (!(isForced || this.#dispatcher.isYielding)) this.#trim(now, permit);
+    if (!(isForced || this.#dispatcher.isYielding)) while (this.#trim(now, permit));
   }
 
   #remove(waiter: LanePermit): boolean {
@@ -336,10 +336,16 @@ export class Lane implements Part, AsyncDisposable {
     for (const child of this.#permits.children) child.owner.trimAll(now);
   };
 
+  #waitersMax(now: number): number {
+    const pace = this.#pace;
+    if (pace === undefined) return this.#queueMax;
+    const most = this.#queueMax + this.#limitMax - pace.size;
+    return this.#queue.isStanding(now) ? Math.min(most, pace.standingMax) : most;
+  }
+
   /** Sends one waiter away if one too many waits. */
   #trim(now: number, newcomer?: LanePermit): boolean {
-    const unused = this.#pace === undefined ? 0 : this.#limitMax - this.#pace.size;
-    if (this.#queue.size <= this.#queueMax + unused) return false;
+    if (this.#queue.size <= this.#waitersMax(now)) return false;
     const surplus = this.#queue.surplus(newcomer, now);
     if (surplus !== undefined) this.#drop(surplus, 'full');
     return surplus !== undefined;

@@ -15,6 +15,8 @@ const sizeAtStart = 10;
 const usualWeight = 1 / 16;
 /** Usual service times below which a caller that gives up says nothing about its patience. */
 const patienceLeast = 1.5;
+/** Waiters of a standing queue besides those that can be served while callers wait. */
+const standingMin = 32;
 /** Weight of one end in the share of begun work whose caller gave up. */
 const wasteWeight = 1 / 32;
 /** Share of it from which on patience counts, and for how many ends. */
@@ -46,6 +48,8 @@ export class Pace {
   #size: number;
   /** Permits that the lane's own callers hold. */
   #inside = 0;
+  /** Permits in use when work ends, by the last ends. */
+  #used = 1;
   #usualMs: number | undefined = undefined;
   /** Mean distance of service times from the usual one. */
   #deviationMs = 0;
@@ -110,6 +114,16 @@ export class Pace {
     return Math.max(leftMs, this.#servedMs, patienceLeast * this.#leastMs);
   }
 
+  /**
+   * Most waiters that are of use in a standing queue, where the newest is served first: as many as
+   * are served while callers are known to wait. Others are refused instead of waiting in vain.
+   */
+  get standingMax(): number {
+    const withinMs = Math.min(this.#deadlineMs, this.#leftMs);
+    const servedMax = (withinMs * this.#used) / (this.#usualMs ?? 0);
+    return standingMin + Math.ceil(servedMax);
+  }
+
   /** Learns from a caller that gave up at that age; too early an age says nothing. */
   giveUp(ageMs: number): void {
     if (ageMs < patienceLeast * this.#leastMs) return;
@@ -147,7 +161,7 @@ export class Pace {
     const restMs = Math.min(leftMs, this.patienceMs);
     // In a standing queue the newest is served first, whoever waits.
     if (queue.isStanding(now)) return restMs > this.#needMs;
-    return restMs > this.#endMs(queue.size);
+    return restMs > this.#endMs(queue.ahead(permit));
   }
 
   hasRoom(weight: number): boolean {
@@ -185,6 +199,7 @@ export class Pace {
     this.#skip = this.#every;
     this.#round -= 1;
     if (this.#round === 0) this.#adjustSampling(now);
+    this.#used += (inside - this.#used) * usualWeight;
     const { outcome, isWhole, startedAt } = permit;
     const ageMs = now - permit.arrivedAt;
     if (outcome === 'aborted') this.giveUp(ageMs);
@@ -195,6 +210,7 @@ export class Pace {
     // Callers that leave sooner than others are served are hurried: that says nothing of load.
     const isOwn = outcome === 'late' && permit.entry.deadlineAt !== undefined;
     if (!(outcome === 'aborted' || isOwn) || !this.#isHurried(ageMs, now)) {
+      this.#limit.deadlineMs = Math.min(this.#deadlineMs, this.patienceMs);
       this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
       this.#size = this.#limit.size;
     }

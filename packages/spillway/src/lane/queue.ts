@@ -119,6 +119,11 @@ export class LaneQueue {
     return this.#waiters[Symbol.iterator]();
   }
 
+  /** The number of waiters that are served before a newcomer would be. */
+  ahead(newcomer: LanePermit): number {
+    return this.#waiters.ahead(newcomer);
+  }
+
   /** The waiter whose time is over first. */
   earliest(): LanePermit | undefined {
     const oldest = this.#waiters.oldest();

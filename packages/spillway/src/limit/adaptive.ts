@@ -31,6 +31,8 @@ const wasteWeight = 0.15;
 /** Shares of wasted work: above the first nothing ends in time, below the second all is well. */
 const wasteMost = 0.98;
 const wasteLeast = 0.5;
+/** Share above which probes do not raise the baseline. */
+const wasteByChance = 0.15;
 /** Share that is reckoned with after one has ended in time again. */
 const wasteAfterStuck = 0.8;
 /**
@@ -78,7 +80,8 @@ type State =
 export class AdaptiveLimit implements Limit {
   #sizeMax: number;
   readonly #sizeMin: number;
-  readonly #deadlineMs: number;
+  /** Milliseconds within which work is of use: its deadline, or less if callers leave before. */
+  deadlineMs: number;
   readonly #window = new ReadingWindow();
   #size: number;
   #state: State = { name: 'starting', fine: undefined };
@@ -110,7 +113,7 @@ export class AdaptiveLimit implements Limit {
     const { size, sizeMin, sizeMax, deadlineMs } = checkLimitOptions(options);
     this.#sizeMax = sizeMax;
     this.#sizeMin = sizeMin;
-    this.#deadlineMs = deadlineMs;
+    this.deadlineMs = deadlineMs;
     this.#size = size;
   }
 
@@ -160,7 +163,10 @@ export class AdaptiveLimit implements Limit {
     this.#untilProbe = Math.max(this.#untilProbe, probeAfter);
     this.#state = { name: 'steady' };
     this.#resize(Math.min(this.#sizeBefore, 2 * this.#size), at);
-    if (this.#size >= this.#sizeBefore) this.#sizeBefore = 0;
+    if (this.#size >= this.#sizeBefore) {
+      this.#sizeProven = this.#sizeBefore;
+      this.#sizeBefore = 0;
+    }
     return true;
   }
 
@@ -245,8 +251,8 @@ export class AdaptiveLimit implements Limit {
   /** Latency above which there is too much inside. */
   #allowedMs(): number {
     const baselineMs = this.#baselineMs ?? Infinity;
-    const room = Math.min(this.#tolerance * baselineMs, deadlineShare * this.#deadlineMs);
-    return Math.max(1.15 * Math.min(baselineMs, this.#deadlineMs), room);
+    const room = Math.min(this.#tolerance * baselineMs, deadlineShare * this.deadlineMs);
+    return Math.max(1.15 * Math.min(baselineMs, this.deadlineMs), room);
   }
 
   /** Doubles until the first slow reading, if what there is gets used, and then goes back. */
@@ -264,7 +270,7 @@ export class AdaptiveLimit implements Limit {
 
   /** Growth that keeps the latency within what is allowed, even if all that is added waits. */
   #growthMax(now: Step): number {
-    return Math.max(1, (deadlineShare * this.#deadlineMs) / now.latencyMs);
+    return Math.max(1, (deadlineShare * this.deadlineMs) / now.latencyMs);
   }
 
   /** The size that Little's law asks for: of those inside, as many as were not waiting. */
@@ -316,7 +322,10 @@ export class AdaptiveLimit implements Limit {
     this.#state = { name: 'steady' };
     this.#untilProbe = hasFallen ? probeAfter : probeEvery;
     this.#lateShareLeast = this.#lateShare;
-    this.#setBaseline(this.#measured(now));
+    const baselineMs = this.#measured(now);
+    // Where much work is cut, its times say how long callers wait, not how long the work takes.
+    const isCut = this.#wasted >= wasteByChance && baselineMs > (this.#baselineMs ?? Infinity);
+    if (!isCut) this.#setBaseline(baselineMs);
     const isFine = first.latencyMs <= this.#allowedMs();
     this.#resize(isFine ? first.size : this.#fit(first), at);
   }

@@ -28,17 +28,28 @@ class SubQueue<Member extends RingMember> implements RingMember {
   }
 }
 
-/** The members of one priority: keys take turns by deficit round robin. */
+/**
+ * The members of one priority: keys take turns by deficit round robin. A key that did not wait is
+ * served before those that do, once, as in FQ-CoDel: so a key that always waits, since it asks for
+ * more than its share, holds up nobody who asks for less.
+ */
 class Level<Member extends RingMember & Ordered> {
   readonly keyless = new SubQueue<Member>();
   readonly #keyed: SubQueue<Member>[] = [];
-  /** The sub-queues that are not empty; the first has the turn. */
+  /** The sub-queues of keys that have begun to wait and were not served yet. */
+  readonly fresh = new Ring<SubQueue<Member>>();
+  /** The other sub-queues that are not empty; the first has the turn. */
   readonly turns = new Ring<SubQueue<Member>>();
 
   subQueueOf(hash: number): SubQueue<Member> {
     const at = hash % subQueueMax;
     this.#keyed[at] ??= new SubQueue<Member>();
     return this.#keyed[at];
+  }
+
+  *[Symbol.iterator](): Generator<SubQueue<Member>> {
+    yield* this.fresh;
+    yield* this.turns;
   }
 }
 
@@ -52,6 +63,8 @@ export class FairQueue<Member extends RingMember & Ordered> {
   readonly #seed: number;
   #size = 0;
   #quantum = 1;
+  /** The sub-queue of the member that `next` has just given, if it is a fresh one. */
+  #fresh: SubQueue<Member> | undefined = undefined;
 
   constructor(seed: number) {
     this.#seed = seed;
@@ -69,7 +82,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     const subQueue = key === undefined ? level.keyless : level.subQueueOf(hashOf(key, this.#seed));
     if (weight > this.#quantum) this.#quantum = weight;
     if (subQueue.ring === undefined) {
-      level.turns.push(subQueue);
+      level.fresh.push(subQueue);
       subQueue.deficit = this.#quantum;
     }
     if (comesBack) subQueue.members.unshift(member);
@@ -89,8 +102,18 @@ export class FairQueue<Member extends RingMember & Ordered> {
   next(newestFirst = false): Member | undefined {
     if (this.#size === 0) return undefined;
     for (let priority = this.#levels.length - 1; priority >= 0; priority -= 1) {
-      const turns = this.#levels[priority]?.turns;
-      for (let first = turns?.first; turns && first; first = turns.first) {
+      const level = this.#levels[priority];
+      if (level === undefined) continue;
+      const { fresh, turns } = level;
+      while (fresh.size > 0) {
+        const chosen = (newestFirst ? fresh.last : fresh.first) as SubQueue<Member>;
+        const candidate = chosen.candidate(newestFirst);
+        this.#fresh = chosen;
+        if (candidate !== undefined) return candidate;
+        fresh.remove(chosen);
+      }
+      this.#fresh = undefined;
+      for (let first = turns.first; first; first = turns.first) {
         const candidate = first.candidate(newestFirst);
         if (candidate && (turns.size === 1 || first.deficit >= candidate.weight)) return candidate;
         turns.shift();
@@ -104,16 +127,35 @@ export class FairQueue<Member extends RingMember & Ordered> {
 
   /** Takes out the one that `next` has just given. */
   take(member: Member): void {
-    const turns = this.#levels[member.priority]?.turns;
-    const subQueue = turns?.first;
-    if (subQueue !== undefined && turns?.size !== 1) subQueue.deficit -= member.weight;
+    const level = this.#levels[member.priority] as Level<Member>;
+    const fresh = this.#fresh;
+    if (fresh !== undefined) {
+      level.fresh.remove(fresh);
+      fresh.deficit -= member.weight;
+      level.turns.push(fresh);
+    } else if (level.turns.first !== undefined && level.turns.size !== 1) {
+      level.turns.first.deficit -= member.weight;
+    }
     this.remove(member);
+  }
+
+  /** The number of members that are served before a newcomer would be, in order of arrival. */
+  ahead({ priority, key }: Ordered): number {
+    let ahead = 0;
+    for (let at = this.#levels.length - 1; at >= priority; at -= 1) {
+      const level = this.#levels[at];
+      if (level === undefined) continue;
+      const own = key === undefined ? level.keyless : level.subQueueOf(hashOf(key, this.#seed));
+      const most = at === priority ? own.members.size + 1 : Infinity;
+      for (const { members } of level) ahead += Math.min(members.size, most);
+    }
+    return ahead;
   }
 
   /** All that wait, in no order that means anything. */
   *[Symbol.iterator](): Generator<Member> {
     for (const level of this.#levels) {
-      for (const turn of level?.turns ?? []) yield* turn.members;
+      for (const { members } of level ?? []) yield* members;
     }
   }
 
@@ -121,7 +163,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
   oldest(): Member | undefined {
     let oldest: Member | undefined;
     for (const level of this.#levels) {
-      for (const { members } of level?.turns ?? []) {
+      for (const { members } of level ?? []) {
         const { first } = members;
         if (first && (!oldest || first.arrivedAt < oldest.arrivedAt)) oldest = first;
       }
@@ -137,14 +179,16 @@ export class FairQueue<Member extends RingMember & Ordered> {
   surplus(newcomer?: Member, isOldestOut: boolean = false): Member | undefined {
     for (const level of this.#levels) {
       let longest: Ring<Member> | undefined;
-      for (const { members } of level?.turns ?? []) {
+      for (const { members } of level ?? []) {
         if (members.size > (longest?.size ?? 0)) longest = members;
       }
       if (longest?.last === undefined) continue;
       const rival = newcomer?.priority === longest.last.priority ? newcomer.ring : undefined;
       const isOwn = rival !== undefined && rival.size >= longest.size;
-      if (isOldestOut) return (isOwn ? (rival as unknown as Ring<Member>) : longest).first;
-      return isOwn ? newcomer : longest.last;
+      if (!isOldestOut) return isOwn ? newcomer : longest.last;
+      // Where each key has one, that of the key that has waited longest has to go.
+      const isRival = isOwn && longest.size > 1;
+      return (isRival ? (rival as unknown as Ring<Member>) : longest).first;
     }
     return undefined;
   }
