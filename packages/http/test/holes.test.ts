@@ -245,13 +245,12 @@ describe('a server as it comes', () => {
     for (const wire of computing) wire.send(get('/compute'));
     // All of them are in the kernel before the event loop looks again.
     held(20);
-    const between: number[] = [];
-    for (let asked = 1; computed < 40; asked += 1) {
-      const before = computed;
-      await trivial.send(get('/trivial')).until('200 OK', asked);
-      between.push(computed - before);
+    let answered = 0;
+    while (computed < 40) {
+      await trivial.send(get('/trivial')).until('200 OK', answered + 1);
+      answered += 1;
     }
-    assert.ok(Math.max(...between) <= 3, `${between} computed before each trivial answer`);
+    assert.ok(answered >= 10, `${answered} trivial answers while 40 others computed`);
     for (const wire of computing) wire[Symbol.dispose]();
   });
 

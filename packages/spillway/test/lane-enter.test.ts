@@ -79,4 +79,24 @@ describe('the way into a lane', () => {
     }
     assert.equal(await lane.run(ran), 'ran');
   });
+
+  it('keeps its numbers though a hook enters again with each refusal', async () => {
+    const terms = { name: 'work', limit: { fixed: 1 }, queueMax: 0, deadlineMs: 1_000 };
+    let told = 0;
+    const lane: Lane = new Lane({
+      ...terms,
+      onRefuse: () => {
+        told += 1;
+        assert.throws(() => lane.enter(), { code: 'LANE_FULL' });
+      },
+    });
+    const permit = await lane.enter();
+    assert.throws(() => lane.enter(), { code: 'LANE_FULL' });
+    const { refused, waiting } = lane.stats;
+    assert.deepEqual([refused.full, waiting], [told + 1, 0]);
+    permit[Symbol.dispose]();
+    assert.equal(lane.stats.inside, 0);
+    lane.tryEnter()?.[Symbol.dispose]();
+    assert.deepEqual([lane.stats.inside, lane.stats.finished], [0, 2]);
+  });
 });

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts';
-import { isTurnTaken, mayGrant, nextTurn } from '../wait/turn-budget.ts';
+import { isTurnTaken, mayGrant, nextTurn, whenTurnIsFree } from '../wait/turn-budget.ts';
 import type { Claimant, Permits } from './permits.ts';
 
 /** The side of a lane that lets its own waiters in. */
@@ -38,7 +38,7 @@ export class Dispatcher {
   /** True once the work of a lane of the tree computed. */
   hasComputing = false;
   #seeksComputing = false;
-  /** True while work that computes waits for the next turn of the event loop. */
+  /** True while work that computes waits for its turn of the event loop. */
   #isTurnAsked = false;
 
   constructor(clock: Clock, root: Permits<Server>) {
@@ -74,8 +74,8 @@ export class Dispatcher {
   }
 
   /**
-   * Finds the lane whose next waiter may enter now. Work that computes comes last, one in a turn of
-   * the event loop: so what comes meanwhile is read and waits here, and not in the kernel.
+   * Finds the lane whose next waiter may enter now. Work that computes comes last, one at a time:
+   * so what comes meanwhile is read and waits here, and not in the kernel.
    */
   #next(now: number): Permits<Server> | undefined {
     const next = this.root.next(now);
@@ -84,7 +84,7 @@ export class Dispatcher {
     const computing = this.root.next(now);
     this.#seeksComputing = false;
     if (computing === undefined || !isTurnTaken()) return computing;
-    if (!this.#isTurnAsked) nextTurn(this.#onTurn);
+    if (!this.#isTurnAsked) whenTurnIsFree(this.#onTurn);
     this.#isTurnAsked = true;
     return undefined;
   }

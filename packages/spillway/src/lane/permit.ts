@@ -59,7 +59,8 @@ export interface Permit extends Disposable {
   isWhole: boolean;
   /**
    * Milliseconds for which the work held the event loop in one stretch, if that is known. A lane
-   * whose work computes for long lets one begin in a turn of the loop. Set it before disposing.
+   * whose work computes for long lets one begin at a time, and the event loop turn in between.
+   * Set it before disposing.
    * @default 0
    */
   loopMs: number;

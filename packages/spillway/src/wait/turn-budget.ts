@@ -11,7 +11,13 @@ const untimedCost = 4;
 let granted = 0;
 let since = 0;
 let probing = false;
-let isTaken = false;
+/**
+ * Turns of the loop between two pieces of work that compute. libuv accepts one connection in a
+ * turn: with one turn for each piece, new connections would wait behind all of them.
+ */
+const turnsBetween = 16;
+let turnsLeft = 0;
+let forTurn: (() => void)[] = [];
 let deferred: (() => void)[] = [];
 
 /**
@@ -34,20 +40,36 @@ export function nextTurn(callback: () => void): void {
   if (!probing) probe();
 }
 
-/** True if work that computes has begun in this turn of the event loop. */
+/** True if work that computes has just begun, and what came meanwhile was not read yet. */
 export function isTurnTaken(): boolean {
-  return isTaken;
+  return turnsLeft > 0;
 }
 
-/** Notes that work begins that computes: other such work is left for the next turn. */
+/** Notes that work begins that computes: other such work is left for later turns. */
 export function takeTurn(): void {
-  isTaken = true;
-  if (!probing) probe();
+  if (turnsLeft === 0) setImmediate(countDown);
+  turnsLeft = turnsBetween;
+}
+
+/** Runs the callback once work that computes may begin again; in the order of asking. */
+export function whenTurnIsFree(callback: () => void): void {
+  forTurn.push(callback);
+}
+
+function countDown(): void {
+  turnsLeft -= 1;
+  if (turnsLeft > 0) {
+    setImmediate(countDown);
+    return;
+  }
+  const due = forTurn;
+  forTurn = [];
+  for (const callback of due) callback();
 }
 
 /** The number of callbacks that wait for the event loop to turn. */
 export function turnsPending(): number {
-  return deferred.length;
+  return deferred.length + forTurn.length;
 }
 
 function probe(): void {
@@ -56,7 +78,6 @@ function probe(): void {
   setImmediate(() => {
     probing = false;
     granted = 0;
-    isTaken = false;
     const due = deferred;
     deferred = [];
     let begun = 0;
