@@ -254,6 +254,26 @@ describe('a server as it comes', () => {
     for (const wire of computing) wire[Symbol.dispose]();
   });
 
+  it('refuses nobody because another request computes, though nobody may wait', async () => {
+    const held = (ms: number) => {
+      const until = performance.now() + ms;
+      while (performance.now() < until);
+    };
+    const lane = new Lane({ name: 'l', limit: 64, queueMax: 0, deadlineMs: 10_000 });
+    await using server = await open(
+      (app) => {
+        app.get('/', async () => {
+          held(5);
+          return 'x';
+        });
+      },
+      { lane, log: false },
+    );
+    await ask(server.url);
+    const answers = await Promise.all(Array.from({ length: 8 }, () => ask(server.url)));
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+  });
+
   it('keeps a route open though another is slow and full', async () => {
     const release = Promise.withResolvers<void>();
     await using server = await open((app) => {

@@ -24,8 +24,10 @@ export class LoopTime {
     return this.#ms >= computingMs;
   }
 
-  learn(ms: number): void {
+  /** Learns from an end; true if the time is long. */
+  learn(ms: number): boolean {
     this.#ms += (ms - this.#ms) * (this.#ms === 0 ? 1 : loopWeight);
+    return this.isLong;
   }
 }
 

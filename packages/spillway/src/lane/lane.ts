@@ -238,10 +238,8 @@ export class Lane implements Part, AsyncDisposable {
       lane.#permits.resize(limit.size);
     }
     this.#permits.give(permit.weight);
-    if (permit.loopMs > 0) {
-      this.#loopTime.learn(permit.loopMs);
-      if (this.#loopTime.isLong) this.#dispatcher.hasComputing = true;
-    }
+    const isLong = permit.loopMs > 0 && this.#loopTime.learn(permit.loopMs);
+    if (isLong) this.#dispatcher.hasComputing = true;
     const pace = this.#pace;
     if (pace?.leave(permit, now)) this.#queue.adapt(pace.needMs, pace.patienceMs);
     if (this.#dispatcher.waiting > 0) this.#dispatcher.dispatch(now);
@@ -336,11 +334,13 @@ export class Lane implements Part, AsyncDisposable {
     for (const child of this.#permits.children) child.owner.trimAll(now);
   };
 
+  /** Callers that may wait: those for whom there is a permit, but no turn yet, wait besides. */
   #waitersMax(now: number): number {
     const pace = this.#pace;
-    if (pace === undefined) return this.#queueMax;
-    const most = this.#queueMax + this.#limitMax - pace.size;
-    return this.#queue.isStanding(now) ? Math.min(most, pace.standingMax) : most;
+    const size = pace?.size ?? this.#limitMax;
+    const used = this.#loopTime.isLong ? Math.min(size, this.#permits.inside) : size;
+    const most = this.#queueMax + this.#limitMax - used;
+    return pace && this.#queue.isStanding(now) ? Math.min(most, pace.standingMax) : most;
   }
 
   /** Sends one waiter away if one too many waits. */
