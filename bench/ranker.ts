@@ -21,6 +21,18 @@ const scales: Readonly<Record<string, readonly [articles: number, ratings: numbe
   '100,000 articles, 5,000 ratings': [100_000, 5_000],
 };
 
+/** Numbers of ratings, by the name of the run. */
+const quality = new Map(
+  [0, 3, 5, 10, 20, 50, 200, 1_000].map((size) => [`quality with ${size} ratings`, size]),
+);
+/** The outcome of scores that readers see and of simpler ones, on simulated readers. */
+interface Quality {
+  readonly errors: Readonly<Record<'served' | 'mean' | 'ridge' | 'nearest', number>>;
+  readonly aucs: Readonly<Record<string, number>> & { readonly served: number };
+  readonly slope: number;
+  readonly coverage: number;
+}
+
 const less = (name: string, unit: string, ...targets: Figure['targets']): Figure => {
   return { name, unit, better: 'less', targets };
 };
@@ -28,6 +40,9 @@ const less = (name: string, unit: string, ...targets: Figure['targets']): Figure
 const atLeast = (name: string, least: number, unit: string): Figure => {
   const met = ({ ours }: { readonly ours: number }) => ours >= least;
   return { name, unit, better: 'more', targets: [{ text: `at least ${least} ${unit}`, met }] };
+};
+const moreOrder = (way: string): Figure => {
+  return { name: `order, ${way}`, unit: 'AUC', better: 'more', targets: [] };
 };
 const stretch: readonly Figure[] = [
   less('p50', 'ms'),
@@ -86,6 +101,18 @@ export const ranker: Bench = {
         less('memory', 'MB', atMost(1_500, 'MB')),
       ],
     })),
+    ...[...quality.keys()].map((name) => ({
+      name,
+      rounds: 1,
+      figures: [
+        less('error above the best simpler one', 'points', atMost(0.02, 'points')),
+        less('order below the best simpler one', 'AUC', atMost(0.01, 'AUC')),
+        ...['served', 'mean', 'ridge', 'nearest'].map((way) => less(`error, ${way}`, 'points')),
+        ...['served', 'ridge', 'nearest', 'logistic', 'bm25'].map(moreOrder),
+        less('slope of truth on score, off 1', ''),
+        less('ratings within what was told, off 80 %', '%'),
+      ],
+    })),
   ],
 };
 
@@ -117,6 +144,11 @@ async function ours(): Promise<Contestant> {
     }
     const scale = scales[run];
     if (scale !== undefined) return await figuresAt(...scale);
+    const ratings = quality.get(run);
+    if (ratings !== undefined) {
+      const asked = { do: 'quality', ratings, each: quick ? 1 : 4 };
+      return qualityFigures(await served.ask<Quality>(asked));
+    }
     await stock();
     return run === calm ? await disturbed(served, quick) : await learned(served);
   };
@@ -132,6 +164,20 @@ async function figuresAt(articles: number, ratings: number): Promise<Record<stri
     'list, p95': list,
     'search, p95': search,
     memory,
+  };
+}
+
+function qualityFigures({ errors, aucs, slope, coverage }: Quality): Record<string, number> {
+  const { served: error, mean, ridge, nearest } = errors;
+  const { served: order, ...simpler } = aucs;
+  const named = (measure: string, ways: Readonly<Record<string, number>>) =>
+    Object.entries(ways).map(([way, value]) => [`${measure}, ${way}`, value] as const);
+  return {
+    'error above the best simpler one': error - Math.min(mean, ridge, nearest),
+    'order below the best simpler one': Math.max(...Object.values(simpler)) - order,
+    ...Object.fromEntries([...named('error', errors), ...named('order', aucs)]),
+    'slope of truth on score, off 1': Math.abs(slope - 1),
+    'ratings within what was told, off 80 %': 100 * Math.abs(coverage - 0.8),
   };
 }
 

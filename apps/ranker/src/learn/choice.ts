@@ -56,12 +56,16 @@ const penaltiesOf: Record<TrainingKind, readonly Penalties[]> = {
   ],
 };
 
-/** The number of ratings below which nothing is chosen. */
-const ratingsMin = 10;
+/** Ratings below which penalties and slope are left alone: with fewer, chance would choose. */
+const ratingsMin = 40;
+/** The number of ratings below which the error is not measured either. */
+const measuredMin = 6;
 /** A choice must err less by this share of the squared error. */
 const gainMin = 0.01;
-/** Ratings that the slope is believed to be 1 by before anything is measured. */
+/** Ratings that the slope is believed by before anything is measured. */
 const slopeRatings = 10;
+/** With so many ratings it is believed to be a half, with many to be 1. */
+const slopeCaution = 4;
 const slopeMax = 1.2;
 /** Ratings that the width is believed by before anything is measured. */
 const widthRatings = 8;
@@ -93,16 +97,17 @@ interface Unseen {
 export function* choose(task: TrainingTask): Generator<number, Learned> {
   const { rows, kind, current, only = ratedOnly(task.rows) } = task;
   const folds = new Set(only.map((row) => rows.folds[row]));
-  if (only.length < ratingsMin || folds.size < 2) {
+  if (only.length < measuredMin || folds.size < 2) {
     return { choice: undefined, errors: unknownErrors };
   }
-  const grid = [{ topic: current.topic, words: current.words }, ...penaltiesOf[kind]];
+  const others = only.length < ratingsMin ? [] : penaltiesOf[kind];
+  const grid = [{ topic: current.topic, words: current.words }, ...others];
   const unseen = grid.map(() => emptyUnseen(rows.count));
   for (let fold = 0; fold < foldCount; fold += 1) {
     const asked = only.filter((row) => rows.folds[row] === fold);
     if (asked.length === 0) continue;
-    const others = only.filter((row) => rows.folds[row] !== fold);
-    const lists = neighboursOf(rows, asked, others);
+    const known = only.filter((row) => rows.folds[row] !== fold);
+    const lists = neighboursOf(rows, asked, known);
     for (const [at, penalties] of grid.entries()) {
       yield (fold + at / grid.length) / foldCount;
       const model = fit(
@@ -111,7 +116,7 @@ export function* choose(task: TrainingTask): Generator<number, Learned> {
         { ...untrained, ...penalties, slope: 1 },
         {
           halfLifeMs: task.halfLifeMs,
-          only: others,
+          only: known,
         },
       );
       answer(rows, model, asked, lists, unseen[at] as Unseen);
@@ -128,13 +133,13 @@ function decide(
 ): Learned {
   const squared = (one: Unseen, slope: number) =>
     meanOf(only, (row) => off(rows, one, slope, row) ** 2);
+  const caution = current.slope ?? only.length / (only.length + cautionRatings);
   const tried = unseen.map((one, at) => {
-    const slope =
-      at === 0 && current.slope !== undefined ? current.slope : slopeOf(rows, only, one);
+    const isInUse = at === 0 && (current.slope !== undefined || unseen.length === 1);
+    const slope = isInUse ? caution : slopeOf(rows, only, one);
     return { at, slope, error: squared(one, slope) };
   });
   const [own] = tried as [(typeof tried)[number]];
-  const caution = current.slope ?? only.length / (only.length + cautionRatings);
   const inUse = squared(unseen[0] as Unseen, caution);
   const best = tried.reduce((least, one) => (one.error < least.error ? one : least), own);
   const isBetter = best.error < inUse * (1 - gainMin);
@@ -143,13 +148,14 @@ function decide(
   const width = widthOf(rows, only, served, chosen.slope);
   const absolute = (one: Unseen, slope: number) =>
     meanOf(only, (row) => Math.abs(off(rows, one, slope, row)));
-  const of = (penalties: Penalties) =>
-    tried[1 + quickGrid.indexOf(penalties)] as (typeof tried)[number];
-  const errorOf = ({ at, slope }: (typeof tried)[number]) => absolute(unseen[at] as Unseen, slope);
+  const errorOf = (penalties: Penalties) => {
+    const one = tried[1 + quickGrid.indexOf(penalties)];
+    return one === undefined ? Number.NaN : absolute(unseen[one.at] as Unseen, one.slope);
+  };
   const errors: CrossValidatedErrors = {
     constant: absolute(unseen[0] as Unseen, 0),
-    topic: errorOf(of(onlyTopic)),
-    words: errorOf(of(onlyWords)),
+    topic: errorOf(onlyTopic),
+    words: errorOf(onlyWords),
     served: absolute(served, chosen.slope),
   };
   const { topic, words } = grid[chosen.at] as Penalties;
@@ -165,7 +171,7 @@ function off(rows: RatedRows, { says, starts }: Unseen, slope: number, row: numb
   return score - (rows.scores[row] as number);
 }
 
-/** The regression slope of ratings on predictions, both around the mean, shrunk towards 1. */
+/** The regression slope of ratings on predictions, both around the mean, with caution. */
 function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Unseen): number {
   let [both, own] = [0, 0];
   for (const row of only) {
@@ -174,7 +180,9 @@ function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Uns
     own += said * said;
   }
   const believed = (slopeRatings * own) / only.length;
-  return own === 0 ? 1 : Math.min(slopeMax, Math.max(0, (both + believed) / (own + believed)));
+  const caution = only.length / (only.length + slopeCaution);
+  const slope = (both + caution * believed) / (own + believed);
+  return own === 0 ? 1 : Math.min(slopeMax, Math.max(0, slope));
 }
 
 /** The error within which 8 of 10 ratings were, at no likeness at all. */
@@ -185,7 +193,7 @@ function widthOf(rows: RatedRows, only: readonly number[], unseen: Unseen, slope
   });
   const sorted = errors.sort((one, other) => one - other);
   const measured = sorted[
-    Math.min(sorted.length - 1, Math.ceil(coverage * sorted.length))
+    Math.min(sorted.length, Math.ceil(coverage * sorted.length)) - 1
   ] as number;
   const { length } = only;
   return (length * measured + widthRatings * untrained.width) / (length + widthRatings);

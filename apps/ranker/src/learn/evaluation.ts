@@ -119,10 +119,15 @@ function slopeOf(says: readonly number[], truth: readonly number[], start: numbe
 }
 
 /** Logistic regression on words, by plain gradient steps: what many would begin with. */
-function logisticWords(rows: RatedRows, common: Common, only: readonly number[], start: number) {
+export function logisticWords(
+  rows: RatedRows,
+  common: Common,
+  only: readonly number[],
+  start: number,
+): (row: number) => number {
   const weights = new Float32Array(bucketCount);
   const values = new Float32Array(wordsKept);
-  const says = (row: number) => {
+  const says = (row: number): number => {
     wordValues(rows, row, common, values);
     let sum = 0;
     for (const [at, value] of values.entries()) {

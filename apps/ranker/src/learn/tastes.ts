@@ -61,6 +61,7 @@ export interface Ranking {
 }
 
 type Module = typeof import('./thread/scorer.ts');
+type Comparer = typeof import('./thread/comparer.ts');
 
 /** The articles that one task scores: some milliseconds, so that a vote is not kept waiting. */
 const rankSize = 500;
@@ -69,8 +70,8 @@ const rankSize = 500;
  * beyond it are scored without their neighbours, and compared in the background.
  */
 const pairsMax = 50_000;
-/** Pairs that one task compares in the background: some 10 ms. */
-const pairsAtOnce = 30_000;
+/** Pairs that one task compares in the background: some 20 ms, for which a ranking waits. */
+const pairsAtOnce = 60_000;
 
 /**
  * The tastes of all readers, and scores by them, on a pool. A rating is in every score asked for
@@ -83,6 +84,7 @@ export class Tastes implements AsyncDisposable {
   readonly halfLifeMs: number;
   readonly #options: TastesOptions;
   readonly #pool: Pool<Module>;
+  readonly #comparers: Pool<Comparer>;
   readonly #tastes = new Map<string, Taste>();
   readonly #loading = new SingleFlight<Taste>();
   /** Tastes that were forgotten while they were loaded. */
@@ -95,17 +97,21 @@ export class Tastes implements AsyncDisposable {
     checkInteger('tastesMax', options.tastesMax ?? 64, 1, 100_000);
     checkInteger('ratedMax', options.ratedMax ?? 5_000, 10, 100_000);
     const module = new URL('./thread/scorer.ts', import.meta.url);
-    const pool = await Pool.open<Module>({ module, workers, queueMax: 1_024, deadlineMs: 30_000 });
-    return new Tastes(options, pool);
+    const limits = { queueMax: 1_024, deadlineMs: 30_000 };
+    const pool = await Pool.open<Module>({ module, workers, ...limits });
+    const comparer = new URL('./thread/comparer.ts', import.meta.url);
+    const comparers = await Pool.open<Comparer>({ module: comparer, workers: 1, ...limits });
+    return new Tastes(options, pool, comparers);
   }
 
-  private constructor(options: TastesOptions, pool: Pool<Module>) {
+  private constructor(options: TastesOptions, pool: Pool<Module>, comparers: Pool<Comparer>) {
     const { model, articlesMax: sizeMax, halfLifeMs = 365 * 86_400_000 } = options;
     this.#options = options;
     this.model = model;
     this.halfLifeMs = halfLifeMs;
     this.table = new ArticleTable({ model, sizeMax });
     this.#pool = pool;
+    this.#comparers = comparers;
   }
 
   get stats(): { readonly tastes: number; readonly articles: number; readonly pool: PoolStats } {
@@ -161,7 +167,7 @@ export class Tastes implements AsyncDisposable {
     const { document, publishedAt, text = { title: '', text: '' } } = article;
     const source = taste.sources.get(article.source) ?? -1;
     const asked = { document, publishedAt, source, now, article: text };
-    const turn = { signal, key: user, priority: 2 };
+    const turn = { signal, key: user, priority: 1 };
     const parts = await this.#pool.run('score', { state, asked }, turn);
     return scoreOf(parts, taste, current, taste.ratingOf(current, article.id));
   }
@@ -173,7 +179,7 @@ export class Tastes implements AsyncDisposable {
   }
 
   async close(): Promise<void> {
-    await this.#pool.close();
+    await Promise.all([this.#pool.close(), this.#comparers.close({ withinMs: 0 })]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -202,7 +208,7 @@ export class Tastes implements AsyncDisposable {
     for (let from = 0; from < rows.length; from += rankSize) {
       const [some, seen] = [rows, stamps].map((all) => all.slice(from, from + rankSize));
       const task = { ...same, rows: some as Uint32Array, stamps: seen as Int32Array };
-      const turn = { signal, key: user, priority: 1 };
+      const turn = { signal, key: user };
       const part = this.#pool.run('rank', { ...task, pairsMax: share }, turn).then((result) => {
         scores.set(result.scores, from);
         widths.set(result.widths, from);
@@ -251,7 +257,7 @@ export class Tastes implements AsyncDisposable {
     const table = this.table.rows;
     taste.near = grown(taste.near, table.size);
     const task = { state, table, near: taste.near, rows, stamps };
-    await this.#pool.run('compare', task, { key: user });
+    await this.#comparers.run('compare', task, { key: user });
   }
 
   #checkModel({ document }: Article): void {
@@ -296,7 +302,7 @@ export class Tastes implements AsyncDisposable {
         const { halfLifeMs } = this;
         const task = { before, edits, dimension: this.model.dimension };
         const more = { common: this.table.common, choice, halfLifeMs };
-        return this.#pool.run('update', { ...task, ...more }, { priority: 3 });
+        return this.#pool.run('update', { ...task, ...more }, { priority: 2 });
       },
     });
     await taste.change({ rated: rated.slice(-ratedMax) });

@@ -122,8 +122,8 @@ export class ArticleRanking {
     const { storage, tastes, training, changes } = this.#options;
     const isGone = await storage.ratings.remove(userId, articleId, signal);
     if (!isGone) throw rankerError('RECORD_UNKNOWN', `there is no vote on ${articleId}`);
-    await tastes.unlearn(userId, articleId, signal);
-    training.request(userId, 'quick');
+    const ratings = await tastes.unlearn(userId, articleId, signal);
+    training.requestAfterVote(userId, ratings);
     changes.tell(userId, { ids: [articleId], now: { vote: undefined } });
   }
 
@@ -149,7 +149,7 @@ export class ArticleRanking {
       await storage.ratings.record([correction], signal);
     };
     const learned = await tastes.learn(userId, rated, commit, signal);
-    training.request(userId, 'quick');
+    training.requestAfterVote(userId, learned.ratings);
     changes.tell(userId, { ids: [article.id], now: { vote: score } });
     return { article, ...learned };
   }

@@ -71,7 +71,15 @@ export class Reader {
     signal: AbortSignal,
   ): Promise<ReaderShelf> {
     const scored = await this.#options.tastes.scoreShelf(userId, shelved, signal);
-    const articles = shelved.map((article) => readerArticle(article, scored));
+    // Only the few vectors that are looked at are looked up.
+    const vector = {
+      get vector() {
+        return scored.meanOf((this as unknown as ReaderArticle).id);
+      },
+    };
+    const articles = shelved.map((article) => {
+      return Object.assign(Object.create(vector), readerArticle(article, scored));
+    });
     return { tasteVersion: scored.version, articles };
   }
 
@@ -191,16 +199,16 @@ export class Reader {
   }
 }
 
-function readerArticle(article: ShelvedArticle, { scores, meanOf }: ScoredShelf): ReaderArticle {
+function readerArticle(
+  article: ShelvedArticle,
+  { scores }: ScoredShelf,
+): Omit<ReaderArticle, 'vector'> {
   const found = scores.get(article.id);
   return {
     ...article,
     publishedAt: article.publishedAt ?? article.addedAt,
     score: found?.score,
     uncertainty: found?.width,
-    get vector() {
-      return meanOf(article.id);
-    },
   };
 }
 

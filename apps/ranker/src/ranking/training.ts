@@ -25,6 +25,8 @@ export class Training implements AsyncDisposable {
   readonly #options: TrainingOptions;
   readonly #queue: TrainingQueue;
   readonly #changed = new Set<string>();
+  /** Votes since the last training was asked for, by user. */
+  readonly #votes = new Map<string, number>();
   /** Of the training that runs. */
   #number: number | undefined;
 
@@ -54,6 +56,15 @@ export class Training implements AsyncDisposable {
   request(userId: string, kind: TrainingKind): void {
     if (this.#changed.size < changedMax) this.#changed.add(userId);
     this.#queue.add(userId, kind);
+  }
+
+  /** Asks for a quick training when a hundredth of a user's ratings is new, at least one. */
+  requestAfterVote(userId: string, ratings: number): void {
+    const votes = (this.#votes.get(userId) ?? 0) + 1;
+    const isDue = votes >= ratings / 100;
+    if (isDue) this.request(userId, 'quick');
+    if (isDue || this.#votes.size >= changedMax) this.#votes.delete(userId);
+    else this.#votes.set(userId, votes);
   }
 
   /** Asks for an intensive training of all who have rated since their last one. */

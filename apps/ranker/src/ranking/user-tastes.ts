@@ -30,6 +30,8 @@ export interface Learned {
   /** The score before the rating was known. */
   readonly predicted: number;
   readonly score: Score;
+  /** The number of ratings that the taste is made of now. */
+  readonly ratings: number;
 }
 
 /** Ratings that a taste is made of; the newest count. */
@@ -87,13 +89,19 @@ export class UserTastes {
     await commit(predicted);
     // It is stored: whatever goes wrong from here on, a taste that is loaded anew has it.
     await this.tastes.rate(userId, [rated], signal).catch(() => this.reload(userId));
-    return { predicted, score: await this.score(userId, rated, signal) };
+    const score = await this.score(userId, rated, signal);
+    return { predicted, score, ratings: await this.#ratings(userId) };
   }
 
   /** Forgets a rating that was taken back in storage. */
-  async unlearn(userId: string, articleId: string, signal: AbortSignal): Promise<void> {
+  async unlearn(userId: string, articleId: string, signal: AbortSignal): Promise<number> {
     const change = { removed: [articleId] };
     await this.tastes.change(userId, change, signal).catch(() => this.reload(userId));
+    return await this.#ratings(userId);
+  }
+
+  async #ratings(userId: string): Promise<number> {
+    return (await this.tastes.current(userId)).state?.rows.count ?? 0;
   }
 
   /** Lets go of a taste, so that it is loaded with all that is stored by then. */

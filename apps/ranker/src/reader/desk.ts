@@ -361,7 +361,10 @@ function changedArticles(
   }
   return articles.map((article) => {
     const now = byId.get(article.id);
-    return now === undefined ? article : { ...article, ...now };
+    // A copy that still looks up its vector when it is asked for.
+    return now === undefined
+      ? article
+      : Object.assign(Object.create(Object.getPrototypeOf(article)), article, now);
   });
 }
 
