@@ -270,9 +270,9 @@ export class RequestPermit implements Entry, Disposable {
   #end(isDone: boolean, heldMs: number, isLater = false): void {
     const { watch } = this.#requests;
     const lastMs = isLater ? watch.stretch() : 0;
-    const loopMs = Math.max(heldMs, lastMs);
-    this.#numbers.loopMs.record(loopMs);
-    if (this.#held !== undefined) this.#held.loopMs = loopMs;
+    this.#numbers.loopMs.record(Math.max(heldMs, lastMs));
+    // The last stretch of a handler that waits contains what others did on a busy loop.
+    if (this.#held !== undefined) this.#held.loopMs = heldMs;
     this.#state = isDone ? 'done' : 'failed';
     this.#whenLate?.(isDone);
     const { request, raw, sent } = this.#reply;

@@ -14,7 +14,10 @@ export interface Server extends Claimant {
 
 /** Milliseconds of the event loop, in the mean of the last ends, from which on work computes. */
 const computingMs = 2;
+/** Most that one end counts: a pause of the process is no work. */
+const loopMsMost = 8;
 const loopWeight = 1 / 8;
+const firstWeight = 1 / 2;
 
 /** The time for which the work of a lane holds the event loop, by the last ends. */
 export class LoopTime {
@@ -26,7 +29,8 @@ export class LoopTime {
 
   /** Learns from an end; true if the time is long. */
   learn(ms: number): boolean {
-    this.#ms += (ms - this.#ms) * (this.#ms === 0 ? 1 : loopWeight);
+    const weight = this.#ms === 0 ? firstWeight : loopWeight;
+    this.#ms += (Math.min(ms, loopMsMost) - this.#ms) * weight;
     return this.isLong;
   }
 }
