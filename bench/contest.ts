@@ -24,6 +24,8 @@ export interface Run {
   readonly together?: boolean;
   /** Rounds of each contender, one after the other. */
   readonly rounds: number;
+  /** True for a run that a quick look leaves out. @default false */
+  readonly isLong?: boolean | undefined;
   /** The round that counts: the best where noise can only add. @default 'median' */
   readonly counts?: 'median' | 'best';
 }
@@ -92,7 +94,7 @@ export async function contest(name: string, bench: Bench, quick: boolean): Promi
     corners.set(contender, await stack.use(new Corner(name, contender)).open());
   }
   const rows: Row[] = [];
-  for (const run of bench.runs) {
+  for (const run of bench.runs.filter(({ isLong }) => !(quick && isLong))) {
     const results = await rounds(run, corners, quick);
     for (const figure of run.figures) {
       const readings = new Map<string, Reading>();

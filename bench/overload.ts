@@ -1,99 +1,51 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { atMost, type Bench, type Contestant, type Figure, type Run } from './contest.ts';
-import { Client } from './overload/client.ts';
-import { load, type Outcome } from './overload/load.ts';
-import { capacityOf, cpuMs, iterationsFor, type ServerSettings } from './overload/settings.ts';
+import type { Bench, Contestant } from './contest.ts';
+import type { Case, Running } from './overload/case.ts';
+import { cpuMs, iterationsFor, type ServerSettings } from './overload/settings.ts';
+import { tuned } from './overload/tuned.ts';
+import { untuned } from './overload/untuned.ts';
 
-/** Loads, as multiples of the capacity of the route; the first is the normal one. */
-const loads = [0.8, 1, 2, 5, 10] as const;
-const most = 10;
-
-function figure(
-  name: string,
-  unit: string,
-  better: Figure['better'],
-  targets: Figure['targets'] = [],
-): Figure {
-  return { name, unit, better, targets };
-}
-
-const kept = 'goodput at 10x of its own peak';
-const stretched = 'p99 of admitted at 10x of that at 0.8x';
-const figures: readonly Figure[] = [
-  ...loads.map((times) => figure(`goodput at ${times}x`, '/s', 'more')),
-  ...loads.map((times) => figure(`p99 of admitted at ${times}x`, 'ms', 'less')),
-  figure(kept, '%', 'more', [{ text: 'at least 90 %', met: ({ ours }) => ours >= 90 }]),
-  figure(stretched, 'x', 'less', [{ text: 'under 2x', met: ({ ours }) => ours < 2 }]),
-  figure('p99 of refusals at 10x', 'ms', 'less', [atMost(5, 'ms')]),
-  figure('p99 of beat at 10x', 'ms', 'less', [atMost(20, 'ms')]),
-  figure('p99 of how late the generator sent at 10x', 'ms', 'less'),
-];
-
-function run(name: string): Run {
-  return { name, rounds: 1, figures };
-}
+const cases: readonly Case[] = [...tuned, ...untuned];
 
 /**
- * Measures the good answers of a server that is asked for more than it can do, by a handler that
- * computes and by one that calls something which breaks down itself when asked too much.
+ * Measures the good answers of a server that is asked for more than it can do, on real sockets:
+ * with lanes whose numbers are right, with numbers as people write them, and with none.
  */
 export const overload: Bench = {
   contenders: {
-    'spillway createServer': () => contestant('ours'),
+    'spillway createServer': () => contestant('ours', 'untuned'),
     'bare Fastify': () => contestant('bare'),
     'under-pressure': () => contestant('under-pressure'),
-    piscina: () => contestant('piscina'),
+    'piscina, cockatiel': () => contestant('piscina'),
   },
   yardsticks: [],
-  runs: [run('cpu'), run('dependency')],
+  runs: cases.map(({ run }) => run),
 };
 
-/** The load comes from this process, the server has one of its own. */
-async function contestant(server: string): Promise<Contestant> {
-  const child = fork(join(import.meta.dirname, 'overload', 'server.ts'), [server]);
-  child.send({ iterations: iterationsFor(cpuMs) } satisfies ServerSettings);
-  const [port] = (await once(child, 'message')) as [number];
+/** The load comes from this process; the server of each run has one of its own. */
+async function contestant(server: string, untunedServer: string = server): Promise<Contestant> {
+  const iterations = iterationsFor(cpuMs);
   return async (name, quick) => {
-    const path = `/${name}`;
-    const times = quick ? { warmMs: 300, ms: 1_000 } : { warmMs: 500, ms: 3_000 };
-    const outcomes = new Map<number, Outcome>();
-    for (const multiple of loads) {
-      await calm(port, path);
-      const ratePerSecond = (capacityOf[name] ?? 0) * multiple;
-      outcomes.set(multiple, await load({ port, path, ratePerSecond, ...times }));
-    }
-    return figuresOf(outcomes);
+    const { isTuned, settings, measure } = cases.find(({ run }) => run.name === name) as Case;
+    const program = isTuned ? server : untunedServer;
+    await using running = await start(program, { ...settings, iterations });
+    return await measure(running, quick);
   };
 }
 
-function figuresOf(outcomes: ReadonlyMap<number, Outcome>): Record<string, number> {
-  const result: Record<string, number> = {};
-  for (const [multiple, { goodput, admittedMs }] of outcomes) {
-    result[`goodput at ${multiple}x`] = goodput;
-    result[`p99 of admitted at ${multiple}x`] = admittedMs;
-  }
-  const peak = Math.max(...[...outcomes.values()].map(({ goodput }) => goodput));
-  const normal = outcomes.get(loads[0]) as Outcome;
-  const worst = outcomes.get(most) as Outcome;
+async function start(server: string, settings: ServerSettings): Promise<Running & AsyncDisposable> {
+  const child = fork(join(import.meta.dirname, 'overload', 'server.ts'), [server]);
+  child.send(settings);
+  const [port] = (await once(child, 'message')) as [number];
   return {
-    ...result,
-    [kept]: (worst.goodput / peak) * 100,
-    [stretched]: worst.admittedMs / normal.admittedMs,
-    'p99 of refusals at 10x': worst.refusedMs,
-    'p99 of beat at 10x': worst.beatMs,
-    'p99 of how late the generator sent at 10x': worst.lateMs,
+    port,
+    turn: (health) => child.send({ health }),
+    async [Symbol.asyncDispose]() {
+      const exit = once(child, 'exit');
+      child.kill('SIGKILL');
+      await exit;
+    },
   };
-}
-
-/** Until the server has got over what came before, and has done this five times in a row. */
-async function calm(port: number, path: string): Promise<void> {
-  const client = new Client(port, 1, 2_000);
-  const until = performance.now() + 3_000;
-  for (let good = 0; good < 5 && performance.now() < until; ) {
-    const { status } = await client.get(path);
-    good = status === 200 ? good + 1 : 0;
-  }
-  client.close();
 }

@@ -1,12 +1,14 @@
 import Fastify, { type FastifyInstance } from 'fastify';
 import { spin } from '../pool/tasks.ts';
+import { callRoutes, never } from './calls.ts';
 import { Dependency } from './dependency.ts';
 import type { ServerSettings } from './settings.ts';
 
 /** Fastify as it comes: everything on the event loop, everybody let in. */
-export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
+export async function open(settings: ServerSettings): Promise<FastifyInstance> {
   const app = Fastify();
-  addRoutes(app, async () => spin(iterations));
+  addRoutes(app, async () => spin(settings.iterations));
+  addCallRoutes(app, settings);
   return app;
 }
 
@@ -19,4 +21,9 @@ export function addRoutes(app: FastifyInstance, work: () => Promise<number>): vo
     await dependency.call();
     return { ok: true };
   });
+}
+
+/** The routes of calls for all that guard none. */
+export function addCallRoutes(app: FastifyInstance, settings: ServerSettings): void {
+  for (const { path, work } of callRoutes(settings)) app.get(path, () => work(never));
 }

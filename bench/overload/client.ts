@@ -12,8 +12,8 @@ class Connection {
   #text = '';
   #answered: ((status: number) => void) | undefined;
 
-  constructor(port: number, gone: (connection: Connection) => void) {
-    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  constructor(port: number, localAddress: string, gone: (connection: Connection) => void) {
+    this.#socket = connect({ port, host: '127.0.0.1', localAddress, noDelay: true });
     this.#socket.setEncoding('latin1');
     this.#socket.on('data', (chunk) => this.#read(String(chunk)));
     this.#socket.on('error', () => {});
@@ -55,13 +55,15 @@ export class Client {
   readonly #port: number;
   readonly #connectionsMax: number;
   readonly #patienceMs: number;
+  readonly #address: string;
   readonly #idle: Connection[] = [];
   readonly #all = new Set<Connection>();
 
-  constructor(port: number, connectionsMax: number, patienceMs: number) {
+  constructor(port: number, connectionsMax: number, patienceMs: number, address = '127.0.0.1') {
     this.#port = port;
     this.#connectionsMax = connectionsMax;
     this.#patienceMs = patienceMs;
+    this.#address = address;
   }
 
   get(path: string): Promise<Ended> {
@@ -90,7 +92,7 @@ export class Client {
 
   #open(): Connection | undefined {
     if (this.#all.size >= this.#connectionsMax) return undefined;
-    const connection = new Connection(this.#port, (gone) => {
+    const connection = new Connection(this.#port, this.#address, (gone) => {
       this.#all.delete(gone);
       const at = this.#idle.indexOf(gone);
       if (at !== -1) this.#idle.splice(at, 1);

@@ -9,6 +9,11 @@ const connectionsMax = 1_000;
 export interface Outcome {
   /** Answers in time, per second. */
   readonly goodput: number;
+  /** Good answers to the requests of each second. */
+  readonly goodBySecond: readonly number[];
+  /** Shares of the requests that got a good answer, and any other one. */
+  readonly served: number;
+  readonly refused: number;
   /** Times of requests that were let in; one that gave up took all of its patience. */
   readonly admittedMs: number;
   /** Times until it was known that no answer comes: refused, failed or given up. */
@@ -32,13 +37,16 @@ export async function load(options: {
   readonly ms: number;
   /** Patience of a client, in milliseconds. @default 500 */
   readonly patienceMs?: number | undefined;
+  /** Address from which the clients come. @default 127.0.0.1 */
+  readonly address?: string | undefined;
 }): Promise<Outcome> {
   const { port, path, ratePerSecond, warmMs, ms } = options;
   const { patienceMs = settings.patienceMs } = options;
-  const client = new Client(port, connectionsMax, patienceMs);
+  const client = new Client(port, connectionsMax, patienceMs, options.address);
   const beats = new Client(port, connectionsMax, patienceMs);
   const random = seededRandom(1);
   const ended: Promise<Ended>[] = [];
+  const seconds: number[] = [];
   const beaten: Promise<Ended>[] = [];
   const late: number[] = [];
   const startedAt = performance.now();
@@ -49,6 +57,7 @@ export async function load(options: {
       const end = client.get(path);
       if (nextAt < warmMs) continue;
       ended.push(end);
+      seconds.push(Math.floor((nextAt - warmMs) / 1_000));
       late.push(now - nextAt);
     }
     for (; beatAt <= now; beatAt += beatEveryMs) {
@@ -63,7 +72,18 @@ export async function load(options: {
   beats.close();
   const isGood = ({ status }: Ended) => status === 200;
   const admitted = results.filter(({ status }) => status === 200 || status === 0);
+  const goodBySecond = new Array<number>(Math.ceil(ms / 1_000)).fill(0);
+  for (const [at, result] of results.entries()) {
+    const second = seconds[at] as number;
+    if (isGood(result)) goodBySecond[second] = (goodBySecond[second] ?? 0) + 1;
+  }
+  const share = (of: (result: Ended) => boolean) => {
+    return results.filter(of).length / Math.max(1, results.length);
+  };
   return {
+    goodBySecond,
+    served: share(isGood),
+    refused: share((result) => !isGood(result) && result.status !== 0),
     goodput: (results.filter(isGood).length * 1_000) / ms,
     admittedMs: p99(admitted.length > 0 ? admitted : [{ ms: patienceMs }]),
     refusedMs: p99(results.filter((result) => !isGood(result))),

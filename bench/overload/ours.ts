@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { Lane, Pool } from 'spillway';
 import { createServer } from 'spillway-http';
+import { spin } from '../pool/tasks.ts';
+import { callRoutes } from './calls.ts';
 import { Dependency } from './dependency.ts';
 import { dependencyPlaces, patienceMs, type ServerSettings, workers } from './settings.ts';
 
@@ -35,5 +37,18 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
     await dependency.call();
     return { ok: true };
   });
+  return app;
+}
+
+/** The server as it comes; a lane has the numbers that somebody wrote, and nothing else. */
+export async function openUntuned(settings: ServerSettings): Promise<FastifyInstance> {
+  const { app } = await createServer();
+  app.get('/beat', async () => ({ ok: true }));
+  app.get('/cpu', async () => ({ value: spin(settings.iterations) }));
+  for (const { path, work, written } of callRoutes(settings)) {
+    const [limit = 0, queueMax = 0, deadlineMs = 0] = written ?? [];
+    const lane = written && new Lane({ name: path, limit, queueMax, deadlineMs });
+    app.get(path, { config: { lane } }, ({ permit }) => work(permit.signal));
+  }
   return app;
 }

@@ -1,12 +1,27 @@
 import { fileURLToPath } from 'node:url';
+import {
+  bulkhead,
+  isBulkheadRejectedError,
+  isTaskCancelledError,
+  TimeoutStrategy,
+  timeout,
+  wrap,
+} from 'cockatiel';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { Piscina } from 'piscina';
 import { addRoutes } from './bare.ts';
+import { callRoutes } from './calls.ts';
 import { cpuQueueMax, cpuRunMax } from './ours.ts';
-import { type ServerSettings, workers } from './settings.ts';
+import { type ServerSettings, type Written, workers } from './settings.ts';
 
-/** Fastify with the work on threads, and a queue as short as ours: without one it never refuses. */
-export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
+/** Numbers of a route for which nobody wrote any: those that `createServer` has as bounds. */
+const usual: Written = [256, 2_048, 20_000];
+
+/**
+ * Fastify with the work on threads and a queue as short as ours, without which it never refuses;
+ * calls go through a bulkhead and a time-out with the same numbers as our lanes.
+ */
+export async function open(settings: ServerSettings): Promise<FastifyInstance> {
   const app = Fastify();
   const pool = new Piscina({
     filename: fileURLToPath(import.meta.resolve('../pool/tasks.ts')),
@@ -15,8 +30,15 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
     maxQueue: cpuRunMax - workers + cpuQueueMax,
   });
   app.setErrorHandler((error: Error, _request, reply) => {
-    reply.code(/queue is at limit/.test(error.message) ? 503 : 500).send({ error: error.message });
+    const isFull = isBulkheadRejectedError(error) || /queue is at limit/.test(error.message);
+    const status = isTaskCancelledError(error) ? 504 : 500;
+    reply.code(isFull ? 503 : status).send({ error: error.message });
   });
-  addRoutes(app, () => pool.run(iterations, { name: 'spin' }));
+  addRoutes(app, () => pool.run(settings.iterations, { name: 'spin' }));
+  for (const { path, work, written } of callRoutes(settings)) {
+    const [limit, queueMax, deadlineMs] = written ?? usual;
+    const policy = wrap(timeout(deadlineMs, TimeoutStrategy.Aggressive), bulkhead(limit, queueMax));
+    app.get(path, () => policy.execute(({ signal }) => work(signal)));
+  }
   return app;
 }

@@ -1,3 +1,4 @@
+import type { DependencyOptions } from 'spillway-fixtures/overload';
 import { spin } from '../pool/tasks.ts';
 
 /**
@@ -20,10 +21,19 @@ export const capacityOf: Readonly<Record<string, number>> = {
   dependency: (dependencyPlaces * 1_000) / dependencyMs,
 };
 
+/** A dependency that others call: how many at once, for how long each. */
+export type Service = Pick<DependencyOptions, 'places' | 'serviceMs' | 'shape'>;
+/** Numbers for a lane as people write them. */
+export type Written = readonly [limit: number, queueMax: number, deadlineMs: number];
+
 /** Settings that a server is started with. */
 export interface ServerSettings {
   /** Turns of `spin` for one request to the CPU-heavy route. */
   readonly iterations: number;
+  /** The dependency of the routes `/calls/0` and on; without one there are no such routes. */
+  readonly service?: Service | undefined;
+  /** Numbers of the routes from `/calls/1` on. */
+  readonly written: readonly Written[];
 }
 
 /** Turns of `spin` for a time, by the quickest of many short tries: others were disturbed. */

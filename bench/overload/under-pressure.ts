@@ -1,11 +1,11 @@
 import underPressure from '@fastify/under-pressure';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { spin } from '../pool/tasks.ts';
-import { addRoutes } from './bare.ts';
+import { addCallRoutes, addRoutes } from './bare.ts';
 import { cpuMs, type ServerSettings } from './settings.ts';
 
 /** Refuses while the event loop is late; asked more often than by default, which suits it. */
-export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
+export async function open(settings: ServerSettings): Promise<FastifyInstance> {
   const app = Fastify();
   await app.register(underPressure, {
     maxEventLoopDelay: 5 * cpuMs,
@@ -13,6 +13,7 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
     sampleInterval: 100,
     retryAfter: 1,
   });
-  addRoutes(app, async () => spin(iterations));
+  addRoutes(app, async () => spin(settings.iterations));
+  addCallRoutes(app, settings);
   return app;
 }
