@@ -55,14 +55,19 @@ function build(): string[] {
   return folders;
 }
 
+/** The text of a package.json with this version of its package and of ours that it needs. */
+export function withVersion(manifest: string, version: string): string {
+  return manifest
+    .replace(/^( {2}"version": ")[^"]+/m, `$1${version}`)
+    .replaceAll(/^( {4}"(?:create-)?spillway(?:-\w+)?": "\^?)\d[\d.]*/gm, `$1${version}`);
+}
+
 /** Writes the version into every package, and into what they depend on of each other. */
 function setVersion(version: string): void {
   const manifests = globSync('{packages,apps,bench,test}/{*/,}package.json', { cwd: root });
   for (const path of manifests.filter((each) => !each.includes('node_modules'))) {
-    const text = readFileSync(join(root, path), 'utf8')
-      .replace(/^( {2}"version": ")[^"]+/m, `$1${version}`)
-      .replaceAll(/^( {4}"(?:create-)?spillway(?:-\w+)?": "\^?)[\d.]+/gm, `$1${version}`);
-    writeFileSync(join(root, path), text);
+    const text = readFileSync(join(root, path), 'utf8');
+    writeFileSync(join(root, path), withVersion(text, version));
   }
   run('npm', 'install', '--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund');
 }
@@ -73,13 +78,21 @@ function release(isDry: boolean): void {
   const manifest = readFileSync(join(root, 'packages/spillway/package.json'), 'utf8');
   const version = nextVersion(JSON.parse(manifest).version, unreleasedOf(changelog));
   console.log(`The next version is ${version}`);
-  if (!isDry) {
-    if (run('git', 'status', '--porcelain') !== '') throw new Error('commit your changes first');
+  if (isDry) {
+    build();
+    return;
+  }
+  if (run('git', 'status', '--porcelain') !== '') throw new Error('commit your changes first');
+  let folders: string[];
+  try {
     writeFileSync(path, changelog.replace(title, `${title}\n## ${version}\n`));
     setVersion(version);
+    folders = build();
+  } catch (error) {
+    // Nothing but what was written above can have changed.
+    run('git', 'checkout', '--', '.');
+    throw error;
   }
-  const folders = build();
-  if (isDry) return;
   run('git', 'commit', '--all', '--message', `Release ${version}`);
   run('git', 'tag', `v${version}`);
   console.log('To publish, after the tests of this commit:');

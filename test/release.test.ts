@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { isPermissive, noticePage, noticesOf } from '../scripts/notices.ts';
-import { nextVersion, strangersIn, unreleasedOf } from '../scripts/release.ts';
+import { nextVersion, strangersIn, unreleasedOf, withVersion } from '../scripts/release.ts';
 
 const root = dirname(import.meta.dirname);
 const changelog = (text: string) => `# Changelog\n\n## Unreleased\n${text}\n## 0.1.0\n\n- First.\n`;
@@ -24,6 +24,15 @@ describe('a release', () => {
       [fixed, added, removed].map((text) => nextVersion(version, text));
     assert.deepEqual(after('0.1.4'), ['0.1.5', '0.1.5', '0.2.0']);
     assert.deepEqual(after('1.2.3'), ['1.2.4', '1.3.0', '2.0.0']);
+  });
+
+  it('changes versions in the manifests, and nothing else', () => {
+    const manifest = (version: string) => {
+      const bin = { 'create-spillway': './src/create.ts' };
+      const dependencies = { spillway: `^${version}`, 'spillway-http': version, ajv: '^8.1.0' };
+      return JSON.stringify({ name: 'create-spillway', version, bin, dependencies }, undefined, 2);
+    };
+    assert.equal(withVersion(manifest('0.1.0'), '0.2.0'), manifest('0.2.0'));
   });
 
   it('has no files that nobody needs', () => {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdtemp, mkdtempDisposable, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { SpillwayError } from 'spillway';
 import type { EmbeddedDocument, RatedArticle } from '../src/learn/document.ts';
 import { Embedder } from '../src/learn/embedder.ts';
@@ -31,6 +33,18 @@ describe('the embedder', () => {
     });
   });
   after(() => embedder.close());
+
+  it('leaves nothing in the home folder: its library keeps no id of the machine', async () => {
+    await using home = await mkdtempDisposable(join(tmpdir(), 'ranker-home-'));
+    const module = new URL('../src/learn/embedder.ts', import.meta.url).href;
+    const program = `import { Embedder } from '${module}';
+      await using embedder = await Embedder.open({ workers: 1 });
+      await embedder.embed({ title: 'A title', text: 'One sentence.' });`;
+    const { ORT_DISABLE_TELEMETRY, NODE_TEST_CONTEXT, ...env } = process.env;
+    const args = ['--input-type=module', '--eval', program];
+    await promisify(execFile)(process.execPath, args, { env: { ...env, HOME: home.path } });
+    assert.deepEqual(await readdir(home.path), []);
+  });
 
   it('names its model and makes vectors of length 1, the same for the same text', async () => {
     const { model } = embedder;

@@ -65,6 +65,9 @@ export class Embedder implements AsyncDisposable {
 
   /** Starts the workers; rejects with `POOL_START` when the model cannot be loaded. */
   static async open(options: EmbedderOptions = {}): Promise<Embedder> {
+    // The library of the models reads it when it is loaded. Otherwise it writes an id of the
+    // machine below the home folder and reports to its maker (1.30).
+    process.env.ORT_DISABLE_TELEMETRY ??= '1';
     const { model = defaultModel(), articlesMax = 64, sentencesMax = 16 } = options;
     const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;
     const { workerAgeMsMax = 600_000, workerHeapMbMax = 512, deadlineMs = 30_000 } = options;
