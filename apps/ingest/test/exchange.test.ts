@@ -32,8 +32,9 @@ describe('the exchange', () => {
     assert.deepEqual(await statuses(16), [...Array(15).fill(200), 429]);
     const { requests, refused: count, mostInSecond } = exchange.stats;
     assert.deepEqual([requests, count, mostInSecond], [37, 6, 21]);
-    const told = (await ask(exchange, '/simulation')).json();
+    const { lateMs, ...told } = (await ask(exchange, '/simulation')).json();
     assert.deepEqual(told, exchange.stats);
+    assert.equal(typeof lateMs, 'number');
   });
 
   it('answers as late as it was told, and later for a slow product', async () => {
