@@ -67,6 +67,7 @@ function readOptions() {
       process.stdout.write(usage);
       process.exit(0);
     }
+    if (values.data === '') throw new Error('--data: must name a folder');
     return { ...values, data: resolve(values.data) };
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n${usage}`);

@@ -55,6 +55,10 @@ function create(folder: string): void {
   const steps = ['npm install', 'npm test', 'npm start'];
   if (there !== '') steps.unshift(`cd ${quoted(there)}`);
   console.log(`Made ${name}. Next:\n\n${steps.map((step) => `  ${step}`).join('\n')}`);
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (major < 22 || (major === 22 && minor < 18)) {
+    console.error(`\nIt runs on Node 22.18 or newer; this is Node ${process.versions.node}.`);
+  }
 }
 
 /** A path as a shell takes it for one word. */
@@ -84,7 +88,7 @@ const folder = resolve(word);
 const fault = faultOf(basename(folder));
 if (word === '--help' || word === '-h') {
   console.log(usage);
-} else if (words.length !== 1 || word.startsWith('-')) {
+} else if (words.length !== 1 || word === '' || word.startsWith('-')) {
   fail('name one folder');
 } else if (fault !== undefined) {
   fail(`${JSON.stringify(basename(folder))} is no name for a package: ${fault}`);

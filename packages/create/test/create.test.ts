@@ -45,6 +45,13 @@ describe('npm create spillway', () => {
     assert.deepEqual(readdirSync(full), ['notes.txt']);
   });
 
+  it('asks for a folder if the name is empty', () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
+    const { status, stderr } = create(home.path, '');
+    assert.equal(status, 2);
+    assert.match(stderr, /^create-spillway: name one folder\n/);
+  });
+
   it('says what is in the way of a folder that cannot be made', () => {
     using home = mkdtempDisposableSync(join(tmpdir(), 'create-'));
     writeFileSync(join(home.path, 'file'), 'mine');

@@ -19,7 +19,9 @@ async function readLanes(address: string): Promise<ReadonlyMap<string, LaneStats
   const token = process.env.SPILLWAY_OPERATOR_TOKEN;
   const headers: Record<string, string> = {};
   if (token !== undefined) headers.authorization = `Bearer ${token}`;
-  const answer = await fetch(new URL('/-/stats', address), { headers });
+  const answer = await fetch(new URL('/-/stats', address), { headers }).catch(({ cause }) => {
+    throw new Error(`${address} cannot be asked`, { cause });
+  });
   if (!answer.ok) throw new Error(`${address} answered ${answer.status}`);
   const { parts } = (await answer.json()) as { readonly parts: unknown };
   const lanes = new Map<string, LaneStats>();
@@ -71,6 +73,6 @@ try {
   }
 } catch (error) {
   const { message, cause } = error as Error;
-  console.error(`spillway: ${cause instanceof Error ? cause.message : message}`);
+  console.error(`spillway: ${message}${cause instanceof Error ? `: ${cause.message}` : ''}`);
   process.exitCode = 1;
 }
