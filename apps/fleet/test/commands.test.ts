@@ -129,6 +129,11 @@ describe('the command line', { concurrency: 2 }, () => {
     assert.equal(seeded.code, 0, seeded.stderr);
     const { username, password, runs } = JSON.parse(seeded.stdout);
     assert.deepEqual(runs.length, 2);
+    const again = await fleet(['seed'], { data });
+    assert.match(
+      again.stdout,
+      /, paused\nA run that is paused starts by itself when a worker asks/,
+    );
     const inServer = await fetch(`${site.url}/api/active_runs`);
     const ids = runs.map((run: { id: string }) => run.id);
     const played = Object.keys((await inServer.json()) as object);

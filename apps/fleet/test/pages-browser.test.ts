@@ -12,6 +12,25 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const sri = 'A'.repeat(64);
 const book = { total: 9, white: 9, black: 0, min_depth: 8, max_depth: 8, sri };
 
+/** Texts of folded tables that reach out of their cell or window; those that are cut may. */
+const textOutside = `(() => {
+  const found = [];
+  for (const cell of document.querySelectorAll('.table.folds tbody :is(th, td)')) {
+    const box = cell.getBoundingClientRect();
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const text = texts.currentNode;
+      if (text.data.trim() === '' || text.parentElement.closest('.cut, .fold-away')) continue;
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      const { left, right } = range.getBoundingClientRect();
+      const end = Math.min(box.right, innerWidth);
+      if (left < box.left - 1 || right > end + 1) found.push(text.data.trim());
+    }
+  }
+  return found;
+})()`;
+
 describe('the pages in a browser', () => {
   let site: FleetSite;
   let browser: Browser;
@@ -128,6 +147,8 @@ describe('the pages in a browser', () => {
         await page.goto(path);
         const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
         if (isWide) wrong.push(`${path} scrolls sideways at ${width}`);
+        const outside = width < 1000 ? ((await page.evaluate(textOutside)) as string[]) : [];
+        for (const text of outside) wrong.push(`${path} at ${width}: ${text} is not in its cell`);
         await page.evaluate(axe);
         const found = (await page.evaluate('axe.run().then((result) => result.violations)')) as {
           id: string;

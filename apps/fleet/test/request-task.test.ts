@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { archFilter, wrap } from '../src/world/hand-out.ts';
+import { archFilter, demoUsername, wrap } from '../src/world/hand-out.ts';
 import { blockWorker, unblockWorker } from '../src/world/manage.ts';
 import { failTask } from '../src/world/update-task.ts';
 import {
@@ -41,6 +41,14 @@ describe('requestTask', () => {
 
   it('has nothing for a worker when there is no run', () => {
     assert.deepEqual(new Scene().ask().reply, nothing);
+  });
+
+  it('gives workers that make results up only runs of their own account', () => {
+    const scene = new Scene();
+    scene.run({ priority: 9 });
+    assert.deepEqual(scene.ask({ username: demoUsername }).reply, nothing);
+    const own = scene.run({ username: demoUsername });
+    assert.equal(scene.task({ username: demoUsername }).run, own);
   });
 
   it('gives out no more games than are left, and whole batches to a sequential test', () => {

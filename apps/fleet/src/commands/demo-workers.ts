@@ -8,12 +8,11 @@ import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { ShownUser } from '../operations/user-operations.ts';
 import { scoreOf } from '../statistics/elo.ts';
 import { randomPassword } from '../users/password.ts';
-import type { AssignedTask } from '../world/hand-out.ts';
+import { type AssignedTask, demoUsername as username } from '../world/hand-out.ts';
 import { gamesOf, type Stats, zeroStats } from '../world/world.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import type { Operator } from './operator.ts';
 
-const username = 'demoworkers';
 /** Milliseconds from one batch of games to the next. */
 const batchMs = 1_000;
 /** Elo by which the new engine is stronger. */

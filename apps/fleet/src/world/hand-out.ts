@@ -149,6 +149,9 @@ function comesBefore(a: Need, b: Need): boolean {
   return a.load < b.load;
 }
 
+/** Account of `fleet demo-workers`, whose results are made up. */
+export const demoUsername = 'demoworkers';
+
 /** True if a worker may and can play games of this run now. */
 export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>): boolean {
   const { args, record } = run;
@@ -156,6 +159,8 @@ export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>)
   return (
     !record.finished &&
     record.approved &&
+    // No made-up result enters a run of anybody else.
+    (info.username !== demoUsername || args.username === demoUsername) &&
     args.threads <= concurrency &&
     args.threads >= info.min_threads &&
     run.openGames > 0 &&
