@@ -168,6 +168,8 @@ const all = services.map((each) => new Running(each, (sent) => hear(each.name, s
 const [, , , consoleProgram] = all as [Running, Running, Running, Running];
 consoleProgram.tell({ demo: false });
 let demo: Running | undefined;
+/** True if the demo is to be started again when it has ended. */
+let isDemoWanted = false;
 let isStopping = false;
 const ready = new Set<string>();
 const names = () => [...all, demo].flatMap((each) => (each?.isRunning ? [each.name] : []));
@@ -195,15 +197,23 @@ function hear(from: string, sent: Message): void {
   if (sent.login !== undefined) consoleProgram.tell({ login: { service: from, ...sent.login } });
   if (from !== 'console') return;
   if (sent.demo === true) startDemo();
-  if (sent.demo === false) demo?.end('SIGTERM');
+  if (sent.demo !== false) return;
+  isDemoWanted = false;
+  demo?.end('SIGTERM');
 }
 
+/** Starts the demo, or starts it again when the last one has ended. */
 function startDemo(): void {
+  isDemoWanted = true;
   if (demo?.isRunning === true || isStopping) return;
   const words = ['--data', options.data];
   demo = new Running({ name: 'demo traffic', file: 'scripts/demo.ts', words });
   consoleProgram.tell({ demo: true });
-  void demo.ended.then(() => consoleProgram.tell({ demo: false }));
+  isDemoWanted = false;
+  void demo.ended.then(() => {
+    consoleProgram.tell({ demo: false });
+    if (isDemoWanted) startDemo();
+  });
 }
 
 function stopAll(): void {
