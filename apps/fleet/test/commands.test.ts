@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fleetProgram } from '../src/commands/program.ts';
@@ -49,8 +57,18 @@ describe('the command line', { concurrency: 2 }, () => {
     await using stack = new AsyncDisposableStack();
     const folder = await temporaryFolder(stack);
     const cwd = { data: undefined, cwd: folder };
-    const made = await fleet(['user', 'list'], cwd);
     const path = join(folder, 'data', 'fleet', 'fleet.db');
+    for (const words of [
+      ['user', 'list'],
+      ['run', 'list'],
+      ['net', 'list'],
+    ]) {
+      const { code, stderr } = await fleet(words, cwd);
+      assert.match(stderr, /^fleet: No server runs in .*, and there is no database: name its/);
+      assert.equal(code, 2);
+    }
+    assert.deepEqual(readdirSync(folder), [], 'what only reads makes nothing');
+    const made = await fleet(['seed'], cwd);
     assert.match(
       made.stderr,
       /^No server runs in .*, and there is no database: .*fleet\.db is made/,
@@ -65,6 +83,37 @@ describe('the command line', { concurrency: 2 }, () => {
     );
     assert.equal(refused.code, 2);
     assert.equal((await fleet(['user', 'list', '--data', 'data'], cwd)).code, 0);
+  });
+
+  it('restores all of a backup, or leaves nothing behind', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = await temporaryFolder(stack);
+    const from = { data: join(folder, 'from'), cwd: folder };
+    const to = { data: join(folder, 'to'), cwd: folder };
+    await fleet(['seed'], from);
+    assert.equal((await fleet(['export', 'whole.jsonl'], from)).code, 0);
+    const [header] = readFileSync(join(folder, 'whole.jsonl'), 'utf8').split('\n');
+    writeFileSync(join(folder, 'half.jsonl'), `${header}\n`);
+    const cases: readonly (readonly [readonly string[], string, number])[] = [
+      [['restore', 'none.jsonl'], 'none.jsonl: there is no such file', 2],
+      [['restore', 'from'], 'from: is a folder; name a file', 2],
+      [['restore', 'half.jsonl'], 'it ends after 1 lines, without the last one', 1],
+    ];
+    for (const [words, problem, code] of cases) {
+      assert.deepEqual(await fleet(words, to), { code, stdout: '', stderr: `fleet: ${problem}\n` });
+      assert.deepEqual(existsSync(to.data) ? readdirSync(to.data) : [], []);
+    }
+    const nowhere = await fleet(['export', 'none/all.jsonl'], from);
+    assert.match(
+      nowhere.stderr,
+      /^fleet: none\/all\.jsonl: there is no folder none; make it first$/m,
+    );
+    const taken = await fleet(['export', 'to'], from);
+    assert.equal(taken.stderr, 'fleet: to: is a folder; name a file in it\n');
+    assert.equal((await fleet(['restore', 'whole.jsonl'], to)).code, 0);
+    assert.deepEqual(readdirSync(to.data), ['fleet.db']);
+    const runs = await fleet(['run', 'list', '--json'], to);
+    assert.equal(JSON.parse(runs.stdout).length, 2);
   });
 
   it('exits with 2 for wrong use, and says what is wrong and what to do', async () => {

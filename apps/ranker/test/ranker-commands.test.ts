@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { operatorSocket } from 'spillway-http';
@@ -96,6 +96,18 @@ describe('the command line of the ranker', () => {
     assert.match(told.stderr, /is in use; choose another with --port/);
     const storage = await openStorage(`sqlite:${join(data, 'ranker.db')}`, stack);
     assert.deepEqual(await storage.users.list(), []);
+  });
+
+  it('leaves nothing behind where a backup is refused', async () => {
+    const data = await temporaryFolder(stack);
+    const none = join(data, 'none.jsonl');
+    const missing = await ranker(['restore', none], { RANKER_DATA: data });
+    assert.equal(missing.stderr, `ranker: ${none}: there is no such file\n`);
+    assert.equal(missing.code, 2);
+    const refused = await ranker(['restore'], { RANKER_DATA: data }, 'nonsense\n');
+    assert.equal(refused.stderr, 'ranker: line 1: is not JSON\n');
+    assert.equal(refused.code, 1);
+    assert.deepEqual(readdirSync(data), []);
   });
 
   it('takes ratings in bulk, and moves them elsewhere', async () => {

@@ -1,7 +1,9 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
+import { createReadStream, createWriteStream, existsSync, statSync } from 'node:fs';
+import { access, constants, mkdtemp, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { UsageError } from './program.ts';
+import { makeDatabaseFolder } from './serve.ts';
 
 /** Writes lines to a file that only its user can read, or to standard output without a name. */
 export async function writeBackup(
@@ -11,6 +13,10 @@ export async function writeBackup(
   if (file === undefined) {
     await pipeline(lines, process.stdout, { end: false });
     return;
+  }
+  if (isFolder(file)) throw new UsageError(`${file}: is a folder; name a file in it`);
+  if (!isFolder(dirname(file))) {
+    throw new UsageError(`${file}: there is no folder ${dirname(file)}; make it first`);
   }
   // A file of that name is always a whole one.
   const part = `${file}.part`;
@@ -24,9 +30,68 @@ export async function writeBackup(
   process.stderr.write(`All was written to ${file}. It holds what strangers must not see.\n`);
 }
 
-/** Reads a file, or standard input without a name. */
-export function readBackup(file: string | undefined): AsyncIterable<Uint8Array> {
-  if (file !== undefined) return createReadStream(file);
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+export interface RestoreBackupOptions {
+  /** File that is read. @default standard input */
+  readonly file: string | undefined;
+  /** As for `Database.open`. */
+  readonly database: string;
+}
+
+/** A backup to read, and the URL of the database that its rows go to. */
+export interface OpenBackup {
+  readonly source: AsyncIterable<Uint8Array>;
+  readonly database: string;
+}
+
+/**
+ * Restores a backup into a database. A SQLite file that does not exist yet is made in a folder of
+ * its own and moved when all is in it, so that a refused backup leaves none behind.
+ */
+export async function restoreBackup<T>(
+  { file, database }: RestoreBackupOptions,
+  restore: (backup: OpenBackup) => Promise<T>,
+): Promise<T> {
+  const source = await readBackup(file);
+  await makeDatabaseFolder(database);
+  const path = /^sqlite:(.+)$/s.exec(database)?.[1];
+  if (path === undefined || existsSync(path)) return await restore({ source, database });
+  const folder = await mkdtemp(`${resolve(path)}.part-`);
+  const part = join(folder, basename(path));
+  try {
+    const restored = await restore({ source, database: `sqlite:${part}` });
+    if (existsSync(path)) throw new Error(`database: another process has made ${path} meanwhile`);
+    // SQLite would read the log of an older file into this one, whose own log comes first.
+    for (const log of ['-wal', '-shm']) await rm(`${path}${log}`, { force: true });
+    if (existsSync(`${part}-wal`)) await rename(`${part}-wal`, `${path}-wal`);
+    await rename(part, path);
+    return restored;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Finds a file that can be read, or standard input without a name. */
+async function readBackup(file: string | undefined): Promise<AsyncIterable<Uint8Array>> {
+  if (file !== undefined) {
+    if (isFolder(file)) throw new UsageError(`${file}: is a folder; name a file`);
+    try {
+      await access(file, constants.R_OK);
+    } catch (cause) {
+      const { code, message } = cause as NodeJS.ErrnoException;
+      const why = code === 'ENOENT' ? 'there is no such file' : `cannot be read: ${message}`;
+      throw new UsageError(`${file}: ${why}`, { cause });
+    }
+    return chunksOf(file);
+  }
   if (!process.stdin.isTTY) return process.stdin;
   throw new UsageError('file: is required where standard input is a terminal');
+}
+
+/** The file is opened by its reader, who is told of an error then. */
+async function* chunksOf(file: string): AsyncGenerator<Uint8Array> {
+  yield* createReadStream(file);
 }

@@ -1,5 +1,10 @@
 export { didYouMean, nearest, StopSignal, type StopSignalOptions } from 'spillway/internal';
-export { readBackup, writeBackup } from './backup.ts';
+export {
+  type OpenBackup,
+  type RestoreBackupOptions,
+  restoreBackup,
+  writeBackup,
+} from './backup.ts';
 export { cell, print, type TableStyle, table } from './print.ts';
 export {
   type ConfigCommandOptions,

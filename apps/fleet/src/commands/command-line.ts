@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import * as cli from 'spillway-cli';
+import { operations } from '../operations/operations.ts';
 import { type Settings, settingsReader } from '../settings.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
@@ -23,7 +24,7 @@ export async function ask(command: Command, name: string, input: object): Promis
   const settings = settingsOf(command);
   // Loaded when it is needed: help and complaints come at once without.
   const { openOperator } = await import('./operator.ts');
-  await using operator = await openOperator(settings);
+  await using operator = await openOperator(settings, operations.get(name)?.role === 'reader');
   try {
     return await operator.call(name, input);
   } catch (error) {

@@ -18,7 +18,7 @@ export function netCommands(): Command {
     .option('--user <name>', 'who made them (default: the system)')
     .addHelpText('after', examplesOf('net add nn-1111cefa1111.nnue nn-37f18f62d772.nnue'))
     .action(async (files: string[], { json, user = systemUser }: NetOptions, self: Command) => {
-      const nets = await withNets(self, async (known) => {
+      const nets = await withNets(self, false, async (known) => {
         const added = [];
         for (const file of files) added.push(await known.add(file, user));
         return added;
@@ -29,7 +29,7 @@ export function netCommands(): Command {
     .description('show all networks')
     .addHelpText('after', examplesOf('net list'))
     .action(async ({ json }: NetOptions, self: Command) => {
-      const nets = await withNets(self, (known) => known.list());
+      const nets = await withNets(self, true, (known) => known.list());
       const rows = nets.map(({ name, user, downloads }) => ({ name, user, downloads }));
       print(nets, json, () => table(rows, 'No networks yet; see fleet net add.'));
     });
@@ -40,7 +40,11 @@ export function netCommands(): Command {
 }
 
 /** Loaded when it is needed: help comes at once without. */
-async function withNets<T>(command: Command, work: (nets: Nets) => Promise<T>): Promise<T> {
+async function withNets<T>(
+  command: Command,
+  isReader: boolean,
+  work: (nets: Nets) => Promise<T>,
+): Promise<T> {
   const settings = settingsOf(command);
-  return await (await import('./operator.ts')).withNets(settings, work);
+  return await (await import('./operator.ts')).withNets(settings, isReader, work);
 }

@@ -13,7 +13,7 @@ import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
 import { Users } from '../users/users.ts';
-import { demandUsedDatabase, tellNewDatabase } from './used-database.ts';
+import { checkNewDatabase, demandUsedDatabase } from './used-database.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
 export interface Operator extends AsyncDisposable {
@@ -31,10 +31,11 @@ const lockMsMax = 5_000;
 /**
  * A running server is asked to do it, since it has the world in memory. If none answers, the
  * command becomes the primary itself for as long as it takes, so that none can start meanwhile.
+ * A reader makes no database where there is none.
  */
-export async function openOperator(settings: Settings): Promise<Operator> {
+export async function openOperator(settings: Settings, isReader = false): Promise<Operator> {
   const socket = operatorSocket(settings.data);
-  if (!(await isThere(socket))) return await openLocal(settings);
+  if (!(await isThere(socket))) return await openLocal(settings, isReader);
   return {
     call: (name, input) => askServer(socket, name, input),
     [Symbol.asyncDispose]: async () => {},
@@ -59,9 +60,9 @@ interface Answer {
 }
 
 /** Makes the command itself the primary. */
-async function openLocal(settings: Settings): Promise<Operator> {
+async function openLocal(settings: Settings, isReader: boolean): Promise<Operator> {
   await using parts = new AsyncDisposableStack();
-  const { storage, nets } = await openStorage(settings, parts);
+  const { storage, nets } = await openStorage(settings, isReader, parts);
   const { database } = storage;
   const clock = wallClock;
   const lockPath = primaryLockPath(settings.database);
@@ -88,10 +89,11 @@ async function openLocal(settings: Settings): Promise<Operator> {
 
 async function openStorage(
   settings: Settings,
+  isReader: boolean,
   parts: AsyncDisposableStack,
 ): Promise<{ readonly storage: FleetStorage; readonly nets: Nets }> {
   await demandUsedDatabase(settings);
-  tellNewDatabase(settings);
+  checkNewDatabase(settings, isReader);
   await makeDatabaseFolder(settings.database);
   const database = parts.use(await Database.open<FleetSchema>({ url: settings.database }));
   const storage = new FleetStorage(database);
@@ -103,10 +105,11 @@ async function openStorage(
 /** Works with the nets beside a running server, which has nothing about them in memory. */
 export async function withNets<T>(
   settings: Settings,
+  isReader: boolean,
   work: (nets: Nets) => Promise<T>,
 ): Promise<T> {
   await using parts = new AsyncDisposableStack();
-  return await work((await openStorage(settings, parts)).nets);
+  return await work((await openStorage(settings, isReader, parts)).nets);
 }
 
 async function isThere(socket: string): Promise<boolean> {

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { makeDatabaseFolder, print, readBackup, UsageError, writeBackup } from 'spillway-cli';
+import { print, restoreBackup, UsageError, writeBackup } from 'spillway-cli';
 import type { Settings } from '../settings.ts';
 import type { ImportedCollection } from '../transfer/import-fishtest.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
@@ -61,10 +61,10 @@ export function importCommand(): Command {
         await importFrom(fishtest, database, options.json);
         return;
       }
-      const source = readBackup(file);
       const { importFleet } = await import('../transfer/import-fleet.ts');
-      await makeDatabaseFolder(database);
-      const { rows, files } = await importFleet({ database, data, source, replace });
+      const { rows, files } = await restoreBackup({ file, database }, (open) => {
+        return importFleet({ ...open, data, replace });
+      });
       process.stderr.write(`Read ${rows} rows and ${files} files.\n`);
     });
   return withSettings(command, ['data', 'database']);

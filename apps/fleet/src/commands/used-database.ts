@@ -39,13 +39,15 @@ export async function demandUsedDatabase(settings: Used): Promise<void> {
   );
 }
 
-/** Tells whoever is about to make a database with a command where it is: perhaps by mistake. */
-export function tellNewDatabase({ data, database }: Used): void {
+/** A command that makes a missing database says so; one that only reads refuses to. */
+export function checkNewDatabase({ data, database }: Used, isReader: boolean): void {
   const path = /^sqlite:(.+)$/s.exec(database)?.[1];
   if (path === undefined || existsSync(path)) return;
-  process.stderr.write(
-    `No server runs in ${data}, and there is no database: ${path} is made (see --data).\n`,
-  );
+  const missing = `No server runs in ${data}, and there is no database`;
+  if (isReader) {
+    throw new UsageError(`${missing}: name its folder with --data, or make it with "fleet serve"`);
+  }
+  process.stderr.write(`${missing}: ${path} is made (see --data).\n`);
 }
 
 function withoutPassword(database: string): string {

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { makeDatabaseFolder, readBackup, writeBackup } from 'spillway-cli';
+import { restoreBackup, writeBackup } from 'spillway-cli';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
 /** `ranker backup`: all of all users, as lines of JSON. */
@@ -31,10 +31,8 @@ export function restoreCommand(): Command {
     )
     .action(async (file: string | undefined, { replace }: { replace?: boolean }, self: Command) => {
       const { database } = settingsOf(self);
-      const source = readBackup(file);
       const { restore } = await import('../storage/backup.ts');
-      await makeDatabaseFolder(database);
-      const rows = await restore({ database, source, replace });
+      const rows = await restoreBackup({ file, database }, (open) => restore({ ...open, replace }));
       process.stderr.write(`Read ${rows} rows.\n`);
     });
   return withSettings(command);
