@@ -125,6 +125,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
       const own = {
         bucket: new QuotaBucket(free, Infinity),
         breaker: new Breaker({ clock, random }),
+        isFeed: true,
       };
       return new Harvester({ ...harvesting, ...own, connector: live, batchMsMax: 0 }, request);
     },

@@ -14,7 +14,8 @@ import { Feed } from '../harvest/feed.ts';
 import { Follower } from '../harvest/follower.ts';
 import type { HarvestRequest } from '../harvest/harvester.ts';
 import { sourceName } from '../harvest/ledger.ts';
-import { LiveTrades, liveConnector } from '../harvest/live.ts';
+import { LiveTrades } from '../harvest/live.ts';
+import { liveConnector } from '../harvest/live-connector.ts';
 import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { QualityWatch, qualityMetrics } from '../quality/assessment.ts';
@@ -65,10 +66,23 @@ export async function follow(options: FollowOptions): Promise<number> {
   greet(ingest, server, products, exchange);
   process.send?.({ ready: true });
   await follower.run(options.signal);
-  const { trades, requests } = follower.stats;
+  const { trades, requests, feed } = follower.stats;
   const what = `${counted(trades, nounOf(settings))} came in ${counted(requests, 'request')}`;
   process.stderr.write(`Stopped; ${what}, all committed.\n`);
-  return exitCodes.ok;
+  if (feed === undefined) return exitCodes.ok;
+  if (feed.uncompared > 0) {
+    const left = `${counted(feed.uncompared, 'trade')} of the feed`;
+    const remedy = 'the next ingest follow does it';
+    process.stderr.write(`${left} not compared with REST yet: ${remedy}.\n`);
+  }
+  return feed.contradicted > 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+function tellContradiction(message: string): void {
+  const remedy = '"ingest run --full-refresh" with its name makes it anew';
+  process.stderr.write(
+    `The feed and REST disagree: ${message}.\nThe product is left to REST; ${remedy}.\n`,
+  );
 }
 
 function simulatedSettings({ settings }: FollowOptions, { url }: Exchange): Settings {
@@ -100,7 +114,7 @@ async function followerOf(
 
 /** The feed of the exchange, if it has one and it is wanted. */
 function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined {
-  const { connector, settings, guard, clock, bucket } = ingest;
+  const { connector, settings, guard, clock, bucket, book, folder } = ingest;
   const { feed: form } = connector;
   if (form === undefined || settings.feed === 'off') return undefined;
   const { products } = request;
@@ -108,7 +122,19 @@ function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined
   const harvester = ingest.liveHarvester(liveConnector(connector, feed), request);
   // Two requests for each comparison, at a quarter of the rate.
   const compareMs = Math.max(30_000, (8_000 * products.length) / bucket.stats.ratePerSecond);
-  return new LiveTrades({ feed, form, connector, harvester, guard, products, compareMs, clock });
+  return new LiveTrades({
+    feed,
+    form,
+    connector,
+    harvester,
+    book,
+    folder,
+    guard,
+    products,
+    compareMs,
+    onContradiction: tellContradiction,
+    clock,
+  });
 }
 
 /** Joins the raw files that are in the table, each product from where it left off. */

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { systemRandom } from 'spillway';
 import { print, UsageError } from 'spillway-cli';
+import type { FeedProof } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
 import type { Verification } from '../quality/verify.ts';
 import {
@@ -57,12 +58,23 @@ async function statusOf(ingest: Ingest): Promise<readonly object[]> {
         inTable: merged?.generation === generation ? merged.rows : 0,
         upToId: checkpoint?.highestId ?? 0,
         gaps: checkpoint?.harvest.gaps.length ?? 0,
+        ...feedStatus(checkpoint?.feed),
         updatedAt: checkpoint?.updatedAt ?? null,
         generation,
         refreshing: building !== undefined,
       };
     }),
   );
+}
+
+/** Trades of the feed that REST has not confirmed; nothing where all are confirmed. */
+function feedStatus(feed: FeedProof | undefined): object {
+  if (feed === undefined) return {};
+  const { from, to, contradicted } = feed;
+  return {
+    ...(to > from ? { notCompared: to - from } : {}),
+    ...(contradicted > 0 ? { contradicted } : {}),
+  };
 }
 
 /** `ingest resume`: ends a pause that the exchange has asked for. */
@@ -172,7 +184,7 @@ function verificationText(
   report: string | undefined,
 ): string {
   const { products, trades, rawFiles, tableFiles, version } = verification;
-  const { issues, issuesFound, orphans, waiting } = verification;
+  const { issues, issuesFound, orphans, waiting, uncompared } = verification;
   const count = (value: number) => value.toLocaleString('en-US');
   const lines = issues.slice(0, shownMax).map(({ flaw, product, file, message }) => {
     return `${flaw}: ${[product, file, message].filter(Boolean).join(': ')}`;
@@ -185,6 +197,10 @@ function verificationText(
     lines.push(
       `(${counted(waiting, 'raw file')} not in the table yet: follow, or ingest transform)`,
     );
+  }
+  if (uncompared > 0) {
+    const what = `${counted(uncompared, 'trade')} of the feed not compared with REST yet`;
+    lines.push(`(${what}: ingest follow does it)`);
   }
   const looked = `${counted(trades, noun)} of ${counted(products, 'product')}`;
   const files = `in ${counted(tableFiles, 'file')}`;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
-import { constants, zstdCompress, zstdCompressSync } from 'node:zlib';
+import { constants, zstdCompress, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { checkInteger } from 'spillway/internal';
 import type { TradePage } from '../connectors/trade-page.ts';
 import { ingestError } from '../errors.ts';
@@ -137,6 +137,30 @@ export async function writeRawFile(
 async function compress(piece: Uint8Array): Promise<Uint8Array> {
   const isSmall = piece.length <= smallBytes;
   return isSmall ? zstdCompressSync(piece, packing) : await compressOnThread(piece, packing);
+}
+
+/** The lines of a raw file, without their ends. */
+export async function readRawLines(
+  folder: Folder,
+  file: string,
+  signal?: AbortSignal,
+): Promise<readonly string[]> {
+  let left: Uint8Array = await folder.read(file, signal);
+  const parts: Buffer[] = [];
+  // A file has one frame for each piece, and Node.js unpacks one at a time.
+  while (left.length > 0) {
+    const { buffer, engine } = zstdDecompressSync(left, { info: true }) as unknown as Unpacked;
+    parts.push(buffer);
+    left = left.subarray(engine.bytesWritten);
+  }
+  return Buffer.concat(parts).toString().split('\n').slice(0, -1);
+}
+
+/** The answer of `zstdDecompressSync` with `info`, of which the types do not know. */
+interface Unpacked {
+  readonly buffer: Buffer;
+  /** Input bytes of the frame. */
+  readonly engine: { readonly bytesWritten: number };
 }
 
 function isAscending(pages: readonly TradePage[]): boolean {

@@ -127,6 +127,7 @@ export class Follower {
       }
     };
     await Promise.all([this.#harvest(signal), transforming(), this.#options.live?.run(signal)]);
+    await this.#options.live?.finish();
   }
 
   async #harvest(signal: AbortSignal): Promise<void> {
@@ -139,7 +140,7 @@ export class Follower {
         this.#rounds += 1;
       };
       const work = async (): Promise<void> => {
-        await (live === undefined ? round(products) : live.ask(round));
+        await (live === undefined ? round(products) : live.ask(round, signal));
         await this.#keepHouse(signal);
       };
       await this.#attempt('harvest', work, signal);
@@ -158,9 +159,8 @@ export class Follower {
     if (isDone) this.#succeededAt = clock.now();
     for (const { product, nextId, status } of outcomes) {
       live?.note(product, nextId, status === 'done');
-      if (status !== 'done') continue;
-      this.#doneAt.set(product, startedAt);
-      await live?.compare(product, signal);
+      if (status === 'done') this.#doneAt.set(product, startedAt);
+      if (status === 'done' || status === 'running') await live?.compare(product, signal);
     }
     return again.length > 0;
   }

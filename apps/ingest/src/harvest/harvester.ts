@@ -130,6 +130,8 @@ export interface HarvesterOptions {
   readonly folder: Folder;
   readonly book: ProductLedger;
   readonly bucket: QuotaBucket;
+  /** The connector shows a feed: its trades are to be compared. @default false */
+  readonly isFeed?: boolean | undefined;
   readonly breaker: Pick<SharedBreaker, 'run'> & { readonly stats: { readonly state: string } };
   readonly mode: 'prefix' | 'strict';
   /** Products at once. @default 64 */
@@ -180,6 +182,7 @@ export class Harvester {
     this.#sink = new TradeSink({
       ...{ store, folder, book, runId: this.runId, clock },
       hasDenseIds: connector.hasDenseIds,
+      isFeed: options.isFeed,
     });
     this.#harvest = new Harvest<TradePage, TradePosition>({
       ...{ sink: this.#sink, store, bucket: this.#bucket, breaker, mode, leaseMs, clock, random },

@@ -25,6 +25,8 @@ export interface ProductCheckpoint {
   readonly highestId: number;
   /** Gaps that somebody has looked at and accepted: nothing is there to be fetched. */
   readonly accepted?: readonly AcceptedGap[];
+  /** The comparison of the feed's trades with the REST API; undefined if none came by a feed. */
+  readonly feed?: FeedProof;
   /** The run that made it, and when: ISO 8601 in UTC. */
   readonly runId: string;
   readonly updatedAt: string;
@@ -32,6 +34,16 @@ export interface ProductCheckpoint {
 
 /** A range of positions, from one to before another. */
 export type AcceptedGap = { readonly from: TradePosition; readonly to: TradePosition };
+
+/** Trades that came by a feed, and what the REST API says of them. */
+export interface FeedProof {
+  /** Ids that are not compared yet, from one to before another; equal if all are compared. */
+  readonly from: number;
+  readonly to: number;
+  /** Number of trades that the REST API told otherwise, and the first of them in words. */
+  readonly contradicted: number;
+  readonly contradiction: string | null;
+}
 
 /** Grows when a program of before could misread what is stored. */
 const schemaVersion = 1;
@@ -197,6 +209,32 @@ export class ProductLedger {
     const name = ProductLedger.checkpointName(sourceName(of));
     const { records } = await this.#store.read([name], { signal });
     return records[0] && readCheckpoint(name, records[0].value);
+  }
+
+  /** Notes in the checkpoint that ids were compared, and what came of it. */
+  async noteCompared(
+    of: ProductGeneration,
+    compared: FeedProof,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const name = ProductLedger.checkpointName(sourceName(of));
+    for (;;) {
+      const { records } = await this.#store.read([name], { signal });
+      const checkpoint = records[0] && readCheckpoint(name, records[0].value);
+      if (checkpoint?.feed === undefined) return;
+      const { from, to, contradicted, contradiction } = checkpoint.feed;
+      // A comparison that began later leaves a part before it that nobody has compared.
+      const next = compared.from <= from ? Math.min(to, Math.max(from, compared.to)) : from;
+      const feed: FeedProof = {
+        from: next,
+        to,
+        contradicted: contradicted + compared.contradicted,
+        contradiction: contradiction ?? compared.contradiction,
+      };
+      const value = checkpointRecord({ ...checkpoint, feed });
+      const change = { name, ifVersion: records[0]?.version ?? 0, value };
+      if ((await this.#store.commit([change], { signal })) !== undefined) return;
+    }
   }
 
   /** The raw files of a generation, by commit; those after `after` only. */

@@ -1,17 +1,25 @@
-import type { Clock, HarvestPage, HarvestSource, Task } from 'spillway';
-import { type Connector, type Cursor, idOf, type TradePosition } from '../connectors/connector.ts';
+import { type Clock, deadline, type HarvestPage, type Task } from 'spillway';
+import type { Connector, TradePosition } from '../connectors/connector.ts';
 import type { FeedForm } from '../connectors/feed-form.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
+import type { Folder } from '../files/folder.ts';
+import { readRawLines } from '../files/raw-file.ts';
 import { type Feed, type FeedStats, sleep } from './feed.ts';
 import type { Harvester } from './harvester.ts';
+import type { FeedProof, ProductGeneration, ProductLedger } from './ledger.ts';
 
 export interface LiveTradesOptions {
   readonly feed: Feed;
   readonly form: FeedForm;
   /** The REST API. */
   readonly connector: Connector;
-  /** A harvester of {@link liveConnector}. */
+  /** A harvester of `liveConnector`. */
   readonly harvester: Harvester;
+  /** The ledger and the raw files, which know what is still to be compared after a restart. */
+  readonly book: ProductLedger;
+  readonly folder: Folder;
+  /** Called with the first trade of a product that the REST API tells otherwise. */
+  readonly onContradiction?: ((message: string) => void) | undefined;
   /** Runs a request at the shared rate, behind the shared breaker. */
   readonly guard: <T>(request: Task<T>, signal: AbortSignal) => Promise<T>;
   readonly products: readonly string[];
@@ -29,6 +37,8 @@ export interface LiveStats extends FeedStats {
   readonly contradicted: number;
   /** The first of these, in words. */
   readonly contradiction: string | undefined;
+  /** Trades of the feed that are committed and not compared yet. */
+  readonly uncompared: number;
   /** Products whose trades come by the feed now. */
   readonly products: readonly string[];
 }
@@ -37,8 +47,13 @@ export interface LiveStats extends FeedStats {
 interface ProductState {
   /** The first id that is not committed. */
   nextId: number;
-  /** The first id committed by the feed that was not compared yet; undefined for none. */
-  compareFrom: number | undefined;
+  /** The checkpoint was read: what processes before have left to compare is known. */
+  isLoaded: boolean;
+  /** Ids committed by the feed and not compared yet, from one to before another. */
+  compareFrom: number;
+  compareTo: number;
+  /** The first id from which on all that came by the feed came to this process. */
+  ownFrom: number;
   /** UNIX time at which the last round of the REST API began; -Infinity before the first. */
   askedAt: number;
   /** That of the last one that went well. */
@@ -54,9 +69,9 @@ interface ProductState {
 const holeMs = 1_000;
 /** Pages compared in one go. */
 const pagesMax = 10;
-/** Trades so far back may still come when pages are by time, in microseconds. */
-const backUs = 1_000_000;
-const seenMax = 2_000;
+/** Comparing what is left may take so long when everything has stopped, in ms. */
+const finishMs = 5_000;
+const maxUs = 2n ** 63n - 1n;
 
 /**
  * Joins a feed to the ledger. The feed only moves the head: trades are committed as a page of the
@@ -76,7 +91,10 @@ export class LiveTrades {
     this.#options = options;
     const state = (): ProductState => ({
       nextId: -1,
-      compareFrom: undefined,
+      isLoaded: false,
+      compareFrom: 0,
+      compareTo: 0,
+      ownFrom: Infinity,
       askedAt: -Infinity,
       coveredAt: -Infinity,
       comparedAt: options.clock.now(),
@@ -93,6 +111,9 @@ export class LiveTrades {
       compared: this.#compared,
       contradicted: this.#contradicted,
       contradiction: this.#contradiction,
+      uncompared: [...this.#states.values()].reduce((sum, { compareFrom, compareTo }) => {
+        return sum + compareTo - compareFrom;
+      }, 0),
       products: this.#options.products.filter((product) => this.#isLive(product)),
     };
   }
@@ -118,7 +139,12 @@ export class LiveTrades {
    * Calls `round` with the products that the REST API is to be asked for now, if there are any:
    * those with a long way to go last, so that nobody waits for them.
    */
-  async ask(round: (products: readonly string[]) => Promise<void>): Promise<void> {
+  async ask(
+    round: (products: readonly string[]) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const fresh = this.#options.products.filter((product) => !this.#stateOf(product).isLoaded);
+    await Promise.all(fresh.map((product) => this.#load(product, signal)));
     const due = this.#options.products.filter((product) => this.#isDue(product));
     for (const isLate of [false, true]) {
       const group = due.filter((product) => this.#stateOf(product).isLate === isLate);
@@ -150,26 +176,27 @@ export class LiveTrades {
     state.nextId = Math.max(state.nextId, nextId);
     state.isLate = !isDone;
     if (isDone) state.coveredAt = state.askedAt;
-    if (state.compareFrom === undefined) this.#options.feed.forget(product, state.nextId);
+    if (state.compareFrom === state.compareTo) this.#options.feed.forget(product, state.nextId);
   }
 
   /** Compares what came by the feed with what the REST API tells, where that is due. */
   async compare(product: string, signal: AbortSignal): Promise<void> {
     const { connector, clock, compareMs = 30_000 } = this.#options;
     const state = this.#stateOf(product);
-    const { compareFrom, nextId } = state;
-    const count = nextId - (compareFrom ?? nextId);
+    const count = state.compareTo - state.compareFrom;
     const isDue = clock.now() - state.comparedAt >= compareMs;
-    if (count < connector.pageSize && !(isDue && count > 0)) return;
-    state.comparedAt = clock.now();
-    let from = compareFrom as number;
-    for (let pages = 0; pages < pagesMax && from < nextId; pages += 1) {
-      const next = await this.#comparePage(product, from, nextId, signal);
-      if (next === from) return;
-      from = next;
-      state.compareFrom = from < nextId ? from : undefined;
-      this.#options.feed.forget(product, from);
-    }
+    if (count >= connector.pageSize || (isDue && count > 0)) await this.#compare(product, signal);
+  }
+
+  /** Compares what is left when everything has stopped, for some seconds at most. */
+  async finish(): Promise<void> {
+    using limit = deadline(this.#options.clock, finishMs);
+    const left = this.#options.products.filter((product) => {
+      const { compareFrom, compareTo } = this.#stateOf(product);
+      return compareFrom < compareTo;
+    });
+    // What cannot be compared now stays noted in the checkpoint.
+    await Promise.all(left.map((one) => this.#compare(one, limit.signal).catch(() => {})));
   }
 
   #stateOf(product: string): ProductState {
@@ -187,9 +214,9 @@ export class LiveTrades {
 
   #isDue(product: string): boolean {
     const { feed, clock, connector, compareMs = 30_000 } = this.#options;
-    const { askedAt, compareFrom, nextId } = this.#stateOf(product);
+    const { askedAt, compareFrom, compareTo } = this.#stateOf(product);
     if ((feed.subscribedAt(product) ?? -Infinity) > askedAt) return true;
-    const isFull = nextId - (compareFrom ?? nextId) >= connector.pageSize;
+    const isFull = compareTo - compareFrom >= connector.pageSize;
     const everyMs = isFull || !this.#isLive(product) ? holeMs : compareMs;
     return clock.now() - askedAt >= everyMs;
   }
@@ -210,54 +237,139 @@ export class LiveTrades {
       // The REST API is asked what has become of it.
       if (status === 'failed') state.coveredAt = -Infinity;
       if (nextId <= state.nextId) continue;
-      state.compareFrom ??= state.nextId;
+      if (state.compareFrom === state.compareTo) state.compareFrom = state.nextId;
+      if (state.ownFrom === Infinity) state.ownFrom = state.nextId;
+      state.compareTo = nextId;
       state.nextId = nextId;
     }
   }
 
-  /** Compares one page of the REST API; gives the id after it. */
-  async #comparePage(
-    product: string,
+  /** Reads from the checkpoint which trades of the feed are still to be compared. */
+  async #load(product: string, signal: AbortSignal): Promise<ProductGeneration> {
+    const { book, connector, onContradiction } = this.#options;
+    const { current: generation } = await book.generations(product, signal);
+    const of = { exchange: connector.name, product, generation };
+    const { feed } = (await book.checkpoint(of, signal)) ?? {};
+    const state = this.#stateOf(product);
+    const { from = 0, to = 0, contradicted = 0, contradiction } = feed ?? {};
+    // Another process has committed some: they are compared as they are stored.
+    if (to !== state.compareTo) state.ownFrom = Math.max(to, state.nextId);
+    state.compareFrom = from;
+    state.compareTo = to;
+    if (state.isLoaded) return of;
+    state.isLoaded = true;
+    if (from < to) state.comparedAt = -Infinity;
+    if (contradicted === 0) return of;
+    state.isDistrusted = true;
+    this.#contradicted += contradicted;
+    this.#contradiction ??= contradiction ?? undefined;
+    onContradiction?.(contradiction ?? product);
+    return of;
+  }
+
+  async #compare(product: string, signal: AbortSignal): Promise<void> {
+    const { connector, feed, book, clock } = this.#options;
+    const state = this.#stateOf(product);
+    state.comparedAt = clock.now();
+    const of = await this.#load(product, signal);
+    const { compareFrom, compareTo, ownFrom } = state;
+    const end = Math.min(compareTo, compareFrom + pagesMax * connector.pageSize);
+    const buffered = feed.page(product, compareFrom, end);
+    const isHere = compareFrom >= ownFrom && buffered.ids.length === end - compareFrom;
+    const ours = isHere
+      ? [...tradesOf(buffered)]
+      : await this.#storedTrades(of, compareFrom, end, signal);
+    while (state.compareFrom < end) {
+      const from = state.compareFrom;
+      const to = Math.min(end, from + connector.pageSize);
+      const page = ours.filter(([id]) => id >= from && id < to);
+      const compared = await this.#comparePage(product, page, { from, to }, signal);
+      if (compared.to === from) return;
+      await book.noteCompared(of, compared, signal);
+      state.compareFrom = compared.to;
+      feed.forget(product, compared.to);
+    }
+  }
+
+  /** The trades of a range of ids as the raw files have them. */
+  async #storedTrades(
+    of: ProductGeneration,
     from: number,
     to: number,
     signal: AbortSignal,
-  ): Promise<number> {
-    const { feed, connector, guard } = this.#options;
-    const ours = feed.page(product, from, Math.min(to, from + connector.pageSize));
-    const end = Math.min(to, from + connector.pageSize);
-    if (ours.ids.length === 0) return end;
-    const firstUs = ours.timesUs.reduce((least, us) => (us < least ? us : least));
+  ): Promise<readonly (readonly [number, Trade])[]> {
+    const { book, folder, form } = this.#options;
+    const entries = await book.entries(of, { signal });
+    const trades: [number, Trade][] = [];
+    for (const { file } of entries.filter((one) => one.lastId >= from && one.firstId < to)) {
+      for (const text of await readRawLines(folder, file, signal)) {
+        const value: unknown = JSON.parse(text);
+        const { id, timeUs } = form.line(value);
+        if (id >= from && id < to) trades.push([id, { timeUs: BigInt(timeUs), value }]);
+      }
+    }
+    return trades.sort(([a], [b]) => a - b);
+  }
+
+  /**
+   * Compares trades of the feed with a page of the REST API, up to the newest trade in that: the
+   * REST API may be behind the feed, and what it does not have yet is left for the next time.
+   */
+  async #comparePage(
+    product: string,
+    ours: readonly (readonly [number, Trade])[],
+    { from, to }: { readonly from: number; readonly to: number },
+    signal: AbortSignal,
+  ): Promise<FeedProof> {
+    const { connector, guard } = this.#options;
+    const nothing = { contradicted: 0, contradiction: null };
+    if (ours.length === 0) return { from, to, ...nothing };
+    const firstUs = ours.reduce(
+      (least, [, { timeUs }]) => (timeUs < least ? timeUs : least),
+      maxUs,
+    );
     const cursor = { id: from, since: String((firstUs - 2n) * 1000n), seen: [] };
-    const range = { from: connector.hasDenseIds ? from : cursor, to: end };
+    // Also ids after those compared: by them it is known that the REST API has come so far.
+    const range = {
+      from: connector.hasDenseIds ? from : cursor,
+      to: from + connector.pageSize,
+    };
     const source = connector.source(product, range);
     const page = source.pageAt(range.from) as HarvestPage<TradePosition>;
     const { rows } = await guard((caller) => source.fetch(page, caller), signal);
     const theirs = new Map(rows.flatMap((row) => [...tradesOf(row)]));
-    const upTo = connector.hasDenseIds ? end : Math.min(end, Math.max(...theirs.keys(), -1) + 1);
-    for (const [id, trade] of tradesOf(ours)) {
-      if (id >= upTo) break;
-      this.#compareTrade(product, id, trade, theirs.get(id));
-    }
-    // A page by time that has none of them proves nothing: they are left for the next one.
-    return Math.max(upTo, from);
+    const upTo = Math.max(from, Math.min(to, Math.max(...theirs.keys(), -1) + 1));
+    const differences = ours
+      .filter(([id, trade]) => id < upTo && !this.#isSame(trade, theirs.get(id)))
+      .map(([id, trade]) => differenceOf(product, id, trade, theirs.get(id)));
+    const [contradiction = null] = differences;
+    if (contradiction !== null) this.#distrust(product, contradiction, differences.length);
+    this.#compared += ours.filter(([id]) => id < upTo).length - differences.length;
+    return { from, to: upTo, contradicted: differences.length, contradiction };
   }
 
-  #compareTrade(product: string, id: number, ours: Trade, theirs: Trade | undefined): void {
+  #isSame(ours: Trade, theirs: Trade | undefined): boolean {
     const { form } = this.#options;
-    const isSame =
+    return (
       theirs !== undefined &&
       Math.abs(Number(ours.timeUs - theirs.timeUs)) <= 1 &&
-      JSON.stringify(form.facts(ours.value)) === JSON.stringify(form.facts(theirs.value));
-    if (isSame) {
-      this.#compared += 1;
-      return;
-    }
-    const told = theirs === undefined ? 'does not have it' : `says ${JSON.stringify(theirs.value)}`;
-    const message = `${product}: trade ${id}: the feed said ${JSON.stringify(ours.value)}`;
-    this.#contradiction ??= `${message}, the REST API ${told}`;
-    this.#contradicted += 1;
-    this.#stateOf(product).isDistrusted = true;
+      JSON.stringify(form.facts(ours.value)) === JSON.stringify(form.facts(theirs.value))
+    );
   }
+
+  #distrust(product: string, contradiction: string, count: number): void {
+    const state = this.#stateOf(product);
+    this.#contradiction ??= contradiction;
+    this.#contradicted += count;
+    if (!state.isDistrusted) this.#options.onContradiction?.(contradiction);
+    state.isDistrusted = true;
+  }
+}
+
+function differenceOf(product: string, id: number, ours: Trade, theirs: Trade | undefined): string {
+  const told = theirs === undefined ? 'does not have it' : `says ${JSON.stringify(theirs.value)}`;
+  const message = `${product}: trade ${id}: the feed said ${JSON.stringify(ours.value)}`;
+  return `${message}, the REST API ${told}`;
 }
 
 interface Trade {
@@ -270,49 +382,4 @@ function* tradesOf({ ids, timesUs, lines }: TradePage): Generator<readonly [numb
   for (const [at, id] of ids.entries()) {
     yield [id, { timeUs: timesUs[at] as bigint, value: JSON.parse(texts[at] as string) }];
   }
-}
-
-/** The exchange as its feed shows it: only trades that are here, and that continue a position. */
-export function liveConnector(connector: Connector, feed: Feed): Connector {
-  const { pageSize, start } = connector;
-  return {
-    ...connector,
-    latest: async (product) => feed.newest(product),
-    source(product, { from = start }, name = `${connector.name}/${product}`) {
-      const source: HarvestSource<TradePage, TradePosition> = {
-        name,
-        from,
-        pageAt(position) {
-          const id = idOf(position);
-          const count = feed.runAt(product, id, pageSize);
-          if (count === 0) return undefined;
-          return { from: position, to: typeof position === 'number' ? id + count : undefined };
-        },
-        async fetch({ from: position, to }) {
-          const id = idOf(position);
-          const end = typeof to === 'number' ? to : id + feed.runAt(product, id, pageSize);
-          const page = feed.page(product, id, end);
-          const rows = page.ids.length === 0 ? [] : [page];
-          if (typeof position === 'number') {
-            const missing = page.ids.length === end - id ? [] : [{ from: id, to: end }];
-            return missing.length === 0 ? { rows } : { rows: [], missing };
-          }
-          const next = rows.length === 0 ? position : cursorAfter(position, page);
-          return { rows, next, isEnd: feed.runAt(product, idOf(next), 1) === 0 };
-        },
-      };
-      return source;
-    },
-  };
-}
-
-/** The cursor with which the REST API is asked for what comes after trades of the feed. */
-function cursorAfter({ seen = [], id }: Cursor, page: TradePage): Cursor {
-  const lastUs = page.timesUs.reduce((most, us) => (us > most ? us : most), 0n);
-  const sinceUs = lastUs - BigInt(backUs);
-  const recent = [...page.ids].filter((_, at) => (page.timesUs[at] as bigint) >= sinceUs - 2n);
-  // Trades of before that are too old to come again do no harm: they are not asked for.
-  const all = recent.length === page.ids.length ? [...seen, ...recent] : recent;
-  const next = Math.max(id, (page.ids.at(-1) as number) + 1);
-  return { id: next, since: String(sinceUs * 1000n), seen: all.slice(-seenMax) };
 }

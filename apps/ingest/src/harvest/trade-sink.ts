@@ -15,6 +15,7 @@ import type { Folder } from '../files/folder.ts';
 import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
 import {
   checkpointRecord,
+  type FeedProof,
   type ProductCheckpoint,
   type ProductGeneration,
   ProductLedger,
@@ -26,6 +27,8 @@ export interface TradeSinkOptions {
   readonly folder: Folder;
   readonly book: ProductLedger;
   readonly hasDenseIds: boolean;
+  /** The trades come by a feed, and are to be compared with the REST API. @default false */
+  readonly isFeed?: boolean | undefined;
   /** Noted in each checkpoint. */
   readonly runId: string;
   /** Its `now` is UNIX time in milliseconds. */
@@ -83,8 +86,9 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     const of = this.#sources.get(batch.source) as SinkSource;
     const name = ProductLedger.checkpointName(batch.source);
     let file: RawFile | undefined;
-    // Refused once, it may be an earlier attempt of the same commit that has arrived meanwhile.
-    for (let looks = 0; looks < 2; looks += 1) {
+    // Refused, it may be an earlier attempt of the same commit that has arrived meanwhile, or a
+    // comparison of the feed was noted.
+    for (let looks = 0; looks < 4; looks += 1) {
       const guard = await book.guard(of, signal);
       const { records } = await store.read([name], { signal });
       const stored = records[0] && readCheckpoint(name, records[0].value);
@@ -95,7 +99,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
       }
       if ((stored?.harvest.commits ?? 0) !== commits - 1) break;
       file ??= await this.#write(batch, { ...of, fence: fence.fence }, signal);
-      const next = this.#next(stored, of, checkpoint, file);
+      const next = this.#next(stored, of, checkpoint, batch, file);
       const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
       const changes = [guard, change, ...ledgerLine(batch.source, commits, file)];
       if ((await store.commit(fenced(fence, changes), { signal })) === undefined) continue;
@@ -111,13 +115,16 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     stored: ProductCheckpoint | undefined,
     of: SinkSource,
     harvest: HarvestCheckpoint<TradePosition>,
+    batch: HarvestBatch<TradePage, TradePosition>,
     file: RawFile | undefined,
   ): ProductCheckpoint {
-    const { runId, clock } = this.#options;
+    const { runId, clock, isFeed } = this.#options;
+    const feed = isFeed ? feedProof(stored?.feed, batch) : stored?.feed;
     return {
       harvest,
       begin: stored?.begin ?? of.begin,
       ...(stored?.accepted === undefined ? {} : { accepted: stored.accepted }),
+      ...(feed === undefined ? {} : { feed }),
       trades: (stored?.trades ?? 0) + (file?.trades ?? 0),
       highestId: Math.max(stored?.highestId ?? 0, file?.lastId ?? 0),
       runId,
@@ -140,6 +147,22 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     return pages.length === 0 ? undefined : await writeRawFile(folder, range, pages, signal);
   }
 }
+
+/** The trades of the batch are to be compared, and those before that are not compared yet. */
+function feedProof(
+  { from, to, contradicted, contradiction }: FeedProof = noProof,
+  batch: HarvestBatch<TradePage, TradePosition>,
+): FeedProof {
+  const isCompared = from === to;
+  return {
+    from: isCompared ? idOf(batch.from) : from,
+    to: idOf(batch.to),
+    contradicted,
+    contradiction,
+  };
+}
+
+const noProof: FeedProof = { from: 0, to: 0, contradicted: 0, contradiction: null };
 
 function ledgerLine(source: string, commit: number, file: RawFile | undefined) {
   if (file === undefined) return [];

@@ -2,7 +2,7 @@ import { idOf } from '../connectors/connector.ts';
 import { sparseExchanges } from '../connectors/open.ts';
 import { hashOf, holdAll } from '../files/folder.ts';
 import { type RawEntry, rawFilesOf } from '../files/raw-file.ts';
-import { ProductLedger } from '../harvest/ledger.ts';
+import { type FeedProof, ProductLedger } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
 import { lateCount, quoted, type Row, usualTypes } from '../table/engine.ts';
 import {
@@ -32,12 +32,12 @@ export async function expectedProducts(
       const of = { exchange, product, generation };
       const checkpoint = await book.checkpoint(of, signal);
       if (checkpoint === undefined) continue;
-      const { begin, harvest, accepted: taken = [] } = checkpoint;
+      const { begin, harvest, accepted: taken = [], feed } = checkpoint;
       const entries = await book.entries(of, { signal });
       const harvested = { from: idOf(begin), to: idOf(harvest.position) };
       const gaps = harvest.gaps.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
       const accepted = taken.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
-      ledgers.push({ ...of, entries, harvested, gaps, accepted, hasDenseIds });
+      ledgers.push({ ...of, entries, harvested, gaps, accepted, feed, hasDenseIds });
     }
   }
   return ledgers;
@@ -60,12 +60,15 @@ export interface ExpectedProduct extends ProductName {
   readonly gaps: readonly IdRange[];
   /** Ids that are accepted as missing. @default none */
   readonly accepted?: readonly IdRange[] | undefined;
+  /** Trades that came by a feed. @default none */
+  readonly feed?: FeedProof | undefined;
   /** Ids grow by one, so that one that is not there is missing. @default true */
   readonly hasDenseIds?: boolean | undefined;
 }
 
 /** Kinds of faults. A gap is known if the ledger has it. */
 export type Flaw =
+  | 'contradicted'
   | 'count'
   | 'duplicate'
   | 'file'
@@ -96,6 +99,8 @@ export interface Verification {
   readonly orphans: number;
   /** Raw files that are not in the table yet, as while a harvest goes on. */
   readonly waiting: number;
+  /** Trades of a feed that were not compared with the REST API yet. */
+  readonly uncompared: number;
   readonly tableFiles: number;
   readonly trades: number;
   /** At most 1,000; nothing is wrong when it is empty. */
@@ -129,6 +134,7 @@ export async function verify(
     rawFiles: ledgers.reduce((sum, { entries }) => sum + entries.length, 0),
     orphans: check.orphans,
     waiting: check.waiting,
+    uncompared: ledgers.reduce((sum, { feed }) => sum + (feed ? feed.to - feed.from : 0), 0),
     tableFiles: files.length,
     trades: products.reduce((sum, { rows }) => sum + rows, 0),
     issues: check.issues,
@@ -176,6 +182,12 @@ class Check {
 
   async product(ledger: ExpectedProduct): Promise<void> {
     for (const entry of ledger.entries) await this.#raw(entry);
+    const { contradicted = 0, contradiction } = ledger.feed ?? {};
+    if (contradicted > 0) {
+      const others = contradicted > 1 ? ` (and ${contradicted - 1} more)` : '';
+      const remedy = 'run it with --full-refresh';
+      this.note('contradicted', ledger, `${contradiction}${others}; ${remedy}`);
+    }
     const named = new Set(ledger.entries.map(({ file }) => file));
     const there = await rawFilesOf(this.#table.folder, ledger, this.#signal);
     this.orphans += there.filter(({ path }) => !named.has(path)).length;

@@ -203,6 +203,8 @@ export class Exchange implements AsyncDisposable {
   };
   /** May be changed at any time. */
   trouble: ExchangeTrouble;
+  /** Trades by which the REST API is behind the feeds; may be changed at any time. */
+  behind = 0;
   readonly feeds: SimulatedFeeds;
   #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
   #open = 0;
@@ -327,7 +329,10 @@ export class Exchange implements AsyncDisposable {
   }
 
   #answer(request: ExchangeRequest, response: ServerResponse, trouble: Trouble | undefined): void {
-    const reply = dialectOf(request.path).answer(request, this.#market);
+    const { products } = this.#market;
+    const endOf = (product: SimulatedProduct): number =>
+      Math.max(product.firstId, this.#market.endOf(product) - this.behind);
+    const reply = dialectOf(request.path).answer(request, { products, endOf });
     const half = reply.body.subarray(0, reply.body.length / 2);
     if (trouble === 'reset') {
       response.socket?.resetAndDestroy();
