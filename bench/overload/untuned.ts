@@ -1,26 +1,11 @@
 // The cases in which nothing is tuned: numbers for lanes as people write them, and none at all.
 import { setTimeout } from 'node:timers/promises';
-import type { Health } from 'spillway-fixtures/overload';
+import { type Health, writtenLanes } from 'spillway-fixtures/overload';
 import { atMost, type Figure } from '../contest.ts';
 import { type Case, figure } from './case.ts';
 import { load, type Outcome } from './load.ts';
 import { capacityOf, type Service, type Written } from './settings.ts';
 
-/** Numbers from far too small to far too large. */
-const written: readonly Written[] = [
-  [12, 30, 800],
-  [12, 4, 20_000],
-  [12, 100, 5_000],
-  [12, 400, 2_000],
-  [50, 50, 1_000],
-  [50, 10, 5_000],
-  [50, 200, 20_000],
-  [50, 400, 2_000],
-  [200, 400, 800],
-  [200, 100, 2_000],
-  [200, 400, 5_000],
-  [200, 4, 20_000],
-];
 const shapes = ['constant', 'exponential', 'bimodal'] as const;
 /** Services of 25 calls a second. */
 const services = [
@@ -49,7 +34,7 @@ const writtenFigures = [
 const asWritten: readonly Case[] = services.flatMap((times) =>
   shapes.map((shape, third) => {
     const service: Service = { ...times, shape };
-    const own = written.filter(
+    const own = writtenLanes.filter(
       ([, , deadlineMs], at) => at % 3 === third && deadlineMs >= 2 * times.serviceMs,
     );
     const name = `numbers as people write them, ${times.places} x ${times.serviceMs} ms ${shape}`;

@@ -1,26 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
-import { type DependencyOptions, type Health, type Played, play } from 'spillway-fixtures/overload';
+import {
+  type DependencyOptions,
+  type Health,
+  type Played,
+  play,
+  type WrittenLane,
+  writtenLanes,
+} from 'spillway-fixtures/overload';
 
 type Service = Pick<DependencyOptions, 'places' | 'serviceMs' | 'shape'>;
-type Written = readonly [limit: number, queueMax: number, deadlineMs: number];
 
-/** Numbers as people write them, from far too small to far too large. */
-const settings: readonly Written[] = [
-  [12, 30, 800],
-  [12, 4, 20_000],
-  [12, 100, 5_000],
-  [12, 400, 2_000],
-  [50, 50, 1_000],
-  [50, 10, 5_000],
-  [50, 200, 20_000],
-  [50, 400, 2_000],
-  [200, 400, 800],
-  [200, 100, 2_000],
-  [200, 400, 5_000],
-  [200, 4, 20_000],
-];
 const seconds = 15;
 
 /**
@@ -45,11 +36,11 @@ function patienceMsOf({ serviceMs }: Service): number {
   return serviceMs > 1_000 ? 5_000 : 1_000;
 }
 
-function placesOf({ places }: Service, [limit]: Written): number {
+function placesOf({ places }: Service, [limit]: WrittenLane): number {
   return Math.min(limit, places);
 }
 
-function playWritten(service: Service, written: Written, load: number): Promise<Played> {
+function playWritten(service: Service, written: WrittenLane, load: number): Promise<Played> {
   const [limit, queueMax, deadlineMs] = written;
   const { serviceMs } = service;
   const name = 'calls';
@@ -68,7 +59,7 @@ function playWritten(service: Service, written: Written, load: number): Promise<
  * Good answers a second that the service times of this play allow: each place works all the time,
  * and no call has to wait. Calls that take longer than their client or the deadline are in vain.
  */
-function possible({ served }: Played, service: Service, written: Written): number {
+function possible({ served }: Played, service: Service, written: WrittenLane): number {
   const [limit, , deadlineMs] = written;
   const withinMs = Math.min(deadlineMs, patienceMsOf(service));
   // A call that is cut gives its permit back, though the service goes on with it.
@@ -79,8 +70,8 @@ function possible({ served }: Played, service: Service, written: Written): numbe
 }
 
 /** Settings whose deadline leaves time for a call and a wait: others cannot be kept. */
-function keepable(service: Service): readonly Written[] {
-  return settings.filter(([, , deadlineMs]) => deadlineMs >= 2 * service.serviceMs);
+function keepable(service: Service): readonly WrittenLane[] {
+  return writtenLanes.filter(([, , deadlineMs]) => deadlineMs >= 2 * service.serviceMs);
 }
 
 /** Services that had trouble for a minute, and the share of what they gave before. */
@@ -141,7 +132,7 @@ describe('the promise of a lane, whatever numbers it was given', () => {
       let before = 0;
       let after = 0;
       for (const seed of [1, 2, 3]) {
-        const [limit, queueMax, deadlineMs] = settings[4 + seed] as Written;
+        const [limit, queueMax, deadlineMs] = writtenLanes[4 + seed] as WrittenLane;
         const { goodBySecond } = await play({
           lane: (clock, random) => {
             return new Lane({ name: 'calls', limit, queueMax, deadlineMs, clock, random });
