@@ -57,12 +57,16 @@ async function serve(child: ChildProcess): Promise<string> {
  */
 async function warmUp(chain: Chain): Promise<void> {
   const child = chain.spawn();
-  const url = await serve(child);
-  const told = new Told();
-  for (let client = 0; client < clients; client += 1) await told.correct(chain, url, client);
-  child.send('end');
-  await once(child, 'exit');
-  assert.equal(child.exitCode, 0);
+  try {
+    const url = await serve(child);
+    const told = new Told();
+    for (let client = 0; client < clients; client += 1) await told.correct(chain, url, client);
+    child.send('end');
+    await once(child, 'exit');
+    assert.equal(child.exitCode, 0);
+  } finally {
+    child.kill('SIGKILL');
+  }
 }
 
 /** Serves until the kill, which comes in the middle of something. */
