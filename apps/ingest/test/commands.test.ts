@@ -102,6 +102,14 @@ describe('ingest run', () => {
     assert.deepEqual([iceberg.table, iceberg.rows], ['trades', 3_500]);
     assert.match((await ingest('export', target, ...here)).stderr, /--force replaces it/);
     assert.match((await ingest('export', 'x.txt', ...here)).stderr, /must end in .parquet, .csv/);
+    const unknown = await ingest('export', join(folder, 'out', 'u.arrow'), 'NOPE-USD', ...here);
+    assert.match(unknown.stderr, /^ingest: NOPE-USD: nothing was harvested of it yet\n$/);
+    assert.equal(unknown.code, 2);
+    // The name of the unfinished file is too long to be made.
+    const long = join(folder, 'out', `${'x'.repeat(245)}.arrow`);
+    const refused = await ingest('export', long, ...here);
+    assert.match(refused.stderr, /^ingest: ENAMETOOLONG: .*\n$/);
+    assert.equal(refused.code, 1);
     const candles = `SELECT sum(trades) AS n FROM ohlcv('A-USD', '1d')`;
     const query = await ingest('query', candles, '--json', ...here);
     assert.equal(Number(JSON.parse(query.stdout).rows[0].n), 3_500);

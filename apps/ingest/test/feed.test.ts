@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { systemRandom, wallClock } from 'spillway';
+import { type Clock, systemRandom, wallClock } from 'spillway';
 import { WebSocketServer } from 'ws';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import { kraken } from '../src/connectors/kraken.ts';
@@ -12,6 +14,7 @@ import { Feed } from '../src/harvest/feed.ts';
 /** A feed of Coinbase's form that says what the test wants. */
 async function hostileFeed(
   script: (send: (message: object | string) => void, connection: number) => void,
+  clock: Clock = wallClock,
 ): Promise<{ readonly feed: Feed; readonly url: string } & AsyncDisposable> {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   await once(server, 'listening');
@@ -33,7 +36,7 @@ async function hostileFeed(
   const tuning = { tradesMax: 1_000, bytesMax: 10_000, silenceMs: 200, backoffMs: 5 };
   const feed = new Feed({
     ...{ form, products: ['A-USD'], ...tuning },
-    clock: wallClock,
+    clock,
     random: systemRandom,
   });
   const stop = new AbortController();
@@ -88,6 +91,55 @@ describe('a feed', () => {
     await using scene = await hostileFeed((send, connection) => send(match(connection)));
     await until(() => scene.feed.newest('A-USD') === 2);
     assert.ok(scene.feed.stats.connections >= 2);
+  });
+
+  it('is asked less often each time it subscribes and fails, until a trade comes', async () => {
+    const pauses: number[] = [];
+    const clock: Clock = {
+      now: () => wallClock.now(),
+      after(ms, call) {
+        // Apart from the watch for silence and for the end of a closed connection.
+        if (ms !== 200 / 3 && ms !== 1_000) pauses.push(ms);
+        return wallClock.after(ms, call);
+      },
+    };
+    await using scene = await hostileFeed((send, connection) => {
+      if (connection === 6) send(match(1));
+      send({ type: 'error', message: 'no', reason: 'not now' });
+    }, clock);
+    await until(() => scene.feed.stats.connections >= 7);
+    const [first = 0, , , , fifth = 0, sixth = 0] = pauses;
+    assert.ok(first <= 5 && fifth >= 40 && sixth <= 5, pauses.join());
+  });
+
+  it('is cut off if the server does not answer the closing of a connection', async () => {
+    const server = createServer();
+    const ended = new Promise<void>((resolve) => {
+      server.once('upgrade', (request, socket) => {
+        const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+        const accept = createHash('sha1').update(key).digest('base64');
+        const head =
+          'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade';
+        socket.write(`${head}\r\nsec-websocket-accept: ${accept}\r\n\r\n`);
+        socket.on('error', () => {}).resume();
+        socket.once('end', () => {
+          socket.destroy();
+          resolve();
+        });
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const form = coinbase({ feedUrl: `ws://127.0.0.1:${port}` }).feed ?? assert.fail('no feed');
+    const tuning = { silenceMs: 100, backoffMs: 60_000, clock: wallClock, random: systemRandom };
+    const feed = new Feed({ form, products: ['A-USD'], ...tuning });
+    const stop = new AbortController();
+    const running = feed.run(stop.signal);
+    await ended;
+    stop.abort();
+    await running;
+    server.close();
   });
 
   it('keeps neither other products, nor trades of the future, nor any twice', async () => {

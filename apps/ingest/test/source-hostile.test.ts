@@ -48,38 +48,66 @@ describe('a secret that an API gives back', () => {
     pages: byCursor,
   };
 
-  it('is masked in errors, however it is written', async () => {
-    const forms = [
-      secret,
-      encodeURIComponent(secret),
-      Buffer.from(secret).toString('base64'),
-      JSON.stringify({ key: secret }).slice(8, -2),
-    ];
-    await atStandIn(declaration, { TOKEN: secret }, async (site, scene) => {
-      for (const form of forms) {
-        // The second is at the place where the text of an error is cut.
-        const text = `${form} ${'x'.repeat(170)} ${form} is not a key`;
-        for (const status of [400, 401]) {
-          site.tell(text, status);
-          const said = String((await scene.run()).outcomes[0]?.reason);
-          assert.match(said, new RegExp(`posts: /posts: ${status} \\$\\{TOKEN`));
-          assert.ok(!said.includes(form.slice(0, 6)), said);
+  for (const value of [secret, 'p"ss w/rd&1']) {
+    it(`is masked in errors, however it is written: ${value}`, async () => {
+      const forms = [
+        value,
+        encodeURIComponent(value),
+        encodeURI(value),
+        Buffer.from(value).toString('base64'),
+        JSON.stringify({ key: value }).slice(8, -2),
+        JSON.stringify({ key: value }).slice(8, -2).replaceAll('/', '\\/'),
+      ];
+      await atStandIn(declaration, { TOKEN: value }, async (site, scene) => {
+        for (const form of forms) {
+          // The second is at the place where the text of an error is cut.
+          const text = `${form} ${'x'.repeat(170)} ${form} is not a key`;
+          for (const status of [400, 401]) {
+            site.tell(text, status);
+            const said = String((await scene.run()).outcomes[0]?.reason);
+            assert.match(said, new RegExp(`posts: /posts: ${status} \\$\\{TOKEN`));
+            assert.ok(!said.includes(form.slice(0, 6)), said);
+          }
         }
-      }
+      });
     });
-  });
+  }
 
   it('is masked where a field or the whole answer is wrong', async () => {
     for (const answer of [
       `<html>${secret}`,
       `{"items":"${secret}"}`,
       `{"items":[],"next":["${secret}"]}`,
+      // Where the text of an error is cut.
+      `<html>${'x'.repeat(310)}${secret}`,
+      `<html>${' '.repeat(310)}${secret}`,
+      `{"items":"${'x'.repeat(75)}${secret}"}`,
+      `{"items":{"a":"${'x'.repeat(75)}${secret}"}}`,
     ]) {
       await atStandIn(declaration, { TOKEN: secret }, async (site, scene) => {
         site.tell(answer);
         const { outcomes } = await scene.run();
         assert.equal(outcomes[0]?.status, 'failed');
         assert.ok(!String(outcomes[0]?.reason).includes('p&ss'), String(outcomes[0]?.reason));
+      });
+    }
+  });
+
+  it('is masked where pages are by ids', async () => {
+    const query = { from: '{from}', to: '{to}' };
+    const pages = { by: 'ids', size: 10, query, latest: { newest: 1 } };
+    for (const isLatest of [true, false]) {
+      await atStandIn({ ...declaration, pages }, { TOKEN: secret }, async (site, scene) => {
+        site.serve = (request, response) => {
+          const isWrong = isLatest || !request.url?.includes('newest');
+          const id = isWrong ? `${'x'.repeat(75)}${secret}` : 5;
+          response.end(JSON.stringify({ items: [{ id }, { id: isWrong ? secret : 4 }] }));
+        };
+        const { outcomes } = await scene.run();
+        assert.equal(outcomes[0]?.status, 'failed');
+        const said = String(outcomes[0]?.reason);
+        assert.match(said, /must be an integer from 0, got/);
+        assert.ok(!said.includes('p&s'), said);
       });
     }
   });

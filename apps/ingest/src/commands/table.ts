@@ -9,6 +9,7 @@ import { viewName } from '../table/view.ts';
 import {
   counted,
   examplesOf,
+  harvestedOf,
   integerFrom1,
   nothingIn,
   openFor,
@@ -149,6 +150,10 @@ async function exportTrades(
   await using ingest = await openFor(self, { signal: stop.signal });
   await using view = await (await ingest.table()).view(stop.signal);
   const isSource = ingest.settings.source !== undefined;
+  harvestedOf(
+    products,
+    view.manifest.products.map(({ product }) => product),
+  );
   const name = isSource ? viewName(ingest.connector.name) : 'trades';
   if (isSource && !view.sources.includes(ingest.connector.name)) {
     throw new UsageError(`${ingest.connector.name}: nothing of it is in the table; see ingest run`);

@@ -140,8 +140,10 @@ function byIds(source: Declaration, api: Api, checkWay: (from: TradePosition) =>
   };
   const latest = async (product: string, signal: AbortSignal): Promise<number | undefined> => {
     const newest = queryOf(pages.latest, {});
-    const { records } = await api.guard((caller) => api.get(product, newest, caller), signal);
-    return records.length === 0 ? undefined : Math.max(...records.map(idOf));
+    return await api.secrets.guard(async () => {
+      const { records } = await api.guard((caller) => api.get(product, newest, caller), signal);
+      return records.length === 0 ? undefined : Math.max(...records.map(idOf));
+    });
   };
   return {
     start: first,
@@ -151,14 +153,16 @@ function byIds(source: Declaration, api: Api, checkWay: (from: TradePosition) =>
       return await firstIdAt(range, timeUs, async (middle) => {
         const from = Math.max(first, middle - Math.floor(size / 2));
         const seen = { from, to: Math.min(range.to, from + size) };
-        const trades = await api.guard((caller) => ask(product, seen, caller), signal);
+        const trades = await api.secrets.guard(() =>
+          api.guard((caller) => ask(product, seen, caller), signal),
+        );
         return { trades, seen };
       });
     },
     source(product, { from = first, to }, sourceName = `${name}/${product}`) {
       checkWay(from);
       const fetch = (range: IdRange, signal: AbortSignal): Promise<TradePage> =>
-        ask(product, range, signal);
+        api.secrets.guard(() => ask(product, range, signal));
       return idPages({ name: sourceName, from: from as number, to, pageSize: size, fetch });
     },
   };

@@ -1,4 +1,5 @@
 import { ingestError } from '../errors.ts';
+import { maskedMessage } from './trade-scanner.ts';
 
 const variable = /\$\{(\w+)\}/g;
 /** Length of a value that is masked, at least: a shorter one is no secret, and part of much. */
@@ -35,7 +36,9 @@ export class Secrets {
     const forms = {
       '': value,
       '|json': JSON.stringify(value).slice(1, -1),
+      '|json-slash': JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/'),
       '|uri': encoded,
+      '|uri-whole': encodeURI(value),
       '|uri-lower': encoded.replaceAll(/%../g, (code) => code.toLowerCase()),
       '|form': new URLSearchParams([['', value]]).toString().slice(1),
       '|base64': base64,
@@ -66,10 +69,11 @@ export class Secrets {
       return await work();
     } catch (error) {
       for (let one = error; one instanceof Error; one = one.cause) {
-        for (const field of ['message', 'stack'] as const) {
-          const hidden = this.hide(one[field] ?? '');
-          if (hidden !== one[field]) Object.defineProperty(one, field, { value: hidden });
-        }
+        const { message: told, stack = '' } = one;
+        const message = maskedMessage(one, (text) => this.hide(text));
+        if (message !== told) Object.defineProperty(one, 'message', { value: message });
+        const trace = this.hide(stack.replace(told, () => message));
+        if (trace !== stack) Object.defineProperty(one, 'stack', { value: trace });
       }
       throw error;
     }

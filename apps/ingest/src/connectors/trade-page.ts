@@ -81,6 +81,8 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /** Characters of an answer that an error tells. */
 const toldMax = 80;
+/** Bytes of it that are searched for secrets: more than any of them has. */
+const maskedMax = 2 ** 20;
 
 export interface ParseOptions {
   readonly reviver?: Parameters<typeof JSON.parse>[1];
@@ -98,7 +100,9 @@ export function parseAnswer(
     return JSON.parse(decoder.decode(bytes), reviver);
   } catch {
     // Without the cause: its message quotes the answer.
-    const text = hide(Buffer.from(bytes.subarray(0, 4 * toldMax)).toString()).replace(/\s+/g, ' ');
+    // Masked before it is cut, as half a secret is not found any more.
+    const masked = hide(Buffer.from(bytes.subarray(0, maskedMax)).toString());
+    const text = masked.slice(0, 4 * toldMax).replace(/\s+/g, ' ');
     const what = `${exchange}: an answer of ${bytes.length} bytes that is not JSON`;
     throw ingestError('EXCHANGE_FAILED', `${what}: ${text.trim().slice(0, toldMax)}`.trim());
   }

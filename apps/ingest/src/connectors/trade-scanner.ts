@@ -159,8 +159,30 @@ export class TradeScanner {
 
 /** The error for an API that no longer is what it was. */
 export function fieldChanged(exchange: string, name: string, rule: string, value: unknown): Error {
-  const got = inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
-  return ingestError('EXCHANGE_CHANGED', `${exchange}: ${name}: must be ${rule}, got ${got}`);
+  const tell = (hide: (text: string) => string): string => {
+    const shown = masked(value, hide);
+    const got = inspect(shown, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+    return `${exchange}: ${name}: must be ${rule}, got ${got}`;
+  };
+  const error = ingestError('EXCHANGE_CHANGED', tell(String));
+  tellers.set(error, tell);
+  return error;
+}
+
+/** By error: its message with secrets masked before values are cut, as half a secret is none. */
+const tellers = new WeakMap<Error, (hide: (text: string) => string) => string>();
+
+/** The message of an error without secrets. */
+export function maskedMessage(error: Error, hide: (text: string) => string): string {
+  return hide(tellers.get(error)?.(hide) ?? error.message);
+}
+
+/** The value with its texts masked, as deep as a message shows it. */
+function masked(value: unknown, hide: (text: string) => string): unknown {
+  const text = (part: unknown): unknown => (typeof part === 'string' ? hide(part) : part);
+  if (Array.isArray(value)) return value.map(text);
+  if (typeof value !== 'object' || value === null) return text(value);
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [hide(key), text(part)]));
 }
 
 /** Columns of the trades of an answer, in arrays that serve one answer after the other. */

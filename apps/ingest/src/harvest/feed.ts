@@ -1,6 +1,6 @@
 import { type Clock, deadline, type Random } from 'spillway';
 import { untilAborted } from 'spillway/internal';
-import { Agent, WebSocket } from 'undici';
+import { WebSocket } from 'ws';
 import type { FeedForm, FeedNews, TradeLine } from '../connectors/feed-form.ts';
 import type { TradePage } from '../connectors/trade-page.ts';
 
@@ -41,6 +41,10 @@ export interface FeedStats {
 }
 
 const backoffMsMax = 30_000;
+/** A connection that has lived so long, or brought a trade, was a good one, in ms. */
+const steadyMs = 30_000;
+/** A server has so long to answer the closing of a connection, in ms. */
+const closeMs = 1_000;
 /** A trade of a later time than that is not believed; clocks may differ by so much, in ms. */
 const futureMsMax = 60_000;
 /** A subscription of more products is sent in several messages. */
@@ -140,32 +144,32 @@ export class Feed {
   /** Connects again and again until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { form, products, clock, random, backoffMs = 500 } = this.#options;
-    const { bytesMax: maxPayloadSize = 2 ** 20 } = this.#options;
-    const agent = new Agent({ webSocket: { maxPayloadSize } });
     while (!signal.aborted) {
       this.#state = 'connecting';
+      const startedAt = clock.now();
+      const { trades } = this.#counts;
       try {
         this.#symbols = await form.symbols(products, signal);
-        await this.#connect(agent, signal);
+        await this.#connect(signal);
       } catch (error) {
         if (!signal.aborted) this.#error = error instanceof Error ? error.message : String(error);
       }
       for (const buffer of this.#buffers.values()) buffer.subscribedAt = undefined;
       if (signal.aborted) break;
       this.#state = 'waiting';
-      this.#failures += 1;
+      const isGood = this.#counts.trades > trades || clock.now() - startedAt >= steadyMs;
+      this.#failures = isGood ? 1 : this.#failures + 1;
       const longestMs = Math.min(backoffMsMax, backoffMs * 2 ** (this.#failures - 1));
       await sleep(clock, longestMs * (0.5 + random() / 2), signal);
     }
     this.#state = 'closed';
-    await agent.destroy();
   }
 
   /** Rejects when the connection has ended, with the reason. */
-  async #connect(agent: Agent, signal: AbortSignal): Promise<never> {
-    const { form, clock, silenceMs = 15_000 } = this.#options;
+  async #connect(signal: AbortSignal): Promise<never> {
+    const { form, clock, silenceMs = 15_000, bytesMax: maxPayload = 2 ** 20 } = this.#options;
     const { promise: ended, reject } = Promise.withResolvers<never>();
-    const socket = new WebSocket(form.url, { dispatcher: agent });
+    const socket = new WebSocket(form.url, { maxPayload });
     this.#counts.connections += 1;
     this.#lastMessageAt = clock.now();
     socket.addEventListener('open', () => this.#subscribe(socket));
@@ -201,6 +205,10 @@ export class Feed {
     } finally {
       timer?.[Symbol.dispose]();
       socket.close();
+      if (socket.readyState !== WebSocket.CLOSED) {
+        const late = clock.after(closeMs, () => socket.terminate());
+        socket.addEventListener('close', () => late[Symbol.dispose]());
+      }
     }
   }
 
@@ -231,7 +239,6 @@ export class Feed {
       const buffer = this.#bufferOf(symbol);
       if (buffer === undefined) continue;
       buffer.subscribedAt ??= this.#options.clock.now();
-      this.#failures = 0;
       this.#error = undefined;
     }
   }

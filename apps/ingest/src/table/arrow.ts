@@ -1,4 +1,4 @@
-import { createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import {
@@ -40,6 +40,8 @@ export async function writeArrow(
   signal: AbortSignal,
 ): Promise<number> {
   return await engine.within(signal, async () => {
+    // Opened first: a stream that fails before a pipeline listens to it ends the process.
+    await using file = await open(path, 'w');
     const result = await engine.connection.stream(select);
     const types = result.columnTypes();
     const fields = result.deduplicatedColumnNames().map((name, at) => {
@@ -67,7 +69,7 @@ export async function writeArrow(
       }
     };
     const writer = RecordBatchFileWriter.throughNode();
-    await pipeline(Readable.from(batches()), writer, createWriteStream(path), { signal });
+    await pipeline(Readable.from(batches()), writer, file.createWriteStream(), { signal });
     return rows;
   });
 }
