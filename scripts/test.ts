@@ -11,13 +11,15 @@ Without files: all of the kind.`;
 const root = dirname(import.meta.dirname);
 const patterns = ['{packages,apps}/*/test/**/*.test.ts', 'test/*.test.ts'];
 /** A test file that starts a browser, a database server, or processes that are killed. */
-const heavy = /spillway-fixtures\/(browser|postgres)|postgres\.ts'|\bSIGKILL\b|\bfork\(|\bspawn/;
+const heavy =
+  /spillway-fixtures\/(browser|postgres|redis)|postgres\.ts'|\bSIGKILL\b|\bfork\(|\bspawn/;
 /** Names of test files that start whole services or many rounds. */
 const long = new RegExp(
   [
-    'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|embedder|examples|faults',
-    'follow|gradient|harvest|jumps|kill|large|operator|pack|pgn|pool-|primary|processes|random',
-    'ranker|read|receive|served|service|start|storage|terminal|train|transactions',
+    'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|docs|embedder|examples',
+    'exchange|faults|feed|follow|gradient|guide|harvest|hostile|jumps|kill|large|live|never-worse',
+    'operator|pack|pages|pgn|pool-|primary|processes|promise|random|ranker|read|receive|served',
+    'service|shared-gate|source|start|storage|terminal|train|transactions',
   ].join('|'),
 );
 /** Names of tests that try thousands of orders of events, or a long time of a whole fleet. */
