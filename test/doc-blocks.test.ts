@@ -136,7 +136,7 @@ describe('the documentation', () => {
   });
 
   it('has an operator’s call that does what it says', async (t) => {
-    if (findProgram('curl') === undefined) return t.skip('needs curl');
+    if (findProgram('curl') === undefined) return t.skip('curl is not installed');
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-act-'));
     const data = join(folder.path, 'data', 'fleet');
     await mkdir(data, { recursive: true });

@@ -17,6 +17,23 @@ function enterer(lane: Lane, seen: string[], held: Permit[]) {
   };
 }
 
+/** A lane for one caller at a time, whose keys never share a sub-queue by chance. */
+function keyedScene() {
+  const clock = new VirtualClock();
+  const bounds = { limit: 1, queueMax: 20, deadlineMs: 1_000 };
+  const lane = new Lane({ name: 'work', ...bounds, clock, random: seededRandom(1) });
+  const seen: string[] = [];
+  const held: Permit[] = [];
+  const serveAll = async (all: readonly Promise<void>[]): Promise<void> => {
+    for (let i = 0; i < all.length; i += 1) {
+      await clock.advance(1);
+      held.shift()?.[Symbol.dispose]();
+    }
+    await Promise.all(all);
+  };
+  return { clock, seen, held, enter: enterer(lane, seen, held), serveAll };
+}
+
 describe('Lane', () => {
   it('serves in the order of arrival, and counts what it did', async () => {
     const clock = new VirtualClock();
@@ -130,43 +147,23 @@ describe('Lane', () => {
   });
 
   it('lets higher priorities pass, and keys take turns', async () => {
-    const clock = new VirtualClock();
-    const bounds = { limit: 1, queueMax: 20, deadlineMs: 1_000 };
-    // By chance two keys would share a sub-queue now and then.
-    const lane = new Lane({ name: 'work', ...bounds, clock, random: seededRandom(1) });
-    const seen: string[] = [];
-    const held: Permit[] = [];
-    const enter = enterer(lane, seen, held);
+    const { seen, enter, serveAll } = keyedScene();
     const all = [enter('first')];
     for (const name of ['a1', 'a2', 'a3', 'a4']) all.push(enter(name, { key: 'a' }));
     for (const name of ['b1', 'b2']) all.push(enter(name, { key: 'b' }));
     all.push(enter('urgent', { priority: 7 }));
     all.push(enter('c1', { key: 'c' }));
-    for (let i = 0; i < all.length; i += 1) {
-      await clock.advance(1);
-      held.shift()?.[Symbol.dispose]();
-    }
-    await Promise.all(all);
+    await serveAll(all);
     assert.deepEqual(seen, ['first', 'urgent', 'a1', 'b1', 'c1', 'a2', 'b2', 'a3', 'a4']);
   });
 
   it('serves a key that did not wait before one that always does', async () => {
-    const clock = new VirtualClock();
-    const bounds = { limit: 1, queueMax: 20, deadlineMs: 1_000 };
-    // One seed in 256 would have the two share a sub-queue.
-    const lane = new Lane({ name: 'work', ...bounds, clock, random: seededRandom(1) });
-    const seen: string[] = [];
-    const held: Permit[] = [];
-    const enter = enterer(lane, seen, held);
+    const { clock, seen, held, enter, serveAll } = keyedScene();
     const all = ['a1', 'a2', 'a3', 'a4'].map((name) => enter(name, { key: 'a' }));
     await clock.advance(1);
     held.shift()?.[Symbol.dispose]();
     all.push(enter('b1', { key: 'b' }));
-    for (let i = 0; i < all.length; i += 1) {
-      await clock.advance(1);
-      held.shift()?.[Symbol.dispose]();
-    }
-    await Promise.all(all);
+    await serveAll(all);
     assert.ok(seen.indexOf('b1') < seen.indexOf('a3'), seen.join());
   });
 
