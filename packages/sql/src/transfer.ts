@@ -18,7 +18,6 @@ export interface MovedTables {
   readonly isRowMoved?: ((table: string, row: TableRow) => boolean) | undefined;
 }
 
-/** A row, by the names of its columns. */
 /** Row of a table, by column. */
 export type TableRow = Readonly<Record<string, unknown>>;
 
