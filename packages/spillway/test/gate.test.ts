@@ -146,22 +146,28 @@ describe('Gate', () => {
     assert.equal(gate.stats.inside, 0);
   });
 
-  it('turns the loop for all who wait for it, though one of them throws', () => {
-    const program = `
-      import { nextTurn } from 'spillway/internal';
-      process.on('uncaughtException', ({ message }) => console.log(message));
-      nextTurn(() => console.log('first'));
-      nextTurn(() => { throw new Error('second'); });
-      nextTurn(() => { console.log('third'); nextTurn(() => console.log('fifth')); });
-      nextTurn(() => console.log('fourth'));`;
-    const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-    const text = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
-      cwd: import.meta.dirname,
-      env,
-      encoding: 'utf8',
+  for (const [what, begin] of [
+    ['nextTurn', ''],
+    ['whenTurnIsFree', 'takeTurn();'],
+  ] as const) {
+    it(`turns the loop for all who wait for it (${what}), though one of them throws`, () => {
+      const program = `
+        import { takeTurn, ${what} as wait } from '../src/wait/turn-budget.ts';
+        process.on('uncaughtException', ({ message }) => console.log(message));
+        ${begin}
+        wait(() => console.log('first'));
+        wait(() => { throw new Error('second'); });
+        wait(() => { console.log('third'); ${begin} wait(() => console.log('fifth')); });
+        wait(() => console.log('fourth'));`;
+      const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
+      const text = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+        cwd: import.meta.dirname,
+        env,
+        encoding: 'utf8',
+      });
+      assert.deepEqual(text.trim().split('\n'), ['first', 'second', 'third', 'fourth', 'fifth']);
     });
-    assert.deepEqual(text.trim().split('\n'), ['first', 'second', 'third', 'fourth', 'fifth']);
-  });
+  }
 
   it('names the option and the rule it breaks', () => {
     assert.throws(

@@ -64,7 +64,7 @@ function countDown(): void {
   }
   const due = forTurn;
   forTurn = [];
-  for (const callback of due) callback();
+  runAll(due);
 }
 
 /** The number of callbacks that wait for the event loop to turn. */
@@ -80,20 +80,22 @@ function probe(): void {
     granted = 0;
     const due = deferred;
     deferred = [];
-    let begun = 0;
-    try {
-      for (const callback of due) {
-        begun += 1;
-        callback();
-      }
-    } finally {
-      if (begun < due.length) retryRest(due.slice(begun));
-    }
+    runAll(due);
   });
 }
 
-/** Leaves the callbacks behind one that threw for the next turn, ahead of newer ones. */
-function retryRest(rest: (() => void)[]): void {
-  deferred = [...rest, ...deferred];
-  if (!probing) probe();
+/** Runs the callbacks; those behind one that throws are left for the next turn, before others. */
+function runAll(due: readonly (() => void)[]): void {
+  let begun = 0;
+  try {
+    for (const callback of due) {
+      begun += 1;
+      callback();
+    }
+  } finally {
+    if (begun < due.length) {
+      deferred = [...due.slice(begun), ...deferred];
+      if (!probing) probe();
+    }
+  }
 }
