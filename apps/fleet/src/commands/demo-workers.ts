@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Command, InvalidArgumentError } from 'commander';
-import { type Random, systemClock, systemRandom } from 'spillway';
+import { deadline, type Random, systemClock, systemRandom } from 'spillway';
 import { pause } from 'spillway/internal';
 import { StopSignal, UsageError } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
@@ -15,6 +15,8 @@ import type { Operator } from './operator.ts';
 
 /** Milliseconds from one batch of games to the next. */
 const batchMs = 1_000;
+/** The server must have answered within so many milliseconds. */
+const answerMsMax = 30_000;
 /** Elo by which the new engine is stronger. */
 const elo = 5;
 
@@ -144,8 +146,12 @@ class DemoWorkers {
     const body = { password: this.#password, worker_info: info, ...more };
     const sent = { method: 'POST', body: JSON.stringify(body) };
     const headers = { 'content-type': 'application/json' };
+    // Not by the signal of the command: at its end each worker still gives its task back.
+    using limit = deadline(systemClock, answerMsMax);
+    const { signal } = limit;
     try {
-      const answer = await fetch(`${this.#options.url}/api/${endpoint}`, { ...sent, headers });
+      const url = `${this.#options.url}/api/${endpoint}`;
+      const answer = await fetch(url, { ...sent, headers, signal });
       return (await answer.json()) as TaskReply;
     } catch {
       return undefined;
