@@ -70,7 +70,8 @@ interface Reading {
 
 /** At least so many times better than the peer. */
 export function times(least: number, peer?: string): Target {
-  return { peer, text: `at least ${least}x`, met: ({ ratio }) => ratio >= least };
+  const text = `at least ${least}x ${peer ?? 'the best peer'}`;
+  return { peer, text, met: ({ ratio }) => ratio >= least };
 }
 
 /** At least so much, whatever the peers reach. */

@@ -1,21 +1,24 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benches } from './benches.ts';
 import { contest, type Row } from './contest.ts';
-import { jsonLines, markdown, tables } from './report.ts';
+import { jsonLines, page, rowsIn, tables } from './report.ts';
 
 const names = Object.keys(benches);
-const usage = `usage: npm run bench -- <name> [--json | --markdown] [--quick]
+const usage = `usage: npm run bench -- <name> [--json | --markdown] [--keep <folder>] [--quick]
 
 Measures Spillway against its peers, each in a process of its own, in turns.
-  <name>      one of: ${names.join(', ')}; or all
-  --json      one JSON object a line: name, ours, peer, ratio, unit, peerName, target, met, ranges
-  --markdown  a page with the machine, the versions of the peers, medians and spreads:
-              npm run bench -- all --markdown > docs/numbers.md
-  --quick     one short round: a look, not a result
-  --help      this text
+  <name>       one of: ${names.join(', ')}; or all
+  --json       one JSON object a line: name, ours, peer, ratio, unit, peerName, target, met, ranges
+  --markdown   a page with the machine, the versions of the peers, medians and spreads
+  --keep       a folder: each finished bench is kept there as <name>.jsonl and not measured again,
+               so that a run of some hours may be interrupted and resumed:
+               npm run bench -- all --keep results --markdown > docs/numbers.md
+  --only-kept  measures nothing: writes what the folder has, and names what is missing
+  --quick      one short round: a look, not a result
+  --help       this text
 
 A ratio says how many times better ours is than the peer: more of what should be more, less of
 what should be less.`;
@@ -32,6 +35,8 @@ function parse() {
       options: {
         json: { type: 'boolean', default: false },
         markdown: { type: 'boolean', default: false },
+        keep: { type: 'string' },
+        'only-kept': { type: 'boolean', default: false },
         quick: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },
       },
@@ -50,42 +55,48 @@ async function measure(name: string, quick: boolean): Promise<Row[]> {
   return rows;
 }
 
-function page(rows: readonly Row[]): string {
+/** Gives the rows of a bench from the folder, or measures them and keeps them there. */
+async function measureOnce(name: string): Promise<Row[]> {
+  if (keep === undefined) return await measure(name, values.quick);
+  const file = join(keep, `${name}.jsonl`);
+  const kept = existsSync(file) ? rowsIn(readFileSync(file, 'utf8')) : [];
+  if (kept.length > 0 || values['only-kept']) return kept;
+  const rows = await measure(name, values.quick);
+  mkdirSync(keep, { recursive: true });
+  writeFileSync(`${file}.new`, `${jsonLines(rows)}\n`);
+  renameSync(`${file}.new`, file);
+  return rows;
+}
+
+function machine(): string {
   const manifest = readFileSync(join(import.meta.dirname, 'package.json'), 'utf8');
   const { devDependencies } = JSON.parse(manifest) as Record<string, Record<string, string>>;
   const peers = Object.entries(devDependencies ?? {}).filter(
-    ([name]) => !name.startsWith('@types'),
+    ([name]) => !/^(@types|spillway)/.test(name),
   );
   const versions = peers.map(([name, version]) => `${name} ${version}`).join(', ');
-  const judged = rows.filter(({ met }) => met !== null);
-  const missed = judged.filter(({ met }) => met === false).length;
-  const machine = `${cpus().length} cores (${cpus()[0]?.model ?? 'unknown'})`;
-  return `# Numbers
-
-Written by \`npm run bench -- all --markdown\`. Each contender runs in its own process, in turns
-with the others, so that a noisy minute hits all of them. A figure is the median of the rounds (or
-the best, where noise can only add), with the least and the most in brackets. "Times better" is
-above 1 where Spillway is ahead: more of what should be more, less of what should be less.
-
-Machine: ${machine}, Node ${process.versions.node}.
-Targets: ${judged.length - missed} met, ${missed} missed.
-Peers: ${versions}.
-
-${markdown(rows)}`;
+  const cores = `${cpus().length} cores (${cpus()[0]?.model ?? 'unknown'})`;
+  return `- Machine: ${cores}, Node ${process.versions.node}.\n- Peers: ${versions}.`;
 }
 
 const { values, positionals } = parse();
+const { keep } = values;
 if (values.help) {
   console.log(usage);
 } else {
   const [name, ...rest] = positionals;
   if (name === undefined || rest.length > 0) fail('name exactly one bench, or all');
   if (name !== 'all' && !Object.hasOwn(benches, name)) fail(`there is no bench ${name}`);
+  if (values['only-kept'] && keep === undefined) fail('--only-kept needs --keep <folder>');
   const rows: Row[] = [];
+  const missing: string[] = [];
   for (const each of name === 'all' ? names : [name]) {
-    const isRunAlready = rows.some((row) => row.name.startsWith(`${each}: `));
-    if (!isRunAlready) rows.push(...(await measure(each, values.quick)));
+    // Some benches are measured together with others: `shared-bucket` is a part of `store`.
+    const isIn = ({ name }: Row): boolean => name.startsWith(`${each}: `);
+    if (!rows.some(isIn)) rows.push(...(await measureOnce(each)));
+    if (!rows.some(isIn)) missing.push(each);
   }
-  const write = values.json ? jsonLines : values.markdown ? page : tables;
-  console.log(write(rows));
+  if (values.json) console.log(jsonLines(rows));
+  else if (values.markdown) console.log(page(rows, missing, machine()));
+  else console.log(tables(rows));
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { dirname } from 'node:path';
+import { mkdtempDisposableSync, readdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 
 const root = dirname(import.meta.dirname);
@@ -18,7 +20,14 @@ describe('the bench command', () => {
     assert.equal(stderr, '');
   });
 
-  for (const args of [['nothing'], ['toString'], [], ['pool', 'gate'], ['pool', '--fast']]) {
+  for (const args of [
+    ['nothing'],
+    ['toString'],
+    [],
+    ['pool', 'gate'],
+    ['pool', '--fast'],
+    ['pool', '--only-kept'],
+  ]) {
     it(`refuses "${args.join(' ')}" with the list of names`, () => {
       const { status, stdout, stderr } = bench(...args);
       assert.equal(status, 2);
@@ -26,4 +35,41 @@ describe('the bench command', () => {
       assert.match(stderr, /one of: pool, gate, bucket, store/);
     });
   }
+
+  it('writes the page from kept benches, and names the others', () => {
+    using folder = mkdtempDisposableSync(join(tmpdir(), 'spillway-bench-'));
+    const row = {
+      name: 'gate: enter: CPU',
+      ours: 160,
+      peer: 320,
+      ratio: 2,
+      unit: 'ns',
+      peerName: 'p-limit',
+      oursRange: [150, 170],
+      peerRange: [320, 320],
+    };
+    const rows = [
+      { ...row, target: 'at most 170 ns', met: true },
+      { ...row, target: 'at most 99 ns', met: false },
+      { ...row, peerName: 'idle', ratio: Infinity, target: null, met: null },
+    ];
+    const lines = rows.map((each) => JSON.stringify(each)).join('\n');
+    writeFileSync(join(folder.path, 'gate.jsonl'), lines);
+    writeFileSync(join(folder.path, 'pool.jsonl'), '');
+
+    const { status, stdout } = bench('all', '--keep', folder.path, '--only-kept', '--markdown');
+
+    assert.equal(status, 0);
+    assert.match(stdout, /^- Machine: \d+ cores .*Node 2\d\.\d+\.\d+\.$/m);
+    assert.match(stdout, /^- Not measured: pool, bucket, store, .*overload\.$/m);
+    assert.match(
+      stdout,
+      /^- Targets: 1 met, 1 missed:\n {2}- gate: enter: CPU: at most 99 ns, 160/m,
+    );
+    const line =
+      '| enter: CPU (ns) | 160.0 (150.0 to 170.0) | p-limit 320.0, 2.00x; idle 320.0 ' +
+      '| at most 170 ns: met; at most 99 ns: **missed** |\n';
+    assert.ok(stdout.includes(line), stdout);
+    assert.deepEqual(readdirSync(folder.path), ['gate.jsonl', 'pool.jsonl']);
+  });
 });
