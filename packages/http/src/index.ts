@@ -8,16 +8,7 @@ export { type RecentError, RecentErrors } from './failure/recent-errors.ts';
 export { type Download, download } from './file/download.ts';
 export { type AssetsOptions, assets, fileDownload, pathInside } from './file/files.ts';
 export type { Piece, PieceSource } from './file/pieces.ts';
-export {
-  type FormFile,
-  type Received,
-  type ReceivedForm,
-  type ReceiveFormOptions,
-  type ReceiveOptions,
-  receive,
-  receiveForm,
-  uploads,
-} from './file/upload.ts';
+export { type Received, type ReceiveOptions, receive, uploads } from './file/upload.ts';
 export {
   type IdempotencyOptions,
   idempotency,
@@ -46,7 +37,6 @@ export type { Observable } from './page/live-view.ts';
 export { type PageOptions, page, pages } from './page/page.ts';
 export { type ListStep, liveText, type PatchPath, type PatchStep, patch } from './page/patch.ts';
 export { type Frozen, State, type StateChange } from './page/state.ts';
-export { type FailOpenOptions, failOpen } from './plugin/fail-open.ts';
 export { type RateGuardOptions, rateGuard } from './rate/guard.ts';
 export type { RateKeyPart, UserOf } from './rate/key.ts';
 export {
@@ -63,7 +53,6 @@ export type { RequestPermit } from './request/request-permit.ts';
 export { refuseBody } from './request/unread-body.ts';
 export { createServer, HttpServer } from './server.ts';
 export type { ServerOptions } from './server-options.ts';
-export { type BlockedUsersOptions, blockedUsers } from './session/blocked.ts';
 export type { SigningKeys } from './session/cookie.ts';
 export { type CsrfOptions, csrf } from './session/csrf.ts';
 export { type PrimaryOnlyOptions, primaryOnly } from './session/primary-only.ts';

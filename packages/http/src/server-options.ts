@@ -21,7 +21,6 @@ import type { IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { OperatorOptions } from './operator/operator.ts';
 import type { LiveOptions } from './page/live.ts';
 import type { RateGuardOptions } from './rate/guard.ts';
-import type { BlockedUsersOptions } from './session/blocked.ts';
 import type { CsrfOptions } from './session/csrf.ts';
 import type { PrimaryOnlyOptions } from './session/primary-only.ts';
 import type { SessionOptions } from './session/session.ts';
@@ -51,8 +50,6 @@ export interface ServerOptions {
   readonly sessions?: SessionOptions | undefined;
   /** Protection against forged changes; false for none. @default on with sessions, by their keys */
   readonly csrf?: CsrfOptions | false | undefined;
-  /** Test for users that are refused. @default none */
-  readonly blockedUsers?: BlockedUsersOptions | undefined;
   /**
    * Handling of `Idempotency-Key`: each key is done once. With sessions, each session has keys of
    * its own unless `user` is given. @default keys are ignored
@@ -131,7 +128,6 @@ const rules = {
   primaryOnly: maybe(nested),
   sessions: maybe(nested),
   csrf: maybe(instance((value) => value === false || nested.holds(value), 'an object or false')),
-  blockedUsers: maybe(nested),
   idempotency: maybe(nested),
   hub: maybe(having('a WebSocketHub', 'plugin', 'broadcast')),
   live: maybe(nested),

@@ -28,7 +28,6 @@ import { type Guard, guardHook, type Refuse } from './request/guard.ts';
 import { Headers, requestId } from './request/headers.ts';
 import { LoopGuard } from './request/loop-guard.ts';
 import { type ServerOptions, type ServerSettings, settleServer } from './server-options.ts';
-import { refuseBlocked } from './session/blocked.ts';
 import { csrf } from './session/csrf.ts';
 import { requirePrimary } from './session/primary-only.ts';
 import { sessions } from './session/session.ts';
@@ -163,7 +162,6 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
     laneGuard(app, { lane: settings.lane, routes, clock }),
     bodyGuard(app, settings.bodyTypes),
     settings.primaryOnly && requirePrimary(settings.primaryOnly),
-    settings.blockedUsers && refuseBlocked(settings.blockedUsers),
   ];
   const active = guards.filter((guard) => guard !== undefined);
   app.addHook('onRequest', guardHook(active, refuse));

@@ -1,15 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
-import {
-  blockedUsers,
-  csrf,
-  idempotency,
-  primaryOnly,
-  rateGuard,
-  sessionOf,
-  sessions,
-} from 'spillway-http';
+import { csrf, idempotency, primaryOnly, rateGuard, sessionOf, sessions } from 'spillway-http';
 import { Site } from './fixtures/site.ts';
 
 interface Data {
@@ -19,7 +11,7 @@ interface Data {
 const keys = ['a key of thirty-two bytes or more'];
 
 /** All guards in the order of a server, with users that their sessions name. */
-function open(limit: number, blocked: ReadonlySet<string>): Promise<Site> {
+function open(limit: number): Promise<Site> {
   const clock = new VirtualClock();
   let done = 0;
   return Site.open(async (app) => {
@@ -27,7 +19,6 @@ function open(limit: number, blocked: ReadonlySet<string>): Promise<Site> {
     await app.register(rateGuard, { clock, user, limits: [{ limit, windowMs: 60_000 }] });
     await app.register(primaryOnly, { primary: () => true });
     await app.register(sessions, { keys, clock });
-    await app.register(blockedUsers, { isBlocked: (request) => blocked.has(user(request) ?? '') });
     await app.register(idempotency, { clock, user });
     await app.register(csrf, { keys, clock });
     app.get('/in/:user', (request, reply) => {
@@ -49,7 +40,7 @@ async function logIn(site: Site, user: string) {
 
 describe('all guards together', () => {
   it('know the user of a session: a limit, keys and a token of its own', async () => {
-    await using site = await open(3, new Set());
+    await using site = await open(3);
     const [ann, bob] = [await logIn(site, 'ann'), await logIn(site, 'bob')];
     const pay = async (headers: Record<string, string>) => {
       const { status, text } = await site.ask('/pay', { method: 'POST', headers });
@@ -64,14 +55,5 @@ describe('all guards together', () => {
     assert.deepEqual(await pay(bob), [200, 2]);
     // One that is given its answer again does nothing, and so is answered before tokens are asked.
     assert.deepEqual(await pay({ ...bob, 'x-csrf-token': ann['x-csrf-token'] }), [200, 2]);
-  });
-
-  it('turn away a user who is blocked while logged in', async () => {
-    const blocked = new Set<string>();
-    await using site = await open(9, blocked);
-    const headers = await logIn(site, 'eve');
-    assert.equal((await site.ask('/pay', { method: 'POST', headers })).status, 200);
-    blocked.add('eve');
-    assert.equal((await site.ask('/pay', { method: 'POST', headers })).status, 401);
   });
 });

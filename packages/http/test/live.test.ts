@@ -125,13 +125,13 @@ describe('a live page', () => {
       config: { whose: 'ada' },
       onRequest: async (request) => {
         seen.push(request.routeOptions.config.whose);
-        if (request.headers['x-user'] === undefined) throw httpError('USER_BLOCKED', 'who?');
+        if (request.headers['x-user'] === undefined) throw httpError('CSRF_REFUSED', 'who?');
       },
     };
     const { app, url } = await site({}, { route });
     await using _app = app;
-    assert.equal((await fetch(url)).status, 401);
-    assert.equal((await fetch(`${url}/_live`)).status, 401);
+    assert.equal((await fetch(url)).status, 403);
+    assert.equal((await fetch(`${url}/_live`)).status, 403);
     assert.equal((await fetch(url, { headers: { 'x-user': 'ada' } })).status, 200);
     assert.deepEqual(seen, ['ada', 'ada', 'ada']);
     assert.throws(() => app.livePage('/a/*', {} as LivePageOptions), /path: must be without/);

@@ -19,7 +19,6 @@ class Scene {
   readonly clock = new VirtualClock();
   readonly lane: Lane = new Lane({ name: 'l', limit: 1, queueMax: 0, deadlineMs: 10_000 });
   isPrimary = false;
-  isBlocked = true;
 
   /** A server with every guard there is, and one route that they all stand before. */
   async open(): Promise<HttpServer> {
@@ -29,7 +28,6 @@ class Scene {
       rate: { clock: this.clock, limits: [{ limit: 1, windowMs }] },
       primaryOnly: { primary: () => this.isPrimary },
       sessions: { keys: ['a key of thirty-two bytes or more'] },
-      blockedUsers: { isBlocked: () => this.isBlocked },
       idempotency: {},
       hub: new WebSocketHub(),
     });
@@ -90,8 +88,6 @@ describe('a request to a server with every guard', () => {
     headers['content-type'] = 'application/json';
     await next(503, 'NOT_PRIMARY');
     scene.isPrimary = true;
-    await next(401, 'USER_BLOCKED');
-    scene.isBlocked = false;
     await next(400, 'BODY_INVALID');
     body = '{}';
     await next(400, 'IDEMPOTENCY_INVALID');

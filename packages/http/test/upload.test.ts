@@ -17,7 +17,7 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { deadline } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
-import { type ReceiveFormOptions, receive, receiveForm, uploads } from 'spillway-http';
+import { receive, uploads } from 'spillway-http';
 
 /** A server that takes uploads into a folder of its own. */
 class Scene implements AsyncDisposable {
@@ -33,7 +33,7 @@ class Scene implements AsyncDisposable {
     this.#resources = resources;
   }
 
-  static async open(form: Partial<ReceiveFormOptions> = {}): Promise<Scene> {
+  static async open(): Promise<Scene> {
     const resources = new AsyncDisposableStack();
     const { path } = resources.use(await mkdtempDisposable(join(tmpdir(), 'spillway-upload-')));
     const scene = new Scene(path, resources);
@@ -45,11 +45,6 @@ class Scene implements AsyncDisposable {
       scene.failure = receiving.catch((error: unknown) => error);
       return await receiving;
     });
-    const place = ({ filename }: { readonly filename: string }) =>
-      join(path, Buffer.from(filename).toString('hex'));
-    scene.app.post('/form', (request) =>
-      receiveForm(request, { bytesMax: 100_000, filesMax: 2, fieldsMax: 2, place, ...form }),
-    );
     return scene;
   }
 
@@ -185,120 +180,17 @@ describe('an upload', () => {
   });
 });
 
-async function send(scene: Scene, form: FormData): Promise<Response> {
-  await scene.app.listen({ port: 0, host: '127.0.0.1' });
-  const { port } = scene.app.server.address() as AddressInfo;
-  return await fetch(`http://127.0.0.1:${port}/form`, { method: 'POST', body: form });
-}
-
-function formOf(files: readonly string[], fields: readonly string[] = []): FormData {
-  const form = new FormData();
-  for (const [at, value] of fields.entries()) form.append(`field${at}`, value);
-  for (const [at, content] of files.entries()) {
-    form.append('file', new Blob([content], { type: 'text/plain' }), `../${at}.txt`);
-  }
-  return form;
-}
-
-describe('a form with files', () => {
-  it('is taken whole', async () => {
-    await using scene = await Scene.open();
-    const response = await send(scene, formOf(['one', 'x'.repeat(90_000)], ['a', 'ü']));
-    assert.equal(response.status, 200);
-    const { files, fields } = (await response.json()) as Record<string, Record<string, unknown>[]>;
-    assert.deepEqual(fields, [
-      { name: 'field0', value: 'a' },
-      { name: 'field1', value: 'ü' },
-    ]);
-    assert.deepEqual(
-      files?.map(({ field, bytes, type }) => [field, bytes, type]),
-      [
-        ['file', 3, 'text/plain'],
-        ['file', 90_000, 'text/plain'],
-      ],
-    );
-    assert.equal((await readdir(scene.folder)).length, 2);
-    assert.equal(await readFile(String(files?.[0]?.path), 'utf8'), 'one');
-  });
-
-  const wrong: [what: string, form: FormData, status: number][] = [
-    ['too many bytes', formOf(['x'.repeat(60_000), 'y'.repeat(60_000)]), 413],
-    ['one file too large', formOf(['x'.repeat(100_001)]), 413],
-    ['too many files', formOf(['1', '2', '3']), 413],
-    ['too many fields', formOf(['1'], ['a', 'b', 'c']), 413],
-    ['too long a field', formOf(['1'], ['x'.repeat(70_000)]), 413],
-  ];
-  for (const [what, form, status] of wrong) {
-    it(`with ${what} is refused, and nothing of it is kept`, { timeout: 10_000 }, async () => {
-      await using scene = await Scene.open();
-      const response = await send(scene, form);
-      assert.equal(response.status, status);
-      assert.equal(((await response.json()) as { code: string }).code, 'BODY_TOO_LARGE');
-      assert.deepEqual(await readdir(scene.folder), []);
-    });
-  }
-
-  it('leaves all files as they were when one of them cannot be put in place', async () => {
-    const names = ['old.txt', 'new.txt', 'folder'];
-    const place = ({ filename }: { readonly filename: string }) =>
-      join(scene.folder, String(names[Number.parseInt(filename.slice(-5), 10)]));
-    await using scene = await Scene.open({ filesMax: 3, place });
-    await writeFile(join(scene.folder, 'old.txt'), 'old');
-    await mkdir(join(scene.folder, 'folder'));
-    const response = await send(scene, formOf(['0', '1', '2']));
-    assert.equal(response.status, 500);
-    assert.deepEqual((await readdir(scene.folder)).sort(), ['folder', 'old.txt']);
-    assert.equal(await readFile(join(scene.folder, 'old.txt'), 'utf8'), 'old');
-  });
-
-  it('replaces several older files, and leaves nothing else', async () => {
-    const place = ({ filename }: { readonly filename: string }) =>
-      join(scene.folder, filename.slice(-5));
-    await using scene = await Scene.open({ place });
-    for (const name of ['0.txt', '1.txt']) await writeFile(join(scene.folder, name), 'old');
-    assert.equal((await send(scene, formOf(['a', 'b']))).status, 200);
-    assert.deepEqual((await readdir(scene.folder)).sort(), ['0.txt', '1.txt']);
-    assert.equal(await readFile(join(scene.folder, '0.txt'), 'utf8'), 'a');
-    assert.equal(await readFile(join(scene.folder, '1.txt'), 'utf8'), 'b');
-  });
-
-  it('for which the disk has no room is answered 507, and nothing of it is kept', async (test) => {
+describe('an upload for which the disk has no room', () => {
+  it('is answered 507, and nothing of it is kept', async (test) => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-upload-'));
     const disk = join(folder.path, 'disk');
     using mounted = mountSmallDisk(disk, 65_536);
     if (mounted === undefined) return test.skip(cannotMount);
-    const place = ({ filename }: { readonly filename: string }) => join(disk, filename.slice(-5));
-    await using scene = await Scene.open({ place });
-    const raw = fastify();
-    await raw.register(uploads);
-    raw.put('/', (request) => receive(request, join(disk, 'raw'), { bytesMax: 100_000 }));
-    const answers = [
-      await send(scene, formOf(['x', 'y'.repeat(90_000)])).then((response) => response.json()),
-      (await raw.inject({ method: 'PUT', url: '/', payload: 'z'.repeat(90_000) })).json(),
-    ];
-    for (const answer of answers) {
-      const { statusCode, code } = answer as { statusCode: number; code: string };
-      assert.deepEqual([statusCode, code], [507, 'DISK_FULL']);
-    }
+    const app = fastify();
+    await app.register(uploads);
+    app.put('/', (request) => receive(request, join(disk, 'raw'), { bytesMax: 100_000 }));
+    const answer = await app.inject({ method: 'PUT', url: '/', payload: 'z'.repeat(90_000) });
+    assert.deepEqual([answer.statusCode, answer.json().code], [507, 'DISK_FULL']);
     assert.deepEqual(await readdir(disk), []);
-  });
-
-  it('that ends early is refused, and nothing of it is kept', async () => {
-    await using scene = await Scene.open();
-    const part = 'content-disposition: form-data; name="f"; filename="a"\r\n\r\n';
-    const answer = await scene.app.inject({
-      method: 'POST',
-      url: '/form',
-      headers: { 'content-type': 'multipart/form-data; boundary=b' },
-      payload: `--b\r\n${part}whole\r\n--b\r\n${part}cut off`,
-    });
-    assert.deepEqual([answer.statusCode, answer.json().code], [400, 'BODY_INVALID']);
-    assert.deepEqual(await readdir(scene.folder), []);
-  });
-
-  it('that is no form is refused', async () => {
-    await using scene = await Scene.open();
-    const answer = await scene.app.inject({ method: 'POST', url: '/form', payload: { a: 1 } });
-    assert.deepEqual([answer.statusCode, answer.json().code], [415, 'BODY_TYPE']);
   });
 });

@@ -22,7 +22,6 @@ const faults = {
   NOT_PRIMARY: { status: 503, retryable: true },
   OPERATOR_ONLY: { status: 403, retryable: false },
   PIPELINE_FULL: { status: 429, retryable: true },
-  PLUGIN_FAILED: { status: 503, retryable: false },
   PRECONDITION_FAILED: { status: 412, retryable: false },
   RANGE_REFUSED: { status: 416, retryable: false },
   RATE_EXCEEDED: { status: 429, retryable: true },
@@ -33,7 +32,6 @@ const faults = {
   SESSION_TOO_LARGE: { status: 500, retryable: false },
   SOCKETS_FULL: { status: 503, retryable: true },
   SOCKET_ORIGIN: { status: 403, retryable: false },
-  USER_BLOCKED: { status: 401, retryable: false },
 } as const;
 
 /** Every code this package throws; `docs/errors.md` says what to do about each. */
