@@ -1,20 +1,24 @@
 import { spawn } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>]
+const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>] [--jobs <n>]
 Changes one thing at a time in the file, as its tests see it (the file itself stays as it is),
-and runs the tests. A change that no test notices is printed: it survives.
+and runs those test files that come to that place, the quickest first, until a test fails. A change
+that no test notices is printed: it survives.
   --tests    test files (default: of the same package, those that name one of its exports,
              else those named after its folder)
   --max      at most so many mutants, evenly spread over the file (default 60)
-  --minutes  no mutant is begun after this time (default 15)`;
+  --minutes  no mutant is begun after this time (default 15)
+  --jobs     mutants that are tried at once (default 1)`;
 
 /** One change of the file. */
 interface Mutant {
+  /** Its place in the text. */
+  readonly at: number;
   readonly line: number;
   readonly before: string;
   readonly after: string;
@@ -66,7 +70,7 @@ function mutantsOf(text: string): Mutant[] {
     const changed = text.slice(0, from) + put + text.slice(to);
     const line = text.slice(0, from).split('\n').length;
     const shown = (all: string) => (all.split('\n')[line - 1] ?? '').trim();
-    mutants.push({ line, before: shown(text), after: shown(changed), text: changed });
+    mutants.push({ at: from, line, before: shown(text), after: shown(changed), text: changed });
   };
   for (const [place, put] of swaps) {
     for (const { index, 0: found } of code.matchAll(place)) {
@@ -77,7 +81,8 @@ function mutantsOf(text: string): Mutant[] {
   }
   let at = 0;
   for (const line of code.split('\n')) {
-    if (statement.test(line)) add(at, at + line.length, '');
+    const indent = line.search(/\S/);
+    if (statement.test(line)) add(at + indent, at + line.length, '');
     at += line.length + 1;
   }
   return mutants.sort((a, b) => a.line - b.line);
@@ -109,29 +114,128 @@ function testsOf(file: string, text: string): string[] {
   return all.filter((path) => basename(path).startsWith(folder));
 }
 
-/** Runs the tests with this text in place of the file's. */
-function runTests(file: string, place: string, tests: readonly string[], msMax: number) {
-  const hook = pathToFileURL(join(import.meta.dirname, 'mutant-hook.ts')).href;
-  const env = { ...process.env, MUTANT_FILE: file, MUTANT_TEXT: place };
-  const options = `${process.env.NODE_OPTIONS ?? ''} --import=${hook}`;
-  const how = ['--test', '--test-force-exit', '--test-isolation=none'];
+/** A test file, and the places of the source file that it runs. */
+interface TestFile {
+  readonly path: string;
+  readonly ms: number;
+  readonly reaches: (at: number) => boolean;
+}
+
+interface Run {
+  readonly file: string;
+  /** Path of the text that stands in for the file. */
+  readonly place: string;
+  readonly tests: readonly string[];
+  readonly msMax: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs the tests until one fails. */
+function runTests({ file, place, tests, msMax, env = {} }: Run): Promise<Outcome> {
+  const beside = (name: string) => pathToFileURL(join(import.meta.dirname, name)).href;
+  const options = `${process.env.NODE_OPTIONS ?? ''} --import=${beside('mutant-hook.ts')}`;
+  const reporter = `--test-reporter=${beside('mutant-reporter.ts')}`;
+  const how = ['--test', '--test-force-exit', '--test-isolation=none', reporter];
   const child = spawn(process.execPath, [...how, ...tests], {
     cwd: root,
-    env: { ...env, NODE_OPTIONS: options },
+    env: {
+      ...process.env,
+      ...env,
+      MUTANT_FILE: file,
+      MUTANT_TEXT: place,
+      NODE_OPTIONS: options,
+    },
     stdio: 'ignore',
     detached: true,
   });
-  return new Promise<Outcome>((done) => {
-    const late = setTimeout(() => {
-      // The tests and all that they have started.
-      process.kill(-(child.pid as number), 'SIGKILL');
-      done('timed out');
-    }, msMax);
-    child.once('exit', (code) => {
-      clearTimeout(late);
-      done(code === 0 ? 'survived' : 'killed');
-    });
+  const { promise, resolve: end } = Promise.withResolvers<Outcome>();
+  const late = setTimeout(() => end('timed out'), msMax);
+  child.once('exit', (code) => end(code === 0 ? 'survived' : 'killed'));
+  return promise.finally(() => {
+    clearTimeout(late);
+    endGroup(child.pid);
   });
+}
+
+/** Ends the tests and all that they have started. */
+function endGroup(pid: number | undefined): void {
+  try {
+    process.kill(-(pid as number), 'SIGKILL');
+  } catch {
+    // Nobody is left.
+  }
+}
+
+interface Coverage {
+  readonly result: readonly {
+    readonly url: string;
+    readonly functions: readonly {
+      readonly ranges: readonly {
+        readonly startOffset: number;
+        readonly endOffset: number;
+        readonly count: number;
+      }[];
+    }[];
+  }[];
+}
+
+/** Runs one test file with the file as it is; undefined if it fails, or does not load the file. */
+async function tryTests(file: string, place: string, path: string): Promise<TestFile | undefined> {
+  const covered = mkdtempSync(join(folder, 'coverage-'));
+  const begun = performance.now();
+  const env = { NODE_V8_COVERAGE: covered };
+  const outcome = await runTests({ file, place, tests: [path], msMax: 300_000, env });
+  if (outcome !== 'survived') {
+    console.error(`${path} fails without any change.`);
+    return undefined;
+  }
+  const ms = performance.now() - begun;
+  const url = pathToFileURL(file).href;
+  const all = globSync('*.json', { cwd: covered }).map((name) => {
+    return JSON.parse(readFileSync(join(covered, name), 'utf8')) as Coverage;
+  });
+  // Types are taken out by spaces, so that places in the file are places in what has run.
+  const scripts = all.flatMap(({ result }) => result.filter((script) => script.url === url));
+  if (scripts.length === 0) return undefined;
+  const reaches = (at: number) => {
+    return scripts.some(({ functions }) => {
+      const ranges = functions.flatMap((each) => each.ranges);
+      const around = ranges.filter(({ startOffset, endOffset }) => {
+        return startOffset <= at && at < endOffset;
+      });
+      const size = (range: (typeof ranges)[number]) => range.endOffset - range.startOffset;
+      return around.reduce((a, b) => (size(b) <= size(a) ? b : a)).count > 0;
+    });
+  };
+  return { path, ms, reaches };
+}
+
+/** Runs the test files that reach the mutant, the quickest first, until one of them fails. */
+async function tryMutant(file: string, place: string, mutant: Mutant): Promise<Outcome> {
+  writeFileSync(place, mutant.text);
+  for (const { path, ms } of known.filter(({ reaches }) => reaches(mutant.at))) {
+    const outcome = await runTests({ file, place, tests: [path], msMax: 5_000 + 4 * ms });
+    if (outcome !== 'survived') return outcome;
+  }
+  return 'survived';
+}
+
+/** Takes mutants from the list until it is empty or the time is over. */
+async function work(place: string, mutants: Iterator<Mutant>): Promise<void> {
+  for (let next = mutants.next(); !next.done; next = mutants.next()) {
+    const mutant = next.value;
+    if (performance.now() - begun > Number(values.minutes) * 60_000) {
+      console.log(`Out of time at line ${mutant.line}.`);
+      return;
+    }
+    const outcome = await tryMutant(file, place, mutant);
+    counts[outcome] += 1;
+    if (outcome !== 'survived') continue;
+    const isReached = known.some(({ reaches }) => reaches(mutant.at));
+    const where = `${relative(root, file)}:${mutant.line}`;
+    console.log(`survived ${where}${isReached ? '' : ' (no test comes here)'}`);
+    console.log(`  - ${mutant.before}\n  + ${mutant.after || '(left out)'}`);
+  }
 }
 
 const { values, positionals } = parseArgs({
@@ -140,6 +244,7 @@ const { values, positionals } = parseArgs({
     tests: { type: 'string' },
     max: { type: 'string', default: '60' },
     minutes: { type: 'string', default: '15' },
+    jobs: { type: 'string', default: '1' },
     help: { type: 'boolean', short: 'h' },
   },
 });
@@ -148,6 +253,10 @@ if (values.help || positionals.length !== 1) {
   process.exit(values.help ? 0 : 2);
 }
 const file = resolve(positionals[0] ?? '');
+if (!existsSync(file)) {
+  console.error(`There is no file ${file}.`);
+  process.exit(2);
+}
 const text = readFileSync(file, 'utf8');
 const tests = values.tests ? globSync(values.tests, { cwd: root }) : testsOf(file, text);
 if (tests.length === 0) {
@@ -156,32 +265,30 @@ if (tests.length === 0) {
 }
 const folder = mkdtempSync(join(tmpdir(), 'spillway-mutants-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-const place = join(folder, basename(file));
-writeFileSync(place, text);
-console.log(`tests: ${tests.join(' ')}`);
 const begun = performance.now();
-if ((await runTests(file, place, tests, 600_000)) !== 'survived') {
-  console.error('The tests fail without any change.');
+const places = Array.from({ length: Number(values.jobs) }, (_, at) => {
+  const place = join(folder, `${at}-${basename(file)}`);
+  writeFileSync(place, text);
+  return place;
+});
+const known: TestFile[] = [];
+for (const path of tests) {
+  const tried = await tryTests(file, places[0] as string, path);
+  if (tried !== undefined) known.push(tried);
+}
+if (known.length === 0) {
+  console.error('No test file that passes runs this file.');
   process.exit(1);
 }
-const usualMs = performance.now() - begun;
+known.sort((a, b) => a.ms - b.ms);
+for (const { path, ms } of known) console.log(`${path}: ${Math.round(ms)} ms`);
 const all = mutantsOf(text);
 const step = Math.max(1, all.length / Number(values.max));
 const chosen = all.filter((_, at) => Math.floor(at / step) !== Math.floor((at - 1) / step));
-console.log(`${chosen.length} of ${all.length} mutants, ${Math.round(usualMs)} ms each`);
+console.log(`${chosen.length} of ${all.length} mutants`);
 const counts = { killed: 0, survived: 0, 'timed out': 0 };
-for (const mutant of chosen) {
-  if (performance.now() - begun > Number(values.minutes) * 60_000) {
-    console.log(`Out of time at line ${mutant.line}.`);
-    break;
-  }
-  writeFileSync(place, mutant.text);
-  const outcome = await runTests(file, place, tests, 5_000 + 4 * usualMs);
-  counts[outcome] += 1;
-  if (outcome !== 'survived') continue;
-  console.log(`survived ${relative(root, file)}:${mutant.line}`);
-  console.log(`  - ${mutant.before}\n  + ${mutant.after || '(left out)'}`);
-}
+const waiting = chosen.values();
+await Promise.all(places.map((place) => work(place, waiting)));
 console.log(
   Object.entries(counts)
     .map(([name, count]) => `${count} ${name}`)

@@ -8,10 +8,9 @@ import { type Board, load, type Site, setTitle, site, until } from './fixtures/b
 import { EventReader } from './fixtures/event-reader.ts';
 
 describe('live pages together', () => {
-  it('refuse more listeners than they may have, in all and to one view', async () => {
+  it('refuse more listeners than they may have', async () => {
     const key: LivePageOptions['key'] = (request) => String(request.headers['last-event-id']);
-    const limits = { listenersMax: 3, viewListenersMax: 2 };
-    const { app, url } = await site(limits, { key });
+    const { app, url } = await site({ listenersMax: 3 }, { key });
     await using _app = app;
     const open = (name: string) => EventReader.open(`${url}/_live`, name);
     const refused = async (name: string) => {
@@ -21,7 +20,6 @@ describe('live pages together', () => {
     };
     await using _first = await open('a');
     const second = await open('a');
-    await refused('a');
     await using _third = await open('b');
     await refused('c');
     assert.equal(app.liveStats().listeners, 3);

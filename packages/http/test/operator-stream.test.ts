@@ -13,8 +13,7 @@ interface Numbered {
   readonly ballast: string;
 }
 
-async function open(options: { readonly streamsMax?: number; readonly ballastBytes?: number }) {
-  const { streamsMax = 16, ballastBytes = 0 } = options;
+async function open({ ballastBytes = 0 }: { readonly ballastBytes?: number }) {
   const clock = new VirtualClock();
   const panel = new Panel();
   const ballast = 'x'.repeat(ballastBytes);
@@ -25,7 +24,7 @@ async function open(options: { readonly streamsMax?: number; readonly ballastByt
       return { number: state.number, ballast };
     },
   });
-  const server = await createServer({ operator: { panel, streamsMax }, clock });
+  const server = await createServer({ operator: { panel }, clock });
   const { app } = server.operator;
   const sockets = new Set<Socket>();
   app.server.on('connection', (socket) => sockets.add(socket));
@@ -71,17 +70,16 @@ describe('the stream of stats', () => {
   });
 
   it('refuses one listener too many, and takes the place of one that left', async () => {
-    await using server = await open({ streamsMax: 2 });
-    const first = await listen(server.url);
-    const second = await listen(server.url);
+    await using server = await open({});
+    const listeners = await Promise.all(Array.from({ length: 16 }, () => listen(server.url)));
     const refused = await ask(server.url);
     assert.equal(refused.status, 503);
     assert.equal(JSON.parse(refused.text).error.code, 'SOCKETS_FULL');
     const gone = [...server.sockets].map((socket) => once(socket, 'close'));
-    first.asked.destroy();
+    listeners[0]?.asked.destroy();
     await Promise.race(gone);
     assert.equal((await listen(server.url)).answer.statusCode, 200);
-    second.asked.destroy();
+    for (const { asked } of listeners) asked.destroy();
   });
 
   it('leaves no timer with the last listener, and reads the parts once for all', async () => {

@@ -73,15 +73,11 @@ describe('a group of SQLite transactions', () => {
   it('denies savepoints, which could undo what is not their own', async () => {
     await using scene = await Scene.open();
     const { file } = scene;
-    const nested = await file.transaction(async (tx) => {
-      await tx.run(sql('SAVEPOINT mine'));
-      await tx.run(insert('undone'));
-      await tx.run(sql('ROLLBACK TO mine'));
-      await tx.run(sql('RELEASE mine'));
-      return await tx.run(insert('a'));
+    const denied = /there are no savepoints/;
+    await file.transaction(async (tx) => {
+      await assert.rejects(tx.run(sql('SAVEPOINT mine')), denied);
+      await tx.run(insert('a'));
     });
-    assert.equal(nested.changes, 1);
-    const denied = /savepoints are for transaction\(\)/;
     await Promise.all([
       file.write([insert('b')]),
       assert.rejects(

@@ -1,10 +1,10 @@
-import {
-  type AbortableOperationOptions,
+import type {
+  AbortableOperationOptions,
   CompiledQuery,
-  type DatabaseConnection,
-  type Driver,
-  type QueryResult,
-  type TransactionSettings,
+  DatabaseConnection,
+  Driver,
+  QueryResult,
+  TransactionSettings,
 } from 'kysely';
 import type { RunOptions } from 'spillway';
 
@@ -89,25 +89,9 @@ export class SqlDriver implements Driver {
     return (connection as SqlConnection).rollback();
   }
 
-  async savepoint(connection: DatabaseConnection, name: string): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw(`savepoint ${quoted(name)}`));
-  }
-
-  async rollbackToSavepoint(connection: DatabaseConnection, name: string): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw(`rollback to ${quoted(name)}`));
-  }
-
-  async releaseSavepoint(connection: DatabaseConnection, name: string): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw(`release ${quoted(name)}`));
-  }
-
   async releaseConnection(connection: DatabaseConnection): Promise<void> {
     (connection as SqlConnection).close();
   }
 
   async destroy(): Promise<void> {}
-}
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }

@@ -178,7 +178,7 @@ export async function importTables<Schema>(options: ImportTablesOptions<Schema>)
     if (database.kind === 'sqlite') await run('pragma defer_foreign_keys = on');
     for (const table of tables.toReversed()) {
       if (replace) await run(`delete from ${quoted(table)}`);
-      else await demandEmpty(run, table, moved);
+      else await demandEmpty(run, database.kind, table, moved);
     }
     const rows = new RowWriter(run, database.kind, tables);
     await readLines(options, rows);
@@ -189,11 +189,23 @@ export async function importTables<Schema>(options: ImportTablesOptions<Schema>)
   });
 }
 
-async function demandEmpty(run: Run, table: string, moved: MovedTables): Promise<void> {
-  const { isRowMoved = () => true } = moved;
-  const rows = await run(`select * from ${quoted(table)} limit 100`);
-  if (!rows.some((row) => isRowMoved(table, row))) return;
-  throw new Error(`database: is not empty (${table}); --replace throws away what is there`);
+/** Looks at all rows of a table, a page at a time, since those that stay may come first. */
+async function demandEmpty(
+  run: Run,
+  kind: DatabaseKind,
+  table: string,
+  { isRowMoved = () => true }: MovedTables,
+): Promise<void> {
+  // SQLite reads a table in the same order each time; Postgres only if it is told to.
+  const order = kind === 'postgres' ? ' order by ctid' : '';
+  for (let from = 0; ; from += pageRows) {
+    const page = `${order} limit ${pageRows} offset ${from}`;
+    const rows = await run(`select * from ${quoted(table)}${page}`);
+    if (rows.some((row) => isRowMoved(table, row))) {
+      throw new Error(`database: is not empty (${table}); --replace throws away what is there`);
+    }
+    if (rows.length < pageRows) return;
+  }
 }
 
 /** Checks each line; the last one says whether all before it have come as they were written. */

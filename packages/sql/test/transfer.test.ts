@@ -12,6 +12,7 @@ import {
   importTables,
   type Migration,
   type MovedTables,
+  type TableRow,
 } from 'spillway-sql';
 
 interface Schema {
@@ -48,9 +49,9 @@ async function open(url: string): Promise<Database<Schema>> {
   return database;
 }
 
-async function exported(url: string): Promise<string> {
+async function exported(url: string, moved = tables): Promise<string> {
   let text = '';
-  for await (const line of exportTables({ url, tables })) text += line;
+  for await (const line of exportTables({ url, tables: moved })) text += line;
   return text;
 }
 
@@ -148,6 +149,22 @@ describe('tables that are moved', () => {
       }
       assert.equal(await imported(url, text, true), 3);
       assert.deepEqual(content(await exported(url)), content(text));
+    }
+  });
+
+  it('are not overwritten where they stand behind hundreds of rows that stay', async () => {
+    const moved = { ...tables, isRowMoved: (_: string, row: TableRow) => row.name !== 'stays' };
+    for (const url of [file('behind'), await postgres.createDatabase('behind')]) {
+      await using database = await open(url);
+      const stays = { name: 'stays', boss: null, photo: null };
+      const insert = (rows: Schema['person'][]) =>
+        database.kysely.insertInto('person').values(rows).execute();
+      await insert(Array.from({ length: 600 }, () => stays));
+      const text = await exported(url, moved);
+      const read = () => importTables({ database, tables: moved, source: chunks(text) });
+      assert.equal(await read(), 0);
+      await insert([{ ...stays, name: 'moves' }]);
+      await assert.rejects(read(), /database: is not empty \(person\)/);
     }
   });
 

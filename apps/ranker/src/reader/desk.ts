@@ -116,11 +116,14 @@ export class Desk implements Disposable {
     return this.#watchers === 0 && this.#options.clock.now() - this.#seenAt > leftMs;
   }
 
-  /** Says that a page shows it, until the result is disposed. */
+  /** Says that a page shows it, until the result is disposed; a second time does nothing. */
   watch(): Disposable {
+    let isWatching = true;
     this.#watchers += 1;
     return {
       [Symbol.dispose]: () => {
+        if (!isWatching) return;
+        isWatching = false;
         this.#watchers -= 1;
         this.#seenAt = this.#options.clock.now();
       },

@@ -17,7 +17,6 @@ import {
   integer,
   maybe,
   nested,
-  number,
   or,
   partMetrics,
   plain,
@@ -47,10 +46,6 @@ export interface OperatorOptions {
   readonly ready?: Service | readonly Part[] | (() => readonly string[]) | undefined;
   /** The configuration to show. @default empty */
   readonly config?: ShownConfig | undefined;
-  /** Milliseconds from one state of the stream to the next, from 10 to 60,000. @default 1_000 */
-  readonly streamMs?: number | undefined;
-  /** Readers of the stream at once; one more is refused. From 0 to 1,000. @default 16 */
-  readonly streamsMax?: number | undefined;
 }
 
 /** A configuration, of which only what is named may be seen. */
@@ -81,6 +76,10 @@ export interface OperatorSources {
   readonly tell?: ((change: StateChange | OperatorAction) => void) | undefined;
 }
 
+/** Milliseconds from one state of the stream to the next. */
+const streamMs = 1_000;
+/** Readers of the stream at once. */
+const streamsMax = 16;
 /** A reader that took nothing for this many states of the stream is cut off. */
 const missedMax = 60;
 
@@ -93,8 +92,6 @@ const rules = {
   panel: maybe(having('a Panel', 'watch', 'read')),
   ready: or(readiness, [] as NonNullable<OperatorOptions['ready']>),
   config: maybe(nested),
-  streamMs: or(number(10, 60_000), 1_000),
-  streamsMax: or(integer(0, 1_000), 16),
 };
 const remoteRules = {
   host: or(word, '127.0.0.1' as string),
@@ -129,7 +126,6 @@ export class Operator {
   readonly #process: ProcessStats;
   readonly #actions: Actions;
   readonly #streams: NewestStreams;
-  readonly #streamsMax: number;
   /** Number of the stream's state; its text is made when the first reader can take it. */
   #beat = 0;
   #event: string | undefined;
@@ -140,7 +136,7 @@ export class Operator {
   constructor(options: OperatorOptions, sources: OperatorSources) {
     const { clock = systemClock } = sources;
     const settings = settle<OperatorOptions, typeof rules>('operator', options, rules);
-    const { panel = new Panel(), remote, streamMs, streamsMax } = settings;
+    const { panel = new Panel(), remote } = settings;
     this.panel = panel;
     this.#options = settings;
     this.#remoteOptions = remote && settle('operator.remote', remote, remoteRules);
@@ -148,7 +144,6 @@ export class Operator {
     this.#process = new ProcessStats(clock);
     const { routes, tell = () => {} } = sources;
     this.#actions = new Actions({ panel, lanes: () => routes.lanes, tell });
-    this.#streamsMax = streamsMax;
     this.#streams = new NewestStreams({
       clock,
       beatMs: streamMs,
@@ -237,8 +232,8 @@ export class Operator {
   }
 
   #openStream(): NewestStream {
-    if (this.#streams.size >= this.#streamsMax) {
-      const message = `${this.#streamsMax} streams are open already`;
+    if (this.#streams.size >= streamsMax) {
+      const message = `${streamsMax} streams are open already`;
       throw httpError('SOCKETS_FULL', message, { retryAfterMs: 10_000 });
     }
     if (this.#streams.size === 0) this.#nextState();

@@ -8,7 +8,7 @@ import type {
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { type Clock, systemClock } from 'spillway';
-import { check, clockRule, integer, maybe, or, settle } from 'spillway/internal';
+import { check, clockRule, integer, or, type Settled, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
 import { browserFile } from './browser-file.ts';
@@ -110,8 +110,6 @@ function changesUrl(url: string): string {
 export interface LiveOptions {
   /** Browsers that may listen in all; one more is refused. An integer from 1. @default 10_000 */
   readonly listenersMax?: number | undefined;
-  /** Browsers that may listen to one view. An integer from 1. @default as many as in all */
-  readonly viewListenersMax?: number | undefined;
   /** Views (a page and a key) that are remembered. An integer from 1. @default 1_000 */
   readonly viewsMax?: number | undefined;
   /** Versions of a view that are remembered. An integer from 1. @default 8 */
@@ -141,14 +139,8 @@ interface LiveSource {
   readonly render: () => Html;
 }
 
-function liveLimits(options: LiveOptions) {
-  const limits = settle<LiveOptions, typeof rules>('live', options, rules);
-  return { ...limits, viewListenersMax: limits.viewListenersMax ?? limits.listenersMax };
-}
-
 const rules = {
   listenersMax: or(integer(1), 10_000),
-  viewListenersMax: maybe(integer(1)),
   viewsMax: or(integer(1), 1_000),
   rendersMax: or(integer(1), 8),
   lengthMax: or(integer(0), 32_000_000),
@@ -159,7 +151,7 @@ const rules = {
 
 /** All views of an instance and the browsers that listen to them, within bounds. */
 class LiveViews {
-  readonly #limits: ReturnType<typeof liveLimits>;
+  readonly #limits: Settled<LiveOptions, typeof rules>;
   readonly #onFailed: (error: unknown) => void;
   /** Views by name, the least recently used first. */
   readonly #views = new Map<string, LiveView>();
@@ -167,7 +159,7 @@ class LiveViews {
   #length = 0;
 
   constructor(options: LiveOptions, onFailed: (error: unknown) => void) {
-    this.#limits = liveLimits(options);
+    this.#limits = settle<LiveOptions, typeof rules>('live', options, rules);
     const { clock, keepAliveMs } = this.#limits;
     this.#listeners = new NewestStreams({ clock, beatMs: keepAliveMs, missedMax: 2 });
     this.#onFailed = onFailed;
@@ -191,10 +183,9 @@ class LiveViews {
 
   /** Opens the stream of changes of a view since a version, to be sent to a browser. */
   listen(name: string, source: LiveSource, version: string): NewestStream {
-    const { listenersMax, viewListenersMax, viewsMax } = this.#limits;
+    const { listenersMax, viewsMax } = this.#limits;
     if (this.#listeners.size >= listenersMax) throw full(`${listenersMax} browsers listen`);
     const others = this.#views.get(name)?.listeners.size ?? 0;
-    if (others >= viewListenersMax) throw full(`${others} browsers listen to this one`);
     if (others === 0 && this.#watched() >= viewsMax) throw full(`${viewsMax} are listened to`);
     const view = this.#open(name, source);
     let shown = version;

@@ -6,7 +6,6 @@ import { check } from 'spillway/internal';
 export interface CookieOptions {
   /** Name without its prefix: 1 to 64 letters, digits, `-` and `_`. */
   readonly name: string;
-  readonly sameSite: 'lax' | 'strict';
   /**
    * Browsers send it over https only. @default true, except for plain http to this machine
    * (localhost, 127.0.0.1, [::1]), as in development
@@ -48,10 +47,9 @@ export class Cookie {
   }
 
   #attributes(request: FastifyRequest) {
-    const { sameSite } = this.#options;
     const secure = this.#options.secure ?? !isDevelopment(request);
     const name = `${secure ? '__Host-' : ''}${this.#options.name}`;
-    return { name, path: '/', httpOnly: true, secure, sameSite } as const;
+    return { name, path: '/', httpOnly: true, secure, sameSite: 'lax' } as const;
   }
 }
 

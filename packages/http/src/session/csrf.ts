@@ -65,7 +65,7 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
     const settings = settle<CsrfOptions, typeof rules>('csrf', options, rules);
     const { ageMs, origins, clock, field } = settings;
     const signer = new Signer(options.keys);
-    const cookie = new Cookie({ name: 'csrf', sameSite: 'lax', secure: settings.secure });
+    const cookie = new Cookie({ name: 'csrf', secure: settings.secure });
     await Cookie.prepare(app);
 
     const purposeOf = (request: FastifyRequest) =>

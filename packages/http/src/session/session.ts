@@ -10,7 +10,6 @@ import {
   jsonText,
   maybe,
   number,
-  oneOf,
   or,
   settle,
   word,
@@ -38,8 +37,6 @@ export interface SessionOptions {
   readonly idleMs?: number | undefined;
   /** Milliseconds a remembered one lasts, used or not; 1 s to 400 days. @default 2_592_000_000 */
   readonly rememberMs?: number | undefined;
-  /** `SameSite` of the cookie: `lax` if links from other sites carry the session. @default 'lax' */
-  readonly sameSite?: 'lax' | 'strict' | undefined;
   /** True if it is sent over https only. @default true, except for plain http to this machine */
   readonly secure?: boolean | undefined;
   /** Clock with milliseconds since 1970. @default the machine's */
@@ -60,7 +57,6 @@ const rules = {
   ageMs: or(number(1_000, ageMsMax), 24 * hourMs),
   idleMs: or(number(1_000, ageMsMax), 2 * hourMs),
   rememberMs: or(number(1_000, ageMsMax), 30 * 24 * hourMs),
-  sameSite: or(oneOf<'lax' | 'strict'>('lax', 'strict'), 'lax'),
   secure: maybe(flag),
   clock: or(clockRule, wallClock),
 };
@@ -69,10 +65,10 @@ const rules = {
 export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
   async (app: FastifyInstance, options: SessionOptions) => {
     const settings = settle<SessionOptions, typeof rules>('sessions', options, rules);
-    const { name, ageMs, idleMs, rememberMs, clock, sameSite, secure } = settings;
+    const { name, ageMs, idleMs, rememberMs, clock, secure } = settings;
     const nowMs = () => Math.floor(clock.now());
     const signer = new Signer(options.keys);
-    const cookie = new Cookie({ name, sameSite, secure });
+    const cookie = new Cookie({ name, secure });
     await Cookie.prepare(app);
 
     const seal = (state: SessionState): string => {

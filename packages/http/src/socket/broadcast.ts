@@ -106,7 +106,6 @@ const idBytes = 8;
 export class Relay {
   readonly #channel: Channel | undefined;
   readonly #topic: string;
-  readonly #onLost: ((count: number | undefined) => void) | undefined;
   readonly #deliver: (room: string, frame: Buffer) => void;
   /** Tells messages of this instance from those of others. */
   readonly #id = randomBytes(idBytes);
@@ -116,7 +115,6 @@ export class Relay {
   constructor(options: HubLimits, deliver: (room: string, frame: Buffer) => void) {
     this.#channel = options.channel;
     this.#topic = `hub:${options.name}`;
-    this.#onLost = options.onLost;
     this.#deliver = deliver;
   }
 
@@ -160,6 +158,5 @@ export class Relay {
 
   readonly #lose = (count: number | undefined): void => {
     this.#stats.lost += count ?? 1;
-    this.#onLost?.(count);
   };
 }

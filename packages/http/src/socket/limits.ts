@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { type Clock, systemClock } from 'spillway';
 import {
-  callback,
   clockRule,
   type Filled,
   integer,
@@ -66,8 +65,6 @@ export interface WebSocketHubOptions {
   readonly closeMsMax?: number | undefined;
   /** Carries broadcasts to the other instances. @default none */
   readonly channel?: Channel | undefined;
-  /** Called when messages of other instances were lost, with their number if it is known. */
-  readonly onLost?: ((count: number | undefined) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -75,7 +72,7 @@ export interface WebSocketHubOptions {
 export type HubLimits = Filled<Omit<WebSocketHubOptions, Optional>> &
   Pick<WebSocketHubOptions, Optional>;
 
-type Optional = 'origins' | 'channel' | 'onLost';
+type Optional = 'origins' | 'channel';
 
 const rules = {
   name: or(matching(/^.{1,100}$/s, '1 to 100 characters'), 'sockets' as string),
@@ -93,7 +90,6 @@ const rules = {
   idleMs: or(integer(1), 30_000),
   closeMsMax: or(integer(1), 5_000),
   channel: maybe(nested),
-  onLost: maybe(callback),
   clock: or(clockRule, systemClock),
 };
 

@@ -23,7 +23,7 @@ const shmSize = 10 | (19 << 8);
 /** SQLite's result code for a statement that the authorizer denied. */
 const denied = 23;
 const deniedMessage =
-  'transactions are begun and ended by write() and transaction(); savepoints are for transaction()';
+  'transactions are begun and ended by write() and transaction(), and there are no savepoints';
 
 /** SQLite's primary result code of an error, or 0. */
 export function primaryCode(error: unknown): number {

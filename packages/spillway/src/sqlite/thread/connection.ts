@@ -34,10 +34,7 @@ export class SqliteConnection implements Disposable {
   readonly #controls = new Map<string, StatementSync>();
   /** True while a statement of this class is prepared: only those begin or end transactions. */
   #own = false;
-  /** True if the statement that is being prepared may set, release or go back to a savepoint. */
-  #mayNest = false;
-  /** True if the statement that was prepared last touches savepoints, or writes. */
-  #sawSavepoint = false;
+  /** True if the statement that was prepared last writes. */
   #sawWrite = false;
 
   /** Creates the file only if told to: one that has vanished is not replaced by an empty one. */
@@ -90,9 +87,9 @@ export class SqliteConnection implements Disposable {
     }
   }
 
-  /** Runs a caller's statement; savepoints are denied unless `mayNest`. */
-  run({ sql, parameters }: SqlStatement, mayNest: boolean): SqlResult {
-    const { statement, hasRows, isWrite } = this.#prepare(sql, mayNest);
+  /** Runs a caller's statement, which must not begin, end or nest transactions. */
+  run({ sql, parameters }: SqlStatement): SqlResult {
+    const { statement, hasRows, isWrite } = this.#prepare(sql);
     const values = parameters as (null | number | bigint | string | NodeJS.ArrayBufferView)[];
     if (!hasRows) {
       const { changes, lastInsertRowid } = statement.run(...values);
@@ -155,10 +152,8 @@ export class SqliteConnection implements Disposable {
     const { constants } = nodeSqlite();
     switch (action) {
       case constants.SQLITE_TRANSACTION:
-        return this.#own;
       case constants.SQLITE_SAVEPOINT:
-        this.#sawSavepoint = true;
-        return this.#own || this.#mayNest;
+        return this.#own;
       case constants.SQLITE_INSERT:
       case constants.SQLITE_UPDATE:
       case constants.SQLITE_DELETE:
@@ -167,20 +162,16 @@ export class SqliteConnection implements Disposable {
     return true;
   }
 
-  #prepare(sql: string, mayNest: boolean): Prepared {
+  #prepare(sql: string): Prepared {
     const known = this.#prepared.get(sql);
     if (known !== undefined) return known;
-    this.#mayNest = mayNest;
-    this.#sawSavepoint = false;
     this.#sawWrite = false;
     const statement = this.#database.prepare(sql);
     const isWrite = this.#sawWrite;
-    // A savepoint is prepared anew each time: whether it is allowed depends on who asks.
-    const isKept = !this.#sawSavepoint;
     statement.setReadBigInts(true);
     this.#checkSingle(sql.slice(statement.sourceSQL.length));
     const prepared = { statement, hasRows: statement.columns().length > 0, isWrite };
-    if (isKept) this.#prepared.set(sql, prepared);
+    this.#prepared.set(sql, prepared);
     return prepared;
   }
 

@@ -59,7 +59,7 @@ class SqliteHost {
         return [];
       }
       case 'run':
-        return [this.#inTransaction() ?? this.#attempt(transactions.flat(), true)];
+        return [this.#inTransaction() ?? this.#attempt(transactions.flat())];
       case 'commit': {
         const failed = this.#inTransaction() ?? this.#commit(this.#open());
         return failed === undefined ? [] : [failed];
@@ -134,14 +134,14 @@ class SqliteHost {
     return outcome;
   }
 
-  #attempt(statements: SqlStatements, mayNest = false): SqliteOutcome {
+  #attempt(statements: SqlStatements): SqliteOutcome {
     const connection = this.#open();
     const results: SqlResult[] = [];
     let sql: string | undefined;
     try {
       for (const statement of statements) {
         sql = statement.sql;
-        results.push(connection.run(statement, mayNest));
+        results.push(connection.run(statement));
       }
       return { results };
     } catch (error) {
