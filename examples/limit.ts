@@ -1,13 +1,12 @@
 // A lane that finds its own size: the service behind it can do eight calls at once, and calls
-// beyond that only wait there. No number is configured, and the limit ends near eight.
-import { Gate, GradientLimit, Lane, seededRandom } from 'spillway';
+// beyond that only wait there. 200 is an upper bound, and the limit ends near eight.
+import { Gate, Lane, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 
 const clock = new VirtualClock();
 const random = seededRandom(1);
 const service = new Gate({ limit: 8, queueMax: 1_000 });
-const limit = new GradientLimit({ sizeMax: 200 });
-const lane = new Lane({ name: 'calls', limit, queueMax: 1_000, deadlineMs: 60_000, clock });
+const lane = new Lane({ name: 'calls', limit: 200, queueMax: 1_000, deadlineMs: 60_000, clock });
 
 async function call(): Promise<void> {
   using _place = await service.enter();

@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { postgresUrl } from 'spillway-fixtures/postgres';
+import { PostgresServer, postgresUrl } from 'spillway-fixtures/postgres';
 import { fleet, ServedFleet } from './fixtures/fleet-command.ts';
 import { draws, sprtArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, temporaryFolder, until } from './fixtures/fleet-site.ts';
@@ -78,5 +79,24 @@ describe('a fleet service, on Postgres', () => {
     await first.fleet.service.close();
     await until(() => second.fleet.primary.isPrimary);
     assert.deepEqual(second.fleet.primary.world.run(id)?.record, run?.record);
+  });
+});
+
+describe('a fleet whose Postgres is away', () => {
+  it('is not ready and says why, and is ready again by itself', async () => {
+    await using server = await PostgresServer.start();
+    await using site = await FleetSite.open({ database: server.url, log: false });
+    const { app } = site.fleet.server.operator;
+    const ready = async () => await app.inject('/-/ready');
+    while ((await ready()).statusCode !== 200) await setTimeout(20);
+    await server.stop();
+    let told = await ready();
+    for (; told.json().reasons?.database === undefined; told = await ready()) await setTimeout(20);
+    assert.equal(told.statusCode, 503);
+    assert.ok(told.json().unready.includes('database'));
+    assert.match(told.json().reasons.database, /Postgres cannot be reached/);
+    await server.start();
+    while ((await ready()).statusCode !== 200) await setTimeout(20);
+    assert.equal((await site.ask('request_version', { password: 'secret' })).status, 400);
   });
 });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { PostgresServer } from 'spillway-fixtures/postgres';
 import { askOperator, operatorSocket } from 'spillway-http';
 import { startExchange } from '../src/simulated/exchange.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
@@ -51,6 +52,31 @@ describe('ingest follow', () => {
     assert.equal(code, 0, stderr);
     await ingest('transform', ...place);
     assert.match((await ingest('verify', ...place)).stdout, /nothing is missing/);
+  });
+
+  it('is not ready while its Postgres is away, says why, and goes on by itself', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-follow-'));
+    await using server = await PostgresServer.start();
+    const where = ['--data', folder.path, '--port', '0', '--store', server.url];
+    const command = new IngestCommand(['follow', '--simulated', ...where]);
+    const socket = operatorSocket(folder.path);
+    const until = async (status: number) => {
+      for (;;) {
+        const told = await askOperator({ socket, path: '/-/ready' }).catch(() => undefined);
+        if (told?.status === status) return JSON.parse(told.text);
+        await setTimeout(20);
+      }
+    };
+    await until(200);
+    await server.stop();
+    const away = await until(503);
+    assert.deepEqual(away.unready, ['database']);
+    assert.match(away.reasons.database, /Postgres cannot be reached/);
+    await server.start();
+    await until(200);
+    command.signal('SIGINT');
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 0, stderr);
   });
 
   it('says that its port is taken, and ends', async () => {

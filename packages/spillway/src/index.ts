@@ -51,8 +51,7 @@ export { Lane } from './lane/lane.ts';
 export type { LaneOptions, LaneStats } from './lane/options.ts';
 export type { Entry, Permit } from './lane/permit.ts';
 export type { CodelOptions } from './lane/queue.ts';
-export { GradientLimit, type GradientLimitStats } from './limit/gradient.ts';
-export type { Limit, LimitOptions, Outcome, Sample } from './limit/limit.ts';
+export type { Limit, Outcome, Sample } from './limit/limit.ts';
 export type { Quantiles } from './meter/histogram.ts';
 export type { Ending, MeterStats, Refusal } from './meter/meter.ts';
 export {

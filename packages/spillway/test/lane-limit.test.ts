@@ -1,14 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  type Clock,
-  deadline,
-  GradientLimit,
-  Lane,
-  type Limit,
-  type Sample,
-  SpillwayError,
-} from 'spillway';
+import { type Clock, deadline, Lane, type Limit, type Sample, SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
 
@@ -114,8 +106,7 @@ describe('a lane whose limit learns', () => {
 
   it('finds the place where the other side begins to refuse', async () => {
     const clock = new VirtualClock();
-    const limit = new GradientLimit({ size: 2, sizeMax: 100 });
-    const lane = new Lane({ name: 'calls', limit, queueMax: 99, deadlineMs: 60_000, clock });
+    const lane = new Lane({ name: 'calls', limit: 100, queueMax: 99, deadlineMs: 60_000, clock });
     let inside = 0;
     const call = async () => {
       if (inside >= 30) throw new SpillwayError('LANE_FULL', 'the other side is full');

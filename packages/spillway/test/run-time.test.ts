@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Bucket, Gate, GradientLimit, Lane, type LaneOptions } from 'spillway';
+import { Bucket, Gate, Lane, type LaneOptions } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
 
@@ -110,7 +110,7 @@ describe('changes at run time', () => {
   });
 
   it('a lane whose limit is a rule is not resized', () => {
-    const lane = new Lane({ ...base, limit: new GradientLimit({ sizeMax: 4 }) });
+    const lane = new Lane({ ...base, limit: { size: 4, sizeMax: 4, observe() {} } });
     assert.throws(() => lane.resize(2), /resize: must be of a lane whose limit is a number/);
   });
 

@@ -1,4 +1,4 @@
-import { GradientLimit } from '../limit/gradient.ts';
+import { AdaptiveLimit } from '../limit/adaptive.ts';
 import type { Limit, Sample } from '../limit/limit.ts';
 
 const sizeAtStart = 20;
@@ -18,13 +18,13 @@ const slowerMax = 2;
  * first few answers it leaps to twice that, or as far as is prudent. From there it doubles while
  * what it allows is used up, for then the rate is not; with room to spare the bucket alone sets the
  * pace, and the number in flight is right by itself. If doubling only makes calls slower, the other
- * side is full before the rate is, and a {@link GradientLimit} goes on from there.
+ * side is full before the rate is, and a {@link AdaptiveLimit} goes on from there.
  */
 export class HarvestLimit implements Limit {
   readonly sizeMax: number;
   readonly #ratePerSecond: () => number;
   #size: number;
-  #gradient: GradientLimit | undefined;
+  #adaptive: AdaptiveLimit | undefined;
   /** Calls that began before this time were sent at another size, and are not read. */
   #epochAt = -Infinity;
   #skipped = 0;
@@ -48,11 +48,11 @@ export class HarvestLimit implements Limit {
   }
 
   get size(): number {
-    return this.#gradient?.size ?? this.#size;
+    return this.#adaptive?.size ?? this.#size;
   }
 
   observe(sample: Sample): void {
-    if (this.#gradient !== undefined) this.#gradient.observe(sample);
+    if (this.#adaptive !== undefined) this.#adaptive.observe(sample);
     else if (sample.isWhole && sample.startedAt >= this.#epochAt) {
       if (this.#hasGrown || !this.#leaps(sample)) this.#read(sample);
     }
@@ -101,7 +101,7 @@ export class HarvestLimit implements Limit {
     const isFull = this.#slower >= slowerMax;
     if (isFull || this.#size === this.sizeMax) {
       const size = isFull ? this.#size >> 1 : this.#size;
-      this.#gradient = new GradientLimit({ size, sizeMax: this.sizeMax });
+      this.#adaptive = new AdaptiveLimit({ size, sizeMax: this.sizeMax });
       return;
     }
     this.#latencyMsBefore = latencyMs;

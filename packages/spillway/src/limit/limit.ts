@@ -37,11 +37,6 @@ export interface LimitOptions {
   readonly sizeMin?: number | undefined;
   /** Largest size. An integer from 1. */
   readonly sizeMax: number;
-  /**
-   * Milliseconds above 0; work that took as long or longer counts as overloaded. Set it to the
-   * time-out of the calls when those come in as `ok`. @default Infinity
-   */
-  readonly latencyMsMax?: number | undefined;
   /** Milliseconds above 0 that work has in all, waiting included. @default Infinity */
   readonly deadlineMs?: number | undefined;
 }
@@ -50,12 +45,11 @@ export interface LimitOptions {
 export function checkLimitOptions(options: LimitOptions): {
   [Name in keyof LimitOptions]-?: NonNullable<LimitOptions[Name]>;
 } {
-  const { sizeMax, sizeMin = 1, latencyMsMax = Infinity, deadlineMs = Infinity } = options;
+  const { sizeMax, sizeMin = 1, deadlineMs = Infinity } = options;
   checkInteger('sizeMax', sizeMax, 1);
   checkInteger('sizeMin', sizeMin, 1, sizeMax);
   const { size = Math.min(sizeMax, Math.max(sizeMin, 20)) } = options;
   checkInteger('size', size, sizeMin, sizeMax);
-  checkNumber('latencyMsMax', latencyMsMax, Number.MIN_VALUE);
   checkNumber('deadlineMs', deadlineMs, Number.MIN_VALUE);
-  return { size, sizeMin, sizeMax, latencyMsMax, deadlineMs };
+  return { size, sizeMin, sizeMax, deadlineMs };
 }

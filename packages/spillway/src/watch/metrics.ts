@@ -2,7 +2,6 @@ import type { BacklogStats } from '../background/backlog.ts';
 import type { DocumentStats } from '../document/document.ts';
 import type { HarvestStats } from '../harvest/harvest.ts';
 import type { LaneStats } from '../lane/options.ts';
-import type { GradientLimitStats } from '../limit/gradient.ts';
 import type { BreakerStats } from '../outbound/breaker.ts';
 import type { BucketStats } from '../outbound/bucket.ts';
 import type { OutboundStats } from '../outbound/outbound.ts';
@@ -30,7 +29,6 @@ interface Counting {
   readonly keyed: KeyedStats;
   readonly lane: LaneStats;
   readonly lease: LeaseStats;
-  readonly limit: GradientLimitStats;
   readonly outbound: OutboundStats;
   readonly pool: PoolStats;
   readonly retry: RetryStats;
@@ -52,7 +50,6 @@ const counters: Readonly<Record<string, readonly string[]>> = {
   keyed: ['refused'],
   lane: ['arrived', 'started', 'finished', 'refused'],
   lease: ['renewed', 'failed'],
-  limit: ['cuts', 'probes'],
   outbound: ['calls', 'failures'],
   pool: ['arrived', 'started', 'finished', 'refused', 'recycled', 'lost'],
   retry: ['calls', 'retries', 'failures'],
