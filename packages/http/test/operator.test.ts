@@ -99,11 +99,11 @@ describe('operator endpoints', () => {
     assert.equal((await ready())[0], 503);
   });
 
-  it('ask a function what is not ready', async () => {
-    const missing: string[] = ['warm-up'];
-    await using site = await open({ ready: () => missing });
+  it('ask parts whether they are ready', async () => {
+    const part = { name: 'warm-up', ready: false };
+    await using site = await open({ ready: [part] });
     assert.deepEqual(await site.json('ready'), { ready: false, unready: ['warm-up'] });
-    missing.pop();
+    part.ready = true;
     assert.equal((await site.read('/-/ready')).status, 200);
   });
 

@@ -28,15 +28,15 @@ describe('the log of a server', () => {
     const panel = new Panel();
     const breaker = new Breaker({ rule: consecutiveFailures(1) });
     panel.watch('upstream', breaker);
-    let unready: string[] = [];
-    await using server = await createServer({ log, operator: { panel, ready: () => unready } });
+    const database = { name: 'database', ready: true };
+    await using server = await createServer({ log, operator: { panel, ready: [database] } });
     await server.start();
     await assert.rejects(breaker.run(() => Promise.reject(new TypeError('fetch failed'))));
     await once(told, 'line');
     assert.deepEqual(lines, [{ part: 'upstream', field: 'state', from: 'closed', to: 'open' }]);
-    unready = ['database'];
+    database.ready = false;
     await once(told, 'line');
-    unready = [];
+    database.ready = true;
     await once(told, 'line');
     const [, away, back] = lines;
     assert.deepEqual(away, { part: 'service', field: 'unready', from: [], to: ['database'] });
@@ -44,12 +44,18 @@ describe('the log of a server', () => {
     assert.equal(lines.length, 3);
   });
 
-  it('goes on when a function for readiness throws, and warns', async () => {
+  it('goes on when a part that is asked whether it is ready throws, and warns', async () => {
     const clock = new VirtualClock();
-    let ready = (): string[] => [];
+    let isReady = () => true;
+    const part = {
+      name: 'database',
+      get ready() {
+        return isReady();
+      },
+    };
     const told: unknown[] = [];
     const operator = new Operator(
-      { ready: () => ready() },
+      { ready: [part] },
       {
         routes: new Routes(clock, 10),
         errors: { list: () => [] },
@@ -59,12 +65,12 @@ describe('the log of a server', () => {
     );
     await operator.start();
     const warned = once(process, 'warning');
-    ready = () => {
+    isReady = () => {
       throw new TypeError('no such part');
     };
     await clock.advance(1_000);
     assert.deepEqual((await warned).map(String), ['TypeError: no such part']);
-    ready = () => ['database'];
+    isReady = () => false;
     await clock.advance(1_000);
     assert.deepEqual(told, [{ part: 'service', field: 'unready', from: [], to: ['database'] }]);
     await operator.close();

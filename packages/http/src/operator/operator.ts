@@ -42,8 +42,8 @@ export interface OperatorOptions {
   readonly remote?: OperatorRemote | undefined;
   /** The parts that can be watched. @default an empty panel */
   readonly panel?: Panel | undefined;
-  /** The service or parts that must be ready, or names of what is not. @default none */
-  readonly ready?: Service | readonly Part[] | (() => readonly string[]) | undefined;
+  /** The service or parts that must be ready. @default none */
+  readonly ready?: Service | readonly Part[] | undefined;
   /** The configuration to show. @default empty */
   readonly config?: ShownConfig | undefined;
 }
@@ -84,8 +84,8 @@ const streamsMax = 16;
 const missedMax = 60;
 
 const readiness = instance((value) => {
-  return typeof value === 'function' || value instanceof Service || Array.isArray(value);
-}, 'a Service, a list of parts or a function');
+  return value instanceof Service || Array.isArray(value);
+}, 'a Service or a list of parts');
 const rules = {
   socket: maybe(word),
   remote: maybe(nested),
@@ -158,7 +158,6 @@ export class Operator {
   /** The names of what is not ready. */
   get unready(): readonly string[] {
     const { ready } = this.#options;
-    if (typeof ready === 'function') return ready();
     if (!(ready instanceof Service)) return unreadyOf(ready).map(({ name }) => name);
     // A service that stops is not ready, though its parts may still be.
     return ready.ready || ready.unready.length > 0 ? ready.unready : ['service'];
@@ -168,9 +167,8 @@ export class Operator {
   get faults(): Readonly<Record<string, string>> {
     const { ready } = this.#options;
     if (ready instanceof Service) return ready.faults;
-    const parts = typeof ready === 'function' ? [] : unreadyOf(ready);
     return Object.fromEntries(
-      parts.flatMap(({ name, fault }) => (fault === undefined ? [] : [[name, fault]])),
+      unreadyOf(ready).flatMap(({ name, fault }) => (fault === undefined ? [] : [[name, fault]])),
     );
   }
 
