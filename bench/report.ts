@@ -24,19 +24,20 @@ export function page(rows: readonly Row[], missing: readonly string[], machine: 
   const judged = rows.filter(({ met }) => met !== null);
   const missed = judged.filter(({ met }) => met === false);
   const misses = missed.map((row) => `\n  - ${row.name}: ${row.target}, ${spread(row, 'ours')}`);
+  const end = misses.length > 0 ? ':' : '.';
   const benches = Map.groupBy(rows, benchOf);
   const sections = [...benches].map(([bench, group]) => `## ${bench}\n\n${figures(bench, group)}`);
   return `# Numbers
 
-Written by \`npm run bench -- all --keep results --markdown\`. Each contender runs in its own process,
-in turns with the others, so that a noisy minute hits all of them. A figure is the median of the
+Written by \`npm run bench -- all --keep results --markdown\`. Each contender runs in its own
+process, in turns with the others, so that a noisy minute hits all of them. A figure is the median of the
 rounds (or the best, where noise can only add), with the least and the most in brackets. The factor
 behind a peer says how many times better Spillway is, above 1 where it is ahead: more of what should
 be more, less of what should be less.
 
 ${machine}
 - Not measured: ${missing.join(', ') || 'nothing'}.
-- Targets: ${judged.length - missed.length} met, ${missed.length} missed${misses.length > 0 ? ':' : '.'}${misses.join('')}
+- Targets: ${judged.length - missed.length} met, ${missed.length} missed${end}${misses.join('')}
 
 ${sections.join('\n\n')}`;
 }

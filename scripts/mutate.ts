@@ -5,7 +5,8 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>] [--jobs <n>]
+const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>]
+       [--jobs <n>]
 Changes one thing at a time in the file, as its tests see it (the file itself stays as it is),
 and runs those test files that come to that place, the quickest first, until a test fails. A change
 that no test notices is printed: it survives.
@@ -132,10 +133,9 @@ interface Run {
 
 /** Runs the tests until one fails. */
 function runTests({ file, place, tests, msMax, env = {} }: Run): Promise<Outcome> {
-  const beside = (name: string) => pathToFileURL(join(import.meta.dirname, name)).href;
-  const options = `${process.env.NODE_OPTIONS ?? ''} --import=${beside('mutant-hook.ts')}`;
-  const reporter = `--test-reporter=${beside('mutant-reporter.ts')}`;
-  const how = ['--test', '--test-force-exit', '--test-isolation=none', reporter];
+  const hook = pathToFileURL(join(import.meta.dirname, 'mutant-hook.ts')).href;
+  const options = `${process.env.NODE_OPTIONS ?? ''} --import=${hook}`;
+  const how = ['--test', '--test-force-exit', '--test-isolation=none', '--test-reporter=tap'];
   const child = spawn(process.execPath, [...how, ...tests], {
     cwd: root,
     env: {
@@ -145,12 +145,15 @@ function runTests({ file, place, tests, msMax, env = {} }: Run): Promise<Outcome
       MUTANT_TEXT: place,
       NODE_OPTIONS: options,
     },
-    stdio: 'ignore',
+    stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
   });
   const { promise, resolve: end } = Promise.withResolvers<Outcome>();
   const late = setTimeout(() => end('timed out'), msMax);
   child.once('exit', (code) => end(code === 0 ? 'survived' : 'killed'));
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    if (/^ *not ok /m.test(text)) end('killed');
+  });
   return promise.finally(() => {
     clearTimeout(late);
     endGroup(child.pid);
