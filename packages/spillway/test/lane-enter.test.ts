@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 
 describe('the way into a lane', () => {
   it('gives a free permit at once, and makes a signal only for who must wait', async () => {
@@ -28,6 +29,32 @@ describe('the way into a lane', () => {
     assert.deepEqual([lane.stats.inside, lane.stats.refused.aborted], [1, 2]);
     permit[Symbol.dispose]();
     assert.equal(lane.stats.inside, 0);
+  });
+
+  it('is open while something else takes many turns of the event loop', async () => {
+    const lane = new Lane({ name: 'x', limit: 9, queueMax: 9, deadlineMs: 60_000 });
+    const turns = 300;
+    let turn = 0;
+    const passedIn: number[] = [];
+    const enter = async (): Promise<void> => {
+      using _permit = await lane.enter();
+      passedIn.push(turn);
+    };
+    const entered: Promise<void>[] = [];
+    await new Promise<void>((resolve) => {
+      const slice = (): void => {
+        turn += 1;
+        const until = performance.now() + 0.3;
+        while (performance.now() < until);
+        if (turn < turns) nextTurn(slice);
+        else resolve();
+        if (turn % 50 === 0) entered.push(enter());
+      };
+      slice();
+    });
+    await Promise.all(entered);
+    const late = passedIn.filter((at, index) => at > 50 * (index + 1) + 2);
+    assert.deepEqual(late, [], `who came in every 50th turn passed in ${passedIn.join(', ')}`);
   });
 
   it('is shut for a signal that has aborted, though a permit is free', () => {

@@ -9,7 +9,8 @@ const turnMsMax = 2;
 const untimedCost = 4;
 
 let granted = 0;
-let since = 0;
+/** The time from which this turn's 2 ms count; NaN until its first grant that knows the time. */
+let since = Number.NaN;
 let probing = false;
 /**
  * Turns of the loop between two pieces of work that compute. libuv accepts one connection in a
@@ -26,11 +27,12 @@ let deferred: (() => void)[] = [];
  */
 export function mayGrant(now?: number): boolean {
   granted += now === undefined ? untimedCost : 1;
+  if (now !== undefined && Number.isNaN(since)) since = now;
   const isLong = now !== undefined && now - since >= turnMsMax;
   if (granted < grantsMax && !isLong) return true;
   if (probing) return false;
   probe();
-  since = now ?? since;
+  since = now ?? Number.NaN;
   return true;
 }
 
@@ -75,6 +77,9 @@ export function turnsPending(): number {
 function probe(): void {
   probing = true;
   granted = 0;
+  // Turns that others asked for are turns too: with the old time, a long chain of them, such as
+  // a message to thousands of sockets a few at a time, would keep everybody waiting to its end.
+  since = Number.NaN;
   setImmediate(() => {
     probing = false;
     granted = 0;
