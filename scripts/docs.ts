@@ -30,6 +30,7 @@ interface Page {
 
 const groups: readonly (readonly [name: string, pattern: string])[] = [
   ['Start', '{README,docs/guides/start,docs/guides/parts}.md'],
+  ['Parts', 'docs/parts/*.md'],
   ['Guides', 'docs/guides/!(start|parts).md'],
   ['Packages', 'packages/*/README.md'],
   ['Services', 'apps/*/README.md'],
@@ -80,9 +81,12 @@ function linkOf(
   paths: ReadonlySet<string>,
 ): string | undefined {
   if (/^(https?:|#|mailto:)/.test(href)) return href;
-  // All examples are on one page of the site.
+  // All examples are on one page of the site, and what a file exports is in the reference.
   const [file = '', hash] = href.replace(/\bexamples\/([\w-]+)\.ts$/, 'examples#$1').split('#');
-  const target = normalize(join(from, file));
+  const target = normalize(join(from, file)).replace(
+    /^packages\/(\w+)\/src\/.*\.ts$/,
+    (_, folder) => `reference/${folder === 'spillway' ? folder : `spillway-${folder}`}.html`,
+  );
   const found = [target, htmlPath(target), join(target, 'index.html')].find((each) => {
     return paths.has(each) || each.startsWith('docs/images/');
   });

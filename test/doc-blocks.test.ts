@@ -17,7 +17,7 @@ type Command = ReturnType<typeof makeProgram>;
 
 const root = dirname(import.meta.dirname);
 const run = promisify(execFile);
-const pages = globSync('{README,CONTRIBUTING,docs/*,docs/guides/*,{apps,packages}/*/README}.md', {
+const pages = globSync('{README,CONTRIBUTING,docs/*,docs/guides/*,docs/parts/*,{apps,packages}/*/README}.md', {
   cwd: root,
 });
 const read = (page: string) => readFileSync(join(root, page), 'utf8');

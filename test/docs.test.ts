@@ -55,8 +55,10 @@ describe('npm run docs', () => {
     assert.deepEqual(foreign, [], 'asked of another site');
     assert.deepEqual(bare, [], 'exported without a doc comment, or an option without one');
     const parts = readFileSync(join(folder.path, 'docs/guides/parts.html'), 'utf8');
-    assert.match(parts, /href="..\/..\/examples\/index.html#lane"/);
-    const found = pages.filter((page) => page.startsWith('docs/guides/'));
-    assert.equal(found.length, globSync('docs/guides/*.md', { cwd: root }).length);
+    assert.match(parts, /href="..\/parts\/lane.html"/);
+    const lane = readFileSync(join(folder.path, 'docs/parts/lane.html'), 'utf8');
+    assert.match(lane, /href="..\/..\/reference\/spillway.html#lane"/);
+    const found = pages.filter((page) => /^docs\/(guides|parts)\//.test(page));
+    assert.equal(found.length, globSync('docs/{guides,parts}/*.md', { cwd: root }).length);
   });
 });

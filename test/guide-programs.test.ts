@@ -5,6 +5,8 @@ import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { pictures } from '../scripts/docs/picture-list.ts';
+import { draw } from '../scripts/docs/pictures.ts';
 
 const root = dirname(import.meta.dirname);
 /** Guides whose programs serve or are fragments, and the tests that look at them. */
@@ -17,6 +19,7 @@ const elsewhere = new Set([
   'your-api-in-ten-minutes.md',
 ]);
 const guides = globSync('docs/guides/*.md', { cwd: root }).sort();
+const parts = globSync('docs/parts/*.md', { cwd: root }).sort();
 
 /** Programs of a guide; the code of a worker goes with the program after it. */
 function programsOf(
@@ -32,7 +35,7 @@ function programsOf(
 }
 
 describe('every guide', () => {
-  for (const guide of guides) {
+  for (const guide of [...guides, ...parts]) {
     it(`${guide} has links that lead somewhere`, () => {
       const text = readFileSync(join(root, guide), 'utf8');
       const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)].map(([, to = '']) => to);
@@ -42,7 +45,7 @@ describe('every guide', () => {
       assert.deepEqual(broken, []);
     });
 
-    if (elsewhere.has(basename(guide))) continue;
+    if (elsewhere.has(basename(guide)) || parts.includes(guide)) continue;
     for (const [at, { main, worker }] of programsOf(guide).entries()) {
       it(`${guide} has a program ${at + 1} that runs as it is written`, async () => {
         await using folder = await mkdtempDisposable(join(root, 'test', 'guide-'));
@@ -56,5 +59,31 @@ describe('every guide', () => {
         assert.equal(stderr, '');
       });
     }
+  }
+});
+
+describe('the page of each part', () => {
+  it('is named by the list of parts, and each has a picture', () => {
+    const list = readFileSync(join(root, 'docs/guides/parts.md'), 'utf8');
+    const names = parts.map((page) => basename(page, '.md'));
+    assert.deepEqual(
+      names.filter((name) => !list.includes(`(../parts/${name}.md)`)),
+      [],
+    );
+    assert.deepEqual(new Set(Object.keys(pictures)), new Set(names));
+  });
+
+  for (const page of parts) {
+    it(`${page} has the picture that is drawn for it, and an example that a test runs`, () => {
+      const text = readFileSync(join(root, page), 'utf8');
+      const name = basename(page, '.md');
+      const picture = readFileSync(join(root, `docs/images/parts/${name}.svg`), 'utf8');
+      assert.ok(text.includes(`](../images/parts/${name}.svg)`));
+      assert.equal(picture, draw(Object(pictures)[name]), 'node scripts/docs/pictures.ts');
+      const [, example = '', block] =
+        /`npx node (examples\/[\w-]+\.ts)`[\s\S]*?^```ts\n([\s\S]*?)^```$/m.exec(text) ?? [];
+      const code = readFileSync(join(root, example), 'utf8');
+      assert.equal(block, code, `copy ${example} into ${page}`);
+    });
   }
 });

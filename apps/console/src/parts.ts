@@ -58,7 +58,7 @@ export interface LeaseReading {
   readonly name: string;
   readonly held: boolean;
   readonly fence: number;
-  readonly remainingMs: number;
+  readonly leftMs: number;
 }
 
 export interface BacklogReading {

@@ -2,7 +2,7 @@ import { type Clock, type SpillwayError, systemClock, wallClock } from 'spillway
 import { askOperator, type OperatorAction, type OperatorPlace } from 'spillway-http';
 import { type ConsoleEvent, type EventLog, eventsBetween } from './events.ts';
 import { History } from './history.ts';
-import { findParts, type LaneReading, type Parts } from './parts.ts';
+import { type BucketReading, findParts, type LaneReading, type Parts } from './parts.ts';
 
 export interface RouteReading {
   readonly method: string;
@@ -46,6 +46,21 @@ export interface LaneMinute {
   readonly reason: string | undefined;
 }
 
+/** Counts of a bucket from one look to the next. */
+export interface BucketSecond {
+  readonly taken: number;
+  readonly refused: number;
+  /** Tokens that were left at its end. */
+  readonly tokens: number;
+}
+
+/** The parts that are counted, as they were at one look. */
+interface Look {
+  readonly at: number;
+  readonly lanes: ReadonlyMap<string, LaneReading>;
+  readonly buckets: ReadonlyMap<string, BucketReading>;
+}
+
 export interface ServiceWatchOptions {
   readonly name: string;
   /** The place where its operator interface is asked. */
@@ -77,8 +92,8 @@ export class ServiceWatch {
   readonly #place: OperatorPlace;
   readonly #log: EventLog;
   readonly #clock: Clock;
-  /** Counts of arrivals and refusals by lane, the oldest a minute ago. */
-  readonly #counts: { readonly at: number; readonly lanes: Map<string, LaneReading> }[] = [];
+  /** The looks of the last minute, the oldest first. */
+  readonly #minute: Look[] = [];
 
   constructor({ name, place, folder, log, clock = systemClock }: ServiceWatchOptions) {
     this.name = name;
@@ -125,7 +140,7 @@ export class ServiceWatch {
 
   /** Arrivals and refusals of a lane in the last minute. */
   minuteOf({ name, arrived, refused }: LaneReading): LaneMinute {
-    const before = this.#counts[0]?.lanes.get(name);
+    const before = this.#minute[0]?.lanes.get(name);
     const counts = Object.entries(refused).map(([reason, count]) => {
       return { reason, count: count - (before?.refused[reason] ?? 0) };
     });
@@ -136,6 +151,28 @@ export class ServiceWatch {
       refused: Math.max(0, sum),
       reason: sum > 0 ? most?.reason : undefined,
     };
+  }
+
+  /** All lanes at the moment of the last minute at which this one had most permits in use. */
+  busiestOf({ name }: LaneReading): ReadonlyMap<string, LaneReading> {
+    const insideAt = ({ lanes }: Look) => lanes.get(name)?.inside ?? 0;
+    const busiest = this.#minute.reduce<Look | undefined>((most, look) => {
+      return most === undefined || insideAt(look) > insideAt(most) ? look : most;
+    }, undefined);
+    return busiest?.lanes ?? new Map();
+  }
+
+  /** A bucket in the last minute, look by look. */
+  secondsOf({ name }: BucketReading): BucketSecond[] {
+    const looks = this.#minute.flatMap(({ buckets }) => buckets.get(name) ?? []);
+    return looks.slice(1).map(({ taken, refused, tokens }, at) => {
+      const before = looks[at];
+      return {
+        taken: Math.max(0, taken - (before?.taken ?? 0)),
+        refused: Math.max(0, refused - (before?.refused ?? 0)),
+        tokens: Math.max(0, tokens),
+      };
+    });
   }
 
   #take({ url, process: own, parts, changeable = [], routes }: StatsAnswer): void {
@@ -153,7 +190,7 @@ export class ServiceWatch {
     const wasRestarted = (this.reading?.uptimeMs ?? 0) > reading.uptimeMs;
     if (wasRestarted) {
       this.#tell({ state: 'ok', text: 'was started again' });
-      this.#counts.length = 0;
+      this.#minute.length = 0;
     } else if (this.reading !== undefined) {
       for (const event of eventsBetween(this.reading.parts, reading.parts)) this.#tell(event);
     }
@@ -167,8 +204,8 @@ export class ServiceWatch {
       add(this.inside, name, inside, at);
       if (serviceMs.count > 0) add(this.serviceMs, name, serviceMs.p50, at);
     }
-    this.#counts.push({ at, lanes: new Map(parts.lanes.map((lane) => [lane.name, lane])) });
-    while (at - (this.#counts[0]?.at ?? at) > minuteMs) this.#counts.shift();
+    this.#minute.push({ at, lanes: byName(parts.lanes), buckets: byName(parts.buckets) });
+    while (at - (this.#minute[0]?.at ?? at) > minuteMs) this.#minute.shift();
   }
 
   #tell(event: Pick<ConsoleEvent, 'state' | 'text'>): void {
@@ -186,6 +223,10 @@ interface StatsAnswer {
   readonly parts: unknown;
   readonly changeable?: readonly string[];
   readonly routes: readonly RouteReading[];
+}
+
+function byName<T extends { readonly name: string }>(parts: readonly T[]): Map<string, T> {
+  return new Map(parts.map((part) => [part.name, part]));
 }
 
 function add(all: Map<string, History>, name: string, value: number, at: number): void {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { Breaker, Lane, Panel } from 'spillway';
+import { Breaker, Bucket, Lane, Panel } from 'spillway';
 import { openConsole } from 'spillway-console';
 import { openBrowser } from 'spillway-fixtures/browser';
 import { createServer, type HttpServer, operatorSocket } from 'spillway-http';
@@ -15,6 +15,7 @@ interface Served extends AsyncDisposable {
   readonly server: HttpServer;
   readonly lane: Lane;
   readonly breaker: Breaker;
+  readonly bucket: Bucket;
   /** Lines of its log. */
   readonly lines: object[];
   /** Lets everything end that is inside. */
@@ -25,10 +26,15 @@ interface Served extends AsyncDisposable {
 async function serveShop(data: string): Promise<Served> {
   const folder = join(data, 'shop');
   await mkdir(folder, { recursive: true });
-  const lane = new Lane({ name: 'orders', limit: { fixed: 2 }, queueMax: 0, deadlineMs: 60_000 });
+  const times = { queueMax: 0, deadlineMs: 60_000 };
+  const parent = new Lane({ name: 'process', limit: { fixed: 20 }, ...times });
+  const lane = new Lane({ name: 'orders', limit: { fixed: 2 }, ...times, parent });
   const breaker = new Breaker();
+  const bucket = new Bucket({ ratePerSecond: 0.001, burst: 3, queueMax: 0 });
   const panel = new Panel();
+  panel.watch('process', parent);
   panel.watch('upstream', breaker);
+  panel.watch('exchange', bucket);
   const lines: object[] = [];
   const nothing = () => {};
   const log = {
@@ -53,6 +59,7 @@ async function serveShop(data: string): Promise<Served> {
     server,
     lane,
     breaker,
+    bucket,
     lines,
     finish: () => {
       over.resolve();
@@ -224,6 +231,28 @@ describe('the console', () => {
       { action: 'pause', part: 'orders', by },
       { action: 'open', part: 'upstream', by },
     ]);
+  });
+
+  it('draws the budget of permits and of tokens during a burst, and what a breaker did', async () => {
+    await using shop = await serveShop(data);
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const page = await show(opened.openUrl());
+    await page.locator('.service', { hasText: 'shop' }).click();
+    const inside = [1, 2].map(() => fetch(`${shop.server.url}/order`));
+    while (shop.lane.stats.inside < 2) await new Promise(setImmediate);
+    const permits = page.getByRole('region', { name: 'Permits in a burst' });
+    await permits.getByRole('img', { name: 'Of 20 permits of process 2 are in use' }).waitFor();
+    await permits.getByRole('row', { name: '− orders 2 10.0' }).waitFor();
+    shop.finish();
+    await Promise.all(inside);
+    await permits.getByRole('img', { name: 'Of 20 permits of process 0 are in use' }).waitFor();
+    await permits.getByRole('row', { name: 'Left at the busiest moment 18 90.0' }).waitFor();
+    for (let call = 0; call < 5; call += 1) await shop.bucket.take().catch(() => {});
+    const buckets = page.getByRole('region', { name: 'Buckets' });
+    await buckets.getByRole('img', { name: '3 granted and 2 refused' }).waitFor();
+    using _held = shop.breaker.hold('open');
+    const breaker = page.getByRole('region', { name: 'Breaker' });
+    await breaker.getByText('breaker upstream opened').waitFor();
   });
 
   it('takes no action without its session or its token', async () => {

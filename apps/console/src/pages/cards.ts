@@ -24,6 +24,7 @@ import type {
 } from '../parts.ts';
 import type { ServiceWatch } from '../service-watch.ts';
 import { actLink } from './act.ts';
+import { burstChart } from './budget.ts';
 
 /** Each pool with its workers. */
 export function poolCard(service: ServiceWatch, pools: readonly PoolReading[]): Html {
@@ -59,14 +60,20 @@ ${meter({ share: utilisation, label: `busy ${percent(utilisation)} of the time` 
 <span>v ${decimal(version)}</span></span></div>`;
 }
 
+/** Changes of a breaker that its card tells; the page of events has all. */
+const breakerEvents = 4;
 const breakerWords = {
   closed: 'all calls pass',
   open: 'calls are refused',
   'half-open': 'one probes',
 };
 
-/** A breaker: its state in the three-state diagram, and its last failure. */
-export function breakerCard(service: ServiceWatch, breaker: BreakerReading): Html {
+/** A breaker: its state in the three-state diagram, what happened when, and its last failure. */
+export function breakerCard(
+  service: ServiceWatch,
+  breaker: BreakerReading,
+  events: readonly ConsoleEvent[],
+): Html {
   const { name, state: now, calls, failures, opened, callMs, lastFailure } = breaker;
   const boxes = (['closed', 'open', 'half-open'] as const).map((each) => {
     const isNow = each === now;
@@ -79,12 +86,15 @@ export function breakerCard(service: ServiceWatch, breaker: BreakerReading): Htm
     ['Opened', decimal(opened)],
     ['Call p50, p99', callMs ? `${duration(callMs.p50)}, ${duration(callMs.p99)}` : unknown],
   ];
+  const happened = events
+    .filter((event) => event.service === service.name && event.text.startsWith(`breaker ${name} `))
+    .slice(0, breakerEvents);
   const last =
     lastFailure !== undefined &&
     html`<p class="small quiet">Last failure: ${lastFailure.message}</p>`;
   const body = html`<ol class="three-states" aria-label="States of the breaker">${boxes}</ol>
 ${facts(rows)}
-${last}`;
+${last}${happened.length > 0 && timeline(happened)}`;
   const link = actLink(service, { kind: 'breaker', part: name });
   const tools = html`${state(now, breaker.held === true ? `held ${now}` : now)} ${link}`;
   return card({
@@ -108,7 +118,8 @@ export function bucketCard(service: ServiceWatch, buckets: readonly BucketReadin
 <span>${decimal(ratePerSecond, 1)}/s permitted
 ${actLink(service, { kind: 'bucket', part: name })}</span></span>
 ${meter({ share: Math.max(0, share), label: `${name}: ${words}` })}
-<span class="quiet small">${words}</span></li>`;
+<span class="quiet small">${words}</span>
+${burstChart(service, bucket)}</li>`;
   });
   return card({
     id: 'buckets',
@@ -126,12 +137,16 @@ export function leaseCard(service: string, leases: readonly LeaseReading[]): Htm
     dense: true,
     columns: [
       { name: 'Lease', cell: ({ name }) => `${service} / ${name}` },
-      { name: 'State', cell: ({ held }) => (held ? state('ok', 'held') : state('warn', 'lost')) },
+      { name: 'Holder', cell: ({ held }) => holderOf(service, held) },
       { name: 'Fence', cell: ({ fence }) => decimal(fence), numeric: true },
-      { name: 'Time left', cell: ({ remainingMs }) => duration(remainingMs), numeric: true },
+      { name: 'Time left', cell: ({ leftMs }) => duration(leftMs), numeric: true },
     ],
   });
   return card({ id: 'leases', title: 'Leases', about: decimal(leases.length), body, flush: true });
+}
+
+function holderOf(service: string, isHeld: boolean): Html {
+  return isHeld ? state('ok', `this ${service}`) : state('warn', 'lost to another');
 }
 
 /** Work in the background: what waits and what became of the rest. */

@@ -1,9 +1,11 @@
 import { type Html, html } from 'spillway-http';
 import { button, bytes, card, decimal, duration, sparkline, state } from 'spillway-http/kit';
 import { type Advice, advise } from '../advice.ts';
+import type { ConsoleEvent } from '../events.ts';
 import type { View } from '../open.ts';
 import type { ServiceWatch } from '../service-watch.ts';
 import { actLink } from './act.ts';
+import { budgetCards } from './budget.ts';
 import {
   backlogCard,
   breakerCard,
@@ -31,12 +33,12 @@ ${verdict(advice[0], services)}
 <nav class="service-tiles" aria-label="Services by state">${services.map((each) =>
     tile(each, advice, each === service),
   )}</nav>
-${service !== undefined && serviceCards(service)}
+${service !== undefined && serviceCards(service, events.list)}
 ${card({ id: 'events', title: 'What happened', about: 'newest first', body: timeline(happened) })}
 ${demoLink(launcher)}`;
 }
 
-function serviceCards(service: ServiceWatch): Html {
+function serviceCards(service: ServiceWatch, events: readonly ConsoleEvent[]): Html {
   const { name, reading, silence } = service;
   if (reading === undefined) return html``;
   const { url } = reading;
@@ -54,8 +56,9 @@ ${open}${drain}</span>`;
     body: usedLanes(service),
     flush: true,
   })}
+${budgetCards(service, reading.parts.lanes)}
 ${pools.length > 0 && poolCard(service, pools)}
-<div class="console-parts">${breakers.map((breaker) => breakerCard(service, breaker))}
+<div class="console-parts">${breakers.map((breaker) => breakerCard(service, breaker, events))}
 ${buckets.length > 0 && bucketCard(service, buckets)}
 ${leases.length > 0 && leaseCard(name, leases)}
 ${harvests.map((harvest) => harvestCard(name, harvest))}

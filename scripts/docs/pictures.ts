@@ -1,0 +1,151 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { pictures } from './picture-list.ts';
+import { escaped } from './reference.ts';
+
+/** One box of a row; an arrow leads to the next one. */
+export interface Step {
+  readonly label: string;
+  /** Smaller words below the label. */
+  readonly note?: string;
+  /** `main` is the part that the page is about. @default 'plain' */
+  readonly tone?: 'main' | 'plain';
+  /** Words below the box, at the end of an arrow: those who are turned away. */
+  readonly refusal?: string;
+  /** A row of squares in the box: how many are filled, and of how many. */
+  readonly cells?: readonly [filled: number, count: number];
+  /** True for one from which no arrow leads on. @default false */
+  readonly ends?: boolean;
+  /** Words on the arrow to the next box. */
+  readonly arrow?: string;
+}
+
+/** A picture: rows of boxes, from top to bottom, each with a name if there are several. */
+export interface Picture {
+  /** The whole in one sentence, for those who do not see it. */
+  readonly label: string;
+  readonly rows: readonly (readonly Step[])[];
+  /** Words before each row. */
+  readonly names?: readonly string[];
+}
+
+const width = 760;
+const margin = 16;
+const boxHeight = 52;
+const style = `<style>
+  text { font: 14px system-ui, sans-serif; fill: #1f2328 }
+  .note { font-size: 12px; fill: #57606a } .name { font-weight: 600; fill: #57606a; font-size: 12px }
+  .refusal { font-size: 12px; fill: #b3261e; font-weight: 600 }
+  .ground { fill: #ffffff; stroke: #d0d7de } .box { fill: #f6f8fa; stroke: #b6bec8 }
+  .main { fill: #ddf0ff; stroke: #0969da; stroke-width: 2 }
+  .arrow { stroke: #57606a; stroke-width: 1.5; fill: none } .head { fill: #57606a }
+  .away { stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 4 3; fill: none } .away-head { fill: #b3261e }
+  .on { fill: #0969da } .off { fill: none; stroke: #8c959f }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc } .note, .name { fill: #b1bac4 } .refusal { fill: #ff9a91 }
+    .ground { fill: #0d1117; stroke: #3d444d } .box { fill: #1c232b; stroke: #57606a }
+    .main { fill: #0c2d4d; stroke: #4493f8 } .arrow { stroke: #b1bac4 } .head { fill: #b1bac4 }
+    .away { stroke: #ff9a91 } .away-head { fill: #ff9a91 } .on { fill: #4493f8 } .off { stroke: #8c959f }
+  }
+</style>
+<defs><marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="head" d="M0 0L9 4L0 8Z"/></marker>
+<marker id="away" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="away-head" d="M0 0L9 4L0 8Z"/></marker></defs>`;
+
+/** Draws a picture as SVG, with colours for light and for dark pages. */
+export function draw({ label, rows, names = [] }: Picture): string {
+  let y = margin;
+  const drawn = rows.map((steps, at) => {
+    const name = names[at];
+    const top = name === undefined ? y : y + 18;
+    const words = name === undefined ? '' : text(margin, y + 10, name, 'name', 'start');
+    y = top + boxHeight + (steps.some(({ refusal }) => refusal !== undefined) ? 54 : 18);
+    return words + row(steps, top);
+  });
+  const height = y;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escaped(label)}">${style}
+<rect class="ground" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="8"/>
+${drawn.join('\n')}
+</svg>
+`;
+}
+
+function row(steps: readonly Step[], y: number): string {
+  const widths = steps.map(widthOf);
+  const room = width - 2 * margin - widths.reduce((sum, each) => sum + each, 0);
+  const words = steps.map(({ arrow = '' }) => arrow.length * 6.4);
+  const spare = room - words.reduce((sum, each) => sum + each, 0);
+  const gap = Math.min(90, spare / Math.max(1, steps.length - 1));
+  if (gap < 20) throw new Error(`no room for ${steps.map((step) => step.label).join(' → ')}`);
+  let x = margin;
+  const drawn = steps.map((step, at) => {
+    const boxWidth = widths[at] ?? 0;
+    const middle = y + boxHeight / 2;
+    const length = gap + (words[at] ?? 0);
+    const isLast = at === steps.length - 1 || step.ends === true;
+    const from = x + boxWidth;
+    const on = isLast ? '' : line('arrow', 'head', [from + 3, middle], [from + length - 3, middle]);
+    const said =
+      step.arrow === undefined ? '' : text(from + length / 2, middle - 7, step.arrow, 'note');
+    const box = boxOf(step, x, y, boxWidth);
+    x += boxWidth + length;
+    return box + on + said;
+  });
+  return drawn.join('');
+}
+
+function widthOf({ label, note = '', cells, refusal = '' }: Step): number {
+  const squares = (cells?.[1] ?? 0) * 13;
+  const words = Math.max(label.length * 7.7, note.length * 6.5, squares);
+  return Math.round(Math.max(64, words + 22, refusal.length * 6.4));
+}
+
+function boxOf(step: Step, x: number, y: number, boxWidth: number): string {
+  const { label, note, tone = 'plain', refusal, cells } = step;
+  const middle = x + boxWidth / 2;
+  const hasMore = note !== undefined || cells !== undefined;
+  const shape = `<rect class="${tone === 'main' ? 'main' : 'box'}" x="${x}" y="${y}" width="${boxWidth}" height="${boxHeight}" rx="7"/>`;
+  const below = note === undefined ? '' : text(middle, y + 41, note, 'note');
+  const bottom = y + boxHeight;
+  const away =
+    refusal === undefined
+      ? ''
+      : line('away', 'away', [middle, bottom + 2], [middle, bottom + 22]) +
+        text(middle, bottom + 38, refusal, 'refusal');
+  const squares = cells === undefined ? '' : cellsOf(cells, middle, y + 32);
+  return shape + text(middle, y + (hasMore ? 22 : 31), label) + below + squares + away;
+}
+
+function cellsOf([filled, count]: readonly [number, number], middle: number, y: number): string {
+  const start = middle - (count * 13 - 3) / 2;
+  const squares = Array.from({ length: count }, (_, at) => {
+    const kind = at < filled ? 'on' : 'off';
+    return `<rect class="${kind}" x="${start + at * 13}" y="${y}" width="10" height="10" rx="2"/>`;
+  });
+  return squares.join('');
+}
+
+type Point = readonly [x: number, y: number];
+
+function line(kind: string, head: string, from: Point, to: Point): string {
+  return `<path class="${kind}" marker-end="url(#${head})" d="M${from.join(' ')}L${to.join(' ')}"/>`;
+}
+
+function text(x: number, y: number, words: string, kind = '', anchor = 'middle'): string {
+  const look = kind === '' ? '' : ` class="${kind}"`;
+  return `<text${look} x="${x}" y="${y}" text-anchor="${anchor}">${escaped(words)}</text>`;
+}
+
+/** The folder of the pictures of parts, which this program writes. */
+export const folder: string = join(
+  dirname(dirname(import.meta.dirname)),
+  'docs',
+  'images',
+  'parts',
+);
+
+if (import.meta.main) {
+  mkdirSync(folder, { recursive: true });
+  for (const [name, picture] of Object.entries(pictures)) {
+    writeFileSync(join(folder, `${name}.svg`), draw(picture));
+  }
+}
