@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants, mkdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -53,6 +53,12 @@ type Name = 'fleet' | 'ingest' | 'ranker' | 'console';
 function readOptions() {
   try {
     const { values } = parseArgs({
+      // A negative number is a value that is wrong, and no option.
+      args: process.argv
+        .slice(2)
+        .join('\0')
+        .replaceAll(/\0(?=-\d)/g, '=')
+        .split('\0'),
       options: {
         data: { type: 'string', default: 'data' },
         demo: { type: 'boolean', default: false },
@@ -70,9 +76,18 @@ function readOptions() {
     if (values.data === '') throw new Error('--data: must name a folder');
     return { ...values, data: resolve(values.data) };
   } catch (error) {
-    process.stderr.write(`${(error as Error).message}\n${usage}`);
+    process.stderr.write(`${(error as Error).message}\nnpm start -- --help tells what there is.\n`);
     process.exit(2);
   }
+}
+
+/** Words in which `--x -5` is `--x=-5`: a negative number is a value, and no option. */
+function joinNegatives(words: readonly string[]): string[] {
+  return words.flatMap((word, at) => {
+    if (at > 0 && /^-\d/.test(word)) return [];
+    const next = words[at + 1] ?? '';
+    return [/^-\d/.test(next) ? `${word}=${next}` : word];
+  });
 }
 
 function service(name: Name, command: readonly string[], folder: string = name): ServiceProgram {
@@ -87,14 +102,13 @@ function socketOf({ name, data }: ServiceProgram): string {
   return operatorSocket(name === 'console' ? join(data, name) : data);
 }
 
-/** Ends with the reason if a service could not start, before any other has begun. */
+/** Ends with the reason if a service could not start, before any has begun or a folder is made. */
 async function demandRoom(): Promise<void> {
   const { data } = options;
   try {
-    mkdirSync(data, { recursive: true, mode: 0o700 });
-    accessSync(data, constants.W_OK);
+    accessSync(existingFolder(data), constants.W_OK);
   } catch (error) {
-    refuse(`--data: ${data} cannot be written to (${(error as NodeJS.ErrnoException).code})`);
+    refuseFolder(error as NodeJS.ErrnoException);
   }
   for (const each of services) {
     const isRunning = await askOperator({ socket: socketOf(each), path: '/-/live' }).then(
@@ -106,10 +120,12 @@ async function demandRoom(): Promise<void> {
     refuse(`${each.name} runs already with its data in ${data}; ${how}`);
   }
   for (const { name, port } of services) {
+    if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) {
+      refuse(`--${name}-port: must be a number from 0 to 65535, got '${port}'`);
+    }
     const probe = createServer();
     try {
-      const number = /^\d+$/.test(port) ? Number(port) : -1;
-      await once(probe.listen(number, host), 'listening');
+      await once(probe.listen(Number(port), host), 'listening');
       probe.close();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
@@ -117,6 +133,23 @@ async function demandRoom(): Promise<void> {
       refuse(`${name}: ${host}:${port} ${why}; choose another with --${name}-port`);
     }
   }
+  try {
+    mkdirSync(data, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    refuseFolder(error as NodeJS.ErrnoException);
+  }
+}
+
+/** The folder, or the nearest one above it that exists. */
+function existingFolder(folder: string): string {
+  const stats = statSync(folder, { throwIfNoEntry: false });
+  if (stats === undefined) return existingFolder(dirname(folder));
+  if (!stats.isDirectory()) throw Object.assign(new Error(folder), { code: 'ENOTDIR' });
+  return folder;
+}
+
+function refuseFolder({ code }: NodeJS.ErrnoException): never {
+  return refuse(`--data: ${options.data} cannot be written to (${code})`);
 }
 
 function refuse(why: string): never {
@@ -243,19 +276,27 @@ For another browser: npx console open --data '${options.data}'
   if (options.demo) startDemo();
 }
 
+/** The end of a service that took the others with it, so that nobody thinks all is well. */
+let first: string | undefined;
 const outcomes = await Promise.all(
   all.map(async ({ name, ended }) => {
     const how = await ended;
-    // One that ended by itself takes the others with it, so that nobody thinks all is well.
     if (!isStopping) {
-      process.stderr.write(`${name} has ended by itself (${how ?? 'exit code 0'}).\n`);
+      const isUp = ready.has(name);
+      first = isUp
+        ? `${name} has ended by itself (${how ?? 'exit code 0'})`
+        : `${name} did not start`;
       stopAll();
-      return `${name} (${how ?? 'by itself'})`;
+      return undefined;
     }
     return how === undefined ? undefined : `${name} (${how})`;
   }),
 );
 await demo?.ended;
+if (first !== undefined) {
+  process.stderr.write(`${first}; its reason stands above. The others were stopped.\n`);
+  process.exit(1);
+}
 const failed = outcomes.filter((how) => how !== undefined);
 if (failed.length > 0) process.stderr.write(`Not stopped as it should be: ${failed.join(', ')}\n`);
 else process.stderr.write(`All services have stopped; their data are in ${options.data}\n`);

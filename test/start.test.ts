@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -234,6 +234,7 @@ describe('npm start', () => {
       const why = `ranker: 127.0.0.1:${port} is in use; choose another with --ranker-port`;
       assert.ok(started.text.includes(`${why}\nNothing was started.`), started.text);
       assert.doesNotMatch(started.text, /is ready/);
+      assert.equal(existsSync(data), false, 'a refused start leaves no folder');
     } finally {
       taken.close();
     }
@@ -245,9 +246,31 @@ describe('npm start', () => {
     assert.match(wrong.text, /--data: .* cannot be written to \(ENOTDIR\)\nNothing was started/);
   });
 
+  it('says what is wrong with a port that is none', async () => {
+    for (const port of ['abc', '-5']) {
+      await using wrong = new Started('--data', join(folder, 'port'), '--fleet-port', port);
+      assert.equal(await wrong.ended(), 1);
+      const why = `--fleet-port: must be a number from 0 to 65535, got '${port}'\nNothing`;
+      assert.ok(wrong.text.includes(why), wrong.text);
+    }
+  });
+
+  it('stops all if one cannot start, and says which at the end', async () => {
+    const data = join(folder, 'broken');
+    await mkdir(data);
+    await writeFile(join(data, 'fleet'), 'a file where its folder would be');
+    await using started = new Started('--data', data, ...ports);
+    assert.equal(await started.ended(), 1);
+    assert.match(started.text, /^fleet: EEXIST/m);
+    assert.match(started.text, /fleet did not start; its reason stands above\. .*\n$/);
+  });
+
   it('says what it takes', async () => {
     await using wrong = new Started('--nonsense');
     assert.equal(await wrong.ended(), 2);
-    assert.match(wrong.text, /--nonsense[\s\S]*npm start -- --data <folder>/);
+    assert.match(wrong.text, /'--nonsense'.*\nnpm start -- --help tells what there is\.\n$/);
+    await using help = new Started('--help');
+    assert.equal(await help.ended(), 0);
+    assert.match(help.text, /npm start -- --data <folder>/);
   });
 });

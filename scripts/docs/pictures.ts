@@ -34,22 +34,29 @@ const margin = 16;
 const boxHeight = 52;
 const style = `<style>
   text { font: 14px system-ui, sans-serif; fill: #1f2328 }
-  .note { font-size: 12px; fill: #57606a } .name { font-weight: 600; fill: #57606a; font-size: 12px }
+  .note { font-size: 12px; fill: #57606a }
+  .name { font-weight: 600; fill: #57606a; font-size: 12px }
   .refusal { font-size: 12px; fill: #b3261e; font-weight: 600 }
   .ground { fill: #ffffff; stroke: #d0d7de } .box { fill: #f6f8fa; stroke: #b6bec8 }
   .main { fill: #ddf0ff; stroke: #0969da; stroke-width: 2 }
   .arrow { stroke: #57606a; stroke-width: 1.5; fill: none } .head { fill: #57606a }
-  .away { stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 4 3; fill: none } .away-head { fill: #b3261e }
+  .away { stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 4 3; fill: none }
+  .away-head { fill: #b3261e }
   .on { fill: #0969da } .off { fill: none; stroke: #8c959f }
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f6fc } .note, .name { fill: #b1bac4 } .refusal { fill: #ff9a91 }
     .ground { fill: #0d1117; stroke: #3d444d } .box { fill: #1c232b; stroke: #57606a }
     .main { fill: #0c2d4d; stroke: #4493f8 } .arrow { stroke: #b1bac4 } .head { fill: #b1bac4 }
-    .away { stroke: #ff9a91 } .away-head { fill: #ff9a91 } .on { fill: #4493f8 } .off { stroke: #8c959f }
+    .away { stroke: #ff9a91 } .away-head { fill: #ff9a91 } .on { fill: #4493f8 }
   }
 </style>
-<defs><marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="head" d="M0 0L9 4L0 8Z"/></marker>
-<marker id="away" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"><path class="away-head" d="M0 0L9 4L0 8Z"/></marker></defs>`;
+<defs>${marker('head', 'head')}${marker('away', 'away-head')}</defs>`;
+
+/** The head of an arrow. */
+function marker(id: string, kind: string): string {
+  const size = 'markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto"';
+  return `<marker id="${id}" ${size}><path class="${kind}" d="M0 0L9 4L0 8Z"/></marker>`;
+}
 
 /** Draws a picture as SVG, with colours for light and for dark pages. */
 export function draw({ label, rows, names = [] }: Picture): string {
@@ -62,7 +69,8 @@ export function draw({ label, rows, names = [] }: Picture): string {
     return words + row(steps, top);
   });
   const height = y;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escaped(label)}">${style}
+  const size = `viewBox="0 0 ${width} ${height}" role="img" aria-label="${escaped(label)}"`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size}>${style}
 <rect class="ground" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="8"/>
 ${drawn.join('\n')}
 </svg>
@@ -103,7 +111,9 @@ function boxOf(step: Step, x: number, y: number, boxWidth: number): string {
   const { label, note, tone = 'plain', refusal, cells } = step;
   const middle = x + boxWidth / 2;
   const hasMore = note !== undefined || cells !== undefined;
-  const shape = `<rect class="${tone === 'main' ? 'main' : 'box'}" x="${x}" y="${y}" width="${boxWidth}" height="${boxHeight}" rx="7"/>`;
+  const look = tone === 'main' ? 'main' : 'box';
+  const size = `x="${x}" y="${y}" width="${boxWidth}" height="${boxHeight}"`;
+  const shape = `<rect class="${look}" ${size} rx="7"/>`;
   const below = note === undefined ? '' : text(middle, y + 41, note, 'note');
   const bottom = y + boxHeight;
   const away =
@@ -127,7 +137,8 @@ function cellsOf([filled, count]: readonly [number, number], middle: number, y: 
 type Point = readonly [x: number, y: number];
 
 function line(kind: string, head: string, from: Point, to: Point): string {
-  return `<path class="${kind}" marker-end="url(#${head})" d="M${from.join(' ')}L${to.join(' ')}"/>`;
+  const path = `M${from.join(' ')}L${to.join(' ')}`;
+  return `<path class="${kind}" marker-end="url(#${head})" d="${path}"/>`;
 }
 
 function text(x: number, y: number, words: string, kind = '', anchor = 'middle'): string {

@@ -8,9 +8,11 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, it } from 'node:test';
+import { Listener } from 'spillway/connect';
 
 const program = resolve(import.meta.dirname, '../src/create.ts');
 
@@ -105,5 +107,28 @@ describe('npm create spillway', () => {
       assert.match(stderr, /name one folder\n\nusage: npm create spillway <folder>/);
     }
     assert.match(create(tmpdir(), '--help').stdout, /^usage: npm create spillway/);
+  });
+
+  it('makes a service that refuses wrong settings and a taken port in one sentence', async () => {
+    await using taken = new Listener(createServer());
+    await taken.start();
+    const main = resolve(import.meta.dirname, '../template/src/main.ts');
+    const start = (settings: NodeJS.ProcessEnv) => {
+      const env = { ...process.env, PORT: '0', ...settings };
+      const options = { env, encoding: 'utf8', timeout: 20_000 } as const;
+      const { status, stderr } = spawnSync(process.execPath, [main], options);
+      return [status, stderr];
+    };
+    const { port } = new URL(taken.url);
+    assert.deepEqual(start({ PORT: 'abc' }), [
+      1,
+      "PORT: must be a number from 0 to 65535, got 'abc'\n",
+    ]);
+    assert.deepEqual(start({ UPSTREAM: 'abc' }), [1, "UPSTREAM: must be an address, got 'abc'\n"]);
+    const used = `listen EADDRINUSE: address already in use 127.0.0.1:${port}`;
+    assert.deepEqual(start({ PORT: port }), [
+      1,
+      `SERVICE_START: part "http" failed to start: ${used}\n`,
+    ]);
   });
 });

@@ -73,7 +73,7 @@ ${others > 0 && line('− others', others)}
 ${line('Left at the busiest moment', limit - peak, 'total')}</tbody></table>`;
 }
 
-/** A bucket in the last minute: calls that got a token, calls turned away, tokens that were left. */
+/** A bucket in the last minute: calls that got a token, calls turned away, tokens left. */
 export function burstChart(service: ServiceWatch, bucket: BucketReading): Html {
   const seconds = service.secondsOf(bucket);
   if (seconds.length < 2) return html``;

@@ -4,6 +4,7 @@ import { check } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
+import { field } from '../base/failure.ts';
 import { clockRule, instance, number, or, settle, word } from '../base/options.ts';
 import type { CloseOptions, Part } from '../base/part.ts';
 import { nextTurn } from '../wait/turn-budget.ts';
@@ -286,8 +287,10 @@ function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** One line, or with the stack of the cause if there is one. */
+/** One line; with the stack of the cause if there is one that is not of the operating system. */
 function describe(error: unknown): string {
-  const plain = error instanceof SpillwayError && error.cause === undefined;
-  return plain ? `${error.code}: ${error.message}` : inspect(error);
+  if (!(error instanceof SpillwayError)) return inspect(error);
+  const { cause } = error;
+  const isPlain = cause === undefined || field(cause, 'syscall') !== undefined;
+  return isPlain ? `${error.code}: ${error.message}` : inspect(error);
 }
