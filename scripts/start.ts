@@ -53,12 +53,7 @@ type Name = 'fleet' | 'ingest' | 'ranker' | 'console';
 function readOptions() {
   try {
     const { values } = parseArgs({
-      // A negative number is a value that is wrong, and no option.
-      args: process.argv
-        .slice(2)
-        .join('\0')
-        .replaceAll(/\0(?=-\d)/g, '=')
-        .split('\0'),
+      args: joinNegatives(process.argv.slice(2)),
       options: {
         data: { type: 'string', default: 'data' },
         demo: { type: 'boolean', default: false },
