@@ -23,8 +23,10 @@ export function rowsIn(lines: string): Row[] {
 export function page(rows: readonly Row[], missing: readonly string[], machine: string): string {
   const judged = rows.filter(({ met }) => met !== null);
   const missed = judged.filter(({ met }) => met === false);
-  const misses = missed.map((row) => `\n  - ${row.name}: ${row.target}, ${spread(row, 'ours')}`);
-  const end = misses.length > 0 ? ':' : '.';
+  const misses = missed.map((row) => {
+    const against = row.peerName === '' ? '' : `; ${opponent(row)}`;
+    return `\n  - ${row.name}: ${row.target}, ours ${spread(row, 'ours')}${against}`;
+  });
   const benches = Map.groupBy(rows, benchOf);
   const sections = [...benches].map(([bench, group]) => `## ${bench}\n\n${figures(bench, group)}`);
   return `# Numbers

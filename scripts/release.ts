@@ -1,13 +1,26 @@
 import { execFileSync } from 'node:child_process';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import {
+  appendFileSync,
+  cpSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
-const usage = `usage: npm run release [-- --dry-run]
+const usage = `usage: npm run release [-- --dry-run [--in <folder>]]
 Makes a release of all packages: the version follows from the changelog's part "Unreleased"
 (something removed or changed: major; added: minor; else patch; before 1.0 one step less),
 the packages are built, their contents are looked at, and a commit with a tag is made.
---dry-run  shows the version and the contents, and changes nothing but dist/`;
+--dry-run  does all of that in a copy of the repository, and publishes from there with
+           npm publish --dry-run; changes nothing here
+--in       the empty folder of that copy, which is then kept (default: a temporary one)`;
 
 const root = dirname(import.meta.dirname);
 const title = '## Unreleased\n';
@@ -69,19 +82,17 @@ function setVersion(version: string): void {
     const text = readFileSync(join(root, path), 'utf8');
     writeFileSync(join(root, path), withVersion(text, version));
   }
-  run('npm', 'install', '--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund');
+  // Only versions of our own packages have changed: nothing is asked of the registry.
+  const flags = ['--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund', '--offline'];
+  run('npm', 'install', ...flags);
 }
 
-function release(isDry: boolean): void {
+function release(): void {
   const path = join(root, 'CHANGELOG.md');
   const changelog = readFileSync(path, 'utf8');
   const manifest = readFileSync(join(root, 'packages/spillway/package.json'), 'utf8');
   const version = nextVersion(JSON.parse(manifest).version, unreleasedOf(changelog));
   console.log(`The next version is ${version}`);
-  if (isDry) {
-    build();
-    return;
-  }
   if (run('git', 'status', '--porcelain') !== '') throw new Error('commit your changes first');
   let folders: string[];
   try {
@@ -99,17 +110,52 @@ function release(isDry: boolean): void {
   for (const folder of folders) console.log(`  npm publish ./${relative(process.cwd(), folder)}`);
 }
 
+/** Releases a copy of this repository as it is now, and publishes from it without sending. */
+function rehearse(copy: string): void {
+  const listed = run('git', 'ls-files', '--cached', '--others', '--exclude-standard');
+  for (const file of listed.split('\n').filter((each) => each !== '')) {
+    mkdirSync(dirname(join(copy, file)), { recursive: true });
+    cpSync(join(root, file), join(copy, file));
+  }
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+  const who = { NAME: 'Release rehearsal', EMAIL: 'rehearsal@localhost' };
+  const names = Object.entries(who).flatMap(([field, value]) => [
+    [`GIT_AUTHOR_${field}`, value],
+    [`GIT_COMMITTER_${field}`, value],
+  ]);
+  const env = { ...process.env, ...Object.fromEntries(names) };
+  const inCopy = (program: string, ...words: readonly string[]) =>
+    execFileSync(program, words, { cwd: copy, env, stdio: ['ignore', 'pipe', 'inherit'] });
+  inCopy('git', 'init', '--quiet');
+  appendFileSync(join(copy, '.git/info/exclude'), 'node_modules\n');
+  inCopy('git', 'add', '--all');
+  inCopy('git', 'commit', '--quiet', '--message', 'All there is');
+  process.stdout.write(inCopy(process.execPath, 'scripts/release.ts'));
+  for (const folder of globSync('packages/*/dist', { cwd: copy }).sort()) {
+    inCopy('npm', 'publish', '--dry-run', '--offline', '--tag', 'latest', `./${folder}`);
+  }
+  console.log('Nothing was sent: all packages can be published.');
+}
+
 if (import.meta.main) {
   const { values } = parseArgs({
-    options: { 'dry-run': { type: 'boolean', default: false }, help: { type: 'boolean' } },
+    options: {
+      'dry-run': { type: 'boolean', default: false },
+      in: { type: 'string' },
+      help: { type: 'boolean' },
+    },
   });
   if (values.help) console.log(usage);
   else {
+    const temporary = values.in ?? mkdtempSync(join(tmpdir(), 'spillway-release-'));
     try {
-      release(values['dry-run']);
+      if (values['dry-run']) rehearse(resolve(temporary));
+      else release();
     } catch (error) {
       console.error(`release: ${(error as Error).message}`);
       process.exitCode = 1;
+    } finally {
+      if (values.in === undefined) rmSync(temporary, { recursive: true, force: true });
     }
   }
 }

@@ -1,4 +1,4 @@
-// Writes the pictures of the console under demo traffic: a part of `npm run screenshots`.
+// Writes the pictures of console and reader under demo traffic: a part of `npm run screenshots`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempDisposable } from 'node:fs/promises';
@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Browser } from 'playwright-core';
 import { openBrowser } from 'spillway-fixtures/browser';
 
 const root = dirname(import.meta.dirname);
@@ -16,6 +17,29 @@ const shots = [
   { name: 'console-dark', width: 1280, colorScheme: 'dark' },
   { name: 'console-phone', width: 390, colorScheme: 'light' },
 ] as const;
+
+const readerShots = [
+  { name: 'reader-light', width: 1440, height: 900, colorScheme: 'light', opens: true },
+  { name: 'reader-dark', width: 1440, height: 900, colorScheme: 'dark', opens: true },
+  { name: 'reader-phone', width: 390, height: 844, colorScheme: 'light', opens: false },
+  { name: 'reader-phone-article', width: 390, height: 844, colorScheme: 'light', opens: true },
+] as const;
+
+/** The reader of the demo's user, each time in a new browser. */
+async function shootReader(browser: Browser, ranker: string, key: string): Promise<void> {
+  for (const { name, width, height, colorScheme, opens } of readerShots) {
+    await using context = await browser.newContext({ viewport: { width, height }, colorScheme });
+    const page = await context.newPage();
+    await page.goto(`${ranker}/reader`);
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.locator('li[data-article] .score[data-score]').first().waitFor();
+    if (opens) await page.locator('li[data-article] a').first().click();
+    if (opens) await page.locator('.why-box').waitFor();
+    await page.screenshot({ path: join(root, 'docs', 'images', `${name}.png`) });
+    process.stdout.write(`docs/images/${name}.png\n`);
+  }
+}
 
 await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-screenshots-'));
 const ports = ['fleet', 'ingest', 'ranker', 'console'].flatMap((name) => [`--${name}-port`, '0']);
@@ -28,7 +52,9 @@ const ended = once(started, 'exit');
 const browser = await openBrowser();
 try {
   const context = await browser.newContext();
+  let said = '';
   for await (const line of createInterface(started.stdout)) {
+    said += `${line}\n`;
     const link = /^ {2}(http:\S+\?token=\S+)$/.exec(line)?.[1];
     if (link === undefined) continue;
     const page = await context.newPage();
@@ -43,6 +69,8 @@ try {
       await page.screenshot({ path: join(root, 'docs', 'images', `${name}.png`) });
       process.stdout.write(`docs/images/${name}.png\n`);
     }
+    const [, ranker = ''] = /Ranker is ready at (http:\S+?),/.exec(said) ?? [];
+    await shootReader(browser, ranker, /rk_[\w-]+/.exec(said)?.[0] ?? '');
     break;
   }
 } finally {

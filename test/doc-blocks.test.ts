@@ -7,19 +7,22 @@ import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { Lane } from 'spillway';
+import { Backlog, Breaker, Bucket, Lane, Lease, MemoryStore, Panel, SqliteFile } from 'spillway';
 import type { makeProgram } from 'spillway-cli';
 import { CertificateAuthority } from 'spillway-fixtures/certificates';
 import { findProgram, requires } from 'spillway-fixtures/requires';
-import { createServer, operatorSocket } from 'spillway-http';
+import { askOperator, createServer, operatorSocket } from 'spillway-http';
 
 type Command = ReturnType<typeof makeProgram>;
 
 const root = dirname(import.meta.dirname);
 const run = promisify(execFile);
-const pages = globSync('{README,CONTRIBUTING,docs/*,docs/guides/*,docs/parts/*,{apps,packages}/*/README}.md', {
-  cwd: root,
-});
+const pages = globSync(
+  '{README,CONTRIBUTING,docs/*,docs/guides/*,docs/parts/*,{apps,packages}/*/README}.md',
+  {
+    cwd: root,
+  },
+);
 const read = (page: string) => readFileSync(join(root, page), 'utf8');
 const guide = (name: string) => read(`docs/guides/${name}.md`);
 
@@ -133,6 +136,27 @@ describe('the documentation', () => {
     const [program, ...words] = JSON.parse(String(image));
     assert.equal(program, 'node_modules/.bin/fleet');
     assert.equal(complaint(fleet, words.join(' ')), undefined);
+  });
+
+  it('has alerts and graphs of metrics that are there', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-metrics-'));
+    const panel = new Panel();
+    const store = new MemoryStore();
+    await using lease = await Lease.acquire({ store, name: 'primary', ttlMs: 60_000 });
+    await using file = await SqliteFile.open({ path: join(folder.path, 'any.db') });
+    await using backlog = new Backlog<string>({ queueMax: 1, consume: () => {} });
+    const bucket = new Bucket({ ratePerSecond: 1, queueMax: 1 });
+    const parts = { lease, file, backlog, bucket, breaker: new Breaker() };
+    for (const [name, part] of Object.entries(parts)) panel.watch(name, part);
+    const operator = { panel, socket: operatorSocket(folder.path) };
+    await using server = await createServer({ operator });
+    await server.start();
+    const { text } = await askOperator({ socket: operator.socket, path: '/-/metrics' });
+    const known = new Set([...text.matchAll(/^(\w+)[ {]/gm)].map(([, name]) => name));
+    const named = guide('operations').matchAll(/\b(?:spillway|nodejs|process)_[a-z]\w+[a-z0-9]\b/g);
+    const names = new Set([...named].map(([name]) => name));
+    assert.ok(names.size > 12);
+    assert.deepEqual([...names.difference(known)], []);
   });
 
   it('has an operator’s call that does what it says', async (t) => {
