@@ -12,6 +12,7 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   http: async () => (await import('./http.ts')).http,
   fleet: async () => (await import('./fleet.ts')).fleet,
   pages: async () => (await import('./pages.ts')).pages,
+  console: async () => (await import('./console.ts')).console,
   ingest: async () => (await import('./ingest.ts')).ingest,
   ranker: async () => (await import('./ranker.ts')).ranker,
   limits: async () => (await import('./limits.ts')).limits,

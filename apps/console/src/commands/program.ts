@@ -45,6 +45,15 @@ async function serve({ data, host, port: listenPort, services }: ServeFlags): Pr
   using stop = new StopSignal({ left: () => 'Ended at once.' });
   const folder = resolve(data);
   await mkdir(join(folder, 'console'), { recursive: true, mode: 0o700 });
+  const call = { socket: operatorSocket(join(folder, 'console')), path: '/-/live' };
+  const isAlone = await askOperator(call).then(
+    () => false,
+    () => true,
+  );
+  if (!isAlone) {
+    const how = `for its address: npx console open --data '${folder}'`;
+    throw new Error(`a console runs already with --data ${folder}; ${how}`);
+  }
   const remotes = services === undefined ? undefined : await readRemotes(services);
   const launcher = new ProcessLauncher();
   const opening = openConsole({ data: folder, remotes, host, port: listenPort, launcher });

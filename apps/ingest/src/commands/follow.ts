@@ -4,6 +4,7 @@ import { exposition, Panel, systemClock, systemRandom, wallClock } from 'spillwa
 import { replaceFile } from 'spillway/internal';
 import { listenFault, UsageError } from 'spillway-cli';
 import {
+  askOperator,
   createServer,
   type HttpServer,
   type OperatorRemote,
@@ -49,6 +50,7 @@ const liveSliceMs = 5_000;
 /** Follows until the signal aborts, then commits what is complete; gives the exit code. */
 export async function follow(options: FollowOptions): Promise<number> {
   await using stack = new AsyncDisposableStack();
+  await demandAlone(options.settings.data);
   const exchange = options.simulated ? await startSimulation(options.settings.data) : undefined;
   if (exchange !== undefined) stack.use(exchange);
   const products = options.products.length > 0 ? options.products : (exchange?.products ?? []);
@@ -76,6 +78,16 @@ export async function follow(options: FollowOptions): Promise<number> {
     process.stderr.write(`${left} not compared with REST yet: ${remedy}.\n`);
   }
   return feed.contradicted > 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+/** Refuses a second start beside one that follows: all it could do is to wait for the leases. */
+async function demandAlone(data: string): Promise<void> {
+  const call = { socket: operatorSocket(data), path: '/-/live' };
+  const isAlone = await askOperator(call).then(
+    () => false,
+    () => true,
+  );
+  if (!isAlone) throw new Error(`ingest runs already with its data in ${data}; see --data`);
 }
 
 function tellContradiction(message: string): void {

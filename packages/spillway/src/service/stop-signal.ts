@@ -35,7 +35,8 @@ export class StopSignal implements Disposable {
     process.off('SIGTERM', this.#ask).off('SIGINT', this.#ask).off('disconnect', this.#orphan);
   }
 
-  readonly #orphan = (): void => this.#ask('SIGTERM');
+  /** The one who started it has gone: nobody is there to be told, or to ask once more. */
+  readonly #orphan = (): void => this.#abort();
 
   readonly #ask = (name: NodeJS.Signals): void => {
     const { first, left } = this.#options;
@@ -49,6 +50,10 @@ export class StopSignal implements Disposable {
     if (first !== undefined) {
       process.stderr.write(`Stopping: ${first}. Once more ends it at once.\n`);
     }
-    this.#stop.abort(new DOMException('stopped by a signal', 'AbortError'));
+    this.#abort();
   };
+
+  #abort(): void {
+    this.#stop.abort(new DOMException('stopped by a signal', 'AbortError'));
+  }
 }
