@@ -292,6 +292,24 @@ describe('the console', () => {
     await page.getByRole('heading', { name: 'GET /order' }).waitFor();
   });
 
+  it('is used by keyboard, dark as well, and asks nothing of other sites', async () => {
+    await using _shop = await serveShop(data);
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const page = await browser.newPage({ colorScheme: 'dark' });
+    const origins = new Set<string>();
+    page.on('request', (request) => origins.add(new URL(request.url()).origin));
+    await page.goto(opened.openUrl());
+    await page.locator('.service', { hasText: 'shop' }).waitFor();
+    const focused = () => page.evaluate('document.activeElement.textContent.trim()');
+    while ((await focused()) !== 'Lanes') await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Lanes' }).waitFor();
+    const ground = String(await page.evaluate('getComputedStyle(document.body).backgroundColor'));
+    const brightness = Math.max(...(ground.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number));
+    assert.ok(brightness < 60, ground);
+    assert.deepEqual([...origins], [new URL(page.url()).origin]);
+  });
+
   it('has every place, also on a phone', async () => {
     await using _shop = await serveShop(data);
     await using opened = await openConsole({ data, port: 0, lookMs: 100 });
