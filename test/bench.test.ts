@@ -64,7 +64,7 @@ describe('the bench command', () => {
     assert.match(stdout, /^- Not measured: pool, bucket, store, .*overload\.$/m);
     assert.match(
       stdout,
-      /^- Targets: 1 met, 1 missed:\n {2}- gate: enter: CPU: at most 99 ns, ours 160/m,
+      /^- Targets: 1 met, 1 missed\.\n {2}- gate: enter: CPU: at most 99 ns, ours 160/m,
     );
     const line =
       '| enter: CPU (ns) | 160.0 (150.0 to 170.0) | p-limit 320.0, 2.00x; idle 320.0 ' +

@@ -5,8 +5,7 @@ import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
-import { pictures } from '../scripts/docs/picture-list.ts';
-import { draw } from '../scripts/docs/pictures.ts';
+import { drawAll } from '../scripts/docs/pictures.ts';
 
 const root = dirname(import.meta.dirname);
 /** Guides whose programs serve or are fragments, and the tests that look at them. */
@@ -63,6 +62,8 @@ describe('every guide', () => {
 });
 
 describe('the page of each part', () => {
+  const pictures = drawAll();
+
   it('is named by the list of parts, and each has a picture', () => {
     const list = readFileSync(join(root, 'docs/guides/parts.md'), 'utf8');
     const names = parts.map((page) => basename(page, '.md'));
@@ -70,7 +71,7 @@ describe('the page of each part', () => {
       names.filter((name) => !list.includes(`(../parts/${name}.md)`)),
       [],
     );
-    assert.deepEqual(new Set(Object.keys(pictures)), new Set(names));
+    assert.deepEqual(new Set(pictures.keys()), new Set(names));
   });
 
   for (const page of parts) {
@@ -79,7 +80,7 @@ describe('the page of each part', () => {
       const name = basename(page, '.md');
       const picture = readFileSync(join(root, `docs/images/parts/${name}.svg`), 'utf8');
       assert.ok(text.includes(`](../images/parts/${name}.svg)`));
-      assert.equal(picture, draw(Object(pictures)[name]), 'node scripts/docs/pictures.ts');
+      assert.equal(picture, pictures.get(name), 'node scripts/docs/pictures.ts');
       const [, example = '', block] =
         /`npx node (examples\/[\w-]+\.ts)`[\s\S]*?^```ts\n([\s\S]*?)^```$/m.exec(text) ?? [];
       const code = readFileSync(join(root, example), 'utf8');

@@ -1,32 +1,73 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { pictures } from './picture-list.ts';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { escaped } from './reference.ts';
 
 /** One box of a row; an arrow leads to the next one. */
-export interface Step {
+interface Step {
   readonly label: string;
   /** Smaller words below the label. */
-  readonly note?: string;
-  /** `main` is the part that the page is about. @default 'plain' */
-  readonly tone?: 'main' | 'plain';
+  readonly note: string | undefined;
+  /** True for the part that the page is about. */
+  readonly isMain: boolean;
   /** Words below the box, at the end of an arrow: those who are turned away. */
-  readonly refusal?: string;
+  readonly refusal: string | undefined;
   /** A row of squares in the box: how many are filled, and of how many. */
-  readonly cells?: readonly [filled: number, count: number];
-  /** True for one from which no arrow leads on. @default false */
-  readonly ends?: boolean;
-  /** Words on the arrow to the next box. */
-  readonly arrow?: string;
+  readonly cells: readonly [filled: number, count: number] | undefined;
+  /** Words on the arrow to the next box; undefined without an arrow. */
+  readonly arrow: string | undefined;
 }
 
-/** A picture: rows of boxes, from top to bottom, each with a name if there are several. */
-export interface Picture {
+interface Row {
+  /** Words above the row. */
+  readonly name: string | undefined;
+  readonly steps: Step[];
+}
+
+/** Rows of boxes, from top to bottom. */
+interface Picture {
   /** The whole in one sentence, for those who do not see it. */
   readonly label: string;
-  readonly rows: readonly (readonly Step[])[];
-  /** Words before each row. */
-  readonly names?: readonly string[];
+  readonly rows: Row[];
+}
+
+/**
+ * The pictures of a text, by name. A line `name: sentence` begins a picture, `(words)` or `--` a
+ * row, and every other line is a box: `*` before the main one, `#3/5` squares, `| note`,
+ * `! refusal`, and at its end `>` or `-words>` for an arrow.
+ */
+function picturesIn(text: string): Map<string, Picture> {
+  const pictures = new Map<string, Picture>();
+  let rows: Row[] = [];
+  for (const line of text.split('\n')) {
+    const [, picture, label = ''] = /^([\w-]+): (.+)$/.exec(line) ?? [];
+    const [, name] = /^ {2}\((.+)\)$/.exec(line) ?? [];
+    if (picture !== undefined) {
+      rows = [];
+      pictures.set(picture, { label, rows });
+    } else if (name !== undefined || line === '  --') rows.push({ name, steps: [] });
+    else if (line !== '') {
+      if (rows.length === 0) rows.push({ name: undefined, steps: [] });
+      rows.at(-1)?.steps.push(stepOf(line.trim()));
+    }
+  }
+  return pictures;
+}
+
+function stepOf(line: string): Step {
+  const shape =
+    /^(\*?)(.+?)(?: #(\d+)\/(\d+))?(?: \| (.+?))?(?: ! (.+?))?(?: (?:-(.*?))?(>)| (;))?$/.exec(
+      line,
+    );
+  if (shape === null) throw new Error(`no box: ${line}`);
+  const [, star, label = '', filled, count, note, refusal, words = '', arrow] = shape;
+  return {
+    label,
+    note,
+    isMain: star === '*',
+    refusal,
+    cells: filled === undefined ? undefined : [Number(filled), Number(count)],
+    arrow: arrow && words,
+  };
 }
 
 const width = 760;
@@ -59,10 +100,9 @@ function marker(id: string, kind: string): string {
 }
 
 /** Draws a picture as SVG, with colours for light and for dark pages. */
-export function draw({ label, rows, names = [] }: Picture): string {
+function draw({ label, rows }: Picture): string {
   let y = margin;
-  const drawn = rows.map((steps, at) => {
-    const name = names[at];
+  const drawn = rows.map(({ name, steps }) => {
     const top = name === undefined ? y : y + 18;
     const words = name === undefined ? '' : text(margin, y + 10, name, 'name', 'start');
     y = top + boxHeight + (steps.some(({ refusal }) => refusal !== undefined) ? 54 : 18);
@@ -89,11 +129,10 @@ function row(steps: readonly Step[], y: number): string {
     const boxWidth = widths[at] ?? 0;
     const middle = y + boxHeight / 2;
     const length = gap + (words[at] ?? 0);
-    const isLast = at === steps.length - 1 || step.ends === true;
+    const isLast = step.arrow === undefined;
     const from = x + boxWidth;
     const on = isLast ? '' : line('arrow', 'head', [from + 3, middle], [from + length - 3, middle]);
-    const said =
-      step.arrow === undefined ? '' : text(from + length / 2, middle - 7, step.arrow, 'note');
+    const said = step.arrow ? text(from + length / 2, middle - 7, step.arrow, 'note') : '';
     const box = boxOf(step, x, y, boxWidth);
     x += boxWidth + length;
     return box + on + said;
@@ -108,10 +147,10 @@ function widthOf({ label, note = '', cells, refusal = '' }: Step): number {
 }
 
 function boxOf(step: Step, x: number, y: number, boxWidth: number): string {
-  const { label, note, tone = 'plain', refusal, cells } = step;
+  const { label, note, isMain, refusal, cells } = step;
   const middle = x + boxWidth / 2;
   const hasMore = note !== undefined || cells !== undefined;
-  const look = tone === 'main' ? 'main' : 'box';
+  const look = isMain ? 'main' : 'box';
   const size = `x="${x}" y="${y}" width="${boxWidth}" height="${boxHeight}"`;
   const shape = `<rect class="${look}" ${size} rx="7"/>`;
   const below = note === undefined ? '' : text(middle, y + 41, note, 'note');
@@ -146,17 +185,14 @@ function text(x: number, y: number, words: string, kind = '', anchor = 'middle')
   return `<text${look} x="${x}" y="${y}" text-anchor="${anchor}">${escaped(words)}</text>`;
 }
 
-/** The folder of the pictures of parts, which this program writes. */
-export const folder: string = join(
-  dirname(dirname(import.meta.dirname)),
-  'docs',
-  'images',
-  'parts',
-);
+/** All pictures of `pictures.txt`, as SVG by name. */
+export function drawAll(): Map<string, string> {
+  const list = readFileSync(join(import.meta.dirname, 'pictures.txt'), 'utf8');
+  return new Map([...picturesIn(list)].map(([name, picture]) => [name, draw(picture)]));
+}
 
 if (import.meta.main) {
+  const folder = join(import.meta.dirname, '..', '..', 'docs', 'images', 'parts');
   mkdirSync(folder, { recursive: true });
-  for (const [name, picture] of Object.entries(pictures)) {
-    writeFileSync(join(folder, `${name}.svg`), draw(picture));
-  }
+  for (const [name, svg] of drawAll()) writeFileSync(join(folder, `${name}.svg`), svg);
 }

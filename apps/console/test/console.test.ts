@@ -233,7 +233,7 @@ describe('the console', () => {
     ]);
   });
 
-  it('draws the budget of permits and of tokens during a burst, and what a breaker did', async () => {
+  it('draws the budget of permits and of tokens in a burst, and what a breaker did', async () => {
     await using shop = await serveShop(data);
     await using opened = await openConsole({ data, port: 0, lookMs: 100 });
     const page = await show(opened.openUrl());
