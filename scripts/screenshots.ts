@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Browser } from 'playwright-core';
 import { openBrowser } from 'spillway-fixtures/browser';
 
 const root = dirname(import.meta.dirname);
@@ -26,7 +25,7 @@ const readerShots = [
 ] as const;
 
 /** The reader of the demo's user, each time in a new browser. */
-async function shootReader(browser: Browser, ranker: string, key: string): Promise<void> {
+async function shootReader(ranker: string, key: string): Promise<void> {
   for (const { name, width, height, colorScheme, opens } of readerShots) {
     await using context = await browser.newContext({ viewport: { width, height }, colorScheme });
     const page = await context.newPage();
@@ -70,7 +69,7 @@ try {
       process.stdout.write(`docs/images/${name}.png\n`);
     }
     const [, ranker = ''] = /Ranker is ready at (http:\S+?),/.exec(said) ?? [];
-    await shootReader(browser, ranker, /rk_[\w-]+/.exec(said)?.[0] ?? '');
+    await shootReader(ranker, /rk_[\w-]+/.exec(said)?.[0] ?? '');
     break;
   }
 } finally {
