@@ -10,6 +10,7 @@ import {
   renameSync,
   writeFileSync,
 } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fleetProgram } from '../src/commands/program.ts';
@@ -83,6 +84,24 @@ describe('the command line', { concurrency: 2 }, () => {
     );
     assert.equal(refused.code, 2);
     assert.equal((await fleet(['user', 'list', '--data', 'data'], cwd)).code, 0);
+  });
+
+  it('makes no file for a server that is refused', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = await temporaryFolder(stack);
+    await using other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    for (const [words, problem] of [
+      [['--port', String(port)], /is in use; choose another with --port/],
+      [['--port', '0', '--operator-port', '1'], /--operator-port: needs --operator-token/],
+    ] as const) {
+      const cwd = { data: undefined, cwd: folder };
+      const { code, stderr } = await fleet(['serve', '--github', 'false', ...words], cwd);
+      assert.match(stderr, problem);
+      assert.notEqual(code, 0);
+      assert.deepEqual(readdirSync(folder), []);
+    }
   });
 
   it('restores all of a backup, or leaves nothing behind', async () => {
@@ -179,10 +198,7 @@ describe('the command line', { concurrency: 2 }, () => {
     const { username, password, runs } = JSON.parse(seeded.stdout);
     assert.deepEqual(runs.length, 2);
     const again = await fleet(['seed'], { data });
-    assert.match(
-      again.stdout,
-      /, paused\nA run that is paused starts by itself when a worker asks/,
-    );
+    assert.match(again.stdout, /, waiting\nA run that waits is played as soon as a worker asks/);
     const inServer = await fetch(`${site.url}/api/active_runs`);
     const ids = runs.map((run: { id: string }) => run.id);
     const played = Object.keys((await inServer.json()) as object);

@@ -5,6 +5,7 @@ import { operate } from '../src/operations/operations.ts';
 import { commitText, netNames } from '../src/outside/github.ts';
 import { FleetSite, until } from './fixtures/fleet-site.ts';
 import { commit, openGithub, other, repo, sha } from './fixtures/github-scene.ts';
+import { Visitor } from './fixtures/visitor.ts';
 
 const entry = { total: 2, white: 1, black: 1, min_depth: 1, max_depth: 9, sri: 'A'.repeat(64) };
 
@@ -89,6 +90,44 @@ describe('what is asked of GitHub', () => {
       listed.map(({ name }) => name),
       ['a.epd'],
     );
+  });
+
+  it('tells the page of a run where its base is not in the history that it should be in', async () => {
+    await using stack = new AsyncDisposableStack();
+    const standIn = stack.use(await StandIn.open());
+    const base = 'a'.repeat(40);
+    const newer = 'b'.repeat(40);
+    const elsewhere = 'e'.repeat(40);
+    const common = new Map([
+      [`official-stockfish:master...someone:${base}`, base],
+      [`official-stockfish:master...someone:${elsewhere}`, base],
+      [`official-stockfish:master...someone:${sha}`, base],
+      [`official-stockfish:master...someone:${other}`, newer],
+      [`someone:${base}...someone:${sha}`, base],
+      [`someone:${base}...someone:${other}`, base],
+      [`someone:${elsewhere}...someone:${sha}`, base],
+    ]);
+    standIn.serve = ({ url = '' }, response) => {
+      const refs = /compare\/(.+)\?/.exec(decodeURIComponent(url))?.[1] ?? '';
+      response.end(JSON.stringify({ merge_base_commit: { sha: common.get(refs) } }));
+    };
+    const github = { apiUrl: `${standIn.url}/api`, rawUrl: `${standIn.url}/raw` };
+    const site = stack.use(await FleetSite.open({ github }));
+    const visitor = new Visitor(site);
+    for (const [resolved_base, resolved_new, warnings] of [
+      [base, sha, []],
+      [base, other, ['newer commits of master than its base']],
+      [elsewhere, sha, ['not in the history of master', 'not in the history of the branch']],
+    ] as const) {
+      const id = await site.run({ tests_repo: repo, resolved_base, resolved_new });
+      const page = async () => (await visitor.get(`/tests/view/${id}`)).text;
+      const { length } = standIn.asked;
+      let shown = await page();
+      await until(() => standIn.asked.length > length);
+      while (!warnings.every((warning) => shown.includes(warning))) shown = await page();
+      const all = shown.match(/not in the history|newer commits of master/g) ?? [];
+      assert.equal(all.length, warnings.length);
+    }
   });
 });
 

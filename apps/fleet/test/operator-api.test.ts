@@ -80,7 +80,7 @@ describe('the operator of a running server', () => {
   it('takes runs through their life', async () => {
     const { id, status } = await ask('run-add', { username: 'bob', run });
     assert.equal(status, 'pending');
-    assert.equal((await ask('run-approve', { id, by: 'ada' })).status, 'paused');
+    assert.equal((await ask('run-approve', { id, by: 'ada' })).status, 'waiting');
     const shown = await ask('run-show', { id });
     assert.deepEqual(
       [shown.approver, shown.args.username, shown.args.tc, shown.tasks.all],

@@ -127,6 +127,62 @@ describe('the pages in a browser', () => {
     for (const page of [erin, ada, user]) await page.close();
   });
 
+  it('modify, stop, purge and delete a run and block a worker, which another tab shows', async () => {
+    for (const run of site.fleet.primary.world.unfinished) run.record.approved = false;
+    const id = await site.run({ username: 'bob', new_tag: 'two-tabs' });
+    const task = await site.task();
+    const played = { ...stats([0, 2, 6, 2, 0]), crashes: 5 };
+    assert.deepEqual(
+      Object.keys((await site.ask('update_task', { ...task, stats: played })).json),
+      ['task_alive', 'duration'],
+    );
+    const other = await open();
+    await other.goto(`/tests/view/${id}`);
+    const ada = await open('ada');
+    /** Presses a button of the run's page, and confirms it. */
+    const press = async (verb: string) => {
+      await ada.goto(`/tests/view/${id}`);
+      await ada.click(`text=${verb}…`);
+      await ada.click(`text=${verb} the run`);
+    };
+    await ada.goto(`/tests/view/${id}`);
+    await ada.click('text=Modify…');
+    await ada.fill('dialog[open] [name="priority"]', '2');
+    await ada.click('text=Modify the run');
+    await ada.getByText('two-tabs was changed.').waitFor();
+    await other.getByText('The priority is 2').waitFor();
+    await press('Stop');
+    await ada.waitForURL('**/tests');
+    await other.getByText('Without a verdict, after 20 games.').waitFor();
+    await press('Purge');
+    await ada.getByText('two-tabs is purged.').waitFor();
+    // Its games are to be played again.
+    await other.getByText('Waits for a machine.').waitFor();
+    await press('Stop');
+    await ada.waitForURL('**/tests');
+    await press('Delete');
+    await ada.getByText('two-tabs has been deleted.').waitFor();
+    await other.getByText('It is in no list any more.').waitFor();
+    await ada.goto('/workers/tester-8cores-000000');
+    await ada.fill('#message', 'It crashes');
+    await ada.check('[name="blocked"]');
+    await ada.click('main button.main');
+    await ada.getByText('It crashes').waitFor();
+    assert.ok(site.fleet.primary.world.blocked.has('tester-8cores-000000'));
+    for (const page of [other, ada]) await page.close();
+  });
+
+  it('calculate while numbers are typed', async () => {
+    const page = await open();
+    await page.goto('/sprt_calc');
+    const games = page.locator('#forecast tbody tr').first();
+    const before = await games.innerText();
+    await page.fill('[name="elo-1"]', '4');
+    await page.waitForURL('**/sprt_calc?*elo-1=4*');
+    assert.notEqual(await games.innerText(), before);
+    await page.close();
+  });
+
   it('are accessible, and fit their window', async () => {
     const [run] = site.fleet.primary.world.unfinished;
     const paths = [

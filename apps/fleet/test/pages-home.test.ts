@@ -37,11 +37,22 @@ describe('the home page', () => {
     assert.ok(at.every((one) => one > 0));
   });
 
-  it('shows active runs of one kind', async () => {
-    const { text } = await visitor.get('/tests?kind=SPSA');
-    const active = text.slice(text.indexOf('id="active"'), text.indexOf('id="finished"'));
-    assert.ok(active.includes('tune-reductions'));
-    assert.equal(active.includes('cutnode-bonus'), false);
+  it('shows active runs of some kinds, and those again until others are chosen', async () => {
+    const active = async (query = '') => {
+      const { text } = await visitor.get(`/tests${query}`);
+      return text.slice(text.indexOf('id="active"'), text.indexOf('id="finished"'));
+    };
+    const kinds = 'spsa,stc,ltc,st,smp';
+    for (const query of [`?active_run_filters=${kinds}`, '', '?live=1']) {
+      const shown = await active(query);
+      assert.ok(shown.includes('tune-reductions'), query);
+      assert.equal(shown.includes('cutnode-bonus'), false, query);
+    }
+    assert.equal(decodeURIComponent(visitor.cookies.get('active_run_filters') ?? ''), kinds);
+    assert.ok((await active('?active_run_filters=none')).includes('No run of these kinds'));
+    assert.ok((await active('?active_run_filters=')).includes('cutnode-bonus'));
+    assert.equal(visitor.cookies.has('active_run_filters'), false);
+    assert.ok((await active()).includes('cutnode-bonus'));
   });
 
   it('lists finished runs by result, words and person, a page at a time', async () => {

@@ -47,6 +47,8 @@ describe('pages about people, machines and nets', () => {
     const names = [...all.matchAll(/\/tests\/user\/(\w+)"/g)].map(([, name]) => name);
     assert.deepEqual(new Set(names), new Set(['ada', 'bob', 'carol', 'tester']));
     assert.match((await bob.get('/contributors?findme=1')).text, /class="here".*?\/user\/bob"/s);
+    assert.match((await bob.get('/contributors/monthly')).text, /class="here".*?\/user\/bob"/s);
+    assert.equal((await bob.get('/contributors?findme=')).text.includes('class="here"'), false);
     const byName = (await bob.get('/contributors?sort=username&order=asc')).text;
     assert.ok(byName.indexOf('/tests/user/ada') < byName.indexOf('/tests/user/tester'));
     assert.equal((await bob.get('/contributors/monthly')).status, 200);
@@ -164,6 +166,11 @@ describe('pages about people, machines and nets', () => {
     assert.ok(cores.length > 50);
     const mine = (await ada.get('/tests/machines?my_workers=1')).text;
     assert.ok(mine.includes('/workers/ada-') && !mine.includes('/workers/carol-'));
+    const again = (await ada.get('/tests/machines')).text;
+    assert.ok(!again.includes('/workers/carol-'), 'the last choice is kept');
+    assert.equal(ada.cookies.get('machines_my_workers'), '1');
+    assert.ok((await ada.get('/tests/machines?q=')).text.includes('/workers/carol-'));
+    assert.equal(ada.cookies.has('machines_my_workers'), false);
   });
 
   it('list 10,000 machines a page at a time', async () => {

@@ -69,6 +69,16 @@ describe('the page of a run', () => {
     assert.ok(running.every((task) => task >= 180 - 42));
     const { text } = await stranger.get(`/tests/tasks/${id}?q=nosuchworker`);
     assert.ok(text.includes('No such task') && text.includes('Show all'));
+    await stranger.get(`/tests/tasks/${id}?order=asc&view=active`);
+    const kept = await tasks('');
+    assert.ok(
+      kept.every((task) => task >= 180 - 42),
+      'the last choice is kept',
+    );
+    assert.ok((kept[0] ?? 0) < (kept[1] ?? 0));
+    const one = await stranger.get(`/tests/tasks/${id}?show_task=3`);
+    assert.ok(one.text.includes('class="here"'), 'a task that is looked for is shown');
+    assert.equal((await tasks('view='))[0], 179);
     const games = (await bob.get(`/tests/tasks/${id}`)).text;
     assert.ok(games.includes(`/api/pgn/${id}-`), 'users can have the games');
     assert.equal((await stranger.get(`/tests/tasks/${id}`)).text.includes('/api/pgn/'), false);
@@ -137,6 +147,7 @@ describe('the page of a run', () => {
     const wrong = await bob.post('/tests/modify', fields);
     assert.equal(wrong.status, 422);
     assert.ok(wrong.text.includes('id="priority-error"') && wrong.text.includes('value="1500"'));
+    assert.ok(wrong.text.includes('<a href="#priority">Priority</a>'), 'by its label');
     const odd = await bob.post('/tests/modify', { ...fields, priority: '-2' });
     assert.ok(odd.text.includes('id="num-games-error"'));
     const right = { ...fields, priority: '-2', 'num-games': '40000', auto_purge: 'on' };

@@ -125,6 +125,7 @@ describe('the form for a new run', () => {
     for (const name of ['tc', 'threads', 'book', 'test-signature', 'resolved_new', 'sprt_elo1']) {
       assert.ok(wrong.text.includes(`id="${name}-error"`), name);
     }
+    assert.ok(wrong.text.includes('<a href="#test-signature">Bench of the branch</a>'));
     assert.ok(wrong.text.includes('Typed &lt;with&gt; care'));
     assert.ok(wrong.text.includes('value="soon"'));
     const games = await bob.post('/tests/run', { ...right, stop_rule: 'games', 'num-games': '7' });

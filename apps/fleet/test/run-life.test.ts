@@ -109,7 +109,7 @@ describe('purge', () => {
       changes.actions.map(({ action, message, username }) => [action, message, username]),
       [['purge_run', 'Auto purge', run.args.username]],
     );
-    assert.equal(run.status, 'paused');
+    assert.equal(run.status, 'waiting');
     assert.ok(scene.fleet.unfinished.has(run));
     assertInOrder(run);
   });
@@ -177,7 +177,7 @@ describe('people', () => {
     assert.equal(run.status, 'pending');
     assert.deepEqual(names(approveRun(scene.fleet, run, 'boss')), ['approve_run']);
     assert.deepEqual(names(approveRun(scene.fleet, run, 'boss')), []);
-    assert.deepEqual([run.record.approver, run.status], ['boss', 'paused']);
+    assert.deepEqual([run.record.approver, run.status], ['boss', 'waiting']);
     const task = scene.task();
     assert.deepEqual(names(stopByUser(scene.fleet, run, 'author', '')), ['purge_run', 'stop_run']);
     assert.deepEqual(names(stopByUser(scene.fleet, run, 'author', '')), []);

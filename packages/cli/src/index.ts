@@ -17,7 +17,13 @@ export {
   runProgram,
   UsageError,
 } from './program.ts';
-export { type ListenAddress, listenFault, makeDatabaseFolder, ServiceStop } from './serve.ts';
+export {
+  demandListenable,
+  type ListenAddress,
+  listenFault,
+  makeDatabaseFolder,
+  ServiceStop,
+} from './serve.ts';
 export {
   choice,
   flag,

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { dirname, resolve } from 'node:path';
 import type { Service } from 'spillway';
 import { onceAborted, StopSignal } from 'spillway/internal';
@@ -31,6 +33,19 @@ export function listenFault(error: unknown, { host, ports }: ListenAddress): unk
     return new Error(message, { cause: error });
   }
   return error;
+}
+
+/** Throws what {@link listenFault} says, before a server has made any file. */
+export async function demandListenable(address: ListenAddress): Promise<void> {
+  for (const port of Object.values(address.ports)) {
+    const server = createServer();
+    try {
+      await once(server.listen(port, address.host), 'listening');
+    } catch (error) {
+      throw listenFault(error, address);
+    }
+    await once(server.close(), 'close');
+  }
 }
 
 /** Stops a service when this process is told to, from when it is made: also while it starts. */

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { listenFault, makeDatabaseFolder } from 'spillway-cli';
+import { demandListenable, listenFault, makeDatabaseFolder } from 'spillway-cli';
 
 /** The error of a real server that listens at such an address. */
 async function refusal(host: string, port: number): Promise<unknown> {
@@ -29,6 +29,10 @@ describe('a fault of listening', () => {
     const fault = listenFault(wrapped, { host, ports }) as Error;
     assert.equal(fault.message, `${taken} --other-port`);
     assert.equal(fault.cause, wrapped);
+    await assert.rejects(demandListenable({ host, ports: { '--other-port': port } }), {
+      message: `${taken} --other-port`,
+    });
+    await demandListenable({ host, ports: { '--port': 0 } });
   });
 
   it('names the flag of a host that is not of this machine', async () => {

@@ -1,6 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { SpillwayError } from 'spillway';
-import { listenFault, makeDatabaseFolder, ServiceStop, UsageError } from 'spillway-cli';
+import {
+  demandListenable,
+  listenFault,
+  makeDatabaseFolder,
+  ServiceStop,
+  UsageError,
+} from 'spillway-cli';
 import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import { operatorApi } from '../server/operator-api.ts';
@@ -34,8 +40,11 @@ const lameDuckMs = 2_000;
 export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
   const stopping = new ServiceStop();
-  await mkdir(settings.data, { recursive: true, mode: 0o700 });
+  // A start that is refused leaves nothing behind.
+  const remote = remoteOf(settings);
   await demandUsedDatabase(settings);
+  const address = { host: settings.host, ports: { '--port': settings.port } };
+  await demandListenable(address);
   await makeDatabaseFolder(settings.database);
   const fleet = await openFleet({
     database: settings.database,
@@ -53,15 +62,16 @@ export async function serve(settings: Settings): Promise<number> {
     proxy: process.env,
     operator: {
       socket: operatorSocket(settings.data),
-      remote: remoteOf(settings),
+      remote,
       config: { values: { ...settings }, shown },
     },
     leaseMs,
   });
+  await mkdir(settings.data, { recursive: true, mode: 0o700 });
   const { service, server, operations: context } = fleet;
   await server.operator.app.register(operatorApi, { context });
   await service.start().catch((error: unknown) => {
-    throw listenFault(error, { host: settings.host, ports: { '--port': settings.port } });
+    throw listenFault(error, address);
   });
   await noteDatabase(settings);
   await greet(fleet, settings);

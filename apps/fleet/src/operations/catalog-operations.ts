@@ -98,7 +98,7 @@ export const workerOperations: Readonly<Record<string, AnyOperation>> = {
     input: {
       name: workerName,
       message: text({
-        about: 'why, for its owner',
+        about: 'message to its owner (the worker prints it; at most 500 characters)',
         rule: 'text of at most 500 characters',
         holds: (value) => value.length <= 500,
         absent: '',

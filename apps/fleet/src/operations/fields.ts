@@ -54,28 +54,27 @@ export type InputOf<F> = {
 const integerPattern = /^[+-]?\d{1,15}$/;
 const numberPattern = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-export function text(options: FieldOptions<string>): Field<string> {
-  const parse = (sent: unknown) => {
-    if (typeof sent === 'number') return String(sent);
-    return typeof sent === 'string' ? sent.trim() : undefined;
-  };
-  return { ...options, kind: 'text', isOptional: false, none: '', parse };
+type Maker<T> = (options: FieldOptions<T>) => Field<T>;
+
+function maker<T>(kind: Field<T>['kind'], none: T, parse: Field<T>['parse']): Maker<T> {
+  return (options) => ({ ...options, kind, isOptional: false, none, parse });
 }
+
+export const text: Maker<string> = maker('text', '', (sent) => {
+  if (typeof sent === 'number') return String(sent);
+  return typeof sent === 'string' ? sent.trim() : undefined;
+});
 
 /** Text that is taken as it is, and never shown. */
-export function secret(options: FieldOptions<string>): Field<string> {
-  const parse = (sent: unknown) => (typeof sent === 'string' ? sent : undefined);
-  return { ...options, kind: 'secret', isOptional: false, none: '', parse };
-}
+export const secret: Maker<string> = maker('secret', '', (sent) => {
+  return typeof sent === 'string' ? sent : undefined;
+});
 
 /** A whole number, which may be written as text. */
-export function integer(options: FieldOptions<number>): Field<number> {
-  const parse = (sent: unknown) => {
-    const isWhole = Number.isSafeInteger(sent) || integerPattern.test(written(sent));
-    return isWhole ? Number(sent) : undefined;
-  };
-  return { ...options, kind: 'integer', isOptional: false, none: 0, parse };
-}
+export const integer: Maker<number> = maker('integer', 0, (sent) => {
+  const isWhole = Number.isSafeInteger(sent) || integerPattern.test(written(sent));
+  return isWhole ? Number(sent) : undefined;
+});
 
 /** An {@link integer} within bounds. */
 export function integerIn(
@@ -87,33 +86,26 @@ export function integerIn(
   return integer({ rule: `an integer from ${min} to ${max}`, holds, ...options });
 }
 
-export function number(options: FieldOptions<number>): Field<number> {
-  const parse = (sent: unknown) => {
-    const isNumber = Number.isFinite(sent) || numberPattern.test(written(sent));
-    const value = isNumber ? Number(sent) : NaN;
-    return Number.isFinite(value) ? value : undefined;
-  };
-  return { ...options, kind: 'number', isOptional: false, none: 0, parse };
-}
+export const number: Maker<number> = maker('number', 0, (sent) => {
+  const isNumber = Number.isFinite(sent) || numberPattern.test(written(sent));
+  const value = isNumber ? Number(sent) : NaN;
+  return Number.isFinite(value) ? value : undefined;
+});
 
 export function flag(absent: boolean, options: { about?: string; flag?: string }): Field<boolean> {
-  const parse = (sent: unknown) => {
+  const make = maker('flag', absent, (sent) => {
     if (sent === true || sent === 'true') return true;
     return sent === false || sent === 'false' ? false : undefined;
-  };
-  const rule = 'true or false';
-  return { ...options, kind: 'flag', rule, absent, isOptional: false, none: absent, parse };
+  });
+  return make({ ...options, rule: 'true or false', absent });
 }
 
 /** A list of words; as text, with commas between them. */
-export function words(options: FieldOptions<readonly string[]>): Field<readonly string[]> {
-  const parse = (sent: unknown) => {
-    const list = typeof sent === 'string' ? sent.split(',').map((word) => word.trim()) : sent;
-    const isList = Array.isArray(list) && list.every((word) => typeof word === 'string');
-    return isList ? list.filter((word) => word !== '') : undefined;
-  };
-  return { ...options, kind: 'words', isOptional: false, none: [], parse };
-}
+export const words: Maker<readonly string[]> = maker<readonly string[]>('words', [], (sent) => {
+  const list = typeof sent === 'string' ? sent.split(',').map((word) => word.trim()) : sent;
+  const isList = Array.isArray(list) && list.every((word) => typeof word === 'string');
+  return isList ? list.filter((word) => word !== '') : undefined;
+});
 
 /** A value that is checked elsewhere; a command has its own way to give it. */
 export const any: Field<unknown> = {

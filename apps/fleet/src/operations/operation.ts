@@ -51,6 +51,18 @@ export interface Operation<F extends Fields, Out> {
   do(context: OperationContext, input: InputOf<F>, by: Actor): Promise<Out>;
   /** The answer for people. */
   say(answer: Out): string;
+  /** The question on a page before it is done. @default no page has a button for it */
+  readonly asks?: Question | undefined;
+}
+
+/** Words around an operation on one thing. */
+export interface Question {
+  /** Sentence about what will happen. */
+  readonly text: string;
+  /** Completes a sentence about the thing when it is done. */
+  readonly done: string;
+  /** True for what cannot be taken back. @default false */
+  readonly danger?: boolean | undefined;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a table has operations of all types.

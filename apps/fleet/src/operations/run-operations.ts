@@ -24,6 +24,7 @@ import {
   knownBooks,
   type OperationContext,
   operation,
+  type Question,
 } from './operation.ts';
 import { changeableFields, readSubmission } from './submission.ts';
 import { checkSource, completeSubmission, submissionText } from './submission-source.ts';
@@ -97,14 +98,14 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   'run-approve': change({
     about: 'let workers play a run',
     name: 'approve',
-    said: 'is approved: workers get tasks of it',
+    asks: { text: 'Workers will play it as soon as one is free.', done: 'is approved' },
     decide: (world, run, by) => approveRun(world, ofOthers(run, by), by),
   }),
 
   'run-pause': change({
     about: 'give workers no tasks of a run until it is approved again',
     name: 'pause',
-    said: 'is paused',
+    asks: { text: 'Workers get no tasks of it until it is approved again.', done: 'is paused' },
     isOwners: true,
     decide: (world, run, by) => pauseRun(world, goingOn(run), by),
   }),
@@ -112,7 +113,11 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   'run-stop': change({
     about: 'end a run',
     name: 'stop',
-    said: 'has been stopped',
+    asks: {
+      text: 'Its workers are given other work. The games so far are kept.',
+      done: 'has been stopped',
+      danger: true,
+    },
     isOwners: true,
     decide: (world, run, by, why) => stopByUser(world, goingOn(run), by, why),
   }),
@@ -120,7 +125,11 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   'run-purge': change({
     about: 'set the games of the worst worker of a finished run aside',
     name: 'purge',
-    said: 'is purged',
+    asks: {
+      text: 'The games of the worker most unlike the others are set aside and played again.',
+      done: 'is purged',
+      danger: true,
+    },
     isOwners: true,
     decide: (world, run, by) => purgeByUser(world, run, by),
   }),
@@ -128,7 +137,11 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   'run-delete': change({
     about: 'end a run, and show it in no list any more',
     name: 'delete',
-    said: 'has been deleted',
+    asks: {
+      text: 'It is shown in no list any more. Its page stays at its address.',
+      done: 'has been deleted',
+      danger: true,
+    },
     isOwners: true,
     decide: (world, run, by) => deleteRun(world, run, by),
   }),
@@ -139,11 +152,19 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     words: ['id'],
     input: {
       id,
-      num_games: optional(integer({ rule: 'a number of games', about: 'thousands of games' })),
-      priority: optional({ ...changeableFields.priority, about: 'higher goes first' }),
-      throughput: optional({ ...changeableFields.throughput, about: 'its share in percent' }),
+      num_games: optional(
+        integer({ rule: 'a number of games', about: 'games (a multiple of 1000)' }),
+      ),
+      priority: optional({
+        ...changeableFields.priority,
+        about: 'priority (higher goes first; above 0 needs a new approval)',
+      }),
+      throughput: optional({
+        ...changeableFields.throughput,
+        about: 'throughput (share of the fleet in percent; above 100 needs a new approval)',
+      }),
       auto_purge: optional({
-        ...flag(false, { about: 'whether bad workers are set aside at the end' }),
+        ...flag(false, { about: 'purge by itself (set bad workers aside at the end)' }),
         flag: '--auto-purge <true|false>',
       }),
       info: optional(changeableFields.info),
@@ -269,16 +290,17 @@ async function knownNets({ nets }: OperationContext, sent: unknown): Promise<Set
 interface RunChange {
   readonly about: string;
   readonly name: string;
-  readonly said: string;
+  readonly asks: Question;
   /** True if the submitter of the run may do it too. @default false */
   readonly isOwners?: boolean;
   decide(world: World, run: Run, by: string, message: string): Changes;
 }
 
 /** An operation that changes one run. */
-function change({ about, name, said, decide, isOwners = false }: RunChange): AnyOperation {
+function change({ about, name, asks, decide, isOwners = false }: RunChange): AnyOperation {
   return operation({
     about,
+    asks,
     examples: [`run ${name} ${exampleId}`],
     words: ['id'],
     input: { id, message },
@@ -289,7 +311,7 @@ function change({ about, name, said, decide, isOwners = false }: RunChange): Any
       await context.primary.change((world) => decide(world, run, by, input.message));
       return shownRun(run);
     },
-    say: (run) => `Run ${run.id} ${said} (${run.games} games played).`,
+    say: (run) => `Run ${run.id} ${asks.done} (${run.games} games played).`,
   });
 }
 

@@ -38,7 +38,7 @@ export const sampleRuns: readonly object[] = [
 /** Something to do for a first worker. */
 export const sampleOperations: Readonly<Record<string, AnyOperation>> = {
   seed: operation({
-    about: 'a user and two approved runs; each is paused until a worker asks for a task',
+    about: 'a user and two approved runs; each waits until a worker asks for a task',
     examples: ['seed', 'seed --user me --json'],
     input: {
       username: text({
@@ -69,7 +69,7 @@ export const sampleOperations: Readonly<Record<string, AnyOperation>> = {
       return [
         `User ${username}, password, shown only now: ${secret}`,
         ...runs.map((run) => `Run ${run.id}: ${run.new_tag} at ${run.tc}, ${run.status}`),
-        'A run that is paused starts by itself when a worker asks for a task:',
+        'A run that waits is played as soon as a worker asks for a task:',
         '  python3 worker.py <user> <password> --protocol http --host … --port …',
         'It gets the nets of the engine here: fleet net add <file>, or serve with --nets-url.',
       ].join('\n');

@@ -132,37 +132,27 @@ type Preset = Partial<Pick<RunArgs, 'tc' | 'threads' | 'throughput' | 'num_games
   readonly sprt?: { readonly elo0: number; readonly elo1: number };
 };
 
-const progressGames = 60_000;
+/** Name in capital letters, time, threads, hash in MiB, throughput, and bounds or games. */
+const kinds = [
+  ['STC', '10+0.1', 1, 16, 100, [0, 2]],
+  ['LTC', '60+0.6', 1, 64, 100, [0.5, 2.5]],
+  ['STC-SMP', '5+0.05', 8, 64, 100, [0, 2]],
+  ['LTC-SMP', '20+0.2', 8, 256, 100, [0.5, 2.5]],
+  ['VLTC', '180+1.8', 1, 192, 50, [0, 2]],
+  ['VLTC-SMP', '60+0.6', 8, 512, 50, [0.5, 2.5]],
+  ['PT', '60+0.6', 1, 64, 100, 60_000],
+  ['PT-SMP', '60+0.6', 8, 512, 100, 60_000],
+] as const;
 
-/** The usual kinds of test, by their name in capital letters. */
-export const presets: ReadonlyMap<string, Preset> = new Map([
-  ['STC', preset({ tc: '10+0.1', threads: 1, hash: 16, throughput: 100, bounds: [0, 2] })],
-  ['LTC', preset({ tc: '60+0.6', threads: 1, hash: 64, throughput: 100, bounds: [0.5, 2.5] })],
-  ['STC-SMP', preset({ tc: '5+0.05', threads: 8, hash: 64, throughput: 100, bounds: [0, 2] })],
-  ['LTC-SMP', preset({ tc: '20+0.2', threads: 8, hash: 256, throughput: 100, bounds: [0.5, 2.5] })],
-  ['VLTC', preset({ tc: '180+1.8', threads: 1, hash: 192, throughput: 50, bounds: [0, 2] })],
-  ['VLTC-SMP', preset({ tc: '60+0.6', threads: 8, hash: 512, throughput: 50, bounds: [0.5, 2.5] })],
-  ['PT', preset({ tc: '60+0.6', threads: 1, hash: 64, throughput: 100 })],
-  ['PT-SMP', preset({ tc: '60+0.6', threads: 8, hash: 512, throughput: 100 })],
-]);
-
-interface Kind {
-  readonly tc: string;
-  readonly threads: number;
-  /** In MiB. */
-  readonly hash: number;
-  readonly throughput: number;
-  /** Without them a fixed number of games is played. */
-  readonly bounds?: readonly [elo0: number, elo1: number];
-}
-
-function preset({ tc, threads, hash, throughput, bounds }: Kind): Preset {
-  const options = `Hash=${hash}`;
-  const common = { tc, threads, throughput, new_options: options, base_options: options };
-  if (bounds === undefined) return { ...common, num_games: progressGames };
-  const [elo0, elo1] = bounds;
-  return { ...common, sprt: { elo0, elo1 } };
-}
+/** The usual kinds of test, by their name. */
+export const presets: ReadonlyMap<string, Preset> = new Map(
+  kinds.map(([name, tc, threads, hash, throughput, end]): [string, Preset] => {
+    const options = `Hash=${hash}`;
+    const common = { tc, threads, throughput, new_options: options, base_options: options };
+    if (typeof end === 'number') return [name, { ...common, num_games: end }];
+    return [name, { ...common, sprt: { elo0: end[0], elo1: end[1] } }];
+  }),
+);
 
 const longBaseSeconds = 40;
 

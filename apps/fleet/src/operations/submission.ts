@@ -135,61 +135,55 @@ export const changeableFields: {
   readonly throughput: Field<number>;
   readonly info: Field<string>;
 } = {
-  priority: integerIn(-100, 100, { about: 'higher goes first (default 0)', absent: 0 }),
+  priority: integerIn(-100, 100, { about: 'priority (higher goes first; default 0)', absent: 0 }),
   throughput: integerIn(1, 500, {
-    about: 'its share of the fleet in percent (default 100)',
+    about: 'throughput (share of the fleet in percent; default 100)',
     rule: 'a share in percent, an integer from 1 to 500',
     absent: 100,
   }),
-  info: text({ ...anyText, about: 'a text for people' }),
+  info: text({ ...anyText, about: 'text for people' }),
 };
 
-const same = 'the same for the branch it plays against';
+const fromGithub = '(default: as GitHub says, if the server asks it)';
 
 /** Every field of a run, in the order in which help shows them. */
 function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boolean) {
   const step = trial ? 2 : gamesStep;
   return {
-    new_tag: text({ ...tag, about: 'the branch to test' }),
-    base_tag: text({ ...tag, about: 'the branch it plays against' }),
-    resolved_new: text({
-      ...commit('new_tag'),
-      about: 'its commit (default: as GitHub says, if the server asks it)',
-    }),
-    resolved_base: text({ ...commit('base_tag'), about: same }),
-    new_signature: text({ ...signature, about: 'its bench (default: as its commit says)' }),
-    base_signature: text({ ...signature, about: same }),
-    new_options: text({
-      ...engineOptions,
-      about: 'options like "Hash=16 Threads=1" (default Hash=16)',
-    }),
-    base_options: text({ ...engineOptions, about: same }),
-    new_nets: words({ ...netNames(nets), about: 'its nets, with commas between them' }),
-    base_nets: words({ ...netNames(nets), about: same }),
-    msg_new: text({ ...anyText, about: 'the message of its commit' }),
-    msg_base: text({ ...anyText, about: same }),
+    new_tag: text({ ...tag, about: 'branch to test' }),
+    base_tag: text({ ...tag, about: 'branch it plays against' }),
+    resolved_new: text({ ...commit('new_tag'), about: `commit of the branch ${fromGithub}` }),
+    resolved_base: text({ ...commit('base_tag'), about: `commit of the base ${fromGithub}` }),
+    new_signature: text({ ...signature, about: `bench of the branch ${fromGithub}` }),
+    base_signature: text({ ...signature, about: `bench of the base ${fromGithub}` }),
+    new_options: text({ ...engineOptions, about: 'options of the branch (default Hash=16)' }),
+    base_options: text({ ...engineOptions, about: 'options of the base (default Hash=16)' }),
+    new_nets: words({ ...netNames(nets), about: 'nets of the branch (with commas between)' }),
+    base_nets: words({ ...netNames(nets), about: 'nets of the base (with commas between)' }),
+    msg_new: text({ ...anyText, about: 'message of the commit of the branch' }),
+    msg_base: text({ ...anyText, about: 'message of the commit of the base' }),
     tests_repo: text({
       ...repository,
-      about: 'the repository of the branches (default: the official one)',
+      about: 'repository of the branches (default: the official one)',
       absent: officialRepo,
     }),
-    master_repo: optional(text({ ...repository, about: 'the repository that it is a fork of' })),
-    tc: text({ ...timeControl, about: 'seconds a game and a move, like 10+0.1' }),
-    new_tc: optional(text({ ...timeControl, about: 'for the branch to test, if it has another' })),
+    master_repo: optional(text({ ...repository, about: 'repository that it is a fork of' })),
+    tc: text({ ...timeControl, about: 'time (seconds a game and a move, like 10+0.1)' }),
+    new_tc: optional(text({ ...timeControl, about: 'time of the branch (if it has another)' })),
     book: text({
-      about: 'the openings, as fleet book list shows them',
+      about: 'book of openings',
       rule: `a book that was added here (fleet book add): ${someOf(books)}`,
       holds: (value) => patterns.book.test(value) && books.has(value),
     }),
     book_depth: text({
-      about: 'how many moves of the book are played (default 8)',
+      about: 'moves of the book (default 8)',
       rule: 'a number of moves from 1 to 999',
       holds: (value) => /^[1-9]\d{0,2}$/.test(value),
       absent: '8',
     }),
-    threads: integerIn(1, 1_024, { about: 'of each engine (default 1)', absent: 1 }),
+    threads: integerIn(1, 1_024, { about: 'threads of each engine (default 1)', absent: 1 }),
     num_games: integer({
-      about: 'thousands of games (default for a test: 800000)',
+      about: 'games (a multiple of 1000; for an SPRT 800000 if left out)',
       rule: `a number of games from ${step} to ${gamesMax} that ${step} divides`,
       holds: (value) => value >= step && value <= gamesMax && value % step === 0,
       absent: isTest ? sprtGames : undefined,
@@ -199,23 +193,23 @@ function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boo
     ...changeableFields,
     arch_filter: optional(
       text({
-        about: 'only machines it matches, like avx2|bmi2',
+        about: 'architectures (a pattern like avx2|bmi2)',
         rule: 'a regular expression that matches at least one architecture, like avx2|bmi2',
         holds: matchesAny,
       }),
     ),
     compiler: optional(
       text({
-        about: 'only g++ or clang++',
+        about: 'compiler (g++ or clang++)',
         rule: 'g++ or clang++',
         holds: (value) => value === 'g++' || value === 'clang++',
       }),
     ),
-    auto_purge: flag(false, { about: 'set the games of bad workers aside at the end' }),
+    auto_purge: flag(false, { about: 'purge by itself at the end (set bad workers aside)' }),
     adjudication: flag(true, { about: 'play every game to its end', flag: '--no-adjudication' }),
     rescheduled_from: optional(
       text({
-        about: 'the run that this one repeats',
+        about: 'run that this one repeats',
         rule: 'the 24 hexadecimal digits of a run',
         holds: (value) => patterns.runId.test(value),
       }),
@@ -245,7 +239,11 @@ function oneBlank(value: string): string {
   return value.trim().replaceAll(/\s+/g, ' ');
 }
 
-const models: readonly string[] = ['normalized', 'logistic', 'BayesElo'] satisfies EloModel[];
+export const models: readonly string[] = [
+  'normalized',
+  'logistic',
+  'BayesElo',
+] satisfies EloModel[];
 const eloMax = 10;
 const eloGapMin = 0.5;
 const paramsMax = 10_000;
@@ -255,9 +253,10 @@ const bound = number({
   holds: (value) => Math.abs(value) <= eloMax,
 });
 const sprtFields = {
-  elo0: bound,
-  elo1: bound,
+  elo0: { ...bound, about: 'lower bound' },
+  elo1: { ...bound, about: 'upper bound' },
   elo_model: text({
+    about: 'model of Elo',
     rule: `one of ${models.join(', ')}`,
     holds: (value) => models.includes(value),
     absent: 'normalized',
@@ -275,23 +274,36 @@ function readSprt(sent: unknown, batch_size: number, faults: FieldFault[]): Sprt
   return newSprt({ elo0, elo1, elo_model: elo_model as EloModel, batch_size });
 }
 
-const share = (absent: number) =>
+const share = (about: string, absent: number) =>
   number({
+    about,
     rule: 'a number above 0 and up to 1',
     holds: (value) => value > 0 && value <= 1,
     absent,
   });
 const spsaFields = {
   algorithm: text({ rule: 'classic', holds: (value) => value === 'classic', absent: 'classic' }),
-  A: share(0.1),
-  alpha: share(0.602),
-  gamma: share(0.101),
+  A: share('A (as a share of the iterations)', 0.1),
+  alpha: share('alpha', 0.602),
+  gamma: share('gamma', 0.101),
   raw_params: text({
+    about: 'parameters (a line each: name,start,min,max,c_end,r_end)',
     rule: `lines of name,start,min,max,c_end,r_end: from 1 to ${paramsMax}`,
     holds: (value) => value !== '' && value.split('\n').length <= paramsMax,
   }),
 };
 type SpsaInput = InputOf<typeof spsaFields>;
+
+/** The same with the fields of its test, by their paths. */
+export const allRunFields: Fields = {
+  ...runFields,
+  ...prefixed('sprt.', sprtFields),
+  ...prefixed('spsa.', spsaFields),
+};
+
+function prefixed(prefix: string, fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).map(([name, one]) => [prefix + name, one]));
+}
 
 /** The tuning that the fields ask for. */
 function readSpsa(sent: unknown, numGames: number, faults: FieldFault[]): Spsa | undefined {

@@ -21,7 +21,7 @@ export interface ShownUser {
 }
 
 export const newName: Field<string> = text({
-  about: 'the name of an account',
+  about: 'user name (2 to 64 letters and digits)',
   rule: '2 to 64 letters and digits, without any others',
   holds: (value) => patterns.username.test(value) && value.length <= 64,
 });
@@ -31,14 +31,14 @@ const password = secret({
   holds: (value) => value.length >= 1 && value.length <= 72,
 });
 
-const email = text({
-  about: 'the address for letters',
-  rule: 'an address with one @, or nothing',
+export const emailField: Field<string> = text({
+  about: 'e-mail (approvers see it, nobody else does)',
+  rule: 'an address like you@example.org',
   holds: (value) => /^([^@\s]+@[^@\s]+)?$/.test(value) && value.length <= 200,
   absent: '',
 });
-const testsRepo = text({
-  about: 'the repository of its branches',
+export const repositoryField: Field<string> = text({
+  about: 'repository of the branches (such as https://github.com/you/Stockfish)',
   rule: 'https://github.com/<user>/<repository>, or nothing',
   holds: (value) => value === '' || patterns.githubRepo.test(value),
   absent: '',
@@ -55,12 +55,12 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
       password,
       approver: flag(false, { about: 'may approve runs and users' }),
       pending: flag(false, { about: 'must be approved first' }),
-      email,
+      email: emailField,
       machines: integerIn(0, 10_000, {
         about: 'how many tasks at once at one address (default 16)',
         absent: 16,
       }),
-      tests_repo: testsRepo,
+      tests_repo: repositoryField,
     },
     role: 'approver',
     do: async ({ users }, { approver, machines, tests_repo, ...given }, { username: by }) => {
@@ -164,7 +164,11 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'change the address or the repository of an account',
     examples: ['user change alice --email alice@example.org'],
     words: ['username'],
-    input: { username: accountField, email: optional(email), tests_repo: optional(testsRepo) },
+    input: {
+      username: accountField,
+      email: optional(emailField),
+      tests_repo: optional(repositoryField),
+    },
     role: 'approver',
     ownerOf: (_context, { username }) => username,
     do: async ({ users }, { username, ...to }, { username: by }) => {

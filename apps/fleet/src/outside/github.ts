@@ -33,6 +33,12 @@ export interface Branch {
   readonly nets: readonly string[];
 }
 
+/** A commit by its branch, tag or sha, and a repository that has it. */
+export interface CommitRef {
+  readonly repo: string;
+  readonly ref: string;
+}
+
 export interface Repository {
   /** As GitHub spells it today, whatever it was called when asked for. */
   readonly url: string;
@@ -50,6 +56,7 @@ export interface GithubStats {
 const sha = /^[0-9a-f]{40}$/;
 const repositoryFreshMs = 600_000;
 const benchFreshMs = 60_000;
+const masterFreshMs = 600_000;
 
 /** Client for the fleet's questions to GitHub. All answers can be given by hand instead. */
 export class Github {
@@ -89,8 +96,8 @@ export class Github {
   }
 
   get stats(): GithubStats {
-    const [api, raw] = [this.#apiHost.stats, this.#rawHost.stats];
-    return { budget: this.budget, api, raw, cache: this.#api.stats };
+    const hosts = { api: this.#apiHost.stats, raw: this.#rawHost.stats };
+    return { budget: this.budget, ...hosts, cache: this.#api.stats };
   }
 
   /** Answer to `/api/rate_limit`. */
@@ -163,6 +170,18 @@ export class Github {
         const root = Object(found.source ?? found);
         return { url: repoUrl(found.full_name), rootUrl: repoUrl(root.full_name) };
       },
+      signal,
+    });
+  }
+
+  /** The newest commit that both descend from; undefined if GitHub does not know one. */
+  mergeBase(one: CommitRef, other: CommitRef, signal?: AbortSignal): Promise<string | undefined> {
+    const refs = [one, other].map(({ repo, ref }) => `${ownerAndName(repo)[0]}:${ref}`);
+    return this.#api.ask({
+      path: ['repos', ...ownerAndName(one.repo), 'compare', refs.join('...')],
+      query: { per_page: '1' },
+      freshMs: sha.test(one.ref) && sha.test(other.ref) ? Infinity : masterFreshMs,
+      parse: (body) => shaOf(Object(json(body).merge_base_commit).sha),
       signal,
     });
   }

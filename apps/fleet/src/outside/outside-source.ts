@@ -51,21 +51,14 @@ export class OutsideSource {
     return { answers: this.#cache.size, bytes: this.#cache.bytes, flights: this.#flights.size };
   }
 
-  /** The value if it is known and fresh, whatever state the host is in. */
-  known<T>(question: OutsideQuestion<T>): { readonly value: T } | undefined {
-    const cached = this.#cache.get(keyOf(question));
-    const ageMs = this.#clock.now() - (cached?.checkedAt ?? 0);
-    const isFresh = cached !== undefined && ageMs < question.freshMs;
-    return isFresh ? { value: cached.value as T } : undefined;
-  }
-
   /** Many who ask the same at once wait for one call. If that fails, an old answer will do. */
   async ask<T>(question: OutsideQuestion<T>): Promise<T | undefined> {
-    const { signal } = question;
+    const { signal, freshMs } = question;
     signal?.throwIfAborted();
-    const known = this.known(question);
-    if (known !== undefined) return known.value;
     const key = keyOf(question);
+    const known = this.#cache.get(key);
+    const isFresh = known !== undefined && this.#clock.now() - known.checkedAt < freshMs;
+    if (isFresh) return known.value as T;
     const fetching = () => this.#fetch(key, question);
     return (await this.#flights.run(key, fetching, { signal })) as T | undefined;
   }
@@ -102,7 +95,8 @@ export class OutsideSource {
     const body = await readBytes(answer);
     const etag = typeof headers.etag === 'string' ? headers.etag : undefined;
     const value = this.#parse(body, parse);
-    this.#cache.set(key, { value, bytes: key.length + 2 * body.length, etag, checkedAt });
+    const length = typeof value === 'string' ? value.length : body.length;
+    this.#cache.set(key, { value, bytes: key.length + 2 * length, etag, checkedAt });
     return value;
   }
 

@@ -1,36 +1,37 @@
 import type { FastifyInstance } from 'fastify';
 import { Bucket, SpillwayError } from 'spillway';
-import { type Html, html, httpError, sessionOf } from 'spillway-http';
-import {
-  button,
-  card,
-  type FieldOptions,
-  field,
-  hiddenFields,
-  notice,
-  pageHead,
-  tick,
-  wrongFields,
-} from 'spillway-http/kit';
+import { html, httpError, sessionOf } from 'spillway-http';
 import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { type FieldFault, readFields } from '../operations/fields.ts';
+import { emailField, newName, repositoryField } from '../operations/user-operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { isPasswordLink } from '../users/password.ts';
 import type { User } from '../users/users.ts';
+import { type FormField, fieldsOf, formPage } from './form.ts';
 import type { PageContext } from './pages.ts';
+import { keep } from './remembered.ts';
 import {
   addPage,
+  complaintsOf,
   type FieldErrors,
   goTo,
   type PageSession,
   type Shown,
-  tokenField,
   type Visit,
 } from './visit.ts';
 
 const passwordMin = 8;
 const passwordMax = 72;
-const rememberSeconds = 400 * 86_400;
+/** Fields of a new account; only people need an address for letters. */
+const signUpFields = {
+  username: newName,
+  email: { ...emailField, absent: undefined, holds: isAddress },
+  tests_repo: repositoryField,
+};
+
+function isAddress(text: string): boolean {
+  return /^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(text) && text.length <= 200;
+}
 
 /** Log in, log out and sign up. */
 export function accountPages(app: FastifyInstance, context: PageContext): void {
@@ -54,9 +55,7 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
       session.regenerate();
       session.set('user', username);
       session.remember(stay !== undefined);
-      const choice = `login_remember_me=${stay === undefined ? 0 : 1}`;
-      const cookie = `${choice}; Path=/; Max-Age=${rememberSeconds}; SameSite=Lax`;
-      visit.reply.header('set-cookie', cookie);
+      keep(visit.reply, 'login_remember_me', stay === undefined ? 0 : 1);
       return goTo(visit, localPath(visit.query.next));
     },
   });
@@ -110,40 +109,36 @@ function passwordPages(app: FastifyInstance, context: PageContext): void {
     get: async (visit) => newPasswordPage(visit, await userOf(visit)),
     post: async (visit) => {
       const user = await userOf(visit);
-      const { password = '', password2 = '' } = visit.form;
-      const errors = passwordErrors(password, password2, user.username, user.email);
+      const errors = passwordErrors(visit.form, user.username, user.email);
       if (Object.keys(errors).length > 0) return newPasswordPage(visit, user, errors);
-      await users.setPassword(user.username, password, user.username);
+      await users.setPassword(user.username, visit.form.password ?? '', user.username);
       return goTo(visit, '/login', 'Your new password is set. Log in with it.');
     },
   });
 }
 
 function newPasswordPage(visit: Visit, { username }: User, errors: FieldErrors = {}): Shown {
-  const body = html`<form class="form" method="post" action="">${tokenField(visit.reply)}
-${hiddenFields({ username })}
-${newSecret('password', 'New password', errors, passwordHint)}
-${newSecret('password2', 'The same password again', errors)}
-<div class="row">${button({ label: 'Set the password', look: 'main' })}
-<span class="quiet small">Your workers need it too.</span></div></form>`;
-  const title = `A password for ${username}`;
-  const main = html`<div class="narrow">${pageHead({ title })}${wrongFields(errors)}
-${card({ id: 'account', title: 'Your account', body })}</div>`;
-  return { title, status: Object.keys(errors).length > 0 ? 422 : 200, main };
+  return formPage({
+    visit,
+    title: `A password for ${username}`,
+    card: { id: 'account', title: 'Your account' },
+    hidden: { username },
+    fields: newPassword('New password', 'The same password again', true),
+    values: {},
+    errors,
+    submit: 'Set the password',
+    beside: html`<span class="quiet small">Your workers need it too.</span>`,
+  });
 }
 
-const passwordHint = `At least ${passwordMin} characters, and not your name.`;
-
-function newSecret(name: string, label: string, errors: FieldErrors, hint?: string): Html {
-  return field({
-    name,
-    label,
-    hint,
-    error: errors[name],
-    type: 'password',
-    autocomplete: 'new-password',
-    required: true,
-  });
+/** The two fields of a new password. */
+export function newPassword(label: string, again: string, required = false): FormField[] {
+  const common = { type: 'password', autocomplete: 'new-password', required } as const;
+  const hint = `At least ${passwordMin} characters, and not your name.`;
+  return [
+    { ...common, name: 'password', label, hint },
+    { ...common, name: 'password2', label: again },
+  ];
 }
 
 /** A path of this site; the home page for anything else. */
@@ -155,45 +150,47 @@ function localPath(next: string | undefined): string {
 }
 
 export function loginPage(visit: Visit, problem?: string, status = 200): Shown {
-  const { reply, form, query, request } = visit;
-  const remembers = !/login_remember_me=0/.test(request.headers.cookie ?? '');
+  const { form, query, request } = visit;
+  const isRemembered = !/login_remember_me=0/.test(request.headers.cookie ?? '');
   const next = query.next === undefined ? '' : `?next=${encodeURIComponent(query.next)}`;
-  const text = (name: string, label: string, more: Partial<FieldOptions>) =>
-    field({ name, label, required: true, ...more });
-  const body = html`<form class="form" method="post" action="/login${next}">${tokenField(reply)}
-${text('username', 'User name', { value: form.username, autocomplete: 'username' })}
-${text('password', 'Password', { type: 'password', autocomplete: 'current-password' })}
-${tick({ name: 'stay_logged_in', label: 'Stay logged in on this machine', checked: remembers })}
-<div class="row">${button({ label: 'Log in', look: 'main' })}
-<a href="/signup">Make an account</a></div></form>`;
-  return { title: 'Log in', status, main: narrow('Log in', body, problem) };
-}
-
-function narrow(title: string, body: Html, problem?: string): Html {
-  const told =
-    problem !== undefined && notice({ verdict: 'Not done.', text: problem, tone: 'bad' });
-  return html`<div class="narrow">${pageHead({ title })}${told}
-${card({ id: 'account', title: 'Your account', body })}</div>`;
+  const text = { required: true, autocomplete: 'username' } as const;
+  const secret = { required: true, type: 'password', autocomplete: 'current-password' } as const;
+  return formPage({
+    visit,
+    title: 'Log in',
+    card: { id: 'account', title: 'Your account' },
+    action: `/login${next}`,
+    fields: [
+      { ...text, name: 'username', label: 'User name' },
+      { ...secret, name: 'password', label: 'Password' },
+      { name: 'stay_logged_in', label: 'Stay logged in on this machine', isTick: true },
+    ],
+    values: { username: form.username, stay_logged_in: isRemembered ? 'on' : undefined },
+    errors: problem === undefined ? {} : { '': problem },
+    submit: 'Log in',
+    beside: html`<a href="/signup">Make an account</a>`,
+    status,
+  });
 }
 
 function signUpPage(visit: Visit, errors: FieldErrors = {}): Shown {
-  const { reply, form } = visit;
-  const text = (name: string, label: string, more: object = {}) =>
-    field({ name, label, value: form[name], error: errors[name], ...more });
-  const body = html`<form class="form" method="post" action="/signup">${tokenField(reply)}
-${text('username', 'User name', { hint: 'Letters and digits.', required: true })}
-${newSecret('password', 'Password', errors, passwordHint)}
-${newSecret('password2', 'The same password again', errors)}
-${text('email', 'E-mail', { hint: 'Approvers see it, nobody else does.', type: 'email' })}
-${text('tests_repo', 'Repository of your branches', {
-  hint: 'Such as https://github.com/you/Stockfish. You can set it later.',
-})}
-<div class="row">${button({ label: 'Sign up', look: 'main' })}
-<span class="quiet small">An approver looks at each new account.</span></div></form>`;
-  const isWrong = Object.keys(errors).length > 0;
-  const main = html`<div class="narrow">${pageHead({ title: 'Sign up' })}${wrongFields(errors)}
-${card({ id: 'account', title: 'A new account', body })}</div>`;
-  return { title: 'Sign up', status: isWrong ? 422 : 200, main };
+  const [username, email, repo] = fieldsOf(signUpFields, {
+    username: { required: true },
+    email: { type: 'email', required: true },
+    tests_repo: {},
+  }) as [FormField, FormField, FormField];
+  const secrets = newPassword('Password', 'The same password again', true);
+  return formPage({
+    visit,
+    title: 'Sign up',
+    card: { id: 'account', title: 'A new account' },
+    action: '/signup',
+    fields: [username, ...secrets, email, repo],
+    values: visit.form,
+    errors,
+    submit: 'Sign up',
+    beside: html`<span class="quiet small">An approver looks at each new account.</span>`,
+  });
 }
 
 /** Reasons for which a password will not do; undefined if it will. */
@@ -209,29 +206,16 @@ function passwordFault(password: string, username: string, email: string): strin
 }
 
 /** Faults of a new password that was typed twice, by field. */
-export function passwordErrors(
-  password: string,
-  again: string,
-  username: string,
-  email: string,
-): Record<string, string> {
+export function passwordErrors(form: QueryTexts, username: string, email: string): FieldErrors {
+  const { password = '', password2 } = form;
   const fault = passwordFault(password, username, email);
   if (fault !== undefined) return { password: fault };
-  return password === again ? {} : { password2: 'This is not the password above.' };
+  return password === password2 ? {} : { password2: 'This is not the password above.' };
 }
 
-function signUpErrors(form: QueryTexts): Record<string, string> {
-  const { username = '', password = '', password2 = '', email = '', tests_repo = '' } = form;
-  const errors: Record<string, string> = {};
-  if (!patterns.username.test(username) || username.length > 64) {
-    errors.username = 'Use 2 to 64 letters and digits.';
-  }
-  Object.assign(errors, passwordErrors(password, password2, username, email));
-  if (!/^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(email) || email.length > 200) {
-    errors.email = 'Use an address like you@example.org.';
-  }
-  if (tests_repo !== '' && !patterns.githubRepo.test(tests_repo)) {
-    errors.tests_repo = 'Use an address like https://github.com/you/Stockfish, or nothing.';
-  }
-  return errors;
+function signUpErrors(form: QueryTexts): FieldErrors {
+  const { username = '', email = '', tests_repo } = form;
+  const faults: FieldFault[] = [];
+  readFields(signUpFields, { username, email, tests_repo }, faults);
+  return { ...complaintsOf(faults), ...passwordErrors(form, username, email) };
 }

@@ -3,27 +3,29 @@ import { type Html, html } from 'spillway-http';
 import {
   button,
   card,
-  choice,
   decimal,
   duration,
   facts,
-  field,
   lineChart,
   meter,
   pageHead,
   percent,
   signed,
   table,
-  wrongFields,
 } from 'spillway-http/kit';
+import { type FieldFault, number, readFields, text } from '../operations/fields.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { type SprtCalculatorOptions, sprtForecast } from '../statistics/sprt.ts';
-import type { PageContext } from './pages.ts';
-import { addPage, type Shown } from './visit.ts';
+import { choicesOf, complaints, fieldsOf, inputs, type Looks } from './form.ts';
+import { type PageContext, staticUrl } from './pages.ts';
+import { addPage, complaintsOf, type Shown } from './visit.ts';
 
 /** `/sprt_calc` and `/rate_limits`. */
 export function calculatorPages(app: FastifyInstance, context: PageContext): void {
-  addPage(app, context, '/sprt_calc', { get: async ({ query }) => calculatorPage(query) });
+  const scripts = [staticUrl('calculator.js')];
+  addPage(app, context, '/sprt_calc', {
+    get: async ({ query }) => ({ ...calculatorPage(query), scripts }),
+  });
   const limits = () => limitsCard(context);
   addPage(app, context, '/rate_limits', {
     get: async () => ({
@@ -39,64 +41,77 @@ export function calculatorPages(app: FastifyInstance, context: PageContext): voi
   );
 }
 
-const defaults = {
-  'elo-model': 'Normalized',
-  'elo-0': '0.0',
-  'elo-1': '2.0',
-  'draw-ratio': '0.49',
-  'rms-bias': '191',
-} as const;
 const eloMax = 10;
 const gapMin = 0.5;
 const points = 41;
+const models = ['Normalized', 'Logistic'];
 
-interface CalculatorInput {
-  readonly values: Readonly<Record<keyof typeof defaults, string>>;
-  readonly errors: Readonly<Record<string, string>>;
-  readonly options: SprtCalculatorOptions;
-}
-
-function inputOf(query: QueryTexts): CalculatorInput {
-  const values = Object.fromEntries(
-    Object.entries(defaults).map(([name, value]) => [name, query[name] ?? value]),
-  ) as CalculatorInput['values'];
-  const number = (name: keyof typeof defaults) =>
-    values[name].trim() === '' ? Number.NaN : Number(values[name]);
-  const options: SprtCalculatorOptions = {
-    model: values['elo-model'] === 'Logistic' ? 'logistic' : 'normalized',
-    elo0: number('elo-0'),
-    elo1: number('elo-1'),
-    drawRatio: number('draw-ratio'),
-    rmsBias: number('rms-bias'),
-  };
-  const errors: Record<string, string> = {};
-  const { elo0, elo1, drawRatio, rmsBias } = options;
-  if (!(Math.abs(elo0) <= eloMax)) errors['elo-0'] = `Use a number from −${eloMax} to ${eloMax}.`;
-  if (!(Math.abs(elo1) <= eloMax)) errors['elo-1'] = `Use a number from −${eloMax} to ${eloMax}.`;
-  else if (elo1 < elo0 + gapMin) errors['elo-1'] = `Use at least ${elo0 + gapMin}.`;
-  if (!(drawRatio >= 0 && drawRatio < 1)) errors['draw-ratio'] = 'Use a share from 0 to below 1.';
-  if (!(rmsBias >= 0)) errors['rms-bias'] = 'Use a number from 0.';
-  else if (Object.keys(errors).length === 0 && Number.isNaN(sprtForecast(options, 0).games)) {
-    errors['rms-bias'] = 'So uneven openings leave room for no more than draws. Use less.';
-  }
-  return { values, errors, options };
-}
+const bound = (about: string, absent: number) =>
+  number({
+    about,
+    rule: `a number from −${eloMax} to ${eloMax}`,
+    holds: (value) => Math.abs(value) <= eloMax,
+    absent,
+  });
+const fields = {
+  'elo-model': text({
+    about: 'model of Elo',
+    rule: `one of ${models.join(', ')}`,
+    holds: (value) => models.includes(value),
+    absent: 'Normalized',
+  }),
+  'elo-0': bound('lower bound, Elo', 0),
+  'elo-1': bound('upper bound, Elo', 2),
+  'draw-ratio': number({
+    about: 'share of draws',
+    rule: 'a share from 0 to below 1',
+    holds: (value) => value >= 0 && value < 1,
+    absent: 0.49,
+  }),
+  'rms-bias': number({
+    about: 'bias of openings, Elo',
+    rule: 'a number from 0',
+    holds: (value) => value >= 0,
+    absent: 191,
+  }),
+};
+const names = Object.keys(fields) as (keyof typeof fields)[];
+const looks: Looks = {
+  ...Object.fromEntries(names.map((name) => [name, {}])),
+  'elo-model': { choices: choicesOf('', models) },
+};
 
 function calculatorPage(query: QueryTexts): Shown {
-  const { values, errors, options } = inputOf(query);
-  const number = (name: keyof typeof defaults, label: string) =>
-    field({ name, label, value: values[name], error: errors[name], numeric: true });
-  const models = ['Normalized', 'Logistic'].map((name) => [name, name] as const);
-  const form = html`<form class="form" action="/sprt_calc">
-${choice({ name: 'elo-model', label: 'Model of Elo', value: values['elo-model'], choices: models })}
-${number('elo-0', 'Lower bound, Elo')}${number('elo-1', 'Upper bound, Elo')}
-${number('draw-ratio', 'Share of draws')}${number('rms-bias', 'Bias of openings, Elo')}
-<div class="row wide">${button({ label: 'Calculate', look: 'main' })}
+  const faults: FieldFault[] = [];
+  const sent = Object.fromEntries(names.map((name) => [name, query[name]]));
+  const input = readFields(fields, sent, faults);
+  const options: SprtCalculatorOptions = {
+    model: input['elo-model'] === 'Logistic' ? 'logistic' : 'normalized',
+    elo0: input['elo-0'],
+    elo1: input['elo-1'],
+    drawRatio: input['draw-ratio'],
+    rmsBias: input['rms-bias'],
+  };
+  const areBounds = !faults.some(({ field }) => field.startsWith('elo'));
+  if (areBounds && options.elo1 < options.elo0 + gapMin) {
+    faults.push({ field: 'elo-1', message: `must be at least ${options.elo0 + gapMin}` });
+  }
+  if (faults.length === 0 && Number.isNaN(sprtForecast(options, 0).games)) {
+    const message = 'so uneven openings leave room for no more than draws: use less';
+    faults.push({ field: 'rms-bias', message });
+  }
+  const values = Object.fromEntries(
+    names.map((name) => [name, query[name] ?? String(input[name])]),
+  );
+  const state = { values, errors: complaintsOf(faults) };
+  const shown = fieldsOf(fields, looks);
+  const form = html`<form class="form" action="/sprt_calc" data-answer="forecast">
+${inputs(shown, state)}<div class="row wide">${button({ label: 'Calculate', look: 'main' })}
 <a href="/sprt_calc">Start again</a></div></form>`;
-  const isWrong = Object.keys(errors).length > 0;
-  const main = html`${pageHead({ title: 'SPRT calculator' })}${wrongFields(errors)}
+  const main = html`${pageHead({ title: 'SPRT calculator' })}
 <div class="stack">${card({ id: 'test', title: 'The test', body: form })}
-${!isWrong && forecasts(options)}</div>`;
+<div class="stack" id="forecast">${complaints(shown, state)}
+${faults.length === 0 && forecasts(options)}</div></div>`;
   return { title: 'SPRT calculator', place: '/sprt_calc', main };
 }
 
@@ -154,7 +169,7 @@ function limitsCard({ files, clock }: PageContext): Html {
   const isAsked = files.github !== undefined;
   const body = html`<div class="stack">${meter({ share: remaining / Math.max(1, limit) })}
 ${facts([
-  ['WorkerCall', isAsked ? 'yes' : 'no: this server does not ask GitHub'],
+  ['Asked', isAsked ? 'yes' : 'no: this server does not ask GitHub'],
   ['Left', `${decimal(remaining)} of ${decimal(limit)} requests`],
   ['Used', decimal(used)],
   ['Full again', `in ${duration(Math.max(0, reset * 1000 - clock.now()))}`],

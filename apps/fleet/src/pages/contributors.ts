@@ -27,14 +27,16 @@ async function contributorsPage(
   }));
   const isMonth = which === 'top_month';
   const path = isMonth ? '/contributors/monthly' : '/contributors';
-  const name = query.findme !== undefined ? (person?.username ?? '') : (query.search ?? '');
-  const wanted = name.toLowerCase() || (query.highlight ?? '').toLowerCase();
+  const isFindMe = Number(query.findme) === 1;
+  const me = isFindMe ? person?.username : undefined;
+  const wanted = (query.search || query.highlight || me || '').toLowerCase();
   const total = (of: (one: Contributor) => number) => rows.reduce((sum, one) => sum + of(one), 0);
   const links = [
     { name: 'All time', href: '/contributors', current: !isMonth },
     { name: 'Last 30 days', href: '/contributors/monthly', current: isMonth },
   ];
-  const mine = person && button({ label: 'Find me', href: `${path}?findme=1` });
+  const href = `${path}?findme=${isFindMe ? '' : 1}`;
+  const mine = person && button({ label: 'Find me', href, pressed: isFindMe });
   const tools = html`${searchForm({ path, query, name: 'search', label: 'Find a person' })}${mine}`;
   const games = decimal(total((one) => one.games));
   const hours = decimal(total((one) => one.cpu_hours));

@@ -107,29 +107,22 @@ export class Figures {
   async #load(): Promise<void> {
     const { feed, clock, source, primary, storage } = this.#options;
     const lists = feed.lists;
-    const { kysely } = storage.database;
-    const count = kysely.selectFrom('runs').select(({ fn }) => fn.countAll<number>().as('count'));
-    const ended = count.where('finished', '=', 1).where('deleted', '=', 0);
-    const today = ended.where('last_updated', '>=', clock.now() - dayMs);
-    const pending = kysely
+    const since = clock.now() - dayMs;
+    const pending = storage.database.kysely
       .selectFrom('users')
-      .select(({ fn }) => fn.countAll<number>().as('count'));
-    const [runs, total, inDay, accepted, waiting] = await Promise.all([
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('pending', '=', 1);
+    const [runs, total, today, acceptedToday, waiting] = await Promise.all([
       source.finished({ pageSize: homeFinished }),
-      ended.executeTakeFirstOrThrow(),
-      today.executeTakeFirstOrThrow(),
-      today.where('is_green', '=', 1).executeTakeFirstOrThrow(),
-      pending.where('pending', '=', 1).executeTakeFirstOrThrow(),
+      source.countFinished({}),
+      source.countFinished({ since }),
+      source.countFinished({ since, successOnly: true }),
+      pending.executeTakeFirstOrThrow(),
     ]);
     if (!primary.isPrimary) {
       this.#stored = [...(await source.unfinished())].map((record) => new Run(record));
     }
-    this.#finished = {
-      runs: [...runs],
-      total: Number(total.count),
-      today: Number(inDay.count),
-      acceptedToday: Number(accepted.count),
-    };
+    this.#finished = { runs: [...runs], total, today, acceptedToday };
     this.#pendingUsers = Number(waiting.count);
     this.#refreshedAt = clock.now();
     this.#lists = lists;

@@ -6,6 +6,7 @@ import {
   decimal,
   duration,
   empty,
+  group,
   pageHead,
   sparkline,
   stats,
@@ -14,7 +15,8 @@ import {
   unknown,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import type { QueryTexts } from '../read/answers.ts';
+import { type QueryTexts, queryTexts } from '../read/answers.ts';
+import { finishedFilters } from '../read/stored-runs.ts';
 import { byProgress, byUrgency } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
@@ -28,7 +30,13 @@ import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.
 const pageSize = 25;
 /** Finished runs that a search looks through, for strangers and for users. */
 const searchMax = { anonymous: 1_000, user: 10_000 } as const;
-const kinds = ['STC', 'LTC', 'SMP', 'SPSA'] as const;
+/** Kinds of active runs that can be hidden, in three groups; fishtest has the same names. */
+const kinds = {
+  'Kinds of tests': { sprt: 'SPRT', spsa: 'SPSA', numgames: 'Games' },
+  'Time controls': { stc: 'STC', ltc: 'LTC' },
+  Threads: { st: 'One thread', smp: 'SMP' },
+} as const;
+const allKinds: readonly string[] = Object.values(kinds).flatMap(Object.keys);
 
 /** `/`, `/tests`, `/tests/finished` and `/tests/user/<name>`. */
 export function homePages(app: FastifyInstance, context: PageContext): void {
@@ -38,8 +46,8 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
 
   app.livePage('/tests', {
     states: [feed],
-    key: (request) => kindIn(visitQuery(request.query)),
-    view: (kind) => homeView(context, { kind }),
+    key: (request) => shownKinds(queryTexts(request.query)),
+    view: (shown) => homeView(context, shown),
     page: (view, request, reply) => {
       const visit = visitOf(request, reply);
       const isEmpty = figures.unfinished.length === 0 && figures.finished.total === 0;
@@ -50,13 +58,13 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
     route: {
       config: { lane: context.lanes.pages },
       preHandler: async (request, reply) => {
-        const query = visitQuery(request.query);
+        const query = queryTexts(request.query);
         await figures.refresh();
         if (Number(query.page) > 1) return reply.redirect(`/tests/finished?page=${query.page}`);
         if (query.live !== 'run_tables') return;
         if (!isFragment(request)) return reply.redirect('/tests');
         const isOver = figures.unfinished.length === 0;
-        return reply.code(isOver ? 286 : 200).send(homeView(context, { kind: kindIn(query) }));
+        return reply.code(isOver ? 286 : 200).send(homeView(context, shownKinds(query)));
       },
     },
   });
@@ -91,7 +99,7 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
       const found = await filteredRuns(context, { ...query, user: name }, visit.signal);
       const own = figures.unfinished.filter(({ args }) => args.username === name);
       const main = html`${pageHead({ title: `Runs of ${name}` })}<div class="stack">
-${waitingCard(context, own)}${activeCard(context, own, '')}
+${waitingCard(context, own)}${activeCard(context, own)}
 ${finishedCard(context, found.runs, { query, total: found.total, path: `/tests/user/${name}` })}
 </div>`;
       return { title: `Runs of ${name}`, place: '/tests', main };
@@ -99,12 +107,11 @@ ${finishedCard(context, found.runs, { query, total: found.total, path: `/tests/u
   });
 }
 
-function visitQuery(query: unknown): QueryTexts {
-  return Object(query) as QueryTexts;
-}
-
-function kindIn({ kind = '' }: QueryTexts): string {
-  return (kinds as readonly string[]).includes(kind) ? kind : '';
+/** The kinds of active runs that are shown, with commas between them; all if none is named. */
+function shownKinds({ active_run_filters: chosen = '' }: QueryTexts): string {
+  const named = chosen.split(',');
+  const shown = allKinds.filter((kind) => named.includes(kind));
+  return shown.length === 0 && chosen !== 'none' ? String(allKinds) : String(shown);
 }
 
 function homeHead(): Html {
@@ -117,18 +124,14 @@ function homeHead(): Html {
   return pageHead({ title: 'Runs', actions });
 }
 
-interface HomeChoice {
-  readonly kind: string;
-}
-
 /** The live part of the home page: figures, and all tables of runs. */
-function homeView(context: PageContext, { kind }: HomeChoice): Html {
+function homeView(context: PageContext, shown: string): Html {
   const { figures } = context;
   const runs = figures.unfinished;
   const { total, runs: finished } = figures.finished;
   if (runs.length === 0 && total === 0) return firstSteps();
   return html`<div class="stack">${figureRow(context)}
-${waitingCard(context, runs)}${activeCard(context, runs, kind)}
+${waitingCard(context, runs)}${activeCard(context, runs, shown)}
 ${finishedCard(context, finished, { query: {}, total, path: '/tests/finished' })}</div>`;
 }
 
@@ -206,42 +209,60 @@ function waitingCard({ clock }: PageContext, runs: readonly Run[]): Html | undef
   });
 }
 
-function activeCard({ clock }: PageContext, runs: readonly Run[], kind: string): Html {
+function activeCard({ clock }: PageContext, runs: readonly Run[], kept?: string): Html {
   const all = runs.filter(({ record }) => record.workers > 0);
-  const shown = all.filter((run) => isOfKind(run.record, kind)).sort(byProgress);
-  const links = ['', ...kinds].map((name) => ({
-    name: name || 'All',
-    href: name === '' ? '/tests' : `/tests?kind=${name}`,
-    current: name === kind,
-  }));
+  const shown = kept?.split(',') ?? allKinds;
+  const rows = all
+    .filter(({ record }) => kindsOf(record).every((kind) => shown.includes(kind)))
+    .sort(byProgress);
+  const isFiltered = rows.length < all.length;
   const nothing = empty({
-    title: kind === '' ? 'Nothing is played now' : `No ${kind} run is played now`,
-    text:
-      kind === ''
-        ? 'Runs that have an approval are played as soon as a worker asks for one.'
-        : 'Other runs may be.',
-    actions: kind !== '' && button({ label: 'Show all', href: '/tests' }),
-  });
-  const rows = table({
-    label: 'Runs that are played',
-    columns: activeColumns(clock.now()),
-    rows: records(shown),
-    key: ({ _id }) => _id,
+    title: isFiltered ? 'No run of these kinds is played now' : 'Nothing is played now',
+    text: isFiltered
+      ? 'Others are.'
+      : 'Runs that have an approval are played as soon as a worker asks for one.',
+    actions: isFiltered && button({ label: 'Show all', href: kindsHref(allKinds) }),
   });
   return card({
     id: 'active',
     title: 'Active',
-    about: decimal(all.length),
-    tools: tabs('Kinds of runs', links),
+    about: isFiltered ? `${decimal(rows.length)} of ${decimal(all.length)}` : decimal(all.length),
+    tools: kept !== undefined && html`${kindSwitches(shown)}`,
     flush: true,
-    body: shown.length === 0 ? nothing : rows,
+    body:
+      rows.length === 0
+        ? nothing
+        : table({
+            label: 'Runs that are played',
+            columns: activeColumns(clock.now()),
+            rows: records(rows),
+            key: ({ _id }) => _id,
+          }),
   });
 }
 
-function isOfKind(record: RunRecord, kind: string): boolean {
-  if (kind === '') return true;
-  if (kind === 'SPSA') return record.args.spsa !== undefined;
-  return kindOf(record).includes(kind) && (kind === 'SMP' || record.args.threads === 1);
+function kindsOf(record: RunRecord): string[] {
+  const { sprt, spsa, threads } = record.args;
+  const test = spsa === undefined ? (sprt === undefined ? 'numgames' : 'sprt') : 'spsa';
+  return [test, kindOf(record).startsWith('STC') ? 'stc' : 'ltc', threads > 1 ? 'smp' : 'st'];
+}
+
+/** An address without any kind shows them all, and is kept as such. */
+function kindsHref(shown: readonly string[]): string {
+  const isAll = shown.length === allKinds.length;
+  return `/tests?active_run_filters=${isAll ? '' : shown.join() || 'none'}`;
+}
+
+/** Each button shows the runs of a kind, or hides them. */
+function kindSwitches(shown: readonly string[]): Html[] {
+  return Object.entries(kinds).map(([label, names]) => {
+    const buttons = Object.entries(names).map(([kind, word]) => {
+      const pressed = shown.includes(kind);
+      const next = allKinds.filter((one) => shown.includes(one) !== (one === kind));
+      return button({ label: word, href: kindsHref(next), little: true, pressed });
+    });
+    return group(label, buttons);
+  });
 }
 
 interface FinishedChoice {
@@ -298,21 +319,12 @@ interface FoundRuns {
   readonly total: number;
 }
 
-function filtersOf(query: QueryTexts) {
-  return {
-    username: query.user || undefined,
-    successOnly: Boolean(query.success_only),
-    yellowOnly: Boolean(query.yellow_only),
-    ltcOnly: Boolean(query.ltc_only),
-  };
-}
-
 async function filteredRuns(
   { source }: PageContext,
   query: QueryTexts,
   signal: AbortSignal,
 ): Promise<FoundRuns> {
-  const filters = filtersOf(query);
+  const filters = finishedFilters(query, query.user);
   const [runs, total] = await Promise.all([
     source.finished({ ...filters, page: pageIn(query) - 1, pageSize }, signal),
     source.countFinished(filters, signal),
@@ -329,7 +341,7 @@ async function searchRuns(
 ): Promise<FoundRuns> {
   const asked = Number(query.max_count);
   const max = asked >= 1 ? Math.min(asked, cap) : cap;
-  const { username: _name, ...filters } = filtersOf(query);
+  const filters = finishedFilters(query);
   const user = (query.user ?? '').toLowerCase();
   const words = (query.text ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const found: RunRecord[] = [];

@@ -114,7 +114,9 @@ export function listing<Row>(options: ListingOptions<Row>): Html {
   const place = query.page === undefined && isMarked ? sorted.findIndex(isMarked) : -1;
   const page = place >= 0 ? Math.floor(place / pageSize) + 1 : Math.min(last, pageIn(query));
   const href = (changes: QueryTexts) => hrefOf(path, { ...query, page: undefined, ...changes });
-  const isFiltered = Object.values(query).some((value) => value !== undefined && value !== '');
+  const set = Object.keys(query).filter((name) => query[name]);
+  // Each choice is emptied, or a browser would be given the ones it keeps.
+  const all = path.replace(/(?=#|$)/, `?${set.map((name) => `${name}=`).join('&')}`);
   return pageCard({
     ...options,
     about: options.about ?? decimal(sorted.length),
@@ -129,7 +131,7 @@ export function listing<Row>(options: ListingOptions<Row>): Html {
     nothing: {
       title: options.none ?? 'Nothing here',
       text: options.nothing,
-      actions: isFiltered && button({ label: 'Show all', href: path }),
+      actions: set.length > 0 && button({ label: 'Show all', href: all }),
     },
   });
 }

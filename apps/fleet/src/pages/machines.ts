@@ -6,7 +6,6 @@ import {
   card,
   decimal,
   facts,
-  field,
   hiddenFields,
   pageHead,
   state,
@@ -14,15 +13,17 @@ import {
   tick,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
+import { operations } from '../operations/operations.ts';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
+import { fieldsOf, formPage } from './form.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
-import { addPage, attempt, goTo, refusalFor, type Shown, tokenField, type Visit } from './visit.ts';
+import { addPage, attempt, goTo, refusalFor, type Shown, type Visit } from './visit.ts';
 
 const recentMs = 5 * 86_400_000;
 
@@ -192,21 +193,6 @@ function workerPage(context: PageContext, visit: Visit): Shown {
   const { world } = primary;
   const blocked = world.blocked.get(name);
   const task = world.activeTask(name);
-  const body = html`<form class="form" method="post" action="/workers/${name}">
-${tokenField(visit.reply)}<div class="wide">${field({
-    name: 'message',
-    label: 'Message to its owner',
-    value: visit.form.message ?? blocked?.message,
-    hint: 'The worker prints it when it asks for a task; at most 500 characters.',
-    rows: 4,
-  })}</div>
-<div class="wide">${tick({
-    name: 'blocked',
-    label: 'Give this worker no tasks',
-    checked: blocked !== undefined,
-  })}</div>
-<div class="row wide">${button({ label: 'Save', look: 'main', name: 'submit', value: 'Submit' })}
-</div></form>`;
   const info = task?.record.worker_info;
   const about = facts([
     ['State', blocked ? state('error', 'Blocked', 'bare') : state('ok', 'Welcome', 'bare')],
@@ -222,12 +208,22 @@ ${tokenField(visit.reply)}<div class="wide">${field({
     ['System', info === undefined ? '–' : `${info.uname}, ${info.worker_arch}`],
     ['Events', html`<a href="/actions?text=${name}">Events of this worker</a>`],
   ]);
-  const main = html`${pageHead({
+  return formPage({
+    visit,
     title: name,
+    place: '/tests/machines',
     crumbs: [{ name: 'Machines', href: '/tests/machines' }, { name }],
-  })}<div class="halves">${card({ id: 'block', title: 'Block and message', body })}
-${card({ id: 'about', title: 'About this worker', body: about })}</div>`;
-  return { title: name, place: '/tests/machines', main };
+    card: { id: 'block', title: 'Block and message' },
+    action: `/workers/${name}`,
+    hidden: { submit: 'Submit' },
+    fields: fieldsOf(operations.get('worker-block')?.input, {
+      message: { rows: 4 },
+      blocked: { label: 'Give this worker no tasks' },
+    }),
+    values: { message: blocked?.message, blocked: blocked && 'on' },
+    submit: 'Save',
+    aside: card({ id: 'about', title: 'About this worker', body: about }),
+  });
 }
 
 function ownerOf(name: string): string {

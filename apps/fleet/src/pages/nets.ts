@@ -1,7 +1,16 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { html, httpError, uploads } from 'spillway-http';
-import { button, card, decimal, notice, pageHead, stats, tick } from 'spillway-http/kit';
+import {
+  button,
+  card,
+  decimal,
+  hiddenFields,
+  notice,
+  pageHead,
+  stats,
+  tick,
+} from 'spillway-http/kit';
 import { netBytesMax } from '../files/nets.ts';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
@@ -102,8 +111,9 @@ function netsPage(nets: readonly NetRow[], query: QueryTexts): Shown {
     { name: 'Tested', value: decimal(nets.filter(({ first_id }) => first_id !== null).length) },
     { name: 'Downloads', value: decimal(nets.reduce((sum, { downloads }) => sum + downloads, 0)) },
   ]);
+  // An empty value of its own says that the box was emptied.
   const more = html`<input class="input" name="user" value="${query.user ?? ''}" aria-label="User"
- placeholder="User">${tick({
+ placeholder="User">${hiddenFields({ master_only: '' })}${tick({
    name: 'master_only',
    label: 'In master',
    value: '1',

@@ -5,6 +5,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import { assets, sessionOf } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { accountPages } from './account.ts';
+import { Ancestry } from './ancestry.ts';
 import { calculatorPages } from './calculator.ts';
 import { contributorPages } from './contributors.ts';
 import { eventPages } from './events.ts';
@@ -13,6 +14,7 @@ import { homePages } from './home.ts';
 import { machinePages } from './machines.ts';
 import { netPages } from './nets.ts';
 import { peoplePages } from './people.ts';
+import { rememberChoices } from './remembered.ts';
 import { runActions } from './run-actions.ts';
 import { runPages } from './run-page.ts';
 import { submitPages } from './submit.ts';
@@ -21,6 +23,7 @@ import { type PageSession, pageErrors } from './visit.ts';
 /** The parts that pages are made from. */
 export interface PageContext extends Context {
   readonly figures: Figures;
+  readonly ancestry: Ancestry;
   /** Address of the style sheet. */
   readonly style: string;
 }
@@ -30,11 +33,13 @@ const folder = fileURLToPath(new URL('./browser/', import.meta.url));
 /** Every page for people, with the addresses and fields that users of fishtest know. */
 export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
   const figures = new Figures(options);
-  const context: PageContext = { ...options, figures, style: staticUrl('fleet.css') };
+  const ancestry = new Ancestry(options);
+  const context: PageContext = { ...options, figures, ancestry, style: staticUrl('fleet.css') };
   await app.register(assets, { root: folder, prefix: '/static/' });
   await app.register(async (scope) => {
     scope.decorateRequest('person', null);
     scope.addHook('preHandler', async (request, reply) => {
+      rememberChoices(request, reply);
       const session = sessionOf<PageSession>(request);
       const name = session.get('user');
       if (name === undefined) return;

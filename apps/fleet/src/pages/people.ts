@@ -7,22 +7,20 @@ import {
   card,
   copyable,
   decimal,
-  type FieldOptions,
   facts,
-  field,
   hiddenFields,
   pageHead,
   state,
   tabs,
-  wrongFields,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { operateAs } from '../operations/operations.ts';
+import { operateAs, operations } from '../operations/operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import { impossibleHash } from '../users/password.ts';
 import type { User } from '../users/users.ts';
-import { passwordErrors } from './account.ts';
+import { newPassword, passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
+import { fieldsOf, formPage } from './form.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import {
@@ -162,25 +160,26 @@ function aboutUser(user: User): Html {
 }
 
 function profilePage(visit: Visit, user: User, errors: FieldErrors = {}): Shown {
-  const { form, reply } = visit;
-  const text = (name: string, label: string, more: Partial<FieldOptions>) =>
-    field({ name, label, error: errors[name], ...more });
-  const secret = (name: string, label: string, autocomplete: string) =>
-    text(name, label, { type: 'password', autocomplete });
-  const body = html`<form class="form" method="post" action="/user">${tokenField(reply)}
-<input type="hidden" name="user" value="${user.username}">
-${text('email', 'E-mail', { type: 'email', value: form.email ?? user.email })}
-${text('tests_repo', 'Repository of your branches', { value: form.tests_repo ?? user.testsRepo })}
-${secret('password', 'New password, if you want one', 'new-password')}
-${secret('password2', 'The new password again', 'new-password')}
-${secret('old_password', 'Your password now', 'current-password')}
-<div class="row wide">${button({ label: 'Save', look: 'main' })}
-<span class="quiet small">Every change needs your password.</span></div></form>`;
-  const main = html`${pageHead({ title: user.username })}${wrongFields(errors)}
-<div class="halves">${card({ id: 'profile', title: 'Profile', body })}
-${card({ id: 'about', title: 'About this account', body: aboutUser(user) })}</div>`;
-  const isWrong = Object.keys(errors).length > 0;
-  return { title: user.username, main, status: isWrong ? 422 : 200 };
+  const { username, email, testsRepo: tests_repo } = user;
+  const fields = operations.get('user-change')?.input;
+  const secret = { type: 'password', autocomplete: 'current-password' } as const;
+  return formPage({
+    visit,
+    title: username,
+    card: { id: 'profile', title: 'Profile' },
+    action: '/user',
+    hidden: { user: username },
+    fields: [
+      ...fieldsOf(fields, { email: { type: 'email' }, tests_repo: {} }),
+      ...newPassword('New password, if you want one', 'The new password again'),
+      { ...secret, name: 'old_password', label: 'Your password now' },
+    ],
+    values: { email, tests_repo, ...visit.form },
+    errors,
+    submit: 'Save',
+    beside: html`<span class="quiet small">Every change needs your password.</span>`,
+    aside: card({ id: 'about', title: 'About this account', body: aboutUser(user) }),
+  });
 }
 
 async function changeProfile(context: PageContext, visit: Visit) {
@@ -189,7 +188,7 @@ async function changeProfile(context: PageContext, visit: Visit) {
   const { username } = user;
   const { form } = visit;
   const address = visit.request.ip;
-  const { password = '', password2 = '', old_password = '', email, tests_repo } = form;
+  const { password = '', old_password = '', email, tests_repo } = form;
   const errors: Record<string, string> = {};
   await users
     .admit({ username, password: old_password, address }, visit)
@@ -197,10 +196,7 @@ async function changeProfile(context: PageContext, visit: Visit) {
       if (!(error instanceof SpillwayError) || error.code !== 'ACCESS_REFUSED') throw error;
       errors.old_password = 'This is not your password.';
     });
-  if (password !== '') {
-    const wrong = passwordErrors(password, password2, username, email ?? user.email);
-    Object.assign(errors, wrong);
-  }
+  if (password !== '') Object.assign(errors, passwordErrors(form, username, email ?? user.email));
   if (Object.keys(errors).length > 0) return profilePage(visit, user, errors);
   const change = { username, email, tests_repo };
   let { faults } = await attempt(context, visit, 'user-change', change);

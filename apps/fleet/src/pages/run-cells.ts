@@ -30,7 +30,7 @@ export interface RunState {
 
 const openStates: Readonly<Record<Exclude<RunStatus, 'finished'>, RunState>> = {
   active: { name: 'active', word: 'Active' },
-  paused: { name: 'paused', word: 'Waiting' },
+  waiting: { name: 'paused', word: 'Waiting' },
   pending: { name: 'pending', word: 'Pending' },
   failed: { name: 'failed', word: 'Failed' },
 };
@@ -40,7 +40,7 @@ export function stateOf(record: RunRecord): RunState {
   if (failed) return openStates.failed;
   if (!finished) {
     if (workers > 0) return openStates.active;
-    return approved ? openStates.paused : openStates.pending;
+    return approved ? openStates.waiting : openStates.pending;
   }
   if (is_green) return { name: 'accepted', word: 'Accepted' };
   if (is_yellow) return { name: 'ahead', word: 'Rejected, ahead' };

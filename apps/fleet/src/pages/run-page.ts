@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { BoundedMap } from 'spillway';
 import { type Html, html } from 'spillway-http';
-import { card, decimal, facts, gauge, pageHead, percent, spanBar } from 'spillway-http/kit';
+import { card, decimal, pageHead } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
-import { type Run, strengthOf } from '../world/run.ts';
+import type { Run } from '../world/run.ts';
 import { hrefOf } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runDialogs } from './run-actions.ts';
@@ -13,7 +13,7 @@ import { runUrl, statePill } from './run-cells.ts';
 import { chartCard } from './run-charts.ts';
 import { rawStatisticsCards } from './run-statistics-cards.ts';
 import { taskCard, taskChoice } from './run-tasks.ts';
-import { eloGauge, type RunRole, runHead, runSummary } from './run-view.ts';
+import { measuresOf, type RunRole, runHead, runSummary } from './run-view.ts';
 import { addPage, framed, isApprover, isFragment, visitOf } from './visit.ts';
 
 /** Runs that open pages show, kept for those that the world has let go of. */
@@ -57,9 +57,10 @@ class ShownRuns {
 
   /** Brings the run of a request into memory, before its page is drawn. */
   async open(request: FastifyRequest): Promise<Run> {
-    const { feed, primary } = this.#context;
+    const { feed, primary, ancestry } = this.#context;
     const run = await runOf(this.#context, this.idOf(request), request.permit.signal);
     this.#runs.set(run.id, run);
+    ancestry.look(run, request.person !== null);
     feed.freshen(primary.isPrimary ? ageMsMax : 0);
     return run;
   }
@@ -113,8 +114,9 @@ export function runPages(app: FastifyInstance, context: PageContext): void {
     const run = runs.of(request);
     const { expected } = queryTexts(request.query);
     if (!isFragment(request)) return reply.redirect(runUrl(run.id), 302);
-    const isWaiting = run.status === 'paused' || run.status === 'pending';
-    if (isWaiting && expected === run.status) return reply.code(204).send();
+    // A script of fishtest calls a run that waits for a worker paused.
+    const known = { waiting: 'paused', pending: 'pending' }[String(run.status)];
+    if (known !== undefined && expected === known) return reply.code(204).send();
     return reply.code(run.record.finished ? 286 : 200).send(runs.view(runs.keyOf(request)));
   });
   app.livePage('/tests/live_elo/:id', {
@@ -175,40 +177,14 @@ function runView(context: PageContext, run: Run, role: RunRole, choice: QueryTex
 ${taskCard(run, choice, options)}</div></div>`;
 }
 
-/** The three gauges of a sequential test. */
+/** The gauges of a sequential test. */
 function gaugesView(run: Run): Html {
-  const { sprt } = run.args;
-  if (sprt === undefined) {
+  if (run.args.sprt === undefined) {
     throw fleetError('RECORD_UNKNOWN', 'This run is no sequential test');
   }
-  const { elo, low, high, los } = strengthOf(run);
-  const { llr, lower_bound: from, upper_bound: to } = sprt;
-  const chance = gauge({
-    value: los * 100,
-    error: [los * 100, los * 100],
-    scale: [0, 100],
-    marks: [0, 50, 100],
-    target: [95, 100],
-    label: `Chance to be stronger: ${percent(los, 1)}`,
-  });
-  const label = `LLR ${decimal(llr, 2)} between ${decimal(from, 2)} and ${decimal(to, 2)}`;
-  const ends = html`<div class="chart-x"><span>${decimal(from, 2)}</span><span>0</span>
-<span>${decimal(to, 2)}</span></div>`;
   const head = { title: 'Live Elo', about: statePill(run.record), crumbs: crumbsOf(run) };
+  const body = html`<div class="result">${measuresOf(run)}</div>`;
+  const about = `${decimal(run.games)} games`;
   return html`<div class="stack">${pageHead(head)}
-<div class="thirds">
-${card({ id: 'los', title: 'Stronger', about: percent(los, 1), body: chance })}
-${card({
-  id: 'llr',
-  title: 'LLR',
-  about: decimal(llr, 2),
-  body: html`${spanBar({ value: llr, from, to, label })}${ends}`,
-})}
-${card({
-  id: 'elo',
-  title: 'Elo',
-  about: `${decimal(elo, 2)} (${decimal(low, 2)} to ${decimal(high, 2)})`,
-  body: eloGauge(elo, low, high),
-})}
-</div>${facts([['Games', decimal(run.games)]])}</div>`;
+${card({ id: 'gauges', title: run.args.new_tag, about, body })}</div>`;
 }

@@ -142,7 +142,7 @@ Copy</button></div></div>`;
   return card({ id: 'result', title: 'Result', about: `${decimal(games)} games`, body });
 }
 
-export function eloGauge(elo: number, low: number, high: number): Html {
+function eloGauge(elo: number, low: number, high: number): Html {
   const reach = Math.max(4, Math.ceil(Math.max(Math.abs(low), Math.abs(high)) / 4) * 4);
   return gauge({
     value: elo,
@@ -154,7 +154,8 @@ export function eloGauge(elo: number, low: number, high: number): Html {
   });
 }
 
-function measuresOf(run: Run): Html {
+/** LLR, Elo, the chance to be stronger, and the pairs, each as a picture. */
+export function measuresOf(run: Run): Html {
   const { results } = run.record;
   const { sprt } = run.args;
   const { elo, low, high, los } = strengthOf(run);
@@ -177,7 +178,7 @@ function llrMeasure({ llr: value, lower_bound: from, upper_bound: to }: Sprt): H
 <span>0</span><span>${decimal(to, 2)}</span></div></div>`;
 }
 
-function notesCard({ files }: PageContext, run: Run): Html | undefined {
+function notesCard({ files, ancestry }: PageContext, run: Run): Html | undefined {
   const { args, record } = run;
   const warnings: HtmlValue[] = [];
   const warn = (isTrue: boolean, text: HtmlValue) => isTrue && warnings.push(text);
@@ -198,6 +199,7 @@ function notesCard({ files }: PageContext, run: Run): Html | undefined {
   warn(args.compiler !== undefined, `Only machines with ${args.compiler} play it.`);
   warn(book !== undefined && book.total < smallBook, 'The book has few openings.');
   warn(args.master_repo !== undefined, `It is a fork of ${args.master_repo}.`);
+  warnings.push(...ancestry.of(run));
   const notes: HtmlValue[] = [];
   if (args.new_signature === args.base_signature && args.spsa === undefined) {
     notes.push('Both engines have the same bench: the change does not alter it.');

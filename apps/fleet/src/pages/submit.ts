@@ -1,55 +1,87 @@
 import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
-import {
-  button,
-  card,
-  choice,
-  field,
-  hiddenFields,
-  notice,
-  pageHead,
-  tabs,
-  tick,
-  wrongFields,
-} from 'spillway-http/kit';
+import { button, card, hiddenFields, notice, pageHead, tabs } from 'spillway-http/kit';
 import type { ShownRun } from '../operations/run-operations.ts';
+import { allRunFields, models, officialRepo } from '../operations/submission.ts';
 import { presets } from '../operations/submission-source.ts';
 import type { QueryTexts } from '../read/answers.ts';
+import type { RunArgs } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
+import {
+  choicesOf,
+  complaints,
+  errorsOf,
+  type FormField,
+  type FormState,
+  fieldsOf,
+  inputOf,
+  inputs,
+  type Looks,
+  throughputs,
+} from './form.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
-import { bounds, fieldNames, startValues, submissionOf, valuesOf } from './submit-values.ts';
-import {
-  addPage,
-  attempt,
-  type FieldErrors,
-  goTo,
-  type Shown,
-  tokenField,
-  type Visit,
-} from './visit.ts';
+import { addPage, attempt, goTo, type Shown, tokenField, type Visit } from './visit.ts';
 
-/** Names of form fields, besides those of {@link fieldNames}, by the names of operations. */
-const otherNames: Readonly<Record<string, string>> = {
-  arch_filter: 'arch-filter',
-  'sprt.elo0': 'sprt_elo0',
-  'sprt.elo1': 'sprt_elo1',
-  'sprt.elo_model': 'elo_model',
-  'spsa.A': 'spsa_A',
-  'spsa.alpha': 'spsa_alpha',
-  'spsa.gamma': 'spsa_gamma',
-  'spsa.raw_params': 'spsa_raw_params',
+const defaultBook = 'UHO_Lichess_4852_v1.epd';
+const bounds: NonNullable<FormField['choices']> = [
+  ['0,2', 'Standard, short: 0 to 2'],
+  ['0.5,2.5', 'Standard, long: 0.5 to 2.5'],
+  ['-1.75,0.25', 'No regression: −1.75 to 0.25'],
+  ['custom', 'As below'],
+];
+const stopRules: NonNullable<FormField['choices']> = [
+  ['sprt', 'Until it is clear (SPRT)'],
+  ['games', 'A number of games'],
+  ['spsa', 'Tune parameters (SPSA)'],
+];
+
+/** All fields of a run that the form has, with the names that they have in fishtest. */
+const looks: Looks = {
+  tests_repo: { name: 'tests-repo', type: 'url', wide: true },
+  new_tag: { name: 'test-branch', required: true },
+  base_tag: { name: 'base-branch', required: true },
+  new_signature: { name: 'test-signature' },
+  base_signature: { name: 'base-signature' },
+  resolved_new: { hint: '40 hexadecimal digits.' },
+  resolved_base: { hint: '40 hexadecimal digits.' },
+  new_nets: { name: 'new-nets' },
+  base_nets: { name: 'base-nets' },
+  new_options: { name: 'new-options' },
+  base_options: { name: 'base-options' },
+  info: { name: 'run-info', rows: 3, hint: 'What is it, and why?' },
+  num_games: { name: 'num-games' },
+  'sprt.elo_model': { name: 'elo_model', choices: choicesOf('', models) },
+  'sprt.elo0': { name: 'sprt_elo0' },
+  'sprt.elo1': { name: 'sprt_elo1' },
+  'spsa.algorithm': { name: 'spsa_algorithm' },
+  'spsa.A': { name: 'spsa_A' },
+  'spsa.alpha': { name: 'spsa_alpha' },
+  'spsa.gamma': { name: 'spsa_gamma' },
+  'spsa.raw_params': { name: 'spsa_raw_params', rows: 5 },
+  tc: {},
+  threads: {},
+  book: {},
+  book_depth: { name: 'book-depth' },
+  priority: {},
+  throughput: {},
+  auto_purge: { name: 'auto-purge' },
+  adjudication: {},
+  new_tc: {},
+  arch_filter: { name: 'arch-filter' },
+  compiler: { choices: choicesOf('', ['g++', 'clang++']) },
+  msg_new: {},
+  msg_base: {},
+  rescheduled_from: {},
 };
-/** The same where GitHub is asked for commits and nets, which then have no field. */
-const foundNames: Readonly<Record<string, string>> = {
-  resolved_new: 'test-branch',
-  resolved_base: 'base-branch',
-  new_nets: 'test-branch',
-  base_nets: 'base-branch',
+/** Fields whose faults stand elsewhere where GitHub is asked for commits and nets. */
+const found: Readonly<Record<string, string>> = {
+  resolved_new: 'new_tag',
+  resolved_base: 'base_tag',
+  new_nets: 'new_tag',
+  base_nets: 'base_tag',
 };
-const throughputs = ['10', '25', '50', '100', '200'];
-const models = ['normalized', 'logistic', 'BayesElo'];
 
 /** `/tests/run`: submits a run, or repeats one. */
 export function submitPages(app: FastifyInstance, context: PageContext): void {
@@ -58,8 +90,9 @@ export function submitPages(app: FastifyInstance, context: PageContext): void {
     get: async (visit) => {
       const { id, preset } = visit.query;
       const from = id === undefined ? undefined : await runOf(context, id, visit.signal);
-      const values = from === undefined ? startValues(context, visit, preset) : valuesOf(from);
-      return submitPage(context, visit, { values, errors: {}, from });
+      const start = startValues(context, visit, preset);
+      const values = from === undefined ? start : { ...start, ...valuesOf(from) };
+      return submitPage(context, visit, { values }, from);
     },
     post: async (visit) => {
       const { form, person } = visit;
@@ -70,34 +103,111 @@ export function submitPages(app: FastifyInstance, context: PageContext): void {
         const { id } = value as ShownRun;
         return goTo(visit, `${runUrl(id)}?follow=1`, `${form['test-branch']} was submitted.`);
       }
-      const found = context.files.github === undefined ? {} : foundNames;
-      const names: Record<string, string> = { ...fieldNames, ...otherNames, ...found };
-      const named = Object.entries(faults).map(([name, text]) => [names[name] ?? name, text]);
-      return submitPage(context, visit, { values: form, errors: Object.fromEntries(named) });
+      const isFound = context.files.github !== undefined;
+      const shown = Object.entries(faults).map(([name, text]) => {
+        return [(isFound && found[name]) || name, text];
+      });
+      const errors = errorsOf(looks, Object.fromEntries(shown));
+      return submitPage(context, visit, { values: form, errors });
     },
   });
 }
 
-interface SubmitForm {
-  readonly values: QueryTexts;
-  readonly errors: FieldErrors;
-  readonly from?: Run | undefined;
+/** The run that a form asks for, as the operation takes it; empty fields are left out. */
+function submissionOf(form: QueryTexts): object {
+  const rule = form.stop_rule ?? 'sprt';
+  const [elo0, elo1] = (form.bounds ?? '').split(',');
+  const isTicked = (name: string) => form[name] !== undefined;
+  const sent: QueryTexts = {
+    ...form,
+    ...(elo1 !== undefined && { sprt_elo0: elo0, sprt_elo1: elo1 }),
+    ...(rule === 'spsa' && { 'base-signature': form['test-signature'] }),
+    ...(rule === 'sprt' && { 'num-games': '' }),
+    ...(!isTicked('odds') && { new_tc: '' }),
+    ...(!isTicked('checkbox-arch-filter') && { 'arch-filter': '' }),
+    ...(!isTicked('checkbox-compiler') && { compiler: '' }),
+  };
+  const run: Record<string, unknown> = rule === 'games' ? {} : { [rule]: {} };
+  for (const [path, value] of Object.entries(inputOf(allRunFields, looks, sent))) {
+    const plain = typeof value === 'string' ? value.replaceAll('\r', '').trim() : value;
+    const [name = '', inner] = path.split('.');
+    if (plain === '') continue;
+    if (inner === undefined) run[name] = plain;
+    else if (name === rule) Object.assign(run[rule] as object, { [inner]: plain });
+  }
+  return { ...run, adjudication: !isTicked('adjudication') };
 }
 
-function submitPage(context: PageContext, visit: Visit, form: SubmitForm): Shown {
-  const { values, errors, from } = form;
+/** Values of an empty form, by a preset. */
+function startValues({ files }: PageContext, { person }: Visit, name = 'STC'): QueryTexts {
+  const preset = presets.get(name) ?? presets.get('STC');
+  const books = [...files.books.books.keys()];
+  const { sprt } = preset ?? {};
+  return {
+    'tests-repo': person?.testsRepo || officialRepo,
+    'base-branch': 'master',
+    'new-options': preset?.new_options,
+    'base-options': preset?.base_options,
+    tc: preset?.tc,
+    threads: String(preset?.threads ?? 1),
+    throughput: String(preset?.throughput ?? 100),
+    priority: '0',
+    book: books.includes(defaultBook) ? defaultBook : (books[0] ?? ''),
+    'book-depth': '8',
+    stop_rule: sprt === undefined ? 'games' : 'sprt',
+    'num-games': String(preset?.num_games ?? 60_000),
+    bounds: sprt === undefined ? '0,2' : `${sprt.elo0},${sprt.elo1}`,
+    elo_model: 'normalized',
+    sprt_elo0: '0',
+    sprt_elo1: '2',
+    spsa_A: '0.1',
+    spsa_alpha: '0.602',
+    spsa_gamma: '0.101',
+  };
+}
+
+/** The values of a run that is repeated. */
+function valuesOf({ args, id }: Run): QueryTexts {
+  const { sprt, spsa } = args;
+  const both = `${sprt?.elo0},${sprt?.elo1}`;
+  const raw = spsa?.params.map(({ name, start, min, max, c_end, r_end }) =>
+    [name, start, min, max, c_end, r_end].join(','),
+  );
+  const plain = Object.entries(looks).flatMap(([path, { name = path }]) => {
+    const [outer = '', inner = ''] = path.split('.');
+    const value: unknown = args[outer as keyof RunArgs];
+    const text = inner === '' ? value : Object(value)[inner];
+    return text === undefined || typeof text === 'boolean'
+      ? []
+      : [[name, [text].flat().join(', ')]];
+  });
+  const on = (isTicked: boolean) => (isTicked ? 'on' : undefined);
+  return {
+    ...Object.fromEntries(plain),
+    rescheduled_from: id,
+    odds: on(args.new_tc !== args.tc),
+    'checkbox-arch-filter': on(args.arch_filter !== undefined),
+    'checkbox-compiler': on(args.compiler !== undefined),
+    'auto-purge': on(args.auto_purge),
+    adjudication: on(!args.adjudication),
+    stop_rule: spsa === undefined ? (sprt === undefined ? 'games' : 'sprt') : 'spsa',
+    ...(sprt && { bounds: bounds.some(([each]) => each === both) ? both : 'custom' }),
+    // What is stored is no share any more.
+    spsa_A: '0.1',
+    spsa_raw_params: raw?.join('\n') ?? '',
+  };
+}
+
+function submitPage(context: PageContext, visit: Visit, form: FormState, from?: Run): Shown {
+  const { values, errors = {} } = form;
   const title = from === undefined ? 'New run' : `Repeat ${from.args.new_tag}`;
   const links = [...presets.keys()].map((name) => ({
     name: name.replace('-', ' '),
     href: `/tests/run?preset=${name}`,
     current: name === (visit.query.preset ?? (visit.request.method === 'GET' ? 'STC' : '')),
   }));
-  const { '': whole, ...byField } = errors;
-  const refusal =
-    whole !== undefined && notice({ verdict: 'Not submitted.', text: whole, tone: 'bad' });
-  const hasBooks = context.files.books.books.size > 0;
   const noBooks =
-    !hasBooks &&
+    context.files.books.books.size === 0 &&
     notice({
       verdict: 'There is no book yet.',
       text: html`Runs begin with openings from a book. Add one:
@@ -112,10 +222,9 @@ function submitPage(context: PageContext, visit: Visit, form: SubmitForm): Shown
     title,
     ...(from === undefined && { actions: tabs('Presets', links) }),
   })}
-${refusal}${noBooks}${wrongFields(byField)}
+${noBooks}${complaints(fieldsOf(allRunFields, looks), form)}
 <form class="stack" method="post" action="/tests/run">${tokenField(visit.reply)}${hidden}
-<div class="halves">${branchCard(context, form)}${ruleCard(form)}</div>
-${playCard(context, form)}
+${formCards(context, form)}
 <div class="row">${button({ label: 'Submit the run', look: 'main' })}
 <span class="quiet small">It is played once an approver other than you has looked at it.</span>
 </div></form>`;
@@ -123,128 +232,48 @@ ${playCard(context, form)}
   return { title, place: '/tests/run', main, status: isWrong ? 422 : 200 };
 }
 
-type Extra = Partial<Parameters<typeof field>[0]>;
-
-/** Makes the fields of one form: value and error of each are looked up by its name. */
-function fieldsOf({ values, errors }: SubmitForm) {
-  const common = (name: string, label: string) => ({
-    name,
-    label,
-    value: values[name] ?? '',
-    error: errors[name],
-  });
-  return {
-    text: (name: string, label: string, more: Extra = {}) =>
-      field({ ...common(name, label), ...more }),
-    number: (name: string, label: string, more: Extra = {}) =>
-      field({ ...common(name, label), numeric: true, ...more }),
-    list: (name: string, label: string, choices: readonly (readonly [string, string])[]) =>
-      choice({ ...common(name, label), choices }),
-    tick: (name: string, label: string) =>
-      tick({ name, label, checked: values[name] !== undefined }),
+function formCards({ files }: PageContext, form: FormState): Html {
+  const { values, errors = {} } = form;
+  const fields: Looks = {
+    ...looks,
+    book: { choices: choicesOf(values.book ?? '', [...files.books.books.keys()].sort()) },
+    throughput: { choices: choicesOf(values.throughput ?? '100', throughputs, ' %') },
   };
-}
-
-function branchCard({ files }: PageContext, form: SubmitForm): Html {
-  const { text } = fieldsOf(form);
-  const isKnown = files.github !== undefined;
-  const bench = isKnown ? 'As the commit says, if left empty.' : 'As the engine prints it.';
+  const some = (...names: string[]) => {
+    const chosen = Object.fromEntries(names.map((name) => [name, fields[name] ?? {}]));
+    return inputs(fieldsOf(allRunFields, chosen), form);
+  };
+  const own = (...list: FormField[]) => inputs(list, form);
+  const box = (name: string, label: string) => own({ name, label, isTick: true });
   // Without GitHub nobody can look the commits up, so they are typed.
-  const byHand = !isKnown && [
-    text('resolved_new', 'Commit of the branch', { hint: '40 hexadecimal digits.' }),
-    text('resolved_base', 'Commit of the base', { hint: '40 hexadecimal digits.' }),
-    text('new-nets', 'Nets of the branch', { hint: 'With commas between them; may be empty.' }),
-    text('base-nets', 'Nets of the base'),
-  ];
-  const wide = (part: Html) => html`<div class="wide">${part}</div>`;
-  const body = html`<div class="form">
-${wide(text('tests-repo', 'Repository', { type: 'url' }))}
-${text('test-branch', 'Branch to test', { required: true })}
-${text('base-branch', 'Branch it plays against', { required: true })}
-${text('test-signature', 'Bench of the branch', { hint: bench })}
-${text('base-signature', 'Bench of the base', { hint: bench })}
-${byHand}
-${text('new-options', 'Options of the branch')}
-${text('base-options', 'Options of the base')}
-${wide(text('run-info', 'Text for people', { rows: 3, hint: 'What is it, and why?' }))}</div>`;
-  return card({ id: 'branches', title: 'What is tested', body });
-}
-
-function ruleCard(form: SubmitForm): Html {
-  const { text, number, list } = fieldsOf(form);
-  const words: Readonly<Record<string, string>> = {
-    '0,2': 'Standard, short: 0 to 2',
-    '0.5,2.5': 'Standard, long: 0.5 to 2.5',
-    '-1.75,0.25': 'No regression: −1.75 to 0.25',
-    custom: 'As below',
-  };
-  const rules = [
-    ['sprt', 'Until it is clear (SPRT)'],
-    ['games', 'A number of games'],
-    ['spsa', 'Tune parameters (SPSA)'],
-  ] as const;
-  const body = html`<div class="form">
-${list('stop_rule', 'It ends', rules)}
-${number('num-games', 'Games', { hint: 'A multiple of 1,000; not for SPRT.' })}
-${list(
-  'bounds',
-  'Bounds of the SPRT',
-  bounds.map((each) => [each, words[each] ?? each] as const),
-)}
-${list(
-  'elo_model',
-  'Model of Elo',
-  models.map((each) => [each, each] as const),
-)}
-${number('sprt_elo0', 'Lower bound')}${number('sprt_elo1', 'Upper bound')}
-<details class="wide" open="${form.values.stop_rule === 'spsa'}"><summary>Parameters of a tuning
-</summary><div class="form">
-${number('spsa_A', 'A, as a share')}${number('spsa_alpha', 'Alpha')}${number('spsa_gamma', 'Gamma')}
-<div class="wide">${text('spsa_raw_params', 'Parameters', {
-    rows: 5,
-    hint: 'A line each: name,start,min,max,c_end,r_end',
-  })}</div></div></details></div>`;
-  return card({ id: 'rule', title: 'When it ends', body });
-}
-
-function playCard({ files }: PageContext, form: SubmitForm): Html {
-  const { text, number, list, tick: box } = fieldsOf(form);
-  const books = [...files.books.books.keys()].sort();
-  const book = form.values.book ?? '';
-  const shown = book === '' || books.includes(book) ? books : [book, ...books];
-  const share = form.values.throughput ?? '100';
-  const shares = throughputs.includes(share) ? throughputs : [share, ...throughputs];
-  const body = html`<div class="form">
-${text('tc', 'Time', { hint: 'Seconds a game and a move, like 10+0.1.' })}
-${number('threads', 'Threads')}
-${list(
-  'book',
-  'Book',
-  shown.map((name) => [name, name] as const),
-)}
-${number('book-depth', 'Moves of the book')}
-${number('priority', 'Priority')}
-${list(
-  'throughput',
-  'Throughput',
-  shares.map((each) => [each, `${each} %`] as const),
-)}
-<div class="wide row">${box('auto-purge', 'Purge by itself at the end')}
-${box('adjudication', 'Play every game to its end')}</div>
-<details class="wide" open="${hasOdds(form)}"><summary>Time odds, machines and compilers</summary>
-<div class="form">
-<div class="stack">${box('odds', 'Time odds')}${text('new_tc', 'Time of the branch')}</div>
-<div class="stack">${box('checkbox-arch-filter', 'Only some machines')}
-${text('arch-filter', 'Architectures', { hint: 'A pattern like avx2|bmi2.' })}</div>
-<div class="stack">${box('checkbox-compiler', 'Only one compiler')}${list('compiler', 'Compiler', [
-    ['g++', 'g++'],
-    ['clang++', 'clang++'],
-  ])}</div></div></details></div>`;
-  return card({ id: 'play', title: 'How it is played', body });
-}
-
-function hasOdds({ values, errors }: SubmitForm): boolean {
+  const byHand =
+    files.github === undefined ? ['resolved_new', 'resolved_base', 'new_nets', 'base_nets'] : [];
+  const branches = html`<div class="form">
+${some('tests_repo', 'new_tag', 'base_tag', 'new_signature', 'base_signature', ...byHand)}
+${some('new_options', 'base_options', 'info')}</div>`;
+  const end = html`<div class="form">
+${own({ name: 'stop_rule', label: 'It ends', choices: stopRules })}${some('num_games')}
+${own({ name: 'bounds', label: 'Bounds of the SPRT', choices: bounds })}
+${some('sprt.elo_model', 'sprt.elo0', 'sprt.elo1')}
+<details class="wide" open="${values.stop_rule === 'spsa'}"><summary>Parameters of a tuning
+</summary><div class="form">${some('spsa.A', 'spsa.alpha', 'spsa.gamma', 'spsa.raw_params')}
+</div></details></div>`;
   const boxes = ['odds', 'checkbox-arch-filter', 'checkbox-compiler'];
-  const fields = ['new_tc', 'arch-filter', 'compiler'];
-  return boxes.some((name) => values[name] !== undefined) || fields.some((name) => name in errors);
+  const isOpen =
+    boxes.some((name) => values[name] !== undefined) ||
+    'new_tc' in errors ||
+    'arch-filter' in errors;
+  const play = html`<div class="form">
+${some('tc', 'threads', 'book', 'book_depth', 'priority', 'throughput')}
+<div class="wide row">${some('auto_purge', 'adjudication')}</div>
+<details class="wide" open="${isOpen}"><summary>Time odds, machines and compilers</summary>
+<div class="form">
+<div class="stack">${box('odds', 'Time odds')}${some('new_tc')}</div>
+<div class="stack">${box('checkbox-arch-filter', 'Only some machines')}${some('arch_filter')}</div>
+<div class="stack">${box('checkbox-compiler', 'Only one compiler')}${some('compiler')}</div>
+</div></details></div>`;
+  return html`<div class="halves">
+${card({ id: 'branches', title: 'What is tested', body: branches })}
+${card({ id: 'rule', title: 'When it ends', body: end })}</div>
+${card({ id: 'play', title: 'How it is played', body: play })}`;
 }

@@ -10,7 +10,7 @@ import {
   type PlaceLink,
   toasts,
 } from 'spillway-http/kit';
-import { InputError } from '../operations/fields.ts';
+import { type FieldFault, InputError } from '../operations/fields.ts';
 import type { Actor } from '../operations/operation.ts';
 import { operateAs } from '../operations/operations.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
@@ -252,12 +252,15 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
 /** Texts beside fields, by the name of the field. */
 export type FieldErrors = Readonly<Record<string, string>>;
 
-/** Complaints by field; under no name if the whole was refused; undefined for any other failure. */
+/** Complaints by field, the first about each. */
+export function complaintsOf(faults: readonly FieldFault[]): FieldErrors {
+  const entries = faults.map(({ field, message }) => [field, sentence(message)] as const);
+  return Object.fromEntries(entries.toReversed());
+}
+
+/** The same of an error; under no name if the whole was refused; undefined for other failures. */
 function faultsOf(error: unknown): FieldErrors | undefined {
-  if (error instanceof InputError) {
-    const entries = error.faults.map(({ field, message }) => [field, sentence(message)] as const);
-    return Object.fromEntries(entries.reverse());
-  }
+  if (error instanceof InputError) return complaintsOf(error.faults);
   const isRefusal = error instanceof SpillwayError && error.code === 'REQUEST_REFUSED';
   return isRefusal ? { '': sentence(error.message) } : undefined;
 }

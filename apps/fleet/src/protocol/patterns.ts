@@ -25,34 +25,10 @@ export const patterns: Readonly<Record<PatternName, RegExp>> = {
 };
 
 /** Processors that a worker may name; one that does not know its own says `unknown`. */
-export const architectures: readonly string[] = [
-  'apple-silicon',
-  'armv7',
-  'armv7-neon',
-  'armv8',
-  'armv8-dotprod',
-  'e2k',
-  'general-32',
-  'general-64',
-  'loongarch64',
-  'loongarch64-lasx',
-  'loongarch64-lsx',
-  'ppc-32',
-  'ppc-64',
-  'ppc-64-altivec',
-  'ppc-64-vsx',
-  'riscv64',
-  'x86-32',
-  'x86-32-sse2',
-  'x86-32-sse41-popcnt',
-  'x86-64',
-  'x86-64-avx2',
-  'x86-64-avx512',
-  'x86-64-avxvnni',
-  'x86-64-bmi2',
-  'x86-64-sse3-popcnt',
-  'x86-64-sse41-popcnt',
-  'x86-64-ssse3',
-  'x86-64-vnni512',
-  'x86-64-avx512icl',
-];
+export const architectures: readonly string[] = (
+  'apple-silicon armv7 armv7-neon armv8 armv8-dotprod e2k general-32 general-64 loongarch64 ' +
+  'loongarch64-lasx loongarch64-lsx ppc-32 ppc-64 ppc-64-altivec ppc-64-vsx riscv64 x86-32 ' +
+  'x86-32-sse2 x86-32-sse41-popcnt x86-64 x86-64-avx2 x86-64-avx512 x86-64-avxvnni ' +
+  'x86-64-bmi2 x86-64-sse3-popcnt x86-64-sse41-popcnt x86-64-ssse3 x86-64-vnni512 ' +
+  'x86-64-avx512icl'
+).split(' ');

@@ -6,7 +6,9 @@ import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { calculateElo } from '../statistics/elo.ts';
+import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { RunRecord } from '../world/records.ts';
+import { searchActions } from './action-search.ts';
 import {
   answerUnknownPaths,
   apiErrors,
@@ -38,7 +40,7 @@ const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
 
 /** Routes of the public read API about runs, in the forms that scripts know. */
 export const readRoutes: FastifyPluginAsync<Context> = async (app, context) => {
-  const { source, lanes, files } = context;
+  const { source, storage, lanes, files } = context;
   const lane = lanes.read;
   apiErrors(app);
   const streamed = { config: { lane, domain: 'stream' } } as const;
@@ -66,13 +68,13 @@ export const readRoutes: FastifyPluginAsync<Context> = async (app, context) => {
     return calculateElo(queryTexts(request.query));
   });
   app.get('/api/rate_limit', { config: { lane } }, async () => files.budget);
-  await app.register(async (scope) => actionsRoute(scope, source, lanes.queries));
+  await app.register(async (scope) => actionsRoute(scope, storage, lanes.queries));
   refuseOtherMethods(app, getUrls, ['GET', 'HEAD']);
   refuseOtherMethods(app, ['/api/actions'], ['POST']);
   await app.register(async (scope) => answerUnknownPaths(scope), { prefix: '/api' });
 };
 
-function actionsRoute(app: FastifyInstance, source: StoredRuns, lane: Lane): void {
+function actionsRoute(app: FastifyInstance, storage: FleetStorage, lane: Lane): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, _request, reply) => {
@@ -87,7 +89,8 @@ function actionsRoute(app: FastifyInstance, source: StoredRuns, lane: Lane): voi
   app.post('/api/actions', route, async (request, reply) => {
     openToAll(reply);
     try {
-      return await source.actions(JSON.parse(String(request.body)), request.permit.signal);
+      const query = JSON.parse(String(request.body));
+      return await searchActions(storage, query, request.permit.signal);
     } catch (error) {
       // Overload is said as such; whatever else goes wrong is the query's fault.
       if (error instanceof SpillwayError && error.retryable) throw error;

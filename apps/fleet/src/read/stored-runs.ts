@@ -6,7 +6,6 @@ import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
 import type { BadTaskRecord, RunRecord, TaskRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
-import { searchActions } from './action-search.ts';
 import { dateText, type QueryTexts } from './answers.ts';
 
 /** Runs as they are in memory on the primary, elsewhere as stored; ids are in small letters. */
@@ -96,11 +95,6 @@ export class StoredRuns {
     return rows;
   }
 
-  /** Entries for a query in MongoDB's form, newest first; throws if the query is not supported. */
-  actions(query: unknown, signal?: AbortSignal): Promise<readonly object[]> {
-    return searchActions(this.#options.storage, query, signal);
-  }
-
   get #kysely(): FleetStorage['database']['kysely'] {
     return this.#options.storage.database.kysely;
   }
@@ -149,13 +143,23 @@ export function finishedQuery(query: QueryTexts): FinishedQuery {
   // Postgres has no such character.
   if (query.username?.includes('\0')) throw fleetError('REQUEST_REFUSED', 'No such username');
   return {
+    ...finishedFilters(query, query.username),
     page: Number(page) - 1,
     pageSize,
-    username: query.username || undefined,
+    since: timestamp ? Number(timestamp) * 1000 : undefined,
+  };
+}
+
+/** The filters in an address, of one submitter if there is a name. */
+export function finishedFilters(
+  query: QueryTexts,
+  username?: string,
+): Omit<FinishedQuery, 'pageSize'> {
+  return {
+    username: username || undefined,
     successOnly: Boolean(query.success_only),
     yellowOnly: Boolean(query.yellow_only),
     ltcOnly: Boolean(query.ltc_only),
-    since: timestamp ? Number(timestamp) * 1000 : undefined,
   };
 }
 

@@ -1,5 +1,5 @@
 import { patterns } from '../protocol/patterns.ts';
-import type { ActionRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
+import type { ActionRow, BlockedWorkerRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
 import { runRow, withoutNul } from '../storage/rows.ts';
 import { impossibleHash } from '../users/password.ts';
 import {
@@ -9,10 +9,10 @@ import {
   matching,
   objectId,
   optional,
+  type Rule,
+  reader,
   readRun,
-  readShape,
   required,
-  type Shape,
   text,
   texts,
   truth,
@@ -39,16 +39,20 @@ export interface Collection {
   readonly read: (value: unknown, onLeftOut: (path: string) => void) => Entry;
 }
 
-const name = matching(/^.{1,200}$/s, 'a name');
+const name: Rule = { title: 'a name', type: 'string', minLength: 1, maxLength: 200 };
 
-const userShape: Shape = {
-  ...required(name, 'username'),
-  ...optional(decimal, 0, 'registration_time'),
-  ...optional(truth, false, 'pending', 'blocked'),
-  ...optional(text, '', 'email', 'tests_repo'),
-  ...optional(texts, [], 'groups'),
-  ...optional(whole(0), 16, 'machine_limit'),
-};
+type RawUser = Omit<UserRow, 'groups' | 'password_hash'> & { readonly groups: readonly string[] };
+const readUser = reader<RawUser>(
+  {
+    ...required(name, 'username'),
+    ...optional(decimal, 0, 'registration_time'),
+    ...optional(truth, false, 'pending', 'blocked'),
+    ...optional(text, '', 'email', 'tests_repo'),
+    ...optional(texts, [], 'groups'),
+    ...optional(whole(0), 16, 'machine_limit'),
+  },
+  ['_id', 'password'],
+);
 
 /** Passwords stay behind: they are of another kind, and a link makes a new one. */
 const users: Collection = {
@@ -56,12 +60,7 @@ const users: Collection = {
   table: 'users',
   key: 'username',
   read: (value, onLeftOut) => {
-    const user = readShape<Omit<UserRow, 'groups' | 'password_hash'> & { groups: string[] }>(
-      userShape,
-      value,
-      '',
-      leavingOut(['_id', 'password'], onLeftOut),
-    );
+    const user = readUser(value, onLeftOut);
     const row: UserRow = {
       ...user,
       password_hash: impossibleHash,
@@ -73,86 +72,80 @@ const users: Collection = {
   },
 };
 
-const testShape: Shape = { ...required(decimal, 'date'), ...required(objectId, 'id') };
-
-const netShape: Shape = {
-  ...required(matching(patterns.netName, 'the name of a net'), 'name'),
-  ...required(name, 'user'),
-  ...optional(whole(0), 0, 'downloads'),
-  ...optional(truth, false, 'is_master'),
-  ...optional(document, undefined, 'first_test', 'last_test'),
-};
+interface RawNet extends Pick<NetRow, 'name' | 'user' | 'downloads' | 'is_master'> {
+  readonly first_test?: { readonly date: number; readonly id: string };
+  readonly last_test?: { readonly date: number; readonly id: string };
+}
+const test = document({ ...required(decimal, 'date'), ...required(objectId, 'id') });
+const readNet = reader<RawNet>(
+  {
+    ...required(matching(patterns.netName, 'the name of a net'), 'name'),
+    ...required(name, 'user'),
+    ...optional(whole(0), 0, 'downloads'),
+    ...optional(truth, false, 'is_master'),
+    ...optional(test, undefined, 'first_test', 'last_test'),
+  },
+  ['_id'],
+);
 
 const nns: Collection = {
   name: 'nns',
   table: 'nns',
   key: 'name',
   read: (value, onLeftOut) => {
-    const { first_test, last_test, ...net } = readShape<
-      Pick<NetRow, 'name' | 'user' | 'downloads' | 'is_master'> & Record<string, unknown>
-    >(netShape, value, '', leavingOut(['_id'], onLeftOut));
-    const test = (found: unknown, path: string) => {
-      if (found === undefined) return { date: null, id: null };
-      return readShape<{ date: number; id: string }>(testShape, found, path, onLeftOut);
-    };
-    const first = test(first_test, 'first_test.');
-    const last = test(last_test, 'last_test.');
+    const { first_test: first, last_test: last, ...net } = readNet(value, onLeftOut);
     const row: NetRow = {
       ...net,
       is_master: Number(net.is_master),
-      first_date: first.date,
-      first_id: first.id,
-      last_date: last.date,
-      last_id: last.id,
+      first_date: first?.date ?? null,
+      first_id: first?.id ?? null,
+      last_date: last?.date ?? null,
+      last_id: last?.id ?? null,
     };
     return { key: row.name, updated: 0, rows: { nns: [row] } };
   },
 };
 
-const workerShape: Shape = {
-  ...required(name, 'worker_name'),
-  ...required(truth, 'blocked'),
-  ...optional(text, '', 'message'),
-  ...optional(decimal, 0, 'last_updated'),
-};
+const readWorker = reader<BlockedWorkerRow & { readonly blocked: boolean }>(
+  {
+    ...required(name, 'worker_name'),
+    ...required(truth, 'blocked'),
+    ...optional(text, '', 'message'),
+    ...optional(decimal, 0, 'last_updated'),
+  },
+  ['_id'],
+);
 
 const workers: Collection = {
   name: 'workers',
   table: 'blocked_workers',
   key: 'worker_name',
   read: (value, onLeftOut) => {
-    const { blocked, ...worker } = readShape<{
-      readonly worker_name: string;
-      readonly blocked: boolean;
-      readonly message: string;
-      readonly last_updated: number;
-    }>(workerShape, value, '', leavingOut(['_id'], onLeftOut));
+    const { blocked, ...worker } = readWorker(value, onLeftOut);
     if (!blocked) throw new DocumentFault('it is not blocked, and only blocked ones are kept');
     return { key: worker.worker_name, updated: 0, rows: { blocked_workers: [worker] } };
   },
 };
 
-const actionShape: Shape = {
+/** Rows of one statement have the same columns. */
+const readAction = reader<Partial<ActionRow> & { readonly _id: string }>({
   ...required(objectId, '_id'),
   ...required(decimal, 'time'),
   ...required(name, 'action', 'username'),
-  ...optional(text, null, 'run', 'worker', 'message', 'user', 'nn'),
-  ...optional(objectId, null, 'run_id'),
-  ...optional(whole(0), null, 'task_id'),
-};
+  ...optional(text, undefined, 'run', 'worker', 'message', 'user', 'nn'),
+  ...optional(objectId, undefined, 'run_id'),
+  ...optional(whole(0), undefined, 'task_id'),
+});
+const absent = ['run_id', 'run', 'task_id', 'worker', 'message', 'user', 'nn'];
+const noAction = Object.fromEntries(absent.map((column) => [column, null]));
 
 const actions: Collection = {
   name: 'actions',
   table: 'actions',
   key: 'id',
   read: (value, onLeftOut) => {
-    const { _id, ...action } = readShape<Omit<ActionRow, 'id'> & { _id: string }>(
-      actionShape,
-      value,
-      '',
-      onLeftOut,
-    );
-    return { key: _id, updated: 0, rows: { actions: [{ ...action, id: _id }] } };
+    const { _id: id, ...action } = readAction(value, onLeftOut);
+    return { key: id, updated: 0, rows: { actions: [{ ...noAction, ...action, id }] } };
   },
 };
 
@@ -182,16 +175,6 @@ const runs: Collection = {
 
 /** Collections in the order in which they are read. */
 export const collections: readonly Collection[] = [users, nns, workers, actions, runs];
-
-/** Fields that nobody misses are not told of. */
-function leavingOut(
-  names: readonly string[],
-  onLeftOut: (path: string) => void,
-): (path: string) => void {
-  return (path) => {
-    if (!names.includes(path)) onLeftOut(path);
-  };
-}
 
 /**
  * Parses a line of MongoDB's extended JSON, relaxed, canonical or of version 1: object ids become

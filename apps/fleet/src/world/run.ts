@@ -11,7 +11,7 @@ import { addDifference, gamesOf, type Stats, WorkerTotals, zeroStats } from './w
 /** Nodes per second of the machine that time controls are made for. */
 const referenceNps = 628_000;
 
-export type RunStatus = 'failed' | 'finished' | 'active' | 'paused' | 'pending';
+export type RunStatus = 'failed' | 'finished' | 'active' | 'waiting' | 'pending';
 
 /** One test with its tasks; keeps its own sums true, and knows nothing of other runs. */
 export class Run {
@@ -103,7 +103,7 @@ export class Run {
     const { finished, failed, workers, approved } = this.record;
     if (finished) return failed ? 'failed' : 'finished';
     if (workers > 0) return 'active';
-    return approved ? 'paused' : 'pending';
+    return approved ? 'waiting' : 'pending';
   }
 
   get nps(): number {

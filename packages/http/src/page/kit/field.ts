@@ -78,12 +78,16 @@ export function tick({ name, label, checked, value = 'on' }: TickOptions): Html 
  checked="${checked === true}"> ${label}</label>`;
 }
 
-/** The number of wrong fields, before a form that came back. */
-export function wrongFields(errors: Readonly<Record<string, string>>): Html | undefined {
+/** The number of wrong fields, before a form that came back; links by the label of each. */
+export function wrongFields(
+  errors: Readonly<Record<string, string>>,
+  labels: Readonly<Record<string, string>>,
+): Html | undefined {
   const names = Object.keys(errors);
   if (names.length === 0) return undefined;
   const links: HtmlValue = names.map(
-    (name, at) => html`<span>${at > 0 && ', '}<a href="#${name}">${name}</a></span>`,
+    (name, at) =>
+      html`<span>${at > 0 && ', '}<a href="#${name}">${labels[name] ?? name}</a></span>`,
   );
   const words = names.length === 1 ? 'One field needs' : `${names.length} fields need`;
   return html`<div class="notice is-bad" role="alert">

@@ -1,0 +1,146 @@
+import { type Html, type HtmlValue, html } from 'spillway-http';
+import {
+  button,
+  card,
+  choice,
+  type FieldOptions,
+  field,
+  hiddenFields,
+  notice,
+  type PageHeadOptions,
+  pageHead,
+  tick,
+  wrongFields,
+} from 'spillway-http/kit';
+import type { Field, Fields } from '../operations/fields.ts';
+import type { QueryTexts } from '../read/answers.ts';
+import { type FieldErrors, type Shown, tokenField, type Visit } from './visit.ts';
+
+/** A field of a form. Its value and its error are looked up by its name. */
+export interface FormField extends Omit<FieldOptions, 'value' | 'error' | 'id'> {
+  /** Values of a list of which one is chosen, with their words. @default none */
+  readonly choices?: readonly (readonly [value: string, words: string])[] | undefined;
+  /** True for a box to tick. @default false */
+  readonly isTick?: boolean | undefined;
+  /** True if it takes a line of its own. @default false */
+  readonly wide?: boolean | undefined;
+}
+
+/** Texts that fields hold, and what is wrong with them; under no name, with all of them. */
+export interface FormState {
+  readonly values: QueryTexts;
+  readonly errors?: FieldErrors | undefined;
+}
+
+/** A field of an operation in a form: its help is its label and, in parentheses, its hint. */
+export function fieldOf(
+  name: string,
+  { about, rule, kind }: Field<unknown>,
+  more: Partial<FormField> = {},
+): FormField {
+  const [, label = '', hint] = /^([^(]+?)(?: \((.+)\))?$/.exec(about ?? rule) ?? [];
+  return {
+    name,
+    label: capital(label),
+    hint: hint && `${capital(hint)}.`,
+    numeric: kind === 'integer' || kind === 'number',
+    isTick: kind === 'flag',
+    ...more,
+  };
+}
+
+/** Fields of an operation that a form has, with what is different there, such as the name. */
+export type Looks = Readonly<Record<string, Partial<FormField>>>;
+
+export function fieldsOf(fields: Fields, looks: Looks): FormField[] {
+  return Object.entries(looks).map(([name, look]) => {
+    return fieldOf(name, fields[name] as Field<unknown>, look);
+  });
+}
+
+/** The input of an operation, as a form has sent it. */
+export function inputOf(fields: Fields, looks: Looks, form: QueryTexts): object {
+  const sent = fieldsOf(fields, looks).map(({ name, isTick }, at) => [
+    Object.keys(looks)[at],
+    isTick ? form[name] !== undefined : form[name],
+  ]);
+  return Object.fromEntries(sent.filter(([, value]) => value !== undefined));
+}
+
+/** Faults of an input by the names of the form. */
+export function errorsOf(looks: Looks, faults: FieldErrors): FieldErrors {
+  const named = Object.entries(faults).map(([name, text]) => [looks[name]?.name ?? name, text]);
+  return Object.fromEntries(named);
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Shares of the fleet that forms offer, in percent. */
+export const throughputs: readonly string[] = ['10', '25', '50', '100', '200'];
+
+/** A list of values; the present one is in it, even if no form could have given it. */
+export function choicesOf(
+  value: string,
+  usual: readonly string[],
+  unit = '',
+): NonNullable<FormField['choices']> {
+  const all = value === '' || usual.includes(value) ? usual : [value, ...usual];
+  return all.map((each) => [each, `${each}${unit}`]);
+}
+
+/** Makes the input of each field, with its value and its error. */
+export function inputs(fields: readonly FormField[], { values, errors = {} }: FormState): Html[] {
+  return fields.map(({ isTick, wide, choices, ...look }) => {
+    const { name, label } = look;
+    if (isTick) return tick({ name, label, checked: values[name] !== undefined });
+    // What was typed stays, but for secrets.
+    const value = look.type === 'password' ? undefined : values[name];
+    const common = { ...look, value, error: errors[name] };
+    const part = choices === undefined ? field(common) : choice({ ...common, choices });
+    return wide === true || look.rows !== undefined ? html`<div class="wide">${part}</div>` : part;
+  });
+}
+
+/** The complaints about a form that came back. */
+export function complaints(fields: readonly FormField[], { errors = {} }: FormState): Html {
+  const { '': whole, ...wrong } = errors;
+  const labels = Object.fromEntries(fields.map(({ name, label }) => [name, label]));
+  return html`${whole && notice({ verdict: 'Not done.', text: whole, tone: 'bad' })}${wrongFields(
+    wrong,
+    labels,
+  )}`;
+}
+
+export interface FormPageOptions extends FormState, Pick<PageHeadOptions, 'title' | 'crumbs'> {
+  readonly visit: Visit;
+  readonly place?: string | undefined;
+  readonly card: { readonly id: string; readonly title: string };
+  /** Address that it is sent to. @default that of the page */
+  readonly action?: string | undefined;
+  readonly hidden?: Readonly<Record<string, string>> | undefined;
+  readonly fields: readonly FormField[];
+  /** Label of the button. */
+  readonly submit: string;
+  readonly beside?: HtmlValue;
+  /** A card beside it. @default none: the form is narrow */
+  readonly aside?: Html | undefined;
+  /** @default 422 with errors, 200 without */
+  readonly status?: number | undefined;
+}
+
+/** A page that is one form. */
+export function formPage(options: FormPageOptions): Shown {
+  const { visit, title, place, crumbs, fields, errors = {}, aside, hidden = {} } = options;
+  const body = html`<form class="form" method="post" action="${options.action ?? ''}">
+${tokenField(visit.reply)}${hiddenFields(hidden)}${inputs(fields, options)}
+<div class="row wide">${button({ label: options.submit, look: 'main' })}
+${options.beside}</div></form>`;
+  const shown = card({ ...options.card, body });
+  const main = html`<div class="${aside === undefined ? 'narrow' : 'stack'}">
+${pageHead({ title, crumbs })}${complaints(fields, options)}
+${aside === undefined ? shown : html`<div class="halves">${shown}${aside}</div>`}</div>`;
+  const { status = Object.keys(errors).length > 0 ? 422 : 200 } = options;
+  return { title, place, main, status };
+}
