@@ -144,7 +144,7 @@ export const changeableFields: {
   info: text({ ...anyText, about: 'text for people' }),
 };
 
-const fromGithub = '(default: as GitHub says, if the server asks it)';
+const fromGithub = '(as GitHub says, if left out)';
 
 /** Every field of a run, in the order in which help shows them. */
 function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boolean) {

@@ -36,16 +36,18 @@ export interface FormState {
 export function fieldOf(
   name: string,
   { about, rule, kind }: Field<unknown>,
-  more: Partial<FormField> = {},
+  look: Partial<FormField> = {},
 ): FormField {
-  const [, label = '', hint] = /^([^(]+?)(?: \((.+)\))?$/.exec(about ?? rule) ?? [];
+  const [, label = '', more = ''] = /^([^(]+?)(?: \((.+)\))?$/.exec(about ?? rule) ?? [];
+  // A form shows the default as its value.
+  const hint = more.replace(/(^|; )default.*$/, '');
   return {
     name,
     label: capital(label),
-    hint: hint && `${capital(hint)}.`,
+    hint: hint === '' ? undefined : `${capital(hint)}.`,
     numeric: kind === 'integer' || kind === 'number',
     isTick: kind === 'flag',
-    ...more,
+    ...look,
   };
 }
 
@@ -107,8 +109,11 @@ export function inputs(fields: readonly FormField[], { values, errors = {} }: Fo
 export function complaints(fields: readonly FormField[], { errors = {} }: FormState): Html {
   const { '': whole, ...wrong } = errors;
   const labels = Object.fromEntries(fields.map(({ name, label }) => [name, label]));
+  // In the order in which the fields stand.
+  const named = fields.filter(({ name }) => name in wrong).map(({ name }) => [name, wrong[name]]);
+  const ordered = { ...Object.fromEntries(named), ...wrong };
   return html`${whole && notice({ verdict: 'Not done.', text: whole, tone: 'bad' })}${wrongFields(
-    wrong,
+    ordered,
     labels,
   )}`;
 }

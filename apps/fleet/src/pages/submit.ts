@@ -238,6 +238,10 @@ function formCards({ files }: PageContext, form: FormState): Html {
     ...looks,
     book: { choices: choicesOf(values.book ?? '', [...files.books.books.keys()].sort()) },
     throughput: { choices: choicesOf(values.throughput ?? '100', throughputs, ' %') },
+    ...(files.github === undefined && {
+      new_signature: { name: 'test-signature', hint: 'As the engine prints it.' },
+      base_signature: { name: 'base-signature', hint: 'As the engine prints it.' },
+    }),
   };
   const some = (...names: string[]) => {
     const chosen = Object.fromEntries(names.map((name) => [name, fields[name] ?? {}]));

@@ -291,7 +291,8 @@ export async function attempt(
 }
 
 function sentence(text: string): string {
-  const plain = text.replace(/^(id|by): /, '');
+  // What was typed stays in its field, so that it need not be told again.
+  const plain = text.replace(/^(id|by): /, '').replace(/, got .*$/s, '');
   const start = plain.charAt(0).toUpperCase() + plain.slice(1);
   return /[.!?]$/.test(start) ? start : `${start}.`;
 }
