@@ -253,13 +253,17 @@ function kindsHref(shown: readonly string[]): string {
   return `/tests?active_run_filters=${isAll ? '' : shown.join() || 'none'}`;
 }
 
-/** Each button shows the runs of a kind, or hides them. */
+/** Buttons that narrow each group to some of its kinds; none is pressed while all are shown. */
 function kindSwitches(shown: readonly string[]): Html[] {
-  return Object.entries(kinds).map(([label, names]) => {
-    const buttons = Object.entries(names).map(([kind, word]) => {
-      const pressed = shown.includes(kind);
-      const next = allKinds.filter((one) => shown.includes(one) !== (one === kind));
-      return button({ label: word, href: kindsHref(next), little: true, pressed });
+  return Object.entries(kinds).map(([label, words]) => {
+    const names = Object.keys(words);
+    const own = names.filter((kind) => shown.includes(kind));
+    const others = shown.filter((kind) => !names.includes(kind));
+    const pressed = own.length === names.length ? [] : own;
+    const buttons = Object.entries(words).map(([kind, word]) => {
+      const next = names.filter((one) => pressed.includes(one) !== (one === kind));
+      const href = kindsHref([...others, ...(next.length === 0 ? names : next)]);
+      return button({ label: word, href, little: true, pressed: pressed.includes(kind) });
     });
     return group(label, buttons);
   });
