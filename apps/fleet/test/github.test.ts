@@ -92,7 +92,7 @@ describe('what is asked of GitHub', () => {
     );
   });
 
-  it('tells the page of a run where its base is not in the history that it should be in', async () => {
+  it('tells the page of a run whose base is not in the history of others', async () => {
     await using stack = new AsyncDisposableStack();
     const standIn = stack.use(await StandIn.open());
     const base = 'a'.repeat(40);

@@ -127,7 +127,7 @@ describe('the pages in a browser', () => {
     for (const page of [erin, ada, user]) await page.close();
   });
 
-  it('modify, stop, purge and delete a run and block a worker, which another tab shows', async () => {
+  it('modify, stop, purge and delete a run, block a worker, and show it in a tab', async () => {
     for (const run of site.fleet.primary.world.unfinished) run.record.approved = false;
     const id = await site.run({ username: 'bob', new_tag: 'two-tabs' });
     const task = await site.task();
