@@ -9,6 +9,7 @@ import type { DocumentEmbedder } from './ranking/library.ts';
 import { type RankingParts, rankingParts } from './ranking/ranking-parts.ts';
 import { Desks, type DesksOptions } from './reader/desks.ts';
 import { FeedRefresh } from './reader/feed-refresh.ts';
+import { Images } from './reader/images.ts';
 import { readerPages } from './reader/reader-pages.ts';
 import { compatRoutes } from './server/compat-routes.ts';
 import { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
@@ -55,6 +56,10 @@ export interface OpenRankerOptions {
   readonly retrainMs?: number | undefined;
   /** Tastes in memory. From 1. @default 64 */
   readonly tastesMax?: number | undefined;
+  /** The folder of pictures that articles show. @default they are fetched each time */
+  readonly imageFolder?: string | undefined;
+  /** The bytes kept there. An integer from 1. @default 512 MiB */
+  readonly imageBytesMax?: number | undefined;
   /** Options of the lists on the reader page. */
   readonly desks?: Omit<DesksOptions, 'reader' | 'storage' | 'clock' | 'onFailure'> | undefined;
   /** Called when the operator asks for the end. @default stops the service */
@@ -159,11 +164,15 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const watched = { embedder, fetcher, tastes, training, embedding, library, refresh };
   for (const [name, part] of Object.entries(watched)) panel.watch(name, part);
   panel.watch('database', parts.storage.database);
+  const key = await sessionKey(parts.storage);
+  const { imageFolder: folder, imageBytesMax: bytesMax } = parts;
+  const images = await Images.open({ fetcher, key, folder, bytesMax, clock });
+  panel.watch('images', images);
   const server = await createServer({
     ...{ host, port, trustProxy, log, errors, lameDuckMs, clock },
     lane: lanes.read,
     operator: { ...parts.operator, panel, ready: [parts.storage.database, parts.only] },
-    sessions: { keys: [await sessionKey(parts.storage)] },
+    sessions: { keys: [key] },
     live: {},
   });
   const { shutdown } = parts;
@@ -178,8 +187,9 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   panel.watch('desks', desks);
   server.app.addHook('onClose', async () => desks[Symbol.dispose]());
   const { reader, storage } = parts;
-  const pages = { reader, storage, desks, fetcher, refresh, clock, lane: lanes.read };
-  await server.app.register(readerPages, pages);
+  const pages = { reader, storage, desks, fetcher, refresh, images, clock };
+  const pageLanes = { lane: lanes.read, imageLane: lanes.images };
+  await server.app.register(readerPages, { ...pages, ...pageLanes });
   server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));
   return server;
 }

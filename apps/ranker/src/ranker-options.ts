@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { UsageError } from 'spillway-cli';
 import { operatorSocket } from 'spillway-http';
 import { inNetworks } from './fetching/public-address.ts';
@@ -63,6 +64,8 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     keepMs: settings.keepDays * 86_400_000,
     retrainMs: settings.retrainMs,
     tastesMax: settings.tastesMax,
+    imageFolder: join(settings.data, 'images'),
+    imageBytesMax: settings.imageBytes,
     desks: {
       halfLifeHours: settings.halfLifeHours,
       explorationShare: settings.explorationShare,

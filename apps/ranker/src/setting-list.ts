@@ -30,6 +30,7 @@ export interface Settings {
   readonly fetchMs: number;
   readonly pageMs: number;
   readonly pageBytes: number;
+  readonly imageBytes: number;
   readonly textCharsMin: number;
   readonly freshMs: number;
   readonly hostPerSecond: number;
@@ -144,6 +145,10 @@ export const settingRules: SettingRules<Settings> = {
   pageBytes: number('the longest page or feed, in bytes', {
     absent: 5_242_880,
     ...{ min: 1_024, max: 104_857_600 },
+  }),
+  imageBytes: number('the disk space for pictures of articles, in bytes', {
+    absent: 536_870_912,
+    ...{ min: 1_048_576, max: 1_099_511_627_776 },
   }),
   textCharsMin: number('an article has at least so many characters', {
     absent: 100,

@@ -17,7 +17,8 @@ const hourMs = 60 * minuteMs;
 
 const due = (id: string, more: Partial<DueFeed> = {}): DueFeed => {
   const none = { etag: undefined, lastModified: undefined, failures: 0, publishedAt: [] };
-  return { id, url: `https://${id}.org/feed`, ...none, ...more };
+  const credentials = undefined;
+  return { id, url: `https://${id}.org/feed`, ...none, credentials, ...more };
 };
 
 /** A refresh job on a virtual clock, with feeds that are due whenever their turn has come. */

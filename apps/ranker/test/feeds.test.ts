@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import type { Feed, FeedAnswer } from '../src/feeds/feed.ts';
+import { parseFeed } from '../src/feeds/parse-feed.ts';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { html, openFetcher, openSite, type Site } from './fetch-scene.ts';
 
@@ -241,6 +242,15 @@ describe('a feed', () => {
     const bomb = await fetcher.fetchFeed(`${site.url}/bomb`);
     assert.equal(bomb.kind === 'unavailable' && bomb.reason, 'too_large');
     assert.equal(await reason(rss2), 'feed');
+  });
+
+  it('is refused at once when an element has a hundred thousand attributes', () => {
+    const attributes = Array.from({ length: 200_000 }, (_, n) => ` a${n}="${n}"`).join('');
+    const text = `<rss><channel${attributes}/></rss>`;
+    const begun = performance.now();
+    assert.throws(() => parseFeed(text, 'https://a.example/'), { reason: 'broken_feed' });
+    const ms = performance.now() - begun;
+    assert.ok(ms < 5_000, `${ms} ms, where the parser takes 15 s`);
   });
 
   it('has no more than a thousand entries', async () => {

@@ -1,5 +1,14 @@
 import type { FeedText, RawFeed, RawItem } from './parse-feed.ts';
-import { attribute, child, children, inside, textOf, type XmlNode, type XmlValue } from './xml.ts';
+import {
+  attribute,
+  child,
+  children,
+  imageOf,
+  inside,
+  textOf,
+  type XmlNode,
+  type XmlValue,
+} from './xml.ts';
 
 /** Atom 1.0, and 0.3 as far as it is the same. */
 export function readAtom(feed: string | XmlNode): RawFeed {
@@ -23,6 +32,10 @@ function readEntry(entry: string | XmlNode, feedAuthor: string | undefined): Raw
     content: hasContent ? content : textIn(child(entry, 'summary')),
     author: authorOf(entry) ?? feedAuthor,
     published: dates.map((name) => textOf(child(entry, name))).find(Boolean),
+    image: imageOf(entry),
+    tags: children(entry, 'category').flatMap(
+      (one) => attribute(one, 'label') || attribute(one, 'term') || [],
+    ),
   };
 }
 

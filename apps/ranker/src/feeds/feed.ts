@@ -1,3 +1,4 @@
+import type { PageImage } from '../fetching/page-images.ts';
 import type { Unavailable, Validators } from '../fetching/unavailable.ts';
 
 /** One entry of a feed. */
@@ -13,6 +14,9 @@ export interface FeedItem {
   readonly author: string | undefined;
   /** UNIX time in milliseconds. */
   readonly published: number | undefined;
+  readonly images?: readonly PageImage[] | undefined;
+  /** The words by which the feed files it. */
+  readonly tags?: readonly string[] | undefined;
 }
 
 /** A feed of any format. */

@@ -40,6 +40,8 @@ function readItem(item: Fields, feedAuthor: string | undefined): RawItem {
     content: html === undefined ? { text: plain } : { html },
     author: authorOf(item) ?? feedAuthor,
     published: textOf(item.date_published) ?? textOf(item.date_modified),
+    image: textOf(item.image) ?? textOf(item.banner_image),
+    tags: Array.isArray(item.tags) ? item.tags.flatMap((tag) => textOf(tag) ?? []) : [],
   };
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { webUrl } from '../fetching/canonical-url.ts';
 import { decodeEntities } from '../fetching/entities.ts';
 import { plainText, tidyText } from '../fetching/html-scan.ts';
+import { imagesIn, leadImage } from '../fetching/page-images.ts';
 import { UnavailableError } from '../fetching/unavailable.ts';
 import { readAtom } from './atom.ts';
 import type { Feed, FeedItem } from './feed.ts';
@@ -24,6 +25,9 @@ export interface RawItem {
   readonly content: FeedText;
   readonly author: string | undefined;
   readonly published: string | undefined;
+  /** The address of a picture that is not in its content. */
+  readonly image: string | undefined;
+  readonly tags: readonly string[];
 }
 
 /** A feed as its format has it. */
@@ -40,6 +44,8 @@ const itemsMax = 1_000;
 const idCharsMax = 1_000;
 const titleCharsMax = 500;
 const textCharsMax = 100_000;
+const tagsMax = 30;
+const tagCharsMax = 100;
 /** Markup that people put into titles; anything else between brackets is meant to be read. */
 const titleMarkup =
   /<\/?(a|b|br|cite|code|div|em|font|h\d|i|img|mark|p|s|small|span|strong|su[bp]|u)\b[^<>]*>/gi;
@@ -81,6 +87,9 @@ function readItem(raw: RawItem, base: string): FeedItem | undefined {
   const title = titleText(raw.title);
   const text = contentText(raw.content);
   if (url === undefined && title === '' && text === '') return undefined;
+  const shown = imagesIn(raw.content.html ?? '', url ?? base);
+  const images = shown.length > 0 ? shown : leadImage(raw.image, url ?? base);
+  const tags = tagsOf(raw.tags);
   return {
     id: (raw.id || url || digest(`${title}\n${text}`)).slice(0, idCharsMax),
     url,
@@ -88,7 +97,14 @@ function readItem(raw: RawItem, base: string): FeedItem | undefined {
     text,
     author: raw.author?.slice(0, titleCharsMax) || undefined,
     published: raw.published === undefined ? undefined : readDate(raw.published),
+    ...(images.length > 0 && { images }),
+    ...(tags.length > 0 && { tags }),
   };
+}
+
+function tagsOf(tags: readonly string[]): string[] {
+  const tidy = tags.map((tag) => tag.replace(/\s+/g, ' ').trim().slice(0, tagCharsMax));
+  return [...new Set(tidy)].filter(Boolean).slice(0, tagsMax);
 }
 
 function titleText({ text, html = '' }: FeedText): string {

@@ -1,5 +1,5 @@
 import type { FeedText, RawFeed, RawItem } from './parse-feed.ts';
-import { attribute, child, children, textOf, type XmlNode, type XmlValue } from './xml.ts';
+import { attribute, child, children, imageOf, textOf, type XmlNode, type XmlValue } from './xml.ts';
 
 /** RSS 2.0 and its elders, where entries are in the channel, and 1.0, where they are beside it. */
 export function readRss(root: string | XmlNode): RawFeed {
@@ -27,6 +27,8 @@ function readItem(item: string | XmlNode): RawItem {
     content: textIn(item, 'content:encoded', 'description', 'summary', 'dc:description'),
     author: first(item, 'dc:creator', 'author', 'itunes:author'),
     published: first(item, 'pubDate', 'dc:date', 'pubdate', 'published', 'dcterms:created'),
+    image: imageOf(item),
+    tags: [...children(item, 'category'), ...children(item, 'dc:subject')].map(textOf),
   };
 }
 

@@ -24,9 +24,16 @@ const parser = new XMLParser({
   stopNodes: texts.map((name) => `..${name}`),
 });
 
+/** The attributes of one element: each costs the parser more than the one before. */
+const attributesMax = 100;
+const manyAttributes = new RegExp(
+  `(?:\\s+[\\w:.-]+\\s*=\\s*(?:"[^"<]*"|'[^'<]*')){${attributesMax + 1}}`,
+);
+
 /** The document, or in words what is wrong with it. */
 export function parseXml(text: string): XmlNode | { readonly broken: string } {
   const xml = text.trimStart();
+  if (manyAttributes.test(xml)) return { broken: `more than ${attributesMax} attributes` };
   // The one mistake that nobody minds: an ampersand that stands for itself.
   const verdict = XMLValidator.validate(xml.replace(/&(?![\w#]{1,10};)/g, '&amp;'));
   if (verdict !== true) return { broken: `line ${verdict.err.line}: ${verdict.err.msg}` };
@@ -58,6 +65,14 @@ export function attribute(value: XmlValue, name: string): string | undefined {
   return typeof found === 'string' ? decodeEntities(found).trim() : undefined;
 }
 
+/** All attributes of an element, by their names. */
+export function attributesOf(value: XmlValue): Record<string, string> {
+  const names = Object.keys(element(value) ?? {}).filter((name) => /^@[\w:.-]+$/.test(name));
+  return Object.fromEntries(
+    names.map((name) => [name.slice(1), attribute(value, name.slice(1)) ?? '']),
+  );
+}
+
 /** The content of an element, as it is written. */
 export function inside(value: XmlValue): string {
   const text = typeof value === 'string' ? value : element(value)?.['#text'];
@@ -71,6 +86,15 @@ export function textOf(value: XmlValue): string {
     .map((part, at) => (at % 2 === 1 ? part : decodeEntities(part)))
     .join('')
     .trim();
+}
+
+/** The picture of an entry by the elements of Media RSS, or as an enclosure. */
+export function imageOf(entry: XmlValue): string | undefined {
+  const group = child(entry, 'media:group') ?? entry;
+  const media = [...children(entry, 'enclosure'), ...children(group, 'media:content')];
+  const isImage = (one: XmlValue) =>
+    attribute(one, 'medium') === 'image' || attribute(one, 'type')?.startsWith('image/');
+  return attribute(media.find(isImage) ?? child(group, 'media:thumbnail'), 'url');
 }
 
 /** Text for an attribute or an element. */

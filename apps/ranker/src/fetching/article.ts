@@ -1,3 +1,4 @@
+import type { PageImage } from './page-images.ts';
 import type { Unavailable, Validators } from './unavailable.ts';
 
 /** The place of the text: in the page, in its structured data, or after its scripts had run. */
@@ -17,6 +18,7 @@ export interface Article {
   readonly published: number | undefined;
   /** As in `en` or `pt-BR`. */
   readonly language: string | undefined;
+  readonly images: readonly PageImage[];
   readonly how: ArticleSource;
   readonly validators: Validators;
 }

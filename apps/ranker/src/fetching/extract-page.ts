@@ -3,6 +3,7 @@ import type { ArticleSource } from './article.ts';
 import { denseText } from './dense-text.ts';
 import { tidyText } from './html-scan.ts';
 import { pageFacts } from './page-facts.ts';
+import { imagesIn, leadImage, type PageImage } from './page-images.ts';
 
 /** The readable part of a page, and the obstacles to reading it. */
 export interface Extraction {
@@ -14,6 +15,7 @@ export interface Extraction {
   readonly language: string | undefined;
   /** The address the page claims, as it is written there. */
   readonly canonical: string | undefined;
+  readonly images: readonly PageImage[];
   readonly how: Exclude<ArticleSource, 'browser'>;
   /** False if the page says that only subscribers may read all of it. */
   readonly isFree: boolean;
@@ -45,12 +47,14 @@ export function extractPage(html: string, url: string): Extraction {
   const { structured, author, published, language, canonical, needsScripts } = facts;
   const readable = facts.depth > depthMax ? undefined : readPage(html, url);
   const found = mainText(html, readable?.text ?? '', structured?.text ?? '');
+  const images = found.text === readable?.text ? readable.images : [];
   const text = found.text.slice(0, textCharsMax).toWellFormed();
   const title = ownTitle(readable?.title || facts.title, facts.headings);
   const isChallenge = text.length < 600 && challenge.test(`${facts.title}\n${text}`);
   return {
     title: title.slice(0, titleCharsMax).toWellFormed(),
     ...{ text, how: found.how, author: author ?? readable?.author, published, language },
+    images: images.length > 0 ? images : leadImage(facts.image, url),
     ...{ canonical, isFree: structured?.isFree ?? true, needsScripts, isChallenge },
   };
 }
@@ -75,16 +79,21 @@ function mainText(
   return { text: dense.length > readable.length ? dense : readable, how: 'static' };
 }
 
-function readPage(
-  html: string,
-  url: string,
-): { readonly title: string; readonly text: string; readonly author: string } | undefined {
+interface Readable {
+  readonly title: string;
+  readonly text: string;
+  readonly author: string;
+  readonly images: readonly PageImage[];
+}
+
+function readPage(html: string, url: string): Readable | undefined {
   const options = { text_mode: 'Formatted', max_elements_to_parse: elementsMax };
   try {
     const page = new Readability(html.toWellFormed(), url, options);
-    const { title, text_content, byline } = page.parse();
+    const { title, text_content, byline, content } = page.parse();
     page.free();
-    return { title: title ?? '', text: tidyText(text_content), author: byline };
+    const images = imagesIn(content, url);
+    return { title: title ?? '', text: tidyText(text_content), author: byline, images };
   } catch (error) {
     // After such an error its memory is not to be trusted, and only a new thread has a new one.
     if ((error as Error).name === 'RuntimeError') process.exit(1);

@@ -1,5 +1,5 @@
 import type { Feed } from '../feeds/feed.ts';
-import { type OpmlFeed, parseOpml } from '../feeds/opml.ts';
+import { type OpmlList, parseOpml } from '../feeds/opml.ts';
 import { parseFeed } from '../feeds/parse-feed.ts';
 import { decodeText } from './charset.ts';
 import { type Extraction, extractPage } from './extract-page.ts';
@@ -40,7 +40,7 @@ export function feed({
 }
 
 /** The feeds of a list, or in words what is wrong with it. */
-export function opml(text: string): OpmlFeed[] | string {
+export function opml(text: string): OpmlList | string {
   try {
     return parseOpml(text);
   } catch (error) {

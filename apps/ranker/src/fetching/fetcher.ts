@@ -2,15 +2,16 @@ import { type Clock, Pool, type PoolStats, SpillwayError } from 'spillway';
 import { checkInteger } from 'spillway/internal';
 import { browserAt, findBrowser } from 'spillway-browser';
 import type { FeedAnswer } from '../feeds/feed.ts';
-import { type OpmlFeed, opmlBroken } from '../feeds/opml.ts';
+import { type OpmlList, opmlBroken } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
 import type { Article, ArticleAnswer } from './article.ts';
 import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
 import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
+import { type ImageType, imageType } from './image-type.ts';
 import { Politeness, type PolitenessOptions } from './politeness.ts';
-import { UnavailableError, type Validators } from './unavailable.ts';
-import { Web, type WebAnswer } from './web.ts';
+import { type Unavailable, UnavailableError, type Validators } from './unavailable.ts';
+import { type Credentials, Web, type WebAnswer } from './web.ts';
 
 /** Settings of the browser; without a path one is looked for. */
 export interface FetcherBrowser
@@ -39,11 +40,21 @@ export interface FetcherOptions extends AddressGuardOptions {
 export interface FetchOptions {
   /** The validators of an earlier answer. @default none */
   readonly validators?: Validators | undefined;
+  /** Sent to the origin of the address alone. @default none */
+  readonly credentials?: Credentials | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** A picture that was fetched. */
+export interface Image extends ImageType {
+  readonly kind: 'image';
+  readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 export interface FetcherStats {
   readonly web: Web['stats'];
+  /** Of pictures, which never take the places of pages and feeds. */
+  readonly images: Web['stats'];
   readonly pool: PoolStats;
   /** Undefined if there is none. */
   readonly browser: BrowserStats | undefined;
@@ -53,12 +64,18 @@ type Worker = typeof import('./extract-worker.ts');
 
 interface FetcherParts {
   readonly web: Web;
+  readonly images: Web;
   readonly politeness: Politeness;
   readonly pool: Pool<Worker>;
   readonly browser: Browser | undefined;
   readonly textCharsMin: number;
 }
 
+/** The longest picture, in bytes, and the largest, in pixels: a browser unpacks all of them. */
+const imageBytesMax = 5 * 1_048_576;
+const imagePixelsMax = 50_000_000;
+/** Requests for pictures to one host: a page has many, which its own readers get at once. */
+const imagePace = { ratePerSecond: 8, burst: 16, queueMax: 64 };
 /** A page that says it needs scripts is believed if it has fewer characters than this. */
 const scriptedChars = 500;
 /** Characters above which the text of a page for subscribers is more than its teaser. */
@@ -79,6 +96,13 @@ export class Fetcher implements AsyncDisposable {
     const guard = new AddressGuard(options);
     const politeness = new Politeness({ ...options.politeness, clock });
     const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
+    const images = new Web({
+      guard,
+      politeness: new Politeness({ ...imagePace, clock }),
+      fetchMsMax,
+      bytesMax: imageBytesMax,
+      clock,
+    });
     const pages = openBrowser(browser, { guard, pageMsMax, charsMax: bytesMax, clock });
     const pool = await Pool.open<Worker>({
       module: new URL('./extract-worker.ts', import.meta.url),
@@ -91,7 +115,7 @@ export class Fetcher implements AsyncDisposable {
       // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
       recycle: { tasksMax: 2_000 },
     });
-    return new Fetcher({ web, politeness, pool, browser: pages, textCharsMin });
+    return new Fetcher({ web, images, politeness, pool, browser: pages, textCharsMin });
   }
 
   private constructor(parts: FetcherParts) {
@@ -101,6 +125,7 @@ export class Fetcher implements AsyncDisposable {
   get stats(): FetcherStats {
     return {
       web: this.#parts.web.stats,
+      images: this.#parts.images.stats,
       pool: this.#parts.pool.stats,
       browser: this.#parts.browser?.stats,
     };
@@ -126,22 +151,43 @@ export class Fetcher implements AsyncDisposable {
       if (first.kind !== 'elsewhere') return first;
       const named = first.urls.map((one) => webUrl(one, first.base)).find((one) => one);
       if (named === undefined) throw new UnavailableError('not_feed', 'a page that names no feed');
-      const second = await this.#feed(named, { signal: options.signal });
+      const isOwn = named.origin === addressOf(url).origin;
+      const credentials = isOwn ? options.credentials : undefined;
+      const second = await this.#feed(named, { credentials, signal: options.signal });
       if (second.kind !== 'elsewhere') return second;
       throw new UnavailableError('not_feed', `${named.href} is a page too`);
     });
   }
 
+  /** A picture, by its bytes whatever its server calls it, or why there is none. */
+  async fetchImage(url: string, options: FetchOptions = {}): Promise<Image | Unavailable> {
+    return answered(async () => {
+      const accept = 'image/avif, image/webp, image/png, image/jpeg, image/gif';
+      const { signal } = options;
+      const asked = { url: addressOf(url), accept, checkType: () => {}, signal };
+      const { body: bytes } = await this.#parts.images.get(asked);
+      const found = bytes && imageType(bytes);
+      if (bytes === undefined || found === undefined) {
+        throw new UnavailableError('not_image', 'its bytes are no picture');
+      }
+      if (found.width * found.height > imagePixelsMax) {
+        throw new UnavailableError('too_large', `${found.width} x ${found.height} pixels`);
+      }
+      return { kind: 'image', bytes, ...found };
+    });
+  }
+
   /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
-  async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlFeed[]> {
-    const feeds = await this.#parts.pool.run('opml', text, { signal });
-    if (typeof feeds === 'string') throw opmlBroken(feeds);
-    return feeds;
+  async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlList> {
+    const list = await this.#parts.pool.run('opml', text, { signal });
+    if (typeof list === 'string') throw opmlBroken(list);
+    return list;
   }
 
   /** Gives up what is under way. */
   async close(): Promise<void> {
-    await Promise.all([this.#parts.web.close(), this.#parts.browser?.close()]);
+    const { web, images, browser } = this.#parts;
+    await Promise.all([web.close(), images.close(), browser?.close()]);
     await this.#parts.pool.close();
   }
 
@@ -180,12 +226,12 @@ export class Fetcher implements AsyncDisposable {
     const url =
       (best.canonical && claimedUrl(best.canonical, answer.url)) || canonicalUrl(answer.url);
     this.#checkText(best);
-    const { title, author, published, language } = best;
+    const { title, author, published, language, images } = best;
     const how = best === rendered ? 'browser' : best.how;
     const source = siteOf(new URL(answer.url).hostname);
     const article: Article = {
       ...{ title: title || (url ?? ''), text: best.text, url: url ?? answer.url, source },
-      ...{ author, published, language, how, validators: answer.validators },
+      ...{ author, published, language, images, how, validators: answer.validators },
     };
     return { kind: 'article', article };
   }

@@ -17,6 +17,8 @@ export interface PageFacts {
   /** The feeds it names, as they are written there. */
   readonly feeds: readonly string[];
   readonly structured: StructuredData | undefined;
+  /** The picture that stands for it, as it is written there. */
+  readonly image: string | undefined;
   /** True if it says that it is nothing without scripts. */
   readonly needsScripts: boolean;
   /** The depth of its deepest element. */
@@ -65,6 +67,7 @@ export function pageFacts(html: string): PageFacts {
     canonical: links.find((link) => /\bcanonical\b/i.test(link.get('rel') ?? ''))?.get('href'),
     feeds: feedsOf(links),
     structured,
+    image: meta.get('og:image') ?? meta.get('twitter:image'),
     needsScripts: found.needsScripts,
     depth: found.depth,
   };

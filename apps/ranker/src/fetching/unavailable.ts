@@ -7,6 +7,7 @@ export const unavailableReasons = [
   'not_feed',
   'not_found',
   'not_html',
+  'not_image',
   'paywall',
   'private_address',
   'redirect_loop',

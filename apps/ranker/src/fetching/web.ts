@@ -34,7 +34,15 @@ export interface WebQuestion {
   /** Fails with a reason if a content type, in small letters, is of no use. */
   readonly checkType: (type: string) => void;
   readonly validators?: Validators | undefined;
+  /** Sent to the origin of `url` alone, wherever redirects lead. @default none */
+  readonly credentials?: Credentials | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** A header that opens what is not public. */
+export interface Credentials {
+  readonly header: string;
+  readonly value: string;
 }
 
 export interface WebAnswer {
@@ -163,6 +171,9 @@ export class Web implements AsyncDisposable {
   async #ask(url: URL, question: WebQuestion, signal: AbortSignal): Promise<WebAnswer | URL> {
     try {
       const headers = requestHeaders(question);
+      const { credentials } = question;
+      const isOwn = url.origin === question.url.origin;
+      if (credentials && isOwn) headers[credentials.header.toLowerCase()] = credentials.value;
       const answer = await request(url, { dispatcher: this.#agent, headers, signal });
       try {
         return redirection(answer, url) ?? (await this.#read(answer, url, question));

@@ -166,6 +166,7 @@ export class Library {
     const article: StoredArticle = {
       ...{ id: articleId(fetched.url), url: fetched.url, givenUrl: given, title: fetched.title },
       ...{ text: fetched.text, source: fetched.source, publishedAt: fetched.published },
+      ...{ images: fetched.images, author: fetched.author ?? known?.author, tags: known?.tags },
       ...{ fetchedAt: now, addedAt: known?.addedAt ?? now, unavailable: undefined },
       ...{ etag: fetched.validators.etag, lastModified: fetched.validators.lastModified },
     };

@@ -2,8 +2,10 @@ import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import { withoutBoilerplate } from '../feeds/boilerplate.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
+import type { Credentials } from '../fetching/web.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
-import type { FeedEdit, FeedFetched, NewArticle, NewFeed } from '../storage/feeds.ts';
+import type { FeedEdit, FeedFetched, NewFeed } from '../storage/feeds.ts';
+import { privateArticleUrl } from '../storage/private-feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { NewRule } from '../storage/rules.ts';
 import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
@@ -166,6 +168,19 @@ export class Reader {
     this.#done(userId, isGone, `there is no subscription ${feedId}`);
   }
 
+  /** Opens a feed by credentials from now on, or by none. */
+  async setCredentials(
+    userId: string,
+    id: string,
+    credentials: Credentials | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { storage, clock } = this.#options;
+    const now = clock.now();
+    const isKnown = await storage.feeds.setCredentials(userId, id, credentials, now, signal);
+    this.#done(userId, isKnown, `there is no subscription ${id}`);
+  }
+
   async editFeed(userId: string, id: string, edit: FeedEdit, signal?: AbortSignal): Promise<void> {
     const isKnown = await this.#options.storage.feeds.edit(userId, id, edit, signal);
     this.#done(userId, isKnown, `there is no subscription ${id}`);
@@ -175,7 +190,7 @@ export class Reader {
   async saveFetch(fetched: FeedFetched, signal?: AbortSignal): Promise<void> {
     const { storage, changes, tastes, onArticles } = this.#options;
     if (fetched.outcome === 'new') {
-      const articles = storedArticles(fetched.articles, fetched.fetchedAt);
+      const articles = storedArticles(fetched);
       await storage.feeds.save({ ...fetched, articles }, signal);
       // Those that have changed have lost their vectors.
       for (const { id } of articles) tastes.changed(id);
@@ -213,17 +228,22 @@ function readerArticle(
 }
 
 /** Entries of a feed as they are stored; one whose address is none is left out. */
-function storedArticles(articles: readonly NewArticle[], now: number): StoredArticle[] {
+function storedArticles(fetched: Extract<FeedFetched, { outcome: 'new' }>): StoredArticle[] {
+  const { articles, feedId, isPrivate, fetchedAt: now } = fetched;
   const texts = withoutBoilerplate(articles.map(({ text }) => text));
-  return articles.flatMap(({ url: given, title, publishedAt, author }, at) => {
-    const url = canonicalUrl(given);
-    if (url === undefined) return [];
+  return articles.flatMap(({ url: given, title, publishedAt, author, images, tags }, at) => {
+    const known = canonicalUrl(given);
+    if (known === undefined) return [];
+    const url = isPrivate ? privateArticleUrl(known, feedId) : known;
+    // Pages of a private feed are private too: there is nothing to fetch without its credentials.
+    const isWhole = isPrivate || (texts[at] as string).length >= wholeMin;
     const text = texts[at] as string;
     return {
       ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
+      ...{ images, tags },
       ...{ publishedAt, etag: undefined, lastModified: undefined, unavailable: undefined },
       // A short text may be a summary: the article itself is fetched when it is asked for.
-      ...{ fetchedAt: text.length >= wholeMin ? now : undefined, addedAt: now, isFromFeed: true },
+      ...{ fetchedAt: isWhole ? now : undefined, addedAt: now, isFromFeed: true },
     };
   });
 }

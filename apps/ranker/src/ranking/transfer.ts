@@ -3,6 +3,7 @@ import { rankerError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
 import { checkRule } from '../reader/rule-book.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
+import { isPrivateUrl } from '../storage/private-feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type NewRule, ruleFields } from '../storage/rules.ts';
 import { sourceOf } from './library.ts';
@@ -19,7 +20,14 @@ export type TransferLine =
       readonly score: number;
       readonly rated: number;
     }
-  | { readonly type: 'feed'; readonly url: string; readonly title: string; readonly folder: string }
+  | {
+      readonly type: 'feed';
+      readonly url: string;
+      readonly title: string;
+      readonly folder: string;
+      /** True if the title is the user's own. */
+      readonly isNamed?: boolean | undefined;
+    }
   | ({ readonly type: 'rule' } & NewRule);
 
 export interface Imported {
@@ -51,8 +59,8 @@ export async function* exportLines(
       yield { type: 'rating', url, title, text, published, score, rated };
     }
   }
-  for (const { url, title, folder } of await storage.feeds.list(user.id, signal)) {
-    yield { type: 'feed', url, title, folder };
+  for (const { url, title, folder, isNamed } of await storage.feeds.list(user.id, signal)) {
+    yield { type: 'feed', url, title, folder, ...(isNamed && { isNamed }) };
   }
   for (const { kind, field, value, points } of await storage.rules.list(user.id, signal)) {
     yield { type: 'rule', kind, field, value, points };
@@ -85,7 +93,10 @@ export async function importLines(
     }),
     signal,
   );
-  await storage.feeds.subscribe(userId, feeds, now, signal);
+  const subscriptions = feeds.map(({ url, title, folder, isNamed }) => {
+    return { url, title, folder, isNamed: isNamed === true };
+  });
+  await storage.feeds.subscribe(userId, subscriptions, now, signal);
   const there = (await storage.rules.list(userId, signal)).map(ruleText);
   const added = rules.filter((rule) => !there.includes(ruleText(rule)));
   for (const rule of added) await storage.rules.add(userId, rule, now, signal);
@@ -100,7 +111,8 @@ function articleOfLine(
   line: Extract<TransferLine, { readonly type: 'rating' }>,
   now: number,
 ): StoredArticle {
-  const url = canonicalUrl(line.url) ?? line.url;
+  const isOwn = isPrivateUrl(line.url);
+  const url = isOwn ? line.url : (canonicalUrl(line.url) ?? line.url);
   const fetchedAt = line.text === '' ? undefined : now;
   return {
     ...{ id: articleId(url), url, givenUrl: line.url, title: line.title, text: line.text },

@@ -1,7 +1,9 @@
 import { type Html, type HtmlValue, html, safeUrl } from 'spillway-http';
+import { type PageImage, textLength } from '../fetching/page-images.ts';
 import type { Explained, Ranked } from '../ranking/article-ranking.ts';
 import type { ReaderArticle } from '../ranking/reader.ts';
 import { actionForm } from './frame.ts';
+import { isEnglish } from './language.ts';
 import { type ListQuery, listAddress } from './list-view.ts';
 
 /** An article that is open: its text, and the reasons of its score. */
@@ -10,6 +12,8 @@ export interface OpenArticle {
   readonly ranked: Ranked | undefined;
   /** The title of its feed; undefined for an article without one. */
   readonly feedTitle: string | undefined;
+  /** The path on this server of a picture elsewhere. */
+  readonly imagePath: (url: string) => string;
 }
 
 const scores = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] as const;
@@ -23,7 +27,8 @@ export function closedPane(): Html {
 }
 
 /** The article with its text, what can be done with it, and why it has its score. */
-export function articlePane({ shelved, ranked, feedTitle }: OpenArticle, query: ListQuery): Html {
+export function articlePane(open: OpenArticle, query: ListQuery): Html {
+  const { shelved, ranked, feedTitle } = open;
   const { id, title, source, author, publishedAt, url } = shelved;
   const href = /^https?:/i.test(url) ? safeUrl(url) : undefined;
   const date = new Date(publishedAt).toISOString();
@@ -42,7 +47,7 @@ ${
  rel="noopener noreferrer">Original <kbd>v</kbd></a>`
 }${moreView(shelved)}</div></header>
 ${ranked?.explained !== undefined && whyView(ranked, ranked.explained)}
-<div class="prose">${proseOf(ranked?.article.text ?? '', ranked?.explained?.sentences ?? [])}</div>
+<div class="prose">${proseOf(open)}</div>
 </div>${scaleView(shelved)}</article>`;
 }
 
@@ -55,13 +60,15 @@ function marksView({ id, isStarred, isLater }: ReaderArticle): Html {
 ${mark('later', isLater, isLater ? 'Saved for later' : 'Later', 'l')}`;
 }
 
-function moreView({ id, source, title, feedId, author }: ReaderArticle): Html {
+function moreView(article: ReaderArticle): Html {
+  const { id, source, title, url, feedId, author, tags } = article;
   const rule = (kind: string, field: string, value: string, points: number) =>
     JSON.stringify([kind, field, value, points]);
   const about = [
     { field: 'source', value: source, name: source },
     { field: 'feed', value: feedId ?? '', name: 'this feed' },
     { field: 'author', value: author ?? '', name: author ?? '' },
+    ...tags.slice(0, 3).map((tag) => ({ field: 'tag', value: tag, name: `“${tag}”` })),
   ].filter(({ value }) => value !== '');
   const rules = about.flatMap(({ field, value, name }) => [
     { name: `Mute ${name}`, value: rule('mute', field, value, 0) },
@@ -74,6 +81,7 @@ ${rules.map(
  name="rule" value="${one.value}">${one.name}</button>`,
 )}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
 <button class="button" form="${actionForm}" formaction="/reader/articles/${id}/unread">Mark unread
+</button><button type="button" class="button needs-script" data-share="${url}">Share or copy its address
 </button></div></details>`;
 }
 
@@ -97,7 +105,7 @@ interface Line {
 }
 
 /** The points of a score, in plain words: they add up to it. */
-function whyView({ score }: Ranked, explained: Explained): Html {
+function whyView({ score, article }: Ranked, explained: Explained): Html {
   const points = new Map<string, number>();
   for (const one of explained.contributions) points.set(one.reason, one.points);
   const of = (...names: readonly string[]) =>
@@ -145,7 +153,18 @@ function whyView({ score }: Ranked, explained: Explained): Html {
 <b class="num">${start.toFixed(1)}</b></li>${rows}
 <li class="total"><span>Expected</span><span class="quiet small">8 of 10 of your ratings would be
  from ${Math.max(1, low).toFixed(1)} to ${Math.min(10, high).toFixed(1)}</span>
-<b class="num">${score.score.toFixed(1)}</b></li></ol></details>`;
+<b class="num">${score.score.toFixed(1)}</b></li></ol>
+${languageView(article, of('topic', 'neighbours'))}</details>`;
+}
+
+/** Says what a score is worth where the model knows the language less. */
+function languageView({ title, text }: Ranked['article'], points: number): HtmlValue {
+  if (isEnglish(`${title}\n${text}`)) return '';
+  const what =
+    Math.abs(points) < 0.05
+      ? 'Words only: the model that compares meanings knows English best.'
+      : 'Not in English, which the model that compares meanings knows best: trust its words more.';
+  return html`<p class="quiet small">${what}</p>`;
 }
 
 function lineView({ name, about, points }: Line, from: number): Html {
@@ -163,14 +182,36 @@ function bar(kind: string, from: number, points: number): Html {
 <rect class="${kind}" x="${percent(from)}" width="${percent(points)}" height="100%" rx="2"/></svg>`;
 }
 
-/** The text by paragraphs, with the sentences that count marked and their points behind. */
-function proseOf(text: string, sentences: Explained['sentences']): HtmlValue {
+/** The text by paragraphs, with pictures, and with the sentences that count marked. */
+function proseOf({ ranked, imagePath }: OpenArticle): HtmlValue {
+  const { text = '', images = [] } = ranked?.article ?? {};
   if (text === '') {
     return html`<p class="quiet">Its text is not here yet. Open the original to read it.</p>`;
   }
+  const sentences = ranked?.explained?.sentences ?? [];
   const counted = sentences.filter(({ points }) => Math.abs(points) >= 0.05);
   const paragraphs = text.split(/\n+/).filter((one) => one.trim() !== '');
-  return paragraphs.slice(0, paragraphsMax).map((one) => html`<p>${marked(one, counted)}</p>`);
+  const parts: HtmlValue[] = [];
+  let shown = 0;
+  let length = 0;
+  const addImages = (until: number) => {
+    for (; (images[shown]?.at ?? Infinity) <= until; shown += 1) {
+      parts.push(imageView(images[shown] as PageImage, imagePath));
+    }
+  };
+  for (const paragraph of paragraphs.slice(0, paragraphsMax)) {
+    addImages(length);
+    parts.push(html`<p>${marked(paragraph, counted)}</p>`);
+    length += textLength(paragraph);
+  }
+  if (paragraphs.length <= paragraphsMax) addImages(Number.MAX_SAFE_INTEGER);
+  return parts;
+}
+
+/** A picture; where it cannot be had its text stands for it. */
+function imageView({ url, alt }: PageImage, imagePath: OpenArticle['imagePath']): Html {
+  return html`<figure><img src="${imagePath(url)}" alt="${alt}" loading="lazy" decoding="async">
+</figure>`;
 }
 
 function marked(paragraph: string, sentences: Explained['sentences']): HtmlValue {

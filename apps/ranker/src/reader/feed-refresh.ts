@@ -140,7 +140,8 @@ export class FeedRefresh implements Part {
     const { etag, lastModified } = feed;
     const random = this.#random;
     using time = deadline(clock, fetchMsMax, signal);
-    const asked = { validators: { etag, lastModified }, signal: time.signal };
+    const { credentials } = feed;
+    const asked = { validators: { etag, lastModified }, credentials, signal: time.signal };
     const failed = (why: string): FeedFetched => {
       const nowMs = clock.now();
       const failures = feed.failures + 1;
@@ -164,7 +165,8 @@ export class FeedRefresh implements Part {
       const { validators } = answer;
       const own = { etag: validators.etag, lastModified: validators.lastModified };
       const nextAt = turn(times.length > 0 ? times : feed.publishedAt);
-      return { ...known, ...own, outcome: 'new', nextAt, title, siteUrl, articles };
+      const isPrivate = credentials !== undefined;
+      return { ...known, ...own, outcome: 'new', nextAt, title, siteUrl, articles, isPrivate };
     } catch (error) {
       // Busy is our own fault, and being stopped nobody's: neither is kept against the feed.
       if (signal.aborted || isBusy(error)) throw error;
@@ -184,12 +186,18 @@ function articlesOf(feed: Feed, nowMs: number): NewArticle[] {
   return found.sort((one, other) => time(other) - time(one)).slice(0, articlesMax);
 }
 
-function articleOf({ url, title, text, published, author }: FeedItem, nowMs: number): NewArticle[] {
+function articleOf(item: FeedItem, nowMs: number): NewArticle[] {
+  const { url, title, text, published, author, images, tags } = item;
   if (url === undefined) return [];
   const named = (title.trim() || text.trim() || url).slice(0, titleLengthMax);
   // One from the future would stay on top until then.
   const publishedAt = published === undefined ? undefined : Math.min(published, nowMs);
-  return [{ url, title: named, text: text.slice(0, textLengthMax), publishedAt, author }];
+  return [
+    {
+      ...{ url, title: named, text: text.slice(0, textLengthMax), publishedAt, author },
+      ...{ images, tags },
+    },
+  ];
 }
 
 const minuteMs = 60_000;

@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import type { Clock } from 'spillway';
-import { formatOpml } from '../feeds/opml.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Reader } from '../ranking/reader.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -8,7 +7,13 @@ import type { Desks } from './desks.ts';
 import type { FeedRefresh } from './feed-refresh.ts';
 import { feedsView } from './feeds-page.ts';
 import { frame } from './frame.ts';
-import { findFeed, listedFeeds } from './new-feeds.ts';
+import {
+  type CredentialFields,
+  credentialsOf,
+  findFeed,
+  listedFeeds,
+  opmlOf,
+} from './new-feeds.ts';
 import { answerForm, userOf } from './reader-session.ts';
 
 export interface FeedRoutesOptions {
@@ -25,11 +30,23 @@ const params = {
   type: 'object',
   properties: { id: { type: 'string', pattern: '^[\\w-]{1,64}$' } },
 } as const;
-const oneField = (name: string) => {
-  return { type: 'object', required: [name], properties: { [name]: { type: 'string' } } } as const;
-};
+const opmlForm = {
+  type: 'object',
+  required: ['opml'],
+  properties: { opml: { type: 'string' } },
+} as const;
 
 const name = { type: 'string', maxLength: 200 } as const;
+const secret = { type: 'string', maxLength: 2_100 } as const;
+const credentialForm = {
+  type: 'object',
+  properties: { name: secret, password: secret, header: secret },
+} as const;
+const newFeed = {
+  type: 'object',
+  required: ['url'],
+  properties: { url: { type: 'string' }, ...credentialForm.properties },
+} as const;
 const feedEdit = {
   type: 'object',
   required: ['title', 'folder'],
@@ -55,25 +72,19 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
       'content-type': 'text/x-opml; charset=utf-8',
       'content-disposition': 'attachment; filename="feeds.opml"',
     });
-    const named = feeds.map(({ url, title, siteUrl, folder }) => {
-      return {
-        url,
-        title: title || url,
-        siteUrl,
-        folders: folder === '' ? [] : folder.split(' / '),
-      };
-    });
-    return formatOpml('Feeds', named);
+    return opmlOf('Feeds', feeds);
   });
 
-  app.post<{ Body: { url: string } }>(
+  app.post<{ Body: { url: string } & CredentialFields }>(
     '/reader/feeds',
-    { schema: { body: oneField('url') } },
+    { schema: { body: newFeed } },
     (request, reply) => {
       const { id } = userOf(request);
       return answerForm(reply, '/reader/feeds', async () => {
         const { signal } = request.permit;
-        const feed = await findFeed(fetcher, request.body.url, signal);
+        const { url: address, ...fields } = request.body;
+        const credentials = credentialsOf(fields);
+        const feed = await findFeed(fetcher, { address, credentials, signal });
         await reader.subscribe(id, [feed], signal);
         void refresh.look();
         return `${feed.title || feed.url}: added.`;
@@ -83,15 +94,18 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
 
   app.post<{ Body: { opml: string } }>(
     '/reader/feeds/import',
-    { schema: { body: oneField('opml') }, bodyLimit: opmlBytesMax },
+    { schema: { body: opmlForm }, bodyLimit: opmlBytesMax },
     (request, reply) => {
       const { id } = userOf(request);
       return answerForm(reply, '/reader/feeds', async () => {
         const { signal } = request.permit;
-        const feeds = listedFeeds(await fetcher.parseOpml(request.body.opml, signal));
+        const list = await fetcher.parseOpml(request.body.opml, signal);
+        const feeds = listedFeeds(list);
         await reader.subscribe(id, feeds, signal);
         void refresh.look();
-        return feeds.length === 1 ? '1 feed imported.' : `${feeds.length} feeds imported.`;
+        const done = feeds.length === 1 ? '1 feed imported.' : `${feeds.length} feeds imported.`;
+        const why = 'listed twice, or without an address of the web';
+        return list.leftOut === 0 ? done : `${done} ${list.leftOut} left out: ${why}.`;
       });
     },
   );
@@ -111,6 +125,22 @@ function changeRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
         const edit = { title: title.trim(), folder: folder.trim(), isFullText: full === 'yes' };
         await reader.editFeed(id, request.params.id, edit, request.permit.signal);
         return 'The feed is changed.';
+      });
+    },
+  );
+
+  app.post<{ Params: { id: string }; Body: CredentialFields }>(
+    '/reader/feeds/:id/credentials',
+    { schema: { params, body: credentialForm } },
+    (request, reply) => {
+      const { id } = userOf(request);
+      return answerForm(reply, '/reader/feeds', async () => {
+        const credentials = credentialsOf(request.body);
+        const { signal } = request.permit;
+        await reader.setCredentials(id, request.params.id, credentials, signal);
+        void refresh.look();
+        const done = credentials === undefined ? 'are gone' : 'are kept, and shown nowhere';
+        return `The credentials of the feed ${done}. It is fetched now.`;
       });
     },
   );

@@ -12,6 +12,7 @@ import type { Desks } from './desks.ts';
 import type { FeedRefresh } from './feed-refresh.ts';
 import { feedRoutes } from './feed-routes.ts';
 import { frame } from './frame.ts';
+import { type Images, imageRoutes } from './images.ts';
 import { goneView, listAddress, listQuery, listView } from './list-view.ts';
 import { loginRoutes } from './login.ts';
 import { isKnown, userOf } from './reader-session.ts';
@@ -25,8 +26,11 @@ export interface ReaderPagesOptions {
   readonly refresh: Pick<FeedRefresh, 'look'>;
   /** UNIX milliseconds. */
   readonly clock: Clock;
+  readonly images: Images;
   /** The lane of all its routes. @default the server's */
   readonly lane?: Lane | undefined;
+  /** The lane of pictures, which may be slow. @default that of the other routes */
+  readonly imageLane?: Lane | undefined;
 }
 
 /**
@@ -58,6 +62,7 @@ export const readerPages: FastifyPluginAsync<ReaderPagesOptions> = async (app, o
   await app.register(async (scope) => {
     scope.addHook('onRequest', needUser);
     addList(scope, options);
+    imageRoutes(scope, options.images, options.imageLane);
     await scope.register(articleRoutes, options);
     await scope.register(feedRoutes, options);
     await scope.register(ruleRoutes, options);
@@ -120,7 +125,7 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
 
 /** Reads an article for its page, and keeps that it was read. */
 async function openArticle(
-  { reader, storage, desks }: ReaderPagesOptions,
+  { reader, storage, desks, images }: ReaderPagesOptions,
   userId: string,
   id: string,
   signal: AbortSignal,
@@ -137,5 +142,5 @@ async function openArticle(
   }
   const feeds = await storage.feeds.list(userId, signal);
   const feedTitle = feeds.find((feed) => feed.id === shelved.feedId)?.title;
-  return { shelved, ranked, feedTitle };
+  return { shelved, ranked, feedTitle, imagePath: (url) => images.path(url) };
 }

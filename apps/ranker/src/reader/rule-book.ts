@@ -13,7 +13,7 @@ export interface Verdict {
 }
 
 type Judged = Pick<ReaderArticle, 'id' | 'title' | 'lead' | 'source'> &
-  Partial<Pick<ReaderArticle, 'feedId' | 'author'>>;
+  Partial<Pick<ReaderArticle, 'feedId' | 'author' | 'tags'>>;
 
 /** The longest rule, and the part of an article that a pattern is tried on, in characters. */
 export const ruleLengthMax = 200;
@@ -104,6 +104,7 @@ function judgeOf({ field, value }: ReaderRule): Judge {
     source: ofSource(value),
     feed: ({ feedId }: Judged) => feedId === value,
     author: ({ author = '' }: Judged) => author.toLowerCase().includes(value.toLowerCase()),
+    tag: ({ tags = [] }: Judged) => tags.some((tag) => tag.toLowerCase() === value.toLowerCase()),
     words: withWords(value),
   }[field];
   return {

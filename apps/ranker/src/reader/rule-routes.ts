@@ -1,6 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { httpError } from 'spillway-http';
 import type { Reader } from '../ranking/reader.ts';
+import type { ReaderFeed } from '../storage/feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type NewRule, type RuleField, ruleFields } from '../storage/rules.ts';
 import type { Desks } from './desks.ts';
@@ -43,10 +44,11 @@ export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (
   { reader, storage, desks },
 ) => {
   const add = async (userId: string, given: NewRule, signal: AbortSignal): Promise<string> => {
-    const wanted = checkRule(given);
+    const feeds = await storage.feeds.list(userId, signal);
+    const wanted = checkRule(given.field === 'feed' ? ofFeed(given, feeds) : given);
     await reader.addRule(userId, wanted, signal);
     await desks.open(userId).refresh();
-    return `${ruleText({ ...wanted, id: '' })}: added.`;
+    return `${ruleText(wanted, feeds)}: added.`;
   };
 
   app.get('/reader/rules', async (request, reply) => {
@@ -57,7 +59,8 @@ export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (
     const token = reply.csrfToken();
     const [wanted, value] = [given.field, given.value].map((text) => String(text ?? ''));
     const form = { field: wanted ?? '', value: (value ?? '').slice(0, 200) };
-    const body = rulesView({ rules, slow, token, ...form });
+    const feeds = await storage.feeds.list(id, request.permit.signal);
+    const body = rulesView({ rules, slow, token, feeds, ...form });
     return frame(reply, { title: 'Rules', name, body });
   });
 
@@ -97,9 +100,17 @@ export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (
 
 /** A rule as the buttons of an article say it: `[kind, field, value, points]`. */
 function quickRule(text: string): NewRule {
-  const said = /^\["(mute|boost)","(source|feed|author)","([^"\\]+)",(-?\d+)\]$/.exec(text);
+  const said = /^\["(mute|boost)","(source|feed|author|tag)","([^"\\]+)",(-?\d+)\]$/.exec(text);
   if (said === null) throw httpError('INPUT_INVALID', 'not a rule about a source');
   const [, kind, field, value = '', points] = said;
   const known = { kind: kind as NewRule['kind'], field: field as RuleField };
   return { ...known, value, points: Number(points) };
+}
+
+/** A rule on a feed that is named by its id, its title or its address. */
+function ofFeed(rule: NewRule, feeds: readonly ReaderFeed[]): NewRule {
+  const name = rule.value.trim();
+  const named = feeds.find(({ id, title, url }) => [id, title, url].includes(name));
+  if (named === undefined) throw httpError('INPUT_INVALID', `none of your feeds is called ${name}`);
+  return { ...rule, value: named.id };
 }

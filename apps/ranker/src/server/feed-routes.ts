@@ -1,9 +1,8 @@
 import type { FastifyPluginAsync } from 'fastify';
-import { formatOpml } from '../feeds/opml.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Reader } from '../ranking/reader.ts';
 import type { FeedRefresh } from '../reader/feed-refresh.ts';
-import { findFeed, listedFeeds } from '../reader/new-feeds.ts';
+import { findFeed, listedFeeds, opmlOf } from '../reader/new-feeds.ts';
 import { checkRule } from '../reader/rule-book.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type NewRule, ruleFields } from '../storage/rules.ts';
@@ -55,10 +54,11 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
     '/feeds',
     { config: { ...changing, lane: lanes.rank }, schema: { body: feed } },
     async ({ rankerUser, body, permit: { signal } }, reply) => {
-      const found = await findFeed(fetcher, body.url, signal);
+      const found = await findFeed(fetcher, { address: body.url, signal });
       const { url } = found;
       const title = body.title || found.title;
-      await reader.subscribe(rankerUser.id, [{ url, title, folder: body.folder }], signal);
+      const named = { title, isNamed: body.title !== '', folder: body.folder };
+      await reader.subscribe(rankerUser.id, [{ url, ...named }], signal);
       void refresh.look();
       reply.code(201);
       return { url, title };
@@ -75,10 +75,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
   app.get('/feeds/opml', { config: reading }, async ({ rankerUser, permit }, reply) => {
     reply.type('text/x-opml; charset=utf-8');
     const feeds = await storage.feeds.list(rankerUser.id, permit.signal);
-    const listed = feeds.map(({ folder, ...one }) => {
-      return { ...one, folders: folder === '' ? [] : folder.split(' / ') };
-    });
-    return formatOpml(`Feeds of ${rankerUser.name}`, listed);
+    return opmlOf(`Feeds of ${rankerUser.name}`, feeds);
   });
   await app.register(async (scope) => {
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) =>
@@ -88,11 +85,12 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
       '/feeds/opml',
       { config: { ...changing, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
       async ({ rankerUser, body, permit: { signal } }, reply) => {
-        const feeds = listedFeeds(await fetcher.parseOpml(String(body ?? ''), signal));
+        const list = await fetcher.parseOpml(String(body ?? ''), signal);
+        const feeds = listedFeeds(list);
         await reader.subscribe(rankerUser.id, feeds, signal);
         void refresh.look();
         reply.code(201);
-        return { feeds: feeds.length };
+        return { feeds: feeds.length, leftOut: list.leftOut };
       },
     );
   });

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastif
 import { rankerError } from '../errors.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Reader } from '../ranking/reader.ts';
+import type { FeedRefresh } from '../reader/feed-refresh.ts';
 import { findFeed } from '../reader/new-feeds.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -13,6 +14,7 @@ export interface GreaderRoutesOptions {
   readonly storage: RankerStorage;
   readonly reader: Reader;
   readonly fetcher: Pick<Fetcher, 'fetchFeed'>;
+  readonly refresh: Pick<FeedRefresh, 'look'>;
   readonly lanes: RankerLanes;
 }
 
@@ -108,8 +110,12 @@ export const greaderRoutes: FastifyPluginAsync<GreaderRoutesOptions> = async (ap
   });
   add('subscription/edit', (fields, asker) => editSubscription(fields, asker, options));
   add('subscription/quickadd', async (fields, { user, signal }) => {
-    const feed = await findFeed(options.fetcher, fields.get('quickadd') ?? '', signal);
+    const feed = await findFeed(options.fetcher, {
+      address: fields.get('quickadd') ?? '',
+      signal,
+    });
     await options.reader.subscribe(user.id, [feed], signal);
+    void options.refresh.look();
     return { numResults: 1, query: feed.url, streamName: feed.title };
   });
 };
@@ -266,14 +272,16 @@ function subscriptionOf({ id, title, url, siteUrl, folder }: ReaderFeed): object
 async function editSubscription(
   fields: Fields,
   { user, signal, feeds }: Asker,
-  { reader, fetcher }: GreaderRoutesOptions,
+  { reader, fetcher, refresh }: GreaderRoutesOptions,
 ): Promise<string> {
   const id = (fields.get('s') ?? '').replace(/^feed\//, '');
   const added = fields.get('a')?.replace(/^user\/[^/]+\/label\//, '');
   if (fields.get('ac') === 'subscribe') {
-    const feed = await findFeed(fetcher, id, signal);
-    const title = fields.get('t') ?? feed.title;
-    await reader.subscribe(user.id, [{ ...feed, title, folder: added ?? '' }], signal);
+    const feed = await findFeed(fetcher, { address: id, signal });
+    const own = fields.get('t') ?? '';
+    const named = { title: own || feed.title, isNamed: own !== '', folder: added ?? '' };
+    await reader.subscribe(user.id, [{ ...feed, ...named }], signal);
+    void refresh.look();
     return 'OK';
   }
   if (fields.get('ac') === 'unsubscribe') {
@@ -283,7 +291,7 @@ async function editSubscription(
   const known = (await feeds()).find((feed) => feed.id === id);
   if (known === undefined) throw rankerError('RECORD_UNKNOWN', `there is no subscription ${id}`);
   const folder = added ?? (fields.has('r') ? '' : known.folder);
-  const title = fields.get('t') ?? known.title;
+  const title = fields.get('t') ?? (known.isNamed ? known.title : '');
   await reader.editFeed(user.id, id, { title, folder, isFullText: known.isFullText }, signal);
   return 'OK';
 }

@@ -10,11 +10,14 @@ export interface RankerLanes {
   readonly batches: Lane;
   /** Of what runs to its end in the request: fetching, importing, evaluating. */
   readonly long: Lane;
+  /** Of pictures from elsewhere, whose servers may be slow. */
+  readonly images: Lane;
   /** Of everything else. */
   readonly read: Lane;
 }
 
 const readMs = 20_000;
+const imageMs = 40_000;
 const longMs = 600_000;
 
 /** Nobody who only asks can take the permits of who judges. */
@@ -41,6 +44,7 @@ export function rankerLanes(clock: Clock, rankMs: number): RankerLanes {
     corrections: lane('corrections', 64, rankMs, 16),
     batches: lane('batches', 4, longMs),
     long: lane('long', 2, longMs),
+    images: lane('images', 32, imageMs),
     read: lane('read', 64, readMs),
   };
 }

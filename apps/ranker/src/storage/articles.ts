@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type CompiledQuery, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { Database } from 'spillway-sql';
+import type { PageImage } from '../fetching/page-images.ts';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
 
 /** Something to read. */
@@ -26,6 +27,8 @@ export interface StoredArticle {
   readonly author?: string | undefined;
   /** True if title and text are as a feed has them: they change with it. */
   readonly isFromFeed?: boolean | undefined;
+  readonly images?: readonly PageImage[] | undefined;
+  readonly tags?: readonly string[] | undefined;
 }
 
 /** Facts that scores need besides vectors; the source is the feed, or the host without one. */
@@ -214,12 +217,23 @@ export function articleOf(row: ArticleRow): StoredArticle {
     addedAt: row.added_at,
     ...(row.author !== null && { author: row.author }),
     ...(row.from_feed === 1 && { isFromFeed: true }),
+    ...(row.images !== null && { images: JSON.parse(row.images) }),
+    ...(row.tags !== null && { tags: tagsOf(row.tags) }),
   };
+}
+
+/** The tags of an article as they are stored. */
+export function tagsOf(text: string): string[] {
+  return text.split('\n').filter(Boolean);
 }
 
 /** Postgres takes neither a NUL nor half a character. */
 function clean(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
+}
+
+function listText<T>(list: readonly T[] = [], text: (list: readonly T[]) => string): string | null {
+  return list.length === 0 ? null : text(list);
 }
 
 function rowOf(article: StoredArticle): ArticleRow {
@@ -238,6 +252,8 @@ function rowOf(article: StoredArticle): ArticleRow {
     added_at: article.addedAt,
     author: article.author === undefined ? null : clean(article.author),
     from_feed: Number(article.isFromFeed ?? false),
+    images: listText(article.images, JSON.stringify),
+    tags: listText(article.tags, (tags) => clean(`\n${tags.join('\n')}\n`)),
   };
 }
 
@@ -255,7 +271,7 @@ export function articleUpdates(
   kysely: Kysely<RankerSchema>,
   article: StoredArticle,
 ): CompiledQuery[] {
-  const { id, title, text, author } = rowOf(article);
+  const { id, title, text, author, images, tags } = rowOf(article);
   const changed = kysely
     .selectFrom('articles')
     .select('id')
@@ -267,7 +283,7 @@ export function articleUpdates(
     kysely.deleteFrom('vectors').where('article_id', 'in', changed).compile(),
     kysely
       .updateTable('articles')
-      .set({ title, text, author })
+      .set({ title, text, author, images, tags })
       .where('id', '=', id)
       .where('from_feed', '=', 1)
       .compile(),

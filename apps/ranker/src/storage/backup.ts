@@ -5,11 +5,11 @@ import { markName, OnlyRanker } from './only-ranker.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 import { RankerStorage } from './ranker-storage.ts';
 
-/** All tables but the index of words, which SQLite makes by triggers. */
+/** All tables but the index of words, which SQLite makes by triggers, and credentials of feeds. */
 const tables: MovedTables = {
   program: 'ranker',
   migrations: rankerMigrations,
-  isMoved: (table) => !/^article_(numbers|words)/.test(table),
+  isMoved: (table) => !/^(article_(numbers|words)|feed_credentials$)/.test(table),
   isRowMoved: (table, { name }) => !(table === 'documents' && name === markName),
 };
 

@@ -1,7 +1,18 @@
-import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
+import type { Outline } from '../feeds/opml.ts';
+import type { PageImage } from '../fetching/page-images.ts';
+import type { Credentials } from '../fetching/web.ts';
 import { articleInsert, articleUpdates, type StoredArticle } from './articles.ts';
+import {
+  credentialQueries,
+  credentialsInsert,
+  feedId,
+  feedInsert,
+  isPrivateUrl,
+  privateFeedUrl,
+  publicUrl,
+} from './private-feeds.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 export interface NewArticle {
@@ -10,6 +21,8 @@ export interface NewArticle {
   readonly text: string;
   readonly publishedAt: number | undefined;
   readonly author?: string | undefined;
+  readonly images?: readonly PageImage[] | undefined;
+  readonly tags?: readonly string[] | undefined;
 }
 
 export interface NewFeed {
@@ -18,9 +31,16 @@ export interface NewFeed {
   readonly title: string;
   /** Empty for none. */
   readonly folder: string;
+  /** True if the title is the user's own, which stays whatever the feed calls itself. */
+  readonly isNamed?: boolean | undefined;
+  readonly siteUrl?: string | undefined;
+  /** The outline of the OPML that it came by. */
+  readonly outline?: Outline | undefined;
+  /** The header that opens it; with one the feed is the user's alone. */
+  readonly credentials?: Credentials | undefined;
 }
 
-export interface ReaderFeed extends NewFeed {
+export interface ReaderFeed extends Omit<NewFeed, 'credentials'> {
   readonly id: string;
   readonly siteUrl: string | undefined;
   /** The time of the last fetch, whether it had changed or not; undefined if it never was. */
@@ -35,6 +55,8 @@ export interface ReaderFeed extends NewFeed {
   readonly unread: number;
   /** True if the whole text of every entry is fetched. */
   readonly isFullText: boolean;
+  /** True if it is opened by credentials. */
+  readonly isPrivate: boolean;
 }
 
 export interface FeedEdit {
@@ -56,6 +78,7 @@ export interface DueFeed {
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
   readonly failures: number;
+  readonly credentials: Credentials | undefined;
   /** The times of its newest articles, newest first, at most 20. */
   readonly publishedAt: readonly number[];
 }
@@ -75,6 +98,8 @@ export type FeedFetched = {
       readonly etag: string | undefined;
       readonly lastModified: string | undefined;
       readonly articles: readonly NewArticle[];
+      /** True if it was opened by credentials: its articles are the subscriber's alone. */
+      readonly isPrivate?: boolean | undefined;
     }
 );
 
@@ -109,7 +134,7 @@ export class Feeds {
           .whereRef('feed_articles.feed_id', '=', 'feeds.id')
           .as('articles'),
       )
-      .select(['subscriptions.title as own_title', 'subscriptions.full_text'])
+      .select(['subscriptions.title as own_title', 'subscriptions.full_text', 'outline'])
       .select(
         sql<number>`(select cast(count(*) as integer) from feed_articles
         where feed_articles.feed_id = feeds.id
@@ -123,7 +148,11 @@ export class Feeds {
       .orderBy('feeds.id')
       .execute({ signal });
     return rows.map((row) => ({
-      ...{ id: row.id, url: row.url, title: row.own_title ?? row.title, folder: row.folder },
+      ...{ id: row.id, url: publicUrl(row.url), folder: row.folder },
+      title: row.own_title ?? row.title,
+      isNamed: row.own_title !== null,
+      outline: row.outline === null ? undefined : (JSON.parse(row.outline) as Outline),
+      isPrivate: isPrivateUrl(row.url),
       siteUrl: row.site_url ?? undefined,
       fetchedAt: row.fetched_at ?? undefined,
       nextAt: row.next_at,
@@ -144,36 +173,64 @@ export class Feeds {
   ): Promise<void> {
     if (feeds.length === 0) return;
     const { kysely } = this.#database;
-    const queries = feeds.flatMap(({ url, title, folder }) => {
+    const queries = feeds.flatMap((feed) => {
+      const { title, folder, isNamed, outline, credentials } = feed;
+      const url = credentials ? privateFeedUrl(feed.url, userId) : publicUrl(feed.url);
       const id = feedId(url);
-      const feed = { id, url, title, next_at: at, failures: 0, failure: null, site_url: null };
-      const made = { ...feed, etag: null, last_modified: null, fetched_at: null };
-      const own = { title: null, credentials: null, full_text: 0 };
-      const subscription = { user_id: userId, feed_id: id, folder, added_at: at, ...own };
+      const subscription = {
+        ...{ user_id: userId, feed_id: id, folder, added_at: at, full_text: 0 },
+        title: isNamed && title !== '' ? title : null,
+        outline: outline === undefined ? null : JSON.stringify(outline),
+      };
       return [
-        kysely
-          .insertInto('feeds')
-          .values(made)
-          .onConflict((conflict) => conflict.doNothing())
-          .compile(),
+        // One user's name of a feed is nobody else's.
+        feedInsert(kysely, { ...feed, url, title: isNamed ? '' : title }, at),
         kysely
           .insertInto('subscriptions')
           .values(subscription)
           .onConflict((conflict) => conflict.doNothing())
           .compile(),
+        ...(credentials === undefined ? [] : [credentialsInsert(kysely, id, credentials)]),
       ];
     });
     await this.#database.batch(queries, { signal });
   }
 
-  /** Says whether there was such a subscription. */
+  /** Says whether there was such a subscription. Credentials go with it. */
   async unsubscribe(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
-    const { numDeletedRows } = await this.#database.kysely
-      .deleteFrom('subscriptions')
+    const { kysely } = this.#database;
+    const own = kysely
+      .selectFrom('subscriptions')
       .where('user_id', '=', userId)
-      .where('feed_id', '=', id)
-      .executeTakeFirst({ signal });
-    return numDeletedRows > 0n;
+      .where('feed_id', '=', id);
+    const queries = [
+      kysely.deleteFrom('feed_credentials').where('feed_id', 'in', own.select('feed_id')).compile(),
+      kysely
+        .deleteFrom('subscriptions')
+        .where('user_id', '=', userId)
+        .where('feed_id', '=', id)
+        .compile(),
+    ];
+    const results = await this.#database.batch(queries, { signal });
+    return (results.at(-1)?.numAffectedRows ?? 0n) > 0n;
+  }
+
+  /**
+   * Opens a feed by credentials from now on, or by none: the subscription moves to a feed of its
+   * own, or back to the one that all share. Says whether there was such a subscription.
+   */
+  async setCredentials(
+    userId: string,
+    id: string,
+    credentials: Credentials | undefined,
+    at: number,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    const known = (await this.list(userId, signal)).find((feed) => feed.id === id);
+    if (known === undefined) return false;
+    const move = { userId, feed: known, credentials, at };
+    await this.#database.batch(credentialQueries(this.#database.kysely, move), { signal });
+    return true;
   }
 
   /** Changes a user's own name of a feed, its folder, and whether all of its texts are fetched. */
@@ -225,12 +282,23 @@ export class Feeds {
       .where('next_at', '<=', nowMs)
       .returning(['id', 'url', 'etag', 'last_modified', 'failures'])
       .execute({ signal });
+    if (rows.length === 0) return [];
+    const opened = await kysely
+      .selectFrom('feed_credentials')
+      .selectAll()
+      .where(
+        'feed_id',
+        'in',
+        rows.map(({ id }) => id),
+      )
+      .execute({ signal });
     const feeds: DueFeed[] = [];
     for (const { id, url, failures, ...row } of rows) {
       const publishedAt = await this.#times(id, signal);
+      const credentials = opened.find((one) => one.feed_id === id);
       const etag = row.etag ?? undefined;
       const lastModified = row.last_modified ?? undefined;
-      feeds.push({ id, url, failures, etag, lastModified, publishedAt });
+      feeds.push({ id, url, failures, etag, lastModified, publishedAt, credentials });
     }
     return feeds;
   }
@@ -308,8 +376,4 @@ export class Feeds {
       .execute({ signal });
     return rows.map(({ user_id }) => user_id);
   }
-}
-
-function feedId(url: string): string {
-  return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
 }

@@ -152,4 +152,17 @@ export const rankerMigrations: readonly Migration[] = [
       postgres: [byTime, `create index articles_by_word on articles using gin (${searchVector})`],
     },
   },
+  {
+    number: 8,
+    name: 'pictures and tags of articles, outlines and credentials of feeds',
+    statements: [
+      'alter table articles add column images text',
+      'alter table articles add column tags text',
+      'alter table subscriptions add column outline text',
+      'alter table subscriptions drop column credentials',
+      // A table of its own, which backups leave out.
+      `create table feed_credentials (feed_id text primary key, header text not null,
+       value text not null)`,
+    ],
+  },
 ];

@@ -11,6 +11,7 @@ export interface RankerSchema {
   readonly trainings: TrainingRow;
   readonly feeds: FeedRow;
   readonly subscriptions: SubscriptionRow;
+  readonly feed_credentials: FeedCredentialsRow;
   readonly feed_articles: FeedArticleRow;
   readonly shelf: ShelfRow;
   readonly reads: ReadRow;
@@ -48,6 +49,10 @@ export interface ArticleRow {
   readonly author: string | null;
   /** 1 if title and text are as a feed has them: they change with it. */
   readonly from_feed: number;
+  /** Pictures as a JSON array; null if there are none. */
+  readonly images: string | null;
+  /** The words by which its feed files it, each between two line breaks; null for none. */
+  readonly tags: string | null;
 }
 
 /** Another address of an article, by the id that an article of that address would have. */
@@ -150,10 +155,17 @@ export interface SubscriptionRow {
   readonly added_at: number;
   /** The user's own name of the feed; null for that of the feed itself. */
   readonly title: string | null;
-  /** `name:password` for a feed that asks for it; null for none. */
-  readonly credentials: string | null;
   /** 1 if the whole text of every entry is fetched. */
   readonly full_text: number;
+  /** The outline of the OPML that it came by, as JSON; null for none. */
+  readonly outline: string | null;
+}
+
+/** The header that opens a feed; such a feed has one subscriber. */
+export interface FeedCredentialsRow {
+  readonly feed_id: string;
+  readonly header: string;
+  readonly value: string;
 }
 
 export interface FeedArticleRow {
@@ -189,7 +201,7 @@ export interface RuleRow {
   readonly user_id: string;
   /** `mute` or `boost`. */
   readonly kind: string;
-  /** The part of an article that is compared: `source`, `feed`, `author`, `words` or `pattern`. */
+  /** The compared part: `source`, `feed`, `author`, `tag`, `words` or `pattern`. */
   readonly field: string;
   readonly value: string;
   /** Points that a boost adds to the score; 0 for a mute. */

@@ -5,14 +5,14 @@ import { rankerError } from '../errors.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 /** The parts of an article that a rule may look at. */
-export const ruleFields = ['source', 'feed', 'author', 'words', 'pattern'] as const;
+export const ruleFields = ['source', 'feed', 'author', 'tag', 'words', 'pattern'] as const;
 export type RuleField = (typeof ruleFields)[number];
 
 /** Mutes or boosts articles. */
 export interface NewRule {
   readonly kind: 'mute' | 'boost';
   readonly field: RuleField;
-  /** The host, feed, author or words, or the source of a regular expression; 1 to 200 long. */
+  /** The host, feed, author, tag or words, or the source of a regular expression; 1 to 200 long. */
   readonly value: string;
   /** Points that a boost adds to the score, from -9 to 9; 0 for a mute. */
   readonly points: number;

@@ -1,8 +1,9 @@
 import { type SqlBool, sql } from 'kysely';
 import type { Database, DatabaseKind } from 'spillway-sql';
 import { unspaced } from '../learn/words.ts';
-import { articleInsert, type StoredArticle } from './articles.ts';
+import { articleInsert, type StoredArticle, tagsOf } from './articles.ts';
 import { searchVector } from './migrations.ts';
+import { publicUrl } from './private-feeds.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 /** An article as a user has it, without its text. */
@@ -14,6 +15,8 @@ export interface ShelvedArticle {
   /** The feed that brought it; undefined for an article of the user's own. */
   readonly feedId: string | undefined;
   readonly author: string | undefined;
+  /** The words by which its feed files it. */
+  readonly tags: readonly string[];
   readonly publishedAt: number | undefined;
   readonly addedAt: number;
   /** The beginning of its text. */
@@ -50,8 +53,10 @@ export type Mark = 'starred' | 'later';
 
 /** Characters of a text that are shown in a list. */
 const leadMax = 500;
-const feedOf = sql<string | null>`(select min(feed_id) from feed_articles
-  where feed_articles.article_id = articles.id)`;
+/** The feed of the user that brought an article, whoever else has others with it. */
+const feedOf = (userId: string) => sql<string | null>`(select min(feed_articles.feed_id)
+  from feed_articles join subscriptions on subscriptions.feed_id = feed_articles.feed_id
+  where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})`;
 const timeOf = sql<number>`coalesce(articles.published_at, articles.added_at)`;
 const isAscii = /^[ -~]*$/;
 /**
@@ -155,13 +160,9 @@ export class Shelves {
         join.onRef('reads.article_id', '=', 'articles.id').on('reads.user_id', '=', userId),
       )
       .select(['articles.id', 'articles.url', 'articles.title', 'articles.source'])
-      .select([
-        'articles.published_at',
-        'articles.added_at',
-        'articles.unavailable',
-        'articles.author',
-      ])
-      .select(feedOf.as('feed_id'))
+      .select(['articles.published_at', 'articles.added_at', 'articles.unavailable'])
+      .select(['articles.author', 'articles.tags'])
+      .select(feedOf(userId).as('feed_id'))
       .select(sql<string>`substr(articles.text, 1, ${sql.lit(leadMax)})`.as('lead'))
       .select(['ratings.score', 'reads.read_at'])
       .select(markOf('starred', userId).as('starred'))
@@ -172,9 +173,16 @@ export class Shelves {
       .orderBy('articles.id')
       .execute({ signal });
     return rows.map((row) => ({
-      ...{ id: row.id, url: row.url, title: row.title, source: row.source, lead: row.lead },
+      ...{
+        id: row.id,
+        url: publicUrl(row.url),
+        title: row.title,
+        source: row.source,
+        lead: row.lead,
+      },
       feedId: row.feed_id ?? undefined,
       author: row.author ?? undefined,
+      tags: row.tags === null ? [] : tagsOf(row.tags),
       publishedAt: row.published_at ?? undefined,
       addedAt: row.added_at,
       vote: row.score ?? undefined,

@@ -4,6 +4,10 @@ const name = 'reader-1';
 /** Pages and their files that are kept; the oldest go. */
 const keptMax = 400;
 const files = /^\/(?:reader\/assets|_kit|_live)\/[^?]+$/;
+/** Pictures, which are larger, have a cache of their own. */
+const imagesName = 'reader-images-1';
+const imagesMax = 200;
+const images = /^\/reader\/images\//;
 
 self.addEventListener('install', () => void self.skipWaiting());
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
@@ -14,21 +18,22 @@ self.addEventListener('fetch', (event) => {
   if (origin !== self.location.origin) return;
   // On a shared machine nobody reads what another has loaded.
   if (request.method === 'POST' && /^\/reader\/log(?:in|out)$/.test(pathname)) {
-    event.waitUntil(caches.delete(name));
+    event.waitUntil(Promise.all([caches.delete(name), caches.delete(imagesName)]));
   }
   if (request.method !== 'GET') return;
   const isPage = request.headers.get('accept')?.includes('text/html') ?? false;
-  if (isPage || files.test(pathname)) event.respondWith(answer(request));
+  if (images.test(pathname)) event.respondWith(answer(request, imagesName, imagesMax));
+  else if (isPage || files.test(pathname)) event.respondWith(answer(request, name, keptMax));
 });
 
-async function answer(request) {
-  const cache = await caches.open(name);
+async function answer(request, cacheName, countMax) {
+  const cache = await caches.open(cacheName);
   try {
     const fresh = await fetch(request);
     if (fresh.ok && !fresh.redirected) {
       await cache.put(request.url, fresh.clone());
       const kept = await cache.keys();
-      for (const old of kept.slice(0, Math.max(0, kept.length - keptMax))) await cache.delete(old);
+      for (const old of kept.slice(0, Math.max(0, kept.length - countMax))) await cache.delete(old);
     }
     return fresh;
   } catch {

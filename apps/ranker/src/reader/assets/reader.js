@@ -186,7 +186,23 @@ document.addEventListener('keydown', (event) => {
   void does();
 });
 
+/** Hands the address of an article to another app, or to the clipboard where there is no way to. */
+async function share(button) {
+  const { share: url } = button.dataset;
+  button.closest('details').open = false;
+  try {
+    if (navigator.share !== undefined)
+      return await navigator.share({ url, title: titleOf(openId()) });
+    await navigator.clipboard.writeText(url);
+    say('Its address is in the clipboard.');
+  } catch (error) {
+    if (error.name !== 'AbortError') say(`Not shared. ${error.message}`, true);
+  }
+}
+
 document.addEventListener('click', (event) => {
+  const shared = event.target.closest('[data-share]');
+  if (shared !== null) void share(shared);
   const isPlain = !(event.ctrlKey || event.metaKey || event.shiftKey);
   const button = event.target.closest('button[form=act]');
   const link = event.target.closest('a.item');
@@ -198,6 +214,19 @@ document.addEventListener('click', (event) => {
     void open(link.href);
   }
 });
+
+// A picture that cannot be had becomes its text; errors of pictures do not bubble.
+function showAlt(image) {
+  const figure = image.closest?.('.prose figure');
+  if (!figure) return;
+  if (image.alt === '') return figure.remove();
+  figure.className = 'no-image';
+  figure.textContent = image.alt;
+}
+document.addEventListener('error', ({ target }) => showAlt(target), true);
+for (const image of document.querySelectorAll('.prose img')) {
+  if (image.complete && image.naturalWidth === 0) showAlt(image);
+}
 
 window.addEventListener('popstate', () => void open(location.href, false));
 
