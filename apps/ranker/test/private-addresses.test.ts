@@ -104,9 +104,13 @@ describe('a page on an address that is not public', () => {
     assert.deepEqual(site.asked, []);
   });
 
-  it('is refused as a feed too', async () => {
-    const answer = await fetcher.fetchFeed(`${site.url}/`);
-    assert.equal(answer.kind === 'unavailable' && answer.reason, 'private_address');
+  it('is refused as a feed and as a picture too, and the refusal names the setting', async () => {
+    for (const ask of ['fetchFeed', 'fetchImage'] as const) {
+      const answer = await fetcher[ask](`${site.url}/`);
+      assert.ok(answer.kind === 'unavailable');
+      assert.equal(answer.reason, 'private_address');
+      assert.match(answer.detail, /--allow-private names networks that may be fetched/);
+    }
   });
 
   it('is refused when a page or a page of pages redirects there', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { rankerOptions } from '../src/ranker-options.ts';
 import { settingRules } from '../src/setting-list.ts';
 import { readSettings, shownSettings } from '../src/settings.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
@@ -36,6 +37,16 @@ describe('the settings of the ranker', () => {
     for (const [sources, words] of wrong) {
       assert.throws(() => readSettings(sources), { name: 'SettingsError', message: words });
     }
+  });
+
+  it('replace one worker a minute by default, and give pictures a folder with a bound', () => {
+    const { settings } = readSettings({ flags: { data: '/somewhere' }, environment: {} });
+    const { embedder, imageFolder, imageBytesMax } = rankerOptions(settings);
+    assert.equal(Object(embedder).workerIntervalMs, 60_000);
+    assert.deepEqual([imageFolder, imageBytesMax], ['/somewhere/images', 536_870_912]);
+    const flags = { data: '/somewhere', workerIntervalMs: '1000' };
+    const set = readSettings({ flags, environment: {} }).settings;
+    assert.equal(Object(rankerOptions(set).embedder).workerIntervalMs, 1_000);
   });
 
   it('hides secrets, and takes its own defaults', () => {

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { openBrowser } from 'spillway-fixtures/browser';
+import { NewsSite } from './fixtures/news-site.ts';
+import { png } from './fixtures/pictures.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 
 const contrast = readFileSync(join(import.meta.dirname, 'fixtures', 'contrast.js'), 'utf8');
@@ -115,6 +117,45 @@ describe('the reader in a browser', () => {
     await tab.goto(address);
     await tab.getByText('There is no connection').waitFor();
     await context.close();
+  });
+
+  it('shows pictures by its own server alone, their text if they cannot be had', async () => {
+    await using news = await NewsSite.open();
+    news.page('/ferry.png', (_request, response) => {
+      response.writeHead(200, { 'content-type': 'image/png' }).end(png(300, 200));
+    });
+    const { tab, userId } = await entered('pictures');
+    const { reader, storage } = site.ranker;
+    const feed = { url: `${news.url}/feed`, title: 'Port', folder: '' };
+    await reader.subscribe(userId, [feed]);
+    const feedId = String((await storage.feeds.list(userId))[0]?.id);
+    const images = [
+      { url: `${news.url}/ferry.png`, alt: 'A ferry', at: 0 },
+      { url: `${news.url}/gone.png`, alt: 'What is gone', at: 12 },
+    ];
+    const text = 'It comes at nine.\n\nAnd it leaves at ten.';
+    const url = `${news.url}/ferry`;
+    await reader.saveFetch({
+      ...{ feedId, fetchedAt: Date.now(), nextAt: 9e15, outcome: 'new', title: 'Port' },
+      ...{ siteUrl: undefined, etag: undefined, lastModified: undefined },
+      articles: [{ url, title: 'The ferry', text, publishedAt: Date.now(), images }],
+    });
+    await site.ranker.embedding.idle();
+    await tab.waitForFunction('navigator.serviceWorker.controller !== null');
+    const asked = new Set<string>();
+    tab.on('request', (request) => asked.add(new URL(request.url()).origin));
+    await tab.goto(`${site.url}/reader?feed=${feedId}`);
+    await tab.locator('a.item', { hasText: 'The ferry' }).click();
+    const isShown = "document.querySelector('.prose img')?.naturalWidth === 300";
+    await tab.waitForFunction(isShown);
+    await tab.locator('.prose .no-image', { hasText: 'What is gone' }).waitFor();
+    assert.equal(await tab.locator('.prose > *').count(), 4);
+    assert.deepEqual([...asked], [site.url]);
+    const address = tab.url();
+    await tab.context().setOffline(true);
+    await tab.goto(address);
+    await tab.waitForFunction(isShown);
+    await tab.context().close();
   });
 
   it('works without any script', async () => {

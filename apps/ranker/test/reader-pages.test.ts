@@ -141,6 +141,25 @@ describe('the pages of the reader', () => {
     await visitor.submit(`/reader/feeds/${feed}/remove`, {}, '/reader/feeds');
   });
 
+  it('say what a score is worth in a language that the model hardly knows', async () => {
+    const { visitor, userId } = await entered('russian');
+    const { shelves } = site.ranker.storage;
+    const text =
+      'Центральный банк снова повысил ключевую ставку, чтобы сдержать рост цен. Аналитики ждут, ' +
+      'что кредиты подорожают уже весной, а вклады станут заметно выгоднее для вкладчиков.';
+    const now = Date.now();
+    const article = {
+      ...{ id: 'russian-text', url: 'text:russian', givenUrl: 'text:russian', source: '' },
+      ...{ title: 'Банк повысил ставку', text, publishedAt: now, fetchedAt: now, addedAt: now },
+      ...{ etag: undefined, lastModified: undefined, unavailable: undefined },
+    };
+    await shelves.add(userId, [article], now);
+    const note = /Words only: the model that compares meanings knows English best|Not in English/;
+    assert.match(await visitor.page('/reader?open=russian-text'), note);
+    const id = idOf(await visitor.page('/reader'), 'Swifts sleep');
+    assert.doesNotMatch(await visitor.page(`/reader?open=${id}`), note);
+  });
+
   it('send nobody elsewhere after a form, and take no form of another site', async () => {
     const { visitor } = await entered('guarded');
     const id = idOf(await visitor.page('/reader'), 'Bread with three');

@@ -19,6 +19,7 @@ describe('rules', () => {
     source: 'space.example.org',
     feedId: 'f1',
     author: 'Ada Writer',
+    tags: ['Birds', 'Engines'],
   });
   const cases: readonly (readonly [NewRule['field'], string, boolean])[] = [
     ['source', 'example.org', true],
@@ -28,6 +29,8 @@ describe('rules', () => {
     ['feed', 'f2', false],
     ['author', 'ada', true],
     ['author', 'bob', false],
+    ['tag', 'BIRDS', true],
+    ['tag', 'bird', false],
     ['words', 'engine rocket', true],
     ['words', 'Dawn', true],
     ['words', 'eng', false],

@@ -93,7 +93,8 @@ export class EmbeddingBacklog implements AsyncDisposable {
     const { id, text, fetchedAt, unavailable, isFromFeed, url } = article;
     const isNew = isFromFeed && fetchedAt === undefined && unavailable === undefined;
     if (!isNew || !url.startsWith('http')) return false;
-    return text.length < shortMax || (await this.#options.storage.feeds.isFullText(id, signal));
+    const { feeds } = this.#options.storage;
+    return text.length < shortMax || (await feeds.isFullText({ articleId: id }, signal));
   }
 
   async #fetch(id: string, signal: AbortSignal): Promise<void> {
@@ -102,11 +103,21 @@ export class EmbeddingBacklog implements AsyncDisposable {
     if (article === undefined) return;
     try {
       const read = await library.read({ url: article.url }, signal);
-      await onEmbedded([read.article.id]);
+      if (read.article.id !== id) await this.#take(article, read.article, signal);
+      await onEmbedded([id, read.article.id]);
     } catch {
       // It is kept that it was tried; the text of the feed is better than none.
       if (!signal.aborted) await storage.articles.touch(id, clock.now(), signal);
     }
+  }
+
+  /** Gives an entry the text of the page that its link has led to, which has another address. */
+  async #take(entry: StoredArticle, page: StoredArticle, signal: AbortSignal): Promise<void> {
+    const { text, images, author = entry.author } = page;
+    const fetchedAt = this.#options.clock.now();
+    const whole = { ...entry, text, images, author, fetchedAt, isFromFeed: false };
+    await this.#options.storage.articles.save(whole, entry.id, signal);
+    this.wake();
   }
 
   async #embed(id: string, signal: AbortSignal): Promise<boolean> {

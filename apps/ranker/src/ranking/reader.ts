@@ -183,6 +183,7 @@ export class Reader {
 
   async editFeed(userId: string, id: string, edit: FeedEdit, signal?: AbortSignal): Promise<void> {
     const isKnown = await this.#options.storage.feeds.edit(userId, id, edit, signal);
+    if (edit.isFullText) this.#options.onArticles();
     this.#done(userId, isKnown, `there is no subscription ${id}`);
   }
 
@@ -190,7 +191,8 @@ export class Reader {
   async saveFetch(fetched: FeedFetched, signal?: AbortSignal): Promise<void> {
     const { storage, changes, tastes, onArticles } = this.#options;
     if (fetched.outcome === 'new') {
-      const articles = storedArticles(fetched);
+      const isFullText = await storage.feeds.isFullText(fetched, signal);
+      const articles = storedArticles(fetched, isFullText);
       await storage.feeds.save({ ...fetched, articles }, signal);
       // Those that have changed have lost their vectors.
       for (const { id } of articles) tastes.changed(id);
@@ -228,7 +230,10 @@ function readerArticle(
 }
 
 /** Entries of a feed as they are stored; one whose address is none is left out. */
-function storedArticles(fetched: Extract<FeedFetched, { outcome: 'new' }>): StoredArticle[] {
+function storedArticles(
+  fetched: Extract<FeedFetched, { outcome: 'new' }>,
+  isFullText: boolean,
+): StoredArticle[] {
   const { articles, feedId, isPrivate, fetchedAt: now } = fetched;
   const texts = withoutBoilerplate(articles.map(({ text }) => text));
   return articles.flatMap(({ url: given, title, publishedAt, author, images, tags }, at) => {
@@ -236,8 +241,8 @@ function storedArticles(fetched: Extract<FeedFetched, { outcome: 'new' }>): Stor
     if (known === undefined) return [];
     const url = isPrivate ? privateArticleUrl(known, feedId) : known;
     // Pages of a private feed are private too: there is nothing to fetch without its credentials.
-    const isWhole = isPrivate || (texts[at] as string).length >= wholeMin;
     const text = texts[at] as string;
+    const isWhole = isPrivate || (text.length >= wholeMin && !isFullText);
     return {
       ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
       ...{ images, tags },

@@ -36,6 +36,8 @@ export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
 
 /** The number of names in one query. */
 export const namesMax = 500;
+/** The number of entries of a feed whose whole texts are fetched when somebody begins to want it. */
+const textsMax = 50;
 
 /** The id of the article at a canonical URL. */
 export function articleId(url: string): string {
@@ -287,5 +289,26 @@ export function articleUpdates(
       .where('id', '=', id)
       .where('from_feed', '=', 1)
       .compile(),
+  ];
+}
+
+/** Lets go of the vectors of a feed's newest entries: who makes them again fetches whole texts. */
+export function fetchAgain(kysely: Kysely<RankerSchema>, feedId: string): CompiledQuery[] {
+  const newest = kysely
+    .selectFrom('feed_articles')
+    .select('article_id')
+    .where('feed_id', '=', feedId)
+    .orderBy('found_at', 'desc')
+    .orderBy('article_id')
+    .limit(textsMax);
+  const entries = kysely
+    .selectFrom('articles')
+    .select('id')
+    .where('id', 'in', newest)
+    .where('from_feed', '=', 1);
+  return [
+    kysely.deleteFrom('sentences').where('article_id', 'in', entries).compile(),
+    kysely.deleteFrom('vectors').where('article_id', 'in', entries).compile(),
+    kysely.updateTable('articles').set({ fetched_at: null }).where('id', 'in', entries).compile(),
   ];
 }

@@ -3,7 +3,7 @@ import type { Database } from 'spillway-sql';
 import type { Outline } from '../feeds/opml.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { Credentials } from '../fetching/web.ts';
-import { articleInsert, articleUpdates, type StoredArticle } from './articles.ts';
+import { articleInsert, articleUpdates, fetchAgain, type StoredArticle } from './articles.ts';
 import {
   credentialQueries,
   credentialsInsert,
@@ -240,13 +240,18 @@ export class Feeds {
     { title, folder, isFullText }: FeedEdit,
     signal?: AbortSignal,
   ): Promise<boolean> {
-    const { numUpdatedRows } = await this.#database.kysely
+    const { kysely } = this.#database;
+    const known = (await this.list(userId, signal)).find((feed) => feed.id === id);
+    if (known === undefined) return false;
+    const edited = kysely
       .updateTable('subscriptions')
       .set({ title: title === '' ? null : title, folder, full_text: Number(isFullText) })
       .where('user_id', '=', userId)
       .where('feed_id', '=', id)
-      .executeTakeFirst({ signal });
-    return numUpdatedRows > 0n;
+      .compile();
+    const isNew = isFullText && !known.isFullText && !known.isPrivate;
+    await this.#database.batch([edited, ...(isNew ? fetchAgain(kysely, id) : [])], { signal });
+    return true;
   }
 
   /** Makes a feed due now. */
@@ -303,14 +308,22 @@ export class Feeds {
     return feeds;
   }
 
-  /** True if somebody wants the whole text of every entry of a feed that has this article. */
-  async isFullText(articleId: string, signal?: AbortSignal): Promise<boolean> {
-    const row = await this.#database.kysely
+  /** True if a subscriber of this feed, or of one with this article, wants all whole texts. */
+  async isFullText(
+    of: { readonly feedId: string } | { readonly articleId: string },
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    const { kysely } = this.#database;
+    const feeds = kysely.selectFrom('feed_articles').select('feed_id');
+    const row = await kysely
       .selectFrom('subscriptions')
-      .innerJoin('feed_articles', 'feed_articles.feed_id', 'subscriptions.feed_id')
-      .select('subscriptions.feed_id')
-      .where('feed_articles.article_id', '=', articleId)
-      .where('subscriptions.full_text', '=', 1)
+      .select('feed_id')
+      .where('full_text', '=', 1)
+      .where(({ eb }) =>
+        'feedId' in of
+          ? eb('feed_id', '=', of.feedId)
+          : eb('feed_id', 'in', feeds.where('article_id', '=', of.articleId)),
+      )
       .executeTakeFirst({ signal });
     return row !== undefined;
   }

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { NewsSite, storyOf } from './fixtures/news-site.ts';
+import { RankerSite } from './fixtures/ranker-site.ts';
+import { Visitor } from './fixtures/visitor.ts';
+
+describe('the whole text of an entry', () => {
+  const stack = new AsyncDisposableStack();
+  let site: RankerSite;
+  let news: NewsSite;
+  let visitor: Visitor;
+  before(async () => {
+    news = stack.use(await NewsSite.open());
+    site = stack.use(await RankerSite.open());
+    visitor = new Visitor(site.url);
+    await visitor.logIn(site.key);
+  });
+  after(() => stack.disposeAsync());
+
+  const texts = async () => {
+    const { shelves, articles } = site.ranker.storage;
+    const shelved = await shelves.list({ userId: site.userId, limit: 10 });
+    const found = await articles.list(shelved.map(({ id }) => id));
+    return new Map(found.map(({ title, text }) => [title, text]));
+  };
+  const comes = async (title: string, words: RegExp) => {
+    for (let round = 0; round < 100; round += 1) {
+      if (words.test((await texts()).get(title) ?? '')) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assert.match((await texts()).get(title) ?? '', words);
+  };
+
+  it('is fetched when the feed is set to, also where it has much already', async () => {
+    const summary = 'Only the summary of it stands in the feed. '.repeat(30);
+    news.article('/long', 'Long', storyOf('harbour', 'ferry'));
+    const address = news.page('/feed', (_request, response) => {
+      const item = `<item><title>Long</title><link>${news.url}/long</link>
+<description>${summary}</description></item>`;
+      const feed = `<rss version="2.0"><channel><title>Port</title>${item}</channel></rss>`;
+      response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
+    });
+    await visitor.submit('/reader/feeds', { url: address });
+    await comes('Long', /Only the summary/);
+    await site.ranker.embedding.idle();
+    assert.equal(news.asked.get('/long'), undefined);
+    const { feeds } = site.ranker.storage;
+    const [feed] = await feeds.list(site.userId);
+    await visitor.submit(`/reader/feeds/${feed?.id}/edit`, { title: '', folder: '', full: 'yes' });
+    await comes('Long', /The harbour and the ferry met again/);
+  });
+
+  it('is found behind a link that leads to another address', async () => {
+    const target = news.article('/real', 'Moved', storyOf('lantern', 'bridge'));
+    news.page('/go', (_request, response) => response.writeHead(302, { location: target }).end());
+    const address = news.page('/links', (_request, response) => {
+      const item = `<item><title>Moved</title><link>${news.url}/go</link></item>`;
+      const feed = `<rss version="2.0"><channel><title>Links</title>${item}</channel></rss>`;
+      response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
+    });
+    await visitor.submit('/reader/feeds', { url: address });
+    await comes('Moved', /The lantern and the bridge met again/);
+  });
+});
