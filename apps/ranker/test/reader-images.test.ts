@@ -145,6 +145,11 @@ describe('a picture that is fetched', () => {
         (response) => response.writeHead(200, { 'content-length': 9e9 }).write('x'),
         /too_large/,
       ],
+      '/hidden': [
+        // Libraries skip what is between two segments, and find a frame of 65,535 x 65,535 pixels.
+        (response) => send(response, Buffer.from(`ffd8ffe00004010200${'00'.repeat(40)}`, 'hex')),
+        /not_image/,
+      ],
       '/gone': [(response) => response.writeHead(404).end(), /not_found/],
     };
     for (const [path, [reply, message]] of Object.entries(hostile)) {

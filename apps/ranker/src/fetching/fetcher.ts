@@ -167,10 +167,12 @@ export class Fetcher implements AsyncDisposable {
       const asked = { url: addressOf(url), accept, checkType: () => {}, signal };
       const { body: bytes } = await this.#parts.images.get(asked);
       const found = bytes && imageType(bytes);
-      if (bytes === undefined || found === undefined) {
-        throw new UnavailableError('not_image', 'its bytes are no picture');
+      const pixels = found === undefined ? 0 : found.width * found.height;
+      // A browser may find a size where it is not looked for here.
+      if (bytes === undefined || found === undefined || pixels === 0) {
+        throw new UnavailableError('not_image', 'its bytes are no picture of a known size');
       }
-      if (found.width * found.height > imagePixelsMax) {
+      if (pixels > imagePixelsMax) {
         throw new UnavailableError('too_large', `${found.width} x ${found.height} pixels`);
       }
       return { kind: 'image', bytes, ...found };

@@ -62,8 +62,7 @@ function webpSize(data: Buffer): Size {
 /** The largest of its parts: an AVIF may hold a small picture beside the real one. */
 function avifSize(data: Buffer): Size {
   let size = noSize;
-  const head = data.subarray(0, 65_536);
-  for (let at = head.indexOf('ispe'); at !== -1; at = head.indexOf('ispe', at + 4)) {
+  for (let at = data.indexOf('ispe'); at !== -1; at = data.indexOf('ispe', at + 4)) {
     if (at + 16 > data.length) break;
     const part = { width: data.readUInt32BE(at + 8), height: data.readUInt32BE(at + 12) };
     if (part.width * part.height > size.width * size.height) size = part;
