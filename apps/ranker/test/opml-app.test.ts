@@ -58,7 +58,7 @@ describe('a list of feeds that goes through the app', () => {
     assert.equal(await two.given(), first);
   });
 
-  it('has names that stay whatever a feed calls itself, and those that were changed here', async () => {
+  it('has names that stay whatever a feed calls itself, and those given here', async () => {
     const { visitor, userId, taken, given } = await entered('three');
     await taken(list);
     const { feeds } = site.ranker.storage;
@@ -75,10 +75,8 @@ describe('a list of feeds that goes through the app', () => {
     const edit = { title: 'Port', folder: 'Sea / Ships' };
     await visitor.submit(`/reader/feeds/${harbour?.id}/edit`, edit);
     const opml = await given();
-    assert.match(
-      opml,
-      /<outline text="Sea">\s*<outline text="Ships">\s*<outline type="atom" text="Port" title="Port"/,
-    );
+    assert.match(opml, /<outline text="Sea">\s*<outline text="Ships">\s*<outline type="atom"/);
+    assert.match(opml, /type="atom" text="Port" title="Port"/);
     assert.match(opml, /frss:priority="main"/);
     assert.match(opml, /<outline text="In \/ out">/);
   });

@@ -12,8 +12,8 @@ type Size = Pick<ImageType, 'width' | 'height'>;
 const noSize: Size = { width: 0, height: 0 };
 
 /**
- * The type of a picture by its own bytes: PNG, GIF, JPEG, WebP or AVIF. Undefined for anything else;
- * SVG is a document with scripts, and is no picture here.
+ * The type of a picture by its own bytes: PNG, GIF, JPEG, WebP or AVIF. Undefined for anything
+ * else; SVG is a document with scripts, and is no picture here.
  */
 export function imageType(bytes: Uint8Array): ImageType | undefined {
   const data = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -81,7 +81,7 @@ ${rules.map(
  name="rule" value="${one.value}">${one.name}</button>`,
 )}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
 <button class="button" form="${actionForm}" formaction="/reader/articles/${id}/unread">Mark unread
-</button><button type="button" class="button needs-script" data-share="${url}">Share or copy its address
+</button><button type="button" class="button needs-script" data-share="${url}">Share its address
 </button></div></details>`;
 }
 

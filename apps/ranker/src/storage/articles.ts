@@ -36,7 +36,7 @@ export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
 
 /** The number of names in one query. */
 export const namesMax = 500;
-/** The number of entries of a feed whose whole texts are fetched when somebody begins to want it. */
+/** Entries of a feed whose whole texts are fetched when somebody begins to want them. */
 const textsMax = 50;
 
 /** The id of the article at a canonical URL. */
