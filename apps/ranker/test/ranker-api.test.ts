@@ -205,7 +205,7 @@ describe('the API of the ranker', () => {
     const opml = await site.ask('/feeds/opml', { key });
     assert.match(opml.text, /A &amp; B/);
     const sent = { key: other, body: opml.text, type: 'text/xml' };
-    assert.deepEqual((await site.ask('/feeds/opml', sent)).json, { feeds: 1 });
+    assert.deepEqual((await site.ask('/feeds/opml', sent)).json, { feeds: 1, leftOut: 0 });
     const exported = await site.ask('/export', { key });
     assert.match(exported.headers.get('content-disposition') ?? '', /ranker-giver\.ndjson/);
     const type = 'application/x-ndjson';

@@ -141,20 +141,25 @@ describe('the reader in a browser', () => {
       articles: [{ url, title: 'The ferry', text, publishedAt: Date.now(), images }],
     });
     await site.ranker.embedding.idle();
-    await tab.waitForFunction('navigator.serviceWorker.controller !== null');
+    await tab.evaluate('navigator.serviceWorker.ready.then(() => {})');
+    await tab.reload();
     const asked = new Set<string>();
     tab.on('request', (request) => asked.add(new URL(request.url()).origin));
     await tab.goto(`${site.url}/reader?feed=${feedId}`);
     await tab.locator('a.item', { hasText: 'The ferry' }).click();
-    const isShown = "document.querySelector('.prose img')?.naturalWidth === 300";
-    await tab.waitForFunction(isShown);
+    const isShown = async () => {
+      const image = await tab.locator('.prose img').first().elementHandle();
+      await image?.evaluate('(image) => image.decode()');
+      assert.equal(await tab.evaluate("document.querySelector('.prose img').naturalWidth"), 300);
+    };
+    await isShown();
     await tab.locator('.prose .no-image', { hasText: 'What is gone' }).waitFor();
     assert.equal(await tab.locator('.prose > *').count(), 4);
     assert.deepEqual([...asked], [site.url]);
     const address = tab.url();
     await tab.context().setOffline(true);
     await tab.goto(address);
-    await tab.waitForFunction(isShown);
+    await isShown();
     await tab.context().close();
   });
 

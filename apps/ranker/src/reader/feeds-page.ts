@@ -69,7 +69,7 @@ ${
 /** Fields for a name and a password, or for a header; none of them is ever filled in. */
 function credentialFields(): Html {
   return html`<fieldset><legend>Credentials</legend>
-<label>Name <input class="input" name="name" maxlength="500" autocomplete="off"></label>
+<label>User name <input class="input" name="name" maxlength="500" autocomplete="off"></label>
 <label>Password <input class="input" name="password" type="password" maxlength="1000"
  autocomplete="new-password"></label>
 <label>or a header <input class="input" name="header" type="password" maxlength="2000"

@@ -150,7 +150,7 @@ export class Feeds {
     return rows.map((row) => ({
       ...{ id: row.id, url: publicUrl(row.url), folder: row.folder },
       title: row.own_title ?? row.title,
-      isNamed: row.own_title !== null,
+      isNamed: row.own_title !== null && row.own_title !== row.title,
       outline: row.outline === null ? undefined : (JSON.parse(row.outline) as Outline),
       isPrivate: isPrivateUrl(row.url),
       siteUrl: row.site_url ?? undefined,
