@@ -139,6 +139,15 @@ async function bundleAndRun(project: string): Promise<void> {
   }
 }
 
+/** The files of a package that one of them loads, itself among them. */
+async function loadedBy(path: string, found = new Set<string>()): Promise<ReadonlySet<string>> {
+  if (found.has(path)) return found;
+  found.add(path);
+  const imports = (await readFile(path, 'utf8')).matchAll(/^(?:import|export)\b.*"(\.\/.+)";$/gm);
+  for (const [, file = ''] of imports) await loadedBy(join(dirname(path), file), found);
+  return found;
+}
+
 /** The text with all changes that a guide shows as `diff`. */
 function changed(text: string, guide: string): string {
   const blocks = [...guide.matchAll(/^```diff\n([\s\S]*?)^```/gm)];
@@ -162,6 +171,13 @@ describe('the published packages', () => {
     await run(root, process.execPath, ['scripts/build.ts', '--out', folder]);
   });
   after(() => rm(folder, { recursive: true }));
+
+  it('are few files: each costs half a millisecond to load', async () => {
+    for (const name of ['spillway', 'sql', 'http', 'redis', 'cli']) {
+      const files = await loadedBy(join(folder, name, 'index.js'));
+      assert.ok(files.size <= 3, [...files].join());
+    }
+  });
 
   it('install into an empty project, type-check and run there', async () => {
     const project = join(folder, 'project');

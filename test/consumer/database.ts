@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Store } from 'spillway';
 import { Database, type SqlErrorCode } from 'spillway-sql';
@@ -21,8 +22,13 @@ const code: SqlErrorCode = 'DATABASE_MIGRATION';
 await assert.rejects(database.migrate([]), { code });
 await using store: Store = await database.store();
 assert.equal((await store.commit([{ name: 'a', value: 1 }]))?.version, 1);
+const hasDriver = () => {
+  return Object.keys(createRequire(import.meta.url).cache).some((path) => /\bpg\b/.test(path));
+};
+assert.ok(!hasDriver(), 'the driver of Postgres is loaded for SQLite');
 // Without a server it can only say so, but in our words, and that it may be tried again.
 await using remote = await Database.open<Schema>({ url: 'postgres://u:p@127.0.0.1:1/none' });
 const lost = { code: 'DATABASE_LOST', retryable: true };
 await assert.rejects(remote.kysely.selectFrom('item').selectAll().execute(), lost);
+assert.ok(hasDriver());
 console.log('the packed database works');
