@@ -185,7 +185,7 @@ describe('the worker API, at its door', () => {
     await guessed;
     const codes = (await told).map((one) => one.status === 'rejected' && one.reason.code);
     assert.equal(codes.filter((code) => code === 'ACCESS_REFUSED').length, 4);
-    assert.equal(codes.filter((code) => code === 'LANE_FULL').length, 6);
+    assert.equal(codes.filter((code) => code === 'GATE_FULL').length, 6);
     await strangers;
   });
 

@@ -45,6 +45,6 @@ describe('politeness', () => {
     for (let n = 0; n < 9; n += 1) {
       await fetcher.fetchArticle(`http://host-${n}.example:${site.port}/`);
     }
-    assert.equal(fetcher.stats.web.politeness.hosts, 3);
+    assert.equal(fetcher.stats.web.politeness.keys, 3);
   });
 });

@@ -1,17 +1,12 @@
 import {
   Breaker,
-  type BreakerStats,
   Bucket,
-  type BucketStats,
   type Clock,
-  deadline,
   Lane,
-  type LaneStats,
-  Retry,
-  type Runner,
+  type Outbound,
+  type OutboundStats,
+  outbound,
   SpillwayError,
-  type Stack,
-  stack,
 } from 'spillway';
 import { check, checkNumber } from 'spillway/internal';
 import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
@@ -62,10 +57,8 @@ export class OutsideHost {
   readonly #base: URL;
   readonly #options: OutsideHostOptions;
   readonly #clock: Clock;
-  readonly #lane: Lane;
   readonly #bucket: Bucket;
-  readonly #breaker: Breaker;
-  readonly #run: Stack;
+  readonly #calls: Outbound;
   /** Until then it wants no calls. */
   #quietUntil = -Infinity;
 
@@ -79,21 +72,22 @@ export class OutsideHost {
     this.#options = options;
     this.#clock = clock;
     const deadlineMs = 2 * attemptsMax * attemptMsMax;
-    this.#lane = new Lane({ name, limit: { fixed: callsMax }, queueMax, deadlineMs, clock });
     this.#bucket = new Bucket({ ratePerSecond, burst: ratePerSecond, queueMax, clock });
-    this.#breaker = new Breaker({ successesToClose: 1, isFailure, clock });
-    const isRetryable = isFailure;
-    const retry = new Retry({ attemptsMax, backoffMs: 100, isRetryable, clock });
-    const timed = attemptLimit(clock, attemptMsMax);
-    this.#run = stack(this.#lane, retry, this.#bucket, timed, this.#breaker);
+    this.#calls = outbound({
+      lane: new Lane({ name, limit: { fixed: callsMax }, queueMax, deadlineMs, clock }),
+      rate: this.#bucket,
+      breaker: new Breaker({ successesToClose: 1, isFailure, clock }),
+      retry: { attemptsMax, isRetryable: isFailure },
+      attemptMs: attemptMsMax,
+      deadlineMs,
+      // An answer that is a failure is thrown.
+      isFailure: () => false,
+      clock,
+    });
   }
 
-  get stats(): {
-    readonly lane: LaneStats;
-    readonly bucket: BucketStats;
-    readonly breaker: BreakerStats;
-  } {
-    return { lane: this.#lane.stats, bucket: this.#bucket.stats, breaker: this.#breaker.stats };
+  get stats(): OutboundStats {
+    return this.#calls.stats;
   }
 
   /** Asks, and once more if the way there or the host itself failed. */
@@ -101,7 +95,8 @@ export class OutsideHost {
     const url = this.#address(call);
     const retryAfterMs = this.#quietUntil - this.#clock.now();
     if (retryAfterMs > 0) return Promise.reject(this.#limited(retryAfterMs));
-    return this.#run((signal) => this.#ask(url, call, read, signal), { signal: call.signal });
+    const ask = (signal: AbortSignal) => this.#ask(url, call, read, signal);
+    return this.#calls.run(ask, { signal: call.signal });
   }
 
   /** The error for a host that wants less: until then calls are refused at once. */
@@ -168,16 +163,6 @@ export class OutsideHost {
   failure(what: string, cause?: unknown): SpillwayError {
     return fleetError('OUTSIDE_FAILED', `${this.name} ${what}`, { cause });
   }
-}
-
-/** A runner that ends each attempt at its deadline. */
-function attemptLimit(clock: Clock, attemptMsMax: number): Runner {
-  return {
-    run: async (task, options) => {
-      using limit = deadline(clock, attemptMsMax, options?.signal);
-      return await task(limit.signal);
-    },
-  };
 }
 
 /** True for failures of the host; a demand for less, or a way elsewhere, is an answer too. */

@@ -107,7 +107,7 @@ type Work = (http: FastifyRequest) => Promise<object>;
 function orBusy(work: Work, busy: object): Work {
   return (http) =>
     work(http).catch((error: unknown) => {
-      if (error instanceof SpillwayError && error.code === 'LANE_FULL') return busy;
+      if (error instanceof SpillwayError && /^(LANE|GATE)_FULL$/.test(error.code)) return busy;
       throw error;
     });
 }

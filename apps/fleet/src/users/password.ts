@@ -10,10 +10,12 @@ import { availableParallelism } from 'node:os';
 import {
   BoundedMap,
   type Clock,
+  Gate,
+  Keyed,
   Lane,
   type LaneStats,
   SingleFlight,
-  SpillwayError,
+  stack,
 } from 'spillway';
 import { untilAborted } from 'spillway/internal';
 import type { Access } from '../protocol/read-request.ts';
@@ -102,8 +104,8 @@ export class VerifiedPasswords {
   readonly #wrong = new BoundedMap<string, string>({ countMax: wrongMax });
   /** Checks under way, so that a thousand workers of one user cost one hash. */
   readonly #running = new SingleFlight<boolean>();
-  /** Number of checks under way by name and address. */
-  readonly #ofName = new Map<string, number>();
+  /** Bounds the checks under way of each name and address. */
+  readonly #ofName: Keyed<Gate>;
   readonly #lane: Lane;
   #hashed = 0;
 
@@ -111,6 +113,9 @@ export class VerifiedPasswords {
     const name = 'passwords';
     const limits = { limit: { fixed: hashesMax }, queueMax: waitingMax, deadlineMs };
     this.#lane = new Lane({ name, ...limits, clock });
+    const make = (key: string) =>
+      new Gate({ limit: key === '' ? strangersMax : perNameMax, queueMax: 0 });
+    this.#ofName = new Keyed({ make, keysMax: 2 * waitingMax, idleMs: 0, clock });
   }
 
   get stats(): { readonly remembered: number; readonly hashed: number; readonly lane: LaneStats } {
@@ -132,27 +137,17 @@ export class VerifiedPasswords {
     return this.#running.run(`${digest} ${hash}`, work, { signal: waiter?.signal });
   }
 
-  #start(name: string, password: string, digest: string, hash: string): Promise<boolean> {
-    const count = this.#ofName.get(name) ?? 0;
-    if (count >= (name === '' ? strangersMax : perNameMax)) {
-      const text = 'too many passwords of one name are being checked';
-      return Promise.reject(new SpillwayError('LANE_FULL', text, { retryAfterMs: 1_000 }));
-    }
-    this.#ofName.set(name, count + 1);
-    const running = this.#lane.run(async () => {
+  async #start(name: string, password: string, digest: string, hash: string): Promise<boolean> {
+    return await stack(
+      this.#ofName.for(name),
+      this.#lane,
+    )(async () => {
       this.#hashed += 1;
       const isRight = await matchesPassword(password, hash);
       // Here and not where it is waited for: everybody may have left.
       (isRight ? this.#hashes : this.#wrong).set(digest, hash);
       return isRight;
     });
-    const forget = () => {
-      const left = (this.#ofName.get(name) ?? 1) - 1;
-      if (left > 0) this.#ofName.set(name, left);
-      else this.#ofName.delete(name);
-    };
-    running.then(forget, forget);
-    return running;
   }
 
   /** Equal digests need no constant time: without the key nobody can choose one. */

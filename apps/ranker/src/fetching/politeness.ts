@@ -1,4 +1,4 @@
-import { Bucket, type Clock, systemClock } from 'spillway';
+import { Bucket, type Clock, Keyed, type KeyedStats, systemClock } from 'spillway';
 import { checkInteger } from 'spillway/internal';
 import { UnavailableError } from './unavailable.ts';
 
@@ -9,7 +9,7 @@ export interface PolitenessOptions {
   readonly burst?: number | undefined;
   /** The number of requests that may wait for one host. An integer from 0. @default 16 */
   readonly queueMax?: number | undefined;
-  /** The number of hosts remembered; more than can be waited for at once. @default 2000 */
+  /** The number of hosts remembered; more than can be waited for at once. @default 2_000 */
   readonly hostsMax?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -19,26 +19,23 @@ const pauseMsMax = 5_000;
 
 /** Sees that no host is asked more often than is polite. */
 export class Politeness {
-  readonly #options: PolitenessOptions;
-  readonly #hostsMax: number;
-  /** The least recently asked first. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets: Keyed<Bucket>;
 
   constructor(options: PolitenessOptions = {}) {
-    const { hostsMax = 2_000 } = options;
+    const { ratePerSecond = 2, burst = 4, queueMax = 16, hostsMax = 2_000 } = options;
+    const { clock = systemClock } = options;
     checkInteger('hostsMax', hostsMax, 1);
-    this.#options = options;
-    this.#hostsMax = hostsMax;
+    const make = () => new Bucket({ ratePerSecond, burst, queueMax, clock });
+    this.#buckets = new Keyed({ make, keysMax: hostsMax, idleMs: 0, clock });
   }
 
-  get stats(): { readonly hosts: number; readonly waiting: number } {
-    const waiting = this.#buckets.values().reduce((sum, { stats }) => sum + stats.waiting, 0);
-    return { hosts: this.#buckets.size, waiting };
+  get stats(): KeyedStats {
+    return this.#buckets.stats;
   }
 
   /** Waits until the host may be asked; rejects with `BUCKET_FULL` or the signal's reason. */
   async take(host: string, signal: AbortSignal | undefined): Promise<void> {
-    const bucket = this.#bucket(host);
+    const bucket = this.#buckets.for(host);
     const { pausedMs } = bucket.stats;
     if (pausedMs > pauseMsMax) {
       const seconds = Math.ceil(pausedMs / 1000);
@@ -49,18 +46,6 @@ export class Politeness {
 
   /** To be told that a host wants fewer requests. */
   slow(host: string, retryAfterMs: number | undefined): void {
-    this.#bucket(host).slow({ retryAfterMs });
-  }
-
-  #bucket(host: string): Bucket {
-    const { ratePerSecond = 2, burst = 4, queueMax = 16, clock = systemClock } = this.#options;
-    const bucket = this.#buckets.get(host) ?? new Bucket({ ratePerSecond, burst, queueMax, clock });
-    this.#buckets.delete(host);
-    this.#buckets.set(host, bucket);
-    for (const [oldest, { stats }] of this.#buckets) {
-      if (this.#buckets.size <= this.#hostsMax) break;
-      if (stats.waiting === 0 && oldest !== host) this.#buckets.delete(oldest);
-    }
-    return bucket;
+    this.#buckets.for(host).slow({ retryAfterMs });
   }
 }
