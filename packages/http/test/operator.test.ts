@@ -99,6 +99,16 @@ describe('operator endpoints', () => {
     assert.equal((await ready())[0], 503);
   });
 
+  it('tell beside readiness what a commit to each store survives', async () => {
+    const panel = new Panel();
+    await using site = await open({ panel });
+    assert.deepEqual(await site.json('ready'), { ready: true, unready: [] });
+    await using store = new MemoryStore();
+    using _shown = panel.watch('limits', store);
+    const durability = { limits: 'none' };
+    assert.deepEqual(await site.json('ready'), { ready: true, unready: [], durability });
+  });
+
   it('ask parts whether they are ready', async () => {
     const part = { name: 'warm-up', ready: false };
     await using site = await open({ ready: [part] });

@@ -285,7 +285,8 @@ export class Operator {
       // Without reasons, the field is left out.
       const { faults } = this;
       const reasons = Object.keys(faults).length > 0 ? faults : undefined;
-      return reply.code(ready ? 200 : 503).send({ ready, unready, reasons });
+      const durability = durabilityOf(this.panel);
+      return reply.code(ready ? 200 : 503).send({ ready, unready, reasons, durability });
     });
     this.#actions.declare(app);
     app.get('/-/metrics', async (_request, reply) => {
@@ -309,6 +310,15 @@ function listPage(own: readonly (readonly [path: string, text: string])[]): stri
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Operator</title>
 <meta name="color-scheme" content="light dark"><h1>Operator's interface</h1>
 <dl>${items.join('\n')}</dl></html>`;
+}
+
+/** The loss that a commit to each store survives, by name; undefined if there is no store. */
+function durabilityOf(panel: Panel): object | undefined {
+  const told = [...panel.read()].flatMap(([name, { stats }]) => {
+    const { durability } = Object(stats);
+    return typeof durability === 'string' ? [[name, durability]] : [];
+  });
+  return told.length > 0 ? Object.fromEntries(told) : undefined;
 }
 
 function unreadyOf(parts: readonly Part[]): readonly Part[] {
