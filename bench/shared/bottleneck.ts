@@ -5,16 +5,18 @@ import type { Library } from '../shared.ts';
 async function start(): Promise<void> {}
 
 export const library: Library = {
-  async redis({ url, ratePerSecond, stack }) {
-    const client = new Redis(url);
-    const connection = new Bottleneck.IORedisConnection({ client });
-    const limiter = new Bottleneck({
-      id: 'bench',
-      connection,
-      minTime: 1_000 / ratePerSecond,
-    });
-    await limiter.ready();
-    stack.defer(() => client.disconnect());
-    return () => limiter.schedule(start);
+  redis: {
+    async rate({ url, ratePerSecond, stack }) {
+      const client = new Redis(url);
+      const connection = new Bottleneck.IORedisConnection({ client });
+      const limiter = new Bottleneck({
+        id: 'bench',
+        connection,
+        minTime: 1_000 / ratePerSecond,
+      });
+      await limiter.ready();
+      stack.defer(() => client.disconnect());
+      return () => limiter.schedule(start);
+    },
   },
 };

@@ -4,27 +4,31 @@ import { RateLimiterPostgres, RateLimiterQueue, RateLimiterRedis } from 'rate-li
 import type { Library } from '../shared.ts';
 
 export const library: Library = {
-  async redis({ url, ratePerSecond, stack }) {
-    const client = new Redis(url);
-    stack.defer(() => client.disconnect());
-    const limiter = new RateLimiterRedis({
-      storeClient: client,
-      points: ratePerSecond,
-      duration: 1,
-    });
-    const queue = new RateLimiterQueue(limiter);
-    return () => queue.removeTokens(1, 'bench');
+  redis: {
+    async rate({ url, ratePerSecond, stack }) {
+      const client = new Redis(url);
+      stack.defer(() => client.disconnect());
+      const limiter = new RateLimiterRedis({
+        storeClient: client,
+        points: ratePerSecond,
+        duration: 1,
+      });
+      const queue = new RateLimiterQueue(limiter);
+      return () => queue.removeTokens(1, 'bench');
+    },
   },
-  async postgres({ url, ratePerSecond, stack }) {
-    const pool = new pg.Pool({ connectionString: url, max: 2 });
-    stack.defer(() => pool.end());
-    const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
-    const limiter = new RateLimiterPostgres(
-      { storeClient: pool, points: ratePerSecond, duration: 1, tableName: 'bench' },
-      (error) => (error === undefined ? resolve() : reject(error)),
-    );
-    await ready;
-    const queue = new RateLimiterQueue(limiter);
-    return () => queue.removeTokens(1, 'bench');
+  postgres: {
+    async rate({ url, ratePerSecond, stack }) {
+      const pool = new pg.Pool({ connectionString: url, max: 2 });
+      stack.defer(() => pool.end());
+      const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
+      const limiter = new RateLimiterPostgres(
+        { storeClient: pool, points: ratePerSecond, duration: 1, tableName: 'bench' },
+        (error) => (error === undefined ? resolve() : reject(error)),
+      );
+      await ready;
+      const queue = new RateLimiterQueue(limiter);
+      return () => queue.removeTokens(1, 'bench');
+    },
   },
 };

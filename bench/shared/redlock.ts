@@ -9,13 +9,15 @@ interface Redlock {
 }
 
 export const library: Library = {
-  async lock({ url, stack }) {
-    const client = new Redis(url);
-    stack.defer(() => client.disconnect());
-    const redlock: Redlock = new RedlockOf([client]);
-    return (name) => async () => {
-      const lock = await redlock.acquire([name], 10_000);
-      await lock.release();
-    };
+  redis: {
+    async lock({ url, stack }) {
+      const client = new Redis(url);
+      stack.defer(() => client.disconnect());
+      const redlock: Redlock = new RedlockOf([client], { retryCount: -1 });
+      return async (name) => {
+        const lock = await redlock.acquire([name], 10_000);
+        return () => lock.release();
+      };
+    },
   },
 };
