@@ -82,34 +82,63 @@ return answer`);
  * Writes records and the state. KEYS: state, names, expiries; ARGV[3] is what precedes a name in
  * the key of its record. A version is at least the microseconds since 1970: after a failover that
  * lost commits none of their versions is given again. Each call removes more expired records than
- * it writes.
+ * it writes. The two indexes are changed at the end, each by one command; `named` and `timed` say
+ * how: a name that maps to false is removed. A record may expire later than its index says, never
+ * earlier: so one that lives on and on costs no command of its own.
  */
 export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
+local named, timed = {}, {}
 local version = tonumber(state[3] or 0)
 local function advance()
   version = math.max(version + 1, time[1] * 1000000 + time[2])
   return string.format('%.0f', version)
 end
-local function put(key, name, value, text, ttl, is_known)
+local function put(key, name, value, text, ttl, indexed)
   local expires = ttl and exact(now + ttl) or ''
-  redis.call('HSET', key, 'value', value, 'version', text, 'expires', expires)
-  if not is_known then redis.call('ZADD', names, 0, name) end
-  if ttl then redis.call('ZADD', expiries, expires, name)
-  else redis.call('ZREM', expiries, name) end
+  local is_new = redis.call('HSET', key, 'value', value, 'version', text, 'expires', expires) > 0
+  local is_first = is_new and named[name] == nil
+  if is_new then named[name] = true end
+  if ttl then
+    if not (indexed and indexed <= now + ttl) then timed[name] = expires end
+  elseif not is_first then timed[name] = false end
 end
 local function remove(key, name)
-  redis.call('DEL', key)
-  redis.call('ZREM', names, name)
-  redis.call('ZREM', expiries, name)
+  if redis.call('DEL', key) > 0 or named[name] ~= nil then
+    named[name], timed[name] = false, false
+  end
+end
+local function index(key, wanted, score)
+  local added, removed = {}, {}
+  for name, value in pairs(wanted) do
+    if value then
+      added[#added + 1] = score or value
+      added[#added + 1] = name
+    else removed[#removed + 1] = name end
+  end
+  for at = 1, #added, 4000 do
+    redis.call('ZADD', key, unpack(added, at, math.min(at + 3999, #added)))
+  end
+  for at = 1, #removed, 4000 do
+    redis.call('ZREM', key, unpack(removed, at, math.min(at + 3999, #removed)))
+  end
 end
 local function finish(written)
   redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text, 'version',
     string.format('%.0f', version))
-  if written == 0 then return end
-  local most = written + 100
-  local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, most)
-  for _, name in ipairs(expired) do remove(records .. name, name) end
+  if written > 0 then
+    local most = written + 100
+    local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, most)
+    for _, name in ipairs(expired) do
+      local expires = redis.call('HGET', records .. name, 'expires')
+      -- What was written by this call is not in the index yet.
+      if timed[name] ~= nil then -- stays as it is
+      elseif expires and expires ~= '' and tonumber(expires) > now then timed[name] = expires
+      else remove(records .. name, name) end
+    end
+  end
+  index(names, named, 0)
+  index(expiries, timed)
 end
 `;
 
@@ -118,12 +147,13 @@ end
  * expiries, then the record of each change. ARGV: what precedes a name in the key of its record,
  * the channel to tell of changes, then for each commit the number of its changes and for each
  * change name, version to find, value, lifetime, `check` if nothing is to be written. An empty
- * value removes the record.
+ * value removes the record. The message has the changed names with a NUL between two. A
+ * call that makes no commit writes nothing.
  */
 export const commitScript: Script = script(`${clock}${writing}
 local channel = ARGV[4]
 local answer = { now_text, wall_text }
-local told, key, at = {}, 4, 5
+local told, key, at, made = {}, 4, 5, 0
 while at <= #ARGV do
   local count, first, agrees = tonumber(ARGV[at]), at + 1, true
   for i = 0, count - 1 do
@@ -139,6 +169,7 @@ while at <= #ARGV do
   end
   if agrees then
     local text = advance()
+    made = made + 1
     for i = 0, count - 1 do
       local change = first + i * 5
       local name, value, ttl = ARGV[change], ARGV[change + 2], tonumber(ARGV[change + 3])
@@ -155,6 +186,6 @@ while at <= #ARGV do
   key = key + count
   at = first + count * 5
 end
-finish(#told)
-if #told > 0 then redis.call('PUBLISH', channel, cjson.encode(told)) end
+if made > 0 then finish(#told) end
+if #told > 0 then redis.call('PUBLISH', channel, table.concat(told, '\\0')) end
 return answer`);

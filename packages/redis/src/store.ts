@@ -1,6 +1,4 @@
 import {
-  type Batch,
-  type BatchGroup,
   type Clock,
   type CloseOptions,
   type Durability,
@@ -38,13 +36,14 @@ import {
   or,
   SeenTime,
   settle,
-  storeQueue,
   tracedCommit,
   untilAborted,
   word,
 } from 'spillway/internal';
 import { openLink, type RedisClient, type RedisLink } from './client.ts';
+import { CommitGroups, type PendingCommit } from './commit-groups.ts';
 import { decisionScripts } from './decisions.ts';
+import { examine } from './examine.ts';
 import { redisError } from './fault.ts';
 import { commitScript, listScript, readScript, type Script } from './scripts.ts';
 import { Watcher } from './watcher.ts';
@@ -69,24 +68,15 @@ export interface RedisStoreStats {
   readonly kind: 'redis-store';
   readonly isConnected: boolean;
   readonly durability: Durability;
+  /** Commits that are not answered. */
   readonly waiting: number;
   /** Calls of the commit script that have ended. */
   readonly groups: number;
 }
 
-/** A commit as the script takes it. */
-interface Item {
-  readonly changes: readonly StoreChange[];
-  readonly values: readonly string[];
-}
-
-/** Sum of the changes of the commits in one call: Redis does nothing else while it runs. */
-const changesMax = 1_000;
-const versionMin = [6, 2];
-
 /**
  * A Store on Redis or Valkey. One script is one atomic step, and the server has one clock; commits
- * that come while one is under way share the next call. The README says what a failover may lose.
+ * of one turn of the event loop share a call. The README says what a failover may lose.
  */
 export class RedisStore implements Store, Part {
   readonly name: string;
@@ -96,7 +86,7 @@ export class RedisStore implements Store, Part {
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   readonly #replicasMin: number;
-  readonly #batch: Batch<Item, StoreCommit | undefined>;
+  readonly #commits: CommitGroups;
   readonly #watcher: Watcher;
   readonly #keys: { readonly state: string; readonly names: string; readonly expiries: string };
   /** The start of every record's key; the name follows. */
@@ -123,12 +113,7 @@ export class RedisStore implements Store, Part {
     this.#records = `${tag}:`;
     this.#channel = `${tag}.changed`;
     this.#watcher = new Watcher(link, this.#channel);
-    this.#batch = storeQueue({
-      send: (group) => this.#commitGroup(group),
-      queueMax,
-      deadlineMs,
-      clock,
-    });
+    this.#commits = new CommitGroups(queueMax, (group) => this.#commitAll(group));
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
@@ -166,13 +151,12 @@ export class RedisStore implements Store, Part {
   }
 
   get stats(): RedisStoreStats {
-    const { waiting, groups } = this.#batch.stats;
     return {
       kind: 'redis-store',
       isConnected: this.#link.isReady,
       durability: this.durability,
-      waiting,
-      groups,
+      waiting: this.#commits.waiting,
+      groups: this.#commits.ended,
     };
   }
 
@@ -230,8 +214,8 @@ export class RedisStore implements Store, Part {
     checkStoreChanges(changes);
     this.#checkOpen();
     const values = changes.map(({ value }) => (value === undefined ? '' : jsonText(value)));
-    const add = () => this.#batch.add({ changes, values }, { signal });
-    return await tracedCommit('redis', changes.length, add);
+    const add = () => this.#commits.add(changes, values);
+    return await untilAborted(tracedCommit('redis', changes.length, add), signal, inDoubt);
   }
 
   /** Resolves when nothing is under way; a client that was given stays open. */
@@ -245,30 +229,29 @@ export class RedisStore implements Store, Part {
 
   async #close(limit: AbortSignal): Promise<void> {
     try {
-      await untilAborted(this.#batch.idle(), limit);
+      await untilAborted(this.#commits.idle(), limit);
     } finally {
       this.#watcher.close();
       this.#link.close();
     }
   }
 
-  async #commitGroup(group: BatchGroup<Item, StoreCommit | undefined>): Promise<void> {
-    const entries = [];
-    for (let room = changesMax; room > 0 && group.next !== undefined; ) {
-      if (entries.length > 0 && group.next.changes.length > room) break;
-      const [entry] = group.take(1);
-      if (entry === undefined) break;
-      room -= entry.item.changes.length;
-      entries.push(entry);
-    }
+  /** Makes a group of commits by one call of the script. */
+  async #commitAll(group: readonly PendingCommit[]): Promise<void> {
     const { state, names, expiries } = this.#keys;
-    const all = entries.flatMap(({ item }) => item.changes);
-    const keys = [state, names, expiries, ...all.map(({ name }) => this.#records + name)];
-    const args = [this.#records, this.#channel, ...entries.flatMap(({ item }) => wordsOf(item))];
+    const keys = [state, names, expiries];
+    const args = [this.#records, this.#channel];
+    for (const { changes, values } of group) {
+      args.push(String(changes.length));
+      for (const [at, { name, ifVersion, ttlMs, checkOnly }] of changes.entries()) {
+        keys.push(this.#records + name);
+        args.push(name, ifVersion === undefined ? '' : String(ifVersion), values[at] ?? '');
+        args.push(ttlMs === undefined ? '' : String(ttlMs), checkOnly ? 'check' : '');
+      }
+    }
     const { now, rows } = await this.#send(commitScript, { keys, args, doubt: true });
-    for (const [at, entry] of entries.entries()) {
-      const version = rows[at];
-      entry.grant(version === '' ? undefined : { now, version: Number(version) });
+    for (const [at, { resolve }] of group.entries()) {
+      resolve(rows[at] === '' ? undefined : { now, version: Number(rows[at]) });
     }
   }
 
@@ -286,15 +269,19 @@ export class RedisStore implements Store, Part {
     }
     const { now: seen = '', wall: seenWall = '' } = this.#seen;
     const words = [String(keys.length), ...keys, String(seen), String(seenWall), ...args];
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#inFlight += 1;
     const running = this.#run(script, words, doubt).finally(() => {
       this.#inFlight -= 1;
     });
-    using limit = deadline(this.#clock, this.#deadlineMs);
-    limit.signal.addEventListener('abort', () => this.#link.reset(), { once: true });
+    running.then(resolve, reject);
+    using _timer = this.#clock.after(this.#deadlineMs, () => {
+      this.#link.reset();
+      const late = new SpillwayError('DEADLINE', `not done within ${this.#deadlineMs} ms`);
+      reject(doubt ? inDoubt(late) : late);
+    });
     try {
-      const answer = await untilAborted(running, limit.signal, doubt ? inDoubt : undefined);
-      const [now, wall, ...rows] = answer as [string, string, ...unknown[]];
+      const [now, wall, ...rows] = (await promise) as [string, string, ...unknown[]];
       this.#seen.note(Number(now), Number(wall));
       return { now: Number(now), rows };
     } catch (error) {
@@ -354,46 +341,6 @@ function recordOf(row: unknown): StoredRecord | undefined {
   return { value: JSON.parse(value), version: Number(version), expiresAt };
 }
 
-function wordsOf({ changes, values }: Item): string[] {
-  const words = changes.flatMap(({ name, ifVersion, ttlMs, checkOnly }, at) => [
-    name,
-    ifVersion === undefined ? '' : String(ifVersion),
-    values[at] as string,
-    ttlMs === undefined ? '' : String(ttlMs),
-    checkOnly ? 'check' : '',
-  ]);
-  return [String(changes.length), ...words];
-}
-
 function tagOf(name: string): string {
   return `{${name}}`;
-}
-
-/**
- * Refuses a server that is too old, a replica, or one that may throw away our records; gives the
- * loss that a commit survives without replicas.
- */
-async function examine(link: RedisLink): Promise<Durability> {
-  const sections = ['server', 'replication', 'memory', 'persistence'];
-  const info = (await Promise.all(sections.map((name) => link.send(['INFO', name])))).join('');
-  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
-  const refuse = (why: string) => {
-    throw new SpillwayError('DATABASE_UNUSABLE', `redis: ${why}`);
-  };
-  const version = field('redis_version');
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  const [majorMin = 0, minorMin = 0] = versionMin;
-  if (major < majorMin || (major === majorMin && minor < minorMin)) {
-    refuse(`version ${version} is too old: ${versionMin.join('.')} or newer is needed`);
-  }
-  if (field('role') === 'slave') refuse('this is a replica; give the address of its master');
-  const policy = field('maxmemory_policy');
-  if (policy.startsWith('allkeys-')) {
-    refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
-  }
-  if (field('aof_enabled') === '0') return 'none';
-  // Managed servers forbid CONFIG.
-  const setting = await link.send(['CONFIG', 'GET', 'appendfsync']).catch(() => '');
-  const isSynced = JSON.stringify(setting).includes('always');
-  return field('aof_enabled') === '1' && isSynced ? 'disk' : 'process';
 }

@@ -42,7 +42,7 @@ export class Watcher {
   }
 
   readonly #hear = (message: string): void => {
-    for (const name of JSON.parse(message) as readonly string[]) this.#tell(name);
+    for (const name of message.split('\0')) this.#tell(name);
   };
 
   /** After a reconnect: what changed meanwhile went unheard. */

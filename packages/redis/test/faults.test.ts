@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { connect, createServer, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { createClient, createSentinel } from '@redis/client';
 import { Redis } from 'ioredis';
@@ -8,36 +6,7 @@ import { Lease, SharedBucket } from 'spillway';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
 import { RedisStore } from 'spillway-redis';
-
-/** Stands between a client and the server; with `mute` the server's answers are thrown away. */
-async function openProxy(port: number, stack: AsyncDisposableStack) {
-  const sockets = new Set<Socket>();
-  const proxy = { url: '', mute: false, cut: () => {}, freeze: () => {} };
-  let frozen: ReadonlySet<Socket> = new Set();
-  const server = createServer((near) => {
-    const far = connect(port, '127.0.0.1');
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on('error', () => {}).on('close', () => [near, far].map((each) => each.destroy()));
-    }
-    near.on('data', (chunk) => frozen.has(near) || far.write(chunk));
-    far.on('data', (chunk) => proxy.mute || frozen.has(near) || near.write(chunk));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  proxy.url = `redis://127.0.0.1:${typeof address === 'object' && address?.port}`;
-  proxy.cut = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  proxy.freeze = () => {
-    frozen = new Set(sockets);
-  };
-  stack.defer(() => {
-    proxy.cut();
-    server.close();
-  });
-  return proxy;
-}
+import { openProxy } from './fixtures/proxy.ts';
 
 const valueIn = async (store: RedisStore, name: string) =>
   (await store.read([name])).records[0]?.value;
@@ -82,6 +51,17 @@ describe('opening a RedisStore', requires('redis-server'), () => {
     await assert.rejects(RedisStore.open({ url: master.url }), {
       code: 'DATABASE_UNUSABLE',
       message: /allkeys-lru.*noeviction/,
+    });
+  });
+
+  it('refuses a server that is too old', async () => {
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(await RedisServer.start());
+    const proxy = await openProxy(server.port, stack);
+    proxy.isOld = true;
+    await assert.rejects(RedisStore.open({ url: proxy.url }), {
+      code: 'DATABASE_UNUSABLE',
+      message: /version 6\.0\.\d+ is too old: 6\.2 or newer is needed/,
     });
   });
 

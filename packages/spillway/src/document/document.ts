@@ -263,7 +263,7 @@ export class Document<T> implements Part, AsyncDisposable {
 
   /** Applies one change. Only JSON text is kept between two changes, so no caller can alter it. */
   async #apply(
-    { item: change, inContext }: BatchEntry<Change<T>, T>,
+    entry: BatchEntry<Change<T>, T>,
     signal: AbortSignal,
     before: string,
   ): Promise<{ readonly text: string; readonly value: T }> {
@@ -271,7 +271,7 @@ export class Document<T> implements Part, AsyncDisposable {
     const draft: T = JSON.parse(before);
     const frame = { path: this.#file.path, isRunning: true };
     try {
-      const outcome = inContext(() => changing.run(frame, change, draft, signal));
+      const outcome = entry.inContext(() => changing.run(frame, entry.item, draft, signal));
       const given = outcome instanceof Promise ? await untilAborted(outcome, signal) : outcome;
       const value = given === undefined ? draft : given;
       const text = jsonText(value);

@@ -4,7 +4,7 @@ import { SpillwayError } from '../base/errors.ts';
 import { anything, type Filled, flag, maybe, number, or, settle } from '../base/options.ts';
 import type { Part } from '../base/part.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import type { StoreChange, StoredRecord } from '../store/store.ts';
+import type { StoreChange, StoredRecord, StoreWatch } from '../store/store.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 import {
   type Decision,
@@ -39,6 +39,14 @@ export interface LeaseStats {
   /** Renewals that failed; it lives on as long as one succeeds in time. */
   readonly failed: number;
 }
+
+const rules = {
+  ...sharedRules,
+  ttlMs: number(30, 2 ** 31),
+  waits: or(flag, true),
+  pollMs: or(number(1, 60_000), 100),
+  signal: maybe(anything),
+};
 
 /** The share of its life by which it is given up early: clocks and timers are not exact. */
 const margin = 0.1;
@@ -89,15 +97,9 @@ export class Lease implements Part, Runner, AsyncDisposable {
 
   /** Waits until it is free; rejects with `LEASE_HELD` or the signal's reason. */
   static async acquire(options: LeaseOptions): Promise<Lease> {
-    const settled = settle('Lease', options, {
-      ...sharedRules,
-      ttlMs: number(30, 2 ** 31),
-      waits: or(flag, true),
-      pollMs: or(number(1, 60_000), 100),
-      signal: maybe(anything),
-    });
+    const settled = settle('Lease', options, rules);
     settled.signal?.throwIfAborted();
-    const link = new StoreLink(options);
+    const link = new StoreLink(settled);
     const won = await new LeaseClaim(link, settled).win(settled.signal);
     return new Lease(link, options, won);
   }
@@ -245,7 +247,8 @@ class LeaseClaim {
   readonly #terms: Terms;
   readonly #id: string;
   #waiter: Waiter<void> | undefined;
-  #hasChanged = false;
+  /** True at first, and when it has changed hands: then it is worth a try to take it. */
+  #hasChanged = true;
 
   constructor(link: StoreLink, terms: Terms) {
     this.#link = link;
@@ -255,22 +258,20 @@ class LeaseClaim {
 
   /** Resolves when the lease is this caller's; leaves nothing in the store if it fails. */
   async win(signal: AbortSignal | undefined): Promise<Won> {
-    const { name, ttlMs, pollMs, waits } = this.#terms;
-    const names = [holderRecord(name), fenceRecord(name)];
+    const { name, pollMs, waits } = this.#terms;
+    let watch: StoreWatch | undefined;
     try {
-      // Mostly it is free: then it takes one trip. What went wrong is found out below.
-      const free = await this.#link.commit(this.#claim(), signal).catch(() => {});
-      if (free !== undefined) return { id: this.#id, fence: free.version, from: free.sentAt };
-      using watch = waits ? this.#link.watch([holderRecord(name)], this.#change) : undefined;
       for (;;) {
+        // Mostly it is free then: one trip takes it.
+        const claimed = this.#hasChanged ? this.#link.commit(this.#claim(), signal) : undefined;
         this.#hasChanged = false;
-        const { value, seen, done } = await this.#link.update(names, this.#take, { signal });
-        const [holder, fence] = seen.records;
-        const leftMs = Math.max(0, (holder?.expiresAt ?? Infinity) - seen.now);
-        if (done !== undefined) return { id: this.#id, fence: done.version, from: done.sentAt };
-        // The answer to an earlier commit was lost: its life counts from before it was seen.
-        const from = seen.sentAt + leftMs - ttlMs;
-        if (value === 'won') return { id: this.#id, fence: fence?.version ?? 0, from };
+        const taken = await claimed?.catch(() => {});
+        if (taken !== undefined) return { id: this.#id, fence: taken.version, from: taken.sentAt };
+        // A renewal leaves the fence as it is.
+        if (waits) watch ??= this.#link.watch([fenceRecord(name)], this.#change);
+        const found = await this.#look(signal);
+        if ('fence' in found) return found;
+        const { leftMs } = found;
         if (!waits) throw heldError(name, leftMs);
         const lookMs = this.#link.jitter(watch?.isLive ? watchedPolls * pollMs : pollMs);
         await this.#rest(Math.min(lookMs, leftMs + 1), signal);
@@ -279,7 +280,23 @@ class LeaseClaim {
       // The caller is told at once; what may be in the store goes behind its back, or expires.
       void giveBack(this.#link, name, this.#id);
       throw error;
+    } finally {
+      watch?.[Symbol.dispose]();
     }
+  }
+
+  /** Takes the lease if it is free by now; else tells for how long it is held. */
+  async #look(signal: AbortSignal | undefined): Promise<Won | { readonly leftMs: number }> {
+    const { name, ttlMs } = this.#terms;
+    const names = [holderRecord(name), fenceRecord(name)];
+    const { value, seen, done } = await this.#link.update(names, this.#take, { signal });
+    if (done !== undefined) return { id: this.#id, fence: done.version, from: done.sentAt };
+    const [holder, fence] = seen.records;
+    const leftMs = Math.max(0, (holder?.expiresAt ?? Infinity) - seen.now);
+    if (value === 'held') return { leftMs };
+    // The answer to an earlier commit was lost: its life counts from before it was seen.
+    const from = seen.sentAt + leftMs - ttlMs;
+    return { id: this.#id, fence: fence?.version ?? 0, from };
   }
 
   readonly #change = (): void => {

@@ -3,16 +3,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import type { Json } from '../base/json.ts';
-import {
-  callback,
-  clockRule,
-  number,
-  or,
-  type Rules,
-  settle,
-  storeRule,
-  word,
-} from '../base/options.ts';
+import { callback, clockRule, number, or, type Rules, storeRule, word } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type {
   Store,
@@ -87,16 +78,14 @@ export class StoreLink {
   readonly clock: Clock;
   readonly deadlineMs: number;
 
+  /** The owner has checked the options. */
   constructor(options: SharedOptions) {
-    // The options of its owner may be more than those of the link.
-    const { store, name, deadlineMs, clock, random } = options;
-    const own = { store, name, deadlineMs, clock, random };
-    const settled = settle('StoreLink', own, sharedRules);
-    this.#store = settled.store;
-    this.#name = settled.name;
-    this.deadlineMs = settled.deadlineMs;
-    this.clock = settled.clock;
-    this.#random = settled.random;
+    const { deadlineMs = 1_000, clock = systemClock, random = systemRandom } = options;
+    this.#store = options.store;
+    this.#name = options.name;
+    this.deadlineMs = deadlineMs;
+    this.clock = clock;
+    this.#random = random;
   }
 
   /** A time by chance between half of it and all of it, so that parties do not act in step. */
@@ -106,7 +95,7 @@ export class StoreLink {
 
   /** A name that nobody else has. */
   newId(): string {
-    const part = () => Math.floor(this.#random() * 2 ** 32).toString(36);
+    const part = () => Math.floor(this.#random() * 2 ** 32);
     return `${part()}-${part()}-${part()}`;
   }
 

@@ -1,0 +1,33 @@
+import { type Durability, SpillwayError } from 'spillway';
+import type { RedisLink } from './client.ts';
+
+const versionMin = [6, 2];
+
+/**
+ * Refuses a server that is too old, a replica, or one that may throw away our records; gives the
+ * loss that a commit survives without replicas.
+ */
+export async function examine(link: RedisLink): Promise<Durability> {
+  const sections = ['server', 'replication', 'memory', 'persistence'];
+  const info = (await Promise.all(sections.map((name) => link.send(['INFO', name])))).join('');
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
+  const refuse = (why: string) => {
+    throw new SpillwayError('DATABASE_UNUSABLE', `redis: ${why}`);
+  };
+  const version = field('redis_version');
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [majorMin = 0, minorMin = 0] = versionMin;
+  if (major < majorMin || (major === majorMin && minor < minorMin)) {
+    refuse(`version ${version} is too old: ${versionMin.join('.')} or newer is needed`);
+  }
+  if (field('role') === 'slave') refuse('this is a replica; give the address of its master');
+  const policy = field('maxmemory_policy');
+  if (policy.startsWith('allkeys-')) {
+    refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
+  }
+  if (field('aof_enabled') === '0') return 'none';
+  // Managed servers forbid CONFIG.
+  const setting = await link.send(['CONFIG', 'GET', 'appendfsync']).catch(() => '');
+  const isSynced = JSON.stringify(setting).includes('always');
+  return field('aof_enabled') === '1' && isSynced ? 'disk' : 'process';
+}
