@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { wallClock } from 'spillway';
 import { operate } from '../src/operations/operations.ts';
 import { objectId } from '../src/storage/rows.ts';
-import { newRunRecord } from '../src/world/manage.ts';
+import { blockWorker, newRunRecord } from '../src/world/manage.ts';
 import { Run } from '../src/world/run.ts';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
 import { runArgs, stats, uniqueKey, worker } from './fixtures/fleet-scene.ts';
@@ -204,9 +204,20 @@ describe('pages about people, machines and nets', () => {
     const blocked = await ada.post(`/workers/${name}`, { message: 'Too slow', blocked: 'on' });
     const { text } = await ada.follow(blocked);
     assert.ok(text.includes(name) && text.includes('Too slow'));
+    await site.fleet.users.change('tester', { email: 'tester@example.org' });
+    assert.ok((await ada.get('/workers/show')).text.includes('mailto:tester@example.org?'));
+    assert.equal((await stranger.get('/workers/show')).text.includes('mailto:'), false);
     const access = { password: 'secret', worker_info: info() };
     const refused = (await site.ask('request_task', access)).json;
     assert.match(refused.error, /Too slow/);
+    for (let at = 10; at < 36; at += 1) {
+      await site.fleet.primary.change((world) =>
+        blockWorker(world, `many-1cores-${at}`, 'ada', ''),
+      );
+    }
+    const page = (await ada.get('/workers/show?q=many')).text;
+    assert.ok(page.includes('1 to 25 of 26') && page.includes('view=all'));
+    assert.ok((await ada.get('/workers/show?q=many&view=all')).text.includes('1 to 26 of 26'));
     await ada.follow(await ada.post(`/workers/${name}`, { message: '' }));
     assert.equal(site.fleet.primary.world.blocked.has(name), false);
   });

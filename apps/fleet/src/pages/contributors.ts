@@ -49,6 +49,7 @@ async function contributorsPage(
     path,
     query,
     pageSize: 100,
+    hasAll: true,
     order: ['cpu_hours', true],
     isMarked: ({ username }) => username.toLowerCase() === wanted,
     tools,

@@ -56,6 +56,8 @@ export interface PageCardOptions<Row> extends Omit<TableOptions<Row>, 'label'> {
   /** Address of another page. */
   readonly pageHref: (page: number) => string;
   readonly names?: PagerOptions['names'];
+  /** Address of a page with all rows. @default none */
+  readonly allHref?: string | undefined;
   /** Shown if there are no rows. */
   readonly nothing: EmptyOptions;
 }
@@ -77,7 +79,11 @@ export function pageCard<Row>(options: PageCardOptions<Row>): Html {
   const body =
     rows.length === 0
       ? empty(options.nothing)
-      : html`${table({ ...options, label: `Table of ${plural}` })}<div class="foot">${pages}</div>`;
+      : html`${table({ ...options, label: `Table of ${plural}` })}<div class="foot">${pages}${
+          last - first < total &&
+          options.allHref !== undefined &&
+          button({ label: 'All', href: options.allHref, little: true })
+        }</div>`;
   return card({ id, title, about, tools, flush: true, body });
 }
 
@@ -96,15 +102,21 @@ export interface ListingOptions<Row>
   readonly isMarked?: ((row: Row) => boolean) | undefined;
   /** A row that needs a look. @default none */
   readonly isOdd?: ((row: Row) => boolean) | undefined;
+  /** True if all rows can be had on one page. @default false */
+  readonly hasAll?: boolean | undefined;
   /** Title of a list without rows. @default 'Nothing here' */
   readonly none?: string | undefined;
   /** Text for a list without rows. */
   readonly nothing: string;
 }
 
+/** Rows of a page that shows all. */
+const allMax = 5_000;
+
 /** A list in memory as a card: sorted by the heads of its columns, a page at a time. */
 export function listing<Row>(options: ListingOptions<Row>): Html {
-  const { columns, rows, query, path, order, isMarked, isOdd, pageSize } = options;
+  const { columns, rows, query, path, order, isMarked, isOdd } = options;
+  const pageSize = query.view === 'all' ? allMax : options.pageSize;
   const known = columns.find(({ sort }) => sort !== undefined && sort === query.sort);
   const sort = known?.sort ?? order?.[0];
   const descending = known === undefined ? order?.[1] === true : query.order !== 'asc';
@@ -122,6 +134,8 @@ export function listing<Row>(options: ListingOptions<Row>): Html {
     about: options.about ?? decimal(sorted.length),
     dense: true,
     rows: sorted.slice((page - 1) * pageSize, page * pageSize),
+    pageSize,
+    allHref: options.hasAll ? href({ view: 'all' }) : undefined,
     sorted: sort === undefined ? undefined : { by: sort, descending },
     sortHref: (name, down) => href({ sort: name, order: down ? 'desc' : 'asc' }),
     tone: (row) => (isMarked?.(row) ? 'here' : isOdd?.(row) ? 'bad' : undefined),

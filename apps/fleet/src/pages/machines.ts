@@ -35,7 +35,7 @@ export function machinePages(app: FastifyInstance, context: PageContext): void {
       return machinesPage(context, query, person?.username);
     },
   });
-  addPage(app, context, '/workers/show', { get: async ({ query }) => blockedPage(context, query) });
+  addPage(app, context, '/workers/show', { get: (visit) => blockedPage(context, visit) });
   addPage(app, context, '/workers/:name', {
     for: 'user',
     noStore: true,
@@ -49,7 +49,7 @@ function machinesPage(context: PageContext, query: QueryTexts, username?: string
   // The world keeps them from the longest silent on, so that the usual order is nearly there.
   const tasks = primary.isPrimary ? [...primary.world.active].reverse() : [];
   const q = (query.q ?? '').trim().toLowerCase();
-  const isMine = query.my_workers !== undefined && username !== undefined;
+  const isMine = Boolean(query.my_workers) && username !== undefined;
   const rows = tasks.filter((task) => {
     if (!task.active) return false;
     const { name, run, record } = task;
@@ -127,7 +127,10 @@ async function blockedWorkers({ primary, storage }: PageContext): Promise<Blocke
   return rows.map(({ worker_name: name, ...worker }) => ({ name, ...worker }));
 }
 
-async function blockedPage(context: PageContext, query: QueryTexts): Promise<Shown> {
+async function blockedPage(context: PageContext, visit: Visit): Promise<Shown> {
+  const { query, isApprover } = visit;
+  const users = isApprover ? await context.users.list() : [];
+  const emails = new Map(users.map(({ username, email }) => [username, email]));
   const now = context.clock.now();
   const path = '/workers/show';
   const q = (query.q ?? '').toLowerCase();
@@ -147,6 +150,11 @@ async function blockedPage(context: PageContext, query: QueryTexts): Promise<Sho
     href: hrefOf(path, { filter: value }),
     current: value === filter,
   }));
+  const mail = ({ name }: BlockedRow) => {
+    const address = emails.get(ownerOf(name));
+    const subject = encodeURIComponent(`Your worker ${name}`);
+    return address ? html`<a href="mailto:${address}?subject=${subject}">${address}</a>` : '–';
+  };
   const columns: ListColumn<BlockedRow>[] = [
     texts('Worker', 'worker', ({ name }) => name, {
       cell: ({ name }) => html`<a href="/workers/${name}">${name}</a>`,
@@ -155,6 +163,7 @@ async function blockedPage(context: PageContext, query: QueryTexts): Promise<Sho
       cell: ({ last_updated }) => timeText(last_updated),
     }),
     { name: 'Message to its owner', cell: ({ message }) => message, fold: 'whole' },
+    ...(isApprover ? [{ name: 'E-mail', cell: mail } satisfies ListColumn<BlockedRow>] : []),
   ];
   const more = hiddenFields({ filter });
   const main = html`${pageHead({ title: 'Blocked workers', actions: tabs('Which', links) })}
@@ -167,6 +176,7 @@ ${listing({
   path,
   query,
   pageSize: 25,
+  hasAll: true,
   order: ['last_changed', true],
   tools: searchForm({ path, query, name: 'q', label: 'Worker', more }),
   nothing: 'A worker that loses games on time or crashes can be blocked on its page.',

@@ -130,6 +130,7 @@ function netsPage(nets: readonly NetRow[], query: QueryTexts): Shown {
     path,
     query,
     pageSize: 25,
+    hasAll: true,
     order: ['last_test', true],
     tools: searchForm({ path, query, name: 'network_name', label: 'Name of the net', more }),
     nothing: 'Networks of engines are listed here, with the runs that use them.',

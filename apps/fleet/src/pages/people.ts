@@ -116,6 +116,7 @@ ${listing({
   path,
   query: { ...query, group },
   pageSize: 25,
+  hasAll: true,
   order: ['registered', true],
   tools: searchForm({ path, query, name: 'q', label: 'Name or e-mail', more }),
   nothing: group === 'pending' ? 'Nobody waits for an approval.' : 'There is no such user.',

@@ -36,7 +36,7 @@ export function rememberChoices(request: FastifyRequest, reply: FastifyReply): v
   // A task that is looked for must not be hidden by an old filter.
   for (const name of 'show_task' in query ? [] : names) {
     const value = cookies[`${prefix}${name}`];
-    if (value) query[name] = value;
+    if (value && value !== '0' && value !== 'false') query[name] = value;
   }
 }
 
