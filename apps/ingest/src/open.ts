@@ -106,9 +106,10 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const book = new ProductLedger(store, connector.name);
   const { leaseMs = settings.leaseSeconds * 1000 } = options;
   const common = { store, book, leaseMs, clock, random };
-  const { mode, workers, chunkConcurrency, limit, gapsMax } = settings;
+  const { mode, workers, chunkConcurrency, limit, gapsMax, waitingMbMax } = settings;
   const { batchMsMax } = options;
-  const tuning = { mode, workers, chunkConcurrency, limit, gapsMax, batchMsMax };
+  const bounds = { gapsMax, waitingMbMax };
+  const tuning = { mode, workers, chunkConcurrency, limit, ...bounds, batchMsMax };
   const harvesting = { ...common, ...tuning, connector, folder, bucket, breaker };
   let table: Promise<TradeTable> | undefined;
   const held = stack.move();

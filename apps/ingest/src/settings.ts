@@ -27,6 +27,7 @@ export interface Settings {
   readonly leaseSeconds: number;
   readonly pauseSecondsMax: number;
   readonly gapsMax: number;
+  readonly waitingMbMax: number;
   readonly s3Bucket: string | undefined;
   readonly s3Prefix: string;
   readonly s3Endpoint: string | undefined;
@@ -119,6 +120,9 @@ export const settingRules: SettingRules<Settings> = {
   }),
   gapsMax: number('gaps that a product may have before its harvest ends', {
     ...{ absent: 10_000, min: 1, max: 1_000_000 },
+  }),
+  waitingMbMax: number('MB of fetched pages that may wait for their commit', {
+    ...{ absent: 80, min: 1, max: 100_000 },
   }),
   s3Bucket: text('keep raw files and the table in this bucket (default: in data)', {
     value: '<name>',

@@ -50,6 +50,34 @@ describe('Harvest', () => {
     assert.deepEqual(await rowsOf(store, 'a'), numbers(0, 500));
   });
 
+  for (const mode of ['prefix', 'strict'] as const) {
+    it(`keeps the bytes that wait for a commit within their bound, in ${mode} mode`, async () => {
+      const { clock, server, store, sink, harvest } = scene({
+        ...{ mode, windowBytesMax: 10_000, batchPages: 20, latencyMs: () => 1_000 },
+      });
+      const windows: number[] = [];
+      const sources = ['a', 'b', 'c'].map((name) => {
+        const source = ids(server, name, 400);
+        const fetch: typeof source.fetch = async (page, signal) => {
+          windows.push(harvest.stats.window);
+          return { ...(await source.fetch(page, signal)), bytes: 4_000 };
+        };
+        return { ...source, fetch };
+      });
+      const outcomes = await clock.run(harvest.run(sources));
+      assert.deepEqual(
+        outcomes.map(({ status }) => status),
+        ['done', 'done', 'done'],
+      );
+      // One of each source before an answer has told the size of a page, then two in all.
+      assert.deepEqual([Math.max(...windows), Math.max(...windows.slice(3))], [3, 2]);
+      for (const name of ['a', 'b', 'c']) {
+        assert.deepEqual(await rowsOf(store, name), numbers(0, 400));
+      }
+      assert.deepEqual(sink.broken, []);
+    });
+  }
+
   it('lets others go on while a page fails, and tries it no more often than it may', async () => {
     const refuse = (from: number) => {
       if (from === 50) throw failure(500);

@@ -39,7 +39,8 @@ const visible: readonly SettingName[] = [
   ...(['data', 'storeConnections', 'exchange', 'source', 'baseUrl', 'feed'] as const),
   'ratePerSecond',
   ...(['limit', 'workers', 'chunkConcurrency', 'mode', 'leaseSeconds', 'pauseSecondsMax'] as const),
-  ...(['gapsMax', 's3Bucket', 's3Prefix', 's3Region', 'host', 'port', 'operatorPort'] as const),
+  ...(['gapsMax', 'waitingMbMax', 's3Bucket', 's3Prefix', 's3Region'] as const),
+  ...(['host', 'port', 'operatorPort'] as const),
 ];
 const defaultPort = 7070;
 const showMs = 1_000;

@@ -145,6 +145,8 @@ export interface HarvesterOptions {
   readonly batchMsMax?: number | undefined;
   /** Gaps of one product, at most. @default 10,000 */
   readonly gapsMax?: number | undefined;
+  /** Pages that were fetched and wait for their commit, in MB. @default 80 */
+  readonly waitingMbMax?: number | undefined;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
   readonly random: Random;
@@ -160,7 +162,7 @@ export interface HarvestRequest extends Wish {
 
 /** One raw file for about so many pages: a hundred are 13 MB of lines. */
 const batchPages = 100;
-/** Lines of pages that wait for an earlier one stay below about 65 MB. */
+/** Pages that wait for an earlier one: of an exchange these are 65 MB. */
 const windowMax = 500;
 
 /** Brings products up to date, and tells how each fares. */
@@ -176,6 +178,7 @@ export class Harvester {
   constructor(options: HarvesterOptions, request: HarvestRequest) {
     const { connector, store, folder, book, breaker, mode, clock, random } = options;
     const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax = 10_000 } = options;
+    const { waitingMbMax = 80 } = options;
     this.#options = options;
     this.#request = request;
     this.#bucket = options.bucket;
@@ -187,6 +190,7 @@ export class Harvester {
     this.#harvest = new Harvest<TradePage, TradePosition>({
       ...{ sink: this.#sink, store, bucket: this.#bucket, breaker, mode, leaseMs, clock, random },
       ...{ batchPages, batchMsMax, windowMax, gapsMax, fillsGaps: request.fillsGaps },
+      windowBytesMax: waitingMbMax * 2 ** 20,
       sourcesMax: workers,
       pagesMax: chunkConcurrency,
       inFlightMax: connector.rate.atOnce,
@@ -296,7 +300,14 @@ export class Harvester {
       if (typeof page?.from !== 'number' || typeof page.to !== 'number') return page;
       return { from: page.from, to: Math.min(page.to, page.from + limit) };
     };
-    return { ...source, pageAt };
+    const fetch: typeof source.fetch = async (page, signal) => {
+      const answer = await source.fetch(page, signal);
+      const bytes = answer.rows.reduce((sum, { ids, lines }) => {
+        return sum + 16 * ids.length + lines.length;
+      }, 0);
+      return { ...answer, bytes };
+    };
+    return { ...source, pageAt, fetch };
   }
 
   #gapSource(plan: ProductPlan): HarvestSource<TradePage, TradePosition> | undefined {

@@ -15,6 +15,7 @@ import {
   number,
   oneOf,
   or,
+  positive,
   runnerRule,
   settle,
   storeRule,
@@ -67,6 +68,11 @@ export interface HarvestOptions<Row, Position extends Json = number> {
   readonly inFlightMax?: number | undefined;
   /** Pages asked for and not committed, of all sources together; from 1. @default 1_000 */
   readonly windowMax?: number | undefined;
+  /**
+   * Bytes of the pages asked for and not committed, above 0: by the `bytes` of answers, each page
+   * counted like the largest of late. One page is always allowed. @default Infinity
+   */
+  readonly windowBytesMax?: number | undefined;
   /** The number of pages committed together; from 1 to `windowMax`. @default 100 or `windowMax` */
   readonly batchPages?: number | undefined;
   /** In `prefix` mode, the wait of a page for a fuller batch, in ms; from 0. @default 1_000 */
@@ -104,6 +110,7 @@ function settingsOf(options: HarvestOptions<unknown, Json>): Settings {
     inFlightMax: or(integer(1), 1_000),
     pagesMax: or(integer(1), inFlightMax),
     windowMax: or(integer(1), 1_000),
+    windowBytesMax: or(positive(), Infinity),
     batchPages: or(integer(1, windowMax), Math.min(100, windowMax)),
     batchMsMax: or(number(0), 1_000),
     attemptsMax: or(integer(1), 10),
@@ -141,6 +148,10 @@ export interface HarvestStats<Position> {
 
 /** Pause after a refusal without `retryAfterMs`, in milliseconds. */
 const pauseMs = 100;
+/** Pages asked for before the first answer tells how large one is, if their bytes are bounded. */
+const pagesAtFirst = 4;
+/** Share of the largest page that is left of it with each smaller one. */
+const pageDecay = 0.98;
 
 /**
  * Many small fetches of ordered ranges: in parallel, all at one rate that sources share in turn,
@@ -165,6 +176,8 @@ export class Harvest<Row, Position extends Json = number> {
   /** No fetch begins before this time: the breaker or the bucket has refused one. */
   #pausedUntil = -Infinity;
   #throttled = 0;
+  /** Bytes of the largest page of late; undefined before the first answer. */
+  #pageBytes: number | undefined;
 
   constructor(options: HarvestOptions<Row, Position>) {
     this.#settings = settingsOf(options as HarvestOptions<unknown, Json>);
@@ -234,14 +247,28 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   async #harvest(source: Source, signal: AbortSignal): Promise<HarvestOutcome<Json>> {
-    const windowMax = () => Math.floor(this.#settings.windowMax / this.#sharers);
-    const run = new Run(source, this.#settings, windowMax, this.#room);
+    const windowMax = () => this.#windowOf(run);
+    const run: Run = new Run(source, this.#settings, windowMax, this.#room);
     if (signal.aborted) run.end('stopped', signal.reason);
     this.#runs.push(run);
     this.#turns.push(run);
     const outcome = await run.run();
     this.#turns.splice(this.#turns.indexOf(run), 1);
     return outcome;
+  }
+
+  /** The number of pages that a source may have asked for and not committed, now. */
+  #windowOf(run: Run): number {
+    const { windowMax, windowBytesMax } = this.#settings;
+    const pageBytes = this.#pageBytes ?? windowBytesMax / pagesAtFirst;
+    const pagesMax = Math.max(1, Math.floor(windowBytesMax / pageBytes));
+    if (windowBytesMax === Infinity || pagesMax >= windowMax) {
+      return Math.floor(windowMax / this.#sharers);
+    }
+    // With less than one page for each source, one waits until another has committed.
+    const pages = this.#turns.reduce((total, one) => total + one.window, 0);
+    if (run.window === 0 && pages >= pagesMax) return 0;
+    return Math.max(1, Math.floor(pagesMax / this.#sharers));
   }
 
   /** Begins one fetch after another, as fast as permits and tokens come. */
@@ -317,6 +344,8 @@ export class Harvest<Row, Position extends Json = number> {
         },
         { signal: run.signal },
       );
+      const { bytes = 0 } = answer;
+      this.#pageBytes = Math.max(1, bytes, (this.#pageBytes ?? 0) * pageDecay);
       run.succeed(slot, answer);
     } catch (error) {
       // One time-out in a long tail is no sign of too much; many in a row open the breaker.

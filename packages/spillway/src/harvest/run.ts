@@ -85,6 +85,11 @@ export class Run {
     return this.#inFlight;
   }
 
+  /** Pages asked for and not committed. */
+  get window(): number {
+    return this.#delivery?.window.size ?? 0;
+  }
+
   get pagesLeft(): number | undefined {
     const position = this.#delivery?.checkpoint.position ?? this.source.from;
     return this.source.pagesLeft?.(position);
@@ -101,7 +106,7 @@ export class Run {
       status: this.#end?.status ?? 'running',
       position: checkpoint?.position,
       inFlight: this.#inFlight,
-      window: this.#delivery?.window.size ?? 0,
+      window: this.window,
       pages,
       rows: checkpoint?.rows ?? 0,
       retries: this.#retries,
@@ -292,7 +297,9 @@ class Delivery {
   #due(windowMax: number): readonly Slot[] {
     const { mode, batchPages } = this.#settings;
     const slots = this.window.prefix(batchPages);
-    const isWhole = slots.length === batchPages || slots[0]?.gap !== undefined;
+    // No batch is larger than the window, which the size of pages may have narrowed.
+    const isFull = slots.length >= Math.min(batchPages, Math.max(1, windowMax));
+    const isWhole = isFull || slots[0]?.gap !== undefined;
     if (isWhole || this.window.endsWith(slots.length)) return slots;
     if (mode === 'strict') return [];
     // A batch that takes up half of the window is not worth a standstill.

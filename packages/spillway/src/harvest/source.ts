@@ -22,6 +22,8 @@ export interface HarvestAnswer<Row, Position> {
   readonly isEnd?: boolean | undefined;
   /** Parts of the page that the other side did not have: they go into the gap ledger. */
   readonly missing?: readonly { readonly from: Position; readonly to: Position }[] | undefined;
+  /** Bytes of it in memory, for a harvest with `windowBytesMax`. @default 0 */
+  readonly bytes?: number | undefined;
 }
 
 /** One ordered range of rows, fetched page by page. */
