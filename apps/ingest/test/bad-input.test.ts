@@ -73,6 +73,19 @@ describe('ingest, where the disk does not do', { skip: !canMount && 'no namespac
     assert.match(said, /> verify\n40,000 trades of 1 product .* nothing is missing.*\nexit 0\n/);
   });
 
+  it('leaves nothing of an export for which there was no room', async () => {
+    const said = await onSmallDisk(
+      'export',
+      `mount -o remount,size=64m "$disk"
+      ingest run A-USD
+      dd if=/dev/zero of="$disk/fill" bs=64k 2>/dev/null; truncate -s -400k "$disk/fill"
+      ingest export "$disk/all.duckdb"
+      ls "$disk" | sed 's/^/left: /'`,
+    );
+    assert.match(said, /> export .*\n[^>]*(ENOSPC|No space left)[^>]*exit 1\n/);
+    assert.doesNotMatch(said, /left: all/);
+  });
+
   it('names the file that cannot be written to, and harms nothing', async () => {
     const said = await onSmallDisk(
       'read-only',

@@ -156,6 +156,25 @@ describe('a feed', () => {
     assert.equal(feed.subscribedAt('B-USD'), undefined);
   });
 
+  it('forgets an id far beyond what REST has, and nothing that leads on from there', async () => {
+    let now = wallClock.now();
+    const clock: Clock = { now: () => now, after: (ms, call) => wallClock.after(ms, call) };
+    await using scene = await hostileFeed((send, connection) => {
+      if (connection > 1) return;
+      for (const id of [5, 6, 8, 2 ** 52]) send(match(id));
+      send({ type: 'heartbeat', product_id: 'A-USD', last_trade_id: 2 ** 50 });
+    }, clock);
+    const { feed } = scene;
+    await until(() => feed.stats.trades === 4 && feed.runAt('A-USD', 2 ** 52, 1) === 1);
+    feed.doubt('A-USD', 5);
+    assert.equal(feed.newest('A-USD'), 2 ** 52, 'it may be that REST is late');
+    now += 60_001;
+    feed.doubt('A-USD', 5);
+    assert.equal(feed.newest('A-USD'), 6);
+    assert.deepEqual([...feed.page('A-USD', 0, 10).ids], [5, 6]);
+    assert.equal(feed.stats.missed, 0);
+  });
+
   it('drops the oldest when nobody takes them, and says so', async () => {
     await using scene = await hostileFeed((send) => {
       for (let id = 1; id <= 1_500; id += 1) send(match(id));

@@ -57,6 +57,12 @@ describe('a secret that an API gives back', () => {
         Buffer.from(value).toString('base64'),
         JSON.stringify({ key: value }).slice(8, -2),
         JSON.stringify({ key: value }).slice(8, -2).replaceAll('/', '\\/'),
+        Buffer.from(value).toString('hex'),
+        Buffer.from(value).toString('hex').toUpperCase(),
+        value.replaceAll('&', '&amp;').replaceAll('"', '&quot;'),
+        value.replaceAll('&', '&#38;').replaceAll('"', '&#34;'),
+        Buffer.from(`me:${value}`).toString('base64').slice(4),
+        Buffer.from(`user:${value}`).toString('base64').slice(7),
       ];
       await atStandIn(declaration, { TOKEN: value }, async (site, scene) => {
         for (const form of forms) {
@@ -163,6 +169,23 @@ describe('an API that answers in a strange way', () => {
           String(outcomes[0]?.reason),
           /a page with new records names itself as the next/,
         );
+      });
+    }
+  });
+
+  it('gives cursors that lead in a circle: the run fails and says so', async () => {
+    for (const length of [2, 7]) {
+      await atStandIn({ ...posts, records: 'items', pages: byCursor }, {}, async (site, scene) => {
+        site.serve = (request, response) => {
+          const { searchParams } = new URL(request.url ?? '/', 'http://x');
+          const at = Number(searchParams.get('cursor') ?? 0);
+          const next = at === length ? '1' : String(at + 1);
+          response.end(JSON.stringify({ items: [{ id: at }], next }));
+        };
+        const { outcomes, requests } = await scene.run();
+        assert.equal(outcomes[0]?.code, 'HARVEST_REFUSED');
+        assert.match(String(outcomes[0]?.reason), /leads back to a page that was read before/);
+        assert.ok(requests <= 3 * length + 2, `${requests} requests`);
       });
     }
   });

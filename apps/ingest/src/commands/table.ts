@@ -3,7 +3,7 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, extname, resolve } from 'node:path';
 import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
-import { quoted } from '../table/engine.ts';
+import { engineError, quoted } from '../table/engine.ts';
 import { named } from '../table/records.ts';
 import { viewName } from '../table/view.ts';
 import {
@@ -184,8 +184,13 @@ async function exportTrades(
       await writeArrow(view.engine, select, unfinished, stop.signal);
     }
     await rename(unfinished, path);
+  } catch (error) {
+    // DuckDB writes its log beside a file that is still open, also after that was deleted.
+    await view.engine.run('DETACH DATABASE IF EXISTS exported').catch(() => {});
+    throw engineError('TABLE_FAILED', path, error);
   } finally {
     await rm(unfinished, { force: true });
+    await rm(`${unfinished}.wal`, { force: true });
   }
   const [{ rows } = {}] = await view.engine.rows(
     `SELECT count(*) AS rows FROM (${select})`,

@@ -66,15 +66,52 @@ export function declared(source: Declaration, options: DeclaredOptions): Connect
     },
     source(product, { from = start, to }, sourceName = `${name}/${product}`) {
       checkWay(from);
+      const steps = new Steps(name);
       return {
         name: sourceName,
         from,
         pageAt: (at) => ((at as Cursor).id < to ? { from: at, to: undefined } : undefined),
         fetch: (page, signal) =>
-          api.secrets.guard(() => pageAt(product, page.from as Cursor, signal)),
+          api.secrets.guard(async () => {
+            const at = page.from as Cursor;
+            const answer = await pageAt(product, at, signal);
+            if (!answer.isEnd) steps.add(at.since, (answer.next as Cursor).since);
+            return answer;
+          }),
       };
     },
   };
+}
+
+/**
+ * Refuses a cursor that leads back to a page of before: nothing would ever end. By the algorithm of
+ * Brent it is found within three rounds, and one cursor is kept.
+ */
+class Steps {
+  readonly #name: string;
+  #from: string | undefined;
+  #mark: string | undefined;
+  #left = 1;
+  #size = 1;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  add(from: string, next: string): void {
+    // The same page may be asked for again.
+    if (from === this.#from) return;
+    this.#from = from;
+    if (next === this.#mark) {
+      const what = `${this.#name}: the cursor ${next} leads back to a page that was read before`;
+      throw ingestError('EXCHANGE_CHANGED', `${what}: pages have no end`);
+    }
+    this.#left -= 1;
+    if (this.#left > 0) return;
+    this.#mark = next;
+    this.#size *= 2;
+    this.#left = this.#size;
+  }
 }
 
 /**

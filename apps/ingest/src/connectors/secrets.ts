@@ -45,6 +45,14 @@ export class Secrets {
       '|base64-uri': encodeURIComponent(base64),
       '|base64-bare': base64.replace(/=+$/, ''),
       '|base64url': Buffer.from(value).toString('base64url'),
+      ...withinBase64(value),
+      '|hex': Buffer.from(value).toString('hex'),
+      '|hex-upper': Buffer.from(value).toString('hex').toUpperCase(),
+      '|html': value.replaceAll(/[&<>"']/g, (letter) => entities[letter] as string),
+      '|html-number': value.replaceAll(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`),
+      '|html-hex': value.replaceAll(/[&<>"']/g, (letter) => {
+        return `&#x${letter.charCodeAt(0).toString(16)};`;
+      }),
     };
     const all = new Map(this.#forms);
     for (const [kind, form] of Object.entries(forms)) {
@@ -78,6 +86,26 @@ export class Secrets {
       throw error;
     }
   }
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** The characters that a value makes in base64 after other text, such as a name and a colon. */
+function withinBase64(value: string): Readonly<Record<string, string>> {
+  const bytes = Buffer.from(value);
+  const part = (before: number): string => {
+    const bits = 8 * (before + bytes.length);
+    const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
+    // Characters at both ends have bits of the neighbours in them.
+    return text.slice(Math.ceil((8 * before) / 6), Math.floor(bits / 6));
+  };
+  return { '|in-base64': part(0), '|in-base64-1': part(1), '|in-base64-2': part(2) };
 }
 
 /** True if a text names a variable, and must not be shown with its value. */

@@ -32,7 +32,7 @@ export interface FeedStats {
   readonly missed: number;
   /** Trades that were given up for newer ones before they were committed or compared. */
   readonly dropped: number;
-  /** Trades of products nobody asked for, or of a time in the future. */
+  /** Trades of products nobody asked for, of a time in the future, or of an id far beyond. */
   readonly refused: number;
   /** UNIX time in milliseconds; undefined before the first message. */
   readonly lastMessageAt: number | undefined;
@@ -47,15 +47,20 @@ const steadyMs = 30_000;
 const closeMs = 1_000;
 /** A trade of a later time than that is not believed; clocks may differ by so much, in ms. */
 const futureMsMax = 60_000;
+/** An id that the REST API has not reached after so long is not believed, in ms. */
+const doubtMs = 60_000;
 /** A subscription of more products is sent in several messages. */
 const symbolsPerMessage = 100;
 
 /** Trades of one product that came by the feed, the newest ones. */
 class FeedBuffer {
-  readonly trades = new Map<number, TradeLine>();
+  /** By id, in the order in which they came; `at` is UNIX time in ms. */
+  readonly trades = new Map<number, { readonly line: TradeLine; readonly at: number }>();
   /** The highest id of a trade, and the highest that was told without its trade; -1 for none. */
   newest = -1;
   head = -1;
+  /** UNIX time in ms at which the head was told. */
+  headAt = 0;
   /** UNIX time of the subscription of this connection; undefined while there is none. */
   subscribedAt: number | undefined;
 }
@@ -113,6 +118,31 @@ export class Feed {
     for (const id of trades?.keys() ?? []) if (id < below) trades?.delete(id);
   }
 
+  /**
+   * Forgets ids beyond what the REST API has, if they came a while ago and nothing leads to them:
+   * one wrong id would else stay the newest until it is overtaken. `next` is the first id that the
+   * REST API does not have.
+   */
+  doubt(product: string, next: number): void {
+    const buffer = this.#buffers.get(product);
+    if (buffer === undefined || this.newest(product) < next) return;
+    const { trades, newest } = buffer;
+    const before = this.#options.clock.now() - doubtMs;
+    const from = next + this.runAt(product, next, Infinity);
+    let highest = next - 1;
+    for (const [id, { at }] of trades) {
+      if (id < from || at > before) highest = Math.max(highest, id);
+      else {
+        trades.delete(id);
+        this.#counts.refused += 1;
+      }
+    }
+    if (buffer.head >= from && buffer.headAt <= before) buffer.head = -1;
+    if (highest >= newest) return;
+    buffer.newest = highest;
+    this.#counts.missed = Math.max(0, this.#counts.missed - (newest - highest - 1));
+  }
+
   /** UNIX time since which trades of the product come without a break; undefined if they do not. */
   subscribedAt(product: string): number | undefined {
     return this.#buffers.get(product)?.subscribedAt;
@@ -131,8 +161,8 @@ export class Feed {
     const trades = this.#buffers.get(product)?.trades;
     const found: TradeLine[] = [];
     for (let id = from; id < to; id += 1) {
-      const line = trades?.get(id);
-      if (line !== undefined) found.push(line);
+      const heard = trades?.get(id);
+      if (heard !== undefined) found.push(heard.line);
     }
     return {
       ids: Float64Array.from(found, ({ id }) => id),
@@ -225,8 +255,9 @@ export class Feed {
     const { subscribed, head, refusal } = news;
     for (const { symbol, trade } of news.trades ?? []) this.#add(symbol, trade);
     const buffer = head === undefined ? undefined : this.#bufferOf(head.symbol);
-    if (buffer !== undefined && Number.isSafeInteger(head?.id)) {
-      buffer.head = Math.max(buffer.head, head?.id ?? -1);
+    if (buffer !== undefined && Number.isSafeInteger(head?.id) && Number(head?.id) > buffer.head) {
+      buffer.head = Number(head?.id);
+      buffer.headAt = this.#options.clock.now();
     }
     if (subscribed !== undefined) this.#confirm(subscribed);
     if (refusal !== undefined) fail(new Error(`the subscription was refused: ${refusal}`));
@@ -252,7 +283,8 @@ export class Feed {
     const buffer = this.#bufferOf(symbol);
     const line = this.#options.form.line(trade);
     const { id } = line;
-    const isFuture = line.timeUs / 1000 > this.#options.clock.now() + futureMsMax;
+    const now = this.#options.clock.now();
+    const isFuture = line.timeUs / 1000 > now + futureMsMax;
     if (buffer === undefined || isFuture) {
       counts.refused += 1;
       return;
@@ -266,7 +298,7 @@ export class Feed {
     if (newest >= 0 && id > newest + 1) counts.missed += id - newest - 1;
     else if (newest >= 0 && id <= newest && counts.missed > 0) counts.missed -= 1;
     buffer.newest = Math.max(newest, id);
-    trades.set(id, line);
+    trades.set(id, { line, at: now });
     if (trades.size <= this.#roomEach) return;
     for (const [oldest] of trades) {
       trades.delete(oldest);

@@ -175,7 +175,10 @@ export class LiveTrades {
     const state = this.#stateOf(product);
     state.nextId = Math.max(state.nextId, nextId);
     state.isLate = !isDone;
-    if (isDone) state.coveredAt = state.askedAt;
+    if (isDone) {
+      state.coveredAt = state.askedAt;
+      this.#options.feed.doubt(product, state.nextId);
+    }
     if (state.compareFrom === state.compareTo) this.#options.feed.forget(product, state.nextId);
   }
 
