@@ -5,7 +5,12 @@ import type { LocalFolder } from '../src/files/folder.ts';
 import type { RawEntry } from '../src/files/raw-file.ts';
 import { QualityWatch, qualityMetrics } from '../src/quality/assessment.ts';
 import { qualityPage } from '../src/quality/page.ts';
-import { type ProductQuality, type Quality, quality } from '../src/quality/quality.ts';
+import {
+  KnownFigures,
+  type ProductQuality,
+  type Quality,
+  quality,
+} from '../src/quality/quality.ts';
 import { verify } from '../src/quality/verify.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
 import {
@@ -124,6 +129,42 @@ describe('quality', () => {
     }
     const at = (ms: number) => new Date(ms).toISOString();
     assert.deepEqual(looks, [at(0), at(0), at(0), at(1_200_000)]);
+  });
+
+  it('reads only files that are new, with the same result as a look at all', async () => {
+    await using own = await temporaryFolder();
+    const growing = await TradeTable.open({ folder: own, lines });
+    const day = 1_440;
+    const at = (start + 3 * day * minute) / 1000;
+    const add = async (ids: readonly number[], commit: number): Promise<void> => {
+      const entry = await entryOf(own, steady(ids), { commit, product: 'X' });
+      await growing.merge([entry], fenceOf(1));
+    };
+    const known = new KnownFigures();
+    await add(range(1, day), 1);
+    await quality(growing, at, undefined, known);
+    const before = [...known.files];
+    await add([...range(day + 30, 2 * day), ...range(2 * day + 300, 3 * day)], 2);
+    const read: (readonly string[])[] = [];
+    const watched: Pick<TradeTable, 'refresh' | 'view'> = {
+      refresh: (signal) => growing.refresh(signal),
+      async view(signal, pick) {
+        const view = await growing.view(signal, pick);
+        read.push(view.files.map(({ path }) => path));
+        return view;
+      },
+    };
+    const grown = await quality(watched as TradeTable, at, undefined, known);
+    const news = growing.manifest.files.map(({ path }) => path).filter((path) => {
+      return !before.some(([one]) => one === path);
+    });
+    assert.deepEqual(read, [news]);
+    assert.ok(news.length < growing.manifest.files.length);
+    assert.deepEqual(grown, await quality(growing, at));
+    const [{ missing, longestGapMinutes, gapsOverHour } = of('FINE')] = grown.products;
+    assert.deepEqual([missing, longestGapMinutes, gapsOverHour], [29 + 299, 300, 1]);
+    await quality(watched as TradeTable, at, undefined, known);
+    assert.equal(read.length, 1, 'with nothing new nothing is read');
   });
 
   it('has its numbers for Prometheus', () => {

@@ -1,6 +1,6 @@
 import type { Clock, MetricFamily } from 'spillway';
 import type { TradeTable } from '../table/trade-table.ts';
-import { type ProductQuality, type Quality, quality } from './quality.ts';
+import { KnownFigures, type ProductQuality, type Quality, quality } from './quality.ts';
 
 /** One rule, and whether the data keeps to it. */
 export interface QualityCheck {
@@ -188,16 +188,17 @@ export interface QualityWatchOptions {
   readonly table: TradeTable;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
-  /** From one look at all trades to the next, in milliseconds, at least. @default 300,000 */
+  /** From one look at what is new to the next, in milliseconds, at least. @default 300,000 */
   readonly everyMs?: number | undefined;
 }
 
-/** A look at all trades takes no more than one part of so many of all time. */
+/** Looks take no more than one part of so many of all time. */
 const share = 20;
 
 /** The quality of a table that changes, as it was at the last look: for operators to watch. */
 export class QualityWatch {
   readonly #options: QualityWatchOptions;
+  readonly #known = new KnownFigures();
   #nextAt = -Infinity;
   last: Quality | undefined;
 
@@ -213,14 +214,14 @@ export class QualityWatch {
       : Object.fromEntries(ofAll.map(([name, , of]) => [name, of(last)]));
   }
 
-  /** Looks at all trades, unless it has done so lately. */
+  /** Looks at what is new in the table, unless it has done so lately. */
   async look(signal: AbortSignal): Promise<void> {
     const { table, clock, everyMs = 300_000 } = this.#options;
     const now = clock.now();
     if (now < this.#nextAt) return;
     this.#nextAt = now + everyMs;
-    const found = await quality(table, now, signal);
-    // The longer the history, the longer the look, and the longer the time to the next.
+    const found = await quality(table, now, signal, this.#known);
+    // The longer the look, the longer the time to the next.
     this.#nextAt = now + Math.max(everyMs, share * (clock.now() - now));
     // A table of records alone has no trades to judge.
     if (found.products.length > 0) this.last = found;

@@ -129,15 +129,22 @@ export class TradeTable implements AsyncDisposable {
     return await runQuery(view, sql, rowsMax, signal);
   }
 
-  /** The newest state for SQL of our own: it may do anything. At most two at a time. */
-  async view(signal?: AbortSignal): Promise<TableView> {
+  /**
+   * The newest state for SQL of our own: it may do anything. At most two at a time. `pick` gives the
+   * files that are needed of it.
+   */
+  async view(
+    signal?: AbortSignal,
+    pick: (state: Manifest) => readonly TableFile[] = ({ files }) => files,
+  ): Promise<TableView> {
     const turn = await this.#reading.enter({ signal });
     try {
       // A change may have deleted a file between the two steps, but not many times in a row.
       for (let looks = 1; ; looks += 1) {
         const manifest = await this.refresh(signal);
         try {
-          return await TableView.open(this.folder, manifest, this.#engine, turn, signal);
+          const state = { manifest, files: pick(manifest) };
+          return await TableView.open(this.folder, state, this.#engine, turn, signal);
         } catch (error) {
           if (Object(error).code !== 'FOLDER_MISSING' || looks === 5) throw error;
         }

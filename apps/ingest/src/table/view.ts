@@ -12,7 +12,7 @@ import {
 import { ingestError } from '../errors.ts';
 import { type Folder, type HeldFiles, holdAll } from '../files/folder.ts';
 import { Engine, type EngineOptions, engineError, quoted } from './engine.ts';
-import { areRecords, type Manifest } from './manifest.ts';
+import { areRecords, type Manifest, type TableFile } from './manifest.ts';
 import { named } from './records.ts';
 
 /** No rows, with the columns of the files. */
@@ -53,15 +53,23 @@ const hive = `hive_partitioning = true,
 /** One state of the table, readable by SQL. */
 export class TableView implements AsyncDisposable {
   readonly engine: Engine;
-  /** The files of the manifest on this machine, in its order. */
-  readonly paths: readonly string[];
   readonly manifest: Manifest;
+  /** The files of the manifest that can be read here, in its order. */
+  readonly files: readonly TableFile[];
+  /** Their places on this machine. */
+  readonly paths: readonly string[];
   readonly #held: HeldFiles;
   readonly #turn: Disposable;
 
-  private constructor(engine: Engine, manifest: Manifest, held: HeldFiles, turn: Disposable) {
+  private constructor(
+    engine: Engine,
+    { manifest, files }: Pick<TableView, 'manifest' | 'files'>,
+    held: HeldFiles,
+    turn: Disposable,
+  ) {
     this.engine = engine;
     this.manifest = manifest;
+    this.files = files;
     this.paths = held.paths;
     this.#held = held;
     this.#turn = turn;
@@ -70,17 +78,21 @@ export class TableView implements AsyncDisposable {
   /** Makes `trades` and a view for each source; gives back the turn when it is disposed. */
   static async open(
     folder: Folder,
-    manifest: Manifest,
+    state: Pick<TableView, 'manifest' | 'files'>,
     options: EngineOptions,
     turn: Disposable,
     signal?: AbortSignal,
   ): Promise<TableView> {
-    const files = manifest.files.map(({ path }) => ({ file: path }));
-    const held = await holdAll(folder, files, signal);
+    const { manifest, files } = state;
+    const held = await holdAll(
+      folder,
+      files.map(({ path }) => ({ file: path })),
+      signal,
+    );
     let engine: Engine | undefined;
     try {
       engine = await Engine.open(options);
-      const view = new TableView(engine, manifest, held, turn);
+      const view = new TableView(engine, state, held, turn);
       await engine.run(tradesSql(view.source() ?? `(${noTrades})`, manifest), signal);
       await engine.run(ohlcv, signal);
       for (const name of view.sources) {
@@ -101,27 +113,29 @@ export class TableView implements AsyncDisposable {
 
   /** The declared sources that have records in the table. */
   get sources(): readonly string[] {
-    const { products, files } = this.manifest;
+    const { products } = this.manifest;
     const all = products.filter(({ types }) => areRecords(types)).map(({ exchange }) => exchange);
-    return [...new Set(all)].filter((name) => files.some(({ exchange }) => exchange === name));
+    return [...new Set(all)].filter((name) => {
+      return this.files.some(({ exchange }) => exchange === name);
+    });
   }
 
-  /** The files with trades as SQL names them; undefined if there are none. */
-  source(): string | undefined {
+  /** The files with trades as SQL names them, with more options; undefined if there are none. */
+  source(more = ''): string | undefined {
     const sources = this.sources;
     const trades = this.manifest.products.filter(({ types }) => !areRecords(types));
     const paths = this.paths.filter((_, at) => {
-      return !sources.includes(this.manifest.files[at]?.exchange ?? '');
+      return !sources.includes(this.files[at]?.exchange ?? '');
     });
     if (paths.length === 0) return undefined;
     const types = new Set(trades.map((one) => JSON.stringify(one.types)));
     // Else the types of the first file would be those of all; to look at each takes longer.
     const isMixed = types.size > 1 ? ', union_by_name = true' : '';
-    return `read_parquet([${paths.map(quoted).join()}], ${hive}${isMixed})`;
+    return `read_parquet([${paths.map(quoted).join()}], ${hive}${isMixed}${more})`;
   }
 
   #pathsOf(exchange: string): readonly string[] {
-    return this.paths.filter((_, at) => this.manifest.files[at]?.exchange === exchange);
+    return this.paths.filter((_, at) => this.files[at]?.exchange === exchange);
   }
 
   /** From now on nothing but the files of the table can be read, and nothing can be set. */
