@@ -6,7 +6,7 @@ import { type FeedProof, ProductLedger } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
 import { lateCount, quoted, type Row, usualTypes } from '../table/engine.ts';
 import {
-  areRecords,
+  areKeyed,
   keyOf,
   type MergedProduct,
   type ProductName,
@@ -199,7 +199,7 @@ class Check {
     const part = this.#merged(ledger, merged);
     if (part === undefined) return;
     const types = this.#typesOf(ledger);
-    if (areRecords(types) && types.key.length > 0) await this.#records(part, ofProduct, types);
+    if (areKeyed(types)) await this.#records(part, ofProduct, types);
     else await this.#ids(part, ofProduct);
   }
 

@@ -21,6 +21,9 @@ export interface TableFile {
   readonly lastUs: number;
   readonly bytes: number;
   readonly sha256: string;
+  /** The lowest and the highest first field of the key, as text; only of records with a key. */
+  readonly firstKey?: string | undefined;
+  readonly lastKey?: string | undefined;
 }
 
 /** Types of the columns of a product: of trades, or of the records of a declared source. */
@@ -29,6 +32,11 @@ export type ProductTypes = DecimalTypes | RecordTypes;
 /** Tells records from trades. */
 export function areRecords(types: ProductTypes): types is RecordTypes {
   return 'columns' in types;
+}
+
+/** Tells records that replace earlier ones with the same key. */
+export function areKeyed(types: ProductTypes): types is RecordTypes {
+  return areRecords(types) && types.key.length > 0;
 }
 
 /** The columns that number the rows of a product and tell their time. */

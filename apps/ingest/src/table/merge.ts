@@ -24,6 +24,7 @@ import {
   widened,
 } from './engine.ts';
 import {
+  areKeyed,
   areRecords,
   dataPath,
   type ProductName,
@@ -35,7 +36,9 @@ import {
 import {
   columnsFor,
   firstTypes,
+  keyExtentSql,
   keySql,
+  rangesHitSql,
   type RecordSchema,
   type RecordTypes,
   recordFilesSql,
@@ -95,13 +98,15 @@ export class Merge implements AsyncDisposable {
     await using held = await this.#hold(files);
     const types = this.#draft.typesOf(name);
     const columns = rowColumns(types);
-    const source = readSql(held.paths, areRecords(types));
+    // In the types of now, as the bounds of keys are compared in them.
+    const isRecords = areRecords(types);
+    const source = isRecords ? `(${this.#rowsOf(name, held.paths)})` : readSql(held.paths);
     const [row = {}] = await this.#rows(`SELECT count(*) AS rows,
-      ${lateCount(source, columns.id)} AS late, ${extentSql(columns)} FROM ${source}`);
+      ${lateCount(source, columns.id)} AS late, ${extentOf(types)} FROM ${source}`);
     const rows = rowsOf(files);
     // Records that were changed since lie in the file of the change, so numbers may interleave.
     const isSorted = Number(row.late) === 0;
-    if (Number(row.rows) !== rows || !(isSorted || areRecords(types))) {
+    if (Number(row.rows) !== rows || !(isSorted || isRecords)) {
       const what = files.map(({ path }) => path).join(', ');
       const found = `${row.rows} trades, ${row.late} of them out of order`;
       throw ingestError('TABLE_CORRUPT', `${what}: ${found}; the manifest has ${rows} in order`);
@@ -114,25 +119,47 @@ export class Merge implements AsyncDisposable {
 
   async #addPiece(name: ProductName, piece: readonly RawEntry[], lines: Lines): Promise<void> {
     await this.#stage(name, piece, lines);
-    const touched = await this.#touched(name, piece);
-    await this.#addRows(name, touched);
-    const made = await this.#writeDays(name);
-    this.#draft.replace(name, touched, made);
-  }
-
-  /** Files with rows that the staged ones replace. */
-  async #touched(name: ProductName, piece: readonly RawEntry[]): Promise<readonly TableFile[]> {
-    const files = this.#draft.filesOf(name);
     const types = this.#draft.typesOf(name);
-    if (areRecords(types) && types.key.length > 0) return await this.#sameKeys(types, files);
+    if (areKeyed(types)) {
+      await this.#dropReplaced(name, types);
+      this.#draft.replace(name, [], await this.#writeDays(name));
+      return;
+    }
     const firstId = piece[0]?.firstId ?? 0;
     const lastId = hullEnd(piece);
     // Of any day: the time of a trade may be another than it was when it was first read.
-    return files.filter((file) => file.firstId <= lastId && file.lastId >= firstId);
+    const touched = this.#draft.filesOf(name).filter((file) => {
+      return file.firstId <= lastId && file.lastId >= firstId;
+    });
+    await this.#addRows(name, touched);
+    this.#draft.replace(name, touched, await this.#writeDays(name));
   }
 
-  /** Reads the key of every record: a change may be of one that came long ago. */
-  async #sameKeys(types: RecordTypes, files: readonly TableFile[]): Promise<readonly TableFile[]> {
+  /** Writes the files with records that came again without them: the staged ones are newer. */
+  async #dropReplaced(name: ProductName, types: RecordTypes): Promise<void> {
+    for (const file of await this.#sameKeys(types, this.#draft.filesOf(name))) {
+      await using held = await this.#hold([file]);
+      const rest = `SELECT * FROM (${this.#rowsOf(name, held.paths)})
+        ANTI JOIN stage USING (${keySql(types).join()}) ORDER BY _seq`;
+      const [row = {}] = await this.#rows(`SELECT count(*) AS rows, ${extentOf(types)}
+        FROM (${rest})`);
+      const isEmpty = Number(row.rows) === 0;
+      const copy = isEmpty ? '' : await this.#copy(rest, types);
+      const made = isEmpty ? [] : [await this.#adopt({ ...name, row: { ...row, copy } })];
+      this.#draft.replace(name, [file], made);
+    }
+  }
+
+  /** The files that have a staged key: a change may be of a record that came long ago. */
+  async #sameKeys(types: RecordTypes, all: readonly TableFile[]): Promise<readonly TableFile[]> {
+    const ranges = all.flatMap(({ firstKey, lastKey }, at) => {
+      const isKnown = typeof firstKey === 'string' && typeof lastKey === 'string';
+      return isKnown ? [{ at, first: firstKey, last: lastKey }] : [];
+    });
+    const hits = ranges.length === 0 ? [] : await this.#rows(rangesHitSql(types, ranges));
+    const inRange = new Set(hits.map((row) => Number(row.at_file)));
+    const known = new Set(ranges.map(({ at }) => at));
+    const files = all.filter((_, at) => inRange.has(at) || !known.has(at));
     if (files.length === 0) return [];
     await using held = await this.#hold(files);
     const list = held.paths.map(quoted).join();
@@ -242,7 +269,7 @@ export class Merge implements AsyncDisposable {
   async #writeDays(name: ProductName): Promise<readonly TableFile[]> {
     const types = this.#draft.typesOf(name);
     const columns = rowColumns(types);
-    const isKeyed = areRecords(types) && types.key.length > 0;
+    const isKeyed = areKeyed(types);
     // Mostly the lines come as they should be; to see that is far cheaper than to sort them.
     const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage', columns.id)} AS late`);
     if (Number(late) > 0 || isKeyed) {
@@ -256,7 +283,7 @@ export class Merge implements AsyncDisposable {
       await this.#run('DROP TABLE stage');
       await this.#run('ALTER TABLE once RENAME TO stage');
     }
-    const days = await this.#rows(`SELECT count(*) AS rows, ${extentSql(columns)} FROM stage
+    const days = await this.#rows(`SELECT count(*) AS rows, ${extentOf(types)} FROM stage
       GROUP BY epoch_us(${columns.time}) // ${dayUs} ORDER BY "firstUs"`);
     const made: TableFile[] = [];
     for (let from = 0; from < days.length; from += adoptsAtOnce) {
@@ -265,7 +292,8 @@ export class Merge implements AsyncDisposable {
         const isDay = isOf(dayOf(Number(row.firstUs)), columns.time);
         some.push({ ...row, copy: await this.#copy(`SELECT * FROM stage WHERE ${isDay}`, types) });
       }
-      made.push(...(await this.#adoptAll(name, some)));
+      // Some at once, because most of the time goes into waiting for the disk.
+      made.push(...(await allOf(some.map((row) => this.#adopt({ ...name, row })))));
     }
     await this.#run('DROP TABLE stage');
     return made;
@@ -280,16 +308,6 @@ export class Merge implements AsyncDisposable {
     return path;
   }
 
-  /** Some at once, because most of the time goes into waiting for the disk. */
-  async #adoptAll(name: ProductName, rows: readonly Row[]): Promise<readonly TableFile[]> {
-    const made: TableFile[] = [];
-    for (let from = 0; from < rows.length; from += adoptsAtOnce) {
-      const some = rows.slice(from, from + adoptsAtOnce);
-      made.push(...(await allOf(some.map((row) => this.#adopt({ ...name, row })))));
-    }
-    return made;
-  }
-
   async #adopt(of: ProductName & { readonly row: Row }): Promise<TableFile> {
     const { exchange, product, row } = of;
     const copy = String(row.copy);
@@ -300,8 +318,12 @@ export class Merge implements AsyncDisposable {
     const date = dayOf(firstUs);
     const path = dataPath(dayFolder(exchange, product, date), this.#draft.version, sha256);
     await this.#folder.adopt(copy, `${path}.new`, this.#signal);
+    const keys =
+      typeof row.firstKey === 'string' && typeof row.lastKey === 'string'
+        ? { firstKey: row.firstKey, lastKey: row.lastKey }
+        : {};
     const ids = { rows, firstId, lastId };
-    return { path, exchange, product, date, ...ids, firstUs, lastUs, bytes, sha256 };
+    return { path, exchange, product, date, ...ids, firstUs, lastUs, bytes, sha256, ...keys };
   }
 
   async #hold(files: readonly TableFile[]): Promise<HeldFiles> {
@@ -339,10 +361,15 @@ function pieceOf(entries: readonly RawEntry[], files: readonly TableFile[]): rea
   return stop === -1 ? entries : entries.slice(0, stop);
 }
 
+/** Columns of a file that the manifest keeps. */
+function extentOf(types: ProductTypes): string {
+  const extent = extentSql(rowColumns(types));
+  return areKeyed(types) ? `${extent}, ${keyExtentSql(types)}` : extent;
+}
+
 /** Files of the table, without the columns that are in their paths. */
-function readSql(paths: readonly string[], isUnion = false): string {
-  const union = isUnion ? ', union_by_name = true' : '';
-  return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false${union})`;
+function readSql(paths: readonly string[]): string {
+  return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false)`;
 }
 
 function hullEnd(piece: readonly RawEntry[]): number {

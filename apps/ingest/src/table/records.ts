@@ -225,6 +225,35 @@ export function keySql({ key, columns }: RecordTypes): readonly string[] {
   return key.map((field) => named(columns.find((one) => one.field === field)?.name ?? field));
 }
 
+/** Longer texts are no bounds of a file: the manifest has to stay small. */
+const keyLengthMax = 200;
+
+/** The lowest and highest first field of the key, for the manifest. */
+export function keyExtentSql(types: RecordTypes): string {
+  const [column = ''] = keySql(types);
+  const text = (bound: string): string => `CAST(${bound}(${column}) AS VARCHAR)`;
+  const fits = `length(${text('min')}) + length(${text('max')}) <= ${keyLengthMax}`;
+  return `CASE WHEN ${fits} THEN ${text('min')} END AS "firstKey",
+    CASE WHEN ${fits} THEN ${text('max')} END AS "lastKey"`;
+}
+
+/** The numbers of the ranges in which there is a staged key: `at`. */
+export function rangesHitSql(
+  types: RecordTypes,
+  ranges: readonly { readonly at: number; readonly first: string; readonly last: string }[],
+): string {
+  const [column = ''] = keySql(types);
+  const type = types.columns.find(({ name }) => named(name) === column)?.type ?? 'VARCHAR';
+  const list = (texts: readonly string[]): string => {
+    return `CAST(unnest([${texts.map(quoted).join()}]) AS ${storedAs(type)})`;
+  };
+  return `SELECT at_file FROM (SELECT unnest([${ranges.map(({ at }) => at).join()}]) AS at_file,
+      ${list(ranges.map(({ first }) => first))} AS low,
+      ${list(ranges.map(({ last }) => last))} AS high) AS ranges
+    ASOF JOIN (SELECT DISTINCT ${column} AS staged FROM stage) AS keys ON low <= staged
+    WHERE staged <= high`;
+}
+
 /** The newest number of each key in raw lines, to compare the table with. */
 export function newestSql(paths: readonly string[], types: RecordTypes): string {
   const names = keySql(types).join();

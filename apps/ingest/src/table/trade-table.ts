@@ -5,6 +5,7 @@ import type { Folder } from '../files/folder.ts';
 import type { RawEntry } from '../files/raw-file.ts';
 import { Engine, type EngineOptions, engineError } from './engine.ts';
 import {
+  areKeyed,
   emptyManifest,
   keyOf,
   type Manifest,
@@ -111,7 +112,10 @@ export class TradeTable implements AsyncDisposable {
     using _turn = await this.#writing.enter(fence);
     const draft = await this.#begin(fence);
     const groups = [...Map.groupBy(draft.before.files, ({ date, ...of }) => `${keyOf(of)} ${date}`)]
-      .flatMap(([, files]) => joinable(files, filesMin))
+      .flatMap(([, files]) => {
+        const isKeyed = areKeyed(draft.typesOf(files[0] as TableFile));
+        return joinable(files, filesMin, isKeyed ? keyedRows : joinedRows);
+      })
       .filter((files) => files.length >= Math.max(2, filesMin));
     if (groups.length === 0) return 0;
     await this.#write(draft, fence, async (merge) => {
@@ -238,6 +242,8 @@ export class TradeTable implements AsyncDisposable {
 
 /** A file is not larger than those that are joined. */
 const joinedRows = 4_000_000;
+/** Records that change are written again with all others of their file. */
+const keyedRows = 250_000;
 /** Files of a tier are joined to one of the next. */
 const tiers: readonly number[] = [65_536, 2_000_000];
 
@@ -249,13 +255,14 @@ function tierOf({ rows }: TableFile): number {
 function joinable(
   files: readonly TableFile[],
   filesMin: number,
+  rowsMax: number,
 ): readonly (readonly TableFile[])[] {
   const groups: TableFile[][] = [];
   let rows = 0;
   for (const file of files) {
     const last = groups.at(-1)?.[0];
     const isApart = filesMin > 0 && last !== undefined && tierOf(last) !== tierOf(file);
-    if (last === undefined || isApart || rows + file.rows > joinedRows) {
+    if (last === undefined || isApart || rows + file.rows > rowsMax) {
       groups.push([]);
       rows = 0;
     }
