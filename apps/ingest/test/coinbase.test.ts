@@ -3,8 +3,9 @@ import { after, before, describe, it } from 'node:test';
 import { type HarvestAnswer, type Random, seededRandom } from 'spillway';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { coinbase } from '../src/connectors/coinbase.ts';
+import { declared } from '../src/connectors/declared.ts';
 import type { Connector, TradePosition } from '../src/connectors/connector.ts';
-import type { TradePage } from '../src/connectors/trade-page.ts';
+import type { TradePage } from '../src/connectors/page.ts';
 
 type Trade = Record<string, unknown>;
 
@@ -14,7 +15,7 @@ const { signal } = new AbortController();
 
 before(async () => {
   site = await StandIn.open();
-  connector = coinbase({ baseUrl: site.url });
+  connector = declared(coinbase, { baseUrl: site.url });
 });
 
 after(async () => {
@@ -176,7 +177,7 @@ describe('Coinbase', () => {
 
   it('runs what no harvest runs under the guard it was given', async () => {
     const guarded: string[] = [];
-    await using careful = coinbase({
+    await using careful = declared(coinbase, {
       baseUrl: site.url,
       guard: (request, caller) => {
         guarded.push('asked');

@@ -4,7 +4,9 @@ import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
 import { StandIn } from 'spillway-fixtures/stand-in';
+import type { DeclaredOptions } from '../src/connectors/api.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
+import { declared } from '../src/connectors/declared.ts';
 
 let site: StandIn;
 const { signal } = new AbortController();
@@ -16,8 +18,8 @@ before(async () => {
 after(() => site[Symbol.asyncDispose]());
 
 /** Asks once, with a connector of these options. */
-async function ask(options: Parameters<typeof coinbase>[0] = {}, caller = signal) {
-  await using connector = coinbase({ baseUrl: site.url, ...options });
+async function ask(options: DeclaredOptions = {}, caller = signal) {
+  await using connector = declared(coinbase, { baseUrl: site.url, ...options });
   return await connector.products(caller);
 }
 

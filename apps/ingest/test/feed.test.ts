@@ -8,6 +8,7 @@ import { setTimeout } from 'node:timers/promises';
 import { type Clock, systemRandom, wallClock } from 'spillway';
 import { WebSocketServer } from 'ws';
 import { coinbase } from '../src/connectors/coinbase.ts';
+import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { Feed } from '../src/harvest/feed.ts';
 
@@ -32,7 +33,7 @@ async function hostileFeed(
   });
   const { port } = server.address() as AddressInfo;
   const url = `ws://127.0.0.1:${port}`;
-  const form = coinbase({ feedUrl: url }).feed ?? assert.fail('no feed');
+  const form = declared(coinbase, { feedUrl: url }).feed ?? assert.fail('no feed');
   const tuning = { tradesMax: 1_000, bytesMax: 10_000, silenceMs: 200, backoffMs: 5 };
   const feed = new Feed({
     ...{ form, products: ['A-USD'], ...tuning },
@@ -131,7 +132,7 @@ describe('a feed', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    const form = coinbase({ feedUrl: `ws://127.0.0.1:${port}` }).feed ?? assert.fail('no feed');
+    const form = declared(coinbase, { feedUrl: `ws://127.0.0.1:${port}` }).feed ?? assert.fail('no feed');
     const tuning = { silenceMs: 100, backoffMs: 60_000, clock: wallClock, random: systemRandom };
     const feed = new Feed({ form, products: ['A-USD'], ...tuning });
     const stop = new AbortController();
@@ -185,14 +186,14 @@ describe('a feed', () => {
   });
 
   it('gives the digits that Kraken writes, also with an exponent', () => {
-    const form = kraken().feed ?? assert.fail('no feed');
+    const form = declared(kraken).feed ?? assert.fail('no feed');
     const data = (price: string, qty: string): string =>
       `{"channel":"trade","type":"update","data":[{"symbol":"BTC/USD","side":"sell",
         "price":${price},"qty":${qty},"ord_type":"limit","trade_id":7,
         "timestamp":"2023-09-25T07:49:37.708706Z"}]}`;
     const lineOf = (price: string, qty: string): string => {
       const { trades = [] } = form.read(data(price, qty));
-      return trades.map(({ trade }) => form.line(trade).text).join();
+      return trades.map(({ trade }) => form.line(trade).line).join();
     };
     const rest = '1695628177.708706,"s","l","",7]';
     assert.equal(lineOf('0.30000000000000004', '40.0'), `["0.30000000000000004","40.0",${rest}`);

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Breaker, Bucket, Harvest, type HarvestCheckpoint, MemoryStore, storeSink } from 'spillway';
 import { binance } from '../src/connectors/binance.ts';
+import { declared } from '../src/connectors/declared.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import {
   type Connector,
@@ -11,7 +12,7 @@ import {
   type TradeRange,
 } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
-import type { TradePage } from '../src/connectors/trade-page.ts';
+import type { TradePage } from '../src/connectors/page.ts';
 import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
 import type { SimulatedTrade } from '../src/simulated/product.ts';
 
@@ -107,7 +108,7 @@ function coinbaseTrade(line: string): SimulatedTrade {
 
 describe('a harvest of the simulated exchange, with everything going wrong', () => {
   it('has every trade of Coinbase once, in order, to the last one, within the rate', async () => {
-    await using connector = coinbase({ baseUrl: exchange.url });
+    await using connector = declared(coinbase, { baseUrl: exchange.url });
     const desk = new Desk();
     const checkpoint = await desk.run(connector, 'COIN-USD', { to: 40_001 });
     assertSame(desk.lines.map(coinbaseTrade), truths('COIN-USD', 1, 40_001));
@@ -122,7 +123,7 @@ describe('a harvest of the simulated exchange, with everything going wrong', () 
   });
 
   it('notes ids that are not there, and gets them when they are', async () => {
-    await using connector = coinbase({ baseUrl: exchange.url });
+    await using connector = declared(coinbase, { baseUrl: exchange.url });
     const desk = new Desk();
     const range = { from: 1, to: 8_001 };
     const checkpoint = await desk.run(connector, 'GAPS-USD', range);
@@ -137,7 +138,7 @@ describe('a harvest of the simulated exchange, with everything going wrong', () 
   });
 
   it('has every trade of Kraken, also when it stops in the middle of a page', async () => {
-    await using connector = kraken({ baseUrl: exchange.url });
+    await using connector = declared(kraken, { baseUrl: exchange.url });
     const desk = new Desk();
     // Trades of one moment stand on both sides of such ends.
     for (const to of [2_501, 3_001, 5_555, 8_401]) {
@@ -154,7 +155,7 @@ describe('a harvest of the simulated exchange, with everything going wrong', () 
   });
 
   it('has every trade of Binance, the one with id 0 too', async () => {
-    await using connector = binance({ baseUrl: exchange.url });
+    await using connector = declared(binance, { baseUrl: exchange.url });
     const desk = new Desk();
     await desk.run(connector, 'BTCUSDT', { to: 9_500 });
     const told = desk.lines.map((line) => {
@@ -166,7 +167,7 @@ describe('a harvest of the simulated exchange, with everything going wrong', () 
 
   it('follows a product that grows meanwhile', async () => {
     exchange.trouble = {};
-    await using connector = coinbase({ baseUrl: exchange.url });
+    await using connector = declared(coinbase, { baseUrl: exchange.url });
     const desk = new Desk();
     let end = 0;
     for (let round = 0; round < 3; round += 1) {
@@ -184,9 +185,9 @@ describe('the position of a time', () => {
     exchange.trouble = {};
     const baseUrl = exchange.url;
     const cases = [
-      [coinbase({ baseUrl }), 'COIN-USD', 1, 40_001],
-      [kraken({ baseUrl }), 'XXBTZUSD', 1, 8_401],
-      [binance({ baseUrl }), 'BTCUSDT', 0, 9_500],
+      [declared(coinbase, { baseUrl }), 'COIN-USD', 1, 40_001],
+      [declared(kraken, { baseUrl }), 'XXBTZUSD', 1, 8_401],
+      [declared(binance, { baseUrl }), 'BTCUSDT', 0, 9_500],
     ] as const;
     for (const [connector, product, first, end] of cases) {
       await using open = connector;
@@ -211,7 +212,7 @@ describe('the position of a time', () => {
     const there = Array.from({ length: 9_000 }, (_, at) => thin.truth('SPARSE', at + 1)).filter(
       (trade) => trade !== undefined,
     );
-    for (const connector of [coinbase({ baseUrl: thin.url }), binance({ baseUrl: thin.url })]) {
+    for (const connector of [declared(coinbase, { baseUrl: thin.url }), declared(binance, { baseUrl: thin.url })]) {
       await using open = connector;
       for (const wanted of [there[0], there[100], there[599], there[600], there.at(-1)]) {
         const { timeUs } = wanted as SimulatedTrade;

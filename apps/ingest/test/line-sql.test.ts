@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
+import { declared } from '../src/connectors/declared.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector, LineSql } from '../src/connectors/connector.ts';
 import { kraken } from '../src/connectors/kraken.ts';
@@ -64,7 +65,7 @@ const types = ['BIGINT', 'TIMESTAMP', 'VARCHAR', 'VARCHAR'];
 describe('the line SQL', () => {
   it('of Coinbase keeps every digit, and knows that the side is the maker’s', async () => {
     const rows = await tableOf(
-      coinbase({ baseUrl: site.url }),
+      declared(coinbase, { baseUrl: site.url }),
       `[{"trade_id":3,"side":"sell","size":"12345678901234567890.123456789012345678",
          "price":"0.000000000000000001","time":"2020-03-20T00:22:57.833897Z"},
         {"price":"6268.48","time":"2038-01-19T03:14:08.5Z","side":"buy","trade_id":2,"size":"1",
@@ -96,7 +97,7 @@ describe('the line SQL', () => {
 
   it('of Kraken knows that the side is the taker’s', async () => {
     const rows = await tableOf(
-      kraken({ baseUrl: site.url }),
+      declared(kraken, { baseUrl: site.url }),
       `{"error":[],"result":{"XXBTZUSD":[
         ["30243.40000","0.34507674",1688669597.8277369,"b","m","",61044952],
         ["30243.30000","0.00376960",1688669598.2804112,"s","l","",61044953],
@@ -141,12 +142,12 @@ describe('the line SQL', () => {
       return `["1.0","1.0",${time},"b","m","",${at + 1}]`;
     });
     const body = `{"error":[],"result":{"P":[${list.join(',')}],"last":"1"}}`;
-    assert.equal((await tableOf(kraken({ baseUrl: site.url }), body)).length, 500);
+    assert.equal((await tableOf(declared(kraken, { baseUrl: site.url }), body)).length, 500);
   });
 
   it('of Binance knows the maker by isBuyerMaker, milliseconds by their size', async () => {
     const rows = await tableOf(
-      binance({ baseUrl: site.url }),
+      declared(binance, { baseUrl: site.url }),
       `[{"id":0,"price":"4.00000100","qty":"12.00000000","quoteQty":"48.000012",
          "time":1499865549590,"isBuyerMaker":true,"isBestMatch":true},
         {"id":1,"price":"4.00000100","qty":"0.00000001","quoteQty":"0.0","time":1499865549590123,
@@ -176,7 +177,7 @@ describe('the line SQL', () => {
       ];
     });
     const baseUrl = exchange.url;
-    for (const connector of [coinbase({ baseUrl }), kraken({ baseUrl }), binance({ baseUrl })]) {
+    for (const connector of [declared(coinbase, { baseUrl }), declared(kraken, { baseUrl }), declared(binance, { baseUrl })]) {
       await using open = connector;
       const from = open.name === 'kraken' ? open.start : 1;
       const to = open.name === 'kraken' ? undefined : 1001;

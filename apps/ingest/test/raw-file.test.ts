@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
-import type { TradePage } from '../src/connectors/trade-page.ts';
+import type { TradePage } from '../src/connectors/page.ts';
 import { rawFileName, writeRawFile } from '../src/files/raw-file.ts';
 import { pageOf, range, start, type Trade, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 

@@ -4,9 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
+import { binance } from '../src/connectors/binance.ts';
+import { coinbase } from '../src/connectors/coinbase.ts';
 import { problemsIn, problemText, readDeclaration } from '../src/connectors/declaration.ts';
+import { kraken } from '../src/connectors/kraken.ts';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { type ApiRecord, issueOf } from './fixtures/loopback-api.ts';
 import { inScene, Scene } from './fixtures/source-scene.ts';
 
@@ -256,7 +260,8 @@ describe('a declaration', () => {
     const letters = 'small letters, digits and -, from 2 to 40';
     const nameRule = `${letters}, and no name of an exchange or of trades`;
     const request = 'name, address, products, headers, query';
-    const fields = `${request}, records, key, time, pages, limits, columns`;
+    const more = 'pages, limits, columns, trades, unknown, check, feed';
+    const fields = `${request}, records, key, time, ${more}`;
     const types = 'boolean, integer, number, date, time, json, text';
     assert.deepEqual(problemsIn(wrong).map(problemText), [
       `name: must be ${nameRule}, got 'Kraken'`,
@@ -274,6 +279,60 @@ describe('a declaration', () => {
       problem && problemText(problem).slice(0, 56),
       'pages.by: must be one of ids, offset, page, cursor, link',
     );
+  });
+
+  it('of each exchange keeps to the rules for all, apart from its name', () => {
+    for (const exchange of [coinbase, kraken, binance]) {
+      assert.deepEqual(problemsIn({ ...exchange, name: 'mine' }), [], exchange.name);
+    }
+    const { trades, ...rest } = coinbase;
+    const wrong = { ...trades, price: -1, time: { field: 'time', as: 'text' }, fee: 'fee' };
+    const pages = { by: 'link' };
+    const problems = problemsIn({ ...rest, name: 'mine', pages, trades: wrong });
+    assert.deepEqual(problems.map(problemText), [
+      'trades.price: must be the name of a field, or a place in a list, got -1',
+      "trades.fee: must be one of id, price, quantity, time, side, got 'fee'",
+      "trades.time.as: must be one of iso, epoch, seconds, got 'text'",
+      "pages.by: must be ids or moment, for trades, got 'link'",
+    ]);
+  });
+
+  it('of an exchange of your own brings its trades into the table of trades', async () => {
+    await using exchange = await startExchange({ products: [{ id: 'A-USD', trades: 2_500 }] });
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-source-'));
+    const source = join(folder.path, 'mine.yaml');
+    await writeFile(
+      source,
+      `name: mine
+address: https://example.org/api/v3/historicalTrades
+products: { path: /api/v3/exchangeInfo, records: symbols, field: symbol }
+query: { symbol: '{product}' }
+pages: { by: ids, query: { limit: '{size}', fromId: '{from}' }, latest: { limit: 1 }, size: 1000 }
+limits: { perSecond: 1000 }
+trades:
+  id: id
+  price: price
+  quantity: qty
+  time: { field: time, as: epoch }
+  side: { field: isBuyerMaker, of: maker, buy: true, sell: false }
+`,
+    );
+    const flags = { data: folder.path, source, baseUrl: exchange.url };
+    const { settings } = readSettings({ flags, environment: {} });
+    await using ingest = await openIngest({ settings, environment: {}, batchMsMax: 0 });
+    const scene = new Scene({ seen: [] }, ingest);
+    const { outcomes } = await scene.run();
+    assert.deepEqual([outcomes[0]?.product, outcomes[0]?.trades], ['A-USD', 2_500]);
+    assert.deepEqual(await scene.flaws(), []);
+    const { rows } = await (await ingest.table()).query(
+      `SELECT trade_id, price::VARCHAR AS price, maker_side FROM trades
+        WHERE exchange = 'mine' AND trade_id = 77`,
+    );
+    const truth = exchange.truth('A-USD', 77);
+    // The time is in milliseconds without the header that asks for more.
+    assert.deepEqual(rows, [
+      { trade_id: 77, price: `${truth?.price}0000000`, maker_side: truth?.makerSide },
+    ]);
   });
 
   it('that is shipped can be used', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { pageOf } from '../src/connectors/pagers.ts';
+import { pageOf } from '../src/connectors/page.ts';
+import { numbered } from '../src/connectors/pagers.ts';
 import type { Folder } from '../src/files/folder.ts';
 import { type RawEntry, writeRawFile } from '../src/files/raw-file.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
@@ -27,7 +28,7 @@ async function entryOf(
   });
   const of = { exchange: 'notes', product: 'all', generation: 1 };
   const range = { ...of, fence: 1, from: seq, to: seq + notes.length };
-  const page = pageOf(found, (place) => seq + place);
+  const page = pageOf(found.map((one, place) => numbered(one, seq + place)));
   const file = await writeRawFile(folder, range, [page]);
   return { ...(file ?? assert.fail()), ...of, commit };
 }

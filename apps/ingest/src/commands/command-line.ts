@@ -60,7 +60,7 @@ async function allProducts(
   if (source !== undefined) {
     const { loadDeclaration } = await import('../connectors/declaration.ts');
     const { name, products = [name] } = await loadDeclaration(source);
-    return products;
+    if (!('path' in products)) return products;
   }
   const { readSeed } = await import('../harvest/product-list.ts');
   const { productIds } = await readSeed(seedPath);

@@ -5,6 +5,7 @@ import { zstdCompressSync } from 'node:zlib';
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
 import type { Declaration } from '../connectors/declaration.ts';
+import type { TradeFields } from '../connectors/trades.ts';
 import type { RecordColumn } from '../table/records.ts';
 import {
   counted,
@@ -75,7 +76,7 @@ async function look(
   const { declared, schemaOf } = await import('../connectors/declared.ts');
   const { keysOf } = await import('../connectors/api.ts');
   await using connector = declared(source, { baseUrl, environment: process.env });
-  const of = product ?? source.products?.[0] ?? source.name;
+  const of = product ?? (await connector.products(signal))[0] ?? source.name;
   const latest = await connector.latest(of, signal);
   const to = latest === undefined ? undefined : latest + 1;
   const from = source.pages.by === 'ids' ? Math.max(0, (to ?? 0) - connector.pageSize) : undefined;
@@ -84,15 +85,29 @@ async function look(
   const answer = page && (await harvest.fetch(page, signal));
   const lines = answer?.rows.map((one) => Buffer.from(one.lines)) ?? [];
   const bytes = Buffer.concat(lines);
-  const [first = '{"record":{}}'] = bytes.toString().split('\n');
+  const [first = ''] = bytes.toString().split('\n');
+  const example = first === '' ? {} : JSON.parse(first);
   const found = {
     address: `${connector.baseUrl} ${of}`,
     records: answer?.rows.reduce((sum, { ids }) => sum + ids.length, 0) ?? 0,
     isEnd: answer?.isEnd ?? true,
-    key: keysOf(source.key),
-    example: first === '' ? {} : JSON.parse(first).record,
   };
-  return { ...found, columns: bytes.length === 0 ? [] : await columnsOf(bytes, schemaOf(source)) };
+  const { trades } = source;
+  if (trades !== undefined) {
+    return { ...found, key: [String(trades.id)], example, columns: tradeColumns(trades) };
+  }
+  const columns = bytes.length === 0 ? [] : await columnsOf(bytes, schemaOf(source));
+  return { ...found, key: keysOf(source.key), example: example.record ?? {}, columns };
+}
+
+function tradeColumns({ id, price, quantity, time, side }: TradeFields): readonly RecordColumn[] {
+  return [
+    { name: 'trade_id', type: 'BIGINT', field: String(id) },
+    { name: 'trade_ts', type: 'TIMESTAMPTZ', field: String(time.field) },
+    { name: 'price', type: 'DECIMAL(18,9)', field: String(price) },
+    { name: 'quantity', type: 'DECIMAL(18,9)', field: String(quantity) },
+    { name: `${side.of}_side`, type: 'VARCHAR', field: String(side.field) },
+  ];
 }
 
 async function columnsOf(

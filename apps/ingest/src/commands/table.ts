@@ -149,7 +149,7 @@ async function exportTrades(
   using stop = new StopRequest();
   await using ingest = await openFor(self, { signal: stop.signal });
   await using view = await (await ingest.table()).view(stop.signal);
-  const isSource = ingest.settings.source !== undefined;
+  const isSource = 'declared' in ingest.connector.lineSql;
   harvestedOf(
     products,
     view.manifest.products.map(({ product }) => product),

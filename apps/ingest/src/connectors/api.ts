@@ -1,14 +1,13 @@
 import { recordBytesMax } from '../table/records.ts';
+import { at, fieldChanged, microseconds, parseAnswer } from './answer.ts';
 import type { ConnectorOptions } from './connector.ts';
 import type { Declaration } from './declaration.ts';
 import { ExchangeClient } from './exchange-client.ts';
 import { isSecret, Secrets } from './secrets.ts';
-import { parseAnswer } from './trade-page.ts';
-import { fieldChanged } from './trade-scanner.ts';
 
 export interface DeclaredOptions extends ConnectorOptions {
   /** Variables that the declaration names as `${NAME}`. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
 /** One record of an answer. */
@@ -28,6 +27,8 @@ export interface Answer {
   readonly link: string | undefined;
 }
 
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
 /** Parameters of a request. */
 export type Query = Readonly<Record<string, string>>;
 
@@ -45,9 +46,9 @@ export class Api implements AsyncDisposable {
   readonly secrets: Secrets;
 
   constructor(source: Declaration, options: DeclaredOptions) {
-    const { name, address, headers = {}, query = {} } = source;
+    const { name, address, headers = {}, query = {}, unknown } = source;
     const [, origin = '', path = ''] = /^(https?:\/\/[^/]+)(.*)$/.exec(address) ?? [];
-    const { environment, ...rest } = options;
+    const { environment = {}, ...rest } = options;
     this.baseUrl = options.baseUrl ?? origin;
     this.guard = options.guard ?? ((request, signal) => request(signal));
     this.#source = source;
@@ -71,32 +72,87 @@ export class Api implements AsyncDisposable {
       baseUrl: this.baseUrl,
       headers: Object.fromEntries(pairs.map(([key, value]) => [key.toLowerCase(), value])),
       secretQuery: new URLSearchParams(secrets.map((pair) => filled('query', pair))).toString(),
-      isUnknown: (status) => status === 404,
+      isUnknown: (status, text) =>
+        unknown === undefined ? status === 404 : text.includes(unknown),
       hide: (text) => this.secrets.hide(text),
     });
   }
 
   /** The path of a request as messages show it. */
-  pathOf(product: string, query: Query | string): string {
+  #pathOf(product: string, query: Query | string): string {
     if (typeof query === 'string') return query;
     const own = product.split('/').map(encodeURIComponent).join('/');
-    const all = new URLSearchParams({ ...this.#query, ...query }).toString();
-    return `${this.#path.replaceAll('{product}', own)}${all === '' ? '' : `?${all}`}`;
+    const parts = Object.entries({ ...this.#query, ...query });
+    const all = parts.map(([key, value]): [string, string] => {
+      return [key, value.replaceAll('{product}', product)];
+    });
+    const text = new URLSearchParams(all).toString();
+    return `${this.#path.replaceAll('{product}', own)}${text === '' ? '' : `?${text}`}`;
   }
 
+  /** Asks, and gives what `read` makes of the answer. */
+  async ask<T>(
+    product: string,
+    query: Query | string,
+    signal: AbortSignal,
+    read: (body: unknown, headers: Headers) => T,
+  ): Promise<T> {
+    const { name, trades, check } = this.#source;
+    const hide = (text: string) => this.secrets.hide(text);
+    const exact = trades === undefined ? 'text' : 'raw';
+    const path = this.#pathOf(product, query);
+    return await this.secrets.guard(() =>
+      this.#client.get(path, signal, (bytes, headers) => {
+        const body = parseAnswer(name, bytes, { exact, hide });
+        check?.(body);
+        return read(body, headers);
+      }),
+    );
+  }
+
+  /** Asks for a page of records. */
   async get(product: string, query: Query | string, signal: AbortSignal): Promise<Answer> {
-    const path = this.pathOf(product, query);
-    return await this.#client.get(path, signal, (bytes, headers) => {
-      const { name } = this.#source;
-      const hide = (text: string) => this.secrets.hide(text);
-      const body = parseAnswer(name, bytes, { reviver: exactly, hide });
-      return { body, records: this.#recordsIn(body), link: this.#linkIn(headers.link) };
+    return await this.ask(product, query, signal, (body, headers) => {
+      return { body, records: this.recordsIn(body), link: this.#linkIn(headers.link) };
     });
   }
 
-  #recordsIn(body: unknown): readonly Found[] {
+  /** Asks for the products that the API has, or gives those that are declared. */
+  async products(signal: AbortSignal): Promise<readonly string[]> {
+    const { name, products = [name] } = this.#source;
+    if (!('path' in products)) return products;
+    const { path, records = '', field } = products;
+    const list = await this.guard(
+      (caller) => this.ask('', path, caller, (body) => (records === '' ? body : at(body, records))),
+      signal,
+    );
+    if (field === undefined) return Object.keys(Object(list)).sort();
+    const where = records === '' ? 'products' : records;
+    if (!Array.isArray(list)) throw fieldChanged(name, where, 'a list', list);
+    const ids = list.map((product, place): string => {
+      const id: unknown = Object(product)[field];
+      if (typeof id === 'string') return id;
+      throw fieldChanged(name, `${where}[${place}].${field}`, 'a text', id);
+    });
+    return ids.sort();
+  }
+
+  /** The list of records in an answer; `*` at the end of its path is the only list there. */
+  listIn(body: unknown): unknown {
+    const { name, records = '', pages } = this.#source;
+    if (records === '') return body;
+    const [, parent] = /^(.+)\.\*$/.exec(records) ?? [];
+    if (parent === undefined) return at(body, records);
+    const found = Object(at(body, parent));
+    const lists = Object.values(found).filter(Array.isArray);
+    if (lists.length === 1) return lists[0];
+    const next = 'next' in pages ? ` and \`${pages.next?.split('.').at(-1)}\`` : '';
+    throw fieldChanged(name, parent, `one list${next}`, Object.keys(found));
+  }
+
+  recordsIn(body: unknown): readonly Found[] {
     const { name, records = '', key, time } = this.#source;
-    const list = records === '' ? body : at(body, records);
+    const list = this.listIn(body);
     const where = records === '' ? 'the answer' : records;
     if (!Array.isArray(list)) throw fieldChanged(name, where, 'a list of records', list);
     const keys = keysOf(key);
@@ -142,13 +198,6 @@ export class Api implements AsyncDisposable {
   }
 }
 
-/** Leaves a number as its text where a double would change a digit of it. */
-function exactly(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  const { source = '' } = context ?? {};
-  if (typeof value !== 'number' || /^-?\d{1,15}$/.test(source)) return value;
-  return digitsOf(source) === digitsOf(String(value)) ? value : source;
-}
-
 /** JSON with U+FFFD for halves of characters, which other readers of JSON refuse. */
 function wellFormed(json: string): string {
   if (!json.includes('\\ud')) return json;
@@ -158,38 +207,7 @@ function wellFormed(json: string): string {
   );
 }
 
-function digitsOf(number: string): string {
-  const [digits = ''] = number.toLowerCase().split('e');
-  return digits.replace(/[-.]/g, '').replace(/^0+|0+$/g, '');
-}
-
-/** The value at a path like `a.b.0`; a field of just that name comes first. */
-export function at(value: unknown, path: string): unknown {
-  const whole: unknown = Object(value)[path];
-  if (whole !== undefined) return whole;
-  return path.split('.').reduce((part: unknown, name) => Object(part)[name], value);
-}
-
-const iso = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?:Z|[+-]\d\d:?\d\d)?)?$/;
-
-/** Microseconds since 1970; a time without a zone is one of UTC. */
-export function microseconds(value: unknown): bigint | undefined {
-  if (typeof value === 'number' || (typeof value === 'string' && /^\d{9,19}$/.test(value))) {
-    const number = Number(value);
-    const scale = number < 1e11 ? 1e6 : number < 1e14 ? 1e3 : number < 1e17 ? 1 : 1e-3;
-    return Number.isFinite(number) ? BigInt(Math.round(number * scale)) : undefined;
-  }
-  if (typeof value !== 'string') return undefined;
-  const found = iso.exec(value);
-  if (found === null) return undefined;
-  const [, fraction = ''] = found;
-  const isZoned = /[T ].*(Z|[+-]\d\d:?\d\d)$/.test(value) || value.length === 10;
-  const ms = Date.parse(`${value.replace(/\.\d+/, '').replace(' ', 'T')}${isZoned ? '' : 'Z'}`);
-  if (Number.isNaN(ms)) return undefined;
-  return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
-}
-
 /** The fields of a key. */
-export function keysOf(key: Declaration['key']): readonly string[] {
+export function keysOf(key: Declaration['key'] = []): readonly string[] {
   return typeof key === 'string' ? [key] : key;
 }

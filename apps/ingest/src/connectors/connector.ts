@@ -1,7 +1,7 @@
 import type { Clock, HarvestSource, Task } from 'spillway';
 import type { RecordSchema } from '../table/records.ts';
 import type { FeedForm } from './feed-form.ts';
-import type { TradePage } from './trade-page.ts';
+import type { TradePage } from './page.ts';
 
 /** Position in an exchange that is read by a cursor. */
 export type Cursor = {
@@ -84,8 +84,6 @@ export interface Connector extends AsyncDisposable {
 }
 
 export interface ConnectorOptions {
-  /** Name in errors. @default that of the exchange */
-  readonly exchange?: string | undefined;
   /** Advice in the error for an address where nothing answers. @default to look at the address */
   readonly remedy?: string | undefined;
   /** Address of the API. @default that of the exchange */

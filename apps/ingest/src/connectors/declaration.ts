@@ -6,6 +6,8 @@ import { parse } from 'yaml';
 import { ingestError } from '../errors.ts';
 import type { RecordType } from '../table/records.ts';
 import { dots } from './exchange-client.ts';
+import type { FeedDeclaration } from './feed-form.ts';
+import type { TradeFields } from './trades.ts';
 
 /** One API that gives records in pages, as people declare it in a file. */
 export interface Declaration {
@@ -13,22 +15,43 @@ export interface Declaration {
   readonly name: string;
   /** Address of a page, where `{product}` stands for one of `products`. */
   readonly address: string;
-  /** Lists that the address has, such as repositories. @default one, named after the source */
-  readonly products?: readonly string[] | undefined;
+  /**
+   * Lists that the address has, such as repositories, or how the API is asked for them.
+   * @default one, named after the source
+   */
+  readonly products?: readonly string[] | ProductList | undefined;
   /** Sent with every request; `${NAME}` is the variable of that name, and never shown. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Parameters of every request; `${NAME}` as in `headers`. */
+  /** Parameters of every request; `${NAME}` as in `headers`, `{product}` as in the address. */
   readonly query?: Readonly<Record<string, string | number | boolean>> | undefined;
   /** Path to the list of records in an answer, such as `data.items`. @default the answer itself */
   readonly records?: string | undefined;
   /** Field, or fields, by which records are the same; the later one replaces the earlier. */
-  readonly key: string | readonly string[];
+  readonly key?: string | readonly string[] | undefined;
   /** Field with the time that tells the day of a record. @default none: all are of one day */
   readonly time?: string | undefined;
   readonly pages: Pages;
   readonly limits?: Limits | undefined;
   /** Types of fields; those of the others are found by sampling. */
   readonly columns?: Readonly<Record<string, string>> | undefined;
+  /** Fields of records that are trades. @default they are not: each field is a column */
+  readonly trades?: TradeFields | undefined;
+  /** Text in a refusal that there is no such product. @default any refusal with status 404 */
+  readonly unknown?: string | undefined;
+  /** Throws if an answer with status 200 tells of a fault; for modules. */
+  readonly check?: ((body: unknown) => void) | undefined;
+  /** Live trades; for modules. */
+  readonly feed?: FeedDeclaration | undefined;
+}
+
+/** A question for the products of an API. */
+export interface ProductList {
+  /** Path below the host of the address. */
+  readonly path: string;
+  /** Path to the list in the answer. @default the answer itself */
+  readonly records?: string | undefined;
+  /** Field with the name of a product. @default the names of the fields there are the products */
+  readonly field?: string | undefined;
 }
 
 /** The way from one page to the next. */
@@ -70,6 +93,14 @@ export type Pages =
       readonly by: 'link';
       readonly since?: string | undefined;
       readonly field?: string | undefined;
+    }
+  /** Parameter for nanoseconds, which `next` of the answer tells for trades after its last one. */
+  | {
+      readonly by: 'moment';
+      readonly since: string;
+      readonly next: string;
+      readonly limit: string;
+      readonly size: number;
     }
   /** Parameter for a time: records from then on, by ascending `field`. */
   | { readonly by: 'time'; readonly since: string; readonly field: string; readonly size: number };
@@ -127,6 +158,12 @@ function optional(rule: Rule): Rule {
   return { ...rule, isOptional: true };
 }
 
+const keyRule: Rule = {
+  rule: 'a field, or a list of fields',
+  isRight: (value) =>
+    isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
+};
+
 const sourceRules: Rules = {
   name: {
     rule: 'small letters, digits and -, from 2 to 40, and no name of an exchange or of trades',
@@ -140,24 +177,24 @@ const sourceRules: Rules = {
       isText(value) && /^https?:\/\/[^?#]+$/.test(value) && URL.canParse(withoutBraces(value)),
   },
   products: optional({
-    rule: 'a list of names, none of them with . or .. between slashes',
+    rule: 'a list of names, none of them with . or .. between slashes, or path, records and field',
     isRight: (value) =>
-      Array.isArray(value) &&
-      value.length > 0 &&
-      value.every((one) => isText(one) && !dots.test(one)),
+      Array.isArray(value)
+        ? value.length > 0 && value.every((one) => isText(one) && !dots.test(one))
+        : isObject(value) && Object.values(value).every(isText) && isText(value.path),
   }),
   headers: optional(parameters),
   query: optional(parameters),
   records: optional({ ...field, rule: 'a path like data.items' }),
-  key: {
-    rule: 'a field, or a list of fields',
-    isRight: (value) =>
-      isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
-  },
+  key: optional(keyRule),
   time: optional(field),
   pages: object,
   limits: optional(object),
   columns: optional(object),
+  trades: optional(object),
+  unknown: optional({ rule: 'a text', isRight: isText }),
+  check: optional({ rule: 'a function', isRight: (value) => typeof value === 'function' }),
+  feed: optional(object),
 };
 
 const pageRules: Readonly<Record<string, Rules>> = {
@@ -167,7 +204,29 @@ const pageRules: Readonly<Record<string, Rules>> = {
   cursor: { cursor: parameter, next: optional(field), field: optional(field) },
   link: { since: optional(parameter), field: optional(field) },
   time: { since: parameter, field, size },
+  moment: { since: parameter, next: field, limit: parameter, size },
 };
+
+const place: Rule = {
+  rule: 'the name of a field, or a place in a list',
+  isRight: (value) => isText(value) || (Number.isInteger(value) && Number(value) >= 0),
+};
+const word: Rule = {
+  rule: 'a text, true or false',
+  isRight: (value) => isText(value) || typeof value === 'boolean',
+};
+const oneOf = (...words: readonly string[]): Rule => {
+  return { rule: `one of ${words.join(', ')}`, isRight: (value) => words.includes(String(value)) };
+};
+const tradeRules: Rules = {
+  id: place,
+  price: place,
+  quantity: place,
+  time: object,
+  side: object,
+};
+const timeRules: Rules = { field: place, as: oneOf('iso', 'epoch', 'seconds') };
+const sideRules: Rules = { field: place, of: oneOf('maker', 'taker'), buy: word, sell: word };
 
 const limitRules: Rules = {
   perSecond: rate,
@@ -199,18 +258,42 @@ export function columnType(declared: unknown): RecordType | undefined {
 export function problemsIn(value: unknown): readonly Problem[] {
   if (!isObject(value)) return [{ field: '', rule: 'an object with name, address …', value }];
   const found = problemsOf('', value, sourceRules);
-  const { pages, limits, columns, key, products, address } = value;
+  const { pages, limits, columns, key, products, address, query, trades } = value;
   if (isObject(pages)) found.push(...pageProblems(pages));
   if (isObject(limits)) found.push(...problemsOf('limits.', limits, limitRules));
   const rule = `${Object.keys(columnTypes).join(', ')} or decimal(18,9)`;
   for (const [name, type] of Object.entries(isObject(columns) ? columns : {})) {
     if (columnType(type) === undefined) found.push({ field: `columns.${name}`, rule, value: type });
   }
-  if (isObject(pages) && pages.by === 'ids' && !isText(key)) {
-    found.push({ field: 'key', rule: 'one field, where pages are by ids', value: key });
-  }
-  if (Array.isArray(products) && isText(address) && !address.includes('{product}')) {
+  if (trades === undefined) found.push(...keyProblems(value));
+  else if (isObject(trades)) found.push(...tradeProblems(trades, pages));
+  const places = `${address} ${JSON.stringify(query ?? '')}`;
+  if (products !== undefined && isText(address) && !places.includes('{product}')) {
     found.push({ field: 'address', rule: 'one with {product} in it', value: address });
+  }
+  return found;
+}
+
+/** Problems of records that are no trades. */
+function keyProblems({ key, pages }: Readonly<Record<string, unknown>>): readonly Problem[] {
+  const { by } = Object(pages);
+  if (key === undefined) return [{ field: 'key', rule: keyRule.rule, value: key }];
+  if (by === 'moment') return [{ field: 'trades', rule: 'given, by moment', value: undefined }];
+  if (by !== 'ids' || isText(key)) return [];
+  return [{ field: 'key', rule: 'one field, where pages are by ids', value: key }];
+}
+
+function tradeProblems(
+  trades: Readonly<Record<string, unknown>>,
+  pages: unknown,
+): readonly Problem[] {
+  const found = problemsOf('trades.', trades, tradeRules);
+  const { time, side } = trades;
+  if (isObject(time)) found.push(...problemsOf('trades.time.', time, timeRules));
+  if (isObject(side)) found.push(...problemsOf('trades.side.', side, sideRules));
+  const { by } = Object(pages);
+  if (by !== 'ids' && by !== 'moment') {
+    found.push({ field: 'pages.by', rule: 'ids or moment, for trades', value: by });
   }
   return found;
 }

@@ -1,59 +1,94 @@
 import { ingestError } from '../errors.ts';
 import type { RecordSchema, RecordType } from '../table/records.ts';
+import { fieldChanged } from './answer.ts';
 import { Api, type DeclaredOptions, type Found, keysOf, type Query } from './api.ts';
+import { byMoment } from './by-moment.ts';
 import type { Connector, Cursor, TradePosition } from './connector.ts';
 import { columnType, type Declaration, type Limits } from './declaration.ts';
-import { firstIdAt, type IdRange, idPages } from './id-pages.ts';
+import type { FeedForm } from './feed-form.ts';
+import { firstIdAt, type IdRange, type Item, idPages, pageOf, wantedOf } from './page.ts';
 import {
   type Again,
+  numbered,
   type PageAnswer,
   type Pager,
   type PagesBy,
-  pageOf,
   pagerOf,
 } from './pagers.ts';
-import type { TradePage } from './trade-page.ts';
-import { fieldChanged } from './trade-scanner.ts';
+import { lineSqlOf, TradeReader } from './trades.ts';
 
-/** The connector of a declared source: the same rate, ledger and proofs as for an exchange. */
-export function declared(source: Declaration, options: DeclaredOptions): Connector {
-  const { name, pages } = source;
+/** The connector of a declared source: one rate, ledger and proof for exchanges and all others. */
+export function declared(source: Declaration, options: DeclaredOptions = {}): Connector {
+  const { name, pages, trades } = source;
   const api = new Api(source, options);
-  const pager = pages.by === 'ids' ? undefined : pagerOf(source);
-  const pageSize = 'size' in pages ? pages.size : 100;
+  const reader = trades && new TradeReader(name, trades);
   const common = {
     name,
     baseUrl: api.baseUrl,
-    pageSize,
+    pageSize: 'size' in pages ? pages.size : 100,
     rate: { ratePerSecond: rateOf(source.limits), burst: 1, atOnce: source.limits?.atOnce },
-    hasDenseIds: true,
-    lineSql: schemaOf(source),
-    products: async () => source.products ?? [name],
+    hasDenseIds: pages.by !== 'moment',
+    lineSql: trades === undefined ? schemaOf(source) : lineSqlOf(trades),
+    feed: reader && feedOf(source, api, reader, options),
+    products: (signal: AbortSignal) => api.products(signal),
     [Symbol.asyncDispose]: () => api[Symbol.asyncDispose](),
   };
+  if (pages.by === 'ids') return { ...common, ...byIds(source, api, reader) };
+  if (reader !== undefined) return { ...common, ...byMoment(source, api, reader) };
+  return { ...common, ...byPager(source, api) };
+}
+
+type Way = Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'>;
+
+/** Refuses a position of another way to page: it would mean something else. */
+function checkWay({ name, pages }: Declaration, at: TradePosition): void {
+  const by = typeof at === 'number' ? 'ids' : at.by;
+  if (by === pages.by) return;
+  const what = `${name}: its pages were read by ${by}, and pages.by is ${pages.by} now`;
+  throw ingestError('SOURCE_INVALID', `${what}; add --full-refresh to begin anew`);
+}
+
+/** The feed at its own address, or below the one that is set for the API. */
+function feedOf(
+  { feed, products }: Declaration,
+  api: Api,
+  reader: TradeReader,
+  { feedUrl, baseUrl }: DeclaredOptions,
+): FeedForm | undefined {
+  if (feed === undefined) return undefined;
+  const { address, path, symbolsIn, ...rest } = feed;
+  const below = baseUrl && `${baseUrl.replace(/^http/, 'ws')}${path}`;
+  return {
+    ...rest,
+    url: feedUrl ?? below ?? address,
+    async symbols(names, signal) {
+      if (symbolsIn === undefined) return new Map(names.map((one) => [one, one]));
+      const place = Object(products).path;
+      const read = (body: unknown) => symbolsIn(body, names);
+      return await api.guard((caller) => api.ask('', place, caller, read), signal);
+    },
+    line: (trade) => reader.one(trade),
+  };
+}
+
+/** Records of a list whose end only the answers tell, numbered as they come. */
+function byPager(source: Declaration, api: Api): Way {
+  const { name, pages } = source;
+  const pager = pagerOf(source);
   /** Reads the page at a cursor. An API may give a secret back in it: what is kept has none. */
   const pageAt = async (product: string, at: Cursor, signal: AbortSignal): Promise<PageAnswer> => {
-    const way = pager as Pager;
     const cursor = { ...at, since: api.secrets.show(at.since) };
     const again: Again = (since) =>
-      api.guard((caller) => api.get(product, way.ask(since), caller), signal);
-    const answer = await api.get(product, way.ask(cursor.since), signal);
+      api.guard((caller) => api.get(product, pager.ask(since), caller), signal);
+    const answer = await api.get(product, pager.ask(cursor.since), signal);
     const keyTypes = keyTypesOf(source, answer.records, at.keyTypes);
-    const { next, ...read } = await way.read(answer, cursor, again);
+    const { next, ...read } = await pager.read(answer, cursor, again);
     const { since, ...rest } = next as Cursor;
     return { ...read, next: { ...rest, since: api.secrets.hide(since), keyTypes } };
   };
-  const checkWay = (at: TradePosition): void => {
-    const by = typeof at === 'number' ? 'ids' : at.by;
-    if (by === pages.by) return;
-    const what = `${name}: its pages were read by ${by}, and pages.by is ${pages.by} now`;
-    throw ingestError('SOURCE_INVALID', `${what}; add --full-refresh to begin anew`);
-  };
-  if (pager === undefined) return { ...common, ...byIds(source, api, checkWay) };
   // Without `known`, so that the first answer is a step to be committed even if it is empty.
   const start: Cursor = { id: 1, since: '', by: pages.by };
   return {
-    ...common,
     start,
     latest: async () => Infinity,
     async positionAt(_product, timeUs) {
@@ -65,7 +100,7 @@ export function declared(source: Declaration, options: DeclaredOptions): Connect
       throw ingestError('SOURCE_INVALID', `${what}: see pages.since`);
     },
     source(product, { from = start, to }, sourceName = `${name}/${product}`) {
-      checkWay(from);
+      checkWay(source, from);
       const steps = new Steps(name);
       return {
         name: sourceName,
@@ -152,35 +187,26 @@ function rateOf({ perSecond, perMinute, perHour }: Limits = {}): number {
   return given.length === 0 ? 1 : Math.min(...given);
 }
 
-type ByIds = Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'>;
-
 /** Pages of ids without holes: known all at once, asked for side by side, gaps in the ledger. */
-function byIds(source: Declaration, api: Api, checkWay: (from: TradePosition) => void): ByIds {
+function byIds(source: Declaration, api: Api, reader: TradeReader | undefined): Way {
   const { name, key } = source;
   const pages = source.pages as PagesBy<'ids'>;
   const { size, first = 1 } = pages;
-  const idOf = ({ value }: Found, place: number): number => {
-    const id = value[key as string];
-    if (Number.isSafeInteger(id) && Number(id) >= 0) return Number(id);
+  const recordIn = (found: Found, place: number): Item => {
+    const id = found.value[key as string];
+    if (Number.isSafeInteger(id) && Number(id) >= 0) return numbered(found, Number(id));
     throw fieldChanged(name, `records[${place}].${String(key)}`, 'an integer from 0', id);
   };
-  const ask = async (product: string, range: IdRange, signal: AbortSignal): Promise<TradePage> => {
-    const { from, to } = range;
+  const itemsIn = (body: unknown): readonly Item[] =>
+    reader === undefined ? api.recordsIn(body).map(recordIn) : reader.read(api.listIn(body));
+  const ask = (product: string, { from, to }: IdRange, signal: AbortSignal) => {
     const words: Query = { from: `${from}`, to: `${to}`, last: `${to - 1}`, size: `${to - from}` };
-    const { records } = await api.get(product, queryOf(pages.query, words), signal);
-    const byId = new Map(records.map((one, place) => [idOf(one, place), one]));
-    const ids = [...byId.keys()].filter((id) => id >= from && id < to).sort((a, b) => a - b);
-    return pageOf(
-      ids.map((id) => byId.get(id) as Found),
-      (place) => ids[place] as number,
-    );
+    return api.ask(product, queryOf(pages.query, words), signal, itemsIn);
   };
   const latest = async (product: string, signal: AbortSignal): Promise<number | undefined> => {
     const newest = queryOf(pages.latest, {});
-    return await api.secrets.guard(async () => {
-      const { records } = await api.guard((caller) => api.get(product, newest, caller), signal);
-      return records.length === 0 ? undefined : Math.max(...records.map(idOf));
-    });
+    const items = await api.guard((caller) => api.ask(product, newest, caller, itemsIn), signal);
+    return items.length === 0 ? undefined : Math.max(...items.map(({ id }) => id));
   };
   return {
     start: first,
@@ -189,17 +215,23 @@ function byIds(source: Declaration, api: Api, checkWay: (from: TradePosition) =>
       const range = { from: first, to: ((await latest(product, signal)) ?? first - 1) + 1 };
       return await firstIdAt(range, timeUs, async (middle) => {
         const from = Math.max(first, middle - Math.floor(size / 2));
-        const seen = { from, to: Math.min(range.to, from + size) };
-        const trades = await api.secrets.guard(() =>
-          api.guard((caller) => ask(product, seen, caller), signal),
-        );
-        return { trades, seen };
+        const seen = { from, to: from };
+        for (;;) {
+          const asked = { from: seen.to, to: Math.min(range.to, seen.to + size) };
+          const found = await api.guard((caller) => ask(product, asked, caller), signal);
+          const items = wantedOf(found, { from: 0, to: range.to });
+          // An API may give its page whole, also where ids of the range are missing.
+          seen.from = Math.min(seen.from, items[0]?.id ?? from);
+          seen.to = Math.max(asked.to, (items.at(-1)?.id ?? -1) + 1);
+          // A page without any tells no time: the next one does.
+          if (items.length > 0 || seen.to >= range.to) return { items, seen };
+        }
       });
     },
     source(product, { from = first, to }, sourceName = `${name}/${product}`) {
-      checkWay(from);
-      const fetch = (range: IdRange, signal: AbortSignal): Promise<TradePage> =>
-        api.secrets.guard(() => ask(product, range, signal));
+      checkWay(source, from);
+      const fetch = async (range: IdRange, signal: AbortSignal) =>
+        pageOf(wantedOf(await ask(product, range, signal), range));
       return idPages({ name: sourceName, from: from as number, to, pageSize: size, fetch });
     },
   };

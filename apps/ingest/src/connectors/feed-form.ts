@@ -1,7 +1,5 @@
-import type { ConnectorOptions } from './connector.ts';
-import { readTrades } from './trade-page.ts';
-import { TradeReader } from './trade-reader.ts';
-import type { TradeScanner } from './trade-scanner.ts';
+import { microseconds } from './answer.ts';
+import type { Item } from './page.ts';
 
 /** A trade of a feed. */
 export interface FeedTrade {
@@ -9,15 +7,6 @@ export interface FeedTrade {
   readonly symbol: string;
   /** The trade as the REST API of the exchange writes it. */
   readonly trade: unknown;
-}
-
-/** A trade as it goes into the ledger. */
-export interface TradeLine {
-  readonly id: number;
-  /** Microseconds since 1970 in UTC. */
-  readonly timeUs: number;
-  /** JSON, without an end of line. */
-  readonly text: string;
 }
 
 /** Content of one message; all parts are left out of a message that means nothing to us. */
@@ -51,40 +40,28 @@ export interface FeedForm {
   /** Reads a message; throws where a trade is not written as documented. */
   read(text: string): FeedNews;
   /** Reads a trade that is written as the REST API does; throws where it breaks a rule. */
-  line(trade: unknown): TradeLine;
+  line(trade: unknown): Item;
   facts(trade: unknown): TradeFacts;
 }
 
-/** A form without the parts that only the connector knows. */
-type PlainForm = Omit<FeedForm, 'url' | 'symbols' | 'line'>;
-
-/** The address that is set, or that of the exchange; below its REST API where that is set. */
-export function feedUrl(
-  { feedUrl: url, baseUrl }: Pick<ConnectorOptions, 'feedUrl' | 'baseUrl'>,
-  absent: string,
-  path: string,
-): string {
-  return url ?? (baseUrl === undefined ? absent : `${baseUrl.replace(/^http/, 'ws')}${path}`);
-}
-
-/** Reads a trade by the rules for answers of the exchange. */
-export function lineOf(exchange: string, trade: unknown, scanner: TradeScanner): TradeLine {
-  const list = JSON.stringify([trade]);
-  const { ids, timesUs } = readTrades(exchange, Buffer.from(list), scanner);
-  return { id: ids[0] as number, timeUs: timesUs[0] as number, text: list.slice(1, -1) };
-}
-
-export async function sameSymbols(
-  products: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  return new Map(products.map((product) => [product, product]));
+/** The feed as a source declares it. */
+export interface FeedDeclaration extends Pick<FeedForm, 'subscribe' | 'ping' | 'read' | 'facts'> {
+  readonly address: string;
+  /** Path of the feed below another address that is set for the API. */
+  readonly path: string;
+  /** Finds symbols in the answer with the products. @default products are their own symbols */
+  readonly symbolsIn?:
+    | ((body: unknown, products: readonly string[]) => ReadonlyMap<string, string>)
+    | undefined;
 }
 
 /**
  * Coinbase Exchange, channels `matches` and `heartbeat`. The first match of a subscription is the
  * last trade before it. The `last_trade_id` of a heartbeat was 0 for years: that tells nothing.
  */
-export const coinbaseFeed: PlainForm = {
+export const coinbaseFeed: FeedDeclaration = {
+  address: 'wss://ws-feed.exchange.coinbase.com',
+  path: '/feed',
   subscribe: (symbols) => ({
     type: 'subscribe',
     product_ids: symbols,
@@ -115,7 +92,10 @@ export const coinbaseFeed: PlainForm = {
 };
 
 /** Kraken v2, channel `trade`: prices are numbers, whose digits count; 50 trades come at first. */
-export const krakenFeed: PlainForm = {
+export const krakenFeed: FeedDeclaration = {
+  address: 'wss://ws.kraken.com/v2',
+  path: '/v2',
+  symbolsIn: krakenSymbols,
   subscribe: (symbol) => ({
     method: 'subscribe',
     params: { channel: 'trade', symbol, snapshot: true },
@@ -141,11 +121,26 @@ export const krakenFeed: PlainForm = {
 
 function krakenTrade(value: unknown): FeedTrade {
   const { symbol, side, price, qty, ord_type, trade_id, timestamp } = Object(value);
-  const reader = new TradeReader(Buffer.from(JSON.stringify(timestamp) ?? ''));
-  const seconds = reader.read('iso') ? reader.value / 1e6 : timestamp;
+  const us = microseconds(timestamp);
+  const seconds = us === undefined ? timestamp : Number(us) / 1e6;
   const letters = { side: String(side)[0], type: String(ord_type)[0] };
   const decimals = [decimalOf(price), decimalOf(qty)];
   return { symbol, trade: [...decimals, seconds, letters.side, letters.type, '', trade_id] };
+}
+
+/** The products by their names in the feed, which calls currencies as everybody else does. */
+function krakenSymbols(
+  body: unknown,
+  products: readonly string[],
+): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [key, pair] of Object.entries(Object(body).result)) {
+    const { altname, wsname } = Object(pair);
+    const product = products.find((one) => one === key || one === altname);
+    if (product === undefined || typeof wsname !== 'string') continue;
+    found.set(wsname.replace(/\bXBT\b/, 'BTC').replace(/\bXDG\b/, 'DOGE'), product);
+  }
+  return found;
 }
 
 /** Keeps the digits of prices and quantities as they were written. */
@@ -166,7 +161,9 @@ function decimalOf(written: unknown): unknown {
 }
 
 /** Binance spot, stream `<symbol>@trade`; its connections last for 24 hours at most. */
-export const binanceFeed: PlainForm = {
+export const binanceFeed: FeedDeclaration = {
+  address: 'wss://stream.binance.com:9443/ws?timeUnit=MICROSECOND',
+  path: '/ws?timeUnit=MICROSECOND',
   subscribe: (symbols) => ({
     method: 'SUBSCRIBE',
     params: symbols.map((symbol) => `${symbol.toLowerCase()}@trade`),

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { HarvestAnswer } from 'spillway';
 import { ingestError } from '../errors.ts';
 import { dayOf } from '../files/raw-file.ts';
-import { type Answer, at, type Found, microseconds, type Query } from './api.ts';
+import { at, fieldChanged, microseconds } from './answer.ts';
+import type { Answer, Found, Query } from './api.ts';
 import type { Cursor, TradePosition } from './connector.ts';
 import type { Declaration } from './declaration.ts';
-import type { TradePage } from './trade-page.ts';
-import { fieldChanged } from './trade-scanner.ts';
+import { type Item, pageOf, type TradePage } from './page.ts';
 
 const dayUs = 86_400_000_000;
 
@@ -23,16 +23,9 @@ export interface Pager {
 /** Asks for one more page within the same step. */
 export type Again = (since: string) => Promise<Answer>;
 
-/** A page of records, numbered one after the other or by their ids. */
-export function pageOf(records: readonly Found[], idAt: (place: number) => number): TradePage {
-  const lines = records.map(({ text, us }, place) => {
-    return `{"seq":${idAt(place)},"us":${us},"record":${text}}\n`;
-  });
-  return {
-    ids: Float64Array.from(records, (_, place) => idAt(place)),
-    timesUs: BigInt64Array.from(records, ({ us }) => us),
-    lines: Buffer.from(lines.join('')),
-  };
+/** A record with its number. */
+export function numbered({ text, us }: Found, id: number): Item {
+  return { id, us, line: `{"seq":${id},"us":${us},"record":${text}}` };
 }
 
 function hashOf({ text }: Found): string {
@@ -50,7 +43,8 @@ interface Turn {
 function turned(records: readonly Found[], cursor: Cursor, turn: Turn): PageAnswer {
   const known = new Set(cursor.known);
   const fresh = known.size === 0 ? records : records.filter((one) => !known.has(hashOf(one)));
-  const rows = fresh.length === 0 ? [] : [pageOf(fresh, (place) => cursor.id + place)];
+  const items = fresh.map((one, place) => numbered(one, cursor.id + place));
+  const rows = items.length === 0 ? [] : [pageOf(items)];
   const id = cursor.id + fresh.length;
   const next: Cursor = { ...cursor, id, since: turn.since, known: turn.known ?? [] };
   return { rows, next, isEnd: turn.isEnd };

@@ -1,5 +1,5 @@
 import { ingestError } from '../errors.ts';
-import { maskedMessage } from './trade-scanner.ts';
+import { maskedMessage } from './answer.ts';
 
 const variable = /\$\{(\w+)\}/g;
 /** Length of a value that is masked, at least: a shorter one is no secret, and part of much. */

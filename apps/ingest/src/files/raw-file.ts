@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { checkInteger } from 'spillway/internal';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { TradePage } from '../connectors/page.ts';
 import { ingestError } from '../errors.ts';
 import type { Folder, FolderFile } from './folder.ts';
 

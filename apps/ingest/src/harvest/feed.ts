@@ -1,8 +1,8 @@
 import { type Clock, deadline, type Random } from 'spillway';
 import { untilAborted } from 'spillway/internal';
 import { WebSocket } from 'ws';
-import type { FeedForm, FeedNews, TradeLine } from '../connectors/feed-form.ts';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { FeedForm, FeedNews } from '../connectors/feed-form.ts';
+import { type Item, pageOf, type TradePage } from '../connectors/page.ts';
 
 export interface FeedOptions {
   readonly form: FeedForm;
@@ -55,7 +55,7 @@ const symbolsPerMessage = 100;
 /** Trades of one product that came by the feed, the newest ones. */
 class FeedBuffer {
   /** By id, in the order in which they came; `at` is UNIX time in ms. */
-  readonly trades = new Map<number, { readonly line: TradeLine; readonly at: number }>();
+  readonly trades = new Map<number, { readonly trade: Item; readonly at: number }>();
   /** The highest id of a trade, and the highest that was told without its trade; -1 for none. */
   newest = -1;
   head = -1;
@@ -159,16 +159,12 @@ export class Feed {
   /** The trades from one id to before another that are here, in order of id. */
   page(product: string, from: number, to: number): TradePage {
     const trades = this.#buffers.get(product)?.trades;
-    const found: TradeLine[] = [];
+    const found: Item[] = [];
     for (let id = from; id < to; id += 1) {
       const heard = trades?.get(id);
-      if (heard !== undefined) found.push(heard.line);
+      if (heard !== undefined) found.push(heard.trade);
     }
-    return {
-      ids: Float64Array.from(found, ({ id }) => id),
-      timesUs: BigInt64Array.from(found, ({ timeUs }) => BigInt(timeUs)),
-      lines: Buffer.from(found.map(({ text }) => `${text}\n`).join('')),
-    };
+    return pageOf(found);
   }
 
   /** Connects again and again until the signal aborts. */
@@ -278,13 +274,13 @@ export class Feed {
     return this.#buffers.get(this.#symbols.get(symbol) ?? '');
   }
 
-  #add(symbol: string, trade: unknown): void {
+  #add(symbol: string, value: unknown): void {
     const counts = this.#counts;
     const buffer = this.#bufferOf(symbol);
-    const line = this.#options.form.line(trade);
-    const { id } = line;
+    const trade = this.#options.form.line(value);
+    const { id } = trade;
     const now = this.#options.clock.now();
-    const isFuture = line.timeUs / 1000 > now + futureMsMax;
+    const isFuture = Number(trade.us) / 1000 > now + futureMsMax;
     if (buffer === undefined || isFuture) {
       counts.refused += 1;
       return;
@@ -298,7 +294,7 @@ export class Feed {
     if (newest >= 0 && id > newest + 1) counts.missed += id - newest - 1;
     else if (newest >= 0 && id <= newest && counts.missed > 0) counts.missed -= 1;
     buffer.newest = Math.max(newest, id);
-    trades.set(id, { line, at: now });
+    trades.set(id, { trade, at: now });
     if (trades.size <= this.#roomEach) return;
     for (const [oldest] of trades) {
       trades.delete(oldest);

@@ -14,7 +14,7 @@ import {
   type Store,
 } from 'spillway';
 import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { TradePage } from '../connectors/page.ts';
 import { ingestError } from '../errors.ts';
 import type { Folder } from '../files/folder.ts';
 import { type ProductCheckpoint, type ProductLedger, sourceName } from './ledger.ts';

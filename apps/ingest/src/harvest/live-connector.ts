@@ -1,6 +1,6 @@
 import type { HarvestSource } from 'spillway';
 import { type Connector, type Cursor, idOf, type TradePosition } from '../connectors/connector.ts';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { TradePage } from '../connectors/page.ts';
 import type { Feed } from './feed.ts';
 
 /** Trades so far back may still come when pages are by time, in microseconds. */

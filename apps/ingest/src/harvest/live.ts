@@ -1,7 +1,7 @@
 import { type Clock, deadline, type HarvestPage, type Task } from 'spillway';
 import type { Connector, TradePosition } from '../connectors/connector.ts';
 import type { FeedForm } from '../connectors/feed-form.ts';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { TradePage } from '../connectors/page.ts';
 import type { Folder } from '../files/folder.ts';
 import { readRawLines } from '../files/raw-file.ts';
 import { type Feed, type FeedStats, sleep } from './feed.ts';
@@ -307,8 +307,8 @@ export class LiveTrades {
     for (const { file } of entries.filter((one) => one.lastId >= from && one.firstId < to)) {
       for (const text of await readRawLines(folder, file, signal)) {
         const value: unknown = JSON.parse(text);
-        const { id, timeUs } = form.line(value);
-        if (id >= from && id < to) trades.push([id, { timeUs: BigInt(timeUs), value }]);
+        const { id, us } = form.line(value);
+        if (id >= from && id < to) trades.push([id, { timeUs: BigInt(us), value }]);
       }
     }
     return trades.sort(([a], [b]) => a - b);

@@ -1,6 +1,6 @@
 import type { HarvestSource } from 'spillway';
 import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { TradePage } from '../connectors/page.ts';
 import { ingestError } from '../errors.ts';
 import {
   type ProductCheckpoint,

@@ -10,7 +10,7 @@ import {
   type Store,
 } from 'spillway';
 import { idOf, type TradePosition } from '../connectors/connector.ts';
-import type { TradePage } from '../connectors/trade-page.ts';
+import type { TradePage } from '../connectors/page.ts';
 import type { Folder } from '../files/folder.ts';
 import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
 import {

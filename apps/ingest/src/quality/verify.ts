@@ -1,5 +1,4 @@
 import { idOf } from '../connectors/connector.ts';
-import { sparseExchanges } from '../connectors/open.ts';
 import { hashOf, holdAll } from '../files/folder.ts';
 import { type RawEntry, rawFilesOf } from '../files/raw-file.ts';
 import { type FeedProof, ProductLedger } from '../harvest/ledger.ts';
@@ -25,7 +24,6 @@ export async function expectedProducts(
 ): Promise<readonly ExpectedProduct[]> {
   const ledgers: ExpectedProduct[] = [];
   for (const exchange of await ProductLedger.exchanges(store, signal)) {
-    const hasDenseIds = !sparseExchanges.includes(exchange);
     const book = new ProductLedger(store, exchange);
     for (const product of await book.products(signal)) {
       const { current: generation } = await book.generations(product, signal);
@@ -34,7 +32,10 @@ export async function expectedProducts(
       if (checkpoint === undefined) continue;
       const { begin, harvest, accepted: taken = [], feed } = checkpoint;
       const entries = await book.entries(of, { signal });
-      const harvested = { from: idOf(begin), to: idOf(harvest.position) };
+      const { position } = harvest;
+      // Trades that are read by moments have ids with holes of their own.
+      const hasDenseIds = typeof position === 'number' || position.by !== undefined;
+      const harvested = { from: idOf(begin), to: idOf(position) };
       const gaps = harvest.gaps.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
       const accepted = taken.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
       ledgers.push({ ...of, entries, harvested, gaps, accepted, feed, hasDenseIds });
