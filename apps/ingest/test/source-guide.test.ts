@@ -71,9 +71,12 @@ describe('the guide to an API of your own', () => {
     const { parse } = await import('yaml');
     const source = parse(String(blocks('yaml')[0]));
     const shown = [...guide.matchAll(/`(\{ by: [^`]+\})`/g)].map(([, text]) => parse(String(text)));
-    assert.deepEqual(new Set(shown.map(({ by }) => by)).size, 6);
-    for (const pages of shown) {
-      assert.deepEqual(problemsIn({ ...source, pages }), [], JSON.stringify(pages));
+    assert.deepEqual(new Set(shown.map(({ by }) => by)).size, 7);
+    const exchange = parse(String(blocks('yaml')[1]));
+    for (const pages of [...shown, exchange.pages]) {
+      const isTrades = pages.by === 'moment' || pages === exchange.pages;
+      const { trades } = isTrades ? exchange : {};
+      assert.deepEqual(problemsIn({ ...source, pages, trades }), [], JSON.stringify(pages));
     }
     const [problem] = problemsIn({ ...source, wrong: 1 });
     const fields = String(problem?.rule).replace('one of ', '').split(', ');

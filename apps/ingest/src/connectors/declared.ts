@@ -134,8 +134,8 @@ class Steps {
   }
 
   add(from: string, next: string): void {
-    // The same page may be asked for again.
-    if (from === this.#from) return;
+    // The same page may be asked for again, and a moment may have more records than one page.
+    if (from === this.#from || from === next) return;
     this.#from = from;
     if (next === this.#mark) {
       const what = `${this.#name}: the cursor ${next} leads back to a page that was read before`;
