@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempDisposable } from 'node:fs/promises';
-import { availableParallelism, setPriority, tmpdir } from 'node:os';
+import { availableParallelism, getPriority, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { atLeast, atMost, type Run } from '../contest.ts';
@@ -8,8 +8,11 @@ import type { Pipeline } from '../ingest.ts';
 import { Simulation } from './simulation.ts';
 
 const ratePerSecond = 50;
-/** Everything but the exchange: a plain user can give up priority, and not take it. */
-const lowPriority = 5;
+/**
+ * Everything but the exchange, which has the priority of this process: a plain user can give up
+ * priority, and not take it.
+ */
+const lowPriority = Math.min(19, getPriority() + 5);
 const cases: Readonly<Record<string, { readonly processes: number; readonly isSqlite: boolean }>> =
   {
     'all cores busy, 1 process on SQLite': { processes: 1, isSqlite: true },
