@@ -1,5 +1,7 @@
-import { mkdir } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
 import {
   Breaker,
   Bucket,
@@ -20,7 +22,7 @@ import {
 import { SettingsError } from 'spillway-cli';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { openConnector } from './connectors/open.ts';
-import type { Folder } from './files/folder.ts';
+import { type Folder, isReadOnly } from './files/folder.ts';
 import { Harvester, type HarvestRequest, LongPause, QuotaBucket } from './harvest/harvester.ts';
 import { ProductLedger } from './harvest/ledger.ts';
 import type { Transformer } from './harvest/transformer.ts';
@@ -32,6 +34,8 @@ export interface IngestOptions {
   /** Variables with the keys of a bucket: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal | undefined;
+  /** Nothing is changed: the data folder may be one that cannot be written to. @default false */
+  readonly readsOnly?: boolean | undefined;
   /** Requests to the exchange, in all. @default any number */
   readonly maxRequests?: number | undefined;
   /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
@@ -83,7 +87,7 @@ const commitMsMax = 10_000;
 export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const { settings, signal, clock = wallClock, random = systemRandom } = options;
   await using stack = new AsyncDisposableStack();
-  const { store, database } = await openStore(settings, stack, signal);
+  const { store, database } = await openStore(options, stack);
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
@@ -146,13 +150,13 @@ async function openTable(folder: Folder, { name, lineSql }: Connector): Promise<
 }
 
 async function openFolder(
-  { settings, environment }: IngestOptions,
+  { settings, environment, readsOnly }: IngestOptions,
   stack: AsyncDisposableStack,
 ): Promise<Folder> {
   const { s3Bucket, s3Prefix: prefix, s3Endpoint, s3Region, data } = settings;
   if (s3Bucket === undefined) {
     const { LocalFolder } = await import('./files/folder.ts');
-    return stack.use(await LocalFolder.open(data));
+    return stack.use(await LocalFolder.open(data, readsOnly));
   }
   const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
     environment;
@@ -169,10 +173,10 @@ async function openFolder(
 }
 
 async function openStore(
-  { store: url, storeConnections: connectionsMax }: Settings,
+  { settings, readsOnly, signal }: IngestOptions,
   stack: AsyncDisposableStack,
-  signal: AbortSignal | undefined,
 ): Promise<Pick<Ingest, 'store' | 'database'>> {
+  const { store: url, storeConnections: connectionsMax } = settings;
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
   try {
     if (/^rediss?:/.test(url)) {
@@ -191,10 +195,10 @@ async function openStore(
       const database = stack.use(await Database.open<unknown>({ url, connectionsMax }));
       return { store: stack.use(await database.store({ signal })), database };
     }
-    await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
-    const file = stack.use(
-      await SqliteFile.open({ path, readers: 1, queueMax: commitsMax, deadlineMs: commitMsMax }),
-    );
+    const own = readsOnly ? await writable(path, stack) : path;
+    await mkdir(dirname(resolve(own)), { recursive: true, mode: 0o700 });
+    const limits = { queueMax: commitsMax, deadlineMs: commitMsMax };
+    const file = stack.use(await SqliteFile.open({ path: own, readers: 1, ...limits }));
     return { store: stack.use(await SqliteStore.open({ file })), database: file };
   } catch (cause) {
     const place = path ?? new URL(url).host;
@@ -202,6 +206,17 @@ async function openStore(
     const fault = { code: 'STORE_UNUSABLE', status: 500, retryable: false };
     throw new SpillwayError(fault, `the store ${place} cannot be used: ${message}`, { cause });
   }
+}
+
+/** The file, or a copy of one that cannot be written to: SQLite writes beside what it reads. */
+async function writable(path: string, stack: AsyncDisposableStack): Promise<string> {
+  if (!(await isReadOnly(dirname(resolve(path))))) return path;
+  const folder = await mkdtemp(join(tmpdir(), 'ingest-store-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const copy = join(folder, basename(path));
+  await copyFile(path, copy);
+  if (existsSync(`${path}-wal`)) await copyFile(`${path}-wal`, `${copy}-wal`);
+  return copy;
 }
 
 type Guard = NonNullable<ConnectorOptions['guard']>;

@@ -86,7 +86,7 @@ describe('ingest, where the disk does not do', { skip: !canMount && 'no namespac
     assert.doesNotMatch(said, /left: all/);
   });
 
-  it('names the file that cannot be written to, and harms nothing', async () => {
+  it('names the file that cannot be written to, harms nothing, and can be read', async () => {
     const said = await onSmallDisk(
       'read-only',
       `mount -o remount,size=64m "$disk"
@@ -94,12 +94,16 @@ describe('ingest, where the disk does not do', { skip: !canMount && 'no namespac
       mount -o remount,ro "$disk"
       ingest run A-USD
       ingest transform --rebuild
-      mount -o remount,rw "$disk"
-      ingest verify`,
+      ingest query "SELECT count(*) AS n FROM trades"
+      ingest verify
+      ingest status
+      mount -o remount,rw "$disk"`,
     );
     assert.match(said, /> run A-USD\n[^>]*read-only\/ingest\.db[^>]*exit 1\n/);
     assert.match(said, /> transform --rebuild\n[^>]*read-only\/ingest\.db[^>]*exit 1\n/);
+    assert.match(said, /> query .*\n +n\n300\nexit 0\n/);
     assert.match(said, /> verify\n300 trades of 1 product .* nothing is missing.*\nexit 0\n/);
+    assert.match(said, /> status\n[^>]*B-USD +300 [^>]*exit 0\n/);
   });
 });
 

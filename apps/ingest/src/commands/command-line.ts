@@ -18,7 +18,7 @@ export function settingsOf(command: Command): Settings {
 /** Loaded when it is needed: help and complaints come at once without. */
 export async function openFor(
   command: Command,
-  options: Pick<IngestOptions, 'signal' | 'maxRequests'> = {},
+  options: Pick<IngestOptions, 'signal' | 'maxRequests' | 'readsOnly'> = {},
 ): Promise<Ingest> {
   const settings = settingsOf(command);
   const { openIngest } = await import('../open.ts');

@@ -28,7 +28,7 @@ export function statusCommand(): Command {
     .option('--json', 'print JSON')
     .addHelpText('after', examplesOf('status', 'status --exchange kraken --json'))
     .action(async ({ json }: { readonly json?: boolean }, self: Command) => {
-      await using ingest = await openFor(self);
+      await using ingest = await openFor(self, { readsOnly: true });
       const { until } = ingest.pause;
       const isPaused = until > ingest.clock.now();
       const paused = isPaused ? { pausedUntil: new Date(until).toISOString() } : {};
@@ -112,7 +112,7 @@ export function verifyCommand(): Command {
     .action(async (named: string[], { report, json }: VerifyOptions, self: Command) => {
       const format = formatOf(report);
       using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal });
+      await using ingest = await openFor(self, { signal: stop.signal, readsOnly: true });
       const verification = await verifyAll(ingest, named, stop.signal);
       const place = report && join(ingest.settings.data, `report.${format}`);
       const path = report === format ? place : report && resolve(report);

@@ -169,7 +169,7 @@ export function gapsCommands(): Command {
     .argument('[products...]', 'default: all that were ever harvested')
     .addHelpText('after', examplesOf('gaps list', 'gaps list BTC-USD --json'))
     .action(async (named: string[], { json }: GapsOptions, self: Command) => {
-      await using ingest = await openFor(self);
+      await using ingest = await openFor(self, { readsOnly: true });
       const rows = await gapsOf(ingest, named);
       print(rows, json, () => table(rows, 'No gaps.'));
     });

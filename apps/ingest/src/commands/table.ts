@@ -42,7 +42,7 @@ export function queryCommand(): Command {
     )
     .action(async (sql: string, { json, ...options }: QueryCommandOptions, self: Command) => {
       using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal });
+      await using ingest = await openFor(self, { signal: stop.signal, readsOnly: true });
       const trades = await ingest.table();
       const result = await trades.query(sql, { ...options, signal: stop.signal });
       if (trades.manifest.version === 0) throw new UsageError(nothingIn(ingest));
@@ -62,7 +62,7 @@ export function filesCommand(): Command {
     .option('--json', 'print JSON')
     .addHelpText('after', examplesOf('files', 'files BTC-USD --json'))
     .action(async (named: string[], { json }: { readonly json?: boolean }, self: Command) => {
-      await using ingest = await openFor(self);
+      await using ingest = await openFor(self, { readsOnly: true });
       const { place } = ingest.folder;
       const { files } = (await ingest.table()).manifest;
       const rows = files
@@ -147,7 +147,7 @@ async function exportTrades(
   }
   if (!force && existsSync(path)) throw new UsageError(`${path} is there; --force replaces it`);
   using stop = new StopRequest();
-  await using ingest = await openFor(self, { signal: stop.signal });
+  await using ingest = await openFor(self, { signal: stop.signal, readsOnly: true });
   await using view = await (await ingest.table()).view(stop.signal);
   const isSource = 'declared' in ingest.connector.lineSql;
   harvestedOf(

@@ -1,7 +1,18 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream, renameSync, unlinkSync } from 'node:fs';
-import { type FileHandle, link, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { hostname } from 'node:os';
+import { constants, createReadStream, renameSync, unlinkSync } from 'node:fs';
+import {
+  access,
+  type FileHandle,
+  link,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+} from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { check, renameDurably, syncFolder } from 'spillway/internal';
 import { ingestError } from '../errors.ts';
@@ -105,18 +116,28 @@ const listMax = 1_000_000;
 export class LocalFolder implements Folder {
   readonly place: string;
   readonly scratch: string;
+  readonly #isReadOnly: boolean;
   #files = 0;
 
-  private constructor(place: string) {
+  private constructor(place: string, scratch: string, isReadOnly: boolean) {
     this.place = place;
-    // The host and the process are in the name, so that what a dead process left can be told.
-    this.scratch = join(place, scratches, `${hostname()}-${process.pid}-${randomUUID()}`);
+    this.scratch = scratch;
+    this.#isReadOnly = isReadOnly;
   }
 
-  /** Makes the directory unless it is there, and clears away what dead processes left behind. */
-  static async open(path: string): Promise<LocalFolder> {
+  /**
+   * Makes the directory unless it is there, and clears away what dead processes left behind. With
+   * `readsOnly` it may also be one that cannot be written to.
+   */
+  static async open(path: string, readsOnly = false): Promise<LocalFolder> {
     check(typeof path === 'string' && path !== '', 'path', 'the path of a directory', path);
-    const folder = new LocalFolder(resolve(path));
+    const place = resolve(path);
+    // The host and the process are in the name, so that what a dead process left can be told.
+    const name = `${hostname()}-${process.pid}-${randomUUID()}`;
+    if (readsOnly && (await isReadOnly(place))) {
+      return new LocalFolder(place, await mkdtemp(join(tmpdir(), 'ingest-')), true);
+    }
+    const folder = new LocalFolder(place, join(place, scratches, name), false);
     await folder.#try(folder.scratch, () => mkdir(folder.scratch, { recursive: true }));
     await clearScratches(join(folder.place, scratches));
     return folder;
@@ -165,9 +186,14 @@ export class LocalFolder implements Folder {
   /** A file of the table gets a second name, as its own may be deleted while it is read. */
   async hold(path: string): Promise<HeldFile> {
     const file = this.#path(path);
-    if (!path.startsWith('table/')) {
-      await this.#try(path, () => stat(file));
-      return { path: file, [Symbol.asyncDispose]: () => Promise.resolve() };
+    // In a directory that cannot be written to, no second name can be given.
+    if (!path.startsWith('table/') || this.#isReadOnly) {
+      const there = async (name: string) => {
+        await stat(name);
+        return name;
+      };
+      const found = await this.#try(path, () => firstOf([file, `${file}.new`, file], there));
+      return { path: found, [Symbol.asyncDispose]: () => Promise.resolve() };
     }
     const own = join(this.scratch, randomUUID());
     // Not called .parquet, so that no reader of all such files takes it for one more.
@@ -269,6 +295,16 @@ export class LocalFolder implements Folder {
     } catch (error) {
       throw folderError(join(this.place, relative(this.place, resolve(this.place, path))), error);
     }
+  }
+}
+
+/** True for a directory that is there and cannot be written to. */
+export async function isReadOnly(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.W_OK);
+    return false;
+  } catch (error) {
+    return codeOf(error) !== 'ENOENT';
   }
 }
 
