@@ -1,4 +1,4 @@
-import { mkdtempDisposable } from 'node:fs/promises';
+import { mkdtempDisposable, readdir, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -105,6 +105,7 @@ export const ingest: Bench = {
         { name: 'pages', unit: '/s', better: 'more', targets: [] },
         { name: 'trades into Parquet', unit: '/s', better: 'more', targets: [times(1)] },
         { name: 'memory at its peak', unit: 'MB', better: 'less', targets: [atMost(400, 'MB')] },
+        { name: 'Parquet for a trade', unit: 'bytes', better: 'less', targets: [atMost(9, 'bytes')] },
       ],
     },
     ...busyRuns,
@@ -175,5 +176,13 @@ async function flatOut(pipeline: Pipeline, count: number): Promise<Record<string
     pages: requests / seconds,
     'trades into Parquet': got / seconds,
     'memory at its peak': peakMb,
+    'Parquet for a trade': (await parquetBytes(folder.path)) / got,
   };
+}
+
+async function parquetBytes(folder: string): Promise<number> {
+  const names = await readdir(folder, { recursive: true });
+  const files = names.filter((name) => name.endsWith('.parquet'));
+  const sizes = await Promise.all(files.map(async (name) => (await stat(join(folder, name))).size));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
