@@ -105,7 +105,12 @@ export const ingest: Bench = {
         { name: 'pages', unit: '/s', better: 'more', targets: [] },
         { name: 'trades into Parquet', unit: '/s', better: 'more', targets: [times(1)] },
         { name: 'memory at its peak', unit: 'MB', better: 'less', targets: [atMost(400, 'MB')] },
-        { name: 'Parquet for a trade', unit: 'bytes', better: 'less', targets: [atMost(9, 'bytes')] },
+        {
+          name: 'Parquet for a trade',
+          unit: 'bytes',
+          better: 'less',
+          targets: [atMost(9, 'bytes')],
+        },
       ],
     },
     ...busyRuns,

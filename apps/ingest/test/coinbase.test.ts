@@ -3,8 +3,8 @@ import { after, before, describe, it } from 'node:test';
 import { type HarvestAnswer, type Random, seededRandom } from 'spillway';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { coinbase } from '../src/connectors/coinbase.ts';
-import { declared } from '../src/connectors/declared.ts';
 import type { Connector, TradePosition } from '../src/connectors/connector.ts';
+import { declared } from '../src/connectors/declared.ts';
 import type { TradePage } from '../src/connectors/page.ts';
 
 type Trade = Record<string, unknown>;

@@ -132,7 +132,8 @@ describe('a feed', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    const form = declared(coinbase, { feedUrl: `ws://127.0.0.1:${port}` }).feed ?? assert.fail('no feed');
+    const form =
+      declared(coinbase, { feedUrl: `ws://127.0.0.1:${port}` }).feed ?? assert.fail('no feed');
     const tuning = { silenceMs: 100, backoffMs: 60_000, clock: wallClock, random: systemRandom };
     const feed = new Feed({ form, products: ['A-USD'], ...tuning });
     const stop = new AbortController();

@@ -3,7 +3,6 @@ import { after, before, describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Breaker, Bucket, Harvest, type HarvestCheckpoint, MemoryStore, storeSink } from 'spillway';
 import { binance } from '../src/connectors/binance.ts';
-import { declared } from '../src/connectors/declared.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import {
   type Connector,
@@ -11,6 +10,7 @@ import {
   type TradePosition,
   type TradeRange,
 } from '../src/connectors/connector.ts';
+import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import type { TradePage } from '../src/connectors/page.ts';
 import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
@@ -212,7 +212,10 @@ describe('the position of a time', () => {
     const there = Array.from({ length: 9_000 }, (_, at) => thin.truth('SPARSE', at + 1)).filter(
       (trade) => trade !== undefined,
     );
-    for (const connector of [declared(coinbase, { baseUrl: thin.url }), declared(binance, { baseUrl: thin.url })]) {
+    for (const connector of [
+      declared(coinbase, { baseUrl: thin.url }),
+      declared(binance, { baseUrl: thin.url }),
+    ]) {
       await using open = connector;
       for (const wanted of [there[0], there[100], there[599], there[600], there.at(-1)]) {
         const { timeUs } = wanted as SimulatedTrade;

@@ -6,9 +6,9 @@ import { after, before, describe, it } from 'node:test';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { StandIn } from 'spillway-fixtures/stand-in';
 import { binance } from '../src/connectors/binance.ts';
-import { declared } from '../src/connectors/declared.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector, LineSql } from '../src/connectors/connector.ts';
+import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
 
@@ -177,7 +177,11 @@ describe('the line SQL', () => {
       ];
     });
     const baseUrl = exchange.url;
-    for (const connector of [declared(coinbase, { baseUrl }), declared(kraken, { baseUrl }), declared(binance, { baseUrl })]) {
+    for (const connector of [
+      declared(coinbase, { baseUrl }),
+      declared(kraken, { baseUrl }),
+      declared(binance, { baseUrl }),
+    ]) {
       await using open = connector;
       const from = open.name === 'kraken' ? open.start : 1;
       const to = open.name === 'kraken' ? undefined : 1001;

@@ -4,13 +4,9 @@ import { systemClock } from 'spillway';
 import type { LocalFolder } from '../src/files/folder.ts';
 import type { RawEntry } from '../src/files/raw-file.ts';
 import { QualityWatch, qualityMetrics } from '../src/quality/assessment.ts';
+import { KnownFigures } from '../src/quality/figures.ts';
 import { qualityPage } from '../src/quality/page.ts';
-import {
-  KnownFigures,
-  type ProductQuality,
-  type Quality,
-  quality,
-} from '../src/quality/quality.ts';
+import { type ProductQuality, type Quality, quality } from '../src/quality/quality.ts';
 import { verify } from '../src/quality/verify.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
 import {
@@ -155,9 +151,11 @@ describe('quality', () => {
       },
     };
     const grown = await quality(watched as TradeTable, at, undefined, known);
-    const news = growing.manifest.files.map(({ path }) => path).filter((path) => {
-      return !before.some(([one]) => one === path);
-    });
+    const news = growing.manifest.files
+      .map(({ path }) => path)
+      .filter((path) => {
+        return !before.some(([one]) => one === path);
+      });
     assert.deepEqual(read, [news]);
     assert.ok(news.length < growing.manifest.files.length);
     assert.deepEqual(grown, await quality(growing, at));

@@ -126,7 +126,7 @@ export class Api implements AsyncDisposable {
       (caller) => this.ask('', path, caller, (body) => (records === '' ? body : at(body, records))),
       signal,
     );
-    if (field === undefined) return Object.keys(Object(list)).sort();
+    if (field === undefined) return Object.keys(Object(list)).sort(byText);
     const where = records === '' ? 'products' : records;
     if (!Array.isArray(list)) throw fieldChanged(name, where, 'a list', list);
     const ids = list.map((product, place): string => {
@@ -134,7 +134,7 @@ export class Api implements AsyncDisposable {
       if (typeof id === 'string') return id;
       throw fieldChanged(name, `${where}[${place}].${field}`, 'a text', id);
     });
-    return ids.sort();
+    return ids.sort(byText);
   }
 
   /** The list of records in an answer; `*` at the end of its path is the only list there. */
@@ -206,6 +206,9 @@ function wellFormed(json: string): string {
     found.length > 2 ? '\ufffd' : found,
   );
 }
+
+/** In the order of their characters, the same everywhere. */
+const byText = (a: string, b: string): number => (a < b ? -1 : 1);
 
 /** The fields of a key. */
 export function keysOf(key: Declaration['key'] = []): readonly string[] {

@@ -258,7 +258,7 @@ export function columnType(declared: unknown): RecordType | undefined {
 export function problemsIn(value: unknown): readonly Problem[] {
   if (!isObject(value)) return [{ field: '', rule: 'an object with name, address …', value }];
   const found = problemsOf('', value, sourceRules);
-  const { pages, limits, columns, key, products, address, query, trades } = value;
+  const { pages, limits, columns, products, address, query, trades } = value;
   if (isObject(pages)) found.push(...pageProblems(pages));
   if (isObject(limits)) found.push(...problemsOf('limits.', limits, limitRules));
   const rule = `${Object.keys(columnTypes).join(', ')} or decimal(18,9)`;

@@ -11,7 +11,6 @@ import {
   type Again,
   numbered,
   type PageAnswer,
-  type Pager,
   type PagesBy,
   pagerOf,
 } from './pagers.ts';

@@ -129,10 +129,7 @@ function krakenTrade(value: unknown): FeedTrade {
 }
 
 /** The products by their names in the feed, which calls currencies as everybody else does. */
-function krakenSymbols(
-  body: unknown,
-  products: readonly string[],
-): ReadonlyMap<string, string> {
+function krakenSymbols(body: unknown, products: readonly string[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [key, pair] of Object.entries(Object(body).result)) {
     const { altname, wsname } = Object(pair);

@@ -125,7 +125,8 @@ export class TradeReader {
 /** SQL that makes rows of the table of lines with these fields. */
 export function lineSqlOf({ id, price, quantity, time, side }: TradeFields): LineSql {
   const isList = typeof id === 'number';
-  const value = (field: FieldName): string => (isList ? `trade ->> '$[${field}]'` : named(`${field}`));
+  const value = (field: FieldName): string =>
+    isList ? `trade ->> '$[${field}]'` : named(`${field}`);
   const at = value(time.field);
   const times = {
     iso: `CAST(${at} AS TIMESTAMP)`,

@@ -1,6 +1,7 @@
 import type { Clock, MetricFamily } from 'spillway';
 import type { TradeTable } from '../table/trade-table.ts';
-import { KnownFigures, type ProductQuality, type Quality, quality } from './quality.ts';
+import { KnownFigures } from './figures.ts';
+import { type ProductQuality, type Quality, quality } from './quality.ts';
 
 /** One rule, and whether the data keeps to it. */
 export interface QualityCheck {
