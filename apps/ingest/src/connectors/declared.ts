@@ -7,13 +7,7 @@ import type { Connector, Cursor, TradePosition } from './connector.ts';
 import { columnType, type Declaration, type Limits } from './declaration.ts';
 import type { FeedForm } from './feed-form.ts';
 import { firstIdAt, type IdRange, type Item, idPages, pageOf, wantedOf } from './page.ts';
-import {
-  type Again,
-  numbered,
-  type PageAnswer,
-  type PagesBy,
-  pagerOf,
-} from './pagers.ts';
+import { type Again, numbered, type PageAnswer, type PagesBy, pagerOf } from './pagers.ts';
 import { lineSqlOf, TradeReader } from './trades.ts';
 
 /** The connector of a declared source: one rate, ledger and proof for exchanges and all others. */
