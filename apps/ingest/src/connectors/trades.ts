@@ -40,7 +40,7 @@ const rules = {
 export class TradeReader {
   readonly #source: string;
   readonly #fields: TradeFields;
-  /** The beginning of the last ISO time, up to its minute, and that minute: mostly it comes again. */
+  /** The last ISO time up to its minute, and that minute in µs: mostly it comes again. */
   #minute = '';
   #minuteUs = 0;
 
@@ -49,7 +49,7 @@ export class TradeReader {
     this.#fields = fields;
   }
 
-  /** The trades of a list, each as it was written; throws with the name of a field that is wrong. */
+  /** The trades of a list; throws with the name and the value of a field that is wrong. */
   read(list: unknown): readonly Item[] {
     if (!Array.isArray(list)) throw fieldChanged(this.#source, 'trades', 'a list', list);
     return list.map((value, place) => this.one(value, place));
@@ -144,7 +144,8 @@ export function lineSqlOf({ id, price, quantity, time, side }: TradeFields): Lin
   ].map(([field, type]) => `${named(`${field}`)}: '${type}'`);
   const read = isList ? `records = false, columns = {trade: 'JSON'}` : `columns = {${columns}}`;
   const sideOf = (buy: string, sell: string): string =>
-    `CASE ${value(side.field)} WHEN '${side.buy}' THEN '${buy}' WHEN '${side.sell}' THEN '${sell}' END`;
+    `CASE ${value(side.field)} WHEN '${side.buy}' THEN '${buy}'
+      WHEN '${side.sell}' THEN '${sell}' END`;
   const same = sideOf('buy', 'sell');
   const other = sideOf('sell', 'buy');
   return {

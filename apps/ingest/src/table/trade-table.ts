@@ -134,8 +134,8 @@ export class TradeTable implements AsyncDisposable {
   }
 
   /**
-   * The newest state for SQL of our own: it may do anything. At most two at a time. `pick` gives the
-   * files that are needed of it.
+   * The newest state for SQL of our own: it may do anything. At most two at a time. `pick` gives
+   * the files that are needed of it.
    */
   async view(
     signal?: AbortSignal,
