@@ -264,6 +264,12 @@ describe('a feed', () => {
     assert.equal(title, 'Salt & pepper');
   });
 
+  it('may name any character that HTML has a name for', async () => {
+    const named = 'F&ucirc;r &lambda; &le; 5 &check; &nope;';
+    const { title } = await feed(`<rss><channel><title>${named}</title></channel></rss>`);
+    assert.equal(title, 'Fûr λ ≤ 5 ✓ &nope;');
+  });
+
   it('is found by the page that names it, and keeps its own validators', async () => {
     const etag = 'W/"7"';
     site.pages.set(

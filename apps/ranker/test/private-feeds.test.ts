@@ -73,6 +73,8 @@ describe('a feed with credentials', () => {
     assert.match(await visitor.submit('/reader/feeds', form), /members: added/);
     await until(async () => (await titles(visitor)).includes('members: the secret story'));
     assert.equal(seen.get('/members')?.at(-1)?.authorization, basic);
+    await visitor.submit('/reader/feeds', form);
+    assert.equal((await site.ask('/feeds')).json.feeds.length, 1, 'added again it is the same one');
   });
 
   it('is shown nowhere: no page, list, export, backup or answer has the credentials', async () => {

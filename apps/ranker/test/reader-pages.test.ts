@@ -193,6 +193,11 @@ describe('the pages of the reader', () => {
     assert.match(String(titlesOf(await visitor.page('/reader'))[0]), /^Bread/);
     const slow = { kind: 'mute', field: 'pattern', value: '(a+)+$' };
     assert.match(await visitor.submit('/reader/rules', slow, '/reader/rules'), /a pattern must be/);
-    assert.match(await visitor.submit('/reader/rules/quick', { rule: '{}' }), /not a rule about/);
+    for (const rule of ['{}', 'x', '["mute","words","a",0]', '["mute","tag",5,0]']) {
+      assert.match(await visitor.submit('/reader/rules/quick', { rule }), /not a rule about/, rule);
+    }
+    const quoted = JSON.stringify(['mute', 'author', 'Jane "JJ" Doe', 0]);
+    const added = await visitor.submit('/reader/rules/quick', { rule: quoted });
+    assert.match(added, /Mute Jane &quot;JJ&quot; Doe: added/);
   });
 });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import { decodeHTMLStrict } from 'entities/decode';
 import { webUrl } from '../fetching/canonical-url.ts';
-import { decodeEntities } from '../fetching/entities.ts';
 import { plainText, tidyText } from '../fetching/html-scan.ts';
 import { imagesIn, leadImage } from '../fetching/page-images.ts';
 import { UnavailableError } from '../fetching/unavailable.ts';
@@ -108,7 +108,7 @@ function tagsOf(tags: readonly string[]): string[] {
 }
 
 function titleText({ text, html = '' }: FeedText): string {
-  const plain = text ?? decodeEntities(html.replace(titleMarkup, ' '));
+  const plain = text ?? decodeHTMLStrict(html.replace(titleMarkup, ' '));
   return plain.replace(/\s+/g, ' ').trim().slice(0, titleCharsMax).toWellFormed();
 }
 

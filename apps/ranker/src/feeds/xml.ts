@@ -1,5 +1,5 @@
+import { decodeHTMLStrict } from 'entities/decode';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
-import { decodeEntities } from '../fetching/entities.ts';
 
 /** An element: attributes begin with `@`, its own text is `#text`; many of a name are an array. */
 export interface XmlNode {
@@ -62,7 +62,7 @@ function element(value: XmlValue): XmlNode | undefined {
 
 export function attribute(value: XmlValue, name: string): string | undefined {
   const found = element(value)?.[`@${name}`];
-  return typeof found === 'string' ? decodeEntities(found).trim() : undefined;
+  return typeof found === 'string' ? decodeHTMLStrict(found).trim() : undefined;
 }
 
 /** All attributes of an element, by their names. */
@@ -83,7 +83,7 @@ export function inside(value: XmlValue): string {
 export function textOf(value: XmlValue): string {
   const parts = inside(value).split(/<!\[CDATA\[(.*?)\]\]>/s);
   return parts
-    .map((part, at) => (at % 2 === 1 ? part : decodeEntities(part)))
+    .map((part, at) => (at % 2 === 1 ? part : decodeHTMLStrict(part)))
     .join('')
     .trim();
 }

@@ -1,4 +1,4 @@
-import { decodeEntities } from './entities.ts';
+import { decodeHTMLStrict } from 'entities/decode';
 import { htmlPieces, isBlock, tidyText } from './html-scan.ts';
 
 /** Elements that are never part of a story. */
@@ -15,7 +15,7 @@ export function denseText(html: string): string {
   // What nests too deep to be right is cut off by the closing tag of any ancestor.
   let [inFurniture, inLink] = [0, 0];
   const finish = () => {
-    const text = tidyText(decodeEntities(block));
+    const text = tidyText(decodeHTMLStrict(block));
     const isStory = text.length >= blockCharsMin && linkChars <= linkShareMax * text.length;
     if (isStory && /[.!?。！？]/.test(text)) kept.push(text);
     [block, linkChars] = ['', 0];

@@ -1,4 +1,4 @@
-import { decodeEntities } from './entities.ts';
+import { decodeHTMLStrict } from 'entities/decode';
 
 /** A piece of a page: a tag with what is inside its brackets, or the text between two tags. */
 export type HtmlPiece =
@@ -84,7 +84,7 @@ export function attributes(inside: string): ReadonlyMap<string, string> {
   return new Map(
     found.map(([, name = '', double, single, bare]) => [
       name.toLowerCase(),
-      decodeEntities(double ?? single ?? bare ?? '').trim(),
+      decodeHTMLStrict(double ?? single ?? bare ?? '').trim(),
     ]),
   );
 }
@@ -100,7 +100,7 @@ export function plainText(html: string): string {
     if (piece.kind === 'text') text += piece.text.replace(/\s+/g, ' ');
     else if (piece.kind !== 'raw' && isBlock(piece.name)) text += '\n\n';
   }
-  return tidyText(decodeEntities(text));
+  return tidyText(decodeHTMLStrict(text));
 }
 
 /** Text without needless white space: single blanks, single empty lines. */

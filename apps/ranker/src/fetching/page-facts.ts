@@ -1,5 +1,5 @@
+import { decodeHTMLStrict } from 'entities/decode';
 import { readDate } from '../feeds/read-date.ts';
-import { decodeEntities } from './entities.ts';
 import { attributes, htmlPieces, tidyText } from './html-scan.ts';
 import { type StructuredData, structuredData } from './structured-data.ts';
 
@@ -123,11 +123,11 @@ function scan(html: string): Found {
     if (name === 'noscript') inNoscript = kind === 'open';
     if (/^h[12]$/.test(name)) {
       const isFull = heading === undefined || found.headings.size >= headingsMax;
-      if (!isFull) found.headings.add(tidyText(decodeEntities(heading ?? '')));
+      if (!isFull) found.headings.add(tidyText(decodeHTMLStrict(heading ?? '')));
       heading = kind === 'open' ? '' : undefined;
     }
     if (kind === 'raw') {
-      if (name === 'title') found.title ||= tidyText(decodeEntities(piece.text));
+      if (name === 'title') found.title ||= tidyText(decodeHTMLStrict(piece.text));
       else if (/ld\+json/i.test(piece.inside)) blocks.push(piece.text);
       continue;
     }

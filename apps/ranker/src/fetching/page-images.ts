@@ -1,5 +1,5 @@
+import { decodeHTMLStrict } from 'entities/decode';
 import { webUrl } from './canonical-url.ts';
-import { decodeEntities } from './entities.ts';
 import { attributes, htmlPieces } from './html-scan.ts';
 
 /** A picture of an article. */
@@ -23,7 +23,7 @@ export function imagesIn(html: string, base: string): PageImage[] {
   const found = new Map<string, PageImage>();
   let at = 0;
   for (const piece of htmlPieces(html)) {
-    if (piece.kind === 'text') at += textLength(decodeEntities(piece.text));
+    if (piece.kind === 'text') at += textLength(decodeHTMLStrict(piece.text));
     if (piece.kind !== 'open' || piece.name !== 'img') continue;
     const tag = attributes(piece.inside);
     const url = imageUrl(tag, base);

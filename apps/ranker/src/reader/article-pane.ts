@@ -68,7 +68,7 @@ function moreView(article: ReaderArticle): Html {
     { field: 'source', value: source, name: source },
     { field: 'feed', value: feedId ?? '', name: 'this feed' },
     { field: 'author', value: author ?? '', name: author ?? '' },
-    ...tags.slice(0, 3).map((tag) => ({ field: 'tag', value: tag, name: `“${tag}”` })),
+    ...tags.slice(0, 3).map((tag) => ({ field: 'tag', value: tag, name: `“${tag.slice(0, 30)}”` })),
   ].filter(({ value }) => value !== '');
   const rules = about.flatMap(({ field, value, name }) => [
     { name: `Mute ${name}`, value: rule('mute', field, value, 0) },

@@ -85,7 +85,11 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
         const { url: address, ...fields } = request.body;
         const credentials = credentialsOf(fields);
         const feed = await findFeed(fetcher, { address, credentials, signal });
-        await reader.subscribe(id, [feed], signal);
+        const known = (await storage.feeds.list(id, signal)).find(({ url }) => url === feed.url);
+        if (known === undefined) await reader.subscribe(id, [feed], signal);
+        else if (feed.credentials !== undefined) {
+          await reader.setCredentials(id, known.id, feed.credentials, signal);
+        }
         void refresh.look();
         return `${feed.title || feed.url}: added.`;
       });

@@ -33,6 +33,9 @@ const params = {
   properties: { id: { type: 'string', pattern: '^[\\w-]{1,64}$' } },
 } as const;
 
+/** The parts of an article that its own buttons make rules on. */
+const quickFields: readonly RuleField[] = ['source', 'feed', 'author', 'tag'];
+
 /** The form of a new rule. */
 interface RuleForm extends Pick<NewRule, 'kind' | 'field' | 'value'> {
   readonly points?: string | undefined;
@@ -100,11 +103,23 @@ export const ruleRoutes: FastifyPluginAsync<RuleRoutesOptions> = async (
 
 /** A rule as the buttons of an article say it: `[kind, field, value, points]`. */
 function quickRule(text: string): NewRule {
-  const said = /^\["(mute|boost)","(source|feed|author|tag)","([^"\\]+)",(-?\d+)\]$/.exec(text);
-  if (said === null) throw httpError('INPUT_INVALID', 'not a rule about a source');
-  const [, kind, field, value = '', points] = said;
-  const known = { kind: kind as NewRule['kind'], field: field as RuleField };
-  return { ...known, value, points: Number(points) };
+  const [kind, field, value, points] = jsonList(text);
+  const isRule =
+    (kind === 'mute' || kind === 'boost') &&
+    quickFields.some((known) => known === field) &&
+    typeof value === 'string' &&
+    typeof points === 'number';
+  if (!isRule) throw httpError('INPUT_INVALID', 'not a rule about a source');
+  return { kind, field: field as RuleField, value, points };
+}
+
+function jsonList(text: string): unknown[] {
+  try {
+    const list: unknown = JSON.parse(text);
+    return Array.isArray(list) ? list : [];
+  } catch {
+    return [];
+  }
 }
 
 /** A rule on a feed that is named by its id, its title or its address. */
