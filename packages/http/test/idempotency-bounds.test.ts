@@ -85,6 +85,38 @@ describe('idempotency, shared by many', () => {
     assert.ok(replies.filter(({ headers }) => headers['idempotency-replayed']).length > 50);
   });
 
+  it('does the first request though the answer of the store to its claim was lost', async () => {
+    const inner = new MemoryStore();
+    let lost = 0;
+    const store: Store = {
+      read: (names, options) => inner.read(names, options),
+      list: (prefix, options) => inner.list(prefix, options),
+      async commit(changes, options) {
+        const done = await inner.commit(changes, options);
+        lost += 1;
+        if (lost === 1) throw new Error('the connection broke');
+        return done;
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+    await using shop = await Shop.open({ store });
+    assert.equal((await shop.send('k')).status, 201);
+    assert.equal((await shop.send('k')).headers['idempotency-replayed'], 'true');
+    assert.equal(shop.done, 1);
+  });
+
+  it('keeps the answer of a request that took too long, if nobody came meanwhile', async () => {
+    const clock = new VirtualClock();
+    const gate = barrier();
+    await using shop = await open(new MemoryStore({ clock }), clock, gate.wait);
+    const slow = shop.send('k');
+    await gate.begun;
+    await clock.advance(5_000);
+    gate.open();
+    await slow;
+    assert.equal((await shop.send('k')).headers['idempotency-replayed'], 'true');
+  });
+
   it('frees the key of an instance that died, at its deadline and not before', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
