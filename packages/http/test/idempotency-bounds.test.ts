@@ -117,6 +117,25 @@ describe('idempotency, shared by many', () => {
     assert.equal((await shop.send('k')).headers['idempotency-replayed'], 'true');
   });
 
+  it('leaves the key to the one who took it over when the late one fails', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const gate = barrier();
+    await using late = await open(store, clock, async () => {
+      await gate.wait();
+      throw new Error('too late');
+    });
+    await using b = await open(store, clock);
+    const failing = late.send('k');
+    await gate.begun;
+    await clock.advance(5_000);
+    const done = await b.send('k');
+    gate.open();
+    assert.equal((await failing).status, 500);
+    assert.equal((await b.send('k')).text, done.text);
+    assert.equal(b.done, 1);
+  });
+
   it('frees the key of an instance that died, at its deadline and not before', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
