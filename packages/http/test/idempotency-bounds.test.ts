@@ -125,14 +125,19 @@ describe('idempotency, shared by many', () => {
       await gate.wait();
       throw new Error('too late');
     });
-    await using b = await open(store, clock);
+    const other = barrier();
+    await using b = await open(store, clock, other.wait);
     const failing = late.send('k');
     await gate.begun;
     await clock.advance(5_000);
-    const done = await b.send('k');
+    const running = b.send('k');
+    await other.begun;
     gate.open();
     assert.equal((await failing).status, 500);
-    assert.equal((await b.send('k')).text, done.text);
+    assert.equal((await b.send('k')).json.code, 'IDEMPOTENCY_RUNNING');
+    other.open();
+    await running;
+    assert.equal((await b.send('k')).headers['idempotency-replayed'], 'true');
     assert.equal(b.done, 1);
   });
 

@@ -46,7 +46,8 @@ export function failureOf(error: unknown, bodyLimit?: number): Failure {
   const other = isForm ? 'BODY_INVALID' : isFastifys && 'REQUEST_INVALID';
   const known = (Object.hasOwn(codes, code) && codes[code]) || other;
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE' && bodyLimit !== undefined) {
-    return toldFailure(httpError(known, `the body may have ${bodyLimit} bytes at most`));
+    const message = `the body may have ${bodyLimit} bytes at most`;
+    return toldFailure(httpError('BODY_TOO_LARGE', message));
   }
   return known ? toldFailure(httpError(known, text)) : anyFailureOf(error);
 }
