@@ -190,7 +190,7 @@ describe('people', () => {
   it('change what may be changed; an author who asks for more needs a new approval', () => {
     const scene = new Scene();
     const run = scene.run(sprtArgs(16));
-    const to = { numGames: 1000, priority: 0, throughput: 100, autoPurge: true, info: 'new' };
+    const to = { num_games: 1000, priority: 0, throughput: 100, auto_purge: true, info: 'new' };
     const author = { username: 'author', isApprover: false };
     modifyRun(scene.fleet, run, to, author);
     assert.deepEqual([run.args.num_games, run.args.auto_purge, run.args.info], [1000, true, 'new']);
@@ -201,14 +201,14 @@ describe('people', () => {
     stopByUser(scene.fleet, run, 'author', '');
     modifyRun(scene.fleet, run, to, { username: 'boss', isApprover: true });
     assert.equal(run.record.finished, false);
-    for (const numGames of [1500.5, 1500, 0, 3_201_000]) {
-      assert.throws(() => modifyRun(scene.fleet, run, { ...to, numGames }, author), {
+    for (const num_games of [1500.5, 1500, 0, 3_201_000]) {
+      assert.throws(() => modifyRun(scene.fleet, run, { ...to, num_games }, author), {
         status: 400,
       });
     }
     const fixed = scene.run();
     assert.throws(
-      () => modifyRun(scene.fleet, fixed, { ...to, numGames: 5000 }, author),
+      () => modifyRun(scene.fleet, fixed, { ...to, num_games: 5000 }, author),
       /increased/,
     );
   });

@@ -171,17 +171,13 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     },
     role: 'approver',
     ownerOf: submitterOf,
-    do: async (context, { id: runId, ...to }, by) => {
+    do: async (context, { id: runId, ...sent }, by) => {
       const run = await find(context, runId);
-      const { args } = run;
-      const all = {
-        numGames: to.num_games ?? args.num_games,
-        priority: to.priority ?? args.priority,
-        throughput: to.throughput ?? args.throughput,
-        autoPurge: to.auto_purge ?? args.auto_purge,
-        info: to.info ?? args.info,
-      };
-      await context.primary.change((world) => modifyRun(world, run, all, by));
+      const { num_games, priority, throughput, auto_purge, info } = run.args;
+      const given = Object.entries(sent).filter(([, value]) => value !== undefined);
+      const as = { num_games, priority, throughput, auto_purge, info };
+      const to = { ...as, ...Object.fromEntries(given) };
+      await context.primary.change((world) => modifyRun(world, run, to, by));
       return shownRun(run);
     },
     say: (run) => `Run ${run.id} was changed: ${run.status}, priority ${run.priority}.`,

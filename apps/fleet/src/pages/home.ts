@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { type Html, html } from 'spillway-http';
+import { type Html, type HtmlValue, html } from 'spillway-http';
 import {
   button,
   card,
@@ -115,13 +115,17 @@ function shownKinds({ active_run_filters: chosen = '' }: QueryTexts): string {
 }
 
 function homeHead(): Html {
-  const search = html`<form class="head-search" action="/tests/finished" role="search">
-<input type="hidden" name="mode" value="search">
-<input class="input search" type="search" name="text"
- aria-label="Find a finished run by branch, person or text"
- placeholder="Find a run  ( / )"></form>`;
-  const actions = html`${search}${button({ label: 'New run', href: '/tests/run', look: 'main' })}`;
+  const actions = html`${searchRun()}${button({ label: 'New run', href: '/tests/run', look: 'main' })}`;
   return pageHead({ title: 'Runs', actions });
+}
+
+/** A field that finds finished runs; other inputs may stand beside it. */
+function searchRun(text = '', more?: HtmlValue): Html {
+  return html`<form class="head-search" action="/tests/finished" role="search">
+<input type="hidden" name="mode" value="search">
+<input class="input search" type="search" name="text" value="${text}"
+ aria-label="Find a finished run by branch, person or text"
+ placeholder="Find a run  ( / )">${more}</form>`;
 }
 
 /** The live part of the home page: figures, and all tables of runs. */
@@ -366,13 +370,9 @@ function matches({ args }: RunRecord, user: string, words: readonly string[]): b
 }
 
 function finishedPage(context: PageContext, query: QueryTexts, found: FoundRuns): Shown {
-  const search = html`<form class="head-search" action="/tests/finished" role="search">
-<input type="hidden" name="mode" value="search">
-<input class="input search" type="search" name="text" value="${query.text ?? ''}"
- aria-label="Words in branch or text" placeholder="Words  ( / )">
-<input class="input" name="user" value="${query.user ?? ''}" aria-label="Submitter"
- placeholder="Submitter">
-${button({ label: 'Find' })}</form>`;
+  const more = html`<input class="input" name="user" value="${query.user ?? ''}"
+ aria-label="Submitter" placeholder="Submitter">${button({ label: 'Find' })}`;
+  const search = searchRun(query.text, more);
   const main = html`${pageHead({ title: 'Finished runs', actions: search })}
 ${finishedCard(context, found.runs, {
   query: { ...query },

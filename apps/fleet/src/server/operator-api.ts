@@ -1,13 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify';
-import { type Clock, Lane } from 'spillway';
+import { Lane } from 'spillway';
 import type { OperationContext } from '../operations/operation.ts';
 import { operate } from '../operations/operations.ts';
-
-export interface OperatorApiOptions {
-  /** The parts that operations work with. */
-  readonly context: OperationContext;
-  readonly clock?: Clock | undefined;
-}
 
 /** The path of each operation: `POST /-/fleet/run-stop` with its input as JSON. */
 export const operatorPath = '/-/fleet/';
@@ -16,10 +10,12 @@ export const operatorPath = '/-/fleet/';
 const bodyLimit = 4 * 1_048_576;
 
 /** The operations that the command line asks a running server for, on the operator's socket. */
-export const operatorApi: FastifyPluginAsync<OperatorApiOptions> = async (app, options) => {
-  const { context, clock } = options;
+export const operatorApi: FastifyPluginAsync<{ readonly context: OperationContext }> = async (
+  app,
+  { context },
+) => {
   const limits = { limit: { fixed: 4 }, queueMax: 64, deadlineMs: 20_000 };
-  const lane = new Lane({ name: 'commands', ...limits, clock });
+  const lane = new Lane({ name: 'commands', ...limits });
   app.post<{ Params: { readonly operation: string } }>(
     `${operatorPath}:operation`,
     { bodyLimit },

@@ -88,13 +88,9 @@ export function purgeByUser(world: World, run: Run, username: string): Changes {
   return changes;
 }
 
-export interface RunModification {
-  readonly numGames: number;
-  readonly priority: number;
-  readonly throughput: number;
-  readonly autoPurge: boolean;
-  readonly info: string;
-}
+export type RunModification = Readonly<
+  Pick<RunArgs, 'num_games' | 'priority' | 'throughput' | 'auto_purge' | 'info'>
+>;
 
 const ageMsMax = 30 * 24 * 60 * 60 * 1000;
 const gamesMax = 3_200_000;
@@ -115,11 +111,7 @@ export function modifyRun(
     to.priority > Math.max(args.priority, 0) ||
     record.failed;
   const text = modificationText(run, to);
-  args.num_games = to.numGames;
-  args.priority = to.priority;
-  args.throughput = to.throughput;
-  args.auto_purge = to.autoPurge;
-  args.info = to.info;
+  Object.assign(args, to);
   const changes =
     bold && !by.isApprover ? setApproval(world, run, by.username, false) : new Changes();
   changes.runs.add(run);
@@ -131,24 +123,24 @@ export function modifyRun(
 
 function modificationFault(run: Run, to: RunModification, now: number): string | undefined {
   const { args, record } = run;
-  const { numGames, priority, throughput } = to;
+  const { num_games: games, priority, throughput } = to;
   if (now - record.start_time > ageMsMax) return 'The run is too old to be modified';
-  if (![numGames, priority, throughput].every(Number.isInteger)) return 'Not an integer';
-  if (numGames === args.num_games) return undefined;
+  if (![games, priority, throughput].every(Number.isInteger)) return 'Not an integer';
+  if (games === args.num_games) return undefined;
   if (args.spsa !== undefined) return 'The number of games of a tuning cannot be changed';
-  if (args.sprt === undefined && numGames > args.num_games) {
+  if (args.sprt === undefined && games > args.num_games) {
     return 'A fixed number of games cannot be increased';
   }
-  if (numGames < 1000 || numGames % 1000 !== 0) return 'Games: a multiple of 1000';
-  return numGames > gamesMax ? `Games: at most ${gamesMax}` : undefined;
+  if (games < 1000 || games % 1000 !== 0) return 'Games: a multiple of 1000';
+  return games > gamesMax ? `Games: at most ${gamesMax}` : undefined;
 }
 
 function modificationText({ args }: Run, to: RunModification): string {
   const moves = [
-    ['num-games', args.num_games, to.numGames],
+    ['num-games', args.num_games, to.num_games],
     ['priority', args.priority, to.priority],
     ['throughput', args.throughput, to.throughput],
-    ['auto-purge', args.auto_purge, to.autoPurge],
+    ['auto-purge', args.auto_purge, to.auto_purge],
   ].flatMap(([name, from, next]) =>
     from === next ? [] : `${name} changed from ${from} to ${next}`,
   );
