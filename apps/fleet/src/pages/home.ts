@@ -115,8 +115,8 @@ function shownKinds({ active_run_filters: chosen = '' }: QueryTexts): string {
 }
 
 function homeHead(): Html {
-  const actions = html`${searchRun()}${button({ label: 'New run', href: '/tests/run', look: 'main' })}`;
-  return pageHead({ title: 'Runs', actions });
+  const add = button({ label: 'New run', href: '/tests/run', look: 'main' });
+  return pageHead({ title: 'Runs', actions: html`${searchRun()}${add}` });
 }
 
 /** A field that finds finished runs; other inputs may stand beside it. */
