@@ -134,6 +134,7 @@ describe('a request to an exchange', () => {
     assert.equal(site.headers['user-agent'], 'me/1');
     for (const [options, message] of [
       [{ baseUrl: 'ftp://x' }, /baseUrl: must be an http:\/\/ or https:\/\/ address, got 'ftp:/],
+      [{ baseUrl: 'http://x:1:' }, /baseUrl: must be an http:\/\/ or https:\/\/ address/],
       [{ requestMsMax: 0 }, /requestMsMax: must be a number from 1 to 2147483647, got 0/],
       [{ bytesMax: 0.5 }, /bytesMax: must be an integer from 1, got 0.5/],
       [{ connectionsMax: 0 }, /connectionsMax: must be an integer from 1, got 0/],

@@ -53,7 +53,6 @@ export class Api implements AsyncDisposable {
     this.guard = options.guard ?? ((request, signal) => request(signal));
     this.#source = source;
     this.#path = path === '' ? '/' : path;
-    this.#origins = [new URL(origin).origin, new URL(this.baseUrl).origin];
     const all = Object.entries(query);
     this.#query = Object.fromEntries(
       all.filter(([, value]) => !isSecret(value)).map(([key, value]) => [key, String(value)]),
@@ -76,6 +75,7 @@ export class Api implements AsyncDisposable {
         unknown === undefined ? status === 404 : text.includes(unknown),
       hide: (text) => this.secrets.hide(text),
     });
+    this.#origins = [new URL(origin).origin, new URL(this.baseUrl).origin];
   }
 
   /** The path of a request as messages show it. */

@@ -21,7 +21,7 @@ export interface TradeTableOptions {
   readonly folder: Folder;
   /** Rules that make rows of the raw lines of each exchange or source, by its name. */
   readonly lines: Readonly<Record<string, Lines>>;
-  /** Memory that DuckDB may hold before it uses the disk, in MB; from 64. @default 128 */
+  /** Memory that DuckDB may hold before it uses the disk, in MB; from 64. @default 96 */
   readonly memoryMb?: number | undefined;
   /** Threads of DuckDB; from 1. @default 2 */
   readonly threads?: number | undefined;
@@ -62,7 +62,7 @@ export class TradeTable implements AsyncDisposable {
   #manifest: Manifest = emptyManifest;
 
   private constructor(options: TradeTableOptions) {
-    const { folder, lines, memoryMb = 128, threads = 2 } = options;
+    const { folder, lines, memoryMb = 96, threads = 2 } = options;
     checkInteger('memoryMb', memoryMb, 64);
     checkInteger('threads', threads, 1, 64);
     this.folder = folder;
