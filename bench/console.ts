@@ -18,6 +18,7 @@ const measureMs = 20_000;
 const figures: readonly Figure[] = [
   { name: 'of a core', unit: '%', better: 'less', targets: [atMost(5, '%')] },
   { name: 'memory', unit: 'MB', better: 'less', targets: [] },
+  { name: 'updates', unit: '/s', better: 'more', targets: [] },
 ];
 
 /** Measures the console beside ten services with fifty parts each, at one update a second. */
@@ -43,13 +44,20 @@ async function contestant(isWatched: boolean): Promise<Contestant> {
   return async (run, quick) => {
     const path = paths[run.replace('the page ', '')] ?? '/';
     const stream = isWatched ? await openPage(socket, path) : undefined;
+    let updates = 0;
+    stream?.on('data', (chunk: Buffer) => {
+      updates += chunk.toString('latin1').match(/^id: /gm)?.length ?? 0;
+    });
     await sleep(quick ? 1_000 : settleMs);
     const before = await usage(socket);
+    updates = 0;
     await sleep(quick ? 2_000 : measureMs);
     const after = await usage(socket);
     stream?.destroy();
-    const share = (100 * (after.cpuMs - before.cpuMs)) / (after.uptimeMs - before.uptimeMs);
-    return { 'of a core': share, memory: after.residentBytes / 1e6 };
+    const ms = after.uptimeMs - before.uptimeMs;
+    const share = (100 * (after.cpuMs - before.cpuMs)) / ms;
+    const memory = after.residentBytes / 1e6;
+    return { 'of a core': share, memory, updates: (updates * 1_000) / ms };
   };
 }
 
@@ -70,7 +78,7 @@ async function openPage(socket: string, path: string): Promise<IncomingMessage> 
   const live = new URL(`${path === '/' ? '' : path}/_live`, link);
   const stream = await ask(live, { cookie, 'last-event-id': version });
   if (stream.statusCode !== 200) throw new Error(`${live.pathname}: ${stream.statusCode}`);
-  return stream.resume();
+  return stream;
 }
 
 async function ask(url: URL, headers: Record<string, string>): Promise<IncomingMessage> {

@@ -113,6 +113,11 @@ function render(page: Page, paths: ReadonlySet<string>): string {
         const inner = this.parser.parseInline(tokens);
         return address === undefined ? inner : `<a href="${escaped(address)}">${inner}</a>`;
       },
+      code({ text, lang }) {
+        const kind = lang === undefined ? '' : ` class="language-${escaped(lang)}"`;
+        // A long line scrolls, also by keyboard.
+        return `<pre tabindex="0"><code${kind}>${escaped(text)}\n</code></pre>\n`;
+      },
       image({ href, text }) {
         return `<img src="${escaped(linkOf(href, page, paths) ?? href)}" alt="${escaped(text)}">`;
       },
@@ -139,7 +144,9 @@ function frame(page: Page, body: string, pages: readonly Page[]): string {
   const lists = [...Map.groupBy(pages, ({ group }) => group)].map(([group, members]) => {
     const items = members.map((each) => {
       const here = each === page ? ' aria-current="page"' : '';
-      return `<li><a href="${up}/${each.path}"${here}>${escaped(titleOf(each))}</a></li>`;
+      const [short = ''] = titleOf(each).split(': ');
+      const name = group === 'Parts' ? short : titleOf(each);
+      return `<li><a href="${up}/${each.path}"${here}>${escaped(name)}</a></li>`;
     });
     const open = group === page.group || group === 'Guides' ? ' open' : '';
     return `<details${open}><summary>${group}</summary><ul>${items.join('')}</ul></details>`;

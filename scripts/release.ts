@@ -3,7 +3,6 @@ import {
   appendFileSync,
   cpSync,
   globSync,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -11,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 const usage = `usage: npm run release [-- --dry-run [--in <folder>]]
@@ -58,6 +57,8 @@ function run(program: string, ...words: readonly string[]): string {
 function build(): string[] {
   run(process.execPath, 'scripts/build.ts');
   const folders = globSync('packages/*/dist/package.json', { cwd: root }).map(dirname).sort();
+  // All others depend on it.
+  folders.sort((a, b) => Number(b.includes('/spillway/')) - Number(a.includes('/spillway/')));
   for (const folder of folders) {
     const [packed] = JSON.parse(run('npm', 'pack', '--dry-run', '--json', `./${folder}`));
     const files = packed.files.map(({ path }: { readonly path: string }) => path);
@@ -112,11 +113,11 @@ function release(): void {
 
 /** Releases a copy of this repository as it is now, and publishes from it without sending. */
 function rehearse(copy: string): void {
-  const listed = run('git', 'ls-files', '--cached', '--others', '--exclude-standard');
-  for (const file of listed.split('\n').filter((each) => each !== '')) {
-    mkdirSync(dirname(join(copy, file)), { recursive: true });
-    cpSync(join(root, file), join(copy, file));
-  }
+  const left = new Set(['.git', 'node_modules', 'dist', 'coverage', 'data']);
+  // A folder `data` deeper down is a part of a package.
+  const isTaken = (path: string) =>
+    !left.has(basename(path)) || (basename(path) === 'data' && dirname(path) !== root);
+  cpSync(root, copy, { recursive: true, filter: isTaken });
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   const who = { NAME: 'Release rehearsal', EMAIL: 'rehearsal@localhost' };
   const names = Object.entries(who).flatMap(([field, value]) => [

@@ -46,9 +46,9 @@ describe('npm run docs', () => {
         } else if (name === 'src') foreign.push(`${page}: ${to}`);
       }
       if (!page.startsWith('reference/')) continue;
-      const names = text.matchAll(/<h3 id="[^"]*">(\w+)<\/h3>\s*<pre>/g);
+      const names = text.matchAll(/<h3 id="[^"]*">(\w+)<\/h3>\s*<pre/g);
       for (const [, name = ''] of names) if (!beside.test(name)) bare.push(`${page}: ${name}`);
-      const blocks = [...text.matchAll(/<pre><code[^>]*>([^<]*)<\/code>/g)];
+      const blocks = [...text.matchAll(/<pre[^>]*><code[^>]*>([^<]*)<\/code>/g)];
       bare.push(...blocks.flatMap(([, block = '']) => bareOptions(block)));
     }
     assert.deepEqual(broken, []);

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { existsSync, globSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { build as esbuild } from 'esbuild';
 import { Listener } from 'spillway/connect';
+import { findProgram } from 'spillway-fixtures/requires';
 import { build as vite } from 'vite';
 
 const root = dirname(import.meta.dirname);
@@ -148,6 +149,26 @@ async function loadedBy(path: string, found = new Set<string>()): Promise<Readon
   return found;
 }
 
+/** Makes a release in a copy of the repository, to its end, and takes the packages from there. */
+async function rehearse(folder: string): Promise<void> {
+  const copy = join(folder, 'copy');
+  const told = await run(root, process.execPath, ['scripts/release.ts', '--dry-run', '--in', copy]);
+  const [, version = ''] = /^The next version is (\S+)$/m.exec(told) ?? [];
+  assert.match(told, /Nothing was sent: all packages can be published\.\n$/);
+  assert.equal(await run(copy, 'git', ['tag', '--points-at', 'HEAD']), `v${version}\n`);
+  assert.equal(await run(copy, 'git', ['status', '--porcelain']), '');
+  const changelog = await readFile(join(copy, 'CHANGELOG.md'), 'utf8');
+  assert.ok(changelog.includes(`## Unreleased\n\n## ${version}\n`));
+  for (const dist of globSync('packages/*/dist', { cwd: copy })) {
+    const name = basename(dirname(dist));
+    await rename(join(copy, dist), join(folder, name));
+    const manifest = await readJson<{ readonly version: string }>(
+      join(folder, name, 'package.json'),
+    );
+    assert.equal(manifest.version, version, name);
+  }
+}
+
 /** The text with all changes that a guide shows as `diff`. */
 function changed(text: string, guide: string): string {
   const blocks = [...guide.matchAll(/^```diff\n([\s\S]*?)^```/gm)];
@@ -168,7 +189,11 @@ describe('the published packages', () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'spillway-pack-'));
     cache = `--cache=${join(folder, 'npm-cache')}`;
-    await run(root, process.execPath, ['scripts/build.ts', '--out', folder]);
+    const changelog = await readFile(join(root, 'CHANGELOG.md'), 'utf8');
+    const [, unreleased = ''] = changelog.split(/^## .*$/m);
+    const hasChanges = /^- /m.test(unreleased);
+    if (hasChanges && findProgram('git') !== undefined) await rehearse(folder);
+    else await run(root, process.execPath, ['scripts/build.ts', '--out', folder]);
   });
   after(() => rm(folder, { recursive: true }));
 

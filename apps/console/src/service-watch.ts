@@ -54,11 +54,15 @@ export interface BucketSecond {
   readonly tokens: number;
 }
 
-/** The parts that are counted, as they were at one look. */
+/** The counts of a lane and of a bucket that are kept for a minute. */
+type LaneCounts = Pick<LaneReading, 'inside' | 'arrived' | 'refused'>;
+type BucketCounts = Pick<BucketReading, 'taken' | 'refused' | 'tokens'>;
+
+/** The counts of one look, by the name of the part. */
 interface Look {
   readonly at: number;
-  readonly lanes: ReadonlyMap<string, LaneReading>;
-  readonly buckets: ReadonlyMap<string, BucketReading>;
+  readonly lanes: ReadonlyMap<string, LaneCounts>;
+  readonly buckets: ReadonlyMap<string, BucketCounts>;
 }
 
 export interface ServiceWatchOptions {
@@ -154,7 +158,7 @@ export class ServiceWatch {
   }
 
   /** All lanes at the moment of the last minute at which this one had most permits in use. */
-  busiestOf({ name }: LaneReading): ReadonlyMap<string, LaneReading> {
+  busiestOf({ name }: LaneReading): ReadonlyMap<string, Pick<LaneReading, 'inside'>> {
     const insideAt = ({ lanes }: Look) => lanes.get(name)?.inside ?? 0;
     const busiest = this.#minute.reduce<Look | undefined>((most, look) => {
       return most === undefined || insideAt(look) > insideAt(most) ? look : most;
@@ -204,7 +208,15 @@ export class ServiceWatch {
       add(this.inside, name, inside, at);
       if (serviceMs.count > 0) add(this.serviceMs, name, serviceMs.p50, at);
     }
-    this.#minute.push({ at, lanes: byName(parts.lanes), buckets: byName(parts.buckets) });
+    const lanes = new Map<string, LaneCounts>();
+    for (const { name, inside, arrived, refused } of parts.lanes) {
+      lanes.set(name, { inside, arrived, refused });
+    }
+    const buckets = new Map<string, BucketCounts>();
+    for (const { name, taken, refused, tokens } of parts.buckets) {
+      buckets.set(name, { taken, refused, tokens });
+    }
+    this.#minute.push({ at, lanes, buckets });
     while (at - (this.#minute[0]?.at ?? at) > minuteMs) this.#minute.shift();
   }
 
@@ -223,10 +235,6 @@ interface StatsAnswer {
   readonly parts: unknown;
   readonly changeable?: readonly string[];
   readonly routes: readonly RouteReading[];
-}
-
-function byName<T extends { readonly name: string }>(parts: readonly T[]): Map<string, T> {
-  return new Map(parts.map((part) => [part.name, part]));
 }
 
 function add(all: Map<string, History>, name: string, value: number, at: number): void {
