@@ -1,5 +1,4 @@
-import { AssertionError } from 'node:assert/strict';
-import { check, misuse, range } from './check.ts';
+import { assertionError, check, misuse, range } from './check.ts';
 
 /** The known name that is most like a misspelt one, or undefined if none is alike. */
 export function nearest(wrong: string, known: Iterable<string>): string | undefined {
@@ -78,7 +77,7 @@ export function settle<Options extends object, const R extends Rules<Options>>(
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(rules, name)) continue;
     const message = `${owner}: ${name}: is not an option${didYouMean(name, Object.keys(rules))}`;
-    throw new AssertionError({ message, actual: name });
+    throw assertionError(message, name);
   }
   const settled: Record<string, unknown> = {};
   for (const [name, { rule, holds, absent, isRequired }] of Object.entries<Rule<unknown>>(rules)) {

@@ -1,8 +1,8 @@
-import { AssertionError } from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { ResourceLimits } from 'node:worker_threads';
+import { assertionError } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import {
   anything,
@@ -136,8 +136,7 @@ export function poolSettings(options: PoolOptions): PoolSettings {
   // A compiler turns the worker into `.js`, but not the name in its URL.
   const compiled = new URL(module.href.replace(/\.([cm]?)ts$/, '.$1js'));
   const found = [module, compiled].find((url) => existsSync(url));
-  if (found === undefined)
-    throw new AssertionError({ message: `Pool: module: no file at ${path}` });
+  if (found === undefined) throw assertionError(`Pool: module: no file at ${path}`);
   const { env, workerData } = settings;
   const copy = { env: env && { ...env }, workerData: copyOf(workerData) };
   return { ...settings, ...copy, module: found, recycle };
