@@ -50,9 +50,7 @@ describe('a server and its odd clients', () => {
         );
         for (const status of statusesOf(answer)) {
           counts.set(status, (counts.get(status) ?? 0) + 1);
-          // A machine that is busy with other things makes the lane refuse now and then.
-          const isRefusal = status === 503 && /^retry-after: \d/m.test(answer);
-          assert.ok(status < 500 || status > 503 || isRefusal, `seed ${number}: ${answer}`);
+          assert.ok(status < 500 || status > 503, `seed ${number}: ${answer}`);
         }
       }
     };
@@ -76,9 +74,6 @@ describe('a server and its odd clients', () => {
       assert.deepEqual(after.unexpected, [], 'also those whose client did not wait');
       const grownBytes = after.heapBytes - before.heapBytes;
       assert.ok(grownBytes < 4_000_000, `the heap grew by ${grownBytes} bytes`);
-      const answers = [...counts.values()].reduce((sum, count) => sum + count, 0);
-      const refused = counts.get(503) ?? 0;
-      assert.ok(refused <= answers / 1_000, `${refused} of ${answers} were refused`);
       for (const status of [101, 200, 204, 400, 403, 404, 405, 413, 415, 422, 431]) {
         assert.ok((counts.get(status) ?? 0) > 0, `no answer ${status} in ${[...counts]}`);
       }
