@@ -187,6 +187,62 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.deepEqual(await storage.feeds.claim({ ...claim, nowMs: 9_000 }), []);
     });
 
+    it('gives the feed with credentials a place of its own, and takes them with it', async () => {
+      const { feeds, rules } = storage;
+      const [one, two] = [await newUser('owner'), await newUser('other')];
+      const feed = { url: 'https://example.org/own', title: 'Own', folder: '' };
+      await feeds.subscribe(one, [feed], 10);
+      await feeds.subscribe(two, [feed], 10);
+      const shared = String((await feeds.list(one))[0]?.id);
+      await rules.add(one, { kind: 'mute', field: 'feed', value: shared, points: 0 }, 10);
+      const credentials = { header: 'X-Token', value: 'secret' };
+      assert.equal(await feeds.setCredentials(two, 'nothing', credentials, 20), false);
+      assert.equal(await feeds.setCredentials(one, shared, credentials, 20), true);
+      const [own] = await feeds.list(one);
+      assert.deepEqual([own?.url, own?.title, own?.isPrivate], [feed.url, 'Own', true]);
+      assert.notEqual(own?.id, shared);
+      assert.equal((await rules.list(one))[0]?.value, own?.id);
+      assert.deepEqual(
+        (await feeds.list(two)).map(({ id }) => id),
+        [shared],
+      );
+      const due = await feeds.claim({ nowMs: 30, untilMs: 9e15, limit: 5 });
+      const sent = new Map(due.map((each) => [each.id, each.credentials?.value]));
+      assert.deepEqual([sent.get(String(own?.id)), sent.get(shared)], ['secret', undefined]);
+      const edit = { title: 'Mine', folder: 'Here', isFullText: true };
+      assert.equal(await feeds.edit(two, shared, edit), true);
+      assert.equal(await feeds.isFullText({ feedId: shared }), true);
+      assert.equal(await feeds.edit(two, 'nothing', edit), false);
+      assert.equal(await feeds.unsubscribe(one, String(own?.id)), true);
+      const kept = storage.database.kysely.selectFrom('feed_credentials').selectAll();
+      assert.deepEqual(await kept.execute(), []);
+      await feeds.unsubscribe(two, shared);
+    });
+
+    it('keeps pictures and tags, and tells each user of their own feed', async () => {
+      const [one, two] = [await newUser('reads-b'), await newUser('reads-a')];
+      const images = [{ url: 'https://example.org/x.png', alt: 'X', at: 3 }];
+      const article = storedArticle('https://example.org/both', { images, tags: ['a', 'b c'] });
+      for (const [userId, url] of [
+        [one, 'https://example.org/feed-1'],
+        [two, 'https://example.org/feed-2'],
+      ] as const) {
+        await storage.feeds.subscribe(userId, [{ url, title: url, folder: '' }], 10);
+        const [feed] = await storage.feeds.list(userId);
+        await storage.feeds.save({
+          ...{ feedId: String(feed?.id), fetchedAt: 1, nextAt: 9e15, outcome: 'new', title: url },
+          ...{ siteUrl: undefined, etag: undefined, lastModified: undefined, articles: [article] },
+        });
+      }
+      for (const userId of [one, two]) {
+        const [feed] = await storage.feeds.list(userId);
+        const [shelved] = await storage.shelves.list({ userId, limit: 1 });
+        assert.deepEqual([shelved?.feedId, shelved?.tags], [feed?.id, ['a', 'b c']]);
+        await storage.feeds.unsubscribe(userId, String(feed?.id));
+      }
+      assert.deepEqual((await storage.articles.find(article.id))?.images, images);
+    });
+
     it('finds articles of a user by all words, and knows what was read and rated', async () => {
       const userId = await newUser('frank');
       const titles = ['Alpha 100% beta', 'alpha gamma', 'Снег: МОСКВА ждёт', 'Ärger in Ölstadt'];
