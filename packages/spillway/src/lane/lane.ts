@@ -281,7 +281,6 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   #canWait(permit: LanePermit, now: number): boolean {
-    this.#queue.arrive(now);
     return this.#pace === undefined || this.#pace.canWait(permit, now, this.#queue);
   }
 
@@ -321,7 +320,7 @@ export class Lane implements Part, AsyncDisposable {
       this.#drop(waiter, reason);
       return;
     }
-    this.#queue.take(waiter);
+    this.#queue.take(waiter, now);
     this.#permits.takeTurn(waiter.weight);
     this.#pace?.take(waiter.weight);
     if (this.#loopTime.isLong) takeTurn();

@@ -3,12 +3,11 @@ import type { LanePermit } from './permit.ts';
 import type { LaneQueue } from './queue.ts';
 
 /**
- * Share of the usual service time, and of how far others are from it, that must be left of a
- * deadline for work to be begun.
+ * Deviations from the usual service time that must be left of a deadline, besides that time, for
+ * work to be begun, and the share of a whole deadline that is always enough.
  */
-const needShare = 0.8;
-/** Usual service times that are reckoned with for a caller that has to wait. */
-const endMargin = 1.25;
+const needDeviations = 0.5;
+const needShareMost = 0.8;
 /** Size at which an unknown service is tried first. */
 const sizeAtStart = 10;
 /** Weight of one end in the usual service time. */
@@ -24,8 +23,6 @@ const wasteMost = 0.3;
 const impatientEnds = 2_000;
 /** Share of callers that are served within the time that all are known to wait. */
 const servedShare = 0.9;
-/** Share of that time before which a caller that gives up is hurried, while others are served. */
-const hurriedShare = 0.9;
 const unservedMax = 2;
 /** Factor by which the best service time is forgotten with each end. */
 const leastRise = 1.001;
@@ -149,7 +146,7 @@ export class Pace {
    */
   #isHurried(ageMs: number, now: number): boolean {
     if (now - this.#servedAt >= Math.max(this.#tryMs, unservedMax * this.#servedMs)) return false;
-    return this.#servedMs === 0 || ageMs < hurriedShare * this.#servedMs;
+    return this.#servedMs === 0 || ageMs < this.#servedMs;
   }
 
   /** True unless the usual wait and the usual service time do not fit into what is left. */
@@ -161,7 +158,9 @@ export class Pace {
     const restMs = Math.min(leftMs, this.patienceMs);
     // In a standing queue the newest is served first, whoever waits.
     if (queue.isStanding(now)) return restMs > this.#needMs;
-    return restMs > this.#endMs(queue.ahead(permit));
+    // The wait behind others is that for as many ends and for one more.
+    const aheadMax = ((restMs - this.#needMs) * this.#size) / (this.#usualMs ?? 0) - 1;
+    return aheadMax >= 0 && queue.hasAhead(permit, aheadMax);
   }
 
   hasRoom(weight: number): boolean {
@@ -171,11 +170,6 @@ export class Pace {
 
   take(weight: number): void {
     this.#inside += weight;
-  }
-
-  /** Milliseconds after which the work of a caller behind so many others usually ends. */
-  #endMs(ahead: number): number {
-    return (this.#usualMs ?? 0) * (ahead / this.#size + endMargin) + this.#deviationMs;
   }
 
   /** True while nothing ends in time: then only a few callers try. */
@@ -226,7 +220,8 @@ export class Pace {
     this.#deviationMs += (Math.abs(ms - usualMs) - this.#deviationMs) * weight;
     this.#usualMs = usualMs + (ms - usualMs) * weight;
     this.#leastMs = Math.min(this.#leastMs * leastRise, this.#usualMs);
-    this.#needMs = Math.min(this.#usualMs + this.#deviationMs, this.#deadlineMs) * needShare;
+    const needMs = this.#usualMs + this.#deviationMs * needDeviations;
+    this.#needMs = Math.min(needMs, this.#deadlineMs * needShareMost);
   }
 
   #adjustSampling(now: number): void {

@@ -23,11 +23,12 @@ const codelRules = {
 
 const never = { targetMs: Infinity, intervalMs: Infinity };
 /**
- * Callers beyond those let in, since the queue was last empty, that make it a standing one: a
- * number that chance alone hardly reaches at nine tenths of what can be served, and a share.
+ * Share of the time that a waiter has to spare after which, once one is let in so late, the newest
+ * is served first until nobody waits. Arrivals by chance keep the wait below it at nine tenths of
+ * the load; above the load the queue grows to it within seconds, and all who are let in by order of
+ * arrival would have waited as long as they can.
  */
-const surplusMin = 32;
-const surplusShare = 0.25;
+const standingShare = 0.1;
 
 /** The waiters of a lane: in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
@@ -43,9 +44,8 @@ export class LaneQueue {
   #patienceMs = Infinity;
   /** The time at which the queue was last empty. */
   #emptyAt = 0;
-  /** Callers that came, and that were let in, since then. */
-  #came = 0;
-  #taken = 0;
+  /** True from a waiter that was let in late until nobody waits. */
+  #isLate = false;
   /** Number of waiters that have a deadline of their own. */
   #owners = 0;
   /** Fires when the next waiter's time may be over; armed only while somebody waits. */
@@ -79,17 +79,8 @@ export class LaneQueue {
     this.#patienceMs = patienceMs;
   }
 
-  /** Counts a caller that could not be let in at once, whether it waits or is refused. */
-  arrive(now: number): void {
-    if (this.#waiters.size === 0) {
-      this.#emptyAt = now;
-      this.#came = 0;
-      this.#taken = 0;
-    }
-    this.#came += 1;
-  }
-
   push(waiter: LanePermit): void {
+    if (this.#waiters.size === 0) this.#emptyAt = waiter.arrivedAt;
     this.#waiters.push(waiter);
     if (waiter.entry.deadlineAt !== undefined) {
       this.#owners += 1;
@@ -105,9 +96,11 @@ export class LaneQueue {
   }
 
   /** Takes out the waiter that `next` has just given. */
-  take(waiter: LanePermit): void {
+  take(waiter: LanePermit, now: number): void {
+    const { arrivedAt, dueAt } = waiter;
+    const spareMs = Math.min(dueAt - arrivedAt, this.#patienceMs) - this.#needMs;
+    if (now - arrivedAt > standingShare * spareMs) this.#isLate = true;
     this.#waiters.take(waiter);
-    this.#taken += 1;
     this.#forget(waiter);
   }
 
@@ -119,9 +112,9 @@ export class LaneQueue {
     return this.#waiters[Symbol.iterator]();
   }
 
-  /** The number of waiters that are served before a newcomer would be. */
-  ahead(newcomer: LanePermit): number {
-    return this.#waiters.ahead(newcomer);
+  /** True if at most that many waiters are served before a newcomer would be. */
+  hasAhead(newcomer: LanePermit, most: number): boolean {
+    return this.#waiters.size <= most || this.#waiters.hasAhead(newcomer, most);
   }
 
   /** The waiter whose time is over first. */
@@ -150,16 +143,17 @@ export class LaneQueue {
     return now >= waiter.arrivedAt + this.#targetMs && this.isStanding(now) ? 'stale' : undefined;
   }
 
-  /** True if the queue has not been empty for an interval: then the newest is served first. */
+  /** True if the queue stands, by the interval of CoDel or by the waits: the newest goes first. */
   isStanding(now: number): boolean {
     if (this.#waiters.size === 0) return false;
-    if (!this.#isMeasured) return now >= this.#emptyAt + this.#intervalMs;
-    return this.#came - this.#taken > surplusMin + surplusShare * this.#taken;
+    return this.#isMeasured ? this.#isLate : now >= this.#emptyAt + this.#intervalMs;
   }
 
   #forget(waiter: LanePermit): void {
     if (waiter.entry.deadlineAt !== undefined) this.#owners -= 1;
-    if (this.#waiters.size === 0) this.#disarm();
+    if (this.#waiters.size > 0) return;
+    this.#isLate = false;
+    this.#disarm();
   }
 
   /** Looks again when the next waiter may be due. */

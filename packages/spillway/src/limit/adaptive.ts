@@ -1,38 +1,41 @@
 import { checkLimitOptions, type Limit, type LimitOptions, type Sample } from './limit.ts';
 import { type Reading, ReadingWindow } from './reading.ts';
 
-/**
- * Latency over the baseline that is put down to chance, with readings that have no error, and what
- * each bit of error adds. Above it, work is waiting downstream.
- */
-const tolerance = 1.25;
-const toleranceByError = 10;
-const toleranceMost = 2.2;
-/** Latency over the baseline at which growth has faded to nothing. */
-const growthEnd = 1.15;
-const growthEndByError = 7;
-/** Size over what Little's law asks for, when it was too large. */
-const headroom = 1.1;
-const headroomByError = 4;
-/** The share of its size that each step of a probe leaves. */
-const probeShare = 0.7;
-/** Readings until the first probe, and between others. */
-const probeAfter = 8;
+/** Time in a queue downstream that is aimed at, in service times: some, so that no place idles. */
+const queueShare = 0.25;
+const queueShareLeast = 0.05;
+/** Time in a queue downstream, in service times, at which doubling ends. */
+const queueShareAtStart = 0.5;
+/** Share of a deadline that the work itself may take, where a smaller size makes it faster. */
+const deadlineShare = 0.6;
+/** Share of the way to the right size that one reading goes, where readings differ by chance. */
+const gain = 0.5;
+/** Largest and smallest change by one reading; the smallest is also a step of a probe. */
+const growthMost = 1.2;
+const shrinkMost = 0.8;
+/** Share of its size above which a limit binds: below it, a smaller one is not called for. */
+const boundShare = 0.87;
+/** Share of those inside before, at most, at which the latencies are comparable. */
+const comparedShare = 0.85;
+/** Readings until a probe, and until the next one where there was a queue. */
 const probeEvery = 64;
+const probeAgain = 16;
+/** Error of readings below which they do not differ by chance. */
+const errorMin = 0.05;
+/** Errors of a reading by which the mean may differ by chance. */
+const errorsByChance = 2;
+const workWeight = 0.25;
+const floorWeight = 0.25;
 const dropShare = 0.9;
 /** Size over what was in use, for a size that is known to be right. */
 const provenShare = 1.2;
 /** Share of a size that was right with which a downstream is tried that failed. */
 const restartShare = 0.4;
-/** The share of a deadline that the work itself may take, where a smaller size makes it faster. */
-const deadlineShare = 0.6;
 /** Weight of one end in the mean share of wasted work. */
 const wasteWeight = 0.15;
-/** Shares of wasted work: above the first nothing ends in time, below the second all is well. */
+/** Shares of wasted work: above the first nothing ends in time, above the second too little. */
 const wasteMost = 0.98;
 const wasteLeast = 0.5;
-/** Share above which probes do not raise the baseline. */
-const wasteByChance = 0.15;
 /** Share that is reckoned with after one has ended in time again. */
 const wasteAfterStuck = 0.8;
 /**
@@ -40,11 +43,6 @@ const wasteAfterStuck = 0.8;
  * many.
  */
 const inTimeMin = 4;
-/** Rise of the share of late work that says that there is too much inside. */
-const lateShareMore = 0.2;
-/** Least weight of one reading in the latency, where readings differ by chance. */
-const readingWeight = 0.25;
-const errorMin = 0.05;
 
 /** A reading, and the size it was taken at. */
 interface Step extends Reading {
@@ -52,28 +50,21 @@ interface Step extends Reading {
 }
 
 /**
- * State of the limit:
+ * Finds how much work at once a downstream bears within a deadline.
  *
- *     starting ──slow reading──> probing ──latency falls no more──> steady
- *     (doubles)                  (shrinks)  <──slow reading──────   (grows a little)
- */
-type State =
-  | { readonly name: 'starting'; readonly fine: Step | undefined }
-  | { readonly name: 'steady' }
-  /** `first` is the reading before the probe, `last` the one before the last shrink. */
-  | { readonly name: 'probing'; readonly first: Step; readonly last: Step };
-
-/**
- * Finds how much work at once a downstream bears within a deadline. It compares the latency of
- * now with a baseline, doubles at the start and later grows a little while they agree, and falls
- * to what Little's law asks for when they do not.
+ * Time in a queue downstream is added to each call, also to the quickest. So the latency of the
+ * quickest eighth tells of a queue long before the mean does, whose differences are mostly those of
+ * the service times: with exponential times and 24 samples the mean has an error of 0.2 service
+ * times, and the quickest eighth one of 0.08. Its rise over the `floor`, its value without a queue,
+ * is the time in the queue, and Little's law gives the size at which a quarter of a service time
+ * would be left of it.
  *
- * The baseline is measured by a probe: shrink to 0.7, look only at work begun since, and if the
- * latency fell with the size there was a queue downstream; if it did not, this is the time that the
- * work itself takes. Readings are short, so the tolerance follows from how much they differ.
- * While half of the work or more ends too late the size shrinks, whatever the latency says.
+ * The first calls of all meet nobody else, so they give the floor. It falls by itself. It rises
+ * when the size became smaller, because of a rise or for a probe, and the latency did not fall with
+ * it: then there was no queue.
  *
- * Work that was cut short gives a lower bound: it counts with the time it took if that is more than
+ * While half of the work or more ends too late the size shrinks, whatever the latency says. Work
+ * that was cut short gives a lower bound: it counts with the time it took if that is more than
  * usual, and says nothing otherwise, so that nobody can shrink the limit by cancelling calls. When
  * hardly any work ends in time the limit is stuck: its lane then only lets a few callers try.
  */
@@ -84,15 +75,25 @@ export class AdaptiveLimit implements Limit {
   deadlineMs: number;
   readonly #window = new ReadingWindow();
   #size: number;
-  #state: State = { name: 'starting', fine: undefined };
+  /** True while the size doubles. */
+  #isStarting = true;
   /** Work begun before was sent at another size, and is not read. */
   #epochAt = -Infinity;
   #cutAt = -Infinity;
-  #baselineMs: number | undefined;
-  #baselineMsLowest = Infinity;
-  #latencyMs: number | undefined;
+  /** Latency of the quickest without a queue downstream, and of all. */
+  #floorMs: number | undefined;
+  #workMs: number | undefined;
+  /** Latency by the last reading: work that was cut sooner says nothing. */
+  #latencyMs = Infinity;
+  /** The step before the size was doubled. */
+  #smaller: Step | undefined;
+  /** The step before the size began to shrink. */
+  #larger: Step | undefined;
+  /** True while the size shrinks for a probe, as long as that makes work faster. */
+  #isProbing = false;
+  #untilProbe = probeEvery;
   #wasted = 0;
-  /** Size that the last reading that was not slow has used, until nothing ends in time. */
+  /** Size that the last reading without much of a queue has used, until nothing ends in time. */
   #sizeProven = 0;
   /** Size before late work made it shrink, to go back to when all ends in time again. */
   #sizeBefore = 0;
@@ -100,14 +101,6 @@ export class AdaptiveLimit implements Limit {
   #inTime = 0;
   /** Size at which nothing ended in time. */
   #sizeStuck = Infinity;
-  /** Error of the readings, by the mean of the last ones. */
-  #error = 0;
-  /** Share of work that did not end in time, by the last readings, and its least. */
-  #lateShare = 0;
-  #lateShareLeast = 1;
-  /** Readings since the size has last changed by much. */
-  #similar = 0;
-  #untilProbe = probeAfter;
 
   constructor(options: LimitOptions) {
     const { size, sizeMin, sizeMax, deadlineMs } = checkLimitOptions(options);
@@ -128,15 +121,13 @@ export class AdaptiveLimit implements Limit {
   /** Changes the largest size, and sets the size, as far as that allows, to look on from there. */
   resize(sizeMax: number, size: number, now: number): void {
     this.#sizeMax = Math.max(this.#sizeMin, sizeMax);
-    // A probe would go back to the size before it, which may be too large now.
-    if (this.#state.name === 'probing') this.#state = { name: 'steady' };
+    this.#forgetLarger();
     this.#resize(size, now);
   }
 
   observe(sample: Sample): void {
     const { outcome, isWhole, startedAt, endedAt } = sample;
     if (outcome === 'failed') return;
-    const latencyMs = endedAt - startedAt;
     if (outcome === 'overloaded') {
       // Work begun before the last cut was sent at the old size: a burst of drops is one event.
       if (startedAt >= this.#cutAt) this.#cut(endedAt);
@@ -144,7 +135,8 @@ export class AdaptiveLimit implements Limit {
     }
     if (this.#isWaste(outcome === 'ok', endedAt) || startedAt < this.#epochAt) return;
     // A lower bound below what is usual says nothing of latency, unless there was no more time.
-    if (outcome !== 'late' && !isWhole && latencyMs <= (this.#latencyMs ?? 0)) return;
+    const isShort = !isWhole && endedAt - startedAt <= this.#latencyMs;
+    if (isShort && outcome !== 'late') return;
     if (this.#sizeBefore > 0 && this.#goesBack(outcome === 'ok', endedAt)) return;
     const reading = this.#window.add(sample);
     if (reading !== undefined) this.#decide({ ...reading, size: this.#size }, endedAt);
@@ -160,8 +152,8 @@ export class AdaptiveLimit implements Limit {
     this.#inTime = isGood ? this.#inTime + 1 : Math.max(0, this.#inTime - inTimeMin);
     if (this.#inTime < Math.max(inTimeMin, this.#size)) return false;
     this.#inTime = 0;
-    this.#untilProbe = Math.max(this.#untilProbe, probeAfter);
-    this.#state = { name: 'steady' };
+    this.#untilProbe = Math.max(this.#untilProbe, probeAgain);
+    this.#forgetLarger();
     this.#resize(Math.min(this.#sizeBefore, 2 * this.#size), at);
     if (this.#size >= this.#sizeBefore) {
       this.#sizeProven = this.#sizeBefore;
@@ -183,89 +175,90 @@ export class AdaptiveLimit implements Limit {
     this.#sizeBefore = Math.max(this.#sizeBefore, this.#sizeProven);
     this.#sizeProven = 0;
     this.#inTime = 0;
-    if (this.#size <= this.#sizeBefore) {
-      // The downstream failed at a size that was right: it will do again, step by step.
-      this.#state = { name: 'steady' };
-      this.#resize(this.#sizeBefore * restartShare, at);
-    } else {
-      this.#state = { name: 'starting', fine: undefined };
-      this.#sizeStuck = this.#size;
-      this.#resize(this.#size / 2, at);
-    }
+    this.#forgetLarger();
+    // A downstream that failed at a size that was right will do again, step by step.
+    this.#isStarting = this.#size > this.#sizeBefore;
+    if (this.#isStarting) this.#sizeStuck = this.#size;
+    this.#resize(this.#isStarting ? this.#size / 2 : this.#sizeBefore * restartShare, at);
     return true;
   }
 
-  /** Averages readings of one size, as far as chance makes them differ. */
   #decide(now: Step, at: number): void {
-    const latencyMs = this.#latencyMs ?? now.latencyMs;
-    this.#similar += 1;
+    this.#latencyMs = now.latencyMs;
     this.#untilProbe -= 1;
-    const weight = now.error < errorMin ? 1 : Math.max(readingWeight, 1 / this.#similar);
-    this.#latencyMs = latencyMs + (now.latencyMs - latencyMs) * weight;
-    this.#lateShare +=
-      (now.lateShare - this.#lateShare) * Math.max(readingWeight, 1 / this.#similar);
-    if (this.#similar >= 3) {
-      this.#lateShareLeast = Math.min(this.#lateShareLeast, this.#lateShare);
-    }
-    this.#error = now.error * Math.sqrt(weight / (2 - weight));
-    this.#decideBy({ ...now, latencyMs: this.#latencyMs }, at);
+    const larger = this.#larger;
+    if (now.lateShare >= wasteLeast && this.#size > this.#sizeMin) this.#retreat(now, at);
+    else if (this.#floorMs === undefined) this.#floorMs = now.floorMs;
+    else if (larger !== undefined && now.inside <= comparedShare * larger.inside) {
+      this.#compare(larger, now, this.#floorMs, at);
+    } else this.#adjust(now, this.#floorMs, at);
   }
 
-  #decideBy(now: Step, at: number): void {
-    const state = this.#state;
-    // Latency without a baseline, or with one that was measured in a queue, does not show it.
-    if (now.lateShare >= wasteLeast && this.#size > this.#sizeMin) {
-      this.#state = { name: 'steady' };
-      if (this.#sizeBefore === 0) {
-        this.#sizeBefore = this.#sizeProven;
-        this.#sizeProven = 0;
-      }
-      this.#inTime = 0;
-      this.#resize(Math.min(this.#size, now.inside) * probeShare, at);
-      return;
+  /** Shrinks because too much work is late: latency does not show it without a floor. */
+  #retreat(now: Step, at: number): void {
+    this.#isStarting = false;
+    this.#forgetLarger();
+    if (this.#sizeBefore === 0) {
+      this.#sizeBefore = this.#sizeProven;
+      this.#sizeProven = 0;
     }
-    if (state.name === 'probing') {
-      this.#follow(state.first, state.last, now, at);
-      return;
-    }
+    this.#inTime = 0;
+    this.#resize(Math.min(this.#size, now.inside) * shrinkMost, at);
+  }
+
+  /** Goes towards the size that fits. */
+  #adjust(now: Step, before: number, at: number): void {
+    const isExact = now.error < errorMin;
+    const queueMs = this.#queueMs(now);
+    const workMs = Math.max(now.latencyMs - queueMs, now.latencyMs / 8);
     const isUsed = now.inside * 1.5 > this.#size;
-    const isSlow =
-      now.latencyMs > this.#allowedMs() * (isUsed ? 1 : 1.5) ||
-      (isUsed && this.#similar >= 3 && this.#lateShare > this.#lateShareLeast + lateShareMore);
-    if (!isSlow) this.#learn(now, isUsed);
-    if (!isSlow) this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
-    if (state.name === 'starting') this.#start(now, isSlow, isUsed, state.fine, at);
-    else if (isSlow || (isUsed && this.#mustProbe())) this.#shrink(now, now, at);
-    else this.#grow(now, at);
-  }
-
-  #mustProbe(): boolean {
-    const isWasteful = this.#wasted >= wasteLeast;
-    return this.#untilProbe <= (isWasteful ? probeEvery - probeAfter : 0);
-  }
-
-  get #tolerance(): number {
-    return Math.min(toleranceMost, tolerance + toleranceByError * this.#error);
-  }
-
-  /** Latency above which there is too much inside. */
-  #allowedMs(): number {
-    const baselineMs = this.#baselineMs ?? Infinity;
-    const room = Math.min(this.#tolerance * baselineMs, deadlineShare * this.deadlineMs);
-    return Math.max(1.15 * Math.min(baselineMs, this.deadlineMs), room);
-  }
-
-  /** Doubles until the first slow reading, if what there is gets used, and then goes back. */
-  #start(now: Step, isSlow: boolean, isUsed: boolean, fine: Step | undefined, at: number): void {
-    if (isSlow || now.lateShare > (fine ?? now).lateShare + lateShareMore) {
-      this.#state = { name: 'steady' };
-      this.#resize(fine?.size ?? this.#size / 2, at);
-    } else if (isUsed) {
-      const size = this.#size * Math.min(2, 1.5 * this.#growthMax(now));
-      const isKnown = size > 0.7 * this.#sizeStuck;
-      this.#state = isKnown ? { name: 'steady' } : { name: 'starting', fine: now };
-      if (!isKnown) this.#resize(size, at);
+    if (now.floorMs < before) {
+      this.#floorMs = isExact ? now.floorMs : before + (now.floorMs - before) * floorWeight;
     }
+    if (queueMs <= queueShare * workMs) {
+      this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
+    }
+    if (this.#isStarting && this.#isFree(now, queueMs, workMs)) {
+      // Quick calls come back first, and make the floor of the first readings too low.
+      this.#floorMs = (before + now.floorMs) / 2;
+      this.#learn(workMs);
+      if (isUsed) this.#double(now, at);
+      return;
+    }
+    this.#learn(workMs);
+    const size = this.#size;
+    const fit = this.#fit(now);
+    const wanted = isExact || fit > size ? fit : size + (fit - size) * gain;
+    if (fit < size) {
+      this.#isStarting = false;
+      if (!isBound(now) && queueMs < workMs) return;
+      this.#larger ??= now;
+      this.#resize(Math.max(wanted, size * shrinkMost), at);
+      return;
+    }
+    this.#forgetLarger();
+    if (isUsed && this.#untilProbe <= 0) {
+      this.#untilProbe = probeEvery;
+      this.#isProbing = true;
+      this.#shrink(now, at);
+    } else {
+      const most = Math.max(size + 1, growthMost * size);
+      this.#resize(Math.min(wanted, most), at);
+    }
+  }
+
+  /** True if doubling has not made a queue. */
+  #isFree(now: Step, queueMs: number, workMs: number): boolean {
+    const smaller = this.#smaller;
+    if (smaller === undefined || now.inside < smaller.inside / comparedShare) {
+      return queueMs < queueShareAtStart * workMs;
+    }
+    return riseMs(smaller, now) < waitMs(smaller, now) / 2;
+  }
+
+  #learn(workMs: number): void {
+    const before = this.#workMs ?? workMs;
+    this.#workMs = before + (workMs - before) * workWeight;
   }
 
   /** Growth that keeps the latency within what is allowed, even if all that is added waits. */
@@ -273,94 +266,67 @@ export class AdaptiveLimit implements Limit {
     return Math.max(1, (deadlineShare * this.deadlineMs) / now.latencyMs);
   }
 
-  /** The size that Little's law asks for: of those inside, as many as were not waiting. */
-  #fit(step: Step): number {
-    const busy = (step.inside * (this.#baselineMs ?? step.latencyMs)) / step.latencyMs;
-    const share = headroom + headroomByError * this.#error;
-    return Math.min(step.size, Math.max(share * busy, busy + 0.5));
+  #double(now: Step, at: number): void {
+    const size = this.#size * Math.min(2, this.#growthMax(now));
+    if (size > 0.7 * this.#sizeStuck || this.#size >= this.#sizeMax) this.#isStarting = false;
+    else {
+      this.#smaller = now;
+      this.#resize(size, at);
+    }
   }
 
-  #grow(now: Step, at: number): void {
-    const baselineMs = this.#baselineMs ?? now.latencyMs;
-    this.#state = { name: 'steady' };
-    // Calls that all take one and the same time, and far longer than they can, ran into a time-out.
-    if (now.isFlat && baselineMs >= 2 * this.#baselineMsLowest) return;
-    const size = this.#size;
-    const ratio = now.latencyMs / baselineMs;
-    const end = growthEnd + growthEndByError * this.#error;
-    const room = Math.min(1, Math.max(0, (2 * (end - ratio)) / (end - 1)));
-    const step = Math.max(1, size / 5) * room;
-    // Never far above what is used, so there is no growth while idle.
-    const used = Math.ceil((1.5 * now.inside) / Math.max(1, ratio));
-    if (used > size) this.#resize(Math.min(size + step, used), at);
-  }
-
-  #shrink(first: Step, last: Step, at: number): void {
-    const size = Math.max(this.#sizeMin, Math.floor(last.size * probeShare));
-    // Where the limit does not bind, or cannot shrink, there is nothing to find out by shrinking.
-    if (last.inside <= size || size >= this.size) {
-      this.#finish(first, last, at);
+  /** Finds out whether there was a queue at a larger size: then the latency fell with the size. */
+  #compare(larger: Step, now: Step, before: number, at: number): void {
+    const hasFallen = riseMs(now, larger) > waitMs(now, larger) / 2;
+    const floorMs = (before + now.floorMs) / 2;
+    this.#floorMs = hasFallen ? Math.min(before, floorMs) : floorMs;
+    if (now.floorMs > before + (this.#workMs ?? 0)) this.#workMs = now.latencyMs;
+    this.#untilProbe = hasFallen ? probeAgain : probeEvery;
+    if (hasFallen && this.#isProbing) {
+      this.#shrink(now, at);
       return;
     }
-    this.#state = { name: 'probing', first, last };
-    this.#resize(size, at);
+    this.#forgetLarger();
+    const fit = Math.max(this.#fit(larger), this.#fit(now));
+    this.#resize(Math.max(fit, now.size * shrinkMost), at);
   }
 
-  #follow(first: Step, last: Step, now: Step, at: number): void {
-    const insideShare = Math.min(1, now.inside / last.inside);
-    const latencyShare = now.latencyMs / last.latencyMs;
-    // A standing queue makes latency fall as much as the number inside; two thirds of that will do.
-    const hasFallen = latencyShare < (1 + 2 * insideShare) / 3 - now.error / 2;
-    // Shrinking makes nothing slower: the downstream changed meanwhile, and nothing is known yet.
-    const hasRisen = latencyShare > this.#tolerance;
-    const isDeep = now.size <= first.size / 2;
-    if ((hasFallen || hasRisen) && !isDeep) this.#shrink(first, now, at);
-    else this.#finish(first, now, at, hasFallen);
+  #shrink(now: Step, at: number): void {
+    this.#larger = now;
+    this.#resize(now.size * shrinkMost, at);
   }
 
-  #finish(first: Step, now: Step, at: number, hasFallen = false): void {
-    this.#state = { name: 'steady' };
-    this.#untilProbe = hasFallen ? probeAfter : probeEvery;
-    this.#lateShareLeast = this.#lateShare;
-    const baselineMs = this.#measured(now);
-    // Where much work is cut, its times say how long callers wait, not how long the work takes.
-    const isCut = this.#wasted >= wasteByChance && baselineMs > (this.#baselineMs ?? Infinity);
-    if (!isCut) this.#setBaseline(baselineMs);
-    const isFine = first.latencyMs <= this.#allowedMs();
-    this.#resize(isFine ? first.size : this.#fit(first), at);
+  #forgetLarger(): void {
+    this.#larger = undefined;
+    this.#isProbing = false;
   }
 
-  /** A baseline that is right again, since a smaller size did not make the work faster. */
-  #measured({ latencyMs }: Step): number {
-    const before = this.#baselineMs;
-    return before === undefined || latencyMs > 2 * before ? latencyMs : (before + latencyMs) / 2;
+  /** Time in a queue: the rise of the quickest, or of all beyond what chance explains. */
+  #queueMs({ floorMs, latencyMs, error }: Step): number {
+    const usualMs = (this.#workMs ?? latencyMs) * (1 + errorsByChance * error);
+    return Math.max(0, floorMs - (this.#floorMs ?? floorMs), latencyMs - usualMs);
   }
 
-  /** Lowers the baseline; where the limit does not bind, nothing waits, so it follows. */
-  #learn({ latencyMs, error }: Step, isUsed: boolean): void {
-    const before = this.#baselineMs;
-    if (before === undefined || (latencyMs < before && (this.#similar >= 3 || error < errorMin))) {
-      this.#setBaseline(latencyMs);
-    } else if (!isUsed) {
-      this.#setBaseline(before + (latencyMs - before) * readingWeight);
-    }
-  }
-
-  #setBaseline(baselineMs: number): void {
-    this.#baselineMs = baselineMs;
-    this.#baselineMsLowest = Math.min(this.#baselineMsLowest, baselineMs);
+  /** The size that Little's law asks for, with a short queue, by a step. */
+  #fit(step: Step): number {
+    const workMs = this.#workMs ?? step.latencyMs;
+    const queueMs = this.#queueMs(step);
+    const used = isBound(step) ? step.size : step.inside;
+    const room = (deadlineShare * this.deadlineMs) / workMs - 1;
+    const aim = Math.max(queueShareLeast, Math.min(queueShare, room));
+    return (used * (1 + aim)) / (1 + queueMs / workMs);
   }
 
   #cut(at: number): void {
-    const state = this.#state;
     // A probe that is cut short gives back what it took for measuring.
-    const size = state.name === 'probing' ? state.last.size : this.#size;
+    const size = this.#isProbing && this.#larger ? this.#larger.size : this.#size;
     this.#cutAt = at;
-    if (state.name === 'probing') {
+    this.#isStarting = false;
+    if (this.#larger !== undefined) {
+      this.#forgetLarger();
       this.#epochAt = at;
-      this.#window.open();
+      this.#window.open(false);
     }
-    this.#state = { name: 'steady' };
     this.#size = Math.max(this.#sizeMin, size * dropShare);
   }
 
@@ -368,9 +334,24 @@ export class AdaptiveLimit implements Limit {
     const before = this.size;
     this.#size = Math.min(this.#sizeMax, Math.max(this.#sizeMin, size));
     if (this.size === before) return;
-    const change = this.size / before;
-    if (change > 1.25 || change < 0.75) this.#similar = 0;
     this.#epochAt = at;
-    this.#window.open();
+    this.#window.open(this.size > before);
   }
+}
+
+/** Rise of the latency: that of the quickest, or that of all beyond what chance explains. */
+function riseMs(smaller: Step, larger: Step): number {
+  const byChanceMs = errorsByChance * larger.error * larger.latencyMs;
+  const riseOfAllMs = larger.latencyMs - smaller.latencyMs - byChanceMs;
+  return Math.max(larger.floorMs - smaller.floorMs, riseOfAllMs);
+}
+
+/** Rise of the latency by a queue, if all who are inside more wait in it. */
+function waitMs(smaller: Step, larger: Step): number {
+  return larger.latencyMs * (1 - smaller.inside / larger.inside);
+}
+
+/** True if the limit is what keeps the number inside from growing. */
+function isBound({ inside, size }: Step): boolean {
+  return inside >= boundShare * Math.floor(size);
 }

@@ -139,17 +139,20 @@ export class FairQueue<Member extends RingMember & Ordered> {
     this.remove(member);
   }
 
-  /** The number of members that are served before a newcomer would be, in order of arrival. */
-  ahead({ priority, key }: Ordered): number {
+  /** True if at most that many members are served before a newcomer, in order of arrival. */
+  hasAhead({ priority, key }: Ordered, most: number): boolean {
     let ahead = 0;
     for (let at = this.#levels.length - 1; at >= priority; at -= 1) {
       const level = this.#levels[at];
       if (level === undefined) continue;
       const own = key === undefined ? level.keyless : level.subQueueOf(hashOf(key, this.#seed));
-      const most = at === priority ? own.members.size + 1 : Infinity;
-      for (const { members } of level) ahead += Math.min(members.size, most);
+      const shareMost = at === priority ? own.members.size + 1 : Infinity;
+      for (const { members } of level) {
+        ahead += Math.min(members.size, shareMost);
+        if (ahead > most) return false;
+      }
     }
-    return ahead;
+    return true;
   }
 
   /** All that wait, in no order that means anything. */
