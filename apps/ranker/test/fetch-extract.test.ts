@@ -38,13 +38,13 @@ describe('the text of a page', () => {
 
   for (const [name, make] of Object.entries(sitePages)) {
     it(`is told from all around it on ${name}`, async () => {
-      const { page, paragraphs, title, precisionMin = 0.9 } = make();
+      const { page, paragraphs, title } = make();
       const found = await article(page);
       const [said, wanted] = [runs(found.text.split('\n\n')), runs(paragraphs)];
       const both = said.intersection(wanted).size;
       const [recall, precision] = [both / wanted.size, both / said.size];
-      assert.ok(recall >= 0.95, `recall ${recall}: ${found.text}`);
-      assert.ok(precision >= precisionMin, `precision ${precision}: ${found.text}`);
+      assert.ok(recall >= 0.97, `recall ${recall}: ${found.text}`);
+      assert.ok(precision >= 0.95, `precision ${precision}: ${found.text}`);
       assert.equal(found.title, title);
     });
   }
@@ -144,6 +144,9 @@ describe('the text of a page', () => {
       `<div title="${'x'.repeat(1_000_000)}">${story(4).markup}`,
       `<script type="application/ld+json">${'['.repeat(100_000)}</script>${story(4).markup}`,
       '<script type="application/ld+json">{"@type":"Article","articleBody":5,"author":[]}</script>',
+      // More elements than any article has: 4.6 MB of them took 22 s.
+      '<p>a few short words here</p>'.repeat(140_000),
+      `<div>${'<span class="share">of the</span><b>story</b>'.repeat(14_000)}</div>`,
       `<title>\uD800</title><p>${'\uDC00 lone halves of characters. '.repeat(50)}</p>`,
     ];
     for (const page of nasty) {

@@ -5,8 +5,6 @@ export interface SitePage {
   readonly page: string;
   readonly title: string;
   readonly paragraphs: readonly string[];
-  /** The least precision, where less than usual is known to be reached. @default 0.9 */
-  readonly precisionMin?: number;
 }
 
 const link = (n: number) => `<a href="/section/${n}">Another headline of today, number ${n}</a>`;
@@ -85,8 +83,7 @@ function tableLayout(): SitePage {
     <TABLE WIDTH=100%><TR><TD WIDTH=150 VALIGN=top><FONT SIZE=1>${links(15)}</FONT></TD><TD>
     <FONT FACE=Arial>${text.map((one) => `<P>${one}`).join('\n')}</FONT></TD></TR></TABLE>
     <CENTER><FONT SIZE=1>Best viewed in any browser</FONT></CENTER></BODY></HTML>`;
-  // The list in the cell beside the story counts as part of it.
-  return { page, title: 'Old ferry timetable explained', paragraphs: text, precisionMin: 0.7 };
+  return { page, title: 'Old ferry timetable explained', paragraphs: text };
 }
 
 function liveReport(): SitePage {
@@ -126,6 +123,51 @@ function entities(): SitePage {
   return { page, title: 'Entities & friends', paragraphs: numbers.map(words) };
 }
 
+/** Boxes, captions and invitations between the paragraphs, in the names of another publisher. */
+function magazine(): SitePage {
+  const { text } = story(12);
+  const boxes = [
+    '<p class="pic-caption">Boats in the bay last spring, before the storm came in from the west.</p>',
+    '<p><em>Read also:</em> <a href="/a">Nine harbours that nobody visits any more</a></p>',
+    `<div class="box-newsletter"><h3>The morning letter</h3><p>Five stories a day, before breakfast.
+     No spam, ever.</p><form><input><button>Sign me up</button></form></div>`,
+    '<p><span>Photo: A. Weber/Reuters</span></p>',
+    `<section class="related-stories"><h4>Related</h4><ul>${links(4)}</ul></section>`,
+    '<p>* * *</p>',
+    '<p><a href="/s">More on the harbour and its people in our special</a></p>',
+  ];
+  const paragraphs = text.map((one, n) => `<p>${one}</p>${boxes[n] ?? ''}`);
+  const page = `<html lang="en"><head><title>The last pilot - Coast Magazine</title></head><body>
+    <nav>${links(9)}</nav><article><h1>The last pilot</h1><p>By Maria Weber</p><p>3 June 2024</p>
+    ${paragraphs.join('\n')}<p>Tags: <a href="/t/1">sea</a>, <a href="/t/2">work</a></p>
+    <p>12 comments</p></article><footer>${links(9)}</footer></body></html>`;
+  return { page, title: 'The last pilot', paragraphs: text };
+}
+
+/** The same ideas in German, with other names for everything. */
+function zeitung(): SitePage {
+  const saetze = (n: number) =>
+    `Der Lotse Nummer ${n} wartete am Abend auf der Brücke, denn das Wasser stieg um ${n} Zentimeter,
+     und niemand im Hafen von Feld ${n} wusste, wie lange der Wind aus Nordwest noch halten würde.`.replace(
+      /\s+/g,
+      ' ',
+    );
+  const text = Array.from({ length: 10 }, (_, n) => saetze(n + 3));
+  const boxes = [
+    '<figure><img src="/x.jpg"><figcaption>Der Hafen am Morgen nach der Flut, aus der Luft.</figcaption></figure>',
+    '<p class="artikel-hinweis"><a href="/b">Lesen Sie hier, was die Stadt nun plant</a></p>',
+    '<p>Abonnieren Sie unseren Newsletter und verpassen Sie nichts.</p>',
+    '<div class="social-bar"><span>Teilen</span><span>Merken</span></div>',
+  ];
+  const paragraphs = text.map((one, n) => `<p>${one}</p>${boxes[n] ?? ''}`);
+  const page = `<html lang="de"><head><title>Warten auf die Flut</title></head><body>
+    <div class="kopf"><ul>${links(11)}</ul></div><div class="artikel"><h1>Warten auf die Flut</h1>
+    <div class="autor">Von Jan Hinrichs</div>${paragraphs.join('')}
+    <p>Mehr zum Thema: <a href="/c">Deiche im Norden</a></p><p>dpa/jh</p></div>
+    <div class="fuss">${links(14)}</div></body></html>`;
+  return { page, title: 'Warten auf die Flut', paragraphs: text };
+}
+
 /** One page of each kind. */
 export const sitePages: Readonly<Record<string, () => SitePage>> = {
   'a newspaper with advertisements and comments': newspaper,
@@ -135,4 +177,6 @@ export const sitePages: Readonly<Record<string, () => SitePage>> = {
   'a live report': liveReport,
   'a page of questions': forum,
   'a page full of entities': entities,
+  'a magazine with boxes between its paragraphs': magazine,
+  'a German newspaper': zeitung,
 };

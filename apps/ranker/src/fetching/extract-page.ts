@@ -4,6 +4,7 @@ import { denseText } from './dense-text.ts';
 import { tidyText } from './html-scan.ts';
 import { pageFacts } from './page-facts.ts';
 import { imagesIn, leadImage, type PageImage } from './page-images.ts';
+import { storyOf } from './story-text.ts';
 
 /** The readable part of a page, and the obstacles to reading it. */
 export interface Extraction {
@@ -30,6 +31,8 @@ const depthMax = 500;
 const elementsMax = 60_000;
 /** With less than this the next way is tried, in characters. */
 const enoughChars = 250;
+/** With a smaller share of what was found, the rest of it is part of the story too. */
+const storyShareMin = 0.5;
 /** Characters taken of the text of a page. */
 const textCharsMax = 400_000;
 const titleCharsMax = 500;
@@ -87,13 +90,23 @@ interface Readable {
 }
 
 function readPage(html: string, url: string): Readable | undefined {
-  const options = { text_mode: 'Formatted', max_elements_to_parse: elementsMax };
+  const options = {
+    text_mode: 'Formatted',
+    max_elements_to_parse: elementsMax,
+    // Their names tell what is beside the story.
+    keep_classes: true,
+  };
   try {
     const page = new Readability(html.toWellFormed(), url, options);
-    const { title, text_content, byline, content } = page.parse();
+    const { title, content, text_content, byline } = page.parse();
     page.free();
+    const all = { title: title ?? '', text: tidyText(text_content), author: byline };
     const images = imagesIn(content, url);
-    return { title: title ?? '', text: tidyText(text_content), author: byline, images };
+    const story = storyOf(content);
+    // A page of little but labels and links is shown as it is.
+    if (story.text.length < storyShareMin * all.text.length) return { ...all, images };
+    const placed = images.map((image) => ({ ...image, at: story.placeOf(image.at) }));
+    return { ...all, text: story.text, images: placed };
   } catch (error) {
     // After such an error its memory is not to be trusted, and only a new thread has a new one.
     if ((error as Error).name === 'RuntimeError') process.exit(1);
