@@ -3,6 +3,8 @@ import type { Served } from './served.ts';
 
 /** Times in milliseconds, the 95th percentile of 20; memory in MB. */
 export interface Scale {
+  /** The first list after a start. */
+  readonly first: number;
   readonly vote: number;
   readonly shown: number;
   readonly list: number;
@@ -52,12 +54,14 @@ class Visitor {
 export async function scaled(served: Served, articles: number, ratings: number): Promise<Scale> {
   await served.ask({ do: 'stock', articles: ratings, isRated: true });
   await served.ask({ do: 'stock', articles: articles - ratings, isRated: false });
+  await served.restart();
   const { url, key } = served.place;
   const visitor = new Visitor(url);
   await visitor.page('/reader/login');
   await visitor.post('/reader/login', { key });
-  // The first list waits for the taste, which compares all ratings with each other.
-  while (!(await visitor.page('/reader')).includes('data-article=')) await pause(1_000);
+  const first = await timed(async () => {
+    while (!(await visitor.page('/reader')).includes('data-article=')) await pause(100);
+  });
   const vote: number[] = [];
   const shown: number[] = [];
   const list: number[] = [];
@@ -83,7 +87,8 @@ export async function scaled(served: Served, articles: number, ratings: number):
     search.push(await timed(() => visitor.page(`/reader?q=w${7 * at}`)));
   }
   const memory = (await served.usage()).rssBytes / 1e6;
-  return { vote: p95(vote), shown: p95(shown), list: p95(list), search: p95(search), memory };
+  const times = { vote: p95(vote), shown: p95(shown), list: p95(list), search: p95(search) };
+  return { first, ...times, memory };
 }
 
 async function timed(work: () => Promise<unknown>): Promise<number> {

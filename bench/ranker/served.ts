@@ -49,6 +49,11 @@ export class Served {
     return answer;
   }
 
+  /** Closes the server and opens it again. */
+  async restart(): Promise<void> {
+    this.#place = await this.ask({ do: 'restart' });
+  }
+
   /** Lets the process go. */
   async end(): Promise<void> {
     this.#child.disconnect();

@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { type Clock, Panel, type Part, Service, wallClock } from 'spillway';
+import { type Clock, every, Panel, type Part, Service, wallClock } from 'spillway';
 import { createServer, type HttpServer, type OperatorOptions, RecentErrors } from 'spillway-http';
 import { Database } from 'spillway-sql';
 import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
 import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
-import { Housekeeping } from './ranking/housekeeping.ts';
 import type { DocumentEmbedder } from './ranking/library.ts';
 import { type RankingParts, rankingParts } from './ranking/ranking-parts.ts';
 import { Desks, type DesksOptions } from './reader/desks.ts';
@@ -60,6 +59,8 @@ export interface OpenRankerOptions {
   readonly imageFolder?: string | undefined;
   /** The bytes kept there. An integer from 1. @default 512 MiB */
   readonly imageBytesMax?: number | undefined;
+  /** A rating counts half after so many days. @default 365 */
+  readonly ratingHalfLifeDays?: number | undefined;
   /** Options of the lists on the reader page. */
   readonly desks?: Omit<DesksOptions, 'reader' | 'storage' | 'clock' | 'onFailure'> | undefined;
   /** Called when the operator asks for the end. @default stops the service */
@@ -80,7 +81,8 @@ export interface RankerService extends RankingParts {
   readonly lanes: RankerLanes;
 }
 
-const dayMs = 86_400_000;
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 
 /**
  * Opens the database, brings its tables up to date and starts the threads. Nothing listens before
@@ -105,10 +107,10 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
     const message = String(Object(error).message ?? error);
     errors.add({ id: undefined, route: `job ${job}`, code: 'JOB', status: 500, message });
   };
-  const { freshMs, tastesMax } = options;
+  const { freshMs, tastesMax, ratingHalfLifeDays } = options;
   const world = { storage, fetcher, embedder, clock, onFailure };
-  const parts = await rankingParts({ ...world, freshMs, tastesMax });
-  reloadTastes = () => parts.tastes.reloadAll();
+  const parts = await rankingParts({ ...world, freshMs, tastesMax, ratingHalfLifeDays });
+  reloadTastes = () => parts.tastes.forgetAll();
   opened.defer(() => parts.training.close());
   opened.defer(() => parts.tastes.close());
   const lanes = rankerLanes(clock, rankMs);
@@ -117,7 +119,13 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
     onFailure: (error) => onFailure('feeds', error),
   });
   const { keepMs = 90 * dayMs, retrainMs = 7_200_000 } = options;
-  const housekeeping = new Housekeeping({ ...world, ...parts, keepMs, retrainMs });
+  const job = (name: string, periodMs: number, run: () => Promise<unknown>) =>
+    every({ name, periodMs, run, clock, onError: (error) => onFailure(name, error) });
+  const jobs = [
+    job('prune', hourMs, () => storage.articles.prune(clock.now() - keepMs)),
+    job('retrain', retrainMs, async () => parts.training.addChanged()),
+    job('embed', hourMs, async () => parts.embedding.wake()),
+  ];
   const stop = () => void service.close().catch(() => {});
   const { shutdown = stop } = options;
   const all = { ...options, ...world, ...parts, lanes, errors, refresh, rankMs, shutdown, only };
@@ -137,7 +145,7 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
     },
   ];
   const service: Service = new Service({
-    parts: [...closing, server, ...(compat === undefined ? [] : [compat]), refresh, housekeeping],
+    parts: [...closing, server, ...(compat === undefined ? [] : [compat]), refresh, ...jobs],
     clock,
   });
   opened.move();

@@ -66,6 +66,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     tastesMax: settings.tastesMax,
     imageFolder: join(settings.data, 'images'),
     imageBytesMax: settings.imageBytes,
+    ratingHalfLifeDays: settings.ratingHalfLifeDays,
     desks: {
       halfLifeHours: settings.halfLifeHours,
       explorationShare: settings.explorationShare,

@@ -37,6 +37,7 @@ export interface Settings {
   readonly keepDays: number;
   readonly tastesMax: number;
   readonly retrainMs: number;
+  readonly ratingHalfLifeDays: number;
   readonly halfLifeHours: number;
   readonly explorationShare: number;
   readonly listMax: number;
@@ -172,6 +173,10 @@ export const settingRules: SettingRules<Settings> = {
   retrainMs: number('changed tastes are trained intensively this often', {
     absent: 7_200_000,
     ...{ min: 60_000, max: 365 * dayMs },
+  }),
+  ratingHalfLifeDays: number('a rating counts half after so many days', {
+    absent: 365,
+    ...{ min: 1, max: 36_500 },
   }),
   halfLifeHours: number('on the reader page an article counts half after so many hours', {
     absent: 36,

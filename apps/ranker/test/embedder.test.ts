@@ -174,6 +174,37 @@ describe('the workers of an embedder', () => {
     await assert.rejects(given, /the reader left/);
   });
 
+  it('let a long article end beside all short ones that are let in', async (test) => {
+    await using embedder = await Embedder.open({ workers: 1, sentencesMax: 24 });
+    const sentence = 'This is the sentence of a long text that goes on. ';
+    let ended = 0;
+    let isOver = false;
+    /** Asks for one short text after another, as long as the long one is not there. */
+    const client = async (key: string) => {
+      for (let at = 0; !isOver; at += 1) {
+        const text = `${sentence}Number ${at} is a short one of ${key}. `.repeat(2);
+        await embedder.embed({ title: '', text }, { key });
+        ended += 1;
+      }
+    };
+    const clients = Array.from({ length: 8 }, (_, at) => client(`client ${at}`));
+    // A batch of one user works on eight at a time, and is at it for longer than this takes.
+    const batch = Array.from({ length: 8 }, () => client('batch'));
+    // All that the lane lets in besides, of users who come once and again.
+    const crowd = Array.from({ length: 40 }, (_, at) => client(`user ${at}`));
+    while (ended < 8) await new Promise((resolve) => setImmediate(resolve));
+    const [before, startedAt] = [ended, performance.now()];
+    await embedder.embed({ title: '', text: sentence.repeat(24) }, { key: 'long' });
+    isOver = true;
+    const passed = ended - before;
+    const tookMs = performance.now() - startedAt;
+    await Promise.all([...clients, ...batch, ...crowd]);
+    test.diagnostic(`${passed} short ones in ${tookMs} ms`);
+    // It waits for 56 others to begin, then with each of its six parts for eight; users who share
+    // a place in the queue by chance may double that.
+    assert.ok(passed <= 2 * (56 + 6 * 8), `${passed} short articles ended before a long one`);
+  });
+
   it('say what is wrong with a model that cannot be loaded', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'no-model-'));
     const model = { ...defaultModel(), folder };

@@ -11,7 +11,8 @@ const topics = ['queue thread compiler', 'bread oven flour', 'goal match stadium
 /** Ratings with vectors and words. */
 function scene(seed: number, count: number) {
   return new VectorScene(seed).all(count).map((each, at) => {
-    const words = wordsOf(topics[at % 3] ?? '', `number ${at} of a text about ${topics[at % 3]}`);
+    const text = `number ${at} of a text about ${topics[at % 3]}`;
+    const words = wordsOf({ title: topics[at % 3] ?? '', text });
     return { ...each, document: { ...each.document, words } };
   });
 }

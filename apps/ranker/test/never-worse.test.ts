@@ -10,7 +10,7 @@ import {
 } from './fixtures/simulated-readers.ts';
 import { WordEmbedder } from './fixtures/word-embedder.ts';
 
-const sizes = [0, 3, 10, 50, 150];
+const sizes = [0, 3, 5, 10, 20, 50, 150];
 /** A difference of this share is chance: ten readers of 150 articles each. */
 const chance = 0.02;
 
@@ -22,7 +22,7 @@ describe('scores on articles that they have not seen', () => {
     for (const text of readerTexts(320)) {
       texts.push({ ...text, document: await embedder.embed(text) });
     }
-    for (const outcome of compareReaders(texts, sizes, 2)) {
+    for (const outcome of compareReaders(texts, sizes, 1)) {
       outcomes.set(outcome.ratings, outcome);
     }
   });
@@ -35,6 +35,7 @@ describe('scores on articles that they have not seen', () => {
         assert.ok(errors.served <= error * (1 + chance), `${errors.served}, ${way} ${error}`);
       }
       assert.ok(coverage > 0.75 && coverage < 0.92, `${coverage} within what was told`);
+      // With fewer ratings ten readers say nothing of it: the bench has more of them.
       if (ratings >= 50) assert.ok(slope > 0.85 && slope < 1.15, `slope ${slope}`);
     });
   }

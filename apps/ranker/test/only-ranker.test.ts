@@ -52,6 +52,31 @@ for (const kind of ['sqlite', 'postgres'] as const) {
       assert.equal(last.status, 200);
     });
 
+    it('keeps no taste after another ranker has come', async () => {
+      await using site = await RankerSite.open({ database });
+      const { tastes, database: opened } = site.ranker.storage;
+      const { model } = site.ranker.embedder;
+      const first = await tastes.reserve(site.userId, 10);
+      await opened.kysely
+        .updateTable('documents')
+        .set({ value: 'another ranker' })
+        .where('name', '=', 'ranker_instance')
+        .execute();
+      const choice = { topic: 1, words: 1, width: 2 };
+      const taken = { code: 'DATABASE_TAKEN' };
+      // Together: after the first failure it claims the database again.
+      const kept = tastes.save(site.userId, model, choice, 1);
+      const numbers = tastes.reserve(site.userId, 10);
+      await Promise.all([assert.rejects(kept, taken), assert.rejects(numbers, taken)]);
+      assert.equal(await tastes.find(site.userId, model), undefined);
+      const { reserved } = await opened.kysely
+        .selectFrom('tastes')
+        .select('reserved')
+        .where('user_id', '=', site.userId)
+        .executeTakeFirstOrThrow();
+      assert.equal(reserved, first, 'the numbers are those of the other one');
+    });
+
     // A file lock is lost only when somebody deletes its file.
     if (kind === 'sqlite') return;
 

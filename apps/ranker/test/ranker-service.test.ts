@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { SpillwayError, wallClock } from 'spillway';
-import { storyOf } from './fixtures/news-site.ts';
+import { NewsSite, storyOf } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { storedArticle, temporaryFolder } from './fixtures/stored-ranker.ts';
 import { Visitor } from './fixtures/visitor.ts';
@@ -57,6 +57,42 @@ describe('a ranker service', () => {
     const { json } = await other.ask(`/articles/${id}/explanation`);
     assert.deepEqual([json.rank, json.version > version], [9, true]);
     assert.equal(embedder.count, 2, 'what was embedded in the background serves');
+  });
+
+  it('fetches the texts of entries that have little, and learns from them', async () => {
+    await using news = await NewsSite.open();
+    const stories = { bread: storyOf('flour', 'oven', 'dough'), boats: storyOf('sail', 'mast') };
+    const entries = Object.entries(stories).map(([name, text]) => {
+      const url = news.article(`/${name}`, `About ${name}`, text);
+      return `<item><title>About ${name}</title><link>${url}</link>
+        <description>Comments</description></item>`;
+    });
+    const feed = news.page('/feed', (_request, response) => {
+      const channel = `<channel><title>Links</title>${entries.join('')}</channel>`;
+      response.writeHead(200, { 'content-type': 'application/rss+xml' });
+      response.end(`<rss version="2.0">${channel}</rss>`);
+    });
+    await using site = await RankerSite.open({
+      fetcher: { allow: () => true, politeness: { ratePerSecond: 1_000 } },
+    });
+    const { storage, tastes } = site.ranker;
+    await site.ask('/feeds', { body: { url: feed } });
+    const listed = async () => await storage.shelves.list({ userId: site.userId, limit: 9 });
+    let articles = await listed();
+    while (articles.length < 2 || articles.some(({ length }) => length < 300)) {
+      await new Promise((resolve) => setImmediate(resolve));
+      articles = await listed();
+    }
+    const titles = new Set(articles.map(({ title }) => title));
+    assert.deepEqual(titles, new Set(['About boats', 'About bread']));
+    // One vote moves the other article alone: they are not taken for the same any more.
+    const [first, second] = articles as [(typeof articles)[0], (typeof articles)[0]];
+    await site.ask('/votes', { body: { article: first.id, score: 9 } });
+    const { json } = await site.ask('/articles');
+    const rankOf = (id: string) => json.articles.find((one: { id: string }) => one.id === id).rank;
+    assert.equal(rankOf(first.id), 9);
+    assert.ok(rankOf(second.id) < 8, `${rankOf(second.id)}`);
+    assert.ok(tastes.stats.articles >= 2);
   });
 
   it('keeps few tastes in memory, and never answers with half of one', async () => {

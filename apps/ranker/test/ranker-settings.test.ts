@@ -49,6 +49,13 @@ describe('the settings of the ranker', () => {
     assert.equal(Object(rankerOptions(set).embedder).workerIntervalMs, 1_000);
   });
 
+  it('halves the say of a rating in a year, unless it is told otherwise', () => {
+    const optionsOf = (flags: Record<string, string>) =>
+      rankerOptions(readSettings({ flags, environment: {} }).settings);
+    assert.equal(optionsOf({}).ratingHalfLifeDays, 365);
+    assert.equal(optionsOf({ ratingHalfLifeDays: '30' }).ratingHalfLifeDays, 30);
+  });
+
   it('hides secrets, and takes its own defaults', () => {
     const database = 'postgres://me:secret@host/db';
     const operatorToken = 'a-very-secret-token';

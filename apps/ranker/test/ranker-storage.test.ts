@@ -78,6 +78,13 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         .where('article_id', '=', article.id)
         .execute();
       assert.equal(await storage.vectors.document(article.id, smallModel), undefined);
+      await storage.database.kysely
+        .updateTable('vectors')
+        .set({ data: new Uint8Array(31) })
+        .where('article_id', '=', article.id)
+        .execute();
+      const none = await storage.vectors.summaries([article.id], smallModel);
+      assert.equal(none.size, 0, 'one damaged article spoils no list');
     });
 
     it('keeps every correction, the last rating, and whether it was the first', async () => {

@@ -80,7 +80,7 @@ describe('a ranker with its real model, while it trains and replaces workers', (
     );
     const asked = textOf('liked', 1);
     const { json: grown } = await site.ask('/rank', { body: { text: asked } });
-    site.ranker.tastes.reload(site.userId);
+    site.ranker.tastes.forget(site.userId);
     const { json: loaded } = await site.ask('/rank', { body: { text: asked } });
     assert.ok(loaded.version > grown.version);
     assert.ok(Math.abs(loaded.rank - grown.rank) < 0.01, 'as if made at once from all ratings');

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { emptyDocument, type RatedArticle } from '../src/learn/document.ts';
+import { compareRows, emptyNeighbours, neighboursKept } from '../src/learn/rows.ts';
 import type { Score } from '../src/learn/score.ts';
 import type { TasteState } from '../src/learn/scorer.ts';
 import { Tastes } from '../src/learn/tastes.ts';
@@ -141,6 +142,28 @@ describe('tastes', () => {
     const again = await tastes.score('again', fresh, { now });
     assert.deepEqual([again.score, again.width], [score, width]);
     assert.ok(version > before && again.version > version);
+  });
+
+  it('score at once when many ratings are loaded, which are compared meanwhile', async () => {
+    const rated = new VectorScene(10).all(700);
+    stored.all.set('large', { rated });
+    const { load } = stored;
+    await using large = await Tastes.open({ model, load, workers: 1 });
+    const asked = { ...new VectorScene(11).rated(2), id: 'asked' };
+    const { version, explanation } = await large.score('large', asked, { now });
+    assert.equal(explanation.neighbours.length, 8, 'an article is compared with all ratings');
+    const pointsOf = ({ explanation }: Score) =>
+      explanation.contributions.find(({ reason }) => reason === 'neighbours')?.points;
+    const compared = await large.compared('large');
+    assert.ok(compared.version > version);
+    const { rows } = compared.state as TasteState;
+    assert.equal(rows.compared, 700);
+    const together = { ...rows, ...emptyNeighbours(700 * neighboursKept) };
+    compareRows(together, 0, 700);
+    assert.deepEqual(rows.nearest, together.nearest);
+    const after = await large.score('large', asked, { now });
+    assert.notEqual(pointsOf(after), 0, 'neighbours have a say once they are known');
+    assert.ok(Math.abs(sumOf(after) - after.score) < 1e-9);
   });
 
   it('never mix versions: every score is what its version alone makes', async () => {

@@ -36,7 +36,7 @@ export class VectorScene {
     }
     const norm = Math.hypot(...sum) || 1;
     const middle = mean ?? sum.map((value) => value / norm);
-    const words = wordsOf('', '');
+    const words = wordsOf({ title: '', text: '' });
     return { model, length: 300, sentences: all, mean: middle, title: middle, words };
   }
 

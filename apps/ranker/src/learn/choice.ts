@@ -1,6 +1,7 @@
-import { type Choice, cautionRatings, fit, type Model, untrained } from './model.ts';
+import { type Choice, cautiousSlope, fit, type Model, untrained } from './model.ts';
 import {
   type Common,
+  emptyNeighbours,
   foldCount,
   insertNeighbour,
   type Neighbours,
@@ -11,7 +12,7 @@ import {
   ratedOnly,
 } from './rows.ts';
 import { clampScore } from './score.ts';
-import { emptyNeighbours, Scorer, spread } from './scorer.ts';
+import { Scorer, spread } from './scorer.ts';
 
 /** `quick` tries a few penalties; `intensive` tries a grid of them. */
 export type TrainingKind = 'quick' | 'intensive';
@@ -58,14 +59,12 @@ const penaltiesOf: Record<TrainingKind, readonly Penalties[]> = {
 
 /** Ratings below which penalties and slope are left alone: with fewer, chance would choose. */
 const ratingsMin = 40;
-/** The number of ratings below which the error is not measured either. */
+/** Ratings below which nothing is measured. */
 const measuredMin = 6;
-/** A choice must err less by this share of the squared error. */
+/** Other penalties must err less by this share of the squared error. */
 const gainMin = 0.01;
 /** Ratings that the slope is believed by before anything is measured. */
-const slopeRatings = 10;
-/** With so many ratings it is believed to be a half, with many to be 1. */
-const slopeCaution = 4;
+const slopeRatings = 40;
 const slopeMax = 1.2;
 /** Ratings that the width is believed by before anything is measured. */
 const widthRatings = 8;
@@ -133,17 +132,16 @@ function decide(
 ): Learned {
   const squared = (one: Unseen, slope: number) =>
     meanOf(only, (row) => off(rows, one, slope, row) ** 2);
-  const caution = current.slope ?? only.length / (only.length + cautionRatings);
+  const slopeInUse = current.slope ?? cautiousSlope(only.length);
   const tried = unseen.map((one, at) => {
-    const isInUse = at === 0 && (current.slope !== undefined || unseen.length === 1);
-    const slope = isInUse ? caution : slopeOf(rows, only, one);
+    const slope = only.length < ratingsMin ? slopeInUse : slopeOf(rows, only, one);
     return { at, slope, error: squared(one, slope) };
   });
   const [own] = tried as [(typeof tried)[number]];
-  const inUse = squared(unseen[0] as Unseen, caution);
+  const inUse = { ...own, slope: slopeInUse, error: squared(unseen[0] as Unseen, slopeInUse) };
   const best = tried.reduce((least, one) => (one.error < least.error ? one : least), own);
-  const isBetter = best.error < inUse * (1 - gainMin);
-  const chosen = isBetter ? best : { ...own, slope: caution };
+  const better = own.error < inUse.error ? own : inUse;
+  const chosen = best.error < inUse.error * (1 - gainMin) ? best : better;
   const served = unseen[chosen.at] as Unseen;
   const width = widthOf(rows, only, served, chosen.slope);
   const absolute = (one: Unseen, slope: number) =>
@@ -159,8 +157,11 @@ function decide(
     served: absolute(served, chosen.slope),
   };
   const { topic, words } = grid[chosen.at] as Penalties;
-  const slope = isBetter ? chosen.slope : current.slope;
-  const isSame = !isBetter && Math.abs(width - current.width) < 0.05;
+  const slope = chosen === inUse ? current.slope : chosen.slope;
+  const isSame =
+    chosen.at === 0 &&
+    Math.abs(chosen.slope - slopeInUse) < 0.01 &&
+    Math.abs(width - current.width) < 0.05;
   return { choice: isSame ? undefined : { topic, words, slope, width }, errors };
 }
 
@@ -180,8 +181,7 @@ function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Uns
     own += said * said;
   }
   const believed = (slopeRatings * own) / only.length;
-  const caution = only.length / (only.length + slopeCaution);
-  const slope = (both + caution * believed) / (own + believed);
+  const slope = (both + cautiousSlope(only.length) * believed) / (own + believed);
   return own === 0 ? 1 : Math.min(slopeMax, Math.max(0, slope));
 }
 

@@ -1,4 +1,4 @@
-import { noWords, type Words } from './words.ts';
+import { type Labels, noWords, type Words } from './words.ts';
 
 /** The model that made a vector; vectors of different ones must never meet. */
 export interface ModelName {
@@ -10,8 +10,8 @@ export interface ModelName {
   readonly dimension: number;
 }
 
-/** The text that is embedded. */
-export interface ArticleText {
+/** The text that is embedded, with the labels that count beside it. */
+export interface ArticleText extends Labels {
   readonly title: string;
   readonly text: string;
 }

@@ -9,7 +9,7 @@ import {
   meanOf,
 } from './document.ts';
 import { defaultModel, type EmbeddingModel, weightFile } from './embedding-model.ts';
-import { sentencesMax as splitMax } from './sentences.ts';
+import { groupEnd, sentencesMax as splitMax } from './sentences.ts';
 import type { Beginning } from './thread/embedder.ts';
 
 export interface EmbedderOptions {
@@ -46,16 +46,17 @@ export interface EmbedderStats {
 type Module = typeof import('./thread/embedder.ts');
 
 /**
- * Sentences that one task embeds: a task of four takes some 25 ms, which is how long a short
- * article waits for its turn between those of long ones; what a task costs besides is below 1 %.
+ * Articles of one worker that have begun; others wait in the lane. A task takes some 25 ms, so the
+ * next part of a long article has its turn within a quarter of a second, whatever else was let in.
  */
-const groupSize = 4;
-/** Sentences of one article that are asked for together; then others have their turn. */
-const turnSize = 16;
+const begunMax = 8;
+/** Parts of one article that are asked for together; then others have their turn. */
+const partsMax = 4;
+
 /**
  * Makes vectors of articles on a pool whose workers have a model each. An article goes out as
- * several tasks in turns of 16 sentences. Users are served in turn, and the tasks of one user in
- * the order in which they came: a long article waits for what is before it and for nothing else.
+ * several tasks of a few sentences. Users are served in turn, and the tasks of one user in the
+ * order in which they came: a long article waits for what is before it and for nothing else.
  */
 export class Embedder implements AsyncDisposable {
   readonly model: ModelName;
@@ -83,7 +84,7 @@ export class Embedder implements AsyncDisposable {
       module,
       workers,
       // The lane refuses whole articles; no part of one that was let in is refused.
-      queueMax: (articlesMax * turnSize) / groupSize,
+      queueMax: articlesMax * partsMax,
       deadlineMs,
       // A thread that is ended inside onnxruntime may end the process; each step of it is short.
       killAfterMs: Infinity,
@@ -91,10 +92,11 @@ export class Embedder implements AsyncDisposable {
     });
     const dimension = await pool.run('dimension', undefined);
     const name = { id: model.id, precision: model.precision, dimension };
+    const begun = Math.min(articlesMax, begunMax * workers);
     const lane = new Lane({
       name: 'embed',
-      limit: { fixed: articlesMax },
-      queueMax: 0,
+      limit: { fixed: begun },
+      queueMax: articlesMax - begun,
       deadlineMs,
     });
     return new Embedder(name, pool, lane, sentencesMax);
@@ -117,9 +119,10 @@ export class Embedder implements AsyncDisposable {
     if (title === '' && article.text.trim() === '') {
       return Promise.resolve(emptyDocument(this.model));
     }
-    const { key } = options;
-    const work = (signal: AbortSignal) => this.#embed({ title, text: article.text }, signal, key);
-    return this.#lane.run(work, { signal: options.signal });
+    const { key, signal: given } = options;
+    const { text, author, tags } = article;
+    const work = (signal: AbortSignal) => this.#embed({ title, text, author, tags }, signal, key);
+    return this.#lane.run(work, { signal: given, key });
   }
 
   async close(): Promise<void> {
@@ -136,17 +139,17 @@ export class Embedder implements AsyncDisposable {
     signal: AbortSignal,
     key: string | undefined,
   ): Promise<EmbeddedDocument> {
-    const sizes = { sentencesMax: this.#sentencesMax, groupSize };
+    const sentencesMax = this.#sentencesMax;
     const turn = { signal, key };
-    const begun = await this.#pool.run('begin', { ...article, ...sizes }, turn);
+    const begun = await this.#pool.run('begin', { ...article, sentencesMax }, turn);
     const { sentences } = begun;
     const rest: Float32Array[] = [];
-    for (let from = groupSize; from < sentences.length; from += turnSize) {
+    for (let from = groupEnd(sentences, 0); from < sentences.length; ) {
       const due: Promise<Float32Array>[] = [];
-      const to = Math.min(from + turnSize, sentences.length);
-      for (let at = from; at < to; at += groupSize) {
-        const group = sentences.slice(at, Math.min(at + groupSize, to));
-        due.push(this.#pool.run('embed', group, turn));
+      while (from < sentences.length && due.length < partsMax) {
+        const to = groupEnd(sentences, from);
+        due.push(this.#pool.run('embed', sentences.slice(from, to), turn));
+        from = to;
       }
       rest.push(...(await Promise.all(due)));
     }

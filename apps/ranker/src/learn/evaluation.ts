@@ -1,7 +1,14 @@
 import { choose } from './choice.ts';
 import { type Choice, fit, untrained, wordValues } from './model.ts';
-import { type Common, neighboursUsed, type RatedRows, ratedOnly, rowMean } from './rows.ts';
-import { emptyNeighbours, findNearest, Scorer } from './scorer.ts';
+import {
+  type Common,
+  emptyNeighbours,
+  neighboursUsed,
+  type RatedRows,
+  ratedOnly,
+  rowMean,
+} from './rows.ts';
+import { findNearest, Scorer } from './scorer.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
 /** The quality of one way of scoring, on articles rated after all that it learned from. */
@@ -88,7 +95,7 @@ export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluati
     says.words.push(words.scorer.score(rows, row, list, about));
     const score = served.scorer.score(rows, row, list, about);
     const said = served.scorer.points[4] as number;
-    says.neighbours.push(start + said / (served.model.side[1] || 1));
+    says.neighbours.push(start + said / (served.model.slope * (served.model.side[1] ?? 0) || 1));
     says.logistic.push(logistic(row));
     says.served.push(score);
     within += Number(Math.abs(score - (rows.scores[row] as number)) <= served.scorer.width);

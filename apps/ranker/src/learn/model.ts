@@ -24,7 +24,7 @@ export interface Choice {
 }
 
 /** The choice before any training: good for most of the simulated readers. */
-export const untrained: Choice = { topic: 0.5, words: 1, width: 2.7 };
+export const untrained: Choice = { topic: 0.5, words: 1, width: 2.85 };
 
 /** A reader's linear model: a score is the start and the sum of what each part adds. */
 export interface Model {
@@ -41,6 +41,8 @@ export interface Model {
   readonly sources: Float32Array;
   /** The factor on the distance to the start. */
   readonly slope: number;
+  /** The factor on that distance by which lists are ordered, from 1 on. */
+  readonly boldness: number;
 }
 
 /** The parts of a score besides embedding and words. */
@@ -53,8 +55,11 @@ const sidePenalties: readonly number[] = [60, 60, 40, 40];
 const startRatings = 2;
 /** Ratings of the reader's mean that each source begins with. */
 const sourceRatings = 3;
-/** With so many ratings half of the distance to the reader's mean is left. */
-export const cautionRatings = 2;
+/** The slope of many ratings, and the number of ratings with which half of it is left. */
+const slopeMost = 0.8;
+const cautionRatings = 7.5;
+/** The same for the order of lists, which shall follow the first votes. */
+const orderRatings = 2;
 /** A neighbour nearer by this much has a say 2.7 times as strong. */
 const temperature = 0.1;
 /** The search for weights ends when so much of the squared error could be gained at most. */
@@ -68,6 +73,11 @@ const roundsMax = 100;
 const similarityOver = 0.3;
 const similarityMax = 0.9;
 const dayMs = 86_400_000;
+
+/** The slope for this many ratings, before any of it is measured. */
+export function cautiousSlope(ratings: number): number {
+  return (slopeMost * ratings) / (ratings + cautionRatings);
+}
 
 /** A text's length as a feature: 0 at 400 words, 1 at 1,800. */
 export function lengthFeature(words: number): number {
@@ -123,9 +133,11 @@ export function fit(
   const solution = equations.solve();
   const { dimension } = rows;
   const shared = (length: number) => new Float32Array(new SharedArrayBuffer(4 * length));
+  const slope = choice.slope ?? cautiousSlope(only.length);
+  const bold = only.length / (only.length + orderRatings);
   const model = {
-    ...{ start, common, choice, sources },
-    slope: choice.slope ?? only.length / (only.length + cautionRatings),
+    ...{ start, common, choice, sources, slope },
+    boldness: slope > 0 ? Math.max(1, bold / slope) : 1,
     topic: shared(dimension),
     words: shared(bucketCount),
     side: shared(sideCount),
@@ -137,6 +149,8 @@ export function fit(
     // Being like a liked article must never lower a score.
     model.side[at] = begun > 0 ? Math.max(0, learned) : learned;
   }
+  // What neighbours add could not be learned beside the rest: it would count twice.
+  if (rows.compared < rows.count) model.side[sideNames.indexOf('neighbours')] = 0;
   return model;
 }
 
@@ -380,6 +394,7 @@ function neighbourFeature(
   isIn: Uint8Array,
   unknown: number,
 ): number {
+  if (rows.compared < rows.count) return 0;
   let [sum, weights, used] = [0, 1, 0];
   const from = row * neighboursKept;
   for (let at = from; at < from + neighboursKept && used < neighboursUsed; at += 1) {

@@ -1,4 +1,4 @@
-import { type Article, dotAt, type RatedArticle } from './document.ts';
+import type { Article, RatedArticle } from './document.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
 /** Articles as columns in shared memory, so that threads read them without a copy. */
@@ -29,7 +29,9 @@ export interface RatedRows extends ArticleColumns {
   readonly ratedAt: Float64Array;
   /** The part that each belongs to when a model is tried on articles that it has not seen. */
   readonly folds: Uint8Array;
-  /** The nearest others of each row, nearest first; see {@link neighboursKept}. */
+  /** The number of first rows that have been compared with each other. */
+  readonly compared: number;
+  /** The nearest others of each compared row, nearest first; see {@link neighboursKept}. */
   readonly nearest: Uint32Array;
   readonly similarities: Float32Array;
 }
@@ -42,6 +44,8 @@ export const neighboursUsed = 8;
 export const neighboursKept = 24;
 /** The entry of a list of neighbours that is not full. */
 export const noRow = 0xffff_ffff;
+/** Pairs of ratings that an edit compares at once: some 0.1 s. More are left for later. */
+const pairsMax = 300_000;
 
 export function emptyColumns(count: number, dimension: number): ArticleColumns {
   const shared = (bytes: number) => new SharedArrayBuffer(bytes);
@@ -106,7 +110,10 @@ export interface Edit {
     | undefined;
 }
 
-/** The rows with these edits; what is known of neighbours is taken over. */
+/**
+ * The rows with these edits; the lists of neighbours are taken over, and new rows are compared
+ * with all others unless they are too many.
+ */
 export function editRows(
   before: RatedRows | undefined,
   edits: readonly Edit[],
@@ -114,14 +121,16 @@ export function editRows(
 ): RatedRows {
   const kept = before?.count ?? 0;
   const count = edits.reduce((most, { row }) => Math.max(most, row + 1), kept);
+  const compared = before?.compared ?? 0;
+  const isQuick = (count - compared) * count <= pairsMax;
   const shared = (bytes: number) => new SharedArrayBuffer(bytes);
   const rows: RatedRows = {
     ...roomFor(before, count, dimension),
+    ...emptyNeighbours(count * neighboursKept),
     count,
+    compared: isQuick ? count : compared,
     scores: new Float32Array(shared(4 * count)),
     ratedAt: new Float64Array(shared(8 * count)),
-    nearest: new Uint32Array(shared(4 * count * neighboursKept)).fill(noRow),
-    similarities: new Float32Array(shared(4 * count * neighboursKept)).fill(-2),
   };
   if (before !== undefined) {
     for (const name of ownColumns) rows[name].set(before[name]);
@@ -133,7 +142,7 @@ export function editRows(
     setRow(rows, row, added, added.source);
     rows.folds[row] = foldOf(added.id);
   }
-  for (let row = kept; row < count; row += 1) findNeighbours(rows, row);
+  if (isQuick) compareRows(rows, compared, count);
   return rows;
 }
 
@@ -190,21 +199,84 @@ export function ratedOnly({ scores }: RatedRows): number[] {
   return [...scores.keys()].filter((row) => !Number.isNaN(scores[row]));
 }
 
-/** Compares a new row with those before it, and takes it into their lists. */
-function findNeighbours(rows: RatedRows, row: number): void {
-  const { means, dimension } = rows;
-  const from = row * dimension;
-  for (let other = 0; other < row; other += 1) {
-    const similarity = dotAt(means, from, means, other * dimension, dimension);
-    insertNeighbour(rows, row * neighboursKept, neighboursKept, other, similarity);
-    insertNeighbour(rows, other * neighboursKept, neighboursKept, row, similarity);
+/** Compares rows with all before them, and takes them into each other's lists. */
+export function compareRows(rows: RatedRows, from: number, to: number): void {
+  for (let row = from; row < to; row += 1) {
+    eachSimilarity(rows, rowMean(rows, row), 0, row, (other, similarity) => {
+      insertNeighbour(rows, row * neighboursKept, neighboursKept, other, similarity);
+      insertNeighbour(rows, other * neighboursKept, neighboursKept, row, similarity);
+    });
   }
+}
+
+const rowsAtOnce = 4;
+
+/**
+ * The cosines of a vector to rows. Four at a time, so that the vector is read once for them: 330 ns
+ * a row instead of 490 (2026-11). All add up in the same order, however many there are.
+ */
+export function eachSimilarity(
+  { means, dimension }: Pick<ArticleColumns, 'means' | 'dimension'>,
+  mean: Float32Array,
+  from: number,
+  to: number,
+  found: (row: number, similarity: number) => void,
+): void {
+  const vector = Float64Array.from(mean);
+  const four = new Float64Array(rowsAtOnce);
+  let row = from;
+  for (; row + rowsAtOnce <= to; row += rowsAtOnce) {
+    dotFour(vector, means, row * dimension, four);
+    for (let at = 0; at < rowsAtOnce; at += 1) found(row + at, four[at] as number);
+  }
+  for (; row < to; row += 1) found(row, dotOne(vector, means, row * dimension));
+}
+
+function dotFour(
+  vector: Float64Array,
+  means: Float32Array,
+  from: number,
+  into: Float64Array,
+): void {
+  const { length } = vector;
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  for (let at = 0; at < length; at += 1) {
+    const value = vector[at] as number;
+    const place = from + at;
+    a += value * (means[place] as number);
+    b += value * (means[place + length] as number);
+    c += value * (means[place + 2 * length] as number);
+    d += value * (means[place + 3 * length] as number);
+  }
+  into[0] = a;
+  into[1] = b;
+  into[2] = c;
+  into[3] = d;
+}
+
+function dotOne(vector: Float64Array, means: Float32Array, from: number): number {
+  let sum = 0;
+  for (let at = 0; at < vector.length; at += 1) {
+    sum += (vector[at] as number) * (means[from + at] as number);
+  }
+  return sum;
 }
 
 /** A list of rows with their similarities, highest first. */
 export interface Neighbours {
   readonly nearest: Uint32Array;
   readonly similarities: Float32Array;
+}
+
+/** A new list of neighbours. */
+export function emptyNeighbours(size: number): Neighbours {
+  return {
+    nearest: new Uint32Array(new SharedArrayBuffer(4 * size)).fill(noRow),
+    similarities: new Float32Array(new SharedArrayBuffer(4 * size)).fill(-2),
+  };
 }
 
 /** Puts a row where it belongs in a sorted list that begins at `from`; the last one drops out. */

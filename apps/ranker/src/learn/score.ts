@@ -6,14 +6,7 @@ export const scoreMax = 10;
 export const scoreUnknown = 5.5;
 
 /** The sources of a score's points, in the order in which they are added up. */
-export type Reason =
-  | 'start'
-  | 'topic'
-  | 'words'
-  | (typeof sideNames)[number]
-  | 'caution'
-  | 'limits'
-  | 'rated';
+export type Reason = 'start' | 'topic' | 'words' | (typeof sideNames)[number] | 'limits' | 'rated';
 
 /** A rated article that is like this one. */
 export interface Neighbour {

@@ -21,6 +21,19 @@ export function countWords(text: string): number {
   return count;
 }
 
+/** Words that one of eight words of English is, and few of other languages. */
+const frequent = /\b(?:the|of|and|to|is|that|for|with|was|are|this|from|have|it)\b/gi;
+/** In fewer words nothing can be told. */
+const languageWordsMin = 12;
+
+/** Tells whether a text may be English, the language that the sentence model knows. */
+export function isEnglish(text: string): boolean {
+  const start = text.slice(0, 4_000);
+  const words = countWords(start);
+  const count = start.match(frequent)?.length ?? 0;
+  return words < languageWordsMin ? !/[^\P{L}\p{Script=Latin}]/u.test(start) : count > words / 25;
+}
+
 /** The sentences of a text, at most `max`: what explanations mean by a sentence's number. */
 export function sentencesOf(text: string, max: number = sentencesMax): string[] {
   const found: string[] = [];
@@ -35,4 +48,20 @@ export function sentencesOf(text: string, max: number = sentencesMax): string[] 
   }
   if (open !== '' && found.length < max) found.push(open);
   return found;
+}
+
+/** Sentences and characters that are embedded at once: some 25 ms, whatever their language. */
+const groupMax = 4;
+const groupCharactersMax = 800;
+
+/** The end of the group of sentences that begins at `from`: at least one of them. */
+export function groupEnd(sentences: readonly string[], from: number): number {
+  let characters = 0;
+  let to = from;
+  while (to < sentences.length && to < from + groupMax) {
+    characters += (sentences[to] as string).length;
+    if (to > from && characters > groupCharactersMax) break;
+    to += 1;
+  }
+  return to;
 }

@@ -1,7 +1,7 @@
 import { SpillwayError } from 'spillway';
 import type { RatedArticle } from './document.ts';
 import { type Choice, type Model, untrained } from './model.ts';
-import { type Edit, numberOf } from './rows.ts';
+import { type Edit, numberOf, type RatedRows } from './rows.ts';
 import { type Explanation, type Score, scoreUnknown } from './score.ts';
 import { reasons, type ScoreParts, type TasteState } from './scorer.ts';
 import type { NearLists } from './thread/scorer.ts';
@@ -14,7 +14,12 @@ export interface TasteChange {
   readonly removed?: readonly string[] | undefined;
   /** The result of a training. */
   readonly model?: Model | undefined;
+  /** The lists of neighbours of the first rows. */
+  readonly lists?: RatedLists | undefined;
 }
+
+/** The lists of the rows that have been compared with each other. */
+export type RatedLists = Pick<RatedRows, 'compared' | 'nearest' | 'similarities'>;
 
 /** One version of a taste: never changed once it is published. */
 export interface TasteVersion {
@@ -57,6 +62,8 @@ export class Taste {
   readonly behind: Set<string> = new Set();
   /** True while {@link behind} is worked off. */
   isComparing = false;
+  /** The comparison of the ratings with each other, while it goes on. */
+  comparing: Promise<void> | undefined;
   #alone: Promise<unknown> = Promise.resolve();
   readonly #options: TasteOptions;
   /** The article of each row; rows are never used again. */
@@ -148,7 +155,11 @@ export class Taste {
     }
     this.#leaveOut(edits, before);
     const isNothing = before === undefined && edits.size === 0;
-    const known = before && { rows: before.rows, model: trained ?? before.model };
+    const lists = changes.findLast((one) => one.lists)?.lists;
+    const known = before && {
+      rows: { ...before.rows, ...lists },
+      model: trained ?? before.model,
+    };
     const { make } = this.#options;
     const state = isNothing ? undefined : await make(known, [...edits.values()], choice);
     this.#current = { version: version + 1, state, choice };

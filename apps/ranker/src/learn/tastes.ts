@@ -10,10 +10,9 @@ import {
   type RatedArticle,
 } from './document.ts';
 import type { Choice } from './model.ts';
-import { neighboursUsed } from './rows.ts';
-import { type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
-import { emptyNeighbours } from './scorer.ts';
-import { scoreOf, Taste, type TasteChange, type TasteVersion } from './taste.ts';
+import { emptyNeighbours, neighboursKept, neighboursUsed, type RatedRows } from './rows.ts';
+import { clampScore, type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
+import { type RatedLists, scoreOf, Taste, type TasteChange, type TasteVersion } from './taste.ts';
 import type { NearLists } from './thread/scorer.ts';
 
 /** The stored part of a reader's taste. */
@@ -58,6 +57,8 @@ export interface Ranking {
   readonly scores: Float32Array;
   /** The errors, in points, within which 8 of 10 ratings are. */
   readonly widths: Float32Array;
+  /** The score that a list is ordered by: while ratings are few, it follows them more. */
+  readonly orderOf: (score: number) => number;
 }
 
 type Module = typeof import('./thread/scorer.ts');
@@ -123,6 +124,13 @@ export class Tastes implements AsyncDisposable {
     return (await this.#taste(user, signal)).current;
   }
 
+  /** As {@link current}, once all ratings have been compared with each other. */
+  async compared(user: string, signal?: AbortSignal): Promise<TasteVersion> {
+    const taste = await this.#taste(user, signal);
+    if (taste.comparing !== undefined) await untilAborted(taste.comparing, signal);
+    return taste.current;
+  }
+
   /** Takes ratings into account; resolves with the first version that has them. */
   rate(user: string, rated: readonly RatedArticle[], signal?: AbortSignal): Promise<number> {
     for (const article of rated) {
@@ -137,7 +145,7 @@ export class Tastes implements AsyncDisposable {
   async change(user: string, change: TasteChange, signal?: AbortSignal): Promise<number> {
     if (this.#tastes.get(user)?.isWorn) this.forget(user);
     const taste = await this.#taste(user, signal);
-    const done = taste.change(change);
+    const done = taste.change(change).finally(() => this.#compareRatings(user, taste));
     return await (signal === undefined ? done : untilAborted(done, signal));
   }
 
@@ -197,7 +205,8 @@ export class Tastes implements AsyncDisposable {
     const { ids, rows, stamps } = this.table.find(wanted);
     const scores = new Float32Array(ids.length).fill(scoreUnknown);
     const widths = new Float32Array(ids.length).fill(current.choice.width);
-    if (state === undefined) return { version, ids, scores, widths };
+    if (state === undefined) return { version, ids, scores, widths, orderOf: (score) => score };
+    const { start, boldness } = state.model;
     const names = [...this.table.sources.keys()];
     const sources = Int32Array.from(names, (name) => taste.sources.get(name) ?? -1);
     const table = this.table.rows;
@@ -228,6 +237,7 @@ export class Tastes implements AsyncDisposable {
       ids: whole.map((at) => ids[at] as string),
       scores: Float32Array.from(whole, (at) => scores[at] as number),
       widths: Float32Array.from(whole, (at) => widths[at] as number),
+      orderOf: (score) => clampScore(start + boldness * (score - start)),
     };
   }
 
@@ -260,6 +270,37 @@ export class Tastes implements AsyncDisposable {
     await this.#comparers.run('compare', task, { key: user });
   }
 
+  /** Compares the ratings of a taste with each other, where they were too many to do it at once. */
+  #compareRatings(user: string, taste: Taste): void {
+    const { state } = taste.current;
+    if (state === undefined || state.rows.compared === state.rows.count) return;
+    taste.comparing ??= this.#compareAll(user, taste, state.rows)
+      // The pool is full or closed: scores do without neighbours until the next change.
+      .catch(() => {})
+      .finally(() => {
+        taste.comparing = undefined;
+      });
+  }
+
+  async #compareAll(user: string, taste: Taste, known: RatedRows): Promise<void> {
+    const lists = { ...emptyNeighbours(known.count * neighboursKept), compared: known.count };
+    lists.nearest.set(known.nearest);
+    lists.similarities.set(known.similarities);
+    const rows = { ...known, ...lists };
+    for (let from = known.compared; from < rows.count; ) {
+      const to = Math.min(rows.count, from + Math.ceil(pairsAtOnce / (from + 1)));
+      await this.#comparers.run('compareRated', { rows, from, to }, { key: user });
+      if (this.#tastes.get(user) !== taste) return;
+      from = to;
+    }
+    const { choice } = taste.current;
+    const { halfLifeMs } = this;
+    const task = { rows, common: this.table.common, choice, halfLifeMs };
+    const model = await this.#comparers.run('refit', task, { key: user });
+    await taste.change({ model, lists: lists satisfies RatedLists });
+    this.#options.onCompared?.(user);
+  }
+
   #checkModel({ document }: Article): void {
     const isKnown = isSameModel(document.model, this.model);
     check(isKnown, 'document', `made by ${this.model.id}`, document.model);
@@ -285,6 +326,7 @@ export class Tastes implements AsyncDisposable {
       taste = await this.#read(user);
     } while (this.#stale.has(user) || epoch !== this.#epoch);
     this.#tastes.set(user, taste);
+    this.#compareRatings(user, taste);
     if (this.#tastes.size > tastesMax) {
       const [idle] = [...this.#tastes].find(([, { isBusy }]) => !isBusy) ?? [];
       if (idle !== undefined) this.#tastes.delete(idle);

@@ -55,6 +55,9 @@ interface Running {
 
 type Module = typeof import('./thread/trainer.ts');
 
+/** Readers that are remembered to have rated since their last intensive training. */
+const changedMax = 10_000;
+
 /**
  * Trains tastes in the background, one at a time, on a thread of its own. Asking returns at once;
  * what is asked for again before it begins is done once.
@@ -65,6 +68,10 @@ export class TrainingQueue implements AsyncDisposable {
   readonly #backlog: Backlog<Request>;
   /** Readers whose request waits and is still wanted. */
   readonly #wanted = new Set<string>();
+  /** Readers whose last intensive training is older than what they asked for since. */
+  readonly #changed = new Set<string>();
+  /** Votes since the last training was asked for, by reader. */
+  readonly #votes = new Map<string, number>();
   #running: Running | undefined;
 
   static async open(options: TrainingQueueOptions): Promise<TrainingQueue> {
@@ -89,8 +96,13 @@ export class TrainingQueue implements AsyncDisposable {
     });
   }
 
-  get stats(): { readonly backlog: BacklogStats; readonly running: TrainingRecord | undefined } {
-    return { backlog: this.#backlog.stats, running: this.running };
+  get stats(): {
+    readonly backlog: BacklogStats;
+    readonly running: TrainingRecord | undefined;
+    readonly changed: number;
+  } {
+    const { running } = this;
+    return { backlog: this.#backlog.stats, running, changed: this.#changed.size };
   }
 
   /** The training that runs now and how far it is. */
@@ -102,7 +114,24 @@ export class TrainingQueue implements AsyncDisposable {
   add(user: string, kind: TrainingKind): 'added' | 'merged' | 'dropped' {
     const outcome = this.#backlog.add({ user, kind });
     if (outcome !== 'dropped') this.#wanted.add(user);
+    if (this.#changed.size < changedMax) this.#changed.add(user);
     return outcome;
+  }
+
+  /** Asks for a quick training when a hundredth of the reader's ratings is new, at least one. */
+  addAfterVote(user: string, ratings: number): void {
+    const votes = (this.#votes.get(user) ?? 0) + 1;
+    const isDue = votes >= ratings / 100;
+    if (isDue) this.add(user, 'quick');
+    if (isDue || this.#votes.size >= changedMax) this.#votes.delete(user);
+    else this.#votes.set(user, votes);
+  }
+
+  /** Asks for an intensive training of all who have rated since their last one. */
+  addChanged(): void {
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    for (const user of changed) this.add(user, 'intensive');
   }
 
   /** Ends the reader's training and what waits of theirs; false when there was none. */
@@ -121,7 +150,7 @@ export class TrainingQueue implements AsyncDisposable {
   /** Compares all ways of scoring on the newest share of the ratings, which they have not seen. */
   async evaluate(user: string, share = 0.3, signal?: AbortSignal): Promise<Evaluation | undefined> {
     const { tastes } = this.#options;
-    const { state } = await tastes.current(user, signal);
+    const { state } = await tastes.compared(user, signal);
     if (state === undefined) return undefined;
     const { halfLifeMs } = tastes;
     const task = { rows: state.rows, common: state.model.common, halfLifeMs, share };
@@ -163,15 +192,18 @@ export class TrainingQueue implements AsyncDisposable {
   async #learn(running: Running, signal: AbortSignal): Promise<Choice | undefined> {
     const { tastes, record } = this.#options;
     const { user, kind } = running.record;
-    const { state, choice: current } = await tastes.current(user, signal);
+    const { state, choice: current } = await tastes.compared(user, signal);
     const samples = state === undefined ? 0 : ratedOnly(state.rows).length;
     running.record = { ...running.record, samples };
     await record(running.record);
     const done = { status: 'completed', progress: 1 } as const;
     running.record = state === undefined ? { ...running.record, ...done } : running.record;
     if (state === undefined) return undefined;
-    const { halfLifeMs } = tastes;
-    const task = { rows: state.rows, common: state.model.common, kind, current, halfLifeMs };
+    const { halfLifeMs, table } = tastes;
+    // A taste that was loaded first of all has seen few articles besides its own.
+    const isKnown = table.common.count >= state.model.common.count;
+    const common = isKnown ? table.common : state.model.common;
+    const task = { rows: state.rows, common, kind, current, halfLifeMs };
     let learned: (Learned & { readonly model: Model }) | undefined;
     for await (const news of this.#pool.stream('train', task, { signal })) {
       if (typeof news === 'object') learned = news;
@@ -183,6 +215,7 @@ export class TrainingQueue implements AsyncDisposable {
     const isNew = choice !== undefined || samples >= manyRatings;
     const version = isNew ? await tastes.change(user, { model }, signal) : undefined;
     running.record = { ...running.record, ...done, errors, version };
+    if (kind === 'intensive') this.#changed.delete(user);
     return choice;
   }
 }

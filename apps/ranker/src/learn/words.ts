@@ -2,7 +2,7 @@
 export interface Words {
   /** The buckets that the text's n-grams fall into, each once. */
   readonly keys: Uint16Array;
-  /** The occurrences of each, from 1 to 255; those in the title count three times. */
+  /** The occurrences of each, from 1 to 255; those in the title and labels count three times. */
   readonly counts: Uint8Array;
 }
 
@@ -14,6 +14,7 @@ export const wordsKept = 128;
 /** Characters of a text that are looked at. */
 const charactersMax = 20_000;
 const titleFactor = 3;
+const tagsMax = 16;
 /** A word longer than this also counts by its beginning, which most inflections leave alone. */
 const stemLength = 5;
 
@@ -53,8 +54,23 @@ export function bucketOf(ngram: string): number {
   return (hash ^ (hash >>> 15)) & (bucketCount - 1);
 }
 
-/** Counts the n-grams of a title and a text. */
-export function wordsOf(title: string, text: string): Words {
+/** What else is known of an article, as n-grams that no text has. */
+export function* labelsOf({ author = '', tags = [] }: Labels): Generator<string> {
+  if (author.trim() !== '') yield `by ${author.trim().toLowerCase()}`;
+  for (const tag of tags.slice(0, tagsMax)) yield `#${tag.trim().toLowerCase()}`;
+}
+
+/** The author and the tags of an article, where they are known. */
+export interface Labels {
+  readonly author?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+}
+
+/** Counts the n-grams of an article. */
+export function wordsOf(
+  article: Labels & { readonly title: string; readonly text: string },
+): Words {
+  const { title, text } = article;
   const counts = new Map<number, number>();
   const add = (ngrams: Iterable<string>, by: number) => {
     for (const ngram of ngrams) {
@@ -63,6 +79,7 @@ export function wordsOf(title: string, text: string): Words {
     }
   };
   add(ngramsOf(title, true), titleFactor);
+  add(labelsOf(article), titleFactor);
   add(ngramsOf(text, false), 1);
   // The sort is stable: of equally frequent ones the earlier ones stay.
   const kept = [...counts].sort(([, one], [, other]) => other - one).slice(0, wordsKept);

@@ -1,25 +1,14 @@
-import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import type { TrainingKind } from '../learn/choice.ts';
 import type { Article, EmbeddedDocument, RatedArticle } from '../learn/document.ts';
 import type { Explanation, Neighbour, Score } from '../learn/score.ts';
-import { sentencesOf } from '../learn/sentences.ts';
-import { bucketOf, ngramsOf } from '../learn/words.ts';
+import { isEnglish, sentencesOf } from '../learn/sentences.ts';
+import type { Tastes } from '../learn/tastes.ts';
+import { bucketOf, labelsOf, ngramsOf } from '../learn/words.ts';
 import type { StoredArticle } from '../storage/articles.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
-import type { Item, Library, ReadArticle } from './library.ts';
-import type { UserChanges } from './ranking-parts.ts';
-import type { Training } from './training.ts';
-import type { UserTastes } from './user-tastes.ts';
-
-export interface ArticleRankingOptions {
-  readonly storage: RankerStorage;
-  readonly library: Library;
-  readonly tastes: UserTastes;
-  readonly training: Training;
-  readonly clock: Clock;
-  readonly changes: UserChanges;
-}
+import type { ShelvedArticle } from '../storage/shelves.ts';
+import type { Item, ReadArticle } from './library.ts';
+import type { RankingWorld } from './ranking-parts.ts';
 
 export interface RankOptions {
   /** Adds the reasons for the score. @default false */
@@ -41,6 +30,8 @@ export interface Explained
   readonly sentences: readonly { readonly text: string; readonly points: number }[];
   readonly words: readonly { readonly word: string; readonly points: number }[];
   readonly source: { readonly host: string; readonly score: number; readonly ratings: number };
+  /** False if it is in a language that the model of topics does not know. */
+  readonly isEnglish: boolean;
 }
 
 /** The result of a correction. */
@@ -51,24 +42,43 @@ export interface Corrected {
   readonly score: Score;
 }
 
+interface ListScore {
+  readonly score: number;
+  readonly width: number;
+  /** The score that lists are ordered by. */
+  readonly order: number;
+}
+
+/** A list scored by one version of a taste. */
+export interface ScoredShelf {
+  readonly version: number;
+  /** By article; those without vectors have none. */
+  readonly scores: ReadonlyMap<string, ListScore>;
+  /** The mean vector of an article of the list, if it has one. */
+  readonly meanOf: (articleId: string) => Float32Array | undefined;
+}
+
+type Options = Pick<
+  RankingWorld,
+  'storage' | 'library' | 'tastes' | 'training' | 'clock' | 'changes'
+>;
+
+const noSentences = { sentences: new Float32Array(0) };
+
 /** Scores articles for users, and learns what they say about them. */
 export class ArticleRanking {
-  readonly #options: ArticleRankingOptions;
+  readonly #options: Options;
 
-  constructor(options: ArticleRankingOptions) {
+  constructor(options: Options) {
     this.#options = options;
   }
 
   /** Scores an article for a user, by exactly one version of that user's taste. */
   async rank(userId: string, item: Item, { explain, signal }: RankOptions): Promise<Ranked> {
-    const { library, tastes } = this.#options;
-    const { article, document } = await library.read(item, signal, userId);
+    const { article, document } = await this.#options.library.read(item, signal, userId);
     const scored = await this.#scorable(article, document);
-    const score = await tastes.score(
-      userId,
-      explain ? { ...scored, text: article } : scored,
-      signal,
-    );
+    const text = explain ? article : undefined;
+    const score = await this.#score(userId, { ...scored, text }, signal);
     const explained = explain ? await this.#explain(article, score, signal) : undefined;
     return { article, score, explained };
   }
@@ -79,13 +89,41 @@ export class ArticleRanking {
     articleId: string,
     signal: AbortSignal,
   ): Promise<Ranked | undefined> {
-    const { storage, library, tastes } = this.#options;
+    const { storage, library } = this.#options;
     const article = await storage.articles.find(articleId, signal);
     if (article === undefined || article.text + article.title === '') return undefined;
     const document = await library.document(article, signal);
     const scored = { ...(await this.#scorable(article, document)), text: article };
-    const score = await tastes.score(userId, scored, signal);
+    const score = await this.#score(userId, scored, signal);
     return { article, score, explained: await this.#explain(article, score, signal) };
+  }
+
+  /** Scores a list for a user, by one version. */
+  async scores(
+    userId: string,
+    articles: readonly Pick<ShelvedArticle, 'id' | 'feedId' | 'source' | 'publishedAt'>[],
+    signal: AbortSignal,
+  ): Promise<ScoredShelf> {
+    const { storage, tastes, clock } = this.#options;
+    const { table, model } = tastes;
+    const missing = articles.filter(({ id }) => !table.has(id));
+    const ids = missing.map(({ id }) => id);
+    const summaries = await storage.vectors.summaries(ids, model, signal);
+    for (const { id, feedId, source, publishedAt } of missing) {
+      const summary = summaries.get(id);
+      if (summary === undefined) continue;
+      const document = { ...noSentences, ...summary, model };
+      table.put({ id, source: feedId ?? source, publishedAt, document });
+    }
+    const wanted = articles.map(({ id }) => id);
+    const ranked = await tastes.rank(userId, wanted, { now: clock.now(), signal });
+    const scores = new Map<string, ListScore>();
+    for (const [at, id] of ranked.ids.entries()) {
+      const score = ranked.scores[at] as number;
+      const width = ranked.widths[at] as number;
+      scores.set(id, { score, width, order: ranked.orderOf(score) });
+    }
+    return { version: ranked.version, scores, meanOf: (id) => table.mean(id) };
   }
 
   /** Keeps what a user thinks of an article; once it resolves, scores know of it. */
@@ -122,8 +160,9 @@ export class ArticleRanking {
     const { storage, tastes, training, changes } = this.#options;
     const isGone = await storage.ratings.remove(userId, articleId, signal);
     if (!isGone) throw rankerError('RECORD_UNKNOWN', `there is no vote on ${articleId}`);
-    const ratings = await tastes.unlearn(userId, articleId, signal);
-    training.requestAfterVote(userId, ratings);
+    const change = { removed: [articleId] };
+    await tastes.change(userId, change, signal).catch(() => tastes.forget(userId));
+    training.addAfterVote(userId, (await tastes.current(userId)).state?.rows.count ?? 0);
     changes.tell(userId, { ids: [articleId], now: { vote: undefined } });
   }
 
@@ -131,7 +170,7 @@ export class ArticleRanking {
   async retrain(userId: string, kind: TrainingKind): Promise<number> {
     const samples = (await this.#options.storage.ratings.list(userId)).length;
     if (samples === 0) throw rankerError('NOTHING_RATED', 'nothing has been rated yet');
-    this.#options.training.request(userId, kind);
+    this.#options.training.add(userId, kind);
     return samples;
   }
 
@@ -144,14 +183,24 @@ export class ArticleRanking {
     const { storage, tastes, training, clock, changes } = this.#options;
     const ratedAt = Math.round(clock.now());
     const rated: RatedArticle = { ...(await this.#scorable(article, document)), score, ratedAt };
-    const commit = async (predicted: number) => {
-      const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
-      await storage.ratings.record([correction], signal);
-    };
-    const learned = await tastes.learn(userId, rated, commit, signal);
-    training.requestAfterVote(userId, learned.ratings);
+    const { score: predicted } = await this.#score(userId, rated, signal);
+    const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
+    await storage.ratings.record([correction], signal);
+    // It is stored: whatever goes wrong from here on, a taste that is loaded anew has it.
+    await tastes.rate(userId, [rated], signal).catch(() => tastes.forget(userId));
+    const learned = await this.#score(userId, rated, signal);
+    training.addAfterVote(userId, (await tastes.current(userId)).state?.rows.count ?? 0);
     changes.tell(userId, { ids: [article.id], now: { vote: score } });
-    return { article, ...learned };
+    return { article, predicted, score: learned };
+  }
+
+  #score(
+    userId: string,
+    article: Parameters<Tastes['score']>[1],
+    signal: AbortSignal,
+  ): Promise<Score> {
+    const { tastes, clock } = this.#options;
+    return tastes.score(userId, article, { now: clock.now(), signal });
   }
 
   async #explain(
@@ -173,7 +222,9 @@ export class ArticleRanking {
       return { text: texts[index] ?? '', points };
     });
     const words = namedWords(article, explanation.words);
-    return { ...rest, nearest, sentences, words, source: { host: article.source, ...source } };
+    const about = { host: article.source, ...source };
+    const known = isEnglish(`${article.title} ${article.text}`);
+    return { ...rest, nearest, sentences, words, source: about, isEnglish: known };
   }
 
   /** An article as models take it: its source is the feed that brought it. */
@@ -186,11 +237,12 @@ export class ArticleRanking {
 
 /** The words of an article that fell into these buckets. */
 function namedWords(
-  { title, text }: StoredArticle,
+  article: StoredArticle,
   found: Explanation['words'],
 ): { readonly word: string; readonly points: number }[] {
   const byBucket = new Map<number, string>();
-  for (const ngram of [...ngramsOf(title, true), ...ngramsOf(text, false)]) {
+  const { title, text } = article;
+  for (const ngram of [...labelsOf(article), ...ngramsOf(title, true), ...ngramsOf(text, false)]) {
     const bucket = bucketOf(ngram);
     if (!ngram.endsWith('*') && !byBucket.has(bucket)) byBucket.set(bucket, ngram);
   }

@@ -1,16 +1,6 @@
 import { correlation } from '../learn/evaluation.ts';
 import type { Score } from '../learn/score.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
-import type { ArticleRanking } from './article-ranking.ts';
-import type { DocumentEmbedder } from './library.ts';
-import type { UserTastes } from './user-tastes.ts';
-
-export interface ExplanationCheckOptions {
-  readonly storage: RankerStorage;
-  readonly ranking: ArticleRanking;
-  readonly tastes: UserTastes;
-  readonly embedder: DocumentEmbedder;
-}
+import type { RankingWorld } from './ranking-parts.ts';
 
 /** The told points of sentences against what their deletion changes. */
 export interface ExplanationCheck {
@@ -29,7 +19,13 @@ const pointsMin = 0.05;
 
 /** Deletes each explained sentence of a user's newest articles, and scores what is left. */
 export async function checkExplanations(
-  { storage, ranking, tastes, embedder }: ExplanationCheckOptions,
+  {
+    storage,
+    ranking,
+    tastes,
+    embedder,
+    clock,
+  }: Pick<RankingWorld, 'storage' | 'ranking' | 'tastes' | 'embedder' | 'clock'>,
   userId: string,
   signal: AbortSignal,
 ): Promise<ExplanationCheck> {
@@ -39,12 +35,12 @@ export async function checkExplanations(
   for (const { id, source, feedId, publishedAt } of shelved) {
     const ranked = await ranking.explain(userId, id, signal);
     if (ranked?.explained === undefined) continue;
-    const { title, text } = ranked.article;
+    const { article } = ranked;
     for (const sentence of ranked.explained.sentences) {
-      const left = { title, text: text.replace(sentence.text, () => ' ') };
+      const left = { ...article, text: article.text.replace(sentence.text, () => ' ') };
       const document = await embedder.embed(left, { signal, key: userId });
       const about = { id, source: feedId ?? source, publishedAt, document };
-      const score = await tastes.score(userId, about, signal);
+      const score = await tastes.score(userId, about, { now: clock.now(), signal });
       told.push(sentence.points);
       changes.push(unlimited(ranked.score) - unlimited(score));
     }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Clock, deadline } from 'spillway';
-import { untilAborted } from 'spillway/internal';
+import { type Clock, deadline, SingleFlight } from 'spillway';
 import { rankerError, unavailableError } from '../errors.ts';
 import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
@@ -62,8 +61,8 @@ export interface ReadArticle {
 export class Library {
   readonly #options: LibraryOptions;
   readonly #freshMs: number;
-  /** Reads under way, by the id of the address; bounded by the callers that wait for them. */
-  readonly #reading = new Map<string, Promise<ReadArticle>>();
+  /** Reads under way, by the id of the address; each ends when its own time is over. */
+  readonly #reading = new SingleFlight<ReadArticle>();
 
   constructor(options: LibraryOptions) {
     this.#options = options;
@@ -95,7 +94,8 @@ export class Library {
       return { article: known, document: await this.#document(known, signal, true) };
     }
     if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
-    return await this.#fetchOnce({ id, url, given: item.url, known }, signal);
+    const wanted = { id, url, given: item.url, known };
+    return await this.#reading.run(id, () => this.#fetch(wanted), { signal });
   }
 
   /** The vectors of an article that is stored, made now if they are missing. */
@@ -129,19 +129,6 @@ export class Library {
     const document = await this.#options.embedder.embed(article, { signal, key });
     if (isStored) await vectors.save(article.id, document, clock.now(), signal);
     return document;
-  }
-
-  /** Many who want the same article wait for one fetch; it ends when its own time is over. */
-  #fetchOnce(wanted: Wanted, signal: AbortSignal): Promise<ReadArticle> {
-    const { id } = wanted;
-    let reading = this.#reading.get(id);
-    if (reading === undefined) {
-      reading = this.#fetch(wanted).finally(() => this.#reading.delete(id));
-      // Whoever waits hears of it; nobody may be left.
-      reading.catch(() => {});
-      this.#reading.set(id, reading);
-    }
-    return untilAborted(reading, signal);
   }
 
   async #fetch({ id, url, given, known }: Wanted): Promise<ReadArticle> {

@@ -1,14 +1,16 @@
 import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
+import type { RatedArticle } from '../learn/document.ts';
+import { type StoredTaste, Tastes } from '../learn/tastes.ts';
+import type { TrainingQueue } from '../learn/training-queue.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
 import { type DocumentEmbedder, Library } from './library.ts';
 import { Reader } from './reader.ts';
-import { Training } from './training.ts';
+import { openTraining } from './training.ts';
 import { TrainingSet } from './training-set.ts';
-import { UserTastes } from './user-tastes.ts';
 
 export interface RankingPartsOptions {
   readonly storage: RankerStorage;
@@ -17,13 +19,18 @@ export interface RankingPartsOptions {
   readonly clock: Clock;
   readonly freshMs?: number | undefined;
   readonly tastesMax?: number | undefined;
+  /** A rating counts half after so many days. @default 365 */
+  readonly ratingHalfLifeDays?: number | undefined;
 }
+
+/** All that the parts are made of. */
+export type RankingWorld = RankingPartsOptions & RankingParts;
 
 /** All that scores and learns, put together. */
 export interface RankingParts {
   readonly library: Library;
-  readonly tastes: UserTastes;
-  readonly training: Training;
+  readonly tastes: Tastes;
+  readonly training: TrainingQueue;
   readonly ranking: ArticleRanking;
   readonly reader: Reader;
   readonly trainingSet: TrainingSet;
@@ -35,18 +42,24 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const { storage, embedder, clock } = options;
   const changes = new UserChanges();
   const tellScores = (userId: string) => changes.tell(userId, 'scores');
-  const tastes = await UserTastes.open({
-    ...{ ...options, model: embedder.model, onCompared: tellScores },
+  const { tastesMax, ratingHalfLifeDays = 365 } = options;
+  const tastes = await Tastes.open({
+    model: embedder.model,
+    load: (userId) => loadTaste(options, userId),
+    tastesMax,
+    ratedMax,
+    halfLifeMs: ratingHalfLifeDays * 86_400_000,
+    onCompared: tellScores,
   });
-  const library = new Library({ ...options, onSaved: (id) => tastes.changed(id) });
-  const training = await Training.open({ ...options, tastes, onChange: tellScores });
+  const library = new Library({ ...options, onSaved: (id) => tastes.table.delete(id) });
+  const training = await openTraining({ storage, tastes, clock }, tellScores);
   const ranking = new ArticleRanking({ storage, library, tastes, training, clock, changes });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({
     ...{ storage, embedder, library, clock },
     onEmbedded: async (articleIds) => {
       for (const userId of await storage.ratings.ratersOf(articleIds)) {
-        tastes.reload(userId);
+        tastes.forget(userId);
       }
       for (const { id } of await storage.users.list()) changes.tell(id, 'all');
     },
@@ -55,6 +68,37 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
   const reader = new Reader(parts);
   return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
+}
+
+/** Ratings that a taste is made of; the newest count. */
+const ratedMax = 5_000;
+/** Numbers for versions that are set aside when a taste is loaded. */
+const versionsReserved = 1_000;
+/** Ratings that are read at once. */
+const pageSize = 250;
+const noSentences = { sentences: new Float32Array(0) };
+
+async function loadTaste(
+  { storage, embedder: { model } }: RankingPartsOptions,
+  userId: string,
+): Promise<StoredTaste> {
+  const versionMax = await storage.tastes.reserve(userId, versionsReserved);
+  const choice = await storage.tastes.find(userId, model);
+  const ratings = (await storage.ratings.list(userId)).slice(-ratedMax);
+  const rated: RatedArticle[] = [];
+  for (let at = 0; at < ratings.length; at += pageSize) {
+    const page = ratings.slice(at, at + pageSize);
+    const ids = page.map(({ articleId }) => articleId);
+    const documents = await storage.vectors.summaries(ids, model);
+    const facts = await storage.articles.facts(ids);
+    for (const { articleId: id, score, ratedAt } of page) {
+      const document = documents.get(id);
+      const fact = facts.get(id);
+      if (document === undefined || fact === undefined) continue;
+      rated.push({ id, ...fact, document: { ...noSentences, ...document, model }, score, ratedAt });
+    }
+  }
+  return { rated, choice, version: versionMax - versionsReserved, versionMax };
 }
 
 /** A change of articles by their reader. */

@@ -3,17 +3,17 @@ import { rankerError } from '../errors.ts';
 import { withoutBoilerplate } from '../feeds/boilerplate.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
 import type { Credentials } from '../fetching/web.ts';
+import type { Tastes } from '../learn/tastes.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { FeedEdit, FeedFetched, NewFeed } from '../storage/feeds.ts';
 import { privateArticleUrl } from '../storage/private-feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { NewRule } from '../storage/rules.ts';
 import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
-import type { ArticleRanking, Ranked } from './article-ranking.ts';
+import type { ArticleRanking, Ranked, ScoredShelf } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
 import type { UserChanges } from './ranking-parts.ts';
 import { sampleArticles } from './samples.ts';
-import type { ScoredShelf, UserTastes } from './user-tastes.ts';
 
 export interface ReaderShelf {
   /** Of the taste that all the scores are by. */
@@ -27,6 +27,8 @@ export interface ReaderArticle extends ShelvedArticle {
   readonly publishedAt: number;
   /** From 1 to 10; undefined while it is not known. */
   readonly score: number | undefined;
+  /** The score that lists are ordered by. @default the score */
+  readonly order?: number | undefined;
   /** The expected error of the score in points; undefined if not known. */
   readonly uncertainty: number | undefined;
   /** Its mean vector of length 1, by the model of all others; undefined while there is none. */
@@ -36,7 +38,7 @@ export interface ReaderArticle extends ShelvedArticle {
 export interface ReaderOptions {
   readonly storage: RankerStorage;
   readonly ranking: ArticleRanking;
-  readonly tastes: UserTastes;
+  readonly tastes: Tastes;
   readonly changes: UserChanges;
   readonly clock: Clock;
   /** Called when there may be articles without vectors. */
@@ -72,7 +74,7 @@ export class Reader {
     shelved: readonly ShelvedArticle[],
     signal: AbortSignal,
   ): Promise<ReaderShelf> {
-    const scored = await this.#options.tastes.scoreShelf(userId, shelved, signal);
+    const scored = await this.#options.ranking.scores(userId, shelved, signal);
     // Only the few vectors that are looked at are looked up.
     const vector = {
       get vector() {
@@ -195,7 +197,7 @@ export class Reader {
       const articles = storedArticles(fetched, isFullText);
       await storage.feeds.save({ ...fetched, articles }, signal);
       // Those that have changed have lost their vectors.
-      for (const { id } of articles) tastes.changed(id);
+      for (const { id } of articles) tastes.table.delete(id);
       onArticles();
     } else {
       await storage.feeds.save(fetched, signal);
@@ -225,6 +227,7 @@ function readerArticle(
     ...article,
     publishedAt: article.publishedAt ?? article.addedAt,
     score: found?.score,
+    order: found?.order,
     uncertainty: found?.width,
   };
 }

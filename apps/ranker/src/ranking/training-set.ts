@@ -1,19 +1,11 @@
-import { type Clock, Gate } from 'spillway';
+import { Gate } from 'spillway';
 import { rankerError, UnavailableArticleError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
 import { articleId, articleInsert, type StoredArticle } from '../storage/articles.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
-import { type Library, sourceOf } from './library.ts';
-import type { Training } from './training.ts';
-import type { UserTastes } from './user-tastes.ts';
+import { sourceOf } from './library.ts';
+import type { RankingWorld } from './ranking-parts.ts';
 
-export interface TrainingSetOptions {
-  readonly storage: RankerStorage;
-  readonly library: Library;
-  readonly tastes: UserTastes;
-  readonly training: Training;
-  readonly clock: Clock;
-}
+type Options = Pick<RankingWorld, 'storage' | 'library' | 'tastes' | 'training' | 'clock'>;
 
 /** An address and what its reader thinks of it. */
 export interface RatedItem {
@@ -29,9 +21,9 @@ const batchMax = 10_000;
 
 /** Ratings that come in bulk, before anybody has seen the articles. */
 export class TrainingSet {
-  readonly #options: TrainingSetOptions;
+  readonly #options: Options;
 
-  constructor(options: TrainingSetOptions) {
+  constructor(options: Options) {
     this.#options = options;
   }
 
@@ -47,8 +39,8 @@ export class TrainingSet {
       return { userId, articleId: id, score, predicted: undefined, at: ratedAt };
     });
     await storage.ratings.record(corrections, signal);
-    tastes.reload(userId);
-    training.request(userId, 'quick');
+    tastes.forget(userId);
+    training.add(userId, 'quick');
     return items.length;
   }
 
@@ -67,8 +59,8 @@ export class TrainingSet {
     };
     await Promise.all(ids.map(one));
     if (fetched > 0) {
-      tastes.reload(userId);
-      training.request(userId, 'quick');
+      tastes.forget(userId);
+      training.add(userId, 'quick');
     }
     return { fetched, failed: ids.length - fetched };
   }

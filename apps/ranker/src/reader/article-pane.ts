@@ -76,13 +76,13 @@ function moreView(article: ReaderArticle): Html {
   ]);
   const words = new URLSearchParams({ field: 'words', value: title.slice(0, 200) });
   return html`<details class="menu"><summary class="button little bare">More</summary><div>
+${rules.map(
+  (one) => html`<button class="button" form="${actionForm}" formaction="/reader/rules/quick"
+ name="rule" value="${one.value}">${one.name}</button>`,
+)}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
 <button class="button" form="${actionForm}" formaction="/reader/articles/${id}/unread">Mark unread
 </button><button type="button" class="button needs-script" data-share="${url}">Share its address
-</button>${rules.map(
-    (one) => html`<button class="button" form="${actionForm}" formaction="/reader/rules/quick"
- name="rule" value="${one.value}">${one.name}</button>`,
-  )}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
-</div></details>`;
+</button></div></details>`;
 }
 
 /** Ten buttons that rate at once; a pressed one is the user's score, and takes it back. */
@@ -114,7 +114,13 @@ function whyView({ score, article }: Ranked, explained: Explained): Html {
   const [nearest] = explained.nearest;
   const { source } = explained;
   const lines: readonly Line[] = [
-    { name: 'Topic', about: 'sentences that count are marked below', points: of('topic') },
+    {
+      name: 'Topic',
+      about: explained.isEnglish
+        ? 'sentences that count are marked below'
+        : 'of English texts alone; here words and feed tell more',
+      points: of('topic'),
+    },
     { name: 'Words', about: words.join(', '), points: of('words') },
     {
       name: 'Feed',
@@ -129,8 +135,8 @@ function whyView({ score, article }: Ranked, explained: Explained): Html {
     },
     {
       name: 'Other',
-      about: 'length, age, caution',
-      points: of('length', 'age', 'caution', 'limits'),
+      about: 'length, age',
+      points: of('length', 'age', 'limits'),
     },
     { name: 'Your rating', about: 'counts as it is', points: of('rated') },
   ];

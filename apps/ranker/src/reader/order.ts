@@ -124,7 +124,8 @@ function placeOf(
   nowMs: number,
 ): Scored {
   const boost = verdicts.get(article.id)?.points ?? 0;
-  const score = Math.max(scoreMin, (article.vote ?? article.score ?? scoreUnknown) + boost);
+  const { vote, order: given = article.score } = article;
+  const score = Math.max(scoreMin, (vote ?? given ?? scoreUnknown) + boost);
   const ageMs = Math.max(0, nowMs - article.publishedAt);
   const value = score * 2 ** (-ageMs / (halfLife.get(originOf(article)) as number));
   return { article, others: [], score, value, boost, isExploration: false };

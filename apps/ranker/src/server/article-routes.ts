@@ -1,16 +1,9 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { rankerError } from '../errors.ts';
-import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { Reader, ReaderArticle } from '../ranking/reader.ts';
+import type { ReaderArticle } from '../ranking/reader.ts';
 import { explanationAnswer, rounded } from './answers.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
+import type { RankerContext } from './context.ts';
 import { idSchema, scoreSchema } from './request-schemas.ts';
-
-export interface ArticleRoutesOptions {
-  readonly reader: Reader;
-  readonly ranking: ArticleRanking;
-  readonly lanes: RankerLanes;
-}
 
 type Named = { Params: { readonly id: string } };
 
@@ -30,7 +23,7 @@ const vote = {
 const wordsMax = 8;
 
 /** Articles by score, votes and explanations, for programs. */
-export const articleRoutes: FastifyPluginAsync<ArticleRoutesOptions> = async (app, options) => {
+export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
   const { reader, ranking, lanes } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;

@@ -1,27 +1,17 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
-import type { Clock } from 'spillway';
 import { failureOf } from 'spillway-http';
 import { UnavailableArticleError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
-import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { Library } from '../ranking/library.ts';
-import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
+import type { RatedItem } from '../ranking/training-set.ts';
 import { type TrainingAnswer, userStats } from '../ranking/user-stats.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { rounded } from './answers.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
+import type { RankerContext } from './context.ts';
 import { bodyBytesMax, urlMax } from './request-schemas.ts';
 
-export interface CompatRoutesOptions {
-  readonly storage: RankerStorage;
-  readonly ranking: ArticleRanking;
-  readonly library: Library;
-  readonly trainingSet: TrainingSet;
-  readonly lanes: RankerLanes;
-  readonly clock: Clock;
+type CompatOptions = RankerContext & {
   /** The user whose taste it is: the old service had one reader only. */
   readonly userId: () => Promise<string>;
-}
+};
 
 type Reason = 'unavailable' | 'timeout' | 'error';
 
@@ -29,7 +19,7 @@ type Reason = 'unavailable' | 'timeout' | 'error';
 const notJson = Symbol('not JSON');
 
 /** The eight endpoints of news-score, with its shapes: failures are told inside a 200. */
-export const compatRoutes: FastifyPluginAsync<CompatRoutesOptions> = async (app, options) => {
+export const compatRoutes: FastifyPluginAsync<CompatOptions> = async (app, options) => {
   const { storage, ranking, library, trainingSet, lanes, clock, userId } = options;
   const config = { lane: lanes.rank, domain: 'thread', csrf: false, bodyTypes: 'any' } as const;
   const post = { config, bodyLimit: bodyBytesMax } as const;

@@ -1,21 +1,11 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock } from 'spillway';
-import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Item } from '../ranking/library.ts';
 import { itemOf, rankAnswer } from './answers.ts';
+import type { RankerContext } from './context.ts';
 import { ndjsonBodies, ndjsonType } from './ndjson.ts';
 import { rankLines } from './rank-lines.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
 import { bodyBytesMax, type ItemBody, itemSchema, itemsMax, urlSchema } from './request-schemas.ts';
-
-export interface RankRoutesOptions {
-  readonly ranking: ArticleRanking;
-  readonly lanes: RankerLanes;
-  readonly clock: Clock;
-  /** The time limit of each article of a batch, in milliseconds. */
-  readonly rankMs: number;
-}
 
 interface RankQuery {
   readonly url: string;
@@ -42,7 +32,7 @@ const body = {
 };
 
 /** `GET /rank?url=…`, and `POST /rank` with a URL, a text, or many of either. */
-export const rankRoutes: FastifyPluginAsync<RankRoutesOptions> = async (app, options) => {
+export const rankRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
   const { ranking, lanes, clock, rankMs } = options;
   const one = async ({ rankerUser, permit }: FastifyRequest, item: Item, explain = false) => {
     return rankAnswer(await ranking.rank(rankerUser.id, item, { explain, signal: permit.signal }));

@@ -1,16 +1,11 @@
 import type { FastifyPluginAsync } from 'fastify';
-import type { Clock } from 'spillway';
+import { rankerError } from '../errors.ts';
 import type { TrainingKind } from '../learn/choice.ts';
-import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import { checkExplanations } from '../ranking/explanation-check.ts';
-import type { DocumentEmbedder, Library } from '../ranking/library.ts';
-import type { Training } from '../ranking/training.ts';
-import type { RatedItem, TrainingSet } from '../ranking/training-set.ts';
+import type { RatedItem } from '../ranking/training-set.ts';
 import { trainingAnswer, userStats } from '../ranking/user-stats.ts';
-import type { UserTastes } from '../ranking/user-tastes.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { itemOf, rounded } from './answers.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
+import type { RankerContext } from './context.ts';
 import {
   bodyBytesMax,
   type ItemBody,
@@ -19,18 +14,6 @@ import {
   scoreSchema,
   urlSchema,
 } from './request-schemas.ts';
-
-export interface TrainingRoutesOptions {
-  readonly storage: RankerStorage;
-  readonly ranking: ArticleRanking;
-  readonly library: Library;
-  readonly embedder: DocumentEmbedder;
-  readonly tastes: UserTastes;
-  readonly training: Training;
-  readonly trainingSet: TrainingSet;
-  readonly lanes: RankerLanes;
-  readonly clock: Clock;
-}
 
 const rated = {
   type: 'object',
@@ -50,9 +33,11 @@ const kindSchema = {
   additionalProperties: false,
 };
 const historyMax = 50;
+/** Ratings that an evaluation needs: fewer say nothing. */
+const evaluatedMin = 10;
 
 /** Judgements, what is learned from them, and how well that goes. */
-export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (app, options) => {
+export const trainingRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
   const { storage, ranking, library, tastes, training, trainingSet, lanes, clock } = options;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
   const long = { lane: lanes.long, domain: 'thread', csrf: false } as const;
@@ -101,13 +86,14 @@ export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (
   });
   app.get('/training', { config: reading }, async ({ rankerUser, permit }) => {
     const history = await storage.trainings.list(rankerUser.id, historyMax, permit.signal);
-    const running = training.progress(rankerUser.id);
-    return { running: running ?? null, history: history.map(trainingAnswer) };
+    const { running } = training;
+    const own = running?.user === rankerUser.id ? running : null;
+    return { running: own, history: history.map(trainingAnswer) };
   });
   app.get('/stats', { config: reading }, async ({ rankerUser, permit }) => {
     const { id: userId } = rankerUser;
     const { model } = library;
-    const { version } = await tastes.tastes.current(userId, permit.signal);
+    const { version } = await tastes.current(userId, permit.signal);
     const stats = { storage, userId, model, now: clock.now(), countsRepeated: false };
     return { ...(await userStats(stats)), taste: { version } };
   });
@@ -116,7 +102,11 @@ export const trainingRoutes: FastifyPluginAsync<TrainingRoutesOptions> = async (
     return { items: items.map(({ url, score }) => ({ url, score })), count: items.length };
   });
   app.get('/evaluation', { config: long }, async ({ rankerUser, permit }) => {
-    return await training.evaluate(rankerUser.id, permit.signal);
+    const evaluation = await training.evaluate(rankerUser.id, undefined, permit.signal);
+    const { trained = 0, tested = 0 } = evaluation ?? {};
+    if (evaluation !== undefined && trained + tested >= evaluatedMin) return evaluation;
+    const message = `an evaluation needs ${evaluatedMin} rated articles with their texts`;
+    throw rankerError('NOTHING_RATED', `${message}, there are ${trained + tested}`);
   });
   app.get('/evaluation/explanations', { config: long }, async ({ rankerUser, permit }) => {
     return await checkExplanations(options, rankerUser.id, permit.signal);

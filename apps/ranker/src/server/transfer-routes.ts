@@ -1,30 +1,16 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsync } from 'fastify';
-import type { Clock } from 'spillway';
 import { download } from 'spillway-http';
-import type { Training } from '../ranking/training.ts';
 import { exportLines, importLines, type TransferLine } from '../ranking/transfer.ts';
-import type { UserTastes } from '../ranking/user-tastes.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { RankerContext } from './context.ts';
 import { ndjsonBodies, ndjsonType } from './ndjson.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
-
-export interface TransferRoutesOptions {
-  readonly storage: RankerStorage;
-  readonly tastes: UserTastes;
-  readonly training: Training;
-  readonly lanes: RankerLanes;
-  readonly clock: Clock;
-  /** Called when there may be articles without vectors. */
-  readonly onArticles: () => void;
-}
 
 /** Larger ones are sent in pieces: each line stands for itself. */
 const importBytesMax = 8 * 1_048_576;
 
 /** `GET /export` and `POST /import`: a JSON value a line. */
-export const transferRoutes: FastifyPluginAsync<TransferRoutesOptions> = async (app, options) => {
-  const { storage, tastes, training, lanes, clock, onArticles } = options;
+export const transferRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
+  const { storage, tastes, training, embedding, lanes, clock } = options;
   ndjsonBodies(app);
   app.get(
     '/export',
@@ -44,9 +30,9 @@ export const transferRoutes: FastifyPluginAsync<TransferRoutesOptions> = async (
     async ({ rankerUser, body, permit: { signal } }) => {
       const { id: userId } = rankerUser;
       const done = await importLines({ storage, userId, lines: body.items, clock }, signal);
-      onArticles();
-      tastes.reload(userId);
-      if (done.ratings > 0) training.request(userId, 'quick');
+      embedding.wake();
+      tastes.forget(userId);
+      if (done.ratings > 0) training.add(userId, 'quick');
       return done;
     },
   );

@@ -43,7 +43,7 @@ export class RankerStorage {
     this.articles = new Articles(database);
     this.vectors = new Vectors(database);
     this.ratings = new Ratings(database, fenced);
-    this.tastes = new KeptTastes(database);
+    this.tastes = new KeptTastes(database, fenced);
     this.trainings = new Trainings(database);
     this.feeds = new Feeds(database);
     this.shelves = new Shelves(database);

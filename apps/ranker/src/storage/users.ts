@@ -1,5 +1,5 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import type { Clock } from 'spillway';
+import { BoundedMap, type Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
 import type { RankerSchema, UserRow } from './ranker-schema.ts';
@@ -24,8 +24,8 @@ const namePattern = /^[\w.@-]{1,64}$/;
 export class Users {
   readonly #database: Database<RankerSchema>;
   readonly #clock: Clock;
-  /** By the hash of the key; the first one is the longest unused. */
-  readonly #known = new Map<string, User>();
+  /** By the hash of the key. */
+  readonly #known = new BoundedMap<string, User>({ countMax: knownMax });
 
   constructor({ database, clock }: UsersOptions) {
     this.#database = database;
@@ -68,11 +68,7 @@ export class Users {
   async byKey(key: string, signal?: AbortSignal): Promise<User | undefined> {
     const hash = hashOf(key);
     const known = this.#known.get(hash);
-    if (known !== undefined) {
-      this.#known.delete(hash);
-      this.#known.set(hash, known);
-      return known;
-    }
+    if (known !== undefined) return known;
     const row = await this.#database.kysely
       .selectFrom('users')
       .selectAll()
@@ -80,8 +76,6 @@ export class Users {
       .executeTakeFirst({ signal });
     if (row === undefined) return undefined;
     const user = userOf(row);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= knownMax && oldest !== undefined) this.#known.delete(oldest);
     this.#known.set(hash, user);
     return user;
   }

@@ -1,15 +1,12 @@
+import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { EmbeddedDocument, ModelName } from '../learn/document.ts';
-import {
-  documentOf,
-  summaryOf,
-  type VectorSummary,
-  VectorsCorruptError,
-  vectorRows,
-} from './article-vectors.ts';
 import { namesMax } from './articles.ts';
-import type { RankerSchema } from './ranker-schema.ts';
+import type { RankerSchema, SentenceRow, VectorRow } from './ranker-schema.ts';
+
+/** The vectors of a whole article, without those of its sentences. */
+export type VectorSummary = Pick<EmbeddedDocument, 'length' | 'mean' | 'title' | 'words'>;
 
 /** The vectors of articles: of one model each, which is told with them. */
 export class Vectors {
@@ -56,13 +53,7 @@ export class Vectors {
       .executeTakeFirst({ signal });
     if (found === undefined) return undefined;
     const { sentences, ...row } = found;
-    try {
-      return documentOf(row, { data: sentences });
-    } catch (error) {
-      // They can be made again from the text.
-      if (error instanceof VectorsCorruptError) return undefined;
-      throw error;
-    }
+    return documentOf(row, sentences);
   }
 
   /** The vectors of many articles, without those of sentences, which are most of the bytes. */
@@ -76,7 +67,10 @@ export class Vectors {
       const rows = await this.#of(articleIds.slice(at, at + namesMax), model)
         .select(['article_id', 'dimension', 'words', 'data'])
         .execute({ signal });
-      for (const row of rows) found.set(row.article_id, summaryOf(row));
+      for (const row of rows) {
+        const summary = summaryOf(row);
+        if (summary !== undefined) found.set(row.article_id, summary);
+      }
     }
     return found;
   }
@@ -124,4 +118,74 @@ export class Vectors {
       .where('vectors.precision', '=', precision)
       .where('vectors.dimension', '=', dimension);
   }
+}
+
+function vectorRows(
+  articleId: string,
+  document: EmbeddedDocument,
+  madeAt: number,
+): { readonly vector: VectorRow; readonly sentence: SentenceRow } {
+  const { model, length, sentences, mean, title, words } = document;
+  const data = bytesOf(mean, title, words.keys, words.counts);
+  const all = bytesOf(sentences);
+  return {
+    vector: {
+      article_id: articleId,
+      model: model.id,
+      precision: model.precision,
+      words: length,
+      data,
+      dimension: model.dimension,
+      sentence_count: sentences.length / model.dimension,
+      checksum: checksumOf(data, all),
+      made_at: madeAt,
+    },
+    sentence: { article_id: articleId, chunks: '[]', data: all },
+  };
+}
+
+/** Undefined if they are not as they were written: they can be made again from the text. */
+function documentOf(row: VectorRow, data: Uint8Array): EmbeddedDocument | undefined {
+  const { model: id, precision, dimension } = row;
+  const summary = summaryOf(row);
+  const isWhole = row.checksum === checksumOf(row.data, data);
+  if (!isWhole || summary === undefined) return undefined;
+  const sentences = new Float32Array(Uint8Array.from(data).buffer);
+  return { model: { id, precision, dimension }, sentences, ...summary };
+}
+
+/**
+ * Mean and title, then two bytes for each n-gram's bucket, then one for how often it occurs;
+ * undefined if they are not of this shape.
+ */
+function summaryOf(
+  row: Pick<VectorRow, 'dimension' | 'words' | 'data'>,
+): VectorSummary | undefined {
+  const { dimension, words: length } = row;
+  // A copy, since a database gives bytes that begin anywhere in a larger buffer.
+  const { buffer } = Uint8Array.from(row.data);
+  const count = (buffer.byteLength - 8 * dimension) / 3;
+  if (!Number.isInteger(count) || count < 0) return undefined;
+  const vector = (at: number) => new Float32Array(buffer, 4 * at * dimension, dimension);
+  const keys = new Uint16Array(buffer, 8 * dimension, count);
+  const counts = new Uint8Array(buffer, 8 * dimension + 2 * count, count);
+  return { length, mean: vector(0), title: vector(1), words: { keys, counts } };
+}
+
+/** One text for all that makes vectors comparable. */
+export function modelText({ id, precision, dimension }: ModelName): string {
+  return `${id} ${precision} ${dimension}`;
+}
+
+export function checksumOf(...parts: readonly Uint8Array[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest('hex');
+}
+
+/** Little-endian, as every machine that Node runs on has it. */
+function bytesOf(...parts: readonly ArrayBufferView[]): Uint8Array {
+  return Buffer.concat(
+    parts.map((one) => new Uint8Array(one.buffer, one.byteOffset, one.byteLength)),
+  );
 }

@@ -1,6 +1,6 @@
 import { setPriority } from 'node:os';
 
-export { compare } from './scorer.ts';
+export { compare, compareRated, refit } from './scorer.ts';
 
 export function setup(): void {
   // On Linux this is the priority of this thread alone: whoever waits for a score goes first.

@@ -5,7 +5,7 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { type Transfer, transfer, type WorkerContext } from 'spillway';
 import { type ArticleText, addTo, normalise } from '../document.ts';
 import { weightFile } from '../embedding-model.ts';
-import { countWords, sentencesOf } from '../sentences.ts';
+import { countWords, groupEnd, sentencesOf } from '../sentences.ts';
 import { type Words, wordsOf } from '../words.ts';
 
 /** Tokens read of a sentence: cost grows with every token, meaning hardly. */
@@ -51,7 +51,7 @@ export async function setup(): Promise<Model> {
   });
   const resource = { tokenizer, session };
   const context = { resource, aborted: false, signal: new AbortController().signal };
-  await begin({ title: '', text: warmUp, sentencesMax: 8, groupSize: 8 }, context);
+  await begin({ title: '', text: warmUp, sentencesMax: 8 }, context);
   return resource;
 }
 
@@ -66,14 +66,14 @@ export async function dimension(_: undefined, { resource }: Context): Promise<nu
 
 /** Splits an article and embeds its title and its first sentences. */
 export async function begin(
-  input: ArticleText & { readonly sentencesMax: number; readonly groupSize: number },
+  input: ArticleText & { readonly sentencesMax: number },
   context: Context,
 ): Promise<Transfer<Beginning>> {
-  const { title, text, sentencesMax, groupSize } = input;
+  const { title, text, sentencesMax } = input;
   const sentences = sentencesOf(text, sentencesMax);
-  const first = sentences.slice(0, groupSize);
+  const first = sentences.slice(0, groupEnd(sentences, 0));
   const vectors = await vectorsOf(title === '' ? first : [title, ...first], context);
-  const words = wordsOf(title, text);
+  const words = wordsOf(input);
   return transfer({ length: countWords(text), words, sentences, vectors }, [vectors.buffer]);
 }
 

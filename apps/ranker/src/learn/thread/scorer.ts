@@ -1,13 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { TableRows } from '../article-table.ts';
-import { type Choice, fit, manyRatings } from '../model.ts';
+import { type Choice, fit, type Model, manyRatings } from '../model.ts';
 import {
   type Common,
+  commonOf,
+  compareRows,
   type Edit,
   editRows,
   type Neighbours,
   neighboursUsed,
   noRow,
+  type RatedRows,
 } from '../rows.ts';
 import {
   type Explained,
@@ -68,7 +71,28 @@ export function update(task: {
   const isVote = task.edits.length < rows.count / 100 && rows.count >= manyRatings;
   const isChosen = before !== undefined && isDeepStrictEqual(before.model.choice, choice);
   if (isVote && isChosen) return { rows, model: before.model };
-  return { rows, model: fit(rows, common, choice, { halfLifeMs }) };
+  return { rows, model: refit({ rows, common, choice, halfLifeMs }) };
+}
+
+/** Fits a model; where few articles have been seen, the ratings tell what all have in common. */
+export function refit(task: {
+  readonly rows: RatedRows;
+  readonly common: Common;
+  readonly choice: Choice;
+  readonly halfLifeMs: number;
+}): Model {
+  const { rows, choice, halfLifeMs } = task;
+  const common = task.common.count < rows.count ? commonOf(rows) : task.common;
+  return fit(rows, common, choice, { halfLifeMs });
+}
+
+/** Compares rated rows with all before them; their lists are written where they are. */
+export function compareRated(task: {
+  readonly rows: RatedRows;
+  readonly from: number;
+  readonly to: number;
+}): void {
+  compareRows(task.rows, task.from, task.to);
 }
 
 /** Scores one article and says why. */

@@ -1,0 +1,19 @@
+import type { Clock } from 'spillway';
+import type { Fetcher } from '../fetching/fetcher.ts';
+import type { DocumentEmbedder } from '../ranking/library.ts';
+import type { RankingParts } from '../ranking/ranking-parts.ts';
+import type { FeedRefresh } from '../reader/feed-refresh.ts';
+import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { RankerLanes } from './ranker-lanes.ts';
+
+/** All that routes are made of. */
+export interface RankerContext extends RankingParts {
+  readonly storage: RankerStorage;
+  readonly embedder: DocumentEmbedder;
+  readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
+  readonly refresh: Pick<FeedRefresh, 'look'>;
+  readonly lanes: RankerLanes;
+  readonly clock: Clock;
+  /** The time limit of one article, in milliseconds. */
+  readonly rankMs: number;
+}
