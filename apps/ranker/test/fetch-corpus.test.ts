@@ -84,7 +84,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe('the text of real pages', () => {
-  it('is left alone by labels, credits, captions and invitations beside the story', async (test) => {
+  it('is free of labels, credits, captions and invitations beside the story', async (test) => {
     await using site = await openSite();
     await using fetcher = await openFetcher();
     const kept: string[] = [];

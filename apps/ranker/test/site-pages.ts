@@ -127,7 +127,7 @@ function entities(): SitePage {
 function magazine(): SitePage {
   const { text } = story(12);
   const boxes = [
-    '<p class="pic-caption">Boats in the bay last spring, before the storm came in from the west.</p>',
+    '<p class="pic-caption">Boats in the bay last spring, before the storm came in.</p>',
     '<p><em>Read also:</em> <a href="/a">Nine harbours that nobody visits any more</a></p>',
     `<div class="box-newsletter"><h3>The morning letter</h3><p>Five stories a day, before breakfast.
      No spam, ever.</p><form><input><button>Sign me up</button></form></div>`,
@@ -147,14 +147,11 @@ function magazine(): SitePage {
 /** The same ideas in German, with other names for everything. */
 function zeitung(): SitePage {
   const saetze = (n: number) =>
-    `Der Lotse Nummer ${n} wartete am Abend auf der Brücke, denn das Wasser stieg um ${n} Zentimeter,
-     und niemand im Hafen von Feld ${n} wusste, wie lange der Wind aus Nordwest noch halten würde.`.replace(
-      /\s+/g,
-      ' ',
-    );
+    `Der Lotse Nummer ${n} wartete am Abend auf der Brücke, denn das Wasser stieg weiter, ` +
+    `und niemand im Hafen von Feld ${n} wusste, wie lange der Wind noch halten würde.`;
   const text = Array.from({ length: 10 }, (_, n) => saetze(n + 3));
   const boxes = [
-    '<figure><img src="/x.jpg"><figcaption>Der Hafen am Morgen nach der Flut, aus der Luft.</figcaption></figure>',
+    '<figure><figcaption>Der Hafen am Morgen nach der Flut, aus der Luft.</figcaption></figure>',
     '<p class="artikel-hinweis"><a href="/b">Lesen Sie hier, was die Stadt nun plant</a></p>',
     '<p>Abonnieren Sie unseren Newsletter und verpassen Sie nichts.</p>',
     '<div class="social-bar"><span>Teilen</span><span>Merken</span></div>',

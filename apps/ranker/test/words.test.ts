@@ -54,10 +54,10 @@ describe('the words of an article', () => {
 describe('the language of a text', () => {
   it('is told for the page, which says where topics are not known', () => {
     const texts = {
-      'The bank raised its interest rate again, and the markets were quiet for most of the day.': true,
-      'Die Bank hat den Zins wieder erhöht, und an den Börsen blieb es fast den ganzen Tag ruhig.': false,
-      'La banque a encore relevé son taux, et les marchés sont restés calmes toute la journée.': false,
-      'Банк снова повысил ставку, и рынки были спокойны почти весь день, сообщили аналитики.': false,
+      'The bank raised its rate again, and the markets were quiet for most of the day.': true,
+      'Die Bank hat den Zins wieder erhöht, und an den Börsen blieb es heute ruhig.': false,
+      'La banque a encore relevé son taux, et les marchés sont restés calmes ce jour.': false,
+      'Банк снова повысил ставку, и рынки были спокойны весь день, сообщили аналитики.': false,
       '香港行政长官在各方压力下就其大宅的违章建筑问题到立法会接受质询。': false,
       'Sourdough bread at home': true,
       'Новый телескоп': false,

@@ -18,9 +18,9 @@ interface Block {
 /** Words in names of classes that say that an element is beside the story. */
 const besideNames = new Set(
   (
-    'ad ads advert advertisement byline breadcrumb breadcrumbs caption captions comments copyright ' +
-    'credit credits dateline newsletter pagination promo promotion recirc recommended related share ' +
-    'sharing signup social sponsor sponsored subscribe tags toolbar topics trending'
+    'ad ads advert advertisement byline breadcrumb breadcrumbs caption captions comments ' +
+    'copyright credit credits dateline newsletter pagination promo promotion recirc recommended ' +
+    'related share sharing signup social sponsor sponsored subscribe tags toolbar topics trending'
   ).split(' '),
 );
 /** An element with a larger share of all text is the story, whatever it is called. */
@@ -39,23 +39,29 @@ const innerWords = 3;
 const sentenceEnd = /[.!?…。！？:;,]["'”’»)\]]*$/;
 /** Invitations to read or do something else, by how they begin. */
 const invitation = new RegExp(
-  '^[([*•»>\\s-]*(?:' +
-    "read (?:more|also|next|full|the full)\\b|read \\||see (?:also|more|time's)|also (?:on|read|see)\\b|" +
-    'more (?:from|on|stories|news|:)|more:|related(?: (?:items|articles|stories|posts|content|topics))?\\s*:?\\s|' +
-    'subscribe|sign up|newsletter|follow (?:us|me|him|her|@)|get \\S+(?: \\S+)? on (?:twitter|facebook)|' +
-    'share this|click here|watch:|video:|photos?:|gallery:|listen:|advertisement|continue reading|' +
-    'tags?:|topics?:|filed under|posted in|copyright|©|\\(c\\)|all rights reserved|image(?: source)?:|source:|' +
-    '(?:à|a) lire|lire (?:aussi|plus)|voir aussi|abonnez|suivez|devenez|inscrivez|publié le|mis à jour|' +
-    'lea también|leer más|ver también|suscr[ií]b|síg[ua]|más información|publicado|' +
-    'lesen sie|mehr (?:zum|zu)|abonnier|folgen sie|anzeige\\b|weiterlesen|' +
-    'leggi anche|iscriviti|leia (?:mais|também)|inscreva|' +
-    'читайте|подпис|相关|延伸阅读|订阅|関連)',
+  `^[([*•»>\\s-]*(?:${[
+    'read (?:more|also|next|full|the full)\\b|read \\||see (?:also|more|the|our)\\b.*[^.]$',
+    "see time's|also (?:on|read|see)\\b|more (?:from|on|stories|news)\\b|more:",
+    'related(?: (?:items|articles|stories|posts|content|topics))?\\s*:?\\s',
+    'subscribe|sign up|newsletter|follow (?:us|me|him|her|@)',
+    'get \\S+(?: \\S+)? on (?:twitter|facebook)|share this|click here|continue reading',
+    'watch:|video:|photos?:|gallery:|listen:|image(?: source)?:|source:|advertisement',
+    'tags?:|topics?:|filed under|posted in|copyright|©|\\(c\\)|all rights reserved',
+    '(?:à|a) lire|lire (?:aussi|plus)|voir aussi|abonnez|suivez|devenez|inscrivez',
+    'publié le|mis à jour|lea también|leer más|ver también|suscr[ií]b|síg[ua]|publicado',
+    'más información|lesen sie|mehr (?:zum|zu)|abonnier|folgen sie|anzeige\\b|weiterlesen',
+    'leggi anche|iscriviti|leia (?:mais|também)|inscreva',
+    'читайте|подпис|相关|延伸阅读|订阅|関連',
+  ].join('|')})`,
   'iu',
 );
 const invitationWords = 35;
 /** The names of agencies and words of credits, in a text too short to be a sentence. */
-const credit =
-  /\b(?:getty|reuters|afp|ap photo|associated press|epa|dpa|shutterstock|photo(?:graph)?(?:er)?|photos|credit|courtesy|image|illustration|foto|crédit|bildquelle)\b/i;
+const credit = new RegExp(
+  '\\b(?:getty|reuters|afp|ap photo|associated press|epa|dpa|shutterstock|photo(?:graph)?(?:er)?|' +
+    'photos|credit|courtesy|image|illustration|foto|crédit|bildquelle)\\b',
+  'i',
+);
 
 /** A story, and the way from places in its markup to places in it. */
 export interface Story {

@@ -1,4 +1,5 @@
 import { dot, dotAt } from './document.ts';
+import { ageFeature, lengthFeature, neighbourWeight, similarityUnknown } from './features.ts';
 import {
   type ArticleColumns,
   type Common,
@@ -60,8 +61,6 @@ const slopeMost = 0.8;
 const cautionRatings = 7.5;
 /** The same for the order of lists, which shall follow the first votes. */
 const orderRatings = 2;
-/** A neighbour nearer by this much has a say 2.7 times as strong. */
-const temperature = 0.1;
 /** The search for weights ends when so much of the squared error could be gained at most. */
 const precision = 1e-4;
 /** From so many ratings on, fitting a model takes long enough to be felt. */
@@ -69,38 +68,10 @@ export const manyRatings = 500;
 /** The precision for {@link manyRatings}: scores differ by 0.01 at most. */
 const manyPrecision = 1e-2;
 const roundsMax = 100;
-/** Neighbours nearer than unrelated articles by less than this count less than knowing nothing. */
-const similarityOver = 0.3;
-const similarityMax = 0.9;
-const dayMs = 86_400_000;
 
 /** The slope for this many ratings, before any of it is measured. */
 export function cautiousSlope(ratings: number): number {
   return (slopeMost * ratings) / (ratings + cautionRatings);
-}
-
-/** A text's length as a feature: 0 at 400 words, 1 at 1,800. */
-export function lengthFeature(words: number): number {
-  return (Math.log1p(words) - 6) / 1.5;
-}
-
-/** An article's age as a feature: 0 at two days or when it is not known, 1 at two weeks. */
-export function ageFeature(publishedAt: number, now: number): number {
-  if (Number.isNaN(publishedAt)) return 0;
-  return (Math.log1p(Math.max(0, now - publishedAt) / dayMs) - 1) / 1.7;
-}
-
-/**
- * The cosine at which a neighbour counts as much as knowing nothing. In languages that the model
- * does not know, unrelated articles are alike too: their mean tells how much.
- */
-export function similarityUnknown({ centre }: Common): number {
-  return Math.min(similarityMax, similarityOver + dot(centre, centre));
-}
-
-/** The say of a neighbour at this cosine. */
-export function neighbourWeight(similarity: number, unknown: number): number {
-  return Math.exp((similarity - unknown) / temperature);
 }
 
 export interface FitOptions {

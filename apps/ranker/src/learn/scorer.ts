@@ -1,15 +1,6 @@
 import { type ArticleText, dot, type EmbeddedDocument, meanOf } from './document.ts';
-import {
-  ageFeature,
-  lengthFeature,
-  type Model,
-  neighbourWeight,
-  sideCount,
-  sideNames,
-  similarityUnknown,
-  sourceFeature,
-  wordValues,
-} from './model.ts';
+import { ageFeature, lengthFeature, neighbourWeight, similarityUnknown } from './features.ts';
+import { type Model, sideCount, sideNames, sourceFeature, wordValues } from './model.ts';
 import {
   type ArticleColumns,
   eachSimilarity,

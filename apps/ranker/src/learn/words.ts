@@ -54,7 +54,7 @@ export function bucketOf(ngram: string): number {
   return (hash ^ (hash >>> 15)) & (bucketCount - 1);
 }
 
-/** What else is known of an article, as n-grams that no text has. */
+/** The labels of an article as n-grams that no text has. */
 export function* labelsOf({ author = '', tags = [] }: Labels): Generator<string> {
   if (author.trim() !== '') yield `by ${author.trim().toLowerCase()}`;
   for (const tag of tags.slice(0, tagsMax)) yield `#${tag.trim().toLowerCase()}`;
