@@ -24,15 +24,26 @@ const readerShots = [
   { name: 'reader-phone-article', width: 390, height: 844, colorScheme: 'light', opens: true },
 ] as const;
 
-/** The reader of the demo's user, each time in a new browser. */
+/** The ratings from which the reader knows a taste, by the key that gives each. */
+const ratings = { 'Why a full queue': '0', 'Red carpet': '1', 'What a worker thread': '9' };
+
+/** The reader of the first user, who has rated three samples, each time in a new browser. */
 async function shootReader(ranker: string, key: string): Promise<void> {
-  for (const { name, width, height, colorScheme, opens } of readerShots) {
+  for (const [at, { name, width, height, colorScheme, opens }] of readerShots.entries()) {
     await using context = await browser.newContext({ viewport: { width, height }, colorScheme });
     const page = await context.newPage();
     await page.goto(`${ranker}/reader`);
     await page.getByLabel('API key').fill(key);
     await page.getByRole('button', { name: 'Log in' }).click();
     await page.locator('li[data-article] .score[data-score]').first().waitFor();
+    for (const [title, digit] of Object.entries(at === 0 ? ratings : {})) {
+      const article = page.locator('li[data-article]', { hasText: title });
+      await article.locator('a').first().focus();
+      await page.keyboard.press(digit);
+      await article.waitFor({ state: 'detached' });
+    }
+    // Without the message of the last rating.
+    await page.reload();
     if (opens) await page.locator('li[data-article] a').first().click();
     if (opens) await page.locator('.why-box').waitFor();
     await page.screenshot({ path: join(root, 'docs', 'images', `${name}.png`) });
