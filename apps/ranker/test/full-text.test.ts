@@ -24,7 +24,7 @@ describe('the whole text of an entry', () => {
     return new Map(found.map(({ title, text }) => [title, text]));
   };
   const comes = async (title: string, words: RegExp) => {
-    for (let round = 0; round < 100; round += 1) {
+    for (let round = 0; round < 400; round += 1) {
       if (words.test((await texts()).get(title) ?? '')) return;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }

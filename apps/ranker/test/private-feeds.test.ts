@@ -56,7 +56,7 @@ describe('a feed with credentials', () => {
     return [...page.matchAll(/<strong>([^<]+)<\/strong>\s*<span class="from">/g)].map(([, t]) => t);
   };
   const until = async (isDone: () => Promise<boolean>) => {
-    for (let round = 0; round < 100 && !(await isDone()); round += 1) {
+    for (let round = 0; round < 400 && !(await isDone()); round += 1) {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     assert.ok(await isDone());

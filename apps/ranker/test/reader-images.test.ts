@@ -23,7 +23,7 @@ describe('pictures of articles', () => {
   before(async () => {
     const imageFolder = await temporaryFolder(stack);
     news = stack.use(await NewsSite.open());
-    site = stack.use(await RankerSite.open({ imageFolder, fetcher: { fetchMsMax: 1_000 } }));
+    site = stack.use(await RankerSite.open({ imageFolder }));
     visitor = new Visitor(site.url);
     await visitor.logIn(site.key);
   });
@@ -42,7 +42,7 @@ describe('pictures of articles', () => {
     });
     await visitor.submit('/reader/feeds', { url: address });
     let id: string | undefined;
-    for (let round = 0; round < 100 && id === undefined; round += 1) {
+    for (let round = 0; round < 400 && id === undefined; round += 1) {
       id = /data-article="([^"]+)"/.exec(await visitor.page('/reader?list=all'))?.[1];
       if (id === undefined) await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -96,11 +96,11 @@ describe('a picture that is fetched', () => {
   });
   after(() => stack.disposeAsync());
 
-  const opened = async (bytesMax?: number) => {
-    const fetcher = stack.use(await openFetcher({ fetchMsMax: 700 }));
+  const opened = async (bytesMax?: number, fetchMsMax = 15_000) => {
+    const fetcher = stack.use(await openFetcher({ fetchMsMax }));
     const folder = await temporaryFolder(stack);
     const images = await Images.open({ fetcher, folder, bytesMax, key: 'k', clock: wallClock });
-    const read = (path: string) => images.read(`${host.url}${path}`, AbortSignal.timeout(20_000));
+    const read = (path: string) => images.read(`${host.url}${path}`, AbortSignal.timeout(60_000));
     return { images, folder, fetcher, read };
   };
 
@@ -135,8 +135,7 @@ describe('a picture that is fetched', () => {
         (response) => response.writeHead(302, { location: 'file:///etc/passwd' }).end(),
         /invalid_url/,
       ],
-      '/endless': [(response) => endless(response, Buffer.alloc(65_536, 7)), /too_large|timeout/],
-      '/slow': [(response) => response.writeHead(200).write('\x89PNG'), /timeout/],
+      '/endless': [(response) => endless(response, Buffer.alloc(65_536, 7)), /too_large/],
       '/page': [(response) => send(response, script), /not_image/],
       '/svg': [(response) => send(response, svg, 'image/svg+xml'), /not_image/],
       '/short': [(response) => send(response, '\x89PNG'), /not_image/],
@@ -163,6 +162,12 @@ describe('a picture that is fetched', () => {
     assert.equal(host.asked.length, asked, 'what has failed is left alone for a while');
   });
 
+  it('is given up when it takes too long', async () => {
+    const { read } = await opened(undefined, 300);
+    host.pages.set('/slow', (response) => response.writeHead(200).write('\x89PNG'));
+    await assert.rejects(read('/slow'), { code: 'ARTICLE_UNAVAILABLE', message: /timeout/ });
+  });
+
   it('is kept on disk within a bound, and there after a restart', async () => {
     const picture = png(60, 60);
     const bytesMax = 3 * picture.length;
@@ -181,7 +186,7 @@ describe('a picture that is fetched', () => {
       bytesMax,
     );
     const again = await Images.open({ fetcher, folder, bytesMax, key: 'k', clock: wallClock });
-    const found = await again.read(`${host.url}/a.png`, AbortSignal.timeout(5_000));
+    const found = await again.read(`${host.url}/a.png`, AbortSignal.timeout(60_000));
     assert.deepEqual(Buffer.from(found), picture);
     assert.equal(asked(), 1);
     const smaller = { fetcher, folder, bytesMax: picture.length, key: 'k', clock: wallClock };
