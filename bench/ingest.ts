@@ -79,7 +79,11 @@ const paced = Object.keys(latencyMsOf).map((name): Run => {
   };
 });
 
-/** Measures the share of a permitted rate that is used, and what a harvest and a follower cost. */
+/**
+ * Measures the share of a permitted rate that is used, and what a harvest and a follower cost. ccxt
+ * (MIT) is not among the contenders: 60 MB on the disk for everybody who installs this repository,
+ * and it neither stores nor resumes; `fetch` with p-limit asks in the same way.
+ */
 export const ingest: Bench = {
   contenders: {
     'spillway ingest run': async () => contestant((await import('./ingest/ours.ts')).ours, true),

@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import {
   Breaker,
   Bucket,
@@ -208,15 +209,25 @@ async function openStore(
   }
 }
 
+/** Tries to copy a store that is being changed. */
+const copiesMax = 10;
+
 /** The file, or a copy of one that cannot be written to: SQLite writes beside what it reads. */
 async function writable(path: string, stack: AsyncDisposableStack): Promise<string> {
   if (!(await isReadOnly(dirname(resolve(path))))) return path;
   const folder = await mkdtemp(join(tmpdir(), 'ingest-store-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   const copy = join(folder, basename(path));
-  await copyFile(path, copy);
-  if (existsSync(`${path}-wal`)) await copyFile(`${path}-wal`, `${copy}-wal`);
-  return copy;
+  const log = `${path}-wal`;
+  const stamp = () => [path, log].map((file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs);
+  // Both as they were at one moment: another process may write to them where this one cannot.
+  for (let copies = 1; ; copies += 1) {
+    const before = stamp();
+    await copyFile(path, copy);
+    if (before[1] !== undefined) await copyFile(log, `${copy}-wal`);
+    if (isDeepStrictEqual(stamp(), before)) return copy;
+    if (copies === copiesMax) throw new Error('it is read-only here, and changes all the time');
+  }
 }
 
 type Guard = NonNullable<ConnectorOptions['guard']>;
