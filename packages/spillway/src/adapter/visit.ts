@@ -1,4 +1,5 @@
 import { untilAborted } from '../base/abort.ts';
+import { systemClock } from '../base/clock.ts';
 import { callback, type Filled, laneRule, or, settle } from '../base/options.ts';
 import type { Task } from '../base/task.ts';
 import type { Lane } from '../lane/lane.ts';
@@ -55,7 +56,11 @@ export function handleWithin<T extends { readonly status: number }>(
   const handled = holdDuring(
     permit,
     async () => {
-      const answer = await handler(signal);
+      const startedAt = systemClock.now();
+      const answering = handler(signal);
+      // A handler that computes does so before it waits for anything.
+      permit.loopMs = systemClock.now() - startedAt;
+      const answer = await answering;
       permit.outcome = outcomeOf(answer);
       permit.isWhole = permit.outcome === 'ok' && !signal.aborted;
       return answer;
