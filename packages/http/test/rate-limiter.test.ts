@@ -131,6 +131,48 @@ describe('RateLimiter', () => {
 });
 
 describe('RateLimiter, shared by many', () => {
+  it('remembers that a count has no room: asks nobody, and charges no other count', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    let asked = 0;
+    const apply = store.apply.bind(store);
+    store.apply = (...words) => {
+      asked += 1;
+      return apply(...words);
+    };
+    const limiter = new RateLimiter({ clock, store });
+    const narrow = namedRule('narrow', { limit: 1, windowMs: 1_000 });
+    const wide = namedRule('wide', { limit: 9, windowMs: 1_000 });
+    const both = [wide, narrow].map((rule) => ({ rule, key: 'a' }));
+    const admitted = async () => (await limiter.take(both))?.admitted;
+    assert.deepEqual([await admitted(), await admitted()], [true, false]);
+    const before = asked;
+    for (let i = 0; i < 5; i += 1) assert.equal(await admitted(), false);
+    const alone = await limiter.take([{ rule: narrow, key: 'a' }]);
+    assert.deepEqual([alone?.admitted, asked], [false, before]);
+    assert.equal((await limiter.take([{ rule: wide, key: 'a' }]))?.remaining, 7);
+    await clock.advance(2_000);
+    assert.equal(await admitted(), true);
+  });
+
+  it('lets no more wait for the store than could be admitted', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const apply = store.apply.bind(store);
+    store.apply = async (...words) => {
+      await promise;
+      return await apply(...words);
+    };
+    const limiter = new RateLimiter({ clock, store });
+    const rule = namedRule('x', { limit: 2, windowMs: 1_000 });
+    const take = async () => (await limiter.take([{ rule, key: 'a' }]))?.admitted;
+    const waiting = [take(), take()];
+    assert.equal(await take(), false);
+    resolve();
+    assert.deepEqual(await Promise.all(waiting), [true, true]);
+  });
+
   it('never exceeds the limit, whatever happens on the way to the store', async () => {
     await explore(seeds, async (random) => {
       const clock = new VirtualClock();
