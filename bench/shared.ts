@@ -1,7 +1,15 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { RedisServer } from 'spillway-fixtures/redis';
-import { atMost, type Bench, type Contestant, type Figure, type Run, times } from './contest.ts';
+import {
+  atLeast,
+  atMost,
+  type Bench,
+  type Contestant,
+  type Figure,
+  type Run,
+  times,
+} from './contest.ts';
 
 /** Waits until one more may start. */
 export type Take = () => Promise<unknown>;
@@ -45,7 +53,19 @@ const most: Figure = {
   better: 'less',
   targets: [atMost(110, '%')],
 };
-const takes: Figure = { name: 'takes', unit: 'per s', better: 'more', targets: [times(10)] };
+/** The limit is the highest that a bucket can have, so ours cannot be more. */
+const takes: Figure = {
+  name: 'takes',
+  unit: 'per s',
+  better: 'more',
+  targets: [atLeast(99_000, 'per s')],
+};
+const carried: Figure = {
+  name: 'takes that a core of the server can carry',
+  unit: 'per s',
+  better: 'more',
+  targets: [times(10)],
+};
 const cpu: Figure = {
   name: 'CPU of the server a take',
   unit: 'us',
@@ -101,7 +121,7 @@ const redisTrials: readonly Trial[] = [
     name: '100,000 per s on Redis, 64 callers on 4 machines',
     engine: 'redis',
     rounds: 3,
-    figures: [takes, cpu],
+    figures: [takes, carried],
     measure: ({ rate }, place, ms) => rate && measureRate(rate, place, 100_000, ms),
   },
   ...[1, callers].map((count): Trial => {
@@ -166,6 +186,7 @@ async function measureRate(open: OpenRate, place: ServerPlace, rate: number, ms:
     [most.name]: (mostWithin(starts, 1_000) * 100) / rate,
     [takes.name]: (steady * 1_000) / ms,
     [cpu.name]: (used * 1_000) / starts.length,
+    [carried.name]: (starts.length * 1_000) / used,
   };
 }
 

@@ -85,6 +85,62 @@ describe('idempotency, shared by many', () => {
     assert.ok(replies.filter(({ headers }) => headers['idempotency-replayed']).length > 50);
   });
 
+  it('does the first request though the answer of the store to its claim was lost', async () => {
+    const inner = new MemoryStore();
+    let lost = 0;
+    const store: Store = {
+      read: (names, options) => inner.read(names, options),
+      list: (prefix, options) => inner.list(prefix, options),
+      async commit(changes, options) {
+        const done = await inner.commit(changes, options);
+        lost += 1;
+        if (lost === 1) throw new Error('the connection broke');
+        return done;
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+    await using shop = await Shop.open({ store });
+    assert.equal((await shop.send('k')).status, 201);
+    assert.equal((await shop.send('k')).headers['idempotency-replayed'], 'true');
+    assert.equal(shop.done, 1);
+  });
+
+  it('keeps the answer of a request that took too long, if nobody came meanwhile', async () => {
+    const clock = new VirtualClock();
+    const gate = barrier();
+    await using shop = await open(new MemoryStore({ clock }), clock, gate.wait);
+    const slow = shop.send('k');
+    await gate.begun;
+    await clock.advance(5_000);
+    gate.open();
+    await slow;
+    assert.equal((await shop.send('k')).headers['idempotency-replayed'], 'true');
+  });
+
+  it('leaves the key to the one who took it over when the late one fails', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const gate = barrier();
+    await using late = await open(store, clock, async () => {
+      await gate.wait();
+      throw new Error('too late');
+    });
+    const other = barrier();
+    await using b = await open(store, clock, other.wait);
+    const failing = late.send('k');
+    await gate.begun;
+    await clock.advance(5_000);
+    const running = b.send('k');
+    await other.begun;
+    gate.open();
+    assert.equal((await failing).status, 500);
+    assert.equal((await b.send('k')).json.code, 'IDEMPOTENCY_RUNNING');
+    other.open();
+    await running;
+    assert.equal((await b.send('k')).headers['idempotency-replayed'], 'true');
+    assert.equal(b.done, 1);
+  });
+
   it('frees the key of an instance that died, at its deadline and not before', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });

@@ -17,7 +17,7 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { deadline } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
-import { receive, uploads } from 'spillway-http';
+import { failures, receive, uploads } from 'spillway-http';
 
 /** A server that takes uploads into a folder of its own. */
 class Scene implements AsyncDisposable {
@@ -193,4 +193,36 @@ describe('an upload for which the disk has no room', () => {
     assert.deepEqual([answer.statusCode, answer.json().code], [507, 'DISK_FULL']);
     assert.deepEqual(await readdir(disk), []);
   });
+});
+
+describe('a form that is read part by part', () => {
+  const part = 'content-disposition: form-data; name="f"; filename="a"\r\n\r\n';
+  const whole = `--b\r\n${part}whole\r\n--b--\r\n`;
+  const form = 'multipart/form-data; boundary=b';
+  const cases: readonly [what: string, type: string, body: string, status: number, code: string][] =
+    [
+      ['without a boundary', 'multipart/form-data', whole, 400, 'BODY_INVALID'],
+      ['with an endless boundary', `${form.repeat(20)}`, whole, 400, 'BODY_INVALID'],
+      ['that ends in a part', form, `--b\r\n${part}cut off`, 400, 'BODY_INVALID'],
+      ['that ends in a head', form, '--b\r\ncontent-dispo', 400, 'BODY_INVALID'],
+      ['with a file too many', form, `--b\r\n${part}1\r\n${whole}`, 413, 'BODY_TOO_LARGE'],
+      ['with too long a file', form, whole.replace('whole', 'x'.repeat(99)), 413, 'BODY_TOO_LARGE'],
+      ['that is none', 'application/json', '{}', 415, 'BODY_TYPE'],
+    ];
+  for (const [what, type, body, status, code] of cases) {
+    it(`${what} is refused with ${status}`, async () => {
+      const app = fastify();
+      await app.register(failures);
+      await app.register(uploads);
+      app.post('/', async (request) => {
+        const limits = { files: 1, fileSize: 50 };
+        for await (const each of request.parts({ limits })) {
+          if (each.type === 'file') await each.toBuffer();
+        }
+      });
+      const headers = { 'content-type': type };
+      const answer = await app.inject({ method: 'POST', url: '/', headers, payload: body });
+      assert.deepEqual([answer.statusCode, answer.json().error.code], [status, code]);
+    });
+  }
 });

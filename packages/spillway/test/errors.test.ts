@@ -16,6 +16,13 @@ describe('SpillwayError', () => {
     assert.deepEqual(error.headers, { 'retry-after': '2' });
   });
 
+  it('has its message and its fields as JSON', () => {
+    const error = new SpillwayError('LANE_FULL', 'no room', { retryAfterMs: 1_200 });
+    const { name, code, message, retryAfterMs } = JSON.parse(JSON.stringify({ error })).error;
+    assert.deepEqual([name, code, message], ['SpillwayError', 'LANE_FULL', 'no room']);
+    assert.equal(retryAfterMs, 1_200);
+  });
+
   it('never tells a client to come back in zero seconds', () => {
     const error = new SpillwayError('LANE_FULL', 'no room', { retryAfterMs: 0.2 });
     assert.deepEqual(error.headers, { 'retry-after': '1' });

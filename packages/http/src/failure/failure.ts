@@ -10,7 +10,17 @@ const codes: Readonly<Record<string, HttpErrorCode>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'BODY_TYPE',
   FST_ERR_NOT_FOUND: 'NOT_FOUND',
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'BODY_TYPE',
+  FST_FIELDS_LIMIT: 'BODY_TOO_LARGE',
+  FST_FILES_LIMIT: 'BODY_TOO_LARGE',
+  FST_INVALID_MULTIPART_CONTENT_TYPE: 'BODY_TYPE',
+  FST_MP_PREMATURE_CLOSE: 'BODY_INVALID',
+  FST_PARTS_LIMIT: 'BODY_TOO_LARGE',
+  FST_REQ_FILE_TOO_LARGE: 'BODY_TOO_LARGE',
 };
+
+/** Messages of @fastify/busboy for a form that is malformed or cut short: they have no code. */
+const brokenForm =
+  /^(Multipart: Boundary not|The needle cannot|Unexpected end of multi|\w+ terminated early due)/;
 
 interface Thrown {
   readonly code?: unknown;
@@ -32,9 +42,12 @@ export function failureOf(error: unknown, bodyLimit?: number): Failure {
   const code = String(thrown.code ?? '');
   const status = Number(thrown.statusCode);
   const isFastifys = code.startsWith('FST_') && status >= 400 && status < 500;
-  const known = (Object.hasOwn(codes, code) && codes[code]) || (isFastifys && 'REQUEST_INVALID');
-  if (known === 'BODY_TOO_LARGE' && bodyLimit !== undefined) {
-    return toldFailure(httpError(known, `the body may have ${bodyLimit} bytes at most`));
+  const isForm = code === '' && error instanceof Error && brokenForm.test(text);
+  const other = isForm ? 'BODY_INVALID' : isFastifys && 'REQUEST_INVALID';
+  const known = (Object.hasOwn(codes, code) && codes[code]) || other;
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE' && bodyLimit !== undefined) {
+    const message = `the body may have ${bodyLimit} bytes at most`;
+    return toldFailure(httpError('BODY_TOO_LARGE', message));
   }
   return known ? toldFailure(httpError(known, text)) : anyFailureOf(error);
 }

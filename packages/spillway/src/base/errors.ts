@@ -109,6 +109,11 @@ export class SpillwayError extends Error {
     if (this.retryAfterMs === undefined) return {};
     return { 'retry-after': String(Math.max(1, Math.ceil(this.retryAfterMs / 1000))) };
   }
+
+  /** Fields for a log: `JSON.stringify` would leave the message out. */
+  toJSON(): object {
+    return { ...this, message: this.message };
+  }
 }
 
 /** Makes the deliberate failures of one package or app. */
