@@ -4,7 +4,7 @@ import { launch } from '../../launch.js';
 
 /**
  * Settings of glibc, which reads them when a process starts. By itself it keeps memory for each
- * thread and gives back little: a harvest had 316 MB with that and has 235 without (2026-11).
+ * thread and gives back little: a harvest had about 316 MB, and has 235 with these (2026-11).
  */
 const memory = {
   MALLOC_ARENA_MAX: '1',
