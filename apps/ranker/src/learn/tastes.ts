@@ -71,8 +71,8 @@ const rankSize = 500;
  * beyond it are scored without their neighbours, and compared in the background.
  */
 const pairsMax = 50_000;
-/** Pairs that one task compares in the background: some 20 ms, for which a ranking waits. */
-const pairsAtOnce = 60_000;
+/** Pairs that one task compares in the background: some 5 ms, for which a ranking waits. */
+const pairsAtOnce = 15_000;
 
 /**
  * The tastes of all readers, and scores by them, on a pool. A rating is in every score asked for
@@ -85,7 +85,10 @@ export class Tastes implements AsyncDisposable {
   readonly halfLifeMs: number;
   readonly #options: TastesOptions;
   readonly #pool: Pool<Module>;
+  /** Compares articles with ratings; a ranking may wait for one of its short tasks. */
   readonly #comparers: Pool<Comparer>;
+  /** Compares ratings with each other and fits their models; nobody waits for it. */
+  readonly #raters: Pool<Comparer>;
   readonly #tastes = new Map<string, Taste>();
   readonly #loading = new SingleFlight<Taste>();
   /** Tastes that were forgotten while they were loaded. */
@@ -101,11 +104,18 @@ export class Tastes implements AsyncDisposable {
     const limits = { queueMax: 1_024, deadlineMs: 30_000 };
     const pool = await Pool.open<Module>({ module, workers, ...limits });
     const comparer = new URL('./thread/comparer.ts', import.meta.url);
-    const comparers = await Pool.open<Comparer>({ module: comparer, workers: 1, ...limits });
-    return new Tastes(options, pool, comparers);
+    const background = { ...limits, module: comparer, workers: 1 };
+    const comparers = await Pool.open<Comparer>(background);
+    const raters = await Pool.open<Comparer>({ ...background, deadlineMs: 600_000 });
+    return new Tastes(options, pool, comparers, raters);
   }
 
-  private constructor(options: TastesOptions, pool: Pool<Module>, comparers: Pool<Comparer>) {
+  private constructor(
+    options: TastesOptions,
+    pool: Pool<Module>,
+    comparers: Pool<Comparer>,
+    raters: Pool<Comparer>,
+  ) {
     const { model, articlesMax: sizeMax, halfLifeMs = 365 * 86_400_000 } = options;
     this.#options = options;
     this.model = model;
@@ -113,6 +123,7 @@ export class Tastes implements AsyncDisposable {
     this.table = new ArticleTable({ model, sizeMax });
     this.#pool = pool;
     this.#comparers = comparers;
+    this.#raters = raters;
   }
 
   get stats(): { readonly tastes: number; readonly articles: number; readonly pool: PoolStats } {
@@ -187,7 +198,8 @@ export class Tastes implements AsyncDisposable {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#pool.close(), this.#comparers.close({ withinMs: 0 })]);
+    const background = [this.#comparers, this.#raters];
+    await Promise.all([this.#pool.close(), ...background.map((one) => one.close({ withinMs: 0 }))]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -289,14 +301,14 @@ export class Tastes implements AsyncDisposable {
     const rows = { ...known, ...lists };
     for (let from = known.compared; from < rows.count; ) {
       const to = Math.min(rows.count, from + Math.ceil(pairsAtOnce / (from + 1)));
-      await this.#comparers.run('compareRated', { rows, from, to }, { key: user });
+      await this.#raters.run('compareRated', { rows, from, to }, { key: user });
       if (this.#tastes.get(user) !== taste) return;
       from = to;
     }
     const { choice } = taste.current;
     const { halfLifeMs } = this;
     const task = { rows, common: this.table.common, choice, halfLifeMs };
-    const model = await this.#comparers.run('refit', task, { key: user });
+    const model = await this.#raters.run('refit', task, { key: user });
     await taste.change({ model, lists: lists satisfies RatedLists });
     this.#options.onCompared?.(user);
   }
