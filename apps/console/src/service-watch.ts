@@ -77,6 +77,8 @@ export interface ServiceWatchOptions {
 
 const minuteMs = 60_000;
 const askMsMax = 2_000;
+/** Looks from one reading of the errors to the next: they cost a request each. */
+const errorsEvery = 2;
 /** Lanes whose history is kept for each service. */
 const historiesMax = 500;
 
@@ -98,6 +100,7 @@ export class ServiceWatch {
   readonly #clock: Clock;
   /** The looks of the last minute, the oldest first. */
   readonly #minute: Look[] = [];
+  #looks = 0;
 
   constructor({ name, place, folder, log, clock = systemClock }: ServiceWatchOptions) {
     this.name = name;
@@ -112,8 +115,11 @@ export class ServiceWatch {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(askMsMax)]);
     try {
       this.#take((await this.ask('/-/stats', limit)) as StatsAnswer);
-      const { errors } = Object(await this.ask('/-/errors', limit));
-      this.errors = errors ?? [];
+      if (this.#looks % errorsEvery === 0) {
+        const { errors } = Object(await this.ask('/-/errors', limit));
+        this.errors = errors ?? [];
+      }
+      this.#looks += 1;
       if (this.silence !== undefined) this.#tell({ state: 'ok', text: 'answers again' });
       this.silence = undefined;
     } catch (error) {
