@@ -108,18 +108,25 @@ describe('a lane whose limit learns', () => {
     const clock = new VirtualClock();
     const lane = new Lane({ name: 'calls', limit: 100, queueMax: 99, deadlineMs: 60_000, clock });
     let inside = 0;
+    let done = 0;
+    let refused = 0;
     const call = async () => {
-      if (inside >= 30) throw new SpillwayError('LANE_FULL', 'the other side is full');
+      if (inside >= 30) {
+        refused += 1;
+        throw new SpillwayError('LANE_FULL', 'the other side is full');
+      }
       inside += 1;
       await sleep(clock, 100);
       inside -= 1;
+      done += 1;
     };
     const client = async () => {
       while (clock.now() < 60_000) await lane.run(call).catch(() => sleep(clock, 10));
     };
     await clock.run(Promise.all(Array.from({ length: 80 }, client)));
-    const { limit: size } = lane.stats;
-    assert.ok(size >= 24 && size <= 32, `ended at ${size} for 30`);
+    // It goes on trying whether there is more room, so its size at one moment says little.
+    assert.ok(done >= 0.8 * 30 * 600, `${done} calls of ${30 * 600} were done`);
+    assert.ok(refused <= 0.05 * done, `${refused} calls were refused, ${done} done`);
   });
 });
 
