@@ -53,6 +53,10 @@ describe('the home page', () => {
     assert.ok((await active('?active_run_filters=')).includes('cutnode-bonus'));
     assert.equal(visitor.cookies.has('active_run_filters'), false);
     assert.ok((await active()).includes('cutnode-bonus'));
+    const cut = encodeURIComponent(`${'a'.repeat(199)}😀`);
+    assert.equal((await visitor.get(`/tests?active_run_filters=${cut}`)).status, 200);
+    const { headers } = await visitor.get('/tests?page=2%0D%0A&active_run_filters=');
+    assert.equal(headers.location, undefined, 'no page');
   });
 
   it('lists finished runs by result, words and person, a page at a time', async () => {
@@ -160,6 +164,8 @@ describe('accounts', () => {
       '/\t\\evil.example',
       '/\n/evil.example',
       '/\r\n/x',
+      '/.//evil.example',
+      '/tests/..//evil.example/x',
     ]) {
       const visitor = new Visitor(site);
       await visitor.get('/login');
@@ -224,5 +230,9 @@ describe('accounts', () => {
     const taken = await visitor.post('/signup', right);
     assert.equal(taken.status, 422);
     assert.ok(taken.text.includes('This name is taken'));
+    const spaced = { ...right, username: ' erin\n', tests_repo: ' https://github.com/a/b ' };
+    assert.equal((await visitor.post('/signup', spaced)).status, 422, 'blanks make no other name');
+    await visitor.follow(await visitor.post('/signup', { ...spaced, username: ' fay ' }));
+    assert.equal((await site.fleet.users.find('fay'))?.testsRepo, 'https://github.com/a/b');
   });
 });

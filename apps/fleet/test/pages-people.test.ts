@@ -40,6 +40,7 @@ describe('pages about people, machines and nets', () => {
     const oldest = await events('order=asc&max_count=3');
     assert.ok(oldest.includes('1 to 3 of 3 or more'));
     assert.equal((await stranger.get('/actions?page=99')).status, 302);
+    assert.equal((await stranger.get('/actions?sort=constructor')).status, 200);
   });
 
   it('rank contributors, and find one of them', async () => {
@@ -73,6 +74,8 @@ describe('pages about people, machines and nets', () => {
     assert.ok((await bob.post('/user', odd)).text.includes('id="tests_repo-error"'));
     const weak = { ...fields, old_password: password, password: 'bobbobbob', password2: 'x' };
     assert.ok((await bob.post('/user', weak)).text.includes('id="password-error"'));
+    const same = await bob.post('/user', { user: 'bob', old_password: password });
+    assert.equal(same.status, 302, 'nothing is changed');
     const next = 'another good one';
     const right = { ...fields, old_password: password, password: next, password2: next };
     await bob.follow(await bob.post('/user', right));
@@ -88,6 +91,7 @@ describe('pages about people, machines and nets', () => {
     await ada.follow(await ada.post('/user/dave', { user: 'dave', blocked: '1' }));
     assert.equal((await site.fleet.users.find('dave'))?.blocked, true);
     assert.ok((await ada.get('/user_management?group=blocked')).text.includes('/user/dave'));
+    assert.equal((await ada.get('/user_management?group=__proto__')).status, 200);
     await site.fleet.users.add({ username: 'eve', password });
     await ada.follow(await ada.post('/user/eve', { user: 'eve', pending: '1' }));
     assert.equal(await site.fleet.users.find('eve'), undefined);

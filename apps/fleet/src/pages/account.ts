@@ -74,14 +74,15 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
     noStore,
     get: async (visit) => (visit.person ? goTo(visit, '/tests') : signUpPage(visit)),
     post: async (visit) => {
-      const errors = signUpErrors(visit.form);
+      const { account, errors } = readSignUp(visit.form);
       if (Object.keys(errors).length > 0) return signUpPage(visit, errors);
       if (!signUps.tryTake(1)) {
         throw httpError('RATE_EXCEEDED', 'too many accounts are being made', {
           retryAfterMs: 10_000,
         });
       }
-      const { username = '', password = '', email = '', tests_repo: testsRepo = '' } = visit.form;
+      const { username, email, tests_repo: testsRepo } = account;
+      const { password = '' } = visit.form;
       try {
         await users.add({ username, password, email, testsRepo, pending: true }, username);
       } catch (error) {
@@ -146,7 +147,9 @@ function localPath(next: string | undefined): string {
   // Parsed as browsers do, who drop tabs and take a backslash for a slash.
   const here = 'http://here.invalid';
   const url = next?.startsWith('/') ? URL.parse(next, here) : null;
-  return url?.origin === here ? url.pathname + url.search : '/tests';
+  // `/.//host` is a path here, and would be sent as `//host`.
+  const isHere = url?.origin === here && !url.pathname.startsWith('//');
+  return isHere ? url.pathname + url.search : '/tests';
 }
 
 export function loginPage(visit: Visit, problem?: string, status = 200): Shown {
@@ -213,9 +216,12 @@ export function passwordErrors(form: QueryTexts, username: string, email: string
   return password === password2 ? {} : { password2: 'This is not the password above.' };
 }
 
-function signUpErrors(form: QueryTexts): FieldErrors {
+/** The new account that a form asks for, and what is wrong with it. */
+function readSignUp(form: QueryTexts) {
   const { username = '', email = '', tests_repo } = form;
   const faults: FieldFault[] = [];
-  readFields(signUpFields, { username, email, tests_repo }, faults);
-  return { ...complaintsOf(faults), ...passwordErrors(form, username, email) };
+  const account = readFields(signUpFields, { username, email, tests_repo }, faults);
+  const wrong = passwordErrors(form, account.username, account.email);
+  const errors: FieldErrors = { ...complaintsOf(faults), ...wrong };
+  return { account, errors };
 }

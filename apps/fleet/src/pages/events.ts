@@ -38,13 +38,13 @@ const names: readonly (readonly [string, string])[] = [
   ['system_event', 'Start or stop of the server'],
 ];
 const words = new Map(names);
-const sorts: Readonly<Record<string, keyof ActionRow>> = {
-  time: 'time',
-  event: 'action',
-  source: 'username',
-  target: 'run',
-  comment: 'message',
-};
+const sorts: ReadonlyMap<string, keyof ActionRow> = new Map([
+  ['time', 'time'],
+  ['event', 'action'],
+  ['source', 'username'],
+  ['target', 'run'],
+  ['comment', 'message'],
+]);
 
 /** `/actions`: everything that was done, by whom and to what. */
 export function eventPages(app: FastifyInstance, context: PageContext): void {
@@ -84,7 +84,7 @@ async function search(
   if (run_id && patterns.runId.test(run_id))
     found = found.where('run_id', '=', run_id.toLowerCase());
   if (before && Number.isFinite(Number(before))) found = found.where('time', '<=', Number(before));
-  const column = sorts[query.sort ?? 'time'] ?? 'time';
+  const column = sorts.get(query.sort ?? 'time') ?? 'time';
   const direction = query.order === 'asc' ? 'asc' : 'desc';
   const limited = found.select('id').limit(max).as('found');
   const first = (pageIn(query) - 1) * pageSize;

@@ -60,7 +60,8 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
       preHandler: async (request, reply) => {
         const query = queryTexts(request.query);
         await figures.refresh();
-        if (Number(query.page) > 1) return reply.redirect(`/tests/finished?page=${query.page}`);
+        const page = pageIn(query);
+        if (page > 1) return reply.redirect(`/tests/finished?page=${page}`);
         if (query.live !== 'run_tables') return;
         if (!isFragment(request)) return reply.redirect('/tests');
         const isOver = figures.unfinished.length === 0;

@@ -86,7 +86,7 @@ async function managementPage(context: PageContext, query: QueryTexts): Promise<
   const seen = new Map(given.map(({ username, last_updated }) => [username, last_updated]));
   const now = clock.now();
   const isIdle = ({ username }: User) => now - (seen.get(username) ?? 0) > idleMs;
-  const belongs: Readonly<Record<string, (user: User) => boolean>> = {
+  const belongs: Readonly<Record<(typeof groups)[number], (user: User) => boolean>> = {
     all: () => true,
     pending: ({ pending }) => pending,
     blocked: ({ blocked }) => blocked,
@@ -94,10 +94,10 @@ async function managementPage(context: PageContext, query: QueryTexts): Promise<
     approvers: isApprover,
     passwordless: ({ passwordHash }) => passwordHash === impossibleHash,
   };
-  const group = query.group !== undefined && query.group in belongs ? query.group : 'pending';
+  const group = groups.find((name) => name === query.group) ?? 'pending';
   const q = (query.q ?? '').toLowerCase();
   const rows = all
-    .filter(belongs[group] as (user: User) => boolean)
+    .filter(belongs[group])
     .filter(({ username, email }) => `${username} ${email}`.toLowerCase().includes(q));
   const links = groups.map((name) => ({
     name: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,

@@ -42,7 +42,10 @@ export function rememberChoices(request: FastifyRequest, reply: FastifyReply): v
 
 /** Sets a cookie that scripts may read; without a value it is removed. */
 export function keep(reply: FastifyReply, name: string, value: unknown): void {
-  const text = String(value ?? '').slice(0, lengthMax);
+  // A character that is cut in two could not be encoded.
+  const text = String(value ?? '')
+    .slice(0, lengthMax)
+    .toWellFormed();
   const maxAge = text === '' ? 0 : keptSeconds;
   reply.setCookie(name, text, { path: '/', sameSite: 'lax', maxAge });
 }

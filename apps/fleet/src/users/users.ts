@@ -191,7 +191,8 @@ export class Users {
     columns: Partial<UserRow>,
     log?: UserLog,
   ): Promise<User | undefined> {
-    if ((await this.find(username)) === undefined) return undefined;
+    const user = await this.find(username);
+    if (user === undefined || Object.keys(columns).length === 0) return user;
     const { kysely } = this.#database;
     const update = kysely.updateTable('users').set(columns).where('username', '=', username);
     const entries = log === undefined ? [] : [this.#entry(username, log)];
