@@ -1,5 +1,5 @@
 // A lane that finds its own size: the service behind it can do eight calls at once, and calls
-// beyond that only wait there. 200 is an upper bound, and the limit ends near eight.
+// beyond that only wait there. 200 is an upper bound; the limit ends between eight and sixteen.
 import { Gate, Lane, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 
