@@ -244,6 +244,14 @@ describe('a feed', () => {
     assert.equal(await reason(rss2), 'feed');
   });
 
+  it('is read at once when it has a hundred thousand blanks in a row', () => {
+    const text = `<rss><channel><title>wide</title>${' '.repeat(100_000)}</channel></rss>`;
+    const begun = performance.now();
+    assert.equal(parseFeed(text, 'https://example.org/feed').title, 'wide');
+    const ms = performance.now() - begun;
+    assert.ok(ms < 2_000, `took ${ms} ms`);
+  });
+
   it('is refused at once when an element has a hundred thousand attributes', () => {
     const attributes = Array.from({ length: 200_000 }, (_, n) => ` a${n}="${n}"`).join('');
     const text = `<rss><channel${attributes}/></rss>`;
