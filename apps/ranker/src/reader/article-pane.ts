@@ -76,13 +76,13 @@ function moreView(article: ReaderArticle): Html {
   ]);
   const words = new URLSearchParams({ field: 'words', value: title.slice(0, 200) });
   return html`<details class="menu"><summary class="button little bare">More</summary><div>
-${rules.map(
-  (one) => html`<button class="button" form="${actionForm}" formaction="/reader/rules/quick"
- name="rule" value="${one.value}">${one.name}</button>`,
-)}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
 <button class="button" form="${actionForm}" formaction="/reader/articles/${id}/unread">Mark unread
 </button><button type="button" class="button needs-script" data-share="${url}">Share its address
-</button></div></details>`;
+</button>${rules.map(
+    (one) => html`<button class="button" form="${actionForm}" formaction="/reader/rules/quick"
+ name="rule" value="${one.value}">${one.name}</button>`,
+  )}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
+</div></details>`;
 }
 
 /** Ten buttons that rate at once; a pressed one is the user's score, and takes it back. */
