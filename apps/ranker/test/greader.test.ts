@@ -92,6 +92,16 @@ describe('the Google Reader API', () => {
       ['r', read],
     ]);
     assert.equal((await call('unread-count')).json.unreadcounts[0].count, 3);
+    assert.equal((await call('mark-all-as-read', [['ts', '1']])).status, 422);
+    await call('mark-all-as-read', [['s', 'user/-/state/com.google/unknown']]);
+    assert.equal((await ids()).length, 3, 'a stream that is not known is not all of them');
+    await call('edit-tag', [
+      ['i', first],
+      ['a', read],
+    ]);
+    assert.equal((await call(`stream/contents/${read}`)).json.items.length, 1);
+    const folder = `user/-/label/${encodeURIComponent('100% wild')}`;
+    assert.deepEqual((await call(`stream/contents/${folder}`)).json.items, []);
     await call('mark-all-as-read', [['s', feed]]);
     assert.equal((await ids()).length, 0);
     const { json: page } = await call(`stream/contents/${feed}?n=1`);

@@ -101,7 +101,9 @@ export const greaderRoutes: FastifyPluginAsync<GreaderRoutesOptions> = async (ap
   });
   add('mark-all-as-read', async (fields, asker) => {
     const until = Number(fields.get('ts') ?? Infinity) / 1_000 || Infinity;
-    const all = await streamArticles(fields.get('s') ?? '', asker);
+    const stream = fields.get('s') ?? '';
+    if (stream === '') throw rankerError('INPUT_INVALID', 's: names what is read');
+    const all = await streamArticles(stream, asker);
     const ids = all
       .filter(({ isRead, addedAt }) => !isRead && addedAt <= until)
       .map(({ id }) => id);
@@ -158,7 +160,7 @@ function addRoute(
       const user = await storage.users.byKey(key, signal);
       if (user === undefined)
         throw rankerError('KEY_NEEDED', 'log in by accounts/ClientLogin first');
-      const rest = decodeURIComponent(String(Object(request.params)['*'] ?? ''));
+      const rest = String(Object(request.params)['*'] ?? '');
       const answer = await work(fieldsOf(request), {
         ...{ user, signal, rest },
         feeds: () => storage.feeds.list(user.id, signal),
@@ -204,7 +206,9 @@ async function streamArticles(stream: string, asker: Asker): Promise<ShelvedArti
   if (name.startsWith('feed/')) return asker.list({ feedId: name.slice(5), limit: listMax });
   if (name === `${state}starred`) return asker.list({ mark: 'starred', limit: listMax });
   const all = await asker.list({ limit: listMax });
-  if (!name.startsWith(label)) return all;
+  if (name === '' || name === `${state}reading-list`) return all;
+  if (name === `${state}read`) return all.filter(({ isRead }) => isRead);
+  if (!name.startsWith(label)) return [];
   const inFolder = (await asker.feeds()).filter(
     ({ folder }) => folder === name.slice(label.length),
   );
