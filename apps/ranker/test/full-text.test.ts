@@ -36,7 +36,8 @@ describe('the whole text of an entry', () => {
     news.article('/long', 'Long', storyOf('harbour', 'ferry'));
     const address = news.page('/feed', (_request, response) => {
       const item = `<item><title>Long</title><link>${news.url}/long</link>
-<description>${summary}</description></item>`;
+<pubDate>Mon, 06 May 2024 07:08:09 GMT</pubDate>
+<enclosure type="image/png" url="${news.url}/ferry.png"/><description>${summary}</description></item>`;
       const feed = `<rss version="2.0"><channel><title>Port</title>${item}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
     });
@@ -48,6 +49,10 @@ describe('the whole text of an entry', () => {
     const [feed] = await feeds.list(site.userId);
     await visitor.submit(`/reader/feeds/${feed?.id}/edit`, { title: '', folder: '', full: 'yes' });
     await comes('Long', /The harbour and the ferry met again/);
+    const [shelved] = await site.ranker.storage.shelves.list({ userId: site.userId, limit: 1 });
+    const whole = await site.ranker.storage.articles.find(String(shelved?.id));
+    assert.equal(whole?.publishedAt, Date.UTC(2024, 4, 6, 7, 8, 9), 'the page has no date');
+    assert.equal(whole?.images?.[0]?.url, `${news.url}/ferry.png`, 'nor a picture');
   });
 
   it('is found behind a link that leads to another address', async () => {

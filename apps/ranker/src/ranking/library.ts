@@ -150,10 +150,15 @@ export class Library {
     }
     if (answer.kind === 'unchanged') throw rankerError('ARTICLE_UNAVAILABLE', 'nothing was sent');
     const { article: fetched } = answer;
+    // One from the future would stay on top until then.
+    const publishedAt = fetched.published && Math.min(fetched.published, now);
+    const images = fetched.images.length > 0 ? fetched.images : known?.images;
     const article: StoredArticle = {
       ...{ id: articleId(fetched.url), url: fetched.url, givenUrl: given, title: fetched.title },
-      ...{ text: fetched.text, source: fetched.source, publishedAt: fetched.published },
-      ...{ images: fetched.images, author: fetched.author ?? known?.author, tags: known?.tags },
+      ...{ text: fetched.text, source: fetched.source },
+      // What the page does not say its feed may have said.
+      ...{ publishedAt: publishedAt ?? known?.publishedAt, images },
+      ...{ author: fetched.author ?? known?.author, tags: known?.tags },
       ...{ fetchedAt: now, addedAt: known?.addedAt ?? now, unavailable: undefined },
       ...{ etag: fetched.validators.etag, lastModified: fetched.validators.lastModified },
     };
