@@ -101,9 +101,7 @@ export const greaderRoutes: FastifyPluginAsync<GreaderRoutesOptions> = async (ap
   });
   add('mark-all-as-read', async (fields, asker) => {
     const until = Number(fields.get('ts') ?? Infinity) / 1_000 || Infinity;
-    const stream = fields.get('s') ?? '';
-    if (stream === '') throw rankerError('INPUT_INVALID', 's: names what is read');
-    const all = await streamArticles(stream, asker);
+    const all = await streamArticles(namedStream(fields), asker);
     const ids = all
       .filter(({ isRead, addedAt }) => !isRead && addedAt <= until)
       .map(({ id }) => id);
@@ -198,6 +196,13 @@ function prefixOf(item: string): string {
   bytes.writeBigUInt64BE(BigInt.asUintN(64, BigInt(hex === undefined ? item : `0x${hex}`)));
   // Ten characters are 60 of the 64 bits.
   return bytes.toString('base64url').slice(0, 10);
+}
+
+/** The stream that a change is made to: without a name it would be all articles. */
+function namedStream(fields: Fields): string {
+  const name = fields.get('s') ?? '';
+  if (name === '') throw rankerError('INPUT_INVALID', 's: must name a stream');
+  return name;
 }
 
 /** All articles of a stream, newest first. */
