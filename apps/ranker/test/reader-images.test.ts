@@ -166,6 +166,9 @@ describe('a picture that is fetched', () => {
     const { read } = await opened(undefined, 300);
     host.pages.set('/slow', (response) => response.writeHead(200).write('\x89PNG'));
     await assert.rejects(read('/slow'), { code: 'ARTICLE_UNAVAILABLE', message: /timeout/ });
+    host.pages.set('/other', (response) => send(response, png(20, 20)));
+    await assert.rejects(read('/other'), /timeout/, 'nor is its host asked for another at once');
+    assert.ok(!host.asked.includes('/other'));
   });
 
   it('is kept on disk within a bound, and there after a restart', async () => {

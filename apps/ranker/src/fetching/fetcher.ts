@@ -74,6 +74,8 @@ interface FetcherParts {
 /** The longest picture, in bytes, and the largest, in pixels: a browser unpacks all of them. */
 const imageBytesMax = 5 * 1_048_576;
 const imagePixelsMax = 50_000_000;
+/** A browser has six connections to us: pictures that never come keep it from all else so long. */
+const imageMsMax = 6_000;
 /** Requests for pictures to one host: a page has many, which its own readers get at once. */
 const imagePace = { ratePerSecond: 8, burst: 16, queueMax: 64 };
 /** A page that says it needs scripts is believed if it has fewer characters than this. */
@@ -99,7 +101,7 @@ export class Fetcher implements AsyncDisposable {
     const images = new Web({
       guard,
       politeness: new Politeness({ ...imagePace, clock }),
-      fetchMsMax,
+      fetchMsMax: Math.min(fetchMsMax ?? imageMsMax, imageMsMax),
       bytesMax: imageBytesMax,
       clock,
     });

@@ -21,6 +21,8 @@ export interface ImagesOptions {
 
 /** A picture that failed is not asked for again for so long. */
 const failureMs = 10 * 60_000;
+/** A host that was too slow for one is asked for no other for so long: a browser waits for each. */
+const slowHostMs = 60_000;
 const failuresMax = 10_000;
 
 /** Pictures of articles: fetched by the server, so that readers ask nobody but their own server. */
@@ -77,17 +79,24 @@ export class Images {
     const { fetcher, clock } = this.#options;
     const kept = await this.#kept(name);
     if (kept !== undefined) return kept;
-    const failure = this.#failures.get(name);
-    if (failure !== undefined && clock.now() - failure.at < failureMs) {
-      throw unavailableError(failure.why);
-    }
+    const { host } = new URL(url);
+    this.#checkFailure(name, failureMs);
+    this.#checkFailure(host, slowHostMs);
     const answer = await fetcher.fetchImage(url);
     if (answer.kind === 'unavailable') {
-      this.#failures.set(name, { why: answer, at: clock.now() });
+      const failure = { why: answer, at: clock.now() };
+      this.#failures.set(name, failure);
+      if (answer.reason === 'timeout') this.#failures.set(host, failure);
       throw unavailableError(answer);
     }
     await this.#keep(name, answer.bytes);
     return answer.bytes;
+  }
+
+  #checkFailure(key: string, forMs: number): void {
+    const failure = this.#failures.get(key);
+    const isOver = failure === undefined || this.#options.clock.now() - failure.at >= forMs;
+    if (!isOver) throw unavailableError(failure.why);
   }
 
   async #kept(name: string): Promise<Uint8Array | undefined> {
