@@ -169,6 +169,17 @@ describe('a feed with credentials', () => {
     for (const headers of stolen) assert.ok(!JSON.stringify(headers).includes(secret));
   });
 
+  it('says that its credentials are missing after a restore, and is not asked without', async () => {
+    const { kysely } = site.ranker.storage.database;
+    await kysely.deleteFrom('feed_credentials').execute();
+    const count = seen.get('/members')?.length;
+    await visitor.submit(`/reader/feeds/${await idOf('members')}/refresh`);
+    const page = () => visitor.page('/reader/feeds');
+    await until(async () => (await page()).includes('its credentials are missing'));
+    assert.equal(seen.get('/members')?.length, count);
+    assert.deepEqual(await titles(visitor), ['members: the secret story']);
+  });
+
   it('has its credentials replaced by a header, and taken away, with the rules on it', async () => {
     guarded('/members', 'x-token', 'abc def');
     const mute = { kind: 'boost', field: 'feed', value: 'members', points: '2' };

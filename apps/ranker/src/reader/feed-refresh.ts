@@ -13,6 +13,7 @@ import type { Feed, FeedItem } from '../feeds/feed.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Reader } from '../ranking/reader.ts';
 import type { DueFeed, FeedFetched, Feeds, NewArticle } from '../storage/feeds.ts';
+import { isPrivateUrl } from '../storage/private-feeds.ts';
 
 export interface FeedRefreshOptions {
   readonly reader: Pick<Reader, 'saveFetch'>;
@@ -45,6 +46,8 @@ const articlesMax = 100;
 const textLengthMax = 100_000;
 const titleLengthMax = 300;
 const failureLengthMax = 300;
+/** So is every private feed after a restore. */
+const noCredentials = 'its credentials are missing, as no backup has them: enter them again';
 
 /** Fetches each feed when its turn comes, a few at a time, and keeps what is new or what failed. */
 export class FeedRefresh implements Part {
@@ -149,6 +152,8 @@ export class FeedRefresh implements Part {
       const failure = why.slice(0, failureLengthMax);
       return { feedId: feed.id, outcome: 'failed', fetchedAt: nowMs, nextAt, failure };
     };
+    // What it gives everybody else is not what its reader had.
+    if (isPrivateUrl(feed.url) && credentials === undefined) return failed(noCredentials);
     try {
       const answer = await fetcher.fetchFeed(feed.url, asked);
       const nowMs = clock.now();
