@@ -37,7 +37,8 @@ describe('the whole text of an entry', () => {
     const address = news.page('/feed', (_request, response) => {
       const item = `<item><title>Long</title><link>${news.url}/long</link>
 <pubDate>Mon, 06 May 2024 07:08:09 GMT</pubDate>
-<enclosure type="image/png" url="${news.url}/ferry.png"/><description>${summary}</description></item>`;
+<enclosure type="image/png" url="${news.url}/ferry.png"/>
+<description>${summary}</description></item>`;
       const feed = `<rss version="2.0"><channel><title>Port</title>${item}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
     });
