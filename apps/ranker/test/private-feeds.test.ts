@@ -169,7 +169,7 @@ describe('a feed with credentials', () => {
     for (const headers of stolen) assert.ok(!JSON.stringify(headers).includes(secret));
   });
 
-  it('says that its credentials are missing after a restore, and is not asked without', async () => {
+  it('says that its credentials are missing, as after a restore, and is not asked', async () => {
     const { kysely } = site.ranker.storage.database;
     await kysely.deleteFrom('feed_credentials').execute();
     const count = seen.get('/members')?.length;
