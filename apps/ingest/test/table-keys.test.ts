@@ -85,3 +85,20 @@ for (const [kind, idOf] of [
     });
   });
 }
+
+it('a record whose key was taken for a time is found when the key becomes a text', async () => {
+  await using folder = await temporaryFolder();
+  await using table = await TradeTable.open({ folder, lines });
+  const id = '2026-01-01T00:00:00Z';
+  const first: readonly Note[] = [{ id, text: 'first', day: 0 }];
+  await table.merge([await entryOf(folder, first, 1, 1)], fenceOf(1));
+  const news: readonly Note[] = [
+    { id: 'never', text: 'new', day: 0 },
+    { id, text: 'second', day: 0 },
+  ];
+  await table.merge([await entryOf(folder, news, 2, 2)], fenceOf(1));
+  // Once more, when the type is known to have changed.
+  await table.merge([await entryOf(folder, [{ id, text: 'third', day: 0 }], 4, 3)], fenceOf(1));
+  const { rows } = await table.query('SELECT text FROM notes ORDER BY _seq');
+  assert.deepEqual(rows, [{ text: 'new' }, { text: 'third' }]);
+});

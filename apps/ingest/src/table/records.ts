@@ -58,31 +58,32 @@ const sampled: readonly RecordType[] = [
   'VARCHAR',
 ];
 
-/** A condition on `type` and `text` of a value: the column type holds it to the last digit. */
-function holds(type: RecordType): string {
-  const isText = (pattern: string): string => `regexp_full_match(text, '${pattern}')`;
+/** A condition on the JSON type and the text of a value: the column holds it to the last digit. */
+function holds(column: RecordType, type = 'type', text = 'text'): string {
+  const isText = (pattern: string): string => `regexp_full_match(${text}, '${pattern}')`;
   const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
   const time = '[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})';
-  switch (type) {
+  switch (column) {
     case 'BOOLEAN':
-      return `type = 'BOOLEAN'`;
+      return `${type} = 'BOOLEAN'`;
     case 'BIGINT':
       // The integers that a double holds too, so that the column may become one of fractions.
-      return `type IN ('UBIGINT', 'BIGINT') AND abs(TRY_CAST(text AS HUGEINT)) <= 9007199254740992`;
+      return `${type} IN ('UBIGINT', 'BIGINT')
+        AND abs(TRY_CAST(${text} AS HUGEINT)) <= 9007199254740992`;
     case 'DOUBLE':
       // The reader of answers leaves no number in a record that a double does not hold.
-      return `type IN ('DOUBLE', 'UBIGINT', 'BIGINT')`;
+      return `${type} IN ('DOUBLE', 'UBIGINT', 'BIGINT')`;
     case 'DATE':
-      return `type = 'VARCHAR' AND ${isText(day)} AND TRY_CAST(text AS DATE) IS NOT NULL`;
+      return `${type} = 'VARCHAR' AND ${isText(day)} AND TRY_CAST(${text} AS DATE) IS NOT NULL`;
     case 'TIMESTAMPTZ':
-      return `type = 'VARCHAR' AND ${isText(day + time)}
-        AND TRY_CAST(text AS TIMESTAMPTZ) IS NOT NULL`;
+      return `${type} = 'VARCHAR' AND ${isText(day + time)}
+        AND TRY_CAST(${text} AS TIMESTAMPTZ) IS NOT NULL`;
     case 'JSON':
-      return `type IN ('OBJECT', 'ARRAY')`;
+      return `${type} IN ('OBJECT', 'ARRAY')`;
     case 'VARCHAR':
       return 'true';
     default: {
-      const [width = 0, scale = 0] = (type.match(/\d+/g) ?? []).map(Number);
+      const [width = 0, scale = 0] = (column.match(/\d+/g) ?? []).map(Number);
       const fraction = scale > 0 ? `([.][0-9]{1,${scale}}0*)?` : '';
       return isText(`-?[0-9]{1,${Math.max(1, width - scale)}}${fraction}`);
     }
@@ -188,9 +189,17 @@ export function named(name: string): string {
 
 /** The rows of the table, from raw lines. */
 export function recordsSql(paths: readonly string[], { columns }: RecordTypes): string {
-  const values = columns.map(({ name, field, type }) => {
-    const pointer = `/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-    return `CAST(record ->> ${quoted(pointer)} AS ${storedAs(type)}) AS ${named(name)}`;
+  const values = columns.map(({ name, field, type, was = [] }) => {
+    const pointer = quoted(`/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`);
+    const text = `record ->> ${pointer}`;
+    const before = was.at(-1);
+    if (before === undefined || type !== 'VARCHAR') {
+      return `CAST(${text} AS ${storedAs(type)}) AS ${named(name)}`;
+    }
+    // Written as files with the type of before were: else a key would not be found in them.
+    const isHeld = holds(before, `json_type(record, ${pointer})`, `(${text})`);
+    const same = `CAST(TRY_CAST(${text} AS ${storedAs(before)}) AS VARCHAR)`;
+    return `CASE WHEN ${isHeld} THEN ${same} ELSE ${text} END AS ${named(name)}`;
   });
   const own = ['seq AS _seq', 'make_timestamptz(us) AS _time'];
   return `SELECT ${[...own, ...values].join()} FROM ${linesOf(paths)}`;
