@@ -250,6 +250,24 @@ describe('an API that answers in a strange way', () => {
     });
   });
 
+  it('has records of many fields, one of them long', async () => {
+    await inScene({ ...posts, pages: { ...byOffset, size: 100 } }, async (scene, api) => {
+      const fields = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`field${at}`, at]));
+      const list = Array.from({ length: 100 }, (_, at) => ({
+        id: at + 1,
+        text: 'y'.repeat(4_000),
+        ...fields,
+      }));
+      api.lists.set('/posts', list);
+      await scene.run();
+      const sums = await scene.rows(
+        'count(*) AS n, sum(field29) AS sum, min(length(text)) AS text',
+      );
+      assert.deepEqual(sums, [{ n: 100, sum: 2_900, text: 4_000 }]);
+      assert.deepEqual(await scene.flaws(), []);
+    });
+  });
+
   it('has long records: a page of 50 MB is stored and checked', async () => {
     await inScene({ ...posts, pages: { ...byOffset, size: 50_000 } }, async (scene, api) => {
       const text = 'y'.repeat(1_000);

@@ -92,20 +92,19 @@ function holds(column: RecordType, type = 'type', text = 'text'): string {
 
 function linesOf(paths: readonly string[]): string {
   return `read_json([${paths.map(quoted).join()}], format = 'newline_delimited',
-    columns = {seq: 'BIGINT', us: 'BIGINT', record: 'JSON'}, compression = 'zstd',
+    columns = {seq: 'BIGINT', us: 'BIGINT', record: 'MAP(VARCHAR, JSON)'}, compression = 'zstd',
     maximum_object_size = ${recordBytesMax + 1_024})`;
 }
 
 /**
- * Every value of every record that is not null: `field`, `type`, `text`, `place`. By the names of
- * fields, as `json_each` holds all of a file in memory (2026-11).
+ * Every value of every record that is not null: `field`, `type`, `text`, `place`. The reader takes
+ * records apart: functions on a whole record hold it in memory for each of its fields (2026-11).
  */
 function valuesOf(paths: readonly string[]): string {
-  const fields = `SELECT record, unnest(names) AS field, generate_subscripts(names, 1) AS place
-    FROM (SELECT record, json_keys(record) AS names FROM ${linesOf(paths)})`;
-  const pointer = `'/' || replace(replace(field, '~', '~0'), '/', '~1')`;
-  return `(SELECT field, place, json_type(record, pointer) AS type, record ->> pointer AS text
-    FROM (SELECT *, ${pointer} AS pointer FROM (${fields})) WHERE type <> 'NULL')`;
+  const fields = `SELECT unnest(map_keys(record)) AS field, unnest(map_values(record)) AS value,
+    generate_subscripts(map_keys(record), 1) AS place FROM ${linesOf(paths)}`;
+  return `(SELECT field, place, json_type(value) AS type, value ->> '$' AS text
+    FROM (${fields}) WHERE type <> 'NULL')`;
 }
 
 /** Columns that hold the records of these raw files and all before them. */
@@ -190,14 +189,14 @@ export function named(name: string): string {
 /** The rows of the table, from raw lines. */
 export function recordsSql(paths: readonly string[], { columns }: RecordTypes): string {
   const values = columns.map(({ name, field, type, was = [] }) => {
-    const pointer = quoted(`/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`);
-    const text = `record ->> ${pointer}`;
+    const value = `record[${quoted(field)}]`;
+    const text = `(${value} ->> '$')`;
     const before = was.at(-1);
     if (before === undefined || type !== 'VARCHAR') {
       return `CAST(${text} AS ${storedAs(type)}) AS ${named(name)}`;
     }
     // Written as files with the type of before were: else a key would not be found in them.
-    const isHeld = holds(before, `json_type(record, ${pointer})`, `(${text})`);
+    const isHeld = holds(before, `json_type(${value})`, text);
     const same = `CAST(TRY_CAST(${text} AS ${storedAs(before)}) AS VARCHAR)`;
     return `CASE WHEN ${isHeld} THEN ${same} ELSE ${text} END AS ${named(name)}`;
   });
