@@ -125,6 +125,17 @@ describe('outbound', () => {
     await assert.rejects(exchange.run(fails, aborted), { message: 'gone' });
   });
 
+  it('tells its caller of an abort at once, though a fallback is under way', async () => {
+    const caller = new AbortController();
+    const fallback = () => {
+      caller.abort(new Error('gone'));
+      return new Promise<string>((resolve) => setImmediate(resolve, 'too late'));
+    };
+    const exchange = outbound({ retry: false, fallback });
+    const left = exchange.run(() => Promise.reject(new Error('down')), { signal: caller.signal });
+    await assert.rejects(left, { message: 'gone' });
+  });
+
   it('goes on after a stall in which all calls fail at once, unlike an outage', async () => {
     const clock = new VirtualClock();
     const exchange = outbound({ retry: false, attemptMs: 100, deadlineMs: 1_000, clock });

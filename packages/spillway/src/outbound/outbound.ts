@@ -191,7 +191,9 @@ export class Outbound<Fallback = never> {
       this.#failures += 1;
       if (signal?.aborted) throw signal.reason;
       const failure = error instanceof BadResult ? error.result : error;
-      if (fallback !== undefined) return await fallback(failure);
+      if (fallback !== undefined) {
+        return await runUntilAborted(async () => await fallback(failure), signal);
+      }
       if (error instanceof BadResult) return error.result as T;
       throw error;
     }
