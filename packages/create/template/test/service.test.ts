@@ -5,17 +5,18 @@ import { Listener } from 'spillway/connect';
 import { openService } from '../src/service.ts';
 
 describe('the service', () => {
-  it('answers, tells what is not there, and counts', async () => {
-    await using site = new Listener(
+  it('answers, tells what is not there, and counts', async (t) => {
+    const site = new Listener(
       createServer((req, res) => {
         res.statusCode = req.url === '/river' ? 200 : 404;
         res.end('The river rises.');
       }),
     );
+    t.after(() => site.close());
     await site.start();
     const settings = { host: '127.0.0.1', port: 0, upstream: new URL(site.url) };
     const { service, listener } = await openService(settings);
-    await using _service = service;
+    t.after(() => service.close());
     await service.start();
 
     const river = await fetch(`${listener.url}/words/river`);
