@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Breaker, Lane, seededRandom } from 'spillway';
+import { Breaker, type Clock, Lane, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { type Health, type Played, play } from 'spillway-fixtures/overload';
 
@@ -164,5 +164,75 @@ describe('a lane with the numbers that came to mind', () => {
     }
     assert.equal(lane.stats.limit, limit);
     assert.equal(lane.stats.outcomes.failed, 50);
+  });
+
+  it('tries callers with less time than work took that nobody does any more', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 50, queueMax: 100, deadlineMs: 20_000, clock });
+    const workFor = (ms: number) => () => {
+      return new Promise<void>((resolve) => void clock.after(ms, resolve));
+    };
+    for (let i = 0; i < 40; i += 1) {
+      void lane.run(workFor(3_000));
+      await clock.advance(500);
+    }
+    await clock.advance(3_000);
+    let good = 0;
+    for (let i = 0; i < 600; i += 1) {
+      if (i === 400) good = 0;
+      const served = lane.run(workFor(50), { deadlineAt: clock.now() + 1_000 });
+      served.then(
+        () => (good += 1),
+        () => {},
+      );
+      await clock.advance(100);
+    }
+    assert.equal(good, 200);
+  });
+
+  it('tries again after a service hung, though a lane beside it is always full', async () => {
+    const clock = new VirtualClock();
+    const limit = { fixed: 100 };
+    const parent = new Lane({ name: 'all', limit, queueMax: 0, deadlineMs: Infinity, clock });
+    const busy = new Lane({ name: 'busy', limit: 4, queueMax: 99, deadlineMs: 5_000, parent });
+    const hung = new Lane({ name: 'hung', limit: 50, queueMax: 99, deadlineMs: 1_000, parent });
+    const call = () => new Promise<void>((resolve) => void clock.after(100, resolve));
+    const hang = (signal: AbortSignal) => {
+      return new Promise<void>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    };
+    for (let i = 0; i < 2_000; i += 1) {
+      void busy.run(call).catch(() => {});
+      if (i % 3 === 0) void hung.run(i < 1_000 ? hang : call).catch(() => {});
+      await clock.advance(10);
+    }
+    const { ok } = hung.stats.outcomes;
+    assert.ok(ok >= 250, `${ok} of 333 were served after it hung`);
+    assert.ok(busy.stats.waiting > 0);
+  });
+
+  it('sets one timer for all who wait, whatever deadlines of their own they have', async () => {
+    const clock = new VirtualClock();
+    let timers = 0;
+    const counting: Clock = {
+      now: () => clock.now(),
+      after: (ms, callback) => {
+        timers += 1;
+        return clock.after(ms, callback);
+      },
+    };
+    const bounds = { limit: { fixed: 1 }, queueMax: 1_000, deadlineMs: 20_000 };
+    const lane = new Lane({ name: 'calls', ...bounds, clock: counting });
+    using _permit = await lane.enter();
+    for (let i = 0; i < 1_000; i += 1) {
+      const own = lane.enter({ deadlineAt: i < 999 ? 1_000 + i : 500 });
+      void Promise.resolve(own).catch(() => {});
+    }
+    assert.equal(timers, 2);
+    await clock.advance(500);
+    assert.equal(lane.stats.refused.deadline, 1);
+    await clock.advance(700);
+    assert.equal(lane.stats.refused.deadline, 202);
   });
 });

@@ -129,10 +129,11 @@ export class Lane implements Part, AsyncDisposable {
     if (refusal !== undefined) throw this.#turnAway(refusal, entry);
     const now = this.#clock.now();
     const permit = new LanePermit(this.#giver, entry, now);
-    const isFirst = this.#dispatcher.waiting === 0;
+    const isTry = this.#pace?.mayTry(permit, now) === true;
+    const isFirst = isTry || this.#dispatcher.waiting === 0;
     // Within the budget of a turn, as a caller who only tries cannot be put off to the next.
     const isTurn = !(this.#loopTime.isLong && isTurnTaken());
-    const mayBegin = isFirst && isTurn && (mayGrant(now) || this.#pace?.isStuck === true);
+    const mayBegin = isFirst && isTurn && (mayGrant(now) || isTry);
     if (mayBegin && this.#tryBegin(permit, now)) return permit;
     if (!this.#canWait(permit, now)) throw this.#refusal('late');
     this.#join(permit, now, false);
@@ -268,13 +269,9 @@ export class Lane implements Part, AsyncDisposable {
   /** Lets the caller in if there is room and it can end in time. Nobody waits. */
   #tryBegin(permit: LanePermit, now: number): boolean {
     const pace = this.#pace;
-    const { weight } = permit;
-    if (pace !== undefined) {
-      if (pace.isStuck ? !pace.mayTry(now) : !pace.hasRoom(weight)) return false;
-      if (permit.dueAt - now < pace.needMs) return false;
-    }
-    if (!this.#permits.tryTake(weight)) return false;
-    pace?.take(weight);
+    if (pace !== undefined && !pace.mayBegin(permit, now)) return false;
+    if (!this.#permits.tryTake(permit.weight)) return false;
+    pace?.take(permit, now);
     if (this.#loopTime.isLong) takeTurn();
     this.#meter.start(now, 0);
     return true;
@@ -322,7 +319,7 @@ export class Lane implements Part, AsyncDisposable {
     }
     this.#queue.take(waiter, now);
     this.#permits.takeTurn(waiter.weight);
-    this.#pace?.take(waiter.weight);
+    this.#pace?.take(waiter, now);
     if (this.#loopTime.isLong) takeTurn();
     this.#meter.start(now, now - waiter.arrivedAt);
     waiter.grant(now);
@@ -359,6 +356,10 @@ export class Lane implements Part, AsyncDisposable {
   };
 
   readonly #expire = (now: number): void => {
+    for (const waiter of this.#queue.unordered()) {
+      const reason = this.#queue.lateness(waiter, now);
+      if (reason !== undefined) this.#drop(waiter, reason);
+    }
     for (let waiter = this.#queue.earliest(); waiter; waiter = this.#queue.earliest()) {
       const reason = this.#queue.lateness(waiter, now);
       if (reason === undefined) break;

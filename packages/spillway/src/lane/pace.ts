@@ -54,6 +54,8 @@ export class Pace {
   #leastMs = Infinity;
   #needMs = 0;
   #tryAt = -Infinity;
+  /** Moment at which a permit last came back. */
+  #leftAt = -Infinity;
   /** Age at which half of those who give up do so, and at which most were served. */
   #leftMs = Infinity;
   #servedMs = 0;
@@ -168,8 +170,9 @@ export class Pace {
     return this.#inside + weight <= this.#size || this.#inside === 0;
   }
 
-  take(weight: number): void {
-    this.#inside += weight;
+  take(permit: LanePermit, now: number): void {
+    this.#inside += permit.weight;
+    if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#tryMs;
   }
 
   /** True while nothing ends in time: then only a few callers try. */
@@ -177,17 +180,31 @@ export class Pace {
     return this.#limit.isStuck;
   }
 
-  /** True if a caller may try now, though nothing ends in time. */
-  mayTry(now: number): boolean {
-    if (now < this.#tryAt) return false;
-    this.#tryAt = now + this.#tryMs;
-    return true;
+  /** True if there is room and enough time, or a caller may try. */
+  mayBegin(permit: LanePermit, now: number): boolean {
+    if (this.#isDoubtful(permit, now)) return this.mayTry(permit, now);
+    return this.hasRoom(permit.weight);
+  }
+
+  /**
+   * True if a caller that will hardly be served in time may try now, before all who wait: because
+   * nothing ends in time, or because nobody was inside for a while who would show what is usual.
+   */
+  mayTry(permit: LanePermit, now: number): boolean {
+    if (now < this.#tryAt || !this.#isDoubtful(permit, now)) return false;
+    return this.isStuck || (this.#inside === 0 && now >= this.#leftAt + this.#tryMs);
+  }
+
+  /** True if the caller will hardly be served in time. */
+  #isDoubtful({ dueAt }: LanePermit, now: number): boolean {
+    return this.isStuck || dueAt - now < this.#needMs;
   }
 
   /** Takes permits back; true if it learnt from how the work ended. */
   leave(permit: LanePermit, now: number): boolean {
     const inside = this.#inside;
     this.#inside -= permit.weight;
+    this.#leftAt = now;
     this.#skip -= 1;
     if (this.#skip > 0) return false;
     this.#skip = this.#every;

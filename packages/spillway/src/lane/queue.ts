@@ -50,6 +50,8 @@ export class LaneQueue {
   #owners = 0;
   /** Fires when the next waiter's time may be over; armed only while somebody waits. */
   #timer: Disposable | undefined;
+  /** Moment for which the timer is set. */
+  #armedFor = Infinity;
 
   constructor(options: {
     readonly clock: Clock;
@@ -84,7 +86,8 @@ export class LaneQueue {
     this.#waiters.push(waiter);
     if (waiter.entry.deadlineAt !== undefined) {
       this.#owners += 1;
-      this.#disarm();
+      // To look for the earliest of all whenever one comes would take quadratic time.
+      if (waiter.dueAt - this.#needMs < this.#armedFor) this.#disarm();
     }
     if (this.#timer === undefined) this.#arm(waiter.arrivedAt);
   }
@@ -115,6 +118,11 @@ export class LaneQueue {
   /** True if at most that many waiters are served before a newcomer would be. */
   hasAhead(newcomer: LanePermit, most: number): boolean {
     return this.#waiters.size <= most || this.#waiters.hasAhead(newcomer, most);
+  }
+
+  /** All who wait, if they are not due in order of arrival: to look for each costs n squared. */
+  unordered(): readonly LanePermit[] {
+    return this.#owners > 0 ? [...this.#waiters] : [];
   }
 
   /** The waiter whose time is over first. */
@@ -165,6 +173,7 @@ export class LaneQueue {
     const goneAt = oldest.arrivedAt + this.#patienceMs - this.#needMs;
     const waitedAt = oldest.arrivedAt + this.#waitMsMax;
     const dueAt = Math.min(earliest.dueAt - this.#needMs, goneAt, waitedAt, staleAt);
+    this.#armedFor = dueAt;
     this.#timer = this.#clock.after(Math.max(0, dueAt - now), () => {
       this.#timer = undefined;
       this.#onDue(Math.max(dueAt, this.#clock.now()));
