@@ -235,4 +235,25 @@ describe('a lane with the numbers that came to mind', () => {
     await clock.advance(700);
     assert.equal(lane.stats.refused.deadline, 202);
   });
+
+  it('hears at once that work which was very fast has begun to hang', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 50, queueMax: 100, deadlineMs: 1_000, clock });
+    for (let i = 0; i < 5_000; i += 1) {
+      await lane.run(async () => {});
+      if (i % 100 === 0) await clock.advance(1);
+    }
+    let begun = 0;
+    const hang = (signal: AbortSignal) => {
+      begun += 1;
+      return new Promise<void>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    };
+    for (let i = 0; i < 1_200; i += 1) {
+      void lane.run(hang).catch(() => {});
+      await clock.advance(25);
+    }
+    assert.ok(begun <= 100, `${begun} calls were begun in 30 s`);
+  });
 });

@@ -32,6 +32,7 @@ const patienceShare = 0.9;
 const sampleEvery = 16;
 const sampleRound = 64;
 const sampleMsMin = 0.05;
+const sampleRoundMs = sampleRound * sampleEvery * sampleMsMin;
 
 /**
  * The measured side of a lane: how many at once the work behind it bears, how long it usually
@@ -206,10 +207,12 @@ export class Pace {
     this.#inside -= permit.weight;
     this.#leftAt = now;
     this.#skip -= 1;
-    if (this.#skip > 0) return false;
-    this.#skip = this.#every;
+    // Work that has become slow is looked at from its first end on.
+    const isSlow = this.#every > 1 && now - this.#roundAt >= sampleRoundMs;
+    if (this.#skip > 0 && !isSlow) return false;
     this.#round -= 1;
-    if (this.#round === 0) this.#adjustSampling(now);
+    if (this.#round === 0 || isSlow) this.#adjustSampling(now);
+    this.#skip = this.#every;
     this.#used += (inside - this.#used) * usualWeight;
     const { outcome, isWhole, startedAt } = permit;
     const ageMs = now - permit.arrivedAt;
