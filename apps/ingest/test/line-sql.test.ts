@@ -10,6 +10,7 @@ import { coinbase } from '../src/connectors/coinbase.ts';
 import type { Connector, LineSql } from '../src/connectors/connector.ts';
 import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
+import { type TradeFields, TradeReader } from '../src/connectors/trades.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
 
 let folder: string;
@@ -190,4 +191,11 @@ describe('the line SQL', () => {
       assert.deepEqual(await table(open, page?.lines ?? Buffer.alloc(0)), expected, open.name);
     }
   });
+});
+
+it('half a character in a field that is not used is replaced: DuckDB refuses its line', () => {
+  const trade = { trade_id: 1, price: '1', size: '1', time: '2026-01-01T00:00:00Z', side: 'buy' };
+  const reader = new TradeReader('coinbase', coinbase.trades as TradeFields);
+  const { line } = reader.one({ ...trade, note: 'a\ud800b' });
+  assert.equal(JSON.parse(line).note, 'a\ufffdb');
 });

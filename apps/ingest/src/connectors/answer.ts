@@ -64,6 +64,15 @@ function digitsOf(number: string): string {
   return digits.replace(/[-.]/g, '').replace(/^0+|0+$/g, '');
 }
 
+/** JSON with U+FFFD for halves of characters, which other readers of JSON refuse. */
+export function wellFormed(json: string): string {
+  if (!json.includes('\\ud')) return json;
+  // `JSON.stringify` escapes halves, and nothing else that begins with d.
+  return json.replaceAll(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (found) =>
+    found.length > 2 ? '\ufffd' : found,
+  );
+}
+
 /** The value at a path like `a.b.0`; a field of just that name comes first. */
 export function at(value: unknown, path: string): unknown {
   const whole: unknown = Object(value)[path];

@@ -1,5 +1,5 @@
 import { recordBytesMax } from '../table/records.ts';
-import { at, fieldChanged, microseconds, parseAnswer } from './answer.ts';
+import { at, fieldChanged, microseconds, parseAnswer, wellFormed } from './answer.ts';
 import type { ConnectorOptions } from './connector.ts';
 import type { Declaration } from './declaration.ts';
 import { ExchangeClient } from './exchange-client.ts';
@@ -196,15 +196,6 @@ export class Api implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#client[Symbol.asyncDispose]();
   }
-}
-
-/** JSON with U+FFFD for halves of characters, which other readers of JSON refuse. */
-function wellFormed(json: string): string {
-  if (!json.includes('\\ud')) return json;
-  // `JSON.stringify` escapes halves, and nothing else that begins with d.
-  return json.replaceAll(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (found) =>
-    found.length > 2 ? '\ufffd' : found,
-  );
 }
 
 /** In the order of their characters, the same everywhere. */

@@ -1,5 +1,5 @@
 import { named } from '../table/records.ts';
-import { fieldChanged, type RawNumber } from './answer.ts';
+import { fieldChanged, type RawNumber, wellFormed } from './answer.ts';
 import type { LineSql } from './connector.ts';
 import type { Item } from './page.ts';
 
@@ -79,7 +79,7 @@ export class TradeReader {
       const words = `${JSON.stringify(side.buy)} or ${JSON.stringify(side.sell)}`;
       throw this.#changed(record, place, side.field, words);
     }
-    return { id: number as number, us, line: JSON.stringify(value) };
+    return { id: number as number, us, line: wellFormed(JSON.stringify(value)) };
   }
 
   #changed(
