@@ -164,6 +164,8 @@ describe('the operator of a running server', () => {
     await ask('user-limit', { username, machines: 7, by: 'ada' });
     await ask('user-password', { username, password: 'two', by: 'ada' });
     await ask('user-block', { username, by: 'ada' });
+    const nothing = await ask('user-change', { username, by: 'ada' });
+    assert.match(nothing, /^400 REQUEST_REFUSED: nothing to change: give --email or --tests-repo/);
     const entries = await logged({ user: username });
     assert.deepEqual(entries.map(({ action, message }) => `${action}: ${message}`).reverse(), [
       'new_user: added',

@@ -191,11 +191,15 @@ describe('accounts', () => {
     await site.fleet.users.change('carol', { blocked: false });
   });
 
-  it('are refused changes without the token of their page, with the log-in page', async () => {
+  it('are refused changes without the token of their page, and stay logged in', async () => {
     const visitor = await Visitor.loggedIn(site, 'bob', password);
     const { status, text } = await visitor.post('/logout', {}, { token: false });
     assert.equal(status, 403);
-    assert.ok(text.includes('name="password"'));
+    assert.ok(text.includes('Nothing was changed') && text.includes('>bob</a>'));
+    const stranger = new Visitor(site);
+    await stranger.get('/login');
+    const asked = await stranger.post('/tests/stop', {}, { token: false });
+    assert.ok(asked.status === 403 && asked.text.includes('name="password"'));
     assert.ok((await visitor.get('/tests')).text.includes('>bob</a>'));
   });
 

@@ -78,7 +78,12 @@ describe('pages about people, machines and nets', () => {
     assert.equal(same.status, 302, 'nothing is changed');
     const next = 'another good one';
     const right = { ...fields, old_password: password, password: next, password2: next };
-    await bob.follow(await bob.post('/user', right));
+    const elsewhere = await Visitor.loggedIn(site, 'bob', password);
+    assert.equal((await elsewhere.get('/user')).status, 200);
+    assert.equal((await bob.follow(await bob.post('/user', right))).status, 200);
+    const over = await elsewhere.get('/user');
+    assert.equal(over.headers.location, '/tests', 'a new password ends other sessions');
+    assert.ok((await elsewhere.get('/tests')).text.includes('href="/login"'));
     assert.equal((await site.fleet.users.find('bob'))?.email, 'bob@example.net');
     await Visitor.loggedIn(site, 'bob', next);
   });
@@ -118,7 +123,9 @@ describe('pages about people, machines and nets', () => {
     assert.equal((await stranger.get(pathname.replace('/hal/', '/bob/'))).status, 404);
     assert.equal((await stranger.get(`${pathname}x`)).status, 404);
     assert.equal((await stranger.post(pathname, {}, { token: false })).status, 403);
+    const elsewhere = await Visitor.loggedIn(site, 'hal', 'forgotten one');
     await hal.follow(await send(next, next));
+    assert.equal((await elsewhere.get('/user')).headers.location, '/tests');
     assert.equal((await send(next, next)).status, 404, 'it works once');
     await Visitor.loggedIn(site, 'hal', next);
     const refused = await bob.post('/user/hal', { user: 'hal', link: '1' });
@@ -196,6 +203,9 @@ describe('pages about people, machines and nets', () => {
     const page = (await visitor.get('/tests/machines?sort=cores&order=desc&q=linux')).text;
     assert.ok(page.length < 100_000, `${page.length} bytes`);
     assert.ok(page.includes('1 to 100 of 10,000'), 'one page of all');
+    const all = await visitor.get('/tests/machines?q=linux&view=all');
+    assert.ok(all.text.includes('1 to 100 of 10,000'), 'all at once are not offered here');
+    assert.equal(all.headers['cache-control'], 'no-cache, private');
     const next = '/tests/machines?sort=cores&amp;order=desc&amp;q=linux&amp;page=2';
     assert.ok(page.includes(next), 'the order and the filter are kept');
     const last = await visitor.get('/tests/machines?sort=cores&order=desc&q=linux&page=100');
@@ -205,6 +215,10 @@ describe('pages about people, machines and nets', () => {
 
   it('block a worker with a message, which it is told, and let it work again', async () => {
     const name = 'tester-8cores-000000';
+    const long = await ada.post(`/workers/${name}`, { message: 'x'.repeat(501), blocked: 'on' });
+    assert.equal(long.status, 422);
+    assert.ok(long.text.includes('id="message-error"') && long.text.includes('x'.repeat(501)));
+    assert.equal(site.fleet.primary.world.blocked.has(name), false);
     const blocked = await ada.post(`/workers/${name}`, { message: 'Too slow', blocked: 'on' });
     const { text } = await ada.follow(blocked);
     assert.ok(text.includes(name) && text.includes('Too slow'));

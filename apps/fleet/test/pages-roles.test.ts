@@ -145,6 +145,13 @@ describe('pages by role', () => {
     }
     const forged = await visitors.approver.post('/tests/stop', run, { token: false });
     assert.equal(forged.status, 403);
+    assert.ok(forged.text.includes('href="/user">ada<'), 'in the frame of who has sent it');
+    assert.ok(forged.text.includes('Nothing was changed') && !forged.text.includes(id));
+    const typed = { message: 'typed words', password: 'secret words' };
+    const from = '/workers/bob-8cores-000000?x=1';
+    const old = await visitors.approver.post('/workers/x', typed, { token: false, from });
+    assert.ok(old.text.includes(`${from}">Back<`) && old.text.includes('typed words'));
+    assert.equal(old.text.includes('secret words'), false);
     assert.equal(site.fleet.primary.world.run(id)?.record.finished, false);
   });
 });

@@ -84,6 +84,14 @@ describe('RequestReader', () => {
     assert.deepEqual([read.task_id, read.spsa?.wins, read.stats], [1, 1, stats([0, 0, 1, 0, 0])]);
   });
 
+  it('keeps the start of long texts, without half a character', () => {
+    const text = `${'x'.repeat(999)}😀${'x'.repeat(100_000)}`;
+    const long = { ...info, uname: text, architecture: ['64bit', text], ARCH: text };
+    const { uname, architecture, ARCH } = reader.read({ ...good, worker_info: long }).worker_info;
+    assert.deepEqual([uname, architecture, ARCH], [ARCH, ['64bit', ARCH], ARCH]);
+    assert.ok(ARCH.length === 1_000 && ARCH.isWellFormed());
+  });
+
   it('knows every architecture, and unknown', () => {
     assert.equal(architectures.length, 29);
     for (const worker_arch of [...architectures, 'unknown']) {

@@ -172,6 +172,10 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     role: 'approver',
     ownerOf: (_context, { username }) => username,
     do: async ({ users }, { username, ...to }, { username: by }) => {
+      if (to.email === undefined && to.tests_repo === undefined) {
+        const text = 'nothing to change: give --email or --tests-repo';
+        throw fleetError('REQUEST_REFUSED', text);
+      }
       const log = { by, action: 'modify_user', message: 'profile changed' } as const;
       const change = {
         ...(to.email !== undefined && { email: to.email }),

@@ -5,7 +5,7 @@ import { fleetError } from '../errors.ts';
 import { type FieldFault, readFields } from '../operations/fields.ts';
 import { emailField, newName, repositoryField } from '../operations/user-operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import { isPasswordLink } from '../users/password.ts';
+import { isPasswordLink, passwordMark } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { type FormField, fieldsOf, formPage } from './form.ts';
 import type { PageContext } from './pages.ts';
@@ -44,8 +44,9 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
     get: async (visit) => (visit.person ? goTo(visit, '/tests') : loginPage(visit)),
     post: async (visit) => {
       const { username = '', password = '', stay_logged_in: stay } = visit.form;
+      let user: User;
       try {
-        await users.admit({ username, password, address: visit.request.ip }, visit);
+        user = await users.admit({ username, password, address: visit.request.ip }, visit);
       } catch (error) {
         const isRefusal = error instanceof SpillwayError && error.code === 'ACCESS_REFUSED';
         if (!isRefusal) throw error;
@@ -54,6 +55,7 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
       const session = sessionOf<PageSession>(visit.request);
       session.regenerate();
       session.set('user', username);
+      session.set('mark', passwordMark(user));
       session.remember(stay !== undefined);
       keep(visit.reply, 'login_remember_me', stay === undefined ? 0 : 1);
       return goTo(visit, localPath(visit.query.next));
@@ -113,6 +115,9 @@ function passwordPages(app: FastifyInstance, context: PageContext): void {
       const errors = passwordErrors(visit.form, user.username, user.email);
       if (Object.keys(errors).length > 0) return newPasswordPage(visit, user, errors);
       await users.setPassword(user.username, visit.form.password ?? '', user.username);
+      if (visit.person?.username === user.username) {
+        sessionOf<PageSession>(visit.request).clear();
+      }
       return goTo(visit, '/login', 'Your new password is set. Log in with it.');
     },
   });

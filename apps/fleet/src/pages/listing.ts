@@ -110,13 +110,13 @@ export interface ListingOptions<Row>
   readonly nothing: string;
 }
 
-/** Rows of a page that shows all. */
+/** Most rows of a page that shows all. */
 const allMax = 5_000;
 
 /** A list in memory as a card: sorted by the heads of its columns, a page at a time. */
 export function listing<Row>(options: ListingOptions<Row>): Html {
   const { columns, rows, query, path, order, isMarked, isOdd } = options;
-  const pageSize = query.view === 'all' ? allMax : options.pageSize;
+  const pageSize = options.hasAll && query.view === 'all' ? allMax : options.pageSize;
   const known = columns.find(({ sort }) => sort !== undefined && sort === query.sort);
   const sort = known?.sort ?? order?.[0];
   const descending = known === undefined ? order?.[1] === true : query.order !== 'asc';

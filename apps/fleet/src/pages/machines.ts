@@ -23,17 +23,22 @@ import { fieldsOf, formPage } from './form.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
-import { addPage, attempt, goTo, refusalFor, type Shown, type Visit } from './visit.ts';
+import {
+  addPage,
+  attempt,
+  type FieldErrors,
+  goTo,
+  refusalFor,
+  type Shown,
+  type Visit,
+} from './visit.ts';
 
 const recentMs = 5 * 86_400_000;
 
 /** Machines at work, and workers that are blocked. */
 export function machinePages(app: FastifyInstance, context: PageContext): void {
   addPage(app, context, '/tests/machines', {
-    get: async ({ query, person, reply }) => {
-      reply.header('cache-control', 'private, max-age=10');
-      return machinesPage(context, query, person?.username);
-    },
+    get: async ({ query, person }) => machinesPage(context, query, person?.username),
   });
   addPage(app, context, '/workers/show', { get: (visit) => blockedPage(context, visit) });
   addPage(app, context, '/workers/:name', {
@@ -197,7 +202,7 @@ function refusalOf(visit: Visit) {
     : refusalFor(visit, 'approver');
 }
 
-function workerPage(context: PageContext, visit: Visit): Shown {
+function workerPage(context: PageContext, visit: Visit, errors?: FieldErrors): Shown {
   const { primary, clock } = context;
   const name = nameOf(visit);
   const { world } = primary;
@@ -230,7 +235,8 @@ function workerPage(context: PageContext, visit: Visit): Shown {
       message: { rows: 4 },
       blocked: { label: 'Give this worker no tasks' },
     }),
-    values: { message: blocked?.message, blocked: blocked && 'on' },
+    values: errors ? visit.form : { message: blocked?.message, blocked: blocked && 'on' },
+    errors,
     submit: 'Save',
     aside: card({ id: 'about', title: 'About this worker', body: about }),
   });
@@ -243,11 +249,12 @@ function ownerOf(name: string): string {
 async function block(context: PageContext, visit: Visit) {
   const name = nameOf(visit);
   const isBlocked = visit.form.blocked !== undefined;
-  const message = (visit.form.message ?? '').slice(0, 500);
+  const message = visit.form.message ?? '';
   if (!isBlocked && !context.primary.world.blocked.has(name))
     return goTo(visit, `/workers/${name}`);
   const input = { name, message, blocked: isBlocked };
-  const { problem } = await attempt(context, visit, 'worker-block', input);
+  const { faults } = await attempt(context, visit, 'worker-block', input);
+  if (faults !== undefined) return workerPage(context, visit, faults);
   const done = `${name} ${isBlocked ? 'gets no more tasks' : 'gets tasks again'}.`;
-  return goTo(visit, '/workers/show', problem ?? done);
+  return goTo(visit, '/workers/show', done);
 }

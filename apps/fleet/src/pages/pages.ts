@@ -18,7 +18,7 @@ import { rememberChoices } from './remembered.ts';
 import { runActions } from './run-actions.ts';
 import { runPages } from './run-page.ts';
 import { submitPages } from './submit.ts';
-import { type PageSession, pageErrors } from './visit.ts';
+import { type PageSession, pageErrors, userOfSession } from './visit.ts';
 
 /** The parts that pages are made from. */
 export interface PageContext extends Context {
@@ -41,13 +41,9 @@ export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
     scope.addHook('preHandler', async (request, reply) => {
       rememberChoices(request, reply);
       const session = sessionOf<PageSession>(request);
-      const name = session.get('user');
-      if (name === undefined) return;
-      const user = await options.users.recent(name);
-      if (user !== undefined && !user.blocked && !user.pending) {
-        request.person = user;
-        return;
-      }
+      if (session.get('user') === undefined) return;
+      request.person = (await userOfSession(options.users, session)) ?? null;
+      if (request.person !== null) return;
       session.clear();
       if (request.method !== 'GET' || request.url !== '/tests')
         return reply.redirect('/tests', 302);

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { SpillwayError } from 'spillway';
-import { type Html, html } from 'spillway-http';
+import { type Html, html, sessionOf } from 'spillway-http';
 import {
   ago,
   button,
@@ -16,7 +16,7 @@ import {
 import { fleetError } from '../errors.ts';
 import { operateAs, operations } from '../operations/operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import { impossibleHash } from '../users/password.ts';
+import { impossibleHash, passwordMark } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { newPassword, passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
@@ -30,6 +30,7 @@ import {
   type FieldErrors,
   goTo,
   isApprover,
+  type PageSession,
   refusalFor,
   type Shown,
   tokenField,
@@ -200,11 +201,15 @@ async function changeProfile(context: PageContext, visit: Visit) {
   if (password !== '') Object.assign(errors, passwordErrors(form, username, email ?? user.email));
   if (Object.keys(errors).length > 0) return profilePage(visit, user, errors);
   const change = { username, email, tests_repo };
-  let { faults } = await attempt(context, visit, 'user-change', change);
+  const hasChange = email !== undefined || tests_repo !== undefined;
+  let { faults } = hasChange ? await attempt(context, visit, 'user-change', change) : {};
   if (faults === undefined && password !== '') {
     ({ faults } = await attempt(context, visit, 'user-password', { username, password }));
   }
   if (faults !== undefined) return profilePage(visit, user, faults);
+  const changed = password === '' ? undefined : await users.find(username);
+  // The new password ends all sessions but this one.
+  if (changed) sessionOf<PageSession>(visit.request).set('mark', passwordMark(changed));
   return goTo(visit, '/user', 'Your profile was changed.');
 }
 

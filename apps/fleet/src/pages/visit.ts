@@ -1,20 +1,25 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
-import { type Html, type HtmlValue, html, wantsPage } from 'spillway-http';
+import { type Html, type HtmlValue, html, type Session, sessionOf, wantsPage } from 'spillway-http';
 import {
   button,
+  card,
   errorPage,
   type FramedPageOptions,
+  facts,
   framedPage,
   hiddenFields,
+  notice,
   type PlaceLink,
+  pageHead,
   toasts,
 } from 'spillway-http/kit';
 import { type FieldFault, InputError } from '../operations/fields.ts';
 import type { Actor } from '../operations/operation.ts';
 import { operateAs } from '../operations/operations.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
-import { approversGroup, type User } from '../users/users.ts';
+import { passwordMark } from '../users/password.ts';
+import { approversGroup, type User, type Users } from '../users/users.ts';
 import { loginPage } from './account.ts';
 import type { PageContext } from './pages.ts';
 
@@ -28,6 +33,27 @@ declare module 'fastify' {
 /** Data of a session. */
 export interface PageSession {
   user: string;
+  /** The {@link passwordMark} of the user at the log-in. */
+  mark: string;
+}
+
+/** The user of a session; undefined if nobody may go on with it, as after a new password. */
+export async function userOfSession(
+  users: Users,
+  session: Session<PageSession>,
+): Promise<User | undefined> {
+  const name = session.get('user');
+  if (name === undefined) return undefined;
+  const isRight = (user: User | undefined) =>
+    user !== undefined &&
+    !user.blocked &&
+    !user.pending &&
+    passwordMark(user) === session.get('mark');
+  const recent = await users.recent(name);
+  if (isRight(recent)) return recent;
+  // Another instance may have set the password since this one looked.
+  const user = await users.find(name);
+  return isRight(user) ? user : undefined;
 }
 
 /** The content of a page, without its frame. */
@@ -213,21 +239,21 @@ export function tokenField(reply: FastifyReply): Html {
 
 /** Failures of pages as pages, in the frame of the fleet. */
 export function pageErrors(app: FastifyInstance, context: PageContext): void {
-  app.setErrorHandler((error, request, reply) => {
-    if (reply.sent || reply.raw.destroyed) return;
+  app.setErrorHandler(async (error, request, reply) => {
+    if (reply.sent || reply.raw.destroyed) return reply;
     const failure = app.noteFailure(error, reply);
     const { status, code, message: detail, headers } = failure;
     reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
     if (!wantsPage(request.headers.accept)) {
       const { id } = request;
-      reply.send({ ok: false, error: { code, message: detail, id } });
-      return;
+      return reply.send({ ok: false, error: { code, message: detail, id } });
     }
     if (code === 'CSRF_REFUSED') {
+      // The token is checked before anybody asks who has sent it.
+      const session = sessionOf<PageSession>(request);
+      request.person = (await userOfSession(context.users, session)) ?? null;
       const visit = visitOf(request, reply);
-      const problem = 'The form was too old, or sent from another site. Please try again.';
-      reply.send(framed(context, visit, loginPage(visit, problem, status)));
-      return;
+      return reply.send(framed(context, visit, refusedForm(visit, status)));
     }
     const seconds = Number(headers['retry-after']);
     const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
@@ -245,8 +271,33 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
       links,
       ...(title === undefined && { detail }),
     });
-    reply.send(page);
+    return reply.send(page);
   });
+}
+
+/**
+ * Tells that a form was not taken, with the way back to it and what was typed into it; asks whoever
+ * is not logged in to do so, as fishtest does.
+ */
+function refusedForm(visit: Visit, status: number): Shown {
+  const { request, form, person } = visit;
+  const verdict = 'Nothing was changed.';
+  const text = 'The form was too old, or sent from another site. Please try again.';
+  if (person === undefined) return loginPage(visit, text, status);
+  const from = URL.parse(request.headers.referer ?? '');
+  // A page of another site does not choose what is shown here.
+  const isOwn = from?.host === request.host;
+  const back = isOwn ? from?.href : '/tests';
+  const typed = Object.entries(form).filter(
+    ([name, value]) => isOwn && value && !/password|csrf_token/.test(name),
+  );
+  const title = 'The form was not taken';
+  const body = html`<div class="stack"><p>Copy what you need, and send the form again.</p>
+${facts(typed)}</div>`;
+  const main = html`<div class="narrow">${pageHead({ title })}
+${notice({ verdict, text, tone: 'bad', action: button({ label: 'Back', href: back }) })}
+${typed.length > 0 && card({ id: 'typed', title: 'What you sent', body })}</div>`;
+  return { title, main, status };
 }
 
 /** Texts beside fields, by the name of the field. */

@@ -75,7 +75,7 @@ export class RequestReader {
     const { task_id, stats, spsa } = sent;
     const request = {
       ...sent,
-      worker_info: withNumbers(sent.worker_info),
+      worker_info: normalized(sent.worker_info),
       ...(task_id !== undefined && { task_id: Number(task_id) }),
       ...(stats && { stats: counted(stats) }),
       ...(spsa && { spsa: counted(spsa) }),
@@ -100,10 +100,16 @@ export function requireFor<Name extends Endpoint>(
   return request as RequestFor<Name>;
 }
 
-/** The schema lets true pass as the integer 1. */
-function withNumbers(info: WorkerInfo): WorkerInfo {
+/** Longest text of a worker about itself. No real worker's text has more than some hundred. */
+const textMax = 1_000;
+
+/** The schema lets true pass as the integer 1, and texts of any length: their start is kept. */
+function normalized(info: WorkerInfo): WorkerInfo {
   return {
     ...info,
+    uname: start(info.uname),
+    architecture: info.architecture.map(start),
+    ARCH: start(info.ARCH),
     concurrency: Number(info.concurrency),
     max_memory: Number(info.max_memory),
     min_threads: Number(info.min_threads),
@@ -112,7 +118,12 @@ function withNumbers(info: WorkerInfo): WorkerInfo {
   };
 }
 
-/** The same for counts and lists of counts. */
+/** The start of a long text, without half a character, which a database would refuse. */
+function start(text: string): string {
+  return text.length > textMax ? text.slice(0, textMax).toWellFormed() : text;
+}
+
+/** Counts and lists of counts, in which true is 1 too. */
 function counted<Counts extends object>(counts: Counts): Counts {
   const entries = Object.entries(counts).map(([key, value]: [string, unknown]) => {
     return [key, Array.isArray(value) ? value.map(Number) : Number(value)];

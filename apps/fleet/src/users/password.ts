@@ -1,4 +1,5 @@
 import {
+  createHash,
   createHmac,
   createSecretKey,
   randomBytes,
@@ -179,6 +180,11 @@ export function isPasswordLink(key: string, user: LinkUser, part: string, now: n
   const expected = Buffer.from(signature(key, user, expiresAt));
   const actual = Buffer.from(given);
   return expected.length === actual.length && timingSafeEqual(expected, actual);
+}
+
+/** Digest that changes with the password: a session that holds another one is over. */
+export function passwordMark({ passwordHash }: Pick<User, 'passwordHash'>): string {
+  return createHash('sha256').update(passwordHash).digest('base64url').slice(0, 16);
 }
 
 function signature(key: string, { username, passwordHash }: LinkUser, expiresAt: number): string {

@@ -187,8 +187,6 @@ export function newRunRecord({ id, args, now, rescheduledFrom }: NewRunOptions):
   };
 }
 
-const messageMax = 500;
-
 /** Gives a worker, by its short name, no more tasks; the message tells its owner why. */
 export function blockWorker(
   world: World,
@@ -198,7 +196,7 @@ export function blockWorker(
 ): Changes {
   const changes = new Changes();
   const now = world.clock.now();
-  world.blocked.set(name, { message: message.slice(0, messageMax), last_updated: now });
+  world.blocked.set(name, { message, last_updated: now });
   changes.blocked.add(name);
   changes.actions.push(blockAction(name, username, now, 'blocked'));
   return changes;
