@@ -110,6 +110,13 @@ describe('deadline', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('tells its time in whole milliseconds', async () => {
+    const clock = new VirtualClock();
+    using limit = deadline(clock, 19.87128100000001);
+    await clock.advance(20);
+    assert.equal(limit.signal.reason.message, 'not done within 20 ms');
+  });
+
   it('follows its parent with the parent’s reason, and leaves no timer behind', () => {
     const clock = new VirtualClock();
     const parent = new AbortController();

@@ -16,6 +16,19 @@ describe('SpillwayError', () => {
     assert.deepEqual(error.headers, { 'retry-after': '2' });
   });
 
+  it('knows the errors of another copy of the package, but a subclass only its own', async () => {
+    const copy = await import(new URL('../src/base/errors.ts?copy', import.meta.url).href);
+    const foreign = new copy.SpillwayError('LANE_FULL', 'no room');
+    assert.notEqual(copy.SpillwayError, SpillwayError);
+    assert.ok(foreign instanceof SpillwayError);
+    class Own extends SpillwayError {}
+    assert.ok(!(foreign instanceof Own));
+    assert.ok(new Own('LANE_FULL', 'no room') instanceof Own);
+    for (const other of [new Error('no room'), null, undefined, 5, {}]) {
+      assert.ok(!((other as unknown) instanceof SpillwayError));
+    }
+  });
+
   it('has its message and its fields as JSON', () => {
     const error = new SpillwayError('LANE_FULL', 'no room', { retryAfterMs: 1_200 });
     const { name, code, message, retryAfterMs } = JSON.parse(JSON.stringify({ error })).error;

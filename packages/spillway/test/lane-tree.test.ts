@@ -9,6 +9,14 @@ function sleep(clock: VirtualClock, ms: number): Promise<void> {
 }
 
 describe('lanes inside a lane', () => {
+  it('refuse a parent of another copy of the package, and say so', async () => {
+    const copy = await import(new URL('../src/lane/lane.ts?copy', import.meta.url).href);
+    const options = { name: 'process', limit: 1, queueMax: 0, deadlineMs: 1_000 };
+    const parent = new copy.Lane(options);
+    const rule = /^Lane: parent: must be a Lane of the same copy of spillway, got Lane/;
+    assert.throws(() => new Lane({ ...options, parent }), { message: rule });
+  });
+
   it('share the parent’s permits, never past their own limit', async () => {
     const deadlineMs = 1_000;
     const process = new Lane({ name: 'process', limit: 6, queueMax: 9, deadlineMs });

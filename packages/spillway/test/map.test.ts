@@ -98,6 +98,22 @@ describe('map', () => {
     await assert.rejects(failed, { message: 'first' });
   });
 
+  it('lets timers run between tasks that end at once, so that its signal can abort', async () => {
+    const signal = AbortSignal.timeout(5);
+    function* endless() {
+      for (let item = 0; item < 1e8; item += 1) yield item;
+    }
+    const work = map(endless(), async () => {}, { limit: 2, signal });
+    await assert.rejects(work, { name: 'TimeoutError' });
+  });
+
+  it('names its argument when that is no iterable', async () => {
+    for (const items of [null, undefined, 5, {}]) {
+      const refused = map(items as never, async () => {}, { limit: 1 });
+      await assert.rejects(refused, /^AssertionError.*: map: items: must be an iterable, as an ar/);
+    }
+  });
+
   it('takes the characters of a string', async () => {
     assert.deepEqual(await map('abc', async (letter) => letter, { limit: 2 }), ['a', 'b', 'c']);
   });

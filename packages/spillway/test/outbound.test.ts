@@ -108,6 +108,27 @@ describe('outbound', () => {
     await assert.rejects(left, { message: 'gone' });
   });
 
+  it('lets go of the connection of a bad answer that a fallback stands for', async (t) => {
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const url = await serve(t, (_req, res) => {
+      res.on('close', resolve).writeHead(503).write('an answer without an end');
+    });
+    const exchange = outbound({ retry: false, fallback: () => 'of yesterday' });
+    assert.equal(await exchange.fetch(url), 'of yesterday');
+    await closed;
+  });
+
+  it('leaves the bad answer to a fallback that gives it on', async (t) => {
+    const url = await serve(t, (_req, res) => res.writeHead(503).end('down'));
+    const fallback = (failure: unknown) => new Response((failure as Response).body);
+    const answer = await outbound({ retry: false, fallback }).fetch(url);
+    assert.equal(await answer.text(), 'down');
+  });
+
+  it('gives the value of a task that gives no promise', async () => {
+    assert.equal(await outbound().run((() => 5) as never), 5);
+  });
+
   it('opens its breaker after failures, and answers by the fallback', async () => {
     const breaker = new Breaker({ rule: consecutiveFailures(2) });
     const failures: unknown[] = [];

@@ -26,7 +26,8 @@ export async function runUntilAborted<T>(
 ): Promise<T> {
   if (signal === undefined) return await task(new AbortController().signal);
   signal.throwIfAborted();
-  return await untilAborted(task(signal), signal);
+  // A task written in JavaScript may give a plain value.
+  return await untilAborted(Promise.resolve(task(signal)), signal);
 }
 
 /** Resolves when the signal aborts. */

@@ -16,7 +16,7 @@ export function deadline(clock: Clock, ms: number, parent?: AbortSignal): Deadli
   const { signal } = controller;
   const follow = () => stop(parent?.reason);
   const timer = clock.after(ms, () => {
-    stop(new SpillwayError('DEADLINE', `not done within ${ms} ms`));
+    stop(new SpillwayError('DEADLINE', `not done within ${Math.ceil(ms)} ms`));
   });
   const release = () => {
     timer[Symbol.dispose]();

@@ -77,6 +77,15 @@ export interface SpillwayErrorOptions {
   readonly retryAfterMs?: number | undefined;
 }
 
+/** Known to every copy of the package that a process has loaded. */
+const brand = Symbol.for('spillway.SpillwayError');
+
+/** `instanceof`: true for the errors of another copy, too; a subclass knows only its own. */
+function hasInstance(this: object, value: unknown): boolean {
+  if (this === SpillwayError) return (value as { [brand]?: true } | null)?.[brand] === true;
+  return Function.prototype[Symbol.hasInstance].call(this, value);
+}
+
 /**
  * The class of every deliberate failure. Match on `code`, never on the message.
  * Fastify reads `status` and `headers` without any glue.
@@ -88,6 +97,11 @@ export class SpillwayError extends Error {
   readonly status: number;
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
+
+  static {
+    Object.defineProperty(SpillwayError.prototype, brand, { value: true });
+    Object.defineProperty(SpillwayError, Symbol.hasInstance, { value: hasInstance });
+  }
 
   constructor(kind: ErrorCode | Fault, message: string, options: SpillwayErrorOptions = {}) {
     const fault = typeof kind === 'string' ? faults[kind] : kind;

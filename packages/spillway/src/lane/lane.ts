@@ -65,7 +65,7 @@ export class Lane implements Part, AsyncDisposable {
   readonly #empty: PromiseWithResolvers<void> = Promise.withResolvers<void>();
 
   constructor(options: LaneOptions) {
-    const settled = settleLane(options);
+    const settled = settleLane(options, (lane) => #permits in lane);
     const { parent, limit, guaranteed, deadlineMs, waitMsMax, codel, random } = settled;
     const above = parent === undefined ? undefined : parent.#permits;
     const promised = above === undefined ? guaranteed === 0 : above.canPromise(guaranteed);

@@ -1,3 +1,4 @@
+import { check } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ErrorCode, SpillwayError } from '../base/errors.ts';
 import {
@@ -93,8 +94,12 @@ const rules = {
 } satisfies Rules<LaneOptions>;
 
 /** The options with their defaults, once each is found to keep its rule. */
-export function settleLane(options: LaneOptions): SettledLane {
-  return settle<LaneOptions, typeof rules>('Lane', options, rules);
+export function settleLane(options: LaneOptions, isOurs: (lane: object) => boolean): SettledLane {
+  const settled = settle<LaneOptions, typeof rules>('Lane', options, rules);
+  const { parent } = settled;
+  const mayBeParent = parent === undefined || isOurs(parent);
+  check(mayBeParent, 'Lane: parent', 'a Lane of the same copy of spillway', parent);
+  return settled;
 }
 
 function isLimit(value: unknown): boolean {

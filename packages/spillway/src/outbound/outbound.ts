@@ -171,7 +171,14 @@ export class Outbound<Fallback = never> {
       attempts += 1;
       return last;
     };
-    return await this.#call(path, attempt, request.signal);
+    let result: Response | Fallback | undefined;
+    try {
+      result = await this.#call(path, attempt, request.signal);
+      return result;
+    } finally {
+      const isGiven = field(result, 'body') === last?.body;
+      if (!isGiven) void last?.body?.cancel().catch(() => {});
+    }
   };
 
   async #call<T>(

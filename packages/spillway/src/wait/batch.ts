@@ -15,8 +15,9 @@ export class BatchEntry<Item, Result> extends Waiter<Result> {
   /** Costs a fifth of what `AsyncLocalStorage.snapshot` does (2026-11). */
   readonly #context = new AsyncResource('BatchEntry');
   /**
-   * True if a caller that leaves now is told that its write may have been done. `take` sets it; a
-   * call that only prepares at first may set it back until it writes.
+   * True if the write of a caller that leaves now may have been done: a retryable SpillwayError, as
+   * of its deadline, is then marked as not retryable. `take` sets it; a call that only prepares at
+   * first may set it back until it writes.
    */
   mayBeDone = false;
   /** Made when somebody asks for it. */
@@ -91,8 +92,9 @@ export interface BatchStats {
 
 /**
  * Group commit: one call at a time, and all who come meanwhile share the next one. A caller that
- * aborts or is late is told at once; if its item was taken by then, the error says that the write
- * may have been done. The call runs in no caller's AsyncLocalStorage context.
+ * aborts or is late is told at once. If its item was taken by then, the write may have been done: a
+ * `DEADLINE` says so and is not retryable; any other reason of its signal, such as a TimeoutError,
+ * is passed on as it is. The call runs in no caller's AsyncLocalStorage context.
  */
 export class Batch<Item, Result> {
   readonly #options: Filled<BatchOptions<Item, Result>>;

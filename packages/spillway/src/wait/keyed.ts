@@ -8,7 +8,10 @@ export interface KeyedOptions<Part extends object> {
   readonly make: (key: string) => Part;
   /** Keys that have a part at once. An integer from 1. @default 10_000 */
   readonly keysMax?: number | undefined;
-  /** Milliseconds without use after which a part may be forgotten; from 0. @default 60_000 */
+  /**
+   * Milliseconds without use after which a part may be forgotten; from 0. Longer than a bucket
+   * needs to fill: a forgotten one begins full again. @default 60_000
+   */
   readonly idleMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -16,7 +19,7 @@ export interface KeyedOptions<Part extends object> {
 export interface KeyedStats {
   readonly kind: 'keyed';
   readonly keys: number;
-  /** Keys that were refused, as every other one was in use. */
+  /** Keys that were refused, as every other one was in use, or had been within `idleMs`. */
   readonly refused: number;
 }
 
@@ -47,7 +50,7 @@ export class Keyed<Part extends object> {
     return { kind: 'keyed', keys: this.#parts.size, refused: this.#refused };
   }
 
-  /** The part of the key; throws `KEYS_FULL` for a new key while all others are in use. */
+  /** The part of the key; throws `KEYS_FULL` for a new one while no other may be forgotten. */
   for(key: string): Part {
     const { make, clock } = this.#options;
     const usedAt = clock.now();
@@ -73,7 +76,8 @@ export class Keyed<Part extends object> {
     }
     if (this.#parts.size < keysMax) return;
     this.#refused += 1;
-    throw new SpillwayError('KEYS_FULL', `${keysMax} keys are in use`, { retryAfterMs: 1_000 });
+    const message = `all ${keysMax} keys are in use or were used within ${idleMs} ms`;
+    throw new SpillwayError('KEYS_FULL', message, { retryAfterMs: 1_000 });
   }
 }
 

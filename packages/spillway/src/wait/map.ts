@@ -1,7 +1,9 @@
 import { untilAborted } from '../base/abort.ts';
+import { check } from '../base/check.ts';
 import { systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { anything, integer, maybe, settle } from '../base/options.ts';
+import { mayGrant, nextTurn } from './turn-budget.ts';
 
 export interface MapOptions {
   /** Tasks that run at once. An integer from 1. */
@@ -28,6 +30,8 @@ export async function map<Item, Result>(
   let count = 0;
   const work = async (): Promise<void> => {
     for (let next = await source.next(); !next.done; next = await source.next()) {
+      // Tasks that end at once would keep timers, and with them the signal, waiting forever.
+      if (!mayGrant(systemClock.now())) await new Promise<void>(nextTurn);
       end.signal.throwIfAborted();
       const index = count;
       count += 1;
@@ -45,9 +49,10 @@ export async function map<Item, Result>(
 }
 
 function iteratorOf<T>(items: Iterable<T> | AsyncIterable<T>): Iterator<T> | AsyncIterator<T> {
-  // A string is iterable, but no object that `in` could look into.
-  const isAsync = typeof items === 'object' && Symbol.asyncIterator in items;
-  return isAsync ? items[Symbol.asyncIterator]() : (items as Iterable<T>)[Symbol.iterator]();
+  const known: Partial<Iterable<T> & AsyncIterable<T>> = Object(items);
+  const iterator = known[Symbol.asyncIterator]?.() ?? known[Symbol.iterator]?.();
+  check(iterator !== undefined, 'map: items', 'an iterable, as an array is', items);
+  return iterator;
 }
 
 /** Closes the source without waiting: a generator closes only when its current wait has ended. */
