@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane, type Runner, stack } from 'spillway';
+import { Breaker, Gate, Lane, Retry, type Runner, stack } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 
 /** A runner that notes when it is passed, and gives a signal of its own to what is inside. */
@@ -18,6 +18,75 @@ function passage(name: string, seen: string[]): Runner {
     },
   };
 }
+
+/** A task that ignores its signal, and how many of it run. */
+class Stubborn {
+  now = 0;
+  most = 0;
+  readonly #ends: (() => void)[] = [];
+
+  readonly task = async (): Promise<void> => {
+    this.now += 1;
+    this.most = Math.max(this.most, this.now);
+    await new Promise<void>((resolve) => this.#ends.push(resolve));
+    this.now -= 1;
+  };
+
+  end(): void {
+    for (const end of this.#ends.splice(0)) end();
+  }
+}
+
+const turned = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('a stack whose task ignores its signal', () => {
+  const outers = {
+    'a gate': () => new Gate({ limit: 2, queueMax: 99 }),
+    'a lane': () => {
+      return new Lane({ name: 'x', limit: { fixed: 2 }, queueMax: 99, deadlineMs: 60_000 });
+    },
+  };
+  for (const [name, open] of Object.entries(outers)) {
+    it(`holds the permit of ${name} until the task has ended, though an attempt was given up`, async () => {
+      const outer = open();
+      const clock = new VirtualClock();
+      const stubborn = new Stubborn();
+      const call = stack(outer, new Retry({ attemptsMax: 1, attemptMsMax: 40, clock }));
+      const calls = Array.from({ length: 6 }, () => call(stubborn.task));
+      const told = Promise.all(calls.slice(0, 2).map((one) => assert.rejects(one)));
+      await turned();
+      await clock.advance(41);
+      await told;
+      await turned();
+      assert.deepEqual([stubborn.now, outer.stats.inside, outer.stats.waiting], [2, 2, 4]);
+      const rest = Promise.allSettled(calls);
+      for (let round = 0; round < 3; round += 1) {
+        stubborn.end();
+        await turned();
+        await clock.advance(41);
+        await turned();
+      }
+      await rest;
+      assert.deepEqual([stubborn.now, stubborn.most, outer.stats.inside], [0, 2, 0]);
+    });
+
+    it(`holds the permit of ${name} until the task has ended, though its caller left`, async () => {
+      const outer = open();
+      const stubborn = new Stubborn();
+      const call = stack(outer, new Retry(), new Breaker());
+      const left = new AbortController();
+      const gone = call(stubborn.task, { signal: left.signal });
+      await turned();
+      left.abort(new Error('gone'));
+      await assert.rejects(gone, { message: 'gone' });
+      await turned();
+      assert.deepEqual([stubborn.now, outer.stats.inside], [1, 1]);
+      stubborn.end();
+      await turned();
+      assert.deepEqual([stubborn.now, outer.stats.inside], [0, 0]);
+    });
+  }
+});
 
 describe('stack', () => {
   it('runs a task through all runners, the first one outermost', async () => {

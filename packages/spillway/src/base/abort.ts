@@ -19,7 +19,10 @@ export function untilAborted<T>(
   return promise;
 }
 
-/** Runs the task unless the signal has aborted; the caller is told at once when it aborts. */
+/**
+ * Runs the task unless the signal has aborted; the caller is told at once when it aborts. Permits
+ * around it are held until the task has really ended, see {@link releaseAfter}.
+ */
 export async function runUntilAborted<T>(
   task: Task<T>,
   signal: AbortSignal | undefined,
@@ -27,7 +30,63 @@ export async function runUntilAborted<T>(
   if (signal === undefined) return await task(new AbortController().signal);
   signal.throwIfAborted();
   // A task written in JavaScript may give a plain value.
-  return await untilAborted(Promise.resolve(task(signal)), signal);
+  return await leaveOnAbort(Promise.resolve(task(signal)), signal, signal);
+}
+
+/** Work that goes on though its caller has been told, by the signals it was run under. */
+const leftWork = new WeakMap<AbortSignal, Set<Promise<unknown>>>();
+const outerSignals = new WeakMap<AbortSignal, AbortSignal>();
+/** Number of works that were left: while there is none, nothing has to be looked up. */
+let leftCount = 0;
+
+/** Notes that work under a signal is also work under the one that it was made from. */
+export function noteOuter(signal: AbortSignal, outer: AbortSignal | undefined): void {
+  if (outer !== undefined) outerSignals.set(signal, outer);
+}
+
+/** The same as {@link untilAborted}, and notes the work that is left under the outer signal. */
+export function leaveOnAbort<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  outer: AbortSignal | undefined,
+): Promise<T> {
+  return untilAborted(work, signal, (reason) => {
+    if (outer !== undefined) noteLeft(work, outer);
+    return reason;
+  });
+}
+
+function noteLeft(work: Promise<unknown>, signal: AbortSignal): void {
+  const places: Set<Promise<unknown>>[] = [];
+  for (let at: AbortSignal | undefined = signal; at !== undefined; at = outerSignals.get(at)) {
+    const works = leftWork.get(at) ?? new Set();
+    leftWork.set(at, works.add(work));
+    places.push(works);
+  }
+  leftCount += 1;
+  const ended = (): void => {
+    leftCount -= 1;
+    for (const works of places) works.delete(work);
+  };
+  work.then(ended, ended);
+}
+
+/**
+ * Gives a permit back: at once, or when the work has ended that was left under the signal, apart
+ * from `own`. A retry that gives an attempt up tells its caller, but the attempt may go on.
+ */
+export function releaseAfter(
+  permit: Disposable,
+  signal: AbortSignal,
+  own?: Promise<unknown>,
+): void {
+  const works = leftCount === 0 ? undefined : leftWork.get(signal);
+  const others = works === undefined ? [] : [...works].filter((work) => work !== own);
+  if (others.length === 0) {
+    permit[Symbol.dispose]();
+    return;
+  }
+  void Promise.allSettled(others).then(() => releaseAfter(permit, signal, own));
 }
 
 /** Resolves when the signal aborts. */

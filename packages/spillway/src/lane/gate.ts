@@ -1,4 +1,4 @@
-import { untilAborted } from '../base/abort.ts';
+import { leaveOnAbort, releaseAfter } from '../base/abort.ts';
 import { checkInteger, checkSignal } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, type Rules, settle } from '../base/options.ts';
@@ -82,7 +82,7 @@ export class Gate {
   async run<T>(task: Task<T>, options?: RunOptions): Promise<T> {
     const place = await entering(this, options);
     const signal = options?.signal;
-    return untilAborted(holdDuring(place, task, signal ?? neverAborts), signal);
+    return holdDuring(place, task, signal);
   }
 
   /** Changes the limit. A larger one lets waiters in at once, a smaller one sends nobody out. */
@@ -155,7 +155,20 @@ class Place implements Disposable {
   }
 }
 
-async function holdDuring<T>(place: Disposable, task: Task<T>, signal: AbortSignal): Promise<T> {
-  using _place = place;
+function holdDuring<T>(
+  place: Disposable,
+  task: Task<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  const work = begin(task, signal ?? neverAborts);
+  const ended = (): void => {
+    if (signal === undefined) place[Symbol.dispose]();
+    else releaseAfter(place, signal, work);
+  };
+  work.then(ended, ended);
+  return leaveOnAbort(work, signal, signal);
+}
+
+async function begin<T>(task: Task<T>, signal: AbortSignal): Promise<T> {
   return await task(signal);
 }

@@ -1,3 +1,4 @@
+import { releaseAfter } from '../base/abort.ts';
 import { check, checkInteger, checkSignal } from '../base/check.ts';
 import type { Clock } from '../base/clock.ts';
 import { type Deadline, deadline } from '../base/deadline.ts';
@@ -211,13 +212,12 @@ export function signalFor(permit: Permit): AbortSignal {
   }
 }
 
-/** Holds the permit until the task has ended, and notes how it ended. */
+/** Holds the permit until the task and all that it left behind has ended; notes how it ended. */
 export async function holdDuring<T>(
   permit: Permit,
   task: Task<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  using _permit = permit;
   try {
     const value = await task(signal);
     if (signal.aborted) permit.outcome = outcomeOfAbort(signal);
@@ -226,6 +226,8 @@ export async function holdDuring<T>(
     permit.outcome = signal.aborted ? outcomeOfAbort(signal) : outcomeOf(error);
     permit.isWhole = permit.outcome === 'ok';
     throw error;
+  } finally {
+    releaseAfter(permit, signal);
   }
 }
 

@@ -9,7 +9,8 @@ export type Stack = <T>(task: Task<T>, options?: RunOptions) => Promise<T>;
  * Composes runners, outermost first: `stack(lane, retry, breaker, bucket)` holds one permit of the
  * lane for all attempts of a call; each attempt asks the breaker anew; only what the breaker lets
  * through takes a token of the bucket. Each runner gives its own signal to the one inside it, so an
- * abort or a deadline of an outer one ends the inner ones.
+ * abort or a deadline of an outer one ends the inner ones. Permits are held until the task has
+ * really ended, also one that ignored its signal when an attempt or the whole call was given up.
  *
  * The order is a choice. A retry outside of a lane lets others in between two attempts, and outside
  * of a breaker it waits until that closes again; inside of one, the breaker sees a call fail only
@@ -20,13 +21,14 @@ export function stack(...runners: readonly Runner[]): Stack {
     check(runnerRule.holds(runner), 'stack: runner', runnerRule.rule, runner);
   }
   return (task, options) => {
+    // A signal of this call's own, by which its permits are held until its work has ended.
+    const signal = options?.signal ?? new AbortController().signal;
     let run = task;
     for (const runner of runners.slice(1).toReversed()) {
       const inner = run;
       run = (signal) => runner.run(inner, { signal });
     }
     const [outermost] = runners;
-    if (outermost !== undefined) return outermost.run(run, options);
-    return run(options?.signal ?? new AbortController().signal);
+    return outermost === undefined ? run(signal) : outermost.run(run, { ...options, signal });
   };
 }

@@ -1,4 +1,4 @@
-import { runUntilAborted } from '../base/abort.ts';
+import { noteOuter, runUntilAborted } from '../base/abort.ts';
 import { deadline, msLeft, noteEnd } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { anything, type Filled, flag, maybe, number, or, settle } from '../base/options.ts';
@@ -134,6 +134,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
     const both = AbortSignal.any([signal, this.signal]);
     const { clock } = this.#link;
     noteEnd(both, clock, clock.now() + msLeft(signal));
+    noteOuter(both, signal);
     return await runUntilAborted(task, both);
   }
 

@@ -1,4 +1,4 @@
-import { untilAborted } from '../base/abort.ts';
+import { leaveOnAbort, noteOuter, releaseAfter, untilAborted } from '../base/abort.ts';
 import { msLeft, noteEnd } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, number, or, settle } from '../base/options.ts';
@@ -158,11 +158,15 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
       noteEnd(both, clock, clock.now() + msLeft(signal));
     }
     const held = async () => {
-      using _permit = permit;
-      both.throwIfAborted();
-      return await task(both);
+      try {
+        both.throwIfAborted();
+        return await task(both);
+      } finally {
+        releaseAfter(permit, both);
+      }
     };
-    return await untilAborted(held(), both);
+    noteOuter(both, signal);
+    return await leaveOnAbort(held(), both, signal);
   }
 
   /** Refuses all who wait, lets those inside finish, and gives the permits back. */
