@@ -47,7 +47,7 @@ describe('a stack whose task ignores its signal', () => {
     },
   };
   for (const [name, open] of Object.entries(outers)) {
-    it(`holds the permit of ${name} until its task has ended, after an attempt was cut`, async () => {
+    it(`holds the permit of ${name} until its task ends, after an attempt was cut`, async () => {
       const outer = open();
       const clock = new VirtualClock();
       const stubborn = new Stubborn();
@@ -70,7 +70,7 @@ describe('a stack whose task ignores its signal', () => {
       assert.deepEqual([stubborn.now, stubborn.most, outer.stats.inside], [0, 2, 0]);
     });
 
-    it(`holds the permit of ${name} until its task has ended, after its caller left`, async () => {
+    it(`holds the permit of ${name} until its task ends, after its caller left`, async () => {
       const outer = open();
       const stubborn = new Stubborn();
       const call = stack(outer, new Retry(), new Breaker());

@@ -1,3 +1,4 @@
+import { parentSignal } from './deadline.ts';
 import type { Task } from './task.ts';
 
 /**
@@ -35,30 +36,24 @@ export async function runUntilAborted<T>(
 
 /** Work that goes on though its caller has been told, by the signals it was run under. */
 const leftWork = new WeakMap<AbortSignal, Set<Promise<unknown>>>();
-const outerSignals = new WeakMap<AbortSignal, AbortSignal>();
 /** Number of works that were left: while there is none, nothing has to be looked up. */
 let leftCount = 0;
 
-/** Notes that work under a signal is also work under the one that it was made from. */
-export function noteOuter(signal: AbortSignal, outer: AbortSignal | undefined): void {
-  if (outer !== undefined) outerSignals.set(signal, outer);
-}
-
-/** The same as {@link untilAborted}, and notes the work that is left under the outer signal. */
+/** The same as {@link untilAborted}, and notes the work that is left under the other signal. */
 export function leaveOnAbort<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
-  outer: AbortSignal | undefined,
+  under: AbortSignal | undefined,
 ): Promise<T> {
   return untilAborted(work, signal, (reason) => {
-    if (outer !== undefined) noteLeft(work, outer);
+    if (under !== undefined) noteLeft(work, under);
     return reason;
   });
 }
 
 function noteLeft(work: Promise<unknown>, signal: AbortSignal): void {
   const places: Set<Promise<unknown>>[] = [];
-  for (let at: AbortSignal | undefined = signal; at !== undefined; at = outerSignals.get(at)) {
+  for (let at: AbortSignal | undefined = signal; at !== undefined; at = parentSignal(at)) {
     const works = leftWork.get(at) ?? new Set();
     leftWork.set(at, works.add(work));
     places.push(works);

@@ -28,7 +28,8 @@ export function deadline(clock: Clock, ms: number, parent?: AbortSignal): Deadli
   };
   if (parent?.aborted) follow();
   else parent?.addEventListener('abort', follow, { once: true });
-  noteEnd(signal, clock, clock.now() + Math.min(ms, msLeft(parent)));
+  const at = clock.now() + Math.min(ms, msLeft(parent));
+  note(signal, parent, at < Infinity ? { clock, at } : undefined);
   return { signal, abort: stop, [Symbol.dispose]: release };
 }
 
@@ -38,12 +39,31 @@ interface End {
   readonly at: number;
 }
 
-/** A property costs nothing that can be measured, a `WeakMap` 0.9 us for each signal (2026-11). */
+/** Properties cost nothing that can be measured, a `WeakMap` 0.9 us for each signal (2026-11). */
 const end = Symbol('end');
+const parentOf = Symbol('parent');
 
-/** Records when the signal will abort at the latest, for {@link msLeft}. */
-export function noteEnd(signal: AbortSignal, clock: Clock, at: number): void {
-  if (at < Infinity) (signal as { [end]?: End })[end] = { clock, at };
+interface Noted {
+  [end]?: End | undefined;
+  [parentOf]?: AbortSignal | undefined;
+}
+
+function note(signal: AbortSignal, parent: AbortSignal | undefined, at: End | undefined): void {
+  const noted = signal as Noted;
+  if (at !== undefined) noted[end] = at;
+  if (parent !== undefined) noted[parentOf] = parent;
+}
+
+/** Makes a signal that aborts with the parent, whose end it has, or with another one. */
+export function eitherSignal(parent: AbortSignal, other: AbortSignal): AbortSignal {
+  const both = AbortSignal.any([parent, other]);
+  note(both, parent, (parent as Noted)[end]);
+  return both;
+}
+
+/** The signal from which this one was made: work under it is work under its parent, too. */
+export function parentSignal(signal: AbortSignal): AbortSignal | undefined {
+  return (signal as Noted)[parentOf];
 }
 
 /**
@@ -51,6 +71,6 @@ export function noteEnd(signal: AbortSignal, clock: Clock, at: number): void {
  * A part whose callers would have to wait for longer refuses them at once.
  */
 export function msLeft(signal: AbortSignal | undefined): number {
-  const known = (signal as { readonly [end]?: End } | undefined)?.[end];
+  const known = (signal as Noted | undefined)?.[end];
   return known === undefined ? Infinity : Math.max(0, known.at - known.clock.now());
 }

@@ -1,4 +1,4 @@
-import { leaveOnAbort, noteOuter, untilAborted } from '../base/abort.ts';
+import { leaveOnAbort, untilAborted } from '../base/abort.ts';
 import { check, checkInteger } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { SpillwayError } from '../base/errors.ts';
@@ -170,7 +170,6 @@ export class Lane implements Part, AsyncDisposable {
   async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
     const permit = await entering(this, entry);
     const signal = signalFor(permit);
-    noteOuter(signal, entry?.signal);
     return leaveOnAbort(holdDuring(permit, task, signal), signal, entry?.signal);
   }
 

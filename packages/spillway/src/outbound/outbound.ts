@@ -1,4 +1,4 @@
-import { noteOuter, runUntilAborted } from '../base/abort.ts';
+import { runUntilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline } from '../base/deadline.ts';
 import { isRefusal } from '../base/errors.ts';
@@ -190,7 +190,6 @@ export class Outbound<Fallback = never> {
     signal?.throwIfAborted();
     this.#calls += 1;
     using limit = deadline(clock, deadlineMs, signal);
-    noteOuter(limit.signal, signal);
     try {
       const options = { signal: limit.signal };
       if (tracing.tracer === undefined) return await path(task, options);
@@ -210,7 +209,6 @@ export class Outbound<Fallback = never> {
   async #attempt<T>(task: Task<T>, signal: AbortSignal | undefined): Promise<T> {
     const { clock, attemptMs, isFailure } = this.#options;
     using limit = deadline(clock, attemptMs, signal);
-    noteOuter(limit.signal, signal);
     try {
       const result = await runUntilAborted(task, limit.signal);
       if (!isFailure(result)) return result;

@@ -1,4 +1,4 @@
-import { noteOuter, runUntilAborted } from '../base/abort.ts';
+import { runUntilAborted } from '../base/abort.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { deadline, msLeft } from '../base/deadline.ts';
 import { field, isAbort, isNetworkError, retryAfterMsOf, statusOf } from '../base/failure.ts';
@@ -144,7 +144,6 @@ export class Retry implements Runner {
     const { attemptMsMax, clock } = this.#settings;
     if (attemptMsMax === Infinity) return await runUntilAborted(task, signal);
     using limit = deadline(clock, attemptMsMax, signal);
-    noteOuter(limit.signal, signal);
     return await runUntilAborted(task, limit.signal);
   }
 

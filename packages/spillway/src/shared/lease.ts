@@ -1,5 +1,5 @@
-import { noteOuter, runUntilAborted } from '../base/abort.ts';
-import { deadline, msLeft, noteEnd } from '../base/deadline.ts';
+import { runUntilAborted } from '../base/abort.ts';
+import { deadline, eitherSignal } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { anything, type Filled, flag, maybe, number, or, settle } from '../base/options.ts';
 import type { Part } from '../base/part.ts';
@@ -131,11 +131,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
   async run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T> {
     this.guard([]);
     if (signal === undefined) return await runUntilAborted(task, this.signal);
-    const both = AbortSignal.any([signal, this.signal]);
-    const { clock } = this.#link;
-    noteEnd(both, clock, clock.now() + msLeft(signal));
-    noteOuter(both, signal);
-    return await runUntilAborted(task, both);
+    return await runUntilAborted(task, eitherSignal(signal, this.signal));
   }
 
   /**

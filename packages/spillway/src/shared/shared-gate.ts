@@ -1,5 +1,5 @@
-import { leaveOnAbort, noteOuter, releaseAfter, untilAborted } from '../base/abort.ts';
-import { msLeft, noteEnd } from '../base/deadline.ts';
+import { leaveOnAbort, releaseAfter, untilAborted } from '../base/abort.ts';
+import { eitherSignal } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, number, or, settle } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
@@ -151,12 +151,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
    */
   async run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T> {
     const permit = await entering(this, { signal });
-    let both = permit.signal;
-    if (signal !== undefined) {
-      const { clock } = this.#link;
-      both = AbortSignal.any([signal, permit.signal]);
-      noteEnd(both, clock, clock.now() + msLeft(signal));
-    }
+    const both = signal === undefined ? permit.signal : eitherSignal(signal, permit.signal);
     const held = async () => {
       try {
         both.throwIfAborted();
@@ -165,7 +160,6 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
         releaseAfter(permit, both);
       }
     };
-    noteOuter(both, signal);
     return await leaveOnAbort(held(), both, signal);
   }
 
