@@ -54,7 +54,7 @@ describe('a list of feeds', () => {
   it('is refused by name when it is broken, on a thread too', async () => {
     await using fetcher = await openFetcher();
     const outline = (n: number) => `<outline xmlUrl="https://a.example/${n}"/>`;
-    const many = Array.from({ length: 5_001 }, (_, n) => outline(n)).join('');
+    const many = Array.from({ length: 1_001 }, (_, n) => outline(n)).join('');
     const broken = [
       ...['', 'hello', '<opml>', '<opml/>', '<opml><head/></opml>', list.slice(0, 300)],
       ...['<rss><channel/></rss>', '{"a":1}', `<opml><body>${many}</body></opml>`],
@@ -66,6 +66,11 @@ describe('a list of feeds', () => {
       assert.throws(() => parseOpml(text), code, text.slice(0, 50));
       await assert.rejects(fetcher.parseOpml(text), code);
     }
+    const tooMany = { message: 'a list may have 1000 feeds, not 1001' };
+    await assert.rejects(fetcher.parseOpml(`<opml><body>${many}</body></opml>`), tooMany);
+    await assert.rejects(fetcher.parseOpml('hello'), {
+      message: /^not a list of feeds: (?!not a)/,
+    });
     assert.deepEqual(await fetcher.parseOpml(list), parseOpml(list));
   });
 });

@@ -167,6 +167,12 @@ describe('a feed with credentials', () => {
     const stolen = seen.get('/stolen') ?? [];
     assert.equal(stolen.length, 2);
     for (const headers of stolen) assert.ok(!JSON.stringify(headers).includes(secret));
+    const told = await visitor.submit('/reader/feeds', {
+      url: moved,
+      header: `X-Token: ${secret}`,
+    });
+    assert.match(told, /stolen: added\. It is at another site, .*, which is not sent the cred/);
+    await visitor.submit(`/reader/feeds/${await idOf('stolen')}/remove`);
   });
 
   it('says that its credentials are missing, as after a restore, and is not asked', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { articlePane, type OpenArticle } from '../src/reader/article-pane.ts';
 import { NewsSite } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { Visitor } from './fixtures/visitor.ts';
@@ -10,6 +11,61 @@ const idOf = (page: string, title: string): string => {
   const found = [...page.matchAll(/data-article="([^"]+)"[\s\S]*?<strong>([^<]+)</g)];
   return String(found.find(([, , own]) => own?.includes(title))?.[1]);
 };
+
+/** The points of an open article as they are shown; the last one is the score. */
+function pointsIn(page: string): number[] {
+  const shown = page.matchAll(/<b class="num">([+−]?)(\d+\.\d)<\/b>/g);
+  return [...shown].map(([, sign, value]) => (sign === '−' ? -1 : 1) * Number(value));
+}
+
+describe('an open article', () => {
+  const query = { listing: 'unread', sorting: 'best', feed: '', words: [], count: 40, before: 0 };
+  const paneOf = (points: Readonly<Record<string, number>>, score: number) => {
+    const contributions = Object.entries(points).map(([reason, value]) => {
+      return { reason, points: value };
+    });
+    const source = { host: 'dam.example', score: 5, ratings: 0 };
+    const lists = { nearest: [], sentences: [], words: [] };
+    const article = { title: 'A dam', text: 'The dam holds.', images: [] };
+    const open = {
+      shelved: {
+        id: 'a1',
+        title: 'A dam',
+        source: 'dam.example',
+        publishedAt: 0,
+        url: '',
+        tags: [],
+      },
+      ranked: {
+        article,
+        score: { score, width: 1 },
+        explained: { ...lists, contributions, source, isEnglish: true },
+      },
+      feedTitle: undefined,
+      imagePath: String,
+    };
+    return articlePane(open as unknown as OpenArticle, query as never).toString();
+  };
+
+  it('has points that add up as they are shown, hidden and rounded ones too', () => {
+    for (const points of [
+      { start: 5.04, topic: 0.04, words: 0.14, source: 0.14, neighbours: 0.14 },
+      { start: 5.46, topic: -0.16, words: -0.16, source: 0.04, age: 0.04 },
+      { start: 5, topic: 1, unknown: -0.3 },
+    ]) {
+      const score = Object.values(points).reduce((sum, one) => sum + one, 0);
+      const shown = pointsIn(paneOf(points, score));
+      const total = shown.pop();
+      const sum = shown.reduce((so, one) => so + one, 0);
+      assert.equal(sum.toFixed(1), total?.toFixed(1), `${shown} make ${total}`);
+    }
+  });
+
+  it('names its source once if it came by no feed', () => {
+    const [, head = ''] = /<header>([\s\S]*?)<h2/.exec(paneOf({ start: 5 }, 5)) ?? [];
+    assert.equal(head.split('dam.example').length - 1, 1, head);
+  });
+});
 
 describe('the pages of the reader', () => {
   let site: RankerSite;
@@ -78,12 +134,10 @@ describe('the pages of the reader', () => {
     const other = idOf(before, 'Why a full queue');
     const why = await visitor.page(`/reader?open=${other}`);
     assert.match(why, /Why \d+\.\d\?/);
-    const points = [...why.matchAll(/<b class="num">([+−]?)(\d+\.\d)<\/b>/g)].map(
-      ([, sign, value]) => (sign === '−' ? -1 : 1) * Number(value),
-    );
+    const points = pointsIn(why);
     const total = points.pop() as number;
     const sum = points.reduce((so, one) => so + one, 0);
-    assert.ok(Math.abs(sum - total) <= 0.06 * points.length + 0.1, `${points} make ${total}`);
+    assert.equal(sum.toFixed(1), total.toFixed(1), `${points} make ${total}`);
     assert.match(why, /8 of 10 of your ratings would be\s+from/);
     await visitor.submit(`/reader/articles/${id}/unvote`);
     assert.match(await visitor.page('/reader?list=rated'), /You have rated nothing yet/);
@@ -129,6 +183,9 @@ describe('the pages of the reader', () => {
     const edit = { title: 'My birds', folder: 'Nature', full: 'yes' };
     await visitor.submit(`/reader/feeds/${feed}/edit`, edit, '/reader/feeds');
     assert.match(await visitor.submit(`/reader/feeds/${feed}/refresh`), /fetched now/);
+    const stranger = await entered('stranger', false);
+    const refused = await stranger.visitor.submit(`/reader/feeds/${feed}/refresh`);
+    assert.match(refused, /there is no subscription/);
     page = await visitor.page(`/reader?feed=${feed}`);
     assert.match(page, /<summary>Nature<span class="count">3/);
     assert.match(page, /<h1>My birds<\/h1>/);

@@ -2,7 +2,7 @@ import { type Clock, Pool, type PoolStats, SpillwayError } from 'spillway';
 import { checkInteger } from 'spillway/internal';
 import { browserAt, findBrowser } from 'spillway-browser';
 import type { FeedAnswer } from '../feeds/feed.ts';
-import { type OpmlList, opmlBroken } from '../feeds/opml.ts';
+import { type OpmlList, opmlError } from '../feeds/opml.ts';
 import { AddressGuard, type AddressGuardOptions } from './address-guard.ts';
 import type { Article, ArticleAnswer } from './article.ts';
 import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
@@ -184,7 +184,7 @@ export class Fetcher implements AsyncDisposable {
   /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
   async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlList> {
     const list = await this.#parts.pool.run('opml', text, { signal });
-    if (typeof list === 'string') throw opmlBroken(list);
+    if (typeof list === 'string') throw opmlError(list);
     return list;
   }
 

@@ -183,6 +183,12 @@ export class Reader {
     this.#done(userId, isKnown, `there is no subscription ${id}`);
   }
 
+  /** Makes a feed of the user due now. */
+  async hurryFeed(userId: string, id: string, signal?: AbortSignal): Promise<void> {
+    const isKnown = await this.#options.storage.feeds.hurry(userId, id, signal);
+    this.#done(userId, isKnown, `there is no subscription ${id}`);
+  }
+
   async editFeed(userId: string, id: string, edit: FeedEdit, signal?: AbortSignal): Promise<void> {
     const isKnown = await this.#options.storage.feeds.edit(userId, id, edit, signal);
     if (edit.isFullText) this.#options.onArticles();

@@ -32,11 +32,12 @@ export function articlePane(open: OpenArticle, query: ListQuery): Html {
   const { id, title, source, author, publishedAt, url } = shelved;
   const href = /^https?:/i.test(url) ? safeUrl(url) : undefined;
   const date = new Date(publishedAt).toISOString();
-  const from = [author, feedTitle === source ? undefined : source].filter(Boolean).join(' · ');
+  const place = feedTitle ?? source;
+  const from = [author, place === source ? undefined : source].filter(Boolean).join(' · ');
   return html`<article class="pane article" id="article" aria-labelledby="title"
  data-open="${id}">
 <div class="sheet"><a class="back button little" href="${listAddress(query)}">Back to the list</a>
-<header><p class="small">${feedTitle ?? source}<span class="quiet">
+<header><p class="small">${place}<span class="quiet">
 ${from !== '' && ` · ${from}`} · <time datetime="${date}">${date.slice(0, 16).replace('T', ' ')}
 </time></span></p>
 <h2 id="title">${title}</h2>
@@ -104,7 +105,7 @@ interface Line {
   readonly points: number;
 }
 
-/** The points of a score, in plain words: they add up to it. */
+/** The points of a score, in plain words: as they are shown, they add up to it. */
 function whyView({ score, article }: Ranked, explained: Explained): Html {
   const points = new Map<string, number>();
   for (const one of explained.contributions) points.set(one.reason, one.points);
@@ -113,7 +114,7 @@ function whyView({ score, article }: Ranked, explained: Explained): Html {
   const words = explained.words.slice(0, 4).map(({ word }) => word);
   const [nearest] = explained.nearest;
   const { source } = explained;
-  const lines: readonly Line[] = [
+  const named: readonly Line[] = [
     {
       name: 'Topic',
       about: explained.isEnglish
@@ -133,22 +134,21 @@ function whyView({ score, article }: Ranked, explained: Explained): Html {
       about: nearest === undefined ? 'nothing yet' : `${nearest.title}, ${nearest.score}`,
       points: of('neighbours'),
     },
-    {
-      name: 'Other',
-      about: 'length, age',
-      points: of('length', 'age', 'limits'),
-    },
     { name: 'Your rating', about: 'counts as it is', points: of('rated') },
   ];
   const start = of('start');
+  const lines = named
+    .map((line) => ({ ...line, points: shown(line.points) }))
+    .filter(({ points }) => points !== 0);
+  const sum = lines.reduce((total, line) => total + line.points, shown(start));
+  const rest = shown(shown(score.score) - sum);
+  if (rest !== 0) lines.push({ name: 'Other', about: 'length, age, rounding', points: rest });
   let at = start;
-  const rows = lines
-    .filter((line) => Math.abs(line.points) >= 0.05)
-    .map((line) => {
-      const from = at;
-      at += line.points;
-      return lineView(line, from);
-    });
+  const rows = lines.map((line) => {
+    const from = at;
+    at += line.points;
+    return lineView(line, from);
+  });
   const low = score.score - score.width;
   const high = score.score + score.width;
   const isGuess = explained.nearest.length === 0;
@@ -161,6 +161,11 @@ function whyView({ score, article }: Ranked, explained: Explained): Html {
  from ${Math.max(1, low).toFixed(1)} to ${Math.min(10, high).toFixed(1)}</span>
 <b class="num">${score.score.toFixed(1)}</b></li></ol>
 ${languageView(article, of('topic', 'neighbours'))}</details>`;
+}
+
+/** The number that is shown for so many points. */
+function shown(points: number): number {
+  return Number(points.toFixed(1));
 }
 
 /** Says what a score is worth where the model knows the language less. */

@@ -91,7 +91,10 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
           await reader.setCredentials(id, known.id, feed.credentials, signal);
         }
         void refresh.look();
-        return `${feed.title || feed.url}: added.`;
+        const done = `${feed.title || feed.url}: added.`;
+        if (credentials === undefined || feed.credentials !== undefined) return done;
+        const { origin } = new URL(feed.url);
+        return `${done} It is at another site, ${origin}, which is not sent the credentials.`;
       });
     },
   );
@@ -118,7 +121,7 @@ export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, opt
 
 /** Changing, refreshing and removing one feed. */
 function changeRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
-  const { reader, storage, refresh } = options;
+  const { reader, refresh } = options;
   app.post<{ Params: { id: string }; Body: { title: string; folder: string; full?: string } }>(
     '/reader/feeds/:id/edit',
     { schema: { params, body: feedEdit } },
@@ -152,12 +155,14 @@ function changeRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
   app.post<{ Params: { id: string } }>(
     '/reader/feeds/:id/refresh',
     { schema: { params } },
-    (request, reply) =>
-      answerForm(reply, '/reader/feeds', async () => {
-        await storage.feeds.hurry(request.params.id, request.permit.signal);
+    (request, reply) => {
+      const { id } = userOf(request);
+      return answerForm(reply, '/reader/feeds', async () => {
+        await reader.hurryFeed(id, request.params.id, request.permit.signal);
         void refresh.look();
         return 'The feed is fetched now.';
-      }),
+      });
+    },
   );
 
   app.post<{ Params: { id: string } }>(

@@ -6,8 +6,6 @@ import type { Fetcher } from '../fetching/fetcher.ts';
 import type { Credentials } from '../fetching/web.ts';
 import type { NewFeed, ReaderFeed } from '../storage/feeds.ts';
 
-/** The number of feeds that one list may bring, and the longest name. */
-const feedsMax = 1_000;
 const nameLengthMax = 200;
 
 export interface FeedSearch {
@@ -40,9 +38,6 @@ export async function findFeed(
 
 /** The feeds of a list as they are kept. */
 export function listedFeeds({ feeds }: OpmlList): NewFeed[] {
-  if (feeds.length > feedsMax) {
-    throw httpError('INPUT_INVALID', `a list may have ${feedsMax} feeds, not ${feeds.length}`);
-  }
   return feeds.map(({ url, title, siteUrl, folders, outline }) => {
     const isNamed = title !== url;
     const folder = folderText(folders);

@@ -254,13 +254,17 @@ export class Feeds {
     return true;
   }
 
-  /** Makes a feed due now. */
-  async hurry(id: string, signal?: AbortSignal): Promise<void> {
-    await this.#database.kysely
+  /** Makes a feed of the user due now; says whether there was such a subscription. */
+  async hurry(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
+    const { kysely } = this.#database;
+    const own = kysely.selectFrom('subscriptions').select('feed_id').where('user_id', '=', userId);
+    const results = await kysely
       .updateTable('feeds')
       .set({ next_at: 0 })
       .where('id', '=', id)
+      .where('id', 'in', own)
       .execute({ signal });
+    return (results[0]?.numUpdatedRows ?? 0n) > 0n;
   }
 
   /** Takes what is due and puts it off in the same statement, so that nobody else takes it. */
