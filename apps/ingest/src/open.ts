@@ -23,6 +23,7 @@ import {
 import { SettingsError } from 'spillway-cli';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { openConnector } from './connectors/open.ts';
+import { ingestError } from './errors.ts';
 import { type Folder, isReadOnly } from './files/folder.ts';
 import { Harvester, type HarvestRequest, LongPause, QuotaBucket } from './harvest/harvester.ts';
 import { ProductLedger } from './harvest/ledger.ts';
@@ -89,6 +90,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const { settings, signal, clock = wallClock, random = systemRandom } = options;
   await using stack = new AsyncDisposableStack();
   const { store, database } = await openStore(options, stack);
+  if (options.readsOnly !== true) await refuseCopied(store, signal);
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
@@ -119,7 +121,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   let table: Promise<TradeTable> | undefined;
   const held = stack.move();
   const theTable = (): Promise<TradeTable> => {
-    table ??= openTable(folder, connector).then((opened) => held.use(opened));
+    table ??= openTable(folder, connector, settings).then((opened) => held.use(opened));
     return table;
   };
   return {
@@ -145,9 +147,13 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
 }
 
 /** DuckDB is loaded with it, so only where it is needed. */
-async function openTable(folder: Folder, { name, lineSql }: Connector): Promise<TradeTable> {
+async function openTable(
+  folder: Folder,
+  { name, lineSql }: Connector,
+  { memoryMbMax }: Settings,
+): Promise<TradeTable> {
   const { TradeTable } = await import('./table/trade-table.ts');
-  return await TradeTable.open({ folder, lines: { [name]: lineSql } });
+  return await TradeTable.open({ folder, lines: { [name]: lineSql }, memoryMbMax });
 }
 
 async function openFolder(
@@ -207,6 +213,19 @@ async function openStore(
     const fault = { code: 'STORE_UNUSABLE', status: 500, retryable: false };
     throw new SpillwayError(fault, `the store ${place} cannot be used: ${message}`, { cause });
   }
+}
+
+/** Name of the record that a store has which was copied: the address of the other store. */
+export const copiedTo = 'ingest/copied-to';
+
+/** Refuses a store that was copied: its checkpoints are older than those of the other one. */
+export async function refuseCopied(store: Store, signal?: AbortSignal): Promise<void> {
+  const { records } = await store.read([copiedTo], { signal });
+  const [mark] = records;
+  if (mark === undefined) return;
+  const undo = '"ingest copy-store --undo" makes this one the store again, as it was then';
+  const message = `the store was copied to ${mark.value}: set "store" to that one; ${undo}`;
+  throw ingestError('STORE_COPIED', message);
 }
 
 /** Tries to copy a store that is being changed. */

@@ -28,6 +28,7 @@ export interface Settings {
   readonly pauseSecondsMax: number;
   readonly gapsMax: number;
   readonly waitingMbMax: number;
+  readonly memoryMbMax: number;
   readonly s3Bucket: string | undefined;
   readonly s3Prefix: string;
   readonly s3Endpoint: string | undefined;
@@ -123,6 +124,9 @@ export const settingRules: SettingRules<Settings> = {
   }),
   waitingMbMax: number('MB of fetched pages that may wait for their commit', {
     ...{ absent: 80, min: 1, max: 100_000 },
+  }),
+  memoryMbMax: number('MB that DuckDB may take for long records, instead of 96', {
+    ...{ absent: 1_024, min: 96, max: 1_000_000 },
   }),
   s3Bucket: text('keep raw files and the table in this bucket (default: in data)', {
     value: '<name>',

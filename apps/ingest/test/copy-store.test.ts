@@ -40,3 +40,22 @@ it('ingest goes on with its store in Postgres, and back in a file', async () => 
   assert.deepEqual([twice.code, twice.stdout], [1, '']);
   assert.match(twice.stderr, /the other store is not empty/);
 });
+
+it('a store that was copied is refused until that is undone', async () => {
+  await using stack = new AsyncDisposableStack();
+  const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-move-'))).path;
+  const exchange = stack.use(await startExchange({ products: [{ id: 'A-USD', trades: 1_500 }] }));
+  const flags = ['--data', folder, '--exchange', 'simulated', '--base-url', exchange.url];
+  const other = `sqlite:${join(folder, 'other.db')}`;
+  assert.equal((await ingest('run', 'A-USD', '--max-requests', '1', ...flags)).code, 0);
+  assert.equal((await ingest('copy-store', other, ...flags)).code, 0);
+  assert.equal((await ingest('run', 'A-USD', ...flags, '--store', other)).code, 0);
+  for (const words of [['run', 'A-USD'], ['follow', 'A-USD'], ['transform'], ['clean']]) {
+    const { code, stderr } = await ingest(...words, ...flags);
+    assert.equal(code, 1, words[0]);
+    assert.ok(stderr.includes(`the store was copied to ${other}: set "store" to that one`), stderr);
+  }
+  const undone = await ingest('copy-store', '--undo', ...flags);
+  assert.match(undone.stdout, /used again/);
+  assert.equal((await ingest('clean', '--dry-run', ...flags)).code, 0);
+});

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -280,6 +281,30 @@ describe('an API that answers in a strange way', () => {
       assert.deepEqual(await scene.rows('count(DISTINCT id) AS n'), [{ n: list.length }]);
       assert.deepEqual(await scene.flaws(), []);
     });
+  });
+
+  it('has records that take more memory than usual: DuckDB gets it, up to a limit', async () => {
+    const declaration = { ...posts, pages: { ...byOffset, size: 100 } };
+    const list = Array.from({ length: 10 }, (_, at) => ({
+      id: at + 1,
+      text: randomBytes(1_500_000).toString('hex'),
+    }));
+    await inScene(declaration, async (scene, api) => {
+      api.lists.set('/posts', list);
+      assert.equal((await scene.run()).outcomes[0]?.status, 'done');
+      const lengths = await scene.rows('count(*) AS n, sum(length(text)) AS length');
+      assert.deepEqual(lengths, [{ n: 10, length: 30_000_000 }]);
+      assert.deepEqual(await scene.flaws(), []);
+    });
+    const run = inScene(
+      declaration,
+      async (scene, api) => {
+        api.lists.set('/posts', list);
+        await scene.run();
+      },
+      '96',
+    );
+    await assert.rejects(run, { code: 'MEMORY_SHORT', message: /set memoryMbMax higher/ });
   });
 });
 

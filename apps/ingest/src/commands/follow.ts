@@ -39,7 +39,7 @@ const visible: readonly SettingName[] = [
   ...(['data', 'storeConnections', 'exchange', 'source', 'baseUrl', 'feed'] as const),
   'ratePerSecond',
   ...(['limit', 'workers', 'chunkConcurrency', 'mode', 'leaseSeconds', 'pauseSecondsMax'] as const),
-  ...(['gapsMax', 'waitingMbMax', 's3Bucket', 's3Prefix', 's3Region'] as const),
+  ...(['gapsMax', 'waitingMbMax', 'memoryMbMax', 's3Bucket', 's3Prefix', 's3Region'] as const),
   ...(['host', 'port', 'operatorPort'] as const),
 ];
 const defaultPort = 7070;

@@ -1,26 +1,58 @@
+import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { makeDatabaseFolder, print, UsageError } from 'spillway-cli';
+import { shownSettings } from '../settings.ts';
 import { counted, examplesOf, settingsOf, withSettings } from './command-line.ts';
+
+interface CopyOptions {
+  readonly undo?: boolean;
+  readonly json?: boolean;
+}
 
 /** `ingest copy-store`: checkpoints and ledger into another store, to go on there. */
 export function copyStoreCommand(): Command {
   const command = new Command('copy-store')
     .description('copy checkpoints and ledger to another store, sqlite:… or postgres://…')
-    .argument('<url>', 'a store in which nothing is; set "store" to it afterwards')
+    .argument('[url]', 'a store in which nothing is; set "store" to it afterwards')
+    .option('--undo', 'use the store again that was copied, as it was then')
     .option('--json', 'print JSON')
     .addHelpText('after', examplesOf('copy-store postgres://ingest@localhost/ingest'))
-    .action(async (url: string, { json }: { readonly json?: boolean }, self: Command) => {
-      const { store } = settingsOf(self);
-      for (const place of [store, url]) {
-        if (/^(sqlite:.|postgres(ql)?:\/\/)/.test(place)) continue;
-        throw new UsageError('store: only those of SQLite and Postgres can be copied');
-      }
-      const { copyStore, Database } = await import('spillway-sql');
-      await makeDatabaseFolder(url);
-      await using from = await Database.open({ url: store });
-      await using to = await Database.open({ url, deadlineMs: Infinity });
-      const records = await copyStore(from, to);
-      print({ records }, json, () => `${counted(records, 'record')} copied.`);
-    });
+    .action(copyOrUndo);
   return withSettings(command, ['store']);
+}
+
+async function copyOrUndo(
+  url: string | undefined,
+  { undo = false, json }: CopyOptions,
+  self: Command,
+): Promise<void> {
+  if ((url === undefined) !== undo) throw new UsageError('name either a store or --undo');
+  const settings = settingsOf(self);
+  for (const place of [settings.store, url ?? settings.store]) {
+    if (/^(sqlite:.|postgres(ql)?:\/\/)/.test(place)) continue;
+    throw new UsageError('store: only those of SQLite and Postgres can be copied');
+  }
+  const { copiedTo, refuseCopied } = await import('../open.ts');
+  const { copyStore, Database } = await import('spillway-sql');
+  await using from = await Database.open({ url: settings.store });
+  await using store = await from.store();
+  if (url === undefined) {
+    const [mark] = (await store.read([copiedTo])).records;
+    if (mark === undefined) throw new UsageError('the store was not copied: nothing is to undo');
+    await store.commit([{ name: copiedTo }]);
+    print({ was: mark.value }, json, () => `The store is used again, not ${mark.value}.`);
+    return;
+  }
+  await refuseCopied(store);
+  await makeDatabaseFolder(url);
+  await using to = await Database.open({ url, deadlineMs: Infinity });
+  const records = await copyStore(from, to);
+  // Last, so that a copy that failed leaves the store in use.
+  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  const shown = path === undefined ? shownSettings({ ...settings, store: url }).store : undefined;
+  const address = String(shown ?? `sqlite:${resolve(String(path))}`);
+  await store.commit([{ name: copiedTo, value: address }]);
+  print({ records }, json, () => {
+    return `${counted(records, 'record')} copied. Set "store" to ${address} now.`;
+  });
 }

@@ -9,6 +9,8 @@ import { ingestError } from '../errors.ts';
 export interface EngineOptions {
   /** Memory that it may hold before it uses the disk, in MB. */
   readonly memoryMb: number;
+  /** Memory that statements get which cannot do with less, in MB. @default 1_024 */
+  readonly memoryMbMax?: number | undefined;
   readonly threads: number;
   /** Directory for what does not fit into memory. */
   readonly scratch: string;
@@ -24,11 +26,19 @@ export class Engine implements AsyncDisposable {
   readonly connection: DuckDBConnection;
   readonly #instance: DuckDBInstance;
   readonly #spill: string;
+  readonly #memoryMbMax: number;
+  #memoryMb: number;
 
-  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, spill: string) {
+  private constructor(
+    instance: DuckDBInstance,
+    connection: DuckDBConnection,
+    options: EngineOptions & { readonly spill: string },
+  ) {
     this.#instance = instance;
     this.connection = connection;
-    this.#spill = spill;
+    this.#spill = options.spill;
+    this.#memoryMb = options.memoryMb;
+    this.#memoryMbMax = options.memoryMbMax ?? 1_024;
   }
 
   static async open(options: EngineOptions): Promise<Engine> {
@@ -45,7 +55,7 @@ export class Engine implements AsyncDisposable {
       enable_external_file_cache: 'false',
       autoinstall_known_extensions: 'false',
     });
-    const engine = new Engine(instance, await instance.connect(), spill);
+    const engine = new Engine(instance, await instance.connect(), { ...options, spill });
     // Days are those of UTC, whatever the machine's zone is.
     await engine.run("SET GLOBAL TimeZone = 'UTC'");
     return engine;
@@ -60,9 +70,23 @@ export class Engine implements AsyncDisposable {
     return read.getRowObjectsJson();
   }
 
-  /** Runs what uses the connection, and interrupts it when the signal aborts. */
+  /**
+   * Runs what uses the connection, and interrupts it when the signal aborts. Work that has too
+   * little memory is run again with twice as much: DuckDB holds up to 2,048 records at once
+   * whatever their length, and cannot put those on the disk.
+   */
   async within<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    return await within(this.connection, signal, work);
+    for (;;) {
+      try {
+        return await within(this.connection, signal, work);
+      } catch (error) {
+        if (!isOutOfMemory(error) || this.#memoryMb >= this.#memoryMbMax) throw error;
+        this.#memoryMb = Math.min(this.#memoryMbMax, this.#memoryMb * 2);
+        // Refused after the settings were locked: then it is the caller's to begin again.
+        const sql = `SET GLOBAL memory_limit = '${this.#memoryMb}MB'`;
+        await this.connection.run(sql).catch(() => Promise.reject(error));
+      }
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -102,13 +126,23 @@ export function quoted(text: string): string {
   return parts.length === 1 ? String(parts[0]) : `(${parts.join(' || chr(0) || ')})`;
 }
 
-/** Error of DuckDB; a full disk is told apart. */
+/** DuckDB has reached its limit, and could not put anything more on the disk. */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('Out of Memory Error');
+}
+
+/** Error of DuckDB; a full disk and too little memory are told apart. */
 export function engineError(
   code: 'RAW_INVALID' | 'TABLE_FAILED' | 'QUERY_FAILED',
   what: string,
   cause: unknown,
 ): unknown {
   if (!(cause instanceof Error) || 'code' in cause) return cause;
+  if (isOutOfMemory(cause)) {
+    const [reason = ''] = cause.message.split('\n');
+    const remedy = 'DuckDB has too little memory for its records; set memoryMbMax higher';
+    return ingestError('MEMORY_SHORT', `${what}: ${remedy} (${reason})`, { cause });
+  }
   const isFull = /no space left|max_temp_directory_size|disk quota|file too large/i;
   const kind = isFull.test(cause.message) ? 'FOLDER_FULL' : code;
   return ingestError(kind, `${what}: ${cause.message.trim()}`, { cause });

@@ -15,6 +15,7 @@ import {
   engineError,
   extentSql,
   isOf,
+  isOutOfMemory,
   isTooWide,
   lateCount,
   linesSql,
@@ -51,6 +52,8 @@ export type Lines = LineSql | RecordSchema;
 
 /** Lines that are in work at once: four times as many took 50 MB more (2026-11). */
 const pieceTrades = 125_000;
+/** Compressed bytes of records that are in work at once; 125,000 trades have some 2 MB. */
+export const recordPieceBytes: number = 16 * 2 ** 20;
 
 const dayUs = 86_400_000_000;
 /** Files that are made durable together. */
@@ -175,6 +178,7 @@ export class Merge implements AsyncDisposable {
       await this.#stageAll(name, piece, lines);
     } catch (error) {
       this.#signal.throwIfAborted();
+      if (isOutOfMemory(error)) throw error;
       if (piece.length === 1) {
         const [{ file }] = piece as [RawEntry];
         throw engineError('RAW_INVALID', `${this.#folder.place}/${file}`, error);
@@ -349,12 +353,15 @@ async function allOf<T>(work: readonly Promise<T>[]): Promise<readonly T[]> {
 /** The first entries that are done at once: not too many, and no file of the table between them. */
 function pieceOf(entries: readonly RawEntry[], files: readonly TableFile[]): readonly RawEntry[] {
   let trades = 0;
+  let bytes = 0;
   let end = -1;
   const stop = entries.findIndex((entry, at) => {
     const { firstId, lastId } = entry;
     const isApart = files.some((file) => file.firstId > end && file.lastId < firstId);
-    if (at > 0 && (isApart || trades + entry.trades > pieceTrades)) return true;
+    const isFull = trades + entry.trades > pieceTrades || bytes + entry.bytes > recordPieceBytes;
+    if (at > 0 && (isApart || isFull)) return true;
     trades += entry.trades;
+    bytes += entry.bytes;
     end = Math.max(end, lastId);
     return false;
   });

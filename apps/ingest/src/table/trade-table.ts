@@ -6,6 +6,7 @@ import type { RawEntry } from '../files/raw-file.ts';
 import { Engine, type EngineOptions, engineError } from './engine.ts';
 import {
   areKeyed,
+  areRecords,
   emptyManifest,
   keyOf,
   type Manifest,
@@ -14,7 +15,7 @@ import {
   TableDraft,
   type TableFile,
 } from './manifest.ts';
-import { type Lines, Merge } from './merge.ts';
+import { type Lines, Merge, recordPieceBytes } from './merge.ts';
 import { type QueryOptions, type QueryResult, runQuery, TableView } from './view.ts';
 
 export interface TradeTableOptions {
@@ -23,6 +24,8 @@ export interface TradeTableOptions {
   readonly lines: Readonly<Record<string, Lines>>;
   /** Memory that DuckDB may hold before it uses the disk, in MB; from 64. @default 96 */
   readonly memoryMb?: number | undefined;
+  /** Memory that DuckDB gets where it cannot do with less, in MB; from 64. @default 1_024 */
+  readonly memoryMbMax?: number | undefined;
   /** Threads of DuckDB; from 1. @default 2 */
   readonly threads?: number | undefined;
 }
@@ -55,19 +58,20 @@ export interface Merged {
 export class TradeTable implements AsyncDisposable {
   readonly folder: Folder;
   readonly #lines: Readonly<Record<string, Lines>>;
-  readonly #engine: EngineOptions;
+  readonly #engine: EngineOptions & { readonly memoryMbMax: number };
   readonly #chain: ManifestChain;
   readonly #writing = new Gate({ limit: 1, queueMax: 16 });
   readonly #reading = new Gate({ limit: 2, queueMax: 16 });
   #manifest: Manifest = emptyManifest;
 
   private constructor(options: TradeTableOptions) {
-    const { folder, lines, memoryMb = 96, threads = 2 } = options;
+    const { folder, lines, memoryMb = 96, memoryMbMax = 1_024, threads = 2 } = options;
     checkInteger('memoryMb', memoryMb, 64);
+    checkInteger('memoryMbMax', memoryMbMax, 64);
     checkInteger('threads', threads, 1, 64);
     this.folder = folder;
     this.#lines = lines;
-    this.#engine = { memoryMb, threads, scratch: folder.scratch };
+    this.#engine = { memoryMb, memoryMbMax, threads, scratch: folder.scratch };
     this.#chain = new ManifestChain(folder);
   }
 
@@ -113,8 +117,10 @@ export class TradeTable implements AsyncDisposable {
     const draft = await this.#begin(fence);
     const groups = [...Map.groupBy(draft.before.files, ({ date, ...of }) => `${keyOf(of)} ${date}`)]
       .flatMap(([, files]) => {
-        const isKeyed = areKeyed(draft.typesOf(files[0] as TableFile));
-        return joinable(files, filesMin, isKeyed ? keyedRows : joinedRows);
+        const types = draft.typesOf(files[0] as TableFile);
+        const rowsMax = areKeyed(types) ? keyedRows : joinedRows;
+        const bytesMax = areRecords(types) ? recordPieceBytes : Infinity;
+        return joinable(files, filesMin, { rowsMax, bytesMax });
       })
       .filter((files) => files.length >= Math.max(2, filesMin));
     if (groups.length === 0) return 0;
@@ -128,18 +134,26 @@ export class TradeTable implements AsyncDisposable {
   async query(sql: string, options: QueryOptions = {}): Promise<QueryResult> {
     const { rowsMax = 10_000, signal } = options;
     checkInteger('rowsMax', rowsMax, 1);
-    await using view = await this.view(signal);
-    await view.lock();
-    return await runQuery(view, sql, rowsMax, signal);
+    const { memoryMb, memoryMbMax } = this.#engine;
+    for (let most = memoryMb; ; most = Math.min(memoryMbMax, most * 2)) {
+      try {
+        await using view = await this.view(signal, undefined, most);
+        await view.lock();
+        return await runQuery(view, sql, rowsMax, signal);
+      } catch (error) {
+        if (Object(error).code !== 'MEMORY_SHORT' || most >= memoryMbMax) throw error;
+      }
+    }
   }
 
   /**
    * The newest state for SQL of our own: it may do anything. At most two at a time. `pick` gives
-   * the files that are needed of it.
+   * the files that are needed of it, `memoryMb` replaces the option.
    */
   async view(
     signal?: AbortSignal,
     pick: (state: Manifest) => readonly TableFile[] = ({ files }) => files,
+    memoryMb: number = this.#engine.memoryMb,
   ): Promise<TableView> {
     const turn = await this.#reading.enter({ signal });
     try {
@@ -148,7 +162,8 @@ export class TradeTable implements AsyncDisposable {
         const manifest = await this.refresh(signal);
         try {
           const state = { manifest, files: pick(manifest) };
-          return await TableView.open(this.folder, state, this.#engine, turn, signal);
+          const options = { ...this.#engine, memoryMb };
+          return await TableView.open(this.folder, state, options, turn, signal);
         } catch (error) {
           if (Object(error).code !== 'FOLDER_MISSING' || looks === 5) throw error;
         }
@@ -255,19 +270,23 @@ function tierOf({ rows }: TableFile): number {
 function joinable(
   files: readonly TableFile[],
   filesMin: number,
-  rowsMax: number,
+  { rowsMax, bytesMax }: { readonly rowsMax: number; readonly bytesMax: number },
 ): readonly (readonly TableFile[])[] {
   const groups: TableFile[][] = [];
   let rows = 0;
+  let bytes = 0;
   for (const file of files) {
     const last = groups.at(-1)?.[0];
     const isApart = filesMin > 0 && last !== undefined && tierOf(last) !== tierOf(file);
-    if (last === undefined || isApart || rows + file.rows > rowsMax) {
+    const isFull = rows + file.rows > rowsMax || bytes + file.bytes > bytesMax;
+    if (last === undefined || isApart || isFull) {
       groups.push([]);
       rows = 0;
+      bytes = 0;
     }
     groups.at(-1)?.push(file);
     rows += file.rows;
+    bytes += file.bytes;
   }
   return groups;
 }
