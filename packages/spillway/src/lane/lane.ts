@@ -278,7 +278,7 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   #canWait(permit: LanePermit, now: number): boolean {
-    return this.#pace === undefined || this.#pace.canWait(permit, now, this.#queue);
+    return this.#pace?.canWait(permit, now, this.#queue, this.#dispatcher.isYielding) ?? true;
   }
 
   #join(permit: LanePermit, now: number, isForced: boolean): void {

@@ -153,11 +153,13 @@ export class Pace {
   }
 
   /** True unless the usual wait and the usual service time do not fit into what is left. */
-  canWait(permit: LanePermit, now: number, queue: LaneQueue): boolean {
+  canWait(permit: LanePermit, now: number, queue: LaneQueue, isYielding: boolean): boolean {
     if (this.isStuck) return false;
     const leftMs = permit.dueAt - now;
-    // A caller for whom there is room waits only for the event loop to turn.
-    if (queue.size === 0 && this.hasRoom(permit.weight)) return leftMs >= this.#needMs;
+    // Callers for whom there is room wait only for the event loop to turn.
+    const isNext = queue.size === 0 && this.hasRoom(permit.weight);
+    const isFree = this.#inside + queue.size + permit.weight <= this.#size;
+    if (isNext || (isYielding && isFree)) return leftMs >= this.#needMs;
     const restMs = Math.min(leftMs, this.patienceMs);
     // In a standing queue the newest is served first, whoever waits.
     if (queue.isStanding(now)) return restMs > this.#needMs;

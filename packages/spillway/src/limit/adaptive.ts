@@ -85,6 +85,8 @@ export class AdaptiveLimit implements Limit {
   #workMs: number | undefined;
   /** Latency by the last reading: work that was cut sooner says nothing. */
   #latencyMs = Infinity;
+  /** Last doublings that have not made work slower. */
+  #doublings = 0;
   /** The step before the size was doubled. */
   #smaller: Step | undefined;
   /** The step before the size began to shrink. */
@@ -267,7 +269,10 @@ export class AdaptiveLimit implements Limit {
   }
 
   #double(now: Step, at: number): void {
-    const size = this.#size * Math.min(2, this.#growthMax(now));
+    // Where bursts were not slower for being larger, the next step may be larger as well.
+    const isFree = now.isBurst && this.#queueMs(now) < queueShareLeast * now.latencyMs;
+    this.#doublings = isFree ? this.#doublings + 1 : 1;
+    const size = this.#size * Math.min(2, this.#growthMax(now) ** this.#doublings);
     if (size > 0.7 * this.#sizeStuck || this.#size >= this.#sizeMax) this.#isStarting = false;
     else {
       this.#smaller = now;
