@@ -44,4 +44,49 @@ describe('the size that a lane finds', () => {
     });
     assert.ok(share > 0.97, `${share}, where 0.98 take less than the deadline`);
   });
+
+  it('grows again when even times have become longer without a queue', async () => {
+    const { lane, call, serve } = served({ limit: 50, deadlineMs: 2_000 });
+    await serve(30, 10, () => call(100));
+    await serve(30, 60, () => call(900));
+    const perSecond = await serve(30, 20, () => call(900));
+    assert.ok(perSecond >= 29, `${perSecond} of 30 a second, at a size of ${lane.stats.limit}`);
+  });
+
+  it('is found anew after a resize below the size to which late work would go back', async () => {
+    const { clock, lane, call, serve } = served({ limit: 50, deadlineMs: 400 });
+    await serve(400, 10, () => call(100));
+    assert.ok(lane.stats.limit >= 40, `${lane.stats.limit}`);
+    await serve(400, 3, () => call(2_000));
+    lane.resize(20);
+    let readyAt = 0;
+    const queue = () => {
+      readyAt = Math.max(readyAt, clock.now()) + 20;
+      return call(readyAt - clock.now() + 80);
+    };
+    await serve(150, 30, queue);
+    let sum = 0;
+    for (let i = 0; i < 20; i += 1) {
+      await serve(150, 1, queue);
+      sum += lane.stats.limit;
+    }
+    assert.ok(sum / 20 < 10, `${sum / 20} at a service that does 50 calls a second in 100 ms`);
+  });
 });
+
+/** A lane, and calls that come evenly and take a given time. */
+function served(options: { readonly limit: number; readonly deadlineMs: number }) {
+  const clock = new VirtualClock();
+  const lane = new Lane({ name: 'calls', queueMax: 100, clock, ...options });
+  const call = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
+  /** Good answers a second. */
+  const serve = async (perSecond: number, seconds: number, task: () => Promise<void>) => {
+    const before = lane.stats.outcomes.ok;
+    for (let i = 0; i < perSecond * seconds; i += 1) {
+      void lane.run(task).catch(() => {});
+      await clock.advance(1_000 / perSecond);
+    }
+    return (lane.stats.outcomes.ok - before) / seconds;
+  };
+  return { clock, lane, call, serve };
+}

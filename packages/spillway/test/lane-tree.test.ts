@@ -146,6 +146,17 @@ describe('lanes inside a lane', () => {
     await root.close();
   });
 
+  it('refuse callers at once for whom no permit is left that is not guaranteed', async () => {
+    const common = { queueMax: 9, deadlineMs: Infinity };
+    const root = new Lane({ name: 'root', limit: { fixed: 2 }, ...common });
+    const kept = new Lane({ name: 'kept', limit: 2, guaranteed: 2, parent: root, ...common });
+    const other = new Lane({ name: 'other', limit: 2, parent: root, ...common });
+    for (const lane of [root, other]) assert.throws(() => lane.enter(), { code: 'LANE_FULL' });
+    assert.equal(await kept.run(async () => 1), 1);
+    await kept.close();
+    assert.equal(await other.run(async () => 2), 2, 'they are free again');
+  });
+
   it('leave their parent when they are closed, and give back what was guaranteed', async () => {
     const common = { queueMax: 0, deadlineMs: 1_000 };
     const root = new Lane({ name: 'root', limit: 2, ...common });

@@ -249,15 +249,11 @@ export class Lane implements Part, AsyncDisposable {
 
   /** Counts the caller; gives the reason why it may neither enter nor wait, if there is one. */
   #arrive(entry: Entry): Refusal | undefined {
-    if (entry === plainEntry) {
-      this.#meter.arrive();
-      return this.#isClosed ? 'closed' : undefined;
-    }
-    const weight = checkEntry(entry, this.#limitMax);
+    const weight = entry === plainEntry ? 1 : checkEntry(entry, this.#limitMax);
     this.#meter.arrive();
     if (this.#isClosed) return 'closed';
     if (entry.makeSignal === undefined && entry.signal?.aborted) return 'aborted';
-    return weight > 1 && !this.#permits.canEverFit(weight) ? 'full' : undefined;
+    return this.#permits.canEverFit(weight) ? undefined : 'full';
   }
 
   #turnAway(reason: Refusal, { signal }: Entry): unknown {

@@ -25,6 +25,8 @@ const errorMin = 0.05;
 /** Errors of a reading by which the mean may differ by chance. */
 const errorsByChance = 2;
 const workWeight = 0.25;
+/** Comparisons in a row by which even times are known to have become longer. */
+const sameMin = 2;
 const floorWeight = 0.25;
 const dropShare = 0.9;
 /** Size over what was in use, for a size that is known to be right. */
@@ -85,6 +87,8 @@ export class AdaptiveLimit implements Limit {
   #workMs: number | undefined;
   /** Latency by the last reading: work that was cut sooner says nothing. */
   #latencyMs = Infinity;
+  /** Last comparisons in which even times were longer than usual, and a smaller size no help. */
+  #same = 0;
   /** Last doublings that have not made work slower. */
   #doublings = 0;
   /** The step before the size was doubled. */
@@ -125,6 +129,10 @@ export class AdaptiveLimit implements Limit {
     this.#sizeMax = Math.max(this.#sizeMin, sizeMax);
     this.#forgetLarger();
     this.#resize(size, now);
+    this.#sizeProven = Math.min(this.#sizeProven, this.#sizeMax);
+    // There is nothing to go back to once the size is as large as it may be.
+    const isBack = this.#size >= this.#sizeMax;
+    this.#sizeBefore = isBack ? 0 : Math.min(this.#sizeBefore, this.#sizeMax);
   }
 
   observe(sample: Sample): void {
@@ -285,7 +293,14 @@ export class AdaptiveLimit implements Limit {
     const hasFallen = riseMs(now, larger) > waitMs(now, larger) / 2;
     const floorMs = (before + now.floorMs) / 2;
     this.#floorMs = hasFallen ? Math.min(before, floorMs) : floorMs;
-    if (now.floorMs > before + (this.#workMs ?? 0)) this.#workMs = now.latencyMs;
+    const workMs = this.#workMs ?? 0;
+    // Even times would never be learnt otherwise: all beyond what was usual is put down to a queue.
+    const isEven = Math.max(larger.error, now.error) < errorMin;
+    const isSame = isEven && !hasFallen && now.latencyMs > workMs;
+    this.#same = isSame ? this.#same + 1 : 0;
+    const isSlower = this.#same >= sameMin;
+    if (isSlower) this.#floorMs = Math.max(floorMs, now.floorMs);
+    if (isSlower || now.floorMs > before + workMs) this.#workMs = now.latencyMs;
     this.#untilProbe = hasFallen ? probeAgain : probeEvery;
     if (hasFallen && this.#isProbing) {
       this.#shrink(now, at);
