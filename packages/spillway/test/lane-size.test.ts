@@ -23,6 +23,24 @@ async function servedOfBursts(options: {
   return (lane.stats.outcomes.ok - before) / (10 * calls);
 }
 
+describe('a queue that stands', () => {
+  it('refuses callers as soon as those before them take all the time they have', async () => {
+    const { clock, lane, call, serve } = served({ limit: 50, deadlineMs: 2_000 });
+    const readyAt = new Array<number>(10).fill(0);
+    const places = () => {
+      const place = readyAt.indexOf(Math.min(...readyAt));
+      readyAt[place] = Math.max(readyAt[place] as number, clock.now()) + 400;
+      return call((readyAt[place] as number) - clock.now());
+    };
+    await serve(75, 20, places);
+    const waits: number[] = [];
+    const perSecond = await serve(75, 20, places, (waitMs) => waits.push(waitMs));
+    const meanMs = waits.reduce((sum, ms) => sum + ms, 0) / waits.length;
+    assert.ok(meanMs < 600, `${meanMs} ms until a refusal in the mean`);
+    assert.ok(perSecond > 24.5, `${perSecond} of 25 a second at a size of ${lane.stats.limit}`);
+  });
+});
+
 describe('the size that a lane finds', () => {
   it('grows to that of bursts with nothing in between', async () => {
     const even = { calls: 500, everyMs: 10_000, deadlineMs: 2_000, serviceMs: () => 1_000 };
@@ -80,10 +98,16 @@ function served(options: { readonly limit: number; readonly deadlineMs: number }
   const lane = new Lane({ name: 'calls', queueMax: 100, clock, ...options });
   const call = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
   /** Good answers a second. */
-  const serve = async (perSecond: number, seconds: number, task: () => Promise<void>) => {
+  const serve = async (
+    perSecond: number,
+    seconds: number,
+    task: () => Promise<void>,
+    onRefuse: (waitMs: number) => void = () => {},
+  ) => {
     const before = lane.stats.outcomes.ok;
     for (let i = 0; i < perSecond * seconds; i += 1) {
-      void lane.run(task).catch(() => {});
+      const at = clock.now();
+      void lane.run(task).catch(() => onRefuse(clock.now() - at));
       await clock.advance(1_000 / perSecond);
     }
     return (lane.stats.outcomes.ok - before) / seconds;

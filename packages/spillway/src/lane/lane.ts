@@ -327,20 +327,23 @@ export class Lane implements Part, AsyncDisposable {
   };
 
   /** Callers that may wait: those for whom there is a permit, but no turn yet, wait besides. */
-  #waitersMax(now: number): number {
-    const pace = this.#pace;
-    const size = pace?.size ?? this.#limitMax;
+  #waitersMax(): number {
+    const size = this.#pace?.size ?? this.#limitMax;
     const used = this.#loopTime.isLong ? Math.min(size, this.#permits.inside) : size;
-    const most = this.#queueMax + this.#limitMax - used;
-    return pace && this.#queue.isStanding(now) ? Math.min(most, pace.standingMax) : most;
+    return this.#queueMax + this.#limitMax - used;
   }
 
-  /** Sends one waiter away if one too many waits. */
+  /** Sends one waiter away if one too many waits, or if the last to be served waits in vain. */
   #trim(now: number, newcomer?: LanePermit): boolean {
-    if (this.#queue.size <= this.#waitersMax(now)) return false;
-    const surplus = this.#queue.surplus(newcomer, now);
-    if (surplus !== undefined) this.#drop(surplus, 'full');
-    return surplus !== undefined;
+    const queue = this.#queue;
+    const pace = queue.isStanding(now) ? this.#pace : undefined;
+    const isFull = queue.size > this.#waitersMax();
+    if (!isFull && pace === undefined) return false;
+    const last = queue.surplus(newcomer, now);
+    if (last === undefined) return false;
+    const isVain = pace !== undefined && queue.size > pace.standingMax(queue.leftMs(last, now));
+    if (isFull || isVain) this.#drop(last, isFull ? 'full' : 'late');
+    return isFull || isVain;
   }
 
   /** Sends away the waiters that fit no more, after a new child was promised permits. */

@@ -15,7 +15,7 @@ const usualWeight = 1 / 16;
 /** Usual service times below which a caller that gives up says nothing about its patience. */
 const patienceLeast = 1.5;
 /** Waiters of a standing queue besides those that can be served while callers wait. */
-const standingMin = 32;
+const standingMin = 8;
 /** Weight of one end in the share of begun work whose caller gave up. */
 const wasteWeight = 1 / 32;
 /** Share of it from which on patience counts, and for how many ends. */
@@ -116,10 +116,11 @@ export class Pace {
 
   /**
    * Most waiters that are of use in a standing queue, where the newest is served first: as many as
-   * are served while callers are known to wait. Others are refused instead of waiting in vain.
+   * are served while callers are known to wait, and before the time of the one that is served last
+   * is over. Others are refused instead of waiting in vain.
    */
-  get standingMax(): number {
-    const withinMs = Math.min(this.#deadlineMs, this.#leftMs);
+  standingMax(lastMs: number): number {
+    const withinMs = Math.min(this.#deadlineMs, this.#leftMs, Math.max(0, lastMs));
     const servedMax = (withinMs * this.#used) / (this.#usualMs ?? 0);
     return standingMin + Math.ceil(servedMax);
   }

@@ -134,6 +134,11 @@ export class LaneQueue {
     return earliest;
   }
 
+  /** Milliseconds for which a waiter may still wait. */
+  leftMs({ arrivedAt, dueAt }: LanePermit, now: number): number {
+    return Math.min(dueAt, arrivedAt + this.#patienceMs) - this.#needMs - now;
+  }
+
   /** The waiter that has to go when one too many waits. */
   surplus(newcomer: LanePermit | undefined, now: number): LanePermit | undefined {
     return this.#waiters.surplus(newcomer, this.isStanding(now));
