@@ -1,7 +1,10 @@
 import { nextTurn } from 'spillway/internal';
 
-/** Items that are visited before the event loop turns: a millisecond's worth of small writes. */
-const sliceMax = 8;
+/**
+ * Items that are visited before the event loop turns. With 8, requests beside a message to 5,000
+ * sockets took 8.4 ms at p99, with 2 they take 1.4, and 1.6 without any socket (2026-11).
+ */
+const sliceMax = 2;
 
 /** Visits all items a few at a time, so that thousands of them delay nobody else. */
 export class Sweep<Item> {
