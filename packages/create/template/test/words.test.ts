@@ -5,6 +5,12 @@ import { type FetchPage, Words } from '../src/words.ts';
 
 const count = async (text: string): Promise<number> => text.split(' ').length;
 
+/** Never answers, and ends when it is told to: a permit is held until its work has ended. */
+const hangs: FetchPage = (_name, signal) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+
 describe('the words of a page', () => {
   it('are counted, though the first attempt fails', async () => {
     const clock = new VirtualClock();
@@ -22,11 +28,7 @@ describe('the words of a page', () => {
 
   it('are asked for again when an attempt takes too long, until the deadline', async () => {
     const clock = new VirtualClock();
-    const fetchPage: FetchPage = (_name, signal) =>
-      new Promise((_resolve, reject) => {
-        signal.addEventListener('abort', () => reject(signal.reason));
-      });
-    const words = new Words({ fetchPage, count, clock });
+    const words = new Words({ fetchPage: hangs, count, clock });
     const counting = words.lane.run((signal) => words.of('page', signal));
     await assert.rejects(clock.run(counting), { code: 'DEADLINE' });
     assert.ok(clock.now() <= 2_000, `${clock.now()} ms`);
@@ -34,7 +36,7 @@ describe('the words of a page', () => {
 
   it('are refused at once when too many wait', async () => {
     const clock = new VirtualClock();
-    const words = new Words({ fetchPage: () => new Promise(() => {}), count, clock });
+    const words = new Words({ fetchPage: hangs, count, clock });
     const asked = Array.from({ length: 300 }, () =>
       words.lane.run((signal) => words.of('page', signal)).catch((error) => error.code),
     );
