@@ -159,8 +159,7 @@ describe('the documentation', () => {
     assert.deepEqual([...names.difference(known)], []);
   });
 
-  it('has an operator’s call that does what it says', async (t) => {
-    if (findProgram('curl') === undefined) return t.skip('curl is not installed');
+  it('has an operator’s call that does what it says', requires('curl'), async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-act-'));
     const data = join(folder.path, 'data', 'fleet');
     await mkdir(data, { recursive: true });
@@ -173,6 +172,5 @@ describe('the documentation', () => {
     await server.start();
     await run('bash', ['-c', block(guide('refusals'), 'sh')], { cwd: folder.path });
     assert.equal(lane.stats.limit, 40);
-    return undefined;
   });
 });

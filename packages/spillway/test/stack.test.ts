@@ -88,6 +88,32 @@ describe('a stack whose task ignores its signal', () => {
   }
 });
 
+describe('stacks whose callers share a signal', () => {
+  const lane = { name: 'x', limit: { fixed: 2 }, queueMax: 9 };
+  for (const outer of [
+    new Gate({ limit: 2, queueMax: 9 }),
+    new Lane({ ...lane, deadlineMs: Infinity }),
+  ]) {
+    it(`give the permit of a ${outer.stats.kind} back though another call hangs`, async () => {
+      const clock = new VirtualClock();
+      const { signal } = new AbortController();
+      const hung = new Stubborn();
+      const call = stack(outer, new Retry({ attemptsMax: 1, attemptMsMax: 40, clock }));
+      const cut = assert.rejects(call(hung.task, { signal }));
+      await turned();
+      await clock.advance(41);
+      await cut;
+      for (let count = 0; count < 5; count += 1) {
+        assert.equal(await call(async () => 'done', { signal }), 'done');
+      }
+      assert.equal(outer.stats.inside, 1);
+      hung.end();
+      await turned();
+      assert.equal(outer.stats.inside, 0);
+    });
+  }
+});
+
 describe('stack', () => {
   it('runs a task through all runners, the first one outermost', async () => {
     const seen: string[] = [];

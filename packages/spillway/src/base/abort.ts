@@ -67,21 +67,16 @@ function noteLeft(work: Promise<unknown>, signal: AbortSignal): void {
 }
 
 /**
- * Gives a permit back: at once, or when the work has ended that was left under the signal, apart
- * from `own`. A retry that gives an attempt up tells its caller, but the attempt may go on.
+ * Gives a permit back: at once, or when the work has ended that was left under the signal of its
+ * call. A retry that gives an attempt up tells its caller, but the attempt may go on.
  */
-export function releaseAfter(
-  permit: Disposable,
-  signal: AbortSignal,
-  own?: Promise<unknown>,
-): void {
+export function releaseAfter(permit: Disposable, signal: AbortSignal): void {
   const works = leftCount === 0 ? undefined : leftWork.get(signal);
-  const others = works === undefined ? [] : [...works].filter((work) => work !== own);
-  if (others.length === 0) {
+  if (works === undefined || works.size === 0) {
     permit[Symbol.dispose]();
     return;
   }
-  void Promise.allSettled(others).then(() => releaseAfter(permit, signal, own));
+  void Promise.allSettled(works).then(() => releaseAfter(permit, signal));
 }
 
 /** Resolves when the signal aborts. */

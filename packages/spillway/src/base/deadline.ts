@@ -54,11 +54,19 @@ function note(signal: AbortSignal, parent: AbortSignal | undefined, at: End | un
   if (parent !== undefined) noted[parentOf] = parent;
 }
 
-/** Makes a signal that aborts with the parent, whose end it has, or with another one. */
-export function eitherSignal(parent: AbortSignal, other: AbortSignal): AbortSignal {
-  const both = AbortSignal.any([parent, other]);
+/** Makes a signal that aborts with the parent, whose end it has, or with others. */
+export function eitherSignal(parent: AbortSignal, ...others: AbortSignal[]): AbortSignal {
+  const both = AbortSignal.any([parent, ...others]);
   note(both, parent, (parent as Noted)[end]);
   return both;
+}
+
+/**
+ * Makes a signal of a call's own if it has only the caller's, which many calls may share: work that
+ * one of them leaves behind must not keep the permits of the others.
+ */
+export function ownSignal(signal: AbortSignal, caller: AbortSignal | undefined): AbortSignal {
+  return signal === caller ? eitherSignal(signal) : signal;
 }
 
 /** The signal from which this one was made: work under it is work under its parent, too. */

@@ -1,5 +1,6 @@
 import { leaveOnAbort, releaseAfter } from '../base/abort.ts';
 import { checkInteger, checkSignal } from '../base/check.ts';
+import { ownSignal } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { integer, type Rules, settle } from '../base/options.ts';
 import type { RunOptions, Task } from '../base/task.ts';
@@ -82,7 +83,8 @@ export class Gate {
   async run<T>(task: Task<T>, options?: RunOptions): Promise<T> {
     const place = await entering(this, options);
     const signal = options?.signal;
-    return holdDuring(place, task, signal);
+    const own = signal === undefined ? neverAborts : ownSignal(signal, signal);
+    return leaveOnAbort(holdDuring(place, task, own), signal, signal);
   }
 
   /** Changes the limit. A larger one lets waiters in at once, a smaller one sends nobody out. */
@@ -155,20 +157,11 @@ class Place implements Disposable {
   }
 }
 
-function holdDuring<T>(
-  place: Disposable,
-  task: Task<T>,
-  signal: AbortSignal | undefined,
-): Promise<T> {
-  const work = begin(task, signal ?? neverAborts);
-  const ended = (): void => {
-    if (signal === undefined) place[Symbol.dispose]();
-    else releaseAfter(place, signal, work);
-  };
-  work.then(ended, ended);
-  return leaveOnAbort(work, signal, signal);
-}
-
-async function begin<T>(task: Task<T>, signal: AbortSignal): Promise<T> {
-  return await task(signal);
+async function holdDuring<T>(place: Disposable, task: Task<T>, signal: AbortSignal): Promise<T> {
+  try {
+    return await task(signal);
+  } finally {
+    if (signal === neverAborts) place[Symbol.dispose]();
+    else releaseAfter(place, signal);
+  }
 }

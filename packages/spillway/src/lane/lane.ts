@@ -1,6 +1,7 @@
 import { leaveOnAbort, untilAborted } from '../base/abort.ts';
 import { check, checkInteger } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import { ownSignal } from '../base/deadline.ts';
 import type { SpillwayError } from '../base/errors.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
@@ -169,7 +170,7 @@ export class Lane implements Part, AsyncDisposable {
    */
   async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
     const permit = await entering(this, entry);
-    const signal = signalFor(permit);
+    const signal = ownSignal(signalFor(permit), entry?.signal);
     return leaveOnAbort(holdDuring(permit, task, signal), signal, entry?.signal);
   }
 
