@@ -16,6 +16,13 @@ const french =
   'Hier soir, au port, on a ouvert le vieil entrepôt, et les habitants ont découvert ' +
   '“l’été” des bateaux oubliés là-bas. ';
 
+const czech =
+  'Včera večer v přístavu otevřeli staré skladiště a obyvatelé města poprvé uviděli lodě, ' +
+  'které tam stály téměř sto let. ';
+const greek =
+  'Χθες το βράδυ στο λιμάνι άνοιξαν την παλιά αποθήκη και οι κάτοικοι είδαν για πρώτη φορά ' +
+  'τα πλοία που έμειναν εκεί εκατό χρόνια. ';
+
 const tables = new Map<string, ReadonlyMap<string, readonly number[]>>();
 
 /** The codes of an encoding that Node can only read, by what it reads them as. */
@@ -72,6 +79,8 @@ describe('the encoding of a page', () => {
       ['euc-kr', korean],
     ] as const),
     ['windows-1252', french],
+    ['windows-1250', czech],
+    ['iso-8859-7', greek],
   ] as const;
 
   it('is the one that the header names', async () => {
@@ -95,8 +104,11 @@ describe('the encoding of a page', () => {
 
   it('is guessed when nobody names it', async () => {
     for (const [label, words] of languages) {
-      const text = await textOf(encode(page(words), label), 'text/html');
-      assert.equal(text, words.repeat(6).trim(), label);
+      const script = `<script>${'let a = 1; '.repeat(10_000)}</script>`;
+      for (const head of ['', script]) {
+        const text = await textOf(encode(page(words, head), label), 'text/html');
+        assert.equal(text, words.repeat(6).trim(), label);
+      }
     }
   });
 
