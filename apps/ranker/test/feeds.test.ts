@@ -28,7 +28,8 @@ const rss2 = `<?xml version="1.0" encoding="utf-8"?>
   <item></item>
 </channel></rss>`;
 
-const rss1 = `<rdf:RDF xmlns:rdf="r" xmlns:dc="d"><channel rdf:about="https://old.example/">
+const rss1 = `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+  xmlns="http://purl.org/rss/1.0/" xmlns:dc="d"><channel rdf:about="https://old.example/">
   <title>Old</title><link>https://old.example/</link></channel>
   <item rdf:about="https://old.example/1"><title>One</title><link>https://old.example/1</link>
   <dc:date>2024-05-06T07:08:09Z</dc:date></item></rdf:RDF>`;

@@ -1,44 +1,21 @@
 import { createHash } from 'node:crypto';
 import { decodeHTMLStrict } from 'entities/decode';
+import { type AnyFeed, parseFeed as parse } from 'feedsmith';
 import { webUrl } from '../fetching/canonical-url.ts';
 import { plainText, tidyText } from '../fetching/html-scan.ts';
 import { imagesIn, leadImage } from '../fetching/page-images.ts';
 import { UnavailableError } from '../fetching/unavailable.ts';
-import { readAtom } from './atom.ts';
 import type { Feed, FeedItem } from './feed.ts';
-import { readJsonFeed } from './json-feed.ts';
+import {
+  type FeedText,
+  fromAtom,
+  fromJson,
+  fromRss,
+  type RawFeed,
+  type RawItem,
+} from './formats.ts';
 import { readDate } from './read-date.ts';
-import { readRss } from './rss.ts';
-import { child, parseXml } from './xml.ts';
-
-/** Text of a feed: plain, or markup. */
-export interface FeedText {
-  readonly text?: string | undefined;
-  readonly html?: string | undefined;
-}
-
-/** An entry as its format has it, nothing resolved or cleaned yet. */
-export interface RawItem {
-  readonly id: string | undefined;
-  readonly url: string | undefined;
-  readonly title: FeedText;
-  readonly content: FeedText;
-  readonly author: string | undefined;
-  readonly published: string | undefined;
-  /** The address of a picture that is not in its content. */
-  readonly image: string | undefined;
-  readonly tags: readonly string[];
-}
-
-/** A feed as its format has it. */
-export interface RawFeed {
-  readonly title: FeedText;
-  readonly siteUrl: string | undefined;
-  /** The base of relative addresses, if the feed names one. */
-  readonly base: string | undefined;
-  readonly language: string | undefined;
-  readonly items: readonly RawItem[];
-}
+import { hasManyAttributes, tooManyAttributes } from './xml.ts';
 
 const itemsMax = 1_000;
 const idCharsMax = 1_000;
@@ -52,7 +29,7 @@ const titleMarkup =
 
 /** A feed of any format; throws an `UnavailableError` for what is none or cannot be read. */
 export function parseFeed(text: string, url: string): Feed {
-  const raw = /^\s*\{/.test(text) ? readJsonFeed(text) : readXmlFeed(text);
+  const raw = readFeed(text);
   const base = webUrl(raw.base ?? '', url)?.href ?? url;
   const items = new Map<string, FeedItem>();
   for (const one of raw.items.slice(0, itemsMax)) {
@@ -68,18 +45,20 @@ export function parseFeed(text: string, url: string): Feed {
   };
 }
 
-function readXmlFeed(text: string): RawFeed {
-  const document = parseXml(text);
-  if ('broken' in document && typeof document.broken === 'string') {
-    // A page, a picture or an archive is not a feed that broke.
-    const isFeed = /<(rss|feed|\w+:RDF)[\s>]/.test(text.slice(0, 4_096));
-    throw new UnavailableError(isFeed ? 'broken_feed' : 'not_feed', document.broken);
+/** The entries of a feed of any format, as they are written there. */
+function readFeed(text: string): RawFeed {
+  const isFeed = /<(rss|feed|\w+:RDF)[\s>]|jsonfeed\.org\/version\//.test(text.slice(0, 4_096));
+  // A page, a picture or an archive is not a feed that broke.
+  const reason = isFeed ? 'broken_feed' : 'not_feed';
+  if (hasManyAttributes(text)) throw new UnavailableError(reason, tooManyAttributes);
+  let read: AnyFeed;
+  try {
+    read = parse<string>(text.trimStart());
+  } catch (error) {
+    throw new UnavailableError(reason, (error as Error).message);
   }
-  const feed = child(document, 'feed');
-  if (feed !== undefined) return readAtom(feed);
-  const root = child(document, 'rss') ?? child(document, 'rdf:RDF');
-  if (root !== undefined) return readRss(root);
-  throw new UnavailableError('not_feed', 'neither RSS nor Atom nor JSON Feed');
+  if (read.format === 'atom') return fromAtom(read.feed);
+  return read.format === 'json' ? fromJson(read.feed) : fromRss(read.feed);
 }
 
 function readItem(raw: RawItem, base: string): FeedItem | undefined {

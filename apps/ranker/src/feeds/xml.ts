@@ -8,12 +8,6 @@ export interface XmlNode {
 
 export type XmlValue = string | XmlNode | readonly (string | XmlNode)[] | undefined;
 
-/** Elements that may hold markup, with or without quoting it: their inside is kept as it is. */
-const texts = [
-  ...['title', 'subtitle', 'description', 'summary', 'content', 'content:encoded', 'tagline'],
-  ...['link', 'guid', 'id', 'dc:title', 'dc:description'],
-];
-
 const parser = new XMLParser({
   ignoreAttributes: false,
   attributeNamePrefix: '@',
@@ -21,20 +15,26 @@ const parser = new XMLParser({
   processEntities: false,
   parseTagValue: false,
   parseAttributeValue: false,
-  stopNodes: texts.map((name) => `..${name}`),
 });
 
-/** The attributes of one element: each costs the parser more than the one before. */
+/** The attributes of one element: each costs a parser more than the one before. */
 const attributesMax = 100;
+/** The words about a document that {@link hasManyAttributes}. */
+export const tooManyAttributes: string = `more than ${attributesMax} attributes`;
 // Only the first of many blanks is a beginning: to begin at each would take the square of them.
 const manyAttributes = new RegExp(
   `(?<!\\s)(?:\\s+[\\w:.-]+\\s*=\\s*(?:"[^"<]*"|'[^'<]*')){${attributesMax + 1}}`,
 );
 
+/** True if an element has so many attributes that no parser must see it. */
+export function hasManyAttributes(xml: string): boolean {
+  return manyAttributes.test(xml);
+}
+
 /** The document, or in words what is wrong with it. */
 export function parseXml(text: string): XmlNode | { readonly broken: string } {
   const xml = text.trimStart();
-  if (manyAttributes.test(xml)) return { broken: `more than ${attributesMax} attributes` };
+  if (hasManyAttributes(xml)) return { broken: tooManyAttributes };
   // The one mistake that nobody minds: an ampersand that stands for itself.
   const verdict = XMLValidator.validate(xml.replace(/&(?![\w#]{1,10};)/g, '&amp;'));
   if (verdict !== true) return { broken: `line ${verdict.err.line}: ${verdict.err.msg}` };
@@ -72,30 +72,6 @@ export function attributesOf(value: XmlValue): Record<string, string> {
   return Object.fromEntries(
     names.map((name) => [name.slice(1), attribute(value, name.slice(1)) ?? '']),
   );
-}
-
-/** The content of an element, as it is written. */
-export function inside(value: XmlValue): string {
-  const text = typeof value === 'string' ? value : element(value)?.['#text'];
-  return typeof text === 'string' ? text : '';
-}
-
-/** The text that an element stands for: entities and CDATA sections resolved, once. */
-export function textOf(value: XmlValue): string {
-  const parts = inside(value).split(/<!\[CDATA\[(.*?)\]\]>/s);
-  return parts
-    .map((part, at) => (at % 2 === 1 ? part : decodeHTMLStrict(part)))
-    .join('')
-    .trim();
-}
-
-/** The picture of an entry by the elements of Media RSS, or as an enclosure. */
-export function imageOf(entry: XmlValue): string | undefined {
-  const group = child(entry, 'media:group') ?? entry;
-  const media = [...children(entry, 'enclosure'), ...children(group, 'media:content')];
-  const isImage = (one: XmlValue) =>
-    attribute(one, 'medium') === 'image' || attribute(one, 'type')?.startsWith('image/');
-  return attribute(media.find(isImage) ?? child(group, 'media:thumbnail'), 'url');
 }
 
 /** Text for an attribute or an element. */
