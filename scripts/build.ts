@@ -41,45 +41,50 @@ function builtPath(path: string): string {
 }
 
 /**
- * Bundles a package: one file for each entry, one for the modules of the package's index, and one
- * for those of them that worker threads load too. As 25 files it took 35 ms of CPU to import
- * `spillway`, as three it takes 20 (2026-11).
+ * Bundles a package: one file for each entry, and one, `shared.js`, for the modules that several
+ * entries need, so that these have the same classes and symbols. A worker thread shares nothing
+ * with them, and its entry is a file by itself. As 25 files it took 35 ms of CPU to import
+ * `spillway`, as two it takes 20 (2026-11).
  */
 async function bundle(folder: string, out: string, entries: readonly string[]): Promise<void> {
-  const reachable = (path: string, info: GetModuleInfo, found = new Set<string>()) => {
-    if (found.has(path)) return found;
-    found.add(path);
-    for (const imported of info(path)?.importedIds ?? []) reachable(imported, info, found);
-    return found;
-  };
-  const pathOf = (entry: string) => join(folder, entry);
-  const threads = entries.filter((path) => path.endsWith('-worker.ts')).map(pathOf);
-  const roots = entries.filter((path) => /\/(index|internal)\.ts$/.test(path)).map(pathOf);
-  const bundled = await rollup({
-    input: Object.fromEntries(entries.map((entry) => [builtPath(entry).slice(2), pathOf(entry)])),
-    external: (id) => !/^[./]/.test(id),
-    plugins: [
-      {
-        name: 'typescript',
-        transform: (code) => transformSync(code, { loader: 'ts', target: 'esnext' }).code,
-        renderChunk: (code) =>
-          transformSync(code, { target: 'node22', minifySyntax: true, legalComments: 'none' }).code,
-      },
-    ],
-  });
-  await bundled.write({
-    dir: out,
-    format: 'es',
-    hoistTransitiveImports: false,
-    chunkFileNames: 'shared-[hash].js',
-    manualChunks: (path, { getModuleInfo }) => {
-      const isIn = (all: readonly string[]) =>
-        all.some((root) => root !== path && reachable(root, getModuleInfo).has(path));
-      if (!isIn(roots)) return undefined;
-      return isIn(threads) ? 'threads' : 'main';
-    },
-  });
-  await bundled.close();
+  const isThread = (path: string) => path.endsWith('-worker.ts');
+  const groups = entries.filter(isThread).map((path) => [path]);
+  for (const group of [entries.filter((path) => !isThread(path)), ...groups]) {
+    const input = group.map((path) => [builtPath(path).slice(2), join(folder, path)]);
+    const bundled = await rollup({
+      input: Object.fromEntries(input),
+      external: (id) => !/^[./]/.test(id),
+      plugins: [{ name: 'typescript', transform: stripped, renderChunk: lowered }],
+    });
+    await bundled.write({
+      dir: out,
+      format: 'es',
+      hoistTransitiveImports: false,
+      chunkFileNames: 'shared.js',
+      manualChunks: (path, { getModuleInfo }) =>
+        entriesOf(path, getModuleInfo).size > 1 ? 'shared' : undefined,
+    });
+    await bundled.close();
+  }
+}
+
+const stripped = (code: string) => transformSync(code, { loader: 'ts', target: 'esnext' }).code;
+const lowered = (code: string) =>
+  transformSync(code, { target: 'node22', minifySyntax: true, legalComments: 'none' }).code;
+
+/** The entries of a bundle that load a module. */
+function entriesOf(
+  path: string,
+  info: GetModuleInfo,
+  seen: Set<string> = new Set(),
+  found: Set<string> = new Set(),
+): ReadonlySet<string> {
+  if (seen.has(path)) return found;
+  seen.add(path);
+  const { isEntry = false, importers = [] } = info(path) ?? {};
+  if (isEntry) found.add(path);
+  for (const importer of importers) entriesOf(importer, info, seen, found);
+  return found;
 }
 
 /** Compiles one package and writes beside its files what npm publishes. */

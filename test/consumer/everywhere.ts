@@ -8,6 +8,7 @@ const module = new URL('./worker.ts', import.meta.url);
 const settings = { module, workers: 1, queueMax: 1, deadlineMs: 10_000 };
 const pool = await Pool.open<typeof import('./worker.ts')>(settings);
 assert.equal(await pool.run('double', 21), 42);
+assert.equal((await pool.run('zeros', 8)).byteLength, 8);
 await pool.close();
 
 if (process.version.startsWith('v22.')) {

@@ -1,4 +1,4 @@
-import type { WorkerContext } from 'spillway';
+import { type Transfer, transfer, type WorkerContext } from 'spillway';
 
 export function setup(): { readonly factor: number } {
   return { factor: 2 };
@@ -9,4 +9,9 @@ export function double(
   { resource }: WorkerContext<{ readonly factor: number }>,
 ): number {
   return n * resource.factor;
+}
+
+export function zeros(length: number): Transfer<ArrayBuffer> {
+  const buffer = new ArrayBuffer(length);
+  return transfer(buffer, [buffer]);
 }

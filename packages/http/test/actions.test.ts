@@ -4,7 +4,7 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { Breaker, Bucket, Gate, Lane, Panel } from 'spillway';
+import { Breaker, Bucket, Gate, Lane, Panel, Pool } from 'spillway';
 import { askOperator, createServer, operatorSocket } from 'spillway-http';
 
 const sizes = { queueMax: 9, deadlineMs: 60_000 };
@@ -32,6 +32,11 @@ async function open() {
     uploads: new Gate({ limit: 3, queueMax: 3 }),
     exchange: new Bucket({ ratePerSecond: 5, queueMax: 5 }),
     upstream: new Breaker(),
+    crunching: await Pool.open({
+      module: new URL('./fixtures/double.ts', import.meta.url),
+      workers: 1,
+      ...sizes,
+    }),
   };
   const panel = new Panel();
   for (const [name, part] of Object.entries(parts)) panel.watch(name, part);
@@ -47,6 +52,7 @@ async function open() {
   };
   const close = async () => {
     await server.close();
+    await parts.crunching.close();
     await folder.remove();
   };
   return { ...parts, inner, lines, socket, act, [Symbol.asyncDispose]: close };
@@ -85,6 +91,18 @@ describe('operator actions', () => {
     assert.equal(await call(), 'called');
     await site.act('release', 'upstream');
     assert.equal(site.upstream.stats.held, undefined);
+  });
+
+  it('resize, pause, resume and recycle a pool', async () => {
+    await using site = await open();
+    await site.act('resize', 'crunching', 2);
+    assert.equal(site.crunching.stats.limit, 2);
+    await site.act('pause', 'crunching');
+    await site.act('resume', 'crunching');
+    assert.equal((await site.act('recycle', 'crunching', 0)).status, 200);
+    assert.equal((await site.act('recycle', 'crunching', 7)).status, 409, 'no such worker');
+    assert.equal((await site.act('resize', 'crunching', 0)).status, 409);
+    assert.equal(site.lines.length, 4);
   });
 
   it('refuse what does not fit, and change and log nothing then', async () => {

@@ -112,6 +112,20 @@ describe('piscina', () => {
     await closed;
   });
 
+  it('changes the number of threads while tasks wait', async () => {
+    await using pool = await open();
+    const first = await occupy(pool);
+    const second = occupy(pool);
+    pool.resize(2);
+    const busy = await second;
+    assert.deepEqual([pool.stats.limit, pool.stats.inside, pool.ready], [2, 2, true]);
+    pool.resize(1);
+    assert.deepEqual(await Promise.all([first.end(), busy.end()]), ['released', 'released']);
+    assert.equal(await pool.run('echo', 'one is left'), 'one is left');
+    assert.deepEqual([pool.stats.limit, pool.stats.lost, pool.stats.recycled], [1, 0, 0]);
+    assert.throws(() => pool.resize(0), /workers: must be an integer from 1/);
+  });
+
   it('serves urgent tasks first', async () => {
     const pool = await shared;
     const busy = await occupy(pool);

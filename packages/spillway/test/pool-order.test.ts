@@ -116,6 +116,51 @@ describe('the queue of a pool', () => {
   });
 });
 
+describe('tasks of one affinity', () => {
+  it('stay in order though one with moved buffers cannot be taken back by a pause', async () => {
+    await using pool = await open({ workers: 1 });
+    await warmUp(pool);
+    const log = newLog(300);
+    for (let item = 0; item < 200; item += 1) await pool.run('note', { log, item });
+    const busy = pool.run('hog', 50);
+    const first = pool.run('note', { log, item: -1 }, { affinity: 'a' });
+    const buffer = new ArrayBuffer(8);
+    const moved = { log, item: -2, buffer };
+    const second = pool.run('note', moved, { affinity: 'a', transfer: [buffer] });
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(buffer.detached, 'it was sent ahead');
+    pool.pause();
+    await Promise.all([busy, second]);
+    pool.resume();
+    await first;
+    assert.deepEqual([...log.slice(201, 203)], [-1, -2]);
+  });
+
+  it('stay in order when a smaller pool gives them to another worker', async () => {
+    await using pool = await open({ workers: 1 });
+    const { thread: stays } = await pool.run('who', undefined);
+    pool.resize(2);
+    const threadOf = async (affinity: string): Promise<number> =>
+      (await pool.run('who', undefined, { affinity })).thread;
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l'];
+    const threads = await Promise.all(keys.map(threadOf));
+    const moving = keys[threads.findIndex((thread) => thread !== stays)] ?? '';
+    const begun = newLog(1);
+    const release = newLog(1);
+    const older = pool.run('until', { log: begun, release }, { affinity: moving });
+    await Atomics.waitAsync(begun, 0, 0).value;
+    pool.resize(1);
+    const log = newLog(8);
+    const newer = pool.run('note', { log, item: 5 }, { affinity: moving });
+    for (let n = 0; n < 20; n += 1) assert.equal((await pool.run('who', undefined)).thread, stays);
+    assert.equal(log[0], 0, 'it waits for the older one');
+    Atomics.store(release, 0, 1);
+    Atomics.notify(release, 0);
+    assert.equal(await older, 'released');
+    assert.equal(await newer, stays);
+  });
+});
+
 describe('a worker that is busy for long', () => {
   it('keeps no short task from a worker that is idle', async () => {
     await using pool = await open();

@@ -8,7 +8,7 @@ import * as worker from './fixtures/simulated-worker.ts';
 type Module = typeof worker;
 
 const module = new URL('./fixtures/simulated-worker.ts', import.meta.url);
-const codes = ['DEADLINE', 'POOL_CLOSED', 'POOL_FULL', 'WORKER_LOST'];
+const codes = ['CLEARED', 'DEADLINE', 'POOL_CLOSED', 'POOL_FULL', 'WORKER_LOST'];
 
 /** One pool, one random load; what each call came to is checked as soon as it ends. */
 class Scenario {
@@ -17,9 +17,11 @@ class Scenario {
   readonly threads: SimulatedThreads;
   readonly signals: AbortSignal[] = [];
   readonly #random: Random;
-  readonly #workers: number;
+  #workers: number;
   readonly #concurrency: number;
   readonly #isFrail: boolean;
+  /** True when an operator resizes, pauses and clears the pool. */
+  readonly #isChanged: boolean;
   readonly settled = new Map<number, string>();
   /** Calls whose callers left before the pool had sent them. */
   readonly neverSent = new Set<number>();
@@ -32,6 +34,7 @@ class Scenario {
     this.#workers = 1 + this.pick(3);
     this.#concurrency = 1 + this.pick(3);
     this.#isFrail = random() < 0.5;
+    this.#isChanged = random() < 0.5;
     const { clock } = this;
     this.world = {
       clock,
@@ -74,7 +77,21 @@ class Scenario {
     if (dice < 60) return this.#call();
     if (dice < 70) this.#publish();
     else if (dice < 72 && this.#isFrail) this.crashes += this.threads.crash() ? 1 : 0;
+    else if (dice >= 80 && this.#isChanged) this.#change();
     return undefined;
+  }
+
+  #change(): void {
+    const { pool } = this;
+    const kind = this.pick(8);
+    if (kind === 0) pool.pause();
+    else if (kind < 3) pool.resume();
+    else if (kind === 3) pool.clear();
+    else {
+      this.#workers = 1 + this.pick(4);
+      pool.resize(this.#workers);
+      assert.equal(pool.stats.limit, this.#workers * this.#concurrency);
+    }
   }
 
   #publish(): void {
@@ -87,7 +104,7 @@ class Scenario {
     this.calls += 1;
     const controller = new AbortController();
     this.signals.push(controller.signal);
-    const affinity = this.pick(4) === 0 ? `a${this.pick(3)}` : undefined;
+    const affinity = this.pick(this.#isChanged ? 2 : 4) === 0 ? `a${this.pick(3)}` : undefined;
     const job = { id, ms: this.pick(30), fails: this.pick(8) === 0, affinity };
     const key = this.pick(2) === 0 ? `k${this.pick(3)}` : undefined;
     const buffer = new ArrayBuffer(8);
@@ -148,7 +165,8 @@ class Scenario {
         const isUnknown = kind > 0 || job.fails || (isMoved && !hasBegun);
         assert.ok(isUnknown, `call ${id} was lost though its result was there`);
       }
-      if (code === 'POOL_FULL') assert.ok(!hasBegun, `call ${id} began though refused`);
+      const isRefused = code === 'POOL_FULL' || code === 'CLEARED';
+      if (isRefused) assert.ok(!hasBegun, `call ${id} began though refused`);
       return code;
     }
   }
@@ -159,6 +177,9 @@ class Scenario {
     const turnedAway = Object.values(refused).reduce((sum, count) => sum + count, 0);
     assert.equal(arrived, started + inside + waiting + turnedAway);
     assert.ok(waiting >= 0 && inside >= 0);
+    const ready = workers.filter(({ state }) => state === 'ready');
+    assert.ok(ready.length <= this.#workers, `${ready.length} workers take tasks`);
+    if (this.#isChanged) return;
     assert.ok(workers.length <= this.#workers + 1, 'more than one worker is being replaced');
     // Handlers of a crashed thread go on in this simulation; a leaving worker ends what it has.
     const extra = this.crashes + this.pool.stats.lost + 1;

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Bucket, Gate, Lane, type LaneOptions } from 'spillway';
-import { VirtualClock } from 'spillway/testing';
+import { Backlog, Bucket, Gate, Lane, type LaneOptions, Pool, seededRandom } from 'spillway';
+import { SimulatedThreads, VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
+import * as worker from './fixtures/simulated-worker.ts';
 
 type Way = Gate | Lane;
 
@@ -156,4 +157,90 @@ describe('changes at run time', () => {
     bucket.resize({ ratePerSecond: 10 });
     assert.ok(bucket.stats.ratePerSecond <= 5);
   });
+});
+
+/** A part that lets one begin, and two once it is resized. */
+interface Scene {
+  readonly part: { pause(): void; resume(): void; clear(): void };
+  resize(): void;
+  /** Sends one more, who stays; rejects when it is refused. */
+  send(): Promise<unknown>;
+  begun(): number;
+}
+
+const never = new Promise<never>(() => {});
+
+const scenes: Readonly<Record<string, (clock: VirtualClock) => Promise<Scene>>> = {
+  Gate: async () => scene(new Gate({ limit: 1, queueMax: 9 })),
+  Lane: async (clock) => scene(new Lane({ ...base, limit: { fixed: 1 }, clock })),
+  Bucket: async (clock) => {
+    const part = new Bucket({ ratePerSecond: 0.001, queueMax: 9, clock });
+    const resize = () => part.resize({ ratePerSecond: 100 });
+    return { part, resize, send: () => part.take(), begun: () => part.stats.taken };
+  },
+  Backlog: async (clock) => {
+    const drops: ((error: unknown) => void)[] = [];
+    const part = new Backlog<number>({
+      queueMax: 9,
+      clock,
+      consume: () => never,
+      onDrop: (id, reason) => drops[id]?.({ code: reason.toUpperCase() }),
+    });
+    const send = () => new Promise((_, drop) => part.add(drops.push(drop) - 1));
+    return { part, resize: () => part.resize(2), send, begun: () => part.stats.running };
+  },
+  Pool: async (clock) => {
+    const random = seededRandom(1);
+    const world = {
+      clock,
+      begun: new Map<number, number>(),
+      inside: new Set<number>(),
+      latest: new Map<string, number>(),
+      overtakings: 0,
+      overlaps: 0,
+      sleeping: 0,
+      setupMs: 0,
+      workers: 0,
+      mixes: 0,
+    };
+    worker.simulate(world);
+    const { start: threads } = new SimulatedThreads({ clock, random, delayMsMax: 0 });
+    const module = new URL('./fixtures/simulated-worker.ts', import.meta.url);
+    const options = { ...base, module, workers: 1, clock, random, threads };
+    const part = await clock.run(Pool.open<typeof worker>(options));
+    let sent = 0;
+    const send = () => {
+      sent += 1;
+      return part.run('work', { id: sent, ms: Infinity });
+    };
+    return { part, resize: () => part.resize(2), send, begun: () => world.begun.size };
+  },
+};
+
+function scene(part: Gate | Lane): Scene {
+  const send = () => part.run(() => never);
+  return { part, resize: () => part.resize(2), send, begun: () => part.stats.inside };
+}
+
+describe('pause, resume, resize and clear', () => {
+  for (const [name, open] of Object.entries(scenes)) {
+    it(`of a ${name}`, async () => {
+      const clock = new VirtualClock();
+      const { part, resize, send, begun } = await open(clock);
+      const refused: unknown[] = [];
+      const begunAfter = async (change: () => void) => {
+        change();
+        await clock.advance(10);
+        return [begun(), ...refused];
+      };
+      part.pause();
+      const sendAll = () => {
+        for (let n = 0; n < 4; n += 1) send().catch((error) => refused.push(error.code));
+      };
+      assert.deepEqual(await begunAfter(sendAll), [0], 'paused');
+      assert.deepEqual(await begunAfter(() => part.resume()), [1], 'resumed');
+      assert.deepEqual(await begunAfter(resize), [2], 'resized');
+      assert.deepEqual(await begunAfter(() => part.clear()), [2, 'CLEARED', 'CLEARED'], 'cleared');
+    });
+  }
 });

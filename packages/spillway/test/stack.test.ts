@@ -70,6 +70,24 @@ describe('a stack whose task ignores its signal', () => {
       assert.deepEqual([stubborn.now, stubborn.most, outer.stats.inside], [0, 2, 0]);
     });
 
+    it(`lets a retry around ${name} begin no attempt above its limit`, async () => {
+      const inner = open();
+      const clock = new VirtualClock();
+      const stubborn = new Stubborn();
+      const retry = new Retry({ attemptMsMax: 40, backoffMs: 0, clock });
+      const call = stack(retry, inner);
+      const calls = Promise.allSettled(Array.from({ length: 6 }, () => call(stubborn.task)));
+      for (let round = 0; round < 3; round += 1) {
+        await turned();
+        await clock.advance(41);
+      }
+      assert.deepEqual([stubborn.now, inner.stats.inside], [2, 2]);
+      stubborn.end();
+      await calls;
+      await turned();
+      assert.deepEqual([stubborn.most, inner.stats.inside, retry.stats.retries], [2, 0, 12]);
+    });
+
     it(`holds the permit of ${name} until its task ends, after its caller left`, async () => {
       const outer = open();
       const stubborn = new Stubborn();

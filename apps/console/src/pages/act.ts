@@ -64,6 +64,12 @@ const choices: Readonly<Record<string, readonly Choice[]>> = {
   ],
   pool: [
     {
+      action: 'resize',
+      label: 'Resize the pool',
+      text: 'New workers start at once; surplus ones finish their tasks first.',
+      number: 'New number of workers',
+    },
+    {
       action: 'recycle',
       label: 'Recycle all workers',
       text: 'One after the other is replaced by a warm one, and finishes its tasks first.',

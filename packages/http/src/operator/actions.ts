@@ -20,7 +20,7 @@ export interface OperatorAction {
   readonly action: ActionName;
   /** Name of the lane, gate, bucket, pool or breaker; none for `drain`. */
   readonly part?: string | undefined;
-  /** New limit or rate for `resize`; index of one worker for `recycle`, where none means all. */
+  /** New limit, rate or workers for `resize`; one worker's index for `recycle`, or none for all. */
   readonly value?: number | undefined;
   /** Person or program that asks, for the log. */
   readonly by: string;
@@ -42,7 +42,7 @@ const actionSchema = {
     value: {
       type: 'number',
       minimum: 0,
-      description: 'New limit or rate for resize; index of one worker for recycle.',
+      description: 'New limit, rate or workers for resize; index of a worker for recycle.',
     },
     by: {
       type: 'string',
@@ -146,7 +146,7 @@ export class Actions {
     if (action === 'pause') part.pause();
     else if (action === 'resume') part.resume();
     else if (action === 'recycle' && part instanceof Pool) part.recycle(value);
-    else if (action === 'resize' && !(part instanceof Pool)) part.resize(value as number);
+    else if (action === 'resize') part.resize(value as number);
     else return false;
     return true;
   }

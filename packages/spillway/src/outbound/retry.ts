@@ -82,6 +82,10 @@ export interface RetryStats {
  * the caller, if its signal comes from a lane, a permit or `deadline`. Each attempt runs the whole
  * task, so a bucket inside it is passed each time. An open breaker inside it is waited for, and
  * that is no attempt: nothing was begun.
+ *
+ * An attempt that was given up and ignores its signal runs on beside the next one; a lane or gate
+ * around the retry holds one permit for both. Put it inside where work ignores its signal and must
+ * not exceed the limit: `stack(retry, gate)` takes a permit for each attempt.
  */
 export class Retry implements Runner {
   readonly #settings: ReturnType<typeof settings>;

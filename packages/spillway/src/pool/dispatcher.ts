@@ -25,7 +25,6 @@ export class Dispatcher implements WorkerEvents {
   readonly #meter: Meter;
   readonly #queue: TaskQueue;
   readonly #handlers = new Map<string, PoolHandler>();
-  readonly #limit: number;
   readonly #resultTimer: ResultTimer;
   readonly #deadlines: Deadlines;
   /** Tasks that wait or run. */
@@ -33,6 +32,8 @@ export class Dispatcher implements WorkerEvents {
   #isDispatchDue = false;
   #isClosing = false;
   #isPaused = false;
+  /** Bound tasks that workers had when the pool was resized: none of their affinity overtakes. */
+  #boundBefore: readonly PoolTask[] = [];
   #onEmpty: (() => void) | undefined;
 
   /** `pool` is the part that messages on diagnostics channels name. */
@@ -41,7 +42,6 @@ export class Dispatcher implements WorkerEvents {
     const { clock, random } = settings;
     this.#settings = settings;
     this.#workers = workers;
-    this.#limit = settings.workers * settings.concurrency;
     this.#meter = new Meter(clock.now());
     this.#queue = new TaskQueue(settings.workers, random() * 2 ** 32);
     this.#resultTimer = new ResultTimer(clock, () => this.#readAll());
@@ -51,6 +51,11 @@ export class Dispatcher implements WorkerEvents {
   get ready(): boolean {
     const { serving } = this.#workers;
     return !this.#isClosing && serving.some((worker) => worker !== undefined && !worker.isStuck);
+  }
+
+  /** Tasks that can run at once. */
+  get #limit(): number {
+    return this.#workers.serving.length * this.#settings.concurrency;
   }
 
   get stats(): MeterStats & { limit: number; inside: number; waiting: number } {
@@ -72,15 +77,14 @@ export class Dispatcher implements WorkerEvents {
     chunk?: (value: unknown) => void,
   ): PoolTask {
     if (options !== plainOptions) checkRunOptions(options);
-    const { signal, affinity } = options;
+    const { signal } = options;
     const handler = this.#handlers.get(name);
     if (handler === undefined) {
       const names = [...this.#handlers.keys()].join(', ');
       throw misuse('name', `one of the module's handlers: ${names}`, name);
     }
-    const index = affinity === undefined ? undefined : this.#queue.indexOf(affinity);
     const arrivedAt = this.#settings.clock.now();
-    const call = { handler, input, index, arrivedAt, chunk, cancel: this.#cancel };
+    const call = { handler, input, arrivedAt, chunk, cancel: this.#cancel };
     const task = new PoolTask(call, options);
     this.#meter.arrive();
     if (signal?.aborted) {
@@ -121,6 +125,16 @@ export class Dispatcher implements WorkerEvents {
 
   resume(): void {
     this.#isPaused = false;
+    this.#dispatchSoon();
+  }
+
+  /** Changes the number of workers; bound tasks that have not begun go to their new ones. */
+  resize(workers: number): void {
+    for (const worker of this.#workers.serving) if (worker !== undefined) this.#takeBack(worker);
+    this.#queue.resize(workers);
+    const sent = [...this.#workers.all].flatMap((worker) => [...worker.tasks]);
+    this.#boundBefore = sent.filter(({ affinity }) => affinity !== undefined);
+    this.#workers.resize(workers);
     this.#dispatchSoon();
   }
 
@@ -175,14 +189,14 @@ export class Dispatcher implements WorkerEvents {
     this.#dispatchSoon();
   }
 
-  /** Puts the tasks that a leaving worker has not begun back into the queue. */
+  /** Puts the tasks that a worker has not begun back into the queue. */
   #takeBack(worker: Worker): void {
     let runsBound = false;
-    const taken = worker.takeBackMany(worker.tasks.size, ({ transfer, index }) => {
-      // Moved buffers cannot come back: a retiring worker runs such a task, a lost one loses it.
-      // One that is bound may not overtake older ones: these stay with it.
-      if (transfer.length === 0) return index === undefined || !runsBound;
-      runsBound ||= index !== undefined && worker.state === 'retiring';
+    const taken = worker.takeBackMany(worker.tasks.size, ({ transfer, affinity }) => {
+      // Moved buffers cannot come back: the worker runs such a task, a lost one loses it. One that
+      // is bound may not overtake older ones: these stay with it.
+      if (transfer.length === 0) return affinity === undefined || !runsBound;
+      runsBound ||= affinity !== undefined && worker.state !== 'gone';
       return false;
     });
     for (const task of taken) this.#queue.putBack(task);
@@ -287,17 +301,29 @@ export class Dispatcher implements WorkerEvents {
       queue.take(task);
       worker.assign(task);
     }
-    for (const [index, worker] of serving.entries()) {
+    this.#dispatchBound();
+    if (queue.next() === undefined) steal(serving);
+    // All, since a getter of an input that is copied may resize the pool: surplus workers flush too.
+    for (const worker of this.#workers.all) {
+      if (worker.flush(this.#unsendable)) this.#resultTimer.start();
+    }
+    this.#workers.noticeWear();
+  };
+
+  #dispatchBound(): void {
+    const queue = this.#queue;
+    const before = this.#boundBefore.filter(({ worker }) => worker !== undefined);
+    this.#boundBefore = before;
+    for (const [index, worker] of this.#workers.serving.entries()) {
       for (let task = queue.nextBoundTo(index); task; task = queue.nextBoundTo(index)) {
+        const { affinity } = task;
         if (!worker?.hasRoom(task) || this.#isHeldBack(index)) break;
+        if (before.some((other) => other.affinity === affinity)) break;
         queue.remove(task);
         worker.assign(task);
       }
     }
-    if (queue.next() === undefined) steal(serving);
-    for (const worker of serving) if (worker?.flush(this.#unsendable)) this.#resultTimer.start();
-    this.#workers.noticeWear();
-  };
+  }
 
   /** True while a worker that leaves this index has tasks bound to it: none may overtake them. */
   #isHeldBack(index: number): boolean {

@@ -1,3 +1,4 @@
+import { checkInteger } from '../base/check.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { tracing } from '../base/trace.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
@@ -113,6 +114,16 @@ export class Pool<Module> implements Part, AsyncDisposable {
   /** Refuses all tasks that have not begun, with `CLEARED`. */
   clear(): void {
     this.#dispatcher.clear();
+  }
+
+  /**
+   * Changes the number of workers, from 1. New ones start at once, and take tasks as soon as they
+   * are warm; surplus ones finish what they have begun, and end. Tasks of one affinity stay in
+   * order, but may go to another worker from now on.
+   */
+  resize(workers: number): void {
+    checkInteger('workers', workers, 1);
+    this.#dispatcher.resize(workers);
   }
 
   /**

@@ -68,8 +68,6 @@ const noBuffers: readonly ArrayBuffer[] = [];
 export interface PoolCall {
   readonly handler: PoolHandler;
   readonly input: unknown;
-  /** The index of the worker that alone may run it. */
-  readonly index: number | undefined;
   readonly arrivedAt: number;
   /** Takes the chunks of a stream. */
   readonly chunk: ((value: unknown) => void) | undefined;
@@ -86,7 +84,8 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
   readonly handler: PoolHandler;
   readonly input: unknown;
   readonly transfer: readonly ArrayBuffer[];
-  readonly index: number | undefined;
+  /** Tasks of one affinity are bound to one worker. */
+  readonly affinity: string | undefined;
   readonly chunk: ((value: unknown) => void) | undefined;
   /** The signal counts only until the task has begun. */
   readonly cancelsQueued: boolean;
@@ -104,12 +103,12 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
     this.handler = call.handler;
     this.input = call.input;
     this.chunk = call.chunk;
-    this.index = call.index;
     this.arrivedAt = call.arrivedAt;
     this.#cancel = call.cancel;
     this.transfer = options.transfer === undefined ? noBuffers : [...options.transfer];
     this.priority = options.priority ?? 0;
     this.key = options.key;
+    this.affinity = options.affinity;
     this.cancelsQueued = options.cancel === 'queued';
   }
 
@@ -120,7 +119,7 @@ export class PoolTask extends Waiter<unknown> implements Ordered {
 
   /** True when another worker can take it over, as long as it has not begun. */
   get isMovable(): boolean {
-    return this.transfer.length === 0 && this.index === undefined;
+    return this.transfer.length === 0 && this.affinity === undefined;
   }
 
   get hasBegun(): boolean {

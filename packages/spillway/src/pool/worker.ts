@@ -55,8 +55,8 @@ export class Worker {
   /** The reason why its thread ended, if it was not asked to. */
   error: unknown = undefined;
   handlers: readonly string[] = [];
-  /** Another has its index already: nothing is lost when it ends. */
-  isReplaced = false;
+  /** Nothing is lost when it ends: another has its index, or nobody needs it. */
+  isDismissed = false;
   /** True once somebody has asked for its replacement. */
   isDue = false;
   readonly #settings: PoolSettings;
@@ -135,7 +135,7 @@ export class Worker {
 
   /** True when it has tasks that no other worker may run. */
   get hasBound(): boolean {
-    return [...this.tasks].some((task) => task.index !== undefined);
+    return [...this.tasks].some((task) => task.affinity !== undefined);
   }
 
   /** True when it is idle, or busy with so little that the task would hardly wait. */
@@ -254,6 +254,12 @@ export class Worker {
 
   credit({ ticket }: PoolTask, chunks: number): void {
     this.thread.post({ type: 'credit', ticket, chunks }, []);
+  }
+
+  /** Lets it retire for good. */
+  dismiss(): void {
+    this.isDismissed = true;
+    this.retire();
   }
 
   /** Takes no more tasks, finishes those it has begun, and ends. */

@@ -57,6 +57,13 @@ export class Workers {
     return this.#started.promise;
   }
 
+  /** Starts workers for new indices; those of indices that are gone finish and end. */
+  resize(count: number): void {
+    for (const worker of this.serving.splice(count)) worker?.dismiss();
+    while (this.serving.length < count) this.serving.push(undefined);
+    if (!this.#isClosing && this.#restart === undefined) this.#fill();
+  }
+
   /** Sends a snapshot to all workers; one that cannot be copied fails, and changes nothing. */
   publish(value: unknown): number {
     const version = this.version + 1;
@@ -168,16 +175,15 @@ export class Workers {
   }
 
   #ready(worker: Worker): void {
-    if (this.#isClosing) {
-      worker.retire();
+    if (this.#isClosing || worker.index >= this.serving.length) {
+      worker.dismiss();
       return;
     }
     const old = this.serving[worker.index];
     this.serving[worker.index] = worker;
     if (old !== undefined) {
       this.recycled += 1;
-      old.isReplaced = true;
-      old.retire();
+      old.dismiss();
       if (told.recycled.hasSubscribers) told.recycled.publish({ part: this.#pool });
     }
     if (!(this.#isStarted || this.serving.includes(undefined))) {
@@ -190,11 +196,11 @@ export class Workers {
 
   #gone(worker: Worker): void {
     this.all.delete(worker);
-    const isAsked = worker.isReplaced || this.#isClosing;
+    const isAsked = worker.isDismissed || this.#isClosing;
     if (!isAsked) worker.error ??= new Error('it ended by itself');
     this.lastError = worker.error ?? this.lastError;
     if (this.#isClosing) return;
-    if (worker.isReplaced) this.#recycle();
+    if (worker.isDismissed) this.#recycle();
     else {
       const { readyAt } = worker;
       if (this.#clock.now() - readyAt >= calmMs) this.#failures = -1;
@@ -226,12 +232,17 @@ export class Workers {
     const waitMs = this.#failures < 2 ? 0 : backoffMs * (0.5 + random() / 2);
     this.#restart = this.#clock.after(waitMs, () => {
       this.#restart = undefined;
-      const starting = [...this.all].filter(({ state }) => state === 'starting');
-      for (const [index, worker] of this.serving.entries()) {
-        const isFilled = worker !== undefined || starting.some((other) => other.index === index);
-        if (!isFilled) this.#spawn(index);
-      }
+      this.#fill();
       this.#recycle();
     });
+  }
+
+  /** Starts the workers that are missing. */
+  #fill(): void {
+    const starting = [...this.all].filter(({ state }) => state === 'starting');
+    for (const [index, worker] of this.serving.entries()) {
+      const isFilled = worker !== undefined || starting.some((other) => other.index === index);
+      if (!isFilled) this.#spawn(index);
+    }
   }
 }

@@ -6,7 +6,7 @@ import { slotOf, TaskSlots } from '../slots.ts';
 import { Snapshot } from '../snapshot.ts';
 import { postError, uncopyable, unpackError } from '../wire-error.ts';
 import { isThenable, RunningTask } from './running-task.ts';
-import { Transfer } from './worker-context.ts';
+import { unwrap } from './worker-context.ts';
 
 const gaugeMs = 1_000;
 
@@ -81,7 +81,7 @@ export class TaskRunner {
       this.#results.tell(now, !this.#isPumping);
       return;
     }
-    const { value, list } = result instanceof Transfer ? result : { value: result, list: [] };
+    const { value, list } = unwrap(result);
     try {
       this.post({ type: 'end', ticket, value, durationMs }, list);
     } catch (error) {
@@ -95,7 +95,7 @@ export class TaskRunner {
   }
 
   chunk(ticket: number, chunk: unknown): void {
-    const { value, list } = chunk instanceof Transfer ? chunk : { value: chunk, list: [] };
+    const { value, list } = unwrap(chunk);
     try {
       this.post({ type: 'chunk', ticket, value }, list);
     } catch (error) {

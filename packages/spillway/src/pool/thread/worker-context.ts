@@ -22,18 +22,23 @@ export interface SetupContext<State = unknown, Data = unknown> {
   readonly workerData: Data;
 }
 
+/** Marks a {@link Transfer}: the module of a worker may have a copy of this file in its bundle. */
+const moved: unique symbol = Symbol.for('spillway.transfer');
+
 /** A result whose buffers are moved to the caller instead of copied. */
-export class Transfer<T> {
+export interface Transfer<T> {
+  readonly [moved]: true;
   readonly value: T;
   readonly list: readonly ArrayBuffer[];
+}
 
-  constructor(value: T, list: readonly ArrayBuffer[]) {
-    this.value = value;
-    this.list = list;
-  }
+/** The value to send for a result, and the buffers inside it that are moved. */
+export function unwrap(result: unknown): Pick<Transfer<unknown>, 'value' | 'list'> {
+  const isMoved = typeof result === 'object' && result !== null && moved in result;
+  return isMoved ? (result as Transfer<unknown>) : { value: result, list: [] };
 }
 
 /** Gives a handler's result with some of its buffers moved instead of copied. */
 export function transfer<T>(value: T, list: readonly ArrayBuffer[]): Transfer<T> {
-  return new Transfer(value, list);
+  return { [moved]: true, value, list };
 }
