@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import child from 'node:child_process';
+import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { Pool, type PoolOptions } from 'spillway';
 
@@ -219,6 +223,14 @@ describe('opening a pool', () => {
   it('fails when setup takes too long', async () => {
     const opening = Pool.open({ ...bad('hang'), startMsMax: 300 });
     await assert.rejects(opening, { code: 'POOL_START', message: /more than 300 ms/ });
+  });
+
+  it('finds the file that a compiler has made of its module', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-compiled-'));
+    await writeFile(join(folder.path, 'worker.mjs'), 'export const one = () => 1;');
+    const compiled = pathToFileURL(join(folder.path, 'worker.mts'));
+    await using pool = await Pool.open<{ one(): number }>({ ...settings, module: compiled });
+    assert.equal(await pool.run('one', undefined), 1);
   });
 
   it('names the option that is wrong', async () => {

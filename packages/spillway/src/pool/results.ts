@@ -122,8 +122,9 @@ export class ResultTimer implements Disposable {
 
   /** A worker was sent more than it can begin: reads soon, then less often while nothing comes. */
   start(): void {
+    if (this.#timer !== undefined) return;
     this.#waitMs = timerMsMin;
-    this.#timer ??= this.#clock.after(timerMsMin, this.#fire);
+    this.#timer = this.#clock.after(timerMsMin, this.#fire);
   }
 
   readonly #fire = (): void => {
