@@ -303,7 +303,7 @@ export class Dispatcher implements WorkerEvents {
     }
     this.#dispatchBound();
     if (queue.next() === undefined) steal(serving);
-    // All, since a getter of an input that is copied may resize the pool: surplus workers flush too.
+    // All of them: a getter of an input that is copied may resize the pool meanwhile.
     for (const worker of this.#workers.all) {
       if (worker.flush(this.#unsendable)) this.#resultTimer.start();
     }
