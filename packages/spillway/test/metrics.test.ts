@@ -9,10 +9,17 @@ describe('metrics', () => {
     panel.watch('quotes', lane);
     panel.watch('exchange', new Bucket({ ratePerSecond: 10, queueMax: 0 }));
     panel.watch('exchange breaker', new Breaker());
+    const breaker = new Breaker();
+    panel.watch('calls', breaker);
     await lane.run(async () => {});
+    await breaker.run(async () => {});
     const lines = metrics(panel).split('\n');
     assert.ok(lines.includes('# TYPE spillway_lane_finished_total counter'), lines.join('\n'));
     assert.ok(lines.includes('spillway_lane_finished_total{lane="quotes"} 1'));
+    assert.ok(lines.includes('# TYPE spillway_lane_outcomes_total counter'));
+    assert.ok(lines.includes('spillway_lane_outcomes_total{lane="quotes",outcome="ok"} 1'));
+    assert.ok(lines.includes('# TYPE spillway_breaker_calls_total counter'));
+    assert.ok(lines.includes('spillway_breaker_calls_total{breaker="calls"} 1'));
     assert.ok(lines.includes('spillway_bucket_taken_total{bucket="exchange"} 0'));
     assert.ok(
       lines.includes('spillway_breaker_state{breaker="exchange breaker",state="closed"} 1'),
@@ -25,7 +32,7 @@ describe('metrics', () => {
     panel.watch('calls', retry);
     panel.watch('odd', { stats: { kind: '3d', size: 1 } });
     panel.watch('empty', { stats: { kind: '', size: 2 } });
-    panel.watch('hub', { stats: { kind: 'hub', open: 3, refused: { full: 4 } } });
+    panel.watch('hub', { stats: { kind: 'hub', open: 3, refused: { full: 4 }, relay: { lost: 5 } } });
     await retry.run(async () => {});
     const lines = metrics(panel).split('\n');
     assert.ok(lines.includes('# TYPE spillway_retry_calls_total counter'), lines.join('\n'));
@@ -34,5 +41,6 @@ describe('metrics', () => {
     assert.ok(lines.includes('spillway_part_size{part="empty"} 2'));
     assert.ok(lines.includes('spillway_hub_open{hub="hub"} 3'));
     assert.ok(lines.includes('spillway_hub_refused_total{hub="hub",reason="full"} 4'));
+    assert.ok(lines.includes('spillway_hub_relay_total{hub="hub",event="lost"} 5'));
   });
 });

@@ -42,19 +42,19 @@ interface Counting {
 /** The fields that only ever grow, which Prometheus must be told; all others are gauges. */
 const counters: Readonly<Record<string, readonly string[]>> = {
   backlog: ['added', 'merged', 'done', 'failed', 'dropped'],
-  breaker: ['failures', 'opened', 'refused'],
+  breaker: ['calls', 'failures', 'opened', 'refused'],
   bucket: ['taken', 'refused', 'slowed'],
   document: ['transactions', 'writes'],
   every: ['runs', 'failures'],
   harvest: ['retries', 'throttled', 'gaps'],
   keyed: ['refused'],
-  lane: ['arrived', 'started', 'finished', 'refused'],
+  lane: ['arrived', 'started', 'finished', 'outcomes', 'refused'],
   lease: ['renewed', 'failed'],
   outbound: ['calls', 'failures'],
-  pool: ['arrived', 'started', 'finished', 'refused', 'recycled', 'lost'],
+  pool: ['arrived', 'started', 'finished', 'outcomes', 'refused', 'recycled', 'lost'],
   retry: ['calls', 'retries', 'failures'],
   'retry-budget': ['requests', 'retries', 'refused'],
-  'shared-breaker': ['failures', 'opened', 'refused'],
+  'shared-breaker': ['calls', 'failures', 'opened', 'refused'],
   'shared-bucket': ['taken', 'refused', 'slowed', 'trips'],
   'shared-gate': ['trips', 'refused', 'lost'],
   sqlite: ['transactions', 'groups', 'reads', 'restarts'],
@@ -62,9 +62,12 @@ const counters: Readonly<Record<string, readonly string[]>> = {
 
 /** The same for parts of the sibling packages, which are not known here. */
 const siblingCounters: typeof counters = {
-  hub: ['messagesIn', 'messagesOut', 'dropped', 'refused', 'closed'],
+  hub: ['messagesIn', 'messagesOut', 'dropped', 'refused', 'closed', 'relay'],
   'redis-store': ['groups'],
 };
+
+/** The label of the names in a counter that has several; `reason` for all others. */
+const nameLabels: Readonly<Record<string, string>> = { outcomes: 'outcome', relay: 'event' };
 
 type Labels = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
@@ -171,7 +174,8 @@ function samplesOf(
   }
   if (typeof value !== 'object' || value === null || 'kind' in value) return [];
   // Quantiles of a window are no summary: its sum and count would have to grow for ever.
-  const by = 'p99' in value ? 'at' : isCounter ? 'reason' : 'state';
+  const counted = isCounter ? (nameLabels[field] ?? 'reason') : 'state';
+  const by = 'p99' in value ? 'at' : counted;
   return Object.entries(value).flatMap(([name, number]) => {
     if (typeof number !== 'number' || (by === 'at' && name === 'count')) return [];
     return [{ labels: { ...labels, [by]: name }, value: number }];
