@@ -1,4 +1,5 @@
-// The program of one contender's process: opens it, then does each run it is asked for.
+// The program of one contender's process: opens it, then does each run it is asked for. Started by
+// hand, for a profile, it does each run of the bench once and quickly.
 import { once } from 'node:events';
 import { benches } from './benches.ts';
 
@@ -9,8 +10,12 @@ if (open === undefined) throw new Error(`no contender ${contender} in ${benchNam
 
 process.once('disconnect', () => process.exit());
 const measure = await open();
-process.send?.({});
+if (process.send === undefined) {
+  for (const { name } of bench?.runs ?? []) console.log(name, await measure(name, true));
+  process.exit();
+}
+process.send({});
 for (;;) {
   const [{ run, quick }] = (await once(process, 'message')) as [{ run: string; quick: boolean }];
-  process.send?.(await measure(run, quick));
+  process.send(await measure(run, quick));
 }

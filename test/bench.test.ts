@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempDisposableSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtempDisposableSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -8,7 +8,7 @@ import { describe, it } from 'node:test';
 const root = dirname(import.meta.dirname);
 
 function bench(...args: readonly string[]) {
-  const options = { cwd: root, encoding: 'utf8', timeout: 10_000 } as const;
+  const options = { cwd: root, encoding: 'utf8', timeout: 60_000 } as const;
   return spawnSync(process.execPath, ['bench/run.ts', ...args], options);
 }
 
@@ -71,5 +71,35 @@ describe('the bench command', () => {
       '| at most 170 ns: met; at most 99 ns: **missed** |\n';
     assert.ok(stdout.includes(line), stdout);
     assert.deepEqual(readdirSync(folder.path), ['gate.jsonl', 'pool.jsonl']);
+  });
+
+  it('keeps what it has measured, and does not measure it again', () => {
+    using folder = mkdtempDisposableSync(join(tmpdir(), 'spillway-bench-'));
+    const results = join(folder.path, 'results');
+    const words = ['document', '--quick', '--keep', results, '--json'];
+    const first = bench(...words);
+    assert.equal(first.status, 0, first.stderr);
+    const names = first.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).name);
+    assert.deepEqual(names, [
+      'document: transactions, 100 callers, 1 KiB: rate',
+      'document: lock: rate',
+    ]);
+    assert.deepEqual(readdirSync(results), ['document.jsonl']);
+    assert.equal(readFileSync(join(results, 'document.jsonl'), 'utf8'), first.stdout);
+    assert.equal(bench(...words).stdout, first.stdout);
+  });
+
+  it('has contenders that can be run by hand, for a profile', () => {
+    using folder = mkdtempDisposableSync(join(tmpdir(), 'spillway-bench-'));
+    const profile = ['--cpu-prof', `--cpu-prof-dir=${folder.path}`];
+    const words = [...profile, 'bench/contestant.ts', 'document', 'spillway'];
+    const options = { cwd: root, encoding: 'utf8', timeout: 60_000 } as const;
+    const { status, stdout, stderr } = spawnSync(process.execPath, words, options);
+    assert.equal(status, 0, stderr);
+    assert.match(stdout, /^lock \{ rate: \d+/m);
+    assert.equal(readdirSync(folder.path).filter((name) => name.endsWith('.cpuprofile')).length, 1);
   });
 });

@@ -252,14 +252,16 @@ describe('the published packages', () => {
 
   it('make a service that is tested, changed and started as the guide says', async () => {
     const guide = await readFile(join(root, 'docs', 'guides', 'start.md'), 'utf8');
-    // The build, the program and the package are the packed ones, in another folder.
-    for (const line of [
-      '-- --out ../built',
-      'create-spillway ../my-service',
-      '../built/spillway',
-    ]) {
-      assert.ok(guide.includes(line), line);
-    }
+    const [, block = ''] = /^```sh\n(npm run build[\s\S]*?)^```$/m.exec(guide) ?? [];
+    // Each is done below, with the packages that were built and packed, in another folder.
+    assert.deepEqual(block.trim().split(/\n| && /), [
+      'npm run build -- --out ../built',
+      'npx create-spillway ../my-service',
+      'cd ../my-service',
+      'npm install ../built/spillway',
+      'npm test',
+      'npm start',
+    ]);
     const creator = await pack(join(folder, 'create'), cache);
     const npx = ['exec', '--yes', '--offline', cache, `--package=${creator}`, '--'];
     const told = await run(folder, 'npm', [...npx, 'create-spillway', 'my-quotes']);
@@ -281,7 +283,10 @@ describe('the published packages', () => {
 
     await using upstream = new Listener(createServer((_req, res) => res.end('four and 20 words')));
     await upstream.start();
-    const child = spawn(process.execPath, ['src/main.ts'], {
+    const { start } = manifest.scripts as Readonly<Record<string, string>>;
+    const [program, ...words] = String(start).split(' ');
+    assert.equal(program, 'node');
+    const child = spawn(process.execPath, words, {
       cwd: project,
       env: { ...env, PORT: '0', UPSTREAM: upstream.url },
       stdio: ['ignore', 'pipe', 'inherit'],

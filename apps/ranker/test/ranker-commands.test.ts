@@ -110,6 +110,20 @@ describe('the command line of the ranker', () => {
     assert.deepEqual(readdirSync(data), []);
   });
 
+  it('writes a backup while the database is in use, and restores it elsewhere', async () => {
+    const from = await temporaryFolder(stack);
+    const to = await temporaryFolder(stack);
+    const storage = await openStorage(`sqlite:${join(from, 'ranker.db')}`, stack);
+    await storage.users.add('ada');
+    const file = join(from, 'ranker.jsonl');
+    const written = await ranker(['backup', file], { RANKER_DATA: from });
+    assert.equal(written.code, 0, written.stderr);
+    const restored = await ranker(['restore', file], { RANKER_DATA: to });
+    assert.equal(restored.code, 0, restored.stderr);
+    const there = await openStorage(`sqlite:${join(to, 'ranker.db')}`, stack);
+    assert.deepEqual(await there.users.list(), await storage.users.list());
+  });
+
   it('takes ratings in bulk, and moves them elsewhere', async () => {
     const lines = '# mine\nhttps://example.org/a,b,8\nnonsense\nhttps://example.org/c,99\n';
     const bulk = await ranker(['train-bulk', '--json'], own, lines);
